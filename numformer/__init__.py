@@ -1,0 +1,8 @@
+"""numformer: the Transformer family in NumPy, every gradient derived by hand."""
+
+from numformer import functional, layers, models
+from numformer.functional import AttentionPattern
+from numformer.parameter import Layer, Parameter
+
+__version__ = "0.1.0"
+__all__ = ["AttentionPattern", "Layer", "Parameter", "functional", "layers", "models"]

@@ -1,0 +1,30 @@
+"""The mathematics: pure functions in pairs, `name` above `name_backward`. They own nothing and know no layer.
+
+    y, saved = name(x, ...)              saved is opaque: hand it to the backward as it is
+    dx = name_backward(dy, saved)        one gradient for every array that was differentiated, in order
+"""
+
+from numformer.functional.activations import (
+    gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, relu, relu_backward, sigmoid, sigmoid_backward, silu, silu_backward,
+    swish, swish_backward)
+from numformer.functional.attention import (
+    attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
+from numformer.functional.cross_entropy import IGNORE_INDEX, cross_entropy, cross_entropy_backward
+from numformer.functional.dropout import attention_dropout_mask, dropout, dropout_backward
+from numformer.functional.embedding import embedding, embedding_backward
+from numformer.functional.linear import linear, linear_backward
+from numformer.functional.normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
+from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern
+from numformer.functional.positions import (
+    alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions)
+from numformer.functional.softmax import log_softmax, log_softmax_backward, log_sum_exp, softmax, softmax_backward
+
+__all__ = [
+    "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "alibi", "alibi_backward", "alibi_slopes",
+    "attention_dropout_mask", "attention_weights",
+    "cross_entropy", "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward", "gelu",
+    "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward", "linear", "linear_backward",
+    "log_softmax", "log_softmax_backward", "log_sum_exp", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rotary",
+    "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
+    "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "softmax", "softmax_backward", "swish", "swish_backward",
+]

@@ -1,0 +1,187 @@
+"""Scaled dot-product attention, with its T x S weights written out: the truth that every faster form must equal."""
+
+import math
+
+import numpy as np
+
+from numformer.checks import check_array, check_number
+from numformer.functional.dropout import attention_dropout_mask
+from numformer.functional.pattern import EVERYWHERE
+from numformer.functional.positions import alibi
+from numformer.functional.softmax import softmax, softmax_backward
+
+
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, dropout=0.0, seed=None):
+    r"""Every query takes the average of the values, weighted by how well its key answers the query.
+
+    .. math:: o_i = \sum_j p_{ij} v_j, \qquad p_i = \mathrm{softmax}_j\!\left( s\, q_i \cdot k_j + \text{ALiBi}_{ij} \right)
+
+    where `j` runs over the keys that the pattern allows. A query that may attend to nothing gives 0.
+
+    Parameters
+    ----------
+    q : ndarray, shape (B, H, T, D)
+    k, v : ndarray, shape (B, G, S, D)
+        G divides H: each key-value head serves H / G query heads in a row. G = H is multi-head, G = 1 multi-query
+        attention.
+    pattern : AttentionPattern
+        Which query may attend to which key. NaN and Inf in keys and values that a query may not attend to do not reach it.
+    scale : float, optional
+        s; 1 / sqrt(D) unless given: products of D independent unit normals have variance D, and the scale gives it back.
+    slopes : ndarray, shape (H,), optional
+        ALiBi: takes slope times distance away from every score. Not trained.
+    dropout : float in [0, 1)
+        Rate at which single weights are silenced; needs `seed`.
+    seed : int, optional
+        For `attention_dropout_mask`. None: no dropout.
+
+    Returns
+    -------
+    o : ndarray, shape (B, H, T, D)
+    saved : tuple
+        For `scaled_dot_product_attention_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes do not fit together, or G does not divide H.
+
+    References
+    ----------
+    Vaswani et al. (2017), "Attention Is All You Need", eq. 1. Grouped heads: Ainslie et al. (2023), "GQA".
+
+    Examples
+    --------
+    >>> from numformer.functional import CAUSAL
+    >>> q = k = v = np.eye(2)[None, None]                             # two tokens, each its own direction
+    >>> scaled_dot_product_attention(q, k, v, CAUSAL)[0][0, 0].round(3)
+    array([[1.  , 0.  ],
+           [0.33, 0.67]])
+    """
+    p, saved_weights = _weights(q, k, v, pattern, scale, slopes)      # (B, H, T, S)
+    check_number("scaled_dot_product_attention", "dropout", dropout, least=0, below=1)
+    if seed is not None and dropout > 0:
+        thinned = np.where(attention_dropout_mask(seed, p.shape, dropout), 1 / (1 - dropout), 0).astype(p.real.dtype)
+    else:
+        thinned = None
+    weights = p if thinned is None else p * thinned
+    o = _masked_product(weights, _for_every_head(v, q), saved_weights[-1])    # (B, H, T, D)
+
+    saved = (q, k, v, thinned, saved_weights)
+    return o, saved
+
+
+def scaled_dot_product_attention_backward(do, saved):
+    r"""The gradient of `scaled_dot_product_attention`.
+
+    .. math::
+
+        \bar{v}_j = \sum_i p_{ij} \bar{o}_i, \qquad \bar{p}_{ij} = \bar{o}_i \cdot v_j, \qquad
+        \bar{z}_{ij} = p_{ij} \left( \bar{p}_{ij} - \textstyle\sum_k p_{ik} \bar{p}_{ik} \right), \qquad
+        \bar{q}_i = s \sum_j \bar{z}_{ij} k_j, \qquad \bar{k}_j = s \sum_i \bar{z}_{ij} q_i
+
+    A key-value head sums the gradients of the query heads that it served.
+
+    Returns
+    -------
+    dq : ndarray, shape (B, H, T, D)
+    dk, dv : ndarray, shape (B, G, S, D)
+    """
+    q, k, v, thinned, (p, saved_softmax, scale, mask) = saved
+    turned = mask.swapaxes(-1, -2)
+
+    # o = masked_product(weights, v)
+    weights = p if thinned is None else p * thinned
+    dv = _masked_product(weights.swapaxes(-1, -2), do, turned)        # (B, H, S, D)
+    with np.errstate(invalid="ignore"):
+        dweights = do @ _for_every_head(v, q).swapaxes(-1, -2)        # (B, H, T, S); softmax_backward cuts what is masked
+
+    # weights = p * thinned
+    dp = dweights if thinned is None else dweights * thinned
+
+    # p = softmax(scores, mask)
+    dscores = softmax_backward(dp, saved_softmax)
+
+    # scores = q @ k.T * scale
+    dproducts = dscores * scale
+    dq = _masked_product(dproducts, _for_every_head(k, q), mask)      # (B, H, T, D)
+    dk = _masked_product(dproducts.swapaxes(-1, -2), q, turned)       # (B, H, S, D)
+    return dq, _for_every_head_backward(dk, k), _for_every_head_backward(dv, v)
+
+
+def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None):
+    """The weights p of `scaled_dot_product_attention`: what a picture of attention shows.
+
+    Parameters
+    ----------
+    q, k, pattern, scale, slopes
+        As in `scaled_dot_product_attention`.
+
+    Returns
+    -------
+    ndarray, shape (B, H, T, S)
+        Rows sum to 1, or to 0 where a query may attend to nothing.
+
+    Examples
+    --------
+    >>> from numformer.functional import CAUSAL
+    >>> q = k = np.zeros((1, 1, 3, 2))
+    >>> attention_weights(q, k, CAUSAL)[0, 0].round(2)
+    array([[1.  , 0.  , 0.  ],
+           [0.5 , 0.5 , 0.  ],
+           [0.33, 0.33, 0.33]])
+    """
+    return _weights(q, k, k, pattern, scale, slopes)[0]
+
+
+def _weights(q, k, v, pattern, scale, slopes):
+    """The weights (B, H, T, S), and what the backward needs of them."""
+    name = "scaled_dot_product_attention"
+    sizes = check_array(name, "q", q, "(B, H, T, D)")
+    B, H, T, D = sizes["B"], sizes["H"], sizes["T"], sizes["D"]
+    sizes = check_array(name, "k", k, "(B, G, S, D)", B=B, D=D)
+    G, S = sizes["G"], sizes["S"]
+    check_array(name, "v", v, "(B, G, S, D)", **sizes)
+    if 0 in q.shape or 0 in k.shape or H % G:
+        raise ValueError(f"{name}: q of shape {q.shape} and k of shape {k.shape}: no axis may be empty, and the G={G} "
+                         f"key-value heads must divide the H={H} query heads.")
+    scale = 1 / math.sqrt(D) if scale is None else float(scale)
+    mask = pattern.dense(T, S)
+    if mask.ndim == 4 and (mask.shape[0] not in (1, B) or mask.shape[1] not in (1, H)):
+        raise ValueError(f"{name}: the pattern's mask has shape {mask.shape}, but (B, H, T, S) = ({B}, {H}, {T}, {S}).")
+
+    with np.errstate(invalid="ignore"):                               # Inf - Inf where nobody may look; where one may, NaN stays
+        scores = q @ _for_every_head(k, q).swapaxes(-1, -2) * scale   # (B, H, T, S)
+        if slopes is not None:
+            scores, _ = alibi(scores, slopes)
+        p, saved_softmax = softmax(scores, mask=mask)
+    return p, (p, saved_softmax, scale, mask)
+
+
+def _for_every_head(x, q):
+    """Repeat key-value heads, (B, G, S, D) to (B, H, S, D), so that every query head has one."""
+    groups = q.shape[1] // x.shape[1]
+    return x if groups == 1 else np.repeat(x, groups, axis=1)
+
+
+def _for_every_head_backward(dx, x):
+    """Sum the gradients of the query heads that one key-value head served, (B, H, S, D) to (B, G, S, D)."""
+    B, G, S, D = x.shape
+    return dx.reshape(B, G, -1, S, D).sum(axis=2)
+
+
+def _masked_product(weights, x, mask):
+    """weights @ x, where a masked weight silences even NaN and Inf, although 0 * NaN is NaN.
+
+    weights (B, H, T, S), x (B, H, S, D), mask broadcastable to (B, H, T, S).
+    """
+    finite = np.isfinite(x)
+    if finite.all():
+        return weights @ x
+    with np.errstate(invalid="ignore"):
+        product = weights @ np.where(finite, x, 0)
+        mask = np.broadcast_to(mask, weights.shape)
+        for j in np.flatnonzero(~finite.all(axis=(0, 1, 3))):         # rare; what is not finite is shown to those who may look
+            shown = mask[..., j, None] & ~finite[..., j, None, :]     # (B, H, T, D)
+            product = product + np.where(shown, weights[..., j, None] * x[..., j, None, :], 0)
+    return product

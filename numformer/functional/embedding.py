@@ -1,0 +1,58 @@
+"""The lookup table that turns ids into vectors, and the gradient that must not lose repeated ids."""
+
+import numpy as np
+
+
+def embedding(ids, weight):
+    r"""Look up one row of the table for every id.
+
+    .. math:: y_n = W_{\mathrm{ids}_n}
+
+    A lookup is a product with a one-hot matrix, :math:`y = \mathrm{onehot}(\mathrm{ids})\, W`, that skips the zeros.
+
+    Parameters
+    ----------
+    ids : ndarray of int, shape (...)
+        In 0 .. V-1; `check_ids` is the caller's.
+    weight : ndarray, shape (V, C)
+
+    Returns
+    -------
+    y : ndarray, shape (..., C)
+    saved : tuple
+        For `embedding_backward`.
+
+    Examples
+    --------
+    >>> embedding(np.array([2, 0]), np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]]))[0]
+    array([[2. , 2.1],
+           [0. , 0.1]])
+    """
+    y = weight[ids]                                                   # (..., C)
+
+    saved = (ids, weight.shape[0])
+    return y, saved
+
+
+def embedding_backward(dy, saved):
+    r"""The gradient of `embedding`: every row collects the gradients of all places where its id stood.
+
+    .. math:: \bar{W}_v = \sum_{n \,:\, \mathrm{ids}_n = v} \bar{y}_n
+
+    ``dweight[ids] += dy`` would keep only the last of equal ids. Sorting brings equal ids together, and each run is
+    then summed: one pass, always in the same order.
+
+    Returns
+    -------
+    dweight : ndarray, shape (V, C)
+        There is no gradient for the ids.
+    """
+    ids, vocabulary = saved
+    width = dy.shape[-1]
+    order = np.argsort(ids, axis=None, kind="stable")                 # (N,)
+    found, starts = np.unique(ids.reshape(-1)[order], return_index=True)
+
+    # y = weight[ids]
+    dweight = np.zeros((vocabulary, width), dy.dtype)
+    dweight[found] = np.add.reduceat(dy.reshape(-1, width)[order], starts, axis=0)
+    return dweight

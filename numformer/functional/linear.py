@@ -1,0 +1,59 @@
+"""The affine map: every learned projection of a Transformer is this one function."""
+
+
+def linear(x, weight, bias=None):
+    r"""Mix the coordinates of every vector: each output coordinate is a weighted sum of the inputs.
+
+    .. math:: y = x W + b
+
+    Parameters
+    ----------
+    x : ndarray, shape (..., C)
+    weight : ndarray, shape (C, F)
+        Input width by output width, as the equation reads.
+    bias : ndarray, shape (F,), optional
+
+    Returns
+    -------
+    y : ndarray, shape (..., F)
+    saved : tuple
+        For `linear_backward`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> linear(np.array([[1.0, 2.0]]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), np.array([0.0, 0.0, 0.5]))[0]
+    array([[1. , 2. , 4.5]])
+    """
+    vectors = x.reshape(-1, x.shape[-1])                              # (N, C): one product for all of them
+    y = vectors @ weight
+    if bias is not None:
+        y = y + bias
+    y = y.reshape(*x.shape[:-1], weight.shape[1])                     # (..., F)
+
+    saved = (x, weight, bias is not None)
+    return y, saved
+
+
+def linear_backward(dy, saved):
+    r"""The gradient of `linear`: the same products with one factor turned.
+
+    .. math:: \bar{x} = \bar{y} W^\top, \qquad \bar{W} = x^\top \bar{y}, \qquad \bar{b} = \sum_n \bar{y}_n
+
+    Returns
+    -------
+    dx : ndarray, shape (..., C)
+    dweight : ndarray, shape (C, F)
+    dbias : ndarray, shape (F,), or None where there was no bias
+    """
+    x, weight, biased = saved
+    vectors = x.reshape(-1, x.shape[-1])                              # (N, C)
+    dvectors = dy.reshape(-1, dy.shape[-1])                           # (N, F)
+
+    # y = y + bias
+    dbias = dvectors.sum(axis=0) if biased else None
+
+    # y = vectors @ weight
+    dweight = vectors.T @ dvectors
+    dx = dvectors @ weight.T
+    return dx.reshape(x.shape), dweight, dbias

@@ -1,0 +1,140 @@
+"""From scores to probabilities: softmax, and its logarithm."""
+
+import numpy as np
+
+
+def softmax(x, axis=-1, mask=None):
+    r"""Turn scores into positive weights that sum to one.
+
+    .. math:: p_i = \frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \qquad m = \max_j x_j
+
+    Taking the maximum away changes nothing (softmax does not feel a constant) and keeps the exponentials from overflowing.
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+        Scores (logits), in nats.
+    axis : int
+        The axis along which the weights sum to one.
+    mask : ndarray of bool, broadcastable to `x`, optional
+        True where a weight may be. Elsewhere it is exactly 0, whatever stands in `x`; where a whole row is masked, all
+        its weights are 0.
+
+    Returns
+    -------
+    p : ndarray, shape of `x`
+    saved : tuple
+        For `softmax_backward`.
+
+    References
+    ----------
+    Bridle (1990), "Probabilistic Interpretation of Feedforward Classification Network Outputs", eq. 2.
+
+    Examples
+    --------
+    >>> softmax(np.array([0.0, np.log(3.0)]))[0]
+    array([0.25, 0.75])
+    >>> softmax(np.array([0.0, np.log(3.0)]), mask=np.array([True, False]))[0]
+    array([1., 0.])
+    """
+    if mask is not None:
+        x = np.where(mask, x, -np.inf)
+    top = x.real.max(axis=axis, keepdims=True)                        # a constant: it needs no derivative
+    if mask is not None:
+        top = np.where(mask.any(axis=axis, keepdims=True), top, 0)    # a fully masked row: exp(-inf - 0) = 0
+    weights = np.exp(x - top)
+    total = weights.sum(axis=axis, keepdims=True)
+    if mask is None:
+        p = weights / total
+    else:
+        p = np.where(mask, weights / np.where(total == 0, 1, total), 0)       # 0 even beside an allowed NaN
+
+    saved = (p, axis, mask)
+    return p, saved
+
+
+def softmax_backward(dp, saved):
+    r"""The gradient of `softmax`.
+
+    The Jacobian is :math:`\mathrm{diag}(p) - p p^\top`; it is never formed.
+
+    .. math:: \bar{x} = p \left( \bar{p} - \textstyle\sum_j p_j \bar{p}_j \right)
+
+    Returns
+    -------
+    dx : ndarray, shape of `x`
+    """
+    p, axis, mask = saved
+    if mask is not None:
+        dp = np.where(mask, dp, 0)                                    # a masked NaN must not reach the sum
+
+    # p = exp(x) / sum(exp(x))
+    dx = p * (dp - (p * dp).sum(axis=axis, keepdims=True))
+    return dx if mask is None else np.where(mask, dx, 0)
+
+
+def log_sum_exp(x, axis=-1):
+    r"""The logarithm of the sum of exponentials: a smooth maximum.
+
+    .. math:: \mathrm{lse}(x) = m + \log \sum_j e^{x_j - m}, \qquad m = \max_j x_j
+
+    Its gradient is the softmax of `x`.
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+    axis : int
+
+    Returns
+    -------
+    ndarray, shape of `x` with `axis` of length 1
+
+    Examples
+    --------
+    >>> log_sum_exp(np.array([1000.0, 1000.0])).round(4)
+    array([1000.6931])
+    """
+    top = x.real.max(axis=axis, keepdims=True)
+    return np.log(np.exp(x - top).sum(axis=axis, keepdims=True)) + top
+
+
+def log_softmax(x, axis=-1):
+    r"""The logarithm of `softmax`, without the underflow of taking it afterwards.
+
+    .. math:: y_i = x_i - \log \sum_j e^{x_j}
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+    axis : int
+
+    Returns
+    -------
+    y : ndarray, shape of `x`
+    saved : tuple
+        For `log_softmax_backward`.
+
+    Examples
+    --------
+    >>> log_softmax(np.array([0.0, 1000.0]))[0]
+    array([-1000.,     0.])
+    """
+    y = x - log_sum_exp(x, axis)
+
+    saved = (y, axis)
+    return y, saved
+
+
+def log_softmax_backward(dy, saved):
+    r"""The gradient of `log_softmax`.
+
+    .. math:: \bar{x} = \bar{y} - p \textstyle\sum_j \bar{y}_j, \qquad p = e^y
+
+    Returns
+    -------
+    dx : ndarray, shape of `x`
+    """
+    y, axis = saved
+
+    # y = x - log_sum_exp(x), and the gradient of log_sum_exp is softmax(x) = exp(y)
+    return dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)

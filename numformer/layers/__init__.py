@@ -1,0 +1,16 @@
+"""Classes that own parameters and wire the functions together; see `numformer.parameter.Layer` for their contract."""
+
+from numformer.layers.attention import MultiHeadAttention
+from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
+from numformer.layers.dropout import Dropout, Identity
+from numformer.layers.embedding import Embedding
+from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
+from numformer.layers.linear import Linear, Unembedding
+from numformer.layers.normalization import LayerNorm, RMSNorm
+from numformer.layers.positions import ALiBi, LearnedPositions, RotaryPositions, SinusoidalPositions
+
+__all__ = [
+    "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "LayerNorm", "LearnedPositions", "Linear",
+    "MultiHeadAttention", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions", "SinusoidalPositions", "SwiGLU",
+    "TransformerBlock", "Unembedding",
+]

@@ -1,0 +1,208 @@
+"""Multi-head attention: several attentions side by side, each with its own view of the vectors."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_divides, check_number
+from numformer.functional.attention import (
+    attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
+from numformer.functional.pattern import CAUSAL, EVERYWHERE
+from numformer.layers.dropout import Identity
+from numformer.layers.linear import Linear
+from numformer.layers.normalization import RMSNorm
+from numformer.layers.positions import ALiBi, RotaryPositions
+from numformer.parameter import Layer
+
+
+UNCHANGED = Identity()
+
+
+class MultiHeadAttention(Layer):
+    r"""Project to queries, keys and values, attend in H subspaces, join the heads, and project back.
+
+    .. math::
+
+        y = \mathrm{concat}(o_1, \dots, o_H)\, W_O, \qquad
+        o_h = \mathrm{attention}(x W_Q^h,\; c\, W_K^{g(h)},\; c\, W_V^{g(h)})
+
+    where c = x (self-attention) or another sequence (cross-attention), and H / G query heads share a key-value head g.
+
+    Parameters
+    ----------
+    d_model : int
+        C, the width of `x` and of the output.
+    n_heads : int
+        H; it divides C, and D = C / H.
+    rng : numpy.random.Generator or None
+    n_kv_heads : int, optional
+        G, which divides H; H unless given.
+    d_context : int, optional
+        The width of the context of cross-attention; C unless given.
+    bias : bool
+    positions : RotaryPositions or ALiBi, optional
+        How the scores learn of position.
+    query_key_norm : bool
+        Whether queries and keys pass an `RMSNorm` over D, so that scores cannot grow without bound.
+    dropout : float in [0, 1)
+        Rate for the attention weights.
+    std, output_std : float, optional
+        Of the initial weights of the input projections and of the output's.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If heads do not divide the width, or an input does not fit.
+
+    References
+    ----------
+    Vaswani et al. (2017), section 3.2.2. Grouped heads: Ainslie et al. (2023), "GQA". Query-key normalization: Henry et
+    al. (2020), with the RMSNorm that later language models use.
+
+    Examples
+    --------
+    >>> layer = MultiHeadAttention(8, 2, np.random.default_rng(0))
+    >>> layer(np.ones((1, 5, 8), np.float32)).shape
+    (1, 5, 8)
+    >>> MultiHeadAttention(10, 4, np.random.default_rng(0))
+    Traceback (most recent call last):
+    ValueError: MultiHeadAttention: d_model=10 is not divisible by n_heads=4; use n_heads=5 or d_model=12.
+    """
+
+    def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, bias=True, positions=None, query_key_norm=False,
+                 dropout=0.0, std=None, output_std=None, dtype=np.float32):
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        d_context = d_model if d_context is None else d_context
+        check_divides("MultiHeadAttention", "d_model", d_model, "n_heads", n_heads)
+        check_divides("MultiHeadAttention", "n_heads", n_heads, "n_kv_heads", n_kv_heads)
+        check_number("MultiHeadAttention", "dropout", dropout, least=0, below=1)
+        if not isinstance(positions, (RotaryPositions, ALiBi, type(None))):
+            raise TypeError(f"MultiHeadAttention: positions must be RotaryPositions, ALiBi or None, but is {positions!r}.")
+        d_head = d_model // n_heads
+        if getattr(positions, "d_head", d_head) != d_head or len(getattr(positions, "slopes", range(n_heads))) != n_heads:
+            raise ValueError(f"MultiHeadAttention: {positions!r} does not fit n_heads={n_heads} heads of width {d_head}.")
+
+        self.query = Linear(d_model, d_model, rng, bias, std, dtype)
+        self.key = Linear(d_context, n_kv_heads * d_head, rng, bias, std, dtype)
+        self.value = Linear(d_context, n_kv_heads * d_head, rng, bias, std, dtype)
+        self.output = Linear(d_model, d_model, rng, bias, output_std, dtype)
+        self.query_norm = RMSNorm(d_head, dtype=dtype) if query_key_norm else UNCHANGED
+        self.key_norm = RMSNorm(d_head, dtype=dtype) if query_key_norm else UNCHANGED
+        self.rotary = positions if isinstance(positions, RotaryPositions) else UNCHANGED
+        self.slopes = positions.slopes if isinstance(positions, ALiBi) else None
+        self.n_heads, self.n_kv_heads, self.d_head, self.dropout = n_heads, n_kv_heads, d_head, float(dropout)
+
+    @property
+    def _for_queries(self):
+        return self.query, self.query_norm, self.rotary
+
+    @property
+    def _for_keys(self):
+        return self.key, self.key_norm, self.rotary
+
+    @property
+    def _for_values(self):
+        return self.value, UNCHANGED, UNCHANGED
+
+    def forward(self, x, context=None, pattern=EVERYWHERE, rng=None):
+        """Attend from `x` to `context`, or to `x` itself.
+
+        Parameters
+        ----------
+        x : ndarray, shape (B, T, C)
+        context : ndarray, shape (B, S, d_context), optional
+        pattern : AttentionPattern
+        rng : numpy.random.Generator, optional
+            For dropout.
+
+        Returns
+        -------
+        y : ndarray, shape (B, T, C)
+        saved : tuple
+        """
+        check_array("MultiHeadAttention", "x", x, "(B, T, C)", C=self.query.weight.data.shape[0])
+        itself = context is None
+        context = x if itself else context
+        q, saved_query = self._project(x, *self._for_queries)         # (B, H, T, D)
+        k, saved_key = self._project(context, *self._for_keys)        # (B, G, S, D)
+        v, saved_value = self._project(context, *self._for_values)    # (B, G, S, D)
+        seed = None if rng is None else int(rng.integers(2**64, dtype=np.uint64))
+        o, saved_attention = scaled_dot_product_attention(
+            q, k, v, pattern, slopes=self.slopes, dropout=self.dropout, seed=seed)
+        y, saved_output = self.output.forward(_join_heads(o))         # (B, T, C)
+
+        saved = (itself, saved_query, saved_key, saved_value, saved_attention, saved_output)
+        return y, saved
+
+    def backward(self, dy, saved):
+        """Gradient of `x`, or of `x` and `context` where there was one."""
+        itself, saved_query, saved_key, saved_value, saved_attention, saved_output = saved
+
+        # y = output(join_heads(o))
+        do = _split_heads(self.output.backward(dy, saved_output), self.d_head)
+
+        # o = scaled_dot_product_attention(q, k, v)
+        dq, dk, dv = scaled_dot_product_attention_backward(do, saved_attention)
+
+        # k, v = project(context, for_keys), project(context, for_values)
+        dcontext = (self._project_backward(dv, saved_value, *self._for_values)
+                    + self._project_backward(dk, saved_key, *self._for_keys))
+
+        # q = project(x, for_queries)
+        dx = self._project_backward(dq, saved_query, *self._for_queries)
+        return dx + dcontext if itself else (dx, dcontext)
+
+    def step(self, x, cache=None):
+        """Continue a sequence: attend causally from new positions to all positions so far. Inference only.
+
+        Parameters
+        ----------
+        x : ndarray, shape (B, T, C)
+            The new positions alone.
+        cache : tuple (k, v) of ndarray, shape (B, G, S, D), optional
+            What the last call returned; None at the start.
+
+        Returns
+        -------
+        y : ndarray, shape (B, T, C)
+        cache : tuple
+            A new value; the old one stays as it was.
+        """
+        start = 0 if cache is None else cache[0].shape[2]
+        q, k, v = (self._project(x, *parts, start)[0] for parts in (self._for_queries, self._for_keys, self._for_values))
+        if cache is not None:
+            k, v = np.concatenate([cache[0], k], axis=2), np.concatenate([cache[1], v], axis=2)
+        o, _ = scaled_dot_product_attention(q, k, v, CAUSAL, slopes=self.slopes)
+        return self.output(_join_heads(o)), (k, v)
+
+    def weights(self, x, context=None, pattern=EVERYWHERE):
+        """The attention weights (B, H, T, S) of a forward without dropout, for looking at."""
+        q = self._project(x, *self._for_queries)[0]
+        k = self._project(x if context is None else context, *self._for_keys)[0]
+        return attention_weights(q, k, pattern, slopes=self.slopes)
+
+    def _project(self, x, linear, norm, rotary, start=0):
+        """(B, T, C) to heads (B, heads, T, D), normalized and turned where the layer has it so."""
+        h, saved_linear = linear.forward(x)
+        h, saved_norm = norm.forward(_split_heads(h, self.d_head))
+        h, saved_rotary = rotary.forward(h, start=start)
+
+        saved = (saved_linear, saved_norm, saved_rotary)
+        return h, saved
+
+    def _project_backward(self, dh, saved, linear, norm, rotary):
+        saved_linear, saved_norm, saved_rotary = saved
+        dh = rotary.backward(dh, saved_rotary)
+        dh = norm.backward(dh, saved_norm)
+        return linear.backward(_join_heads(dh), saved_linear)
+
+
+def _split_heads(x, d_head):
+    """(B, T, H D) to (B, H, T, D)."""
+    B, T, width = x.shape
+    return x.reshape(B, T, width // d_head, d_head).transpose(0, 2, 1, 3)
+
+
+def _join_heads(x):
+    """(B, H, T, D) to (B, T, H D): the inverse of `_split_heads`, and so also its gradient."""
+    B, H, T, D = x.shape
+    return x.transpose(0, 2, 1, 3).reshape(B, T, H * D)

@@ -1,0 +1,51 @@
+"""Dropout, and Identity: the layer that stands where a step was left out."""
+
+from numformer.checks import check_number
+from numformer.functional.dropout import dropout, dropout_backward
+from numformer.parameter import Layer
+
+
+class Dropout(Layer):
+    """Silence numbers at random: `dropout`. The generator is an argument; without one nothing is silenced.
+
+    Parameters
+    ----------
+    rate : float in [0, 1)
+
+    Raises
+    ------
+    ValueError
+        If the rate lies outside.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Dropout(0.5)(np.ones(4), rng=np.random.default_rng(1))
+    array([0., 2., 2., 2.])
+    """
+
+    def __init__(self, rate):
+        check_number("Dropout", "rate", rate, least=0, below=1)
+        self.rate = float(rate)
+
+    def forward(self, x, rng=None):
+        return dropout(x, self.rate, rng)
+
+    def backward(self, dy, saved):
+        return dropout_backward(dy, saved)
+
+
+class Identity(Layer):
+    """A step that is left out: so a block reads the same with it and without. Options of the step are ignored.
+
+    Examples
+    --------
+    >>> Identity()("anything", start=3)
+    'anything'
+    """
+
+    def forward(self, x, **options):
+        return x, ()
+
+    def backward(self, dy, saved):
+        return dy

@@ -1,0 +1,51 @@
+"""Embedding: the table of token vectors."""
+
+import numpy as np
+
+from numformer.checks import check_ids, check_whole
+from numformer.functional.embedding import embedding, embedding_backward
+from numformer.parameter import Layer, normal
+
+
+class Embedding(Layer):
+    r"""A vector for every token: `embedding` and its table.
+
+    .. math:: y_n = s\, W_{\mathrm{ids}_n}
+
+    Parameters
+    ----------
+    vocab_size, d_model : int
+        V and C.
+    rng : numpy.random.Generator or None
+    std : float
+        Of the initial table.
+    scale : float
+        s; the 2017 Transformer multiplies by sqrt(C) (section 3.4), because its table is also the output head.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ids are not integers in 0 .. V-1, or there are none.
+
+    Examples
+    --------
+    >>> Embedding(65, 8, np.random.default_rng(0))(np.array([[1, 2, 3]])).shape
+    (1, 3, 8)
+    """
+
+    def __init__(self, vocab_size, d_model, rng, std=0.02, scale=1.0, dtype=np.float32):
+        check_whole("Embedding", "vocab_size", vocab_size)
+        check_whole("Embedding", "d_model", d_model)
+        self.weight = normal(rng, (vocab_size, d_model), std, dtype)
+        self.scale = float(scale)
+
+    def forward(self, ids):
+        check_ids("Embedding", "ids", ids, self.weight.data.shape[0])
+        y, saved = embedding(ids, self.weight.data)
+        return y * self.scale, saved
+
+    def backward(self, dy, saved):
+        # y = embedding(ids, weight) * scale
+        self.weight.grad += embedding_backward(dy * self.scale, saved)
+        return None                                                   # ids have no gradient

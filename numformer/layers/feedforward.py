@@ -1,0 +1,152 @@
+"""The feed-forward half of a Transformer block: each position by itself, through a wide layer and back."""
+
+import numpy as np
+
+from numformer.checks import check_choice
+from numformer.functional.activations import (
+    gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, relu, relu_backward, silu, silu_backward)
+from numformer.layers.linear import Linear
+from numformer.parameter import Layer
+
+ACTIVATIONS = {
+    "relu": (relu, relu_backward),
+    "gelu": (gelu, gelu_backward),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
+    "silu": (silu, silu_backward),
+}
+
+
+class FeedForward(Layer):
+    r"""Two linear maps with a nonlinearity between them.
+
+    .. math:: y = f(x W_1 + b_1) W_2 + b_2
+
+    Parameters
+    ----------
+    d_model, d_hidden : int
+        C and F; F is 4 C in most papers.
+    activation : "relu", "gelu", "gelu_tanh" or "silu"
+        f.
+    rng : numpy.random.Generator or None
+    bias : bool
+    std, output_std : float, optional
+        Of the initial weights of the two maps; 1 / sqrt(width of their input) unless given.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the activation is unknown, or a width or `x` does not fit.
+
+    References
+    ----------
+    Vaswani et al. (2017), "Attention Is All You Need", eq. 2.
+
+    Examples
+    --------
+    >>> FeedForward(4, 16, "gelu", np.random.default_rng(0))
+    FeedForward(hidden=Linear, output=Linear, activation='gelu')
+    """
+
+    def __init__(self, d_model, d_hidden, activation, rng, bias=True, std=None, output_std=None, dtype=np.float32):
+        check_choice("FeedForward", "activation", activation, ACTIVATIONS)
+        self.hidden = Linear(d_model, d_hidden, rng, bias, std, dtype)
+        self.output = Linear(d_hidden, d_model, rng, bias, output_std, dtype)
+        self.activation = activation
+
+    def forward(self, x):
+        f, _ = ACTIVATIONS[self.activation]
+        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
+        a, saved_activation = f(h)
+        y, saved_output = self.output.forward(a)                      # (..., C)
+
+        saved = (saved_hidden, saved_activation, saved_output)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_hidden, saved_activation, saved_output = saved
+        _, f_backward = ACTIVATIONS[self.activation]
+
+        # y = output(a)
+        da = self.output.backward(dy, saved_output)
+
+        # a = f(h)
+        dh = f_backward(da, saved_activation)
+
+        # h = hidden(x)
+        return self.hidden.backward(dh, saved_hidden)
+
+
+class GatedFeedForward(Layer):
+    r"""A feed-forward whose hidden layer is a product: one half opens and shuts the other.
+
+    .. math:: y = \left( f(x W_1 + b_1) \odot (x W_2 + b_2) \right) W_3 + b_3
+
+    With SiLU for f this is SwiGLU, with GELU GEGLU. A width F of 8/3 C has as many parameters as the plain one of 4 C.
+
+    Parameters
+    ----------
+    d_model, d_hidden : int
+        C and F.
+    activation : "relu", "gelu", "gelu_tanh" or "silu"
+        f.
+    rng, bias, std, output_std, dtype
+        As in `FeedForward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the activation is unknown, or a width or `x` does not fit.
+
+    References
+    ----------
+    Shazeer (2020), "GLU Variants Improve Transformer", eq. 6.
+
+    Examples
+    --------
+    >>> GatedFeedForward(4, 11, "silu", np.random.default_rng(0), bias=False)
+    GatedFeedForward(gate=Linear, hidden=Linear, output=Linear, activation='silu')
+    """
+
+    def __init__(self, d_model, d_hidden, activation, rng, bias=True, std=None, output_std=None, dtype=np.float32):
+        check_choice("GatedFeedForward", "activation", activation, ACTIVATIONS)
+        self.gate = Linear(d_model, d_hidden, rng, bias, std, dtype)
+        self.hidden = Linear(d_model, d_hidden, rng, bias, std, dtype)
+        self.output = Linear(d_hidden, d_model, rng, bias, output_std, dtype)
+        self.activation = activation
+
+    def forward(self, x):
+        f, _ = ACTIVATIONS[self.activation]
+        g, saved_gate = self.gate.forward(x)                          # (..., F)
+        a, saved_activation = f(g)
+        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
+        y, saved_output = self.output.forward(a * h)                  # (..., C)
+
+        saved = (saved_gate, a, saved_activation, h, saved_hidden, saved_output)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_gate, a, saved_activation, h, saved_hidden, saved_output = saved
+        _, f_backward = ACTIVATIONS[self.activation]
+
+        # y = output(a * h)
+        dproduct = self.output.backward(dy, saved_output)
+
+        # h = hidden(x)
+        dx = self.hidden.backward(dproduct * a, saved_hidden)
+
+        # a = f(g)
+        dg = f_backward(dproduct * h, saved_activation)
+
+        # g = gate(x)
+        return dx + self.gate.backward(dg, saved_gate)
+
+
+def SwiGLU(d_model, d_hidden, rng, **options):
+    """`GatedFeedForward` with SiLU, LLaMA's feed-forward."""
+    return GatedFeedForward(d_model, d_hidden, "silu", rng, **options)
+
+
+def GEGLU(d_model, d_hidden, rng, **options):
+    """`GatedFeedForward` with GELU."""
+    return GatedFeedForward(d_model, d_hidden, "gelu", rng, **options)

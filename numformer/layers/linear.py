@@ -1,0 +1,95 @@
+"""Linear, and Unembedding: the output head, which shares the table of the input when it is tied."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_whole
+from numformer.functional.linear import linear, linear_backward
+from numformer.parameter import Layer, Parameter, constant, normal
+
+
+class Linear(Layer):
+    """A learned affine map of every vector: `linear` and its two parameters.
+
+    Parameters
+    ----------
+    d_in, d_out : int
+        C and F.
+    rng : numpy.random.Generator or None
+        Draws the weight; None for shapes alone.
+    bias : bool
+    std : float, optional
+        Of the initial weight; 1 / sqrt(d_in) unless given, which keeps the size of a vector's coordinates.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a width is not a whole number above 0, or `x` does not end in C.
+
+    Examples
+    --------
+    >>> layer = Linear(4, 3, np.random.default_rng(0))
+    >>> layer
+    Linear(weight=(4, 3), bias=(3,))
+    >>> layer(np.ones((2, 4), np.float32)).shape
+    (2, 3)
+    """
+
+    def __init__(self, d_in, d_out, rng, bias=True, std=None, dtype=np.float32):
+        check_whole("Linear", "d_in", d_in)
+        check_whole("Linear", "d_out", d_out)
+        self.weight = normal(rng, (d_in, d_out), d_in ** -0.5 if std is None else std, dtype)
+        self.bias = constant(0, (d_out,), dtype) if bias else None
+
+    def forward(self, x):
+        check_array("Linear", "x", x, "(..., C)", self.weight.data.dtype, C=self.weight.data.shape[0])
+        return linear(x, self.weight.data, None if self.bias is None else self.bias.data)
+
+    def backward(self, dy, saved):
+        dx, dweight, dbias = linear_backward(dy, saved)
+        self.weight.grad += dweight
+        if self.bias is not None:
+            self.bias.grad += dbias
+        return dx
+
+
+class Unembedding(Layer):
+    r"""The output head: one score for every token of the vocabulary, by dot product with its vector.
+
+    .. math:: y = x W^\top
+
+    Parameters
+    ----------
+    weight : Parameter, shape (V, C)
+        An `Embedding`'s weight, to tie the two, or one of its own.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `weight` is not a matrix Parameter, or `x` does not end in C.
+
+    References
+    ----------
+    Press and Wolf (2017), "Using the Output Embedding to Improve Language Models".
+
+    Examples
+    --------
+    >>> from numformer.layers import Embedding
+    >>> table = Embedding(5, 4, np.random.default_rng(0))
+    >>> Unembedding(table.weight)(np.ones((2, 4), np.float32)).shape
+    (2, 5)
+    """
+
+    def __init__(self, weight):
+        if not isinstance(weight, Parameter) or weight.data.ndim != 2:
+            raise TypeError(f"Unembedding: weight must be a Parameter of shape (V, C), but is {weight!r}.")
+        self.weight = weight
+
+    def forward(self, x):
+        check_array("Unembedding", "x", x, "(..., C)", self.weight.data.dtype, C=self.weight.data.shape[1])
+        return linear(x, self.weight.data.T)
+
+    def backward(self, dy, saved):
+        dx, dweight, _ = linear_backward(dy, saved)                   # dweight: (C, V), of the transpose
+        self.weight.grad += dweight.T
+        return dx

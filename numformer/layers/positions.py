@@ -1,0 +1,151 @@
+"""Layers that tell a model where its tokens stand: added to the vectors, turned into q and k, or taken off the scores."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_choice, check_whole
+from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions
+from numformer.parameter import Layer, normal
+
+
+class SinusoidalPositions(Layer):
+    """Add the fixed sinusoids of the 2017 Transformer: `sinusoidal_positions`. No parameters, any length.
+
+    Parameters
+    ----------
+    d_model : int
+        C.
+
+    Examples
+    --------
+    >>> SinusoidalPositions(4)(np.zeros((1, 2, 4)), start=5).round(2)
+    array([[[-0.96,  0.28,  0.05,  1.  ],
+            [-0.28,  0.96,  0.06,  1.  ]]])
+    """
+
+    def __init__(self, d_model):
+        check_whole("SinusoidalPositions", "d_model", d_model)
+        self.d_model = d_model
+
+    def forward(self, x, start=0):
+        T = check_array("SinusoidalPositions", "x", x, "(B, T, C)", C=self.d_model)["T"]
+        y = x + sinusoidal_positions(np.arange(start, start + T), self.d_model, x.real.dtype)
+
+        saved = ()
+        return y, saved
+
+    def backward(self, dy, saved):
+        # y = x + constants
+        return dy.copy()
+
+
+class LearnedPositions(Layer):
+    """Add a trained vector for every position, up to a greatest length.
+
+    Parameters
+    ----------
+    context_length, d_model : int
+        The greatest T, and C.
+    rng : numpy.random.Generator or None
+    std : float
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError
+        If `x` reaches beyond the greatest length.
+
+    References
+    ----------
+    Radford et al. (2018), "Improving Language Understanding by Generative Pre-Training", eq. 2.
+
+    Examples
+    --------
+    >>> LearnedPositions(8, 4, np.random.default_rng(0))(np.zeros((1, 9, 4), np.float32))
+    Traceback (most recent call last):
+    ValueError: LearnedPositions: positions 0 .. 8 were asked for, but only 0 .. 7 were learned; shorten the input.
+    """
+
+    def __init__(self, context_length, d_model, rng, std=0.02, dtype=np.float32):
+        check_whole("LearnedPositions", "context_length", context_length)
+        check_whole("LearnedPositions", "d_model", d_model)
+        self.weight = normal(rng, (context_length, d_model), std, dtype)
+
+    def forward(self, x, start=0):
+        length, width = self.weight.data.shape
+        T = check_array("LearnedPositions", "x", x, "(B, T, C)", self.weight.data.dtype, C=width)["T"]
+        if start + T > length:
+            raise ValueError(f"LearnedPositions: positions {start} .. {start + T - 1} were asked for, "
+                             f"but only 0 .. {length - 1} were learned; shorten the input.")
+        y = x + self.weight.data[start : start + T]
+
+        saved = (start, T)
+        return y, saved
+
+    def backward(self, dy, saved):
+        start, T = saved
+
+        # y = x + weight[start : start + T]
+        self.weight.grad[start : start + T] += dy.sum(axis=0)
+        return dy.copy()
+
+
+class RotaryPositions(Layer):
+    """Turn queries and keys by their positions: `rotary`. No parameters, any length.
+
+    Parameters
+    ----------
+    d_head : int
+        D, even.
+    base : float
+        The slowest pair turns about once in 2 pi base steps.
+    layout : "half" or "interleaved"
+        Which coordinates make a pair.
+
+    Raises
+    ------
+    ValueError
+        If D is odd or the layout unknown.
+
+    Examples
+    --------
+    >>> RotaryPositions(2)(np.ones((1, 1, 2, 2)), start=3).round(2)
+    array([[[[-1.13, -0.85],
+             [ 0.1 , -1.41]]]])
+    """
+
+    def __init__(self, d_head, base=10000.0, layout="half"):
+        check_choice("RotaryPositions", "layout", layout, ["half", "interleaved"])
+        rotary_angles(0, 1, d_head)                                   # raises where the width is odd
+        self.d_head, self.base, self.layout = d_head, base, layout
+
+    def forward(self, x, start=0):
+        T = check_array("RotaryPositions", "x", x, "(B, H, T, D)", D=self.d_head)["T"]
+        return rotary(x, *rotary_angles(start, start + T, self.d_head, self.base, x.real.dtype), self.layout)
+
+    def backward(self, dy, saved):
+        return rotary_backward(dy, saved)
+
+
+class ALiBi(Layer):
+    """Lower every attention score in proportion to distance, with a slope for each head: `alibi`. No parameters.
+
+    Parameters
+    ----------
+    n_heads : int
+        H.
+
+    Examples
+    --------
+    >>> ALiBi(1)(np.zeros((1, 1, 1, 3)))
+    array([[[[-0.0078125 , -0.00390625,  0.        ]]]])
+    """
+
+    def __init__(self, n_heads):
+        self.slopes = alibi_slopes(n_heads)
+
+    def forward(self, scores):
+        check_array("ALiBi", "scores", scores, "(B, H, T, S)", H=len(self.slopes))
+        return alibi(scores, self.slopes)
+
+    def backward(self, dy, saved):
+        return alibi_backward(dy, saved)

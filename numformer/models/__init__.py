@@ -1,0 +1,7 @@
+"""Layers wired into the architectures of the papers."""
+
+from numformer.models.counting import count
+from numformer.models.decoder import Decoder
+from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
+
+__all__ = ["CONFIGS", "Decoder", "DecoderConfig", "GPT2", "LLAMA", "TRANSFORMER_2017", "count"]

@@ -1,0 +1,46 @@
+"""What a model costs: parameters, operations a token, and the memory of its KV cache. Nothing is allocated for it."""
+
+from numformer.layers import Linear, MultiHeadAttention, Unembedding
+from numformer.models.decoder import Decoder
+
+
+def count(config):
+    r"""Count by building the model of a config with arrays that take no memory, and walking over its layers.
+
+    .. math:: \mathrm{FLOPs} = 2 \sum_W |W| + \sum_{\text{attention}} 4 H D \cdot \tfrac12 (T + 1)
+
+    A multiplication and an addition are two operations. The first sum runs over all matrices that multiply (the output
+    head among them, tied or not; lookup tables not); the second is q . k and p . v, over the keys that a causal query sees on
+    average at full context. The backward pass costs twice the forward.
+
+    Parameters
+    ----------
+    config : DecoderConfig
+
+    Returns
+    -------
+    dict
+        ``parameters``; ``flops_per_token`` of a forward pass; ``training_flops_per_token``, three times that;
+        ``kv_bytes_per_token``, in the config's dtype.
+
+    Examples
+    --------
+    >>> from numformer.models import CONFIGS
+    >>> count(CONFIGS["gpt2-xl"])["parameters"]
+    1557611200
+    """
+    model = Decoder(config, rng=None)
+    visible = (config.context_length + 1) / 2
+    flops = kv_numbers = 0
+    for _, layer in model.named_layers():
+        if isinstance(layer, (Linear, Unembedding)):
+            flops += 2 * layer.weight.data.size
+        if isinstance(layer, MultiHeadAttention):
+            flops += 4 * layer.n_heads * layer.d_head * visible
+            kv_numbers += 2 * layer.n_kv_heads * layer.d_head
+    return {
+        "parameters": sum(parameter.data.size for parameter in model.parameters()),
+        "flops_per_token": round(flops),
+        "training_flops_per_token": round(3 * flops),
+        "kv_bytes_per_token": kv_numbers * model.embedding.weight.data.itemsize,
+    }

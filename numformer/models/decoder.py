@@ -1,0 +1,198 @@
+"""The decoder-only Transformer: one model whose switches cover 2017's choices, GPT-2's and LLaMA's."""
+
+import math
+
+import numpy as np
+
+from numformer.functional.cross_entropy import cross_entropy, cross_entropy_backward
+from numformer.functional.pattern import CAUSAL
+from numformer.layers import (
+    ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention,
+    PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, Unembedding)
+from numformer.models.decoder_config import GATED
+from numformer.parameter import Layer, normal
+
+
+class Decoder(Layer):
+    r"""Predict every next token from the tokens before it.
+
+    .. math::
+
+        x^0 = \mathrm{embedding}(\mathrm{ids}) + \mathrm{positions}, \qquad x^{\ell+1} = \mathrm{block}_\ell(x^\ell), \qquad
+        z = \mathrm{norm}(x^L)\, W^\top
+
+    Parameters
+    ----------
+    config : DecoderConfig
+    rng : numpy.random.Generator or None
+        Draws the initial weights. None builds the shapes alone, for counting.
+
+    References
+    ----------
+    Radford et al. (2019), "Language Models are Unsupervised Multitask Learners", section 2.3; Vaswani et al. (2017),
+    section 3; Touvron et al. (2023), "LLaMA", section 2.2.
+
+    Examples
+    --------
+    >>> from numformer.models import DecoderConfig
+    >>> config = DecoderConfig(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> model = Decoder(config, np.random.default_rng(0))
+    >>> ids = np.array([[1, 2, 3, 4]])
+    >>> model(ids).shape                                              # logits, (B, T, V)
+    (1, 4, 65)
+    >>> loss, saved = model.loss((ids[:, :-1], ids[:, 1:]))           # each token is the target of the one before
+    >>> model.loss_backward(saved)
+    >>> model.embedding.weight.grad.shape
+    (65, 16)
+    """
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.config = config
+        # The 2017 model scales its embedding up by sqrt(C), so its table starts that much smaller than a unit normal.
+        std, scale = (c.d_model ** -0.5, math.sqrt(c.d_model)) if c.embedding_scale else (c.init_std, 1.0)
+        self.embedding = Embedding(c.vocab_size, c.d_model, rng, std, scale, dtype)
+        self.positions = (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, dtype) if c.positions == "learned"
+                          else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
+        self.dropout = Dropout(c.dropout)
+        self.blocks = [self._block(rng, dtype) for _ in range(c.n_layers)]
+        self.norm = self._norm(dtype) if c.norm_first else Identity()
+        self.head = Unembedding(self.embedding.weight if c.tied
+                                else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
+
+    def _norm(self, dtype):
+        c = self.config
+        if c.norm == "layer_norm":
+            return LayerNorm(c.d_model, c.bias, c.epsilon, dtype=dtype)
+        return RMSNorm(c.d_model, c.epsilon, dtype=dtype)
+
+    def _block(self, rng, dtype):
+        c = self.config
+        # Every branch adds to the residual stream: its last matrix starts smaller the more branches there are (GPT-2, section 2.3).
+        initial = dict(rng=rng, bias=c.bias, std=c.init_std, output_std=c.init_std * (2 * c.n_layers) ** -0.5, dtype=dtype)
+        d_head = c.d_model // c.n_heads
+        positions = (RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions == "rotary"
+                     else ALiBi(c.n_heads) if c.positions == "alibi" else None)
+        attention = MultiHeadAttention(c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, positions=positions,
+                                       query_key_norm=c.query_key_norm, dropout=c.dropout, **initial)
+        feedforward = (GatedFeedForward(c.d_model, c.hidden_width, GATED[c.feedforward], **initial) if c.feedforward in GATED
+                       else FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial))
+        block = PreNormBlock if c.norm_first else PostNormBlock
+        return block(self._norm(dtype), attention, self._norm(dtype), feedforward, c.dropout)
+
+    def forward(self, ids, rng=None):
+        """Logits for the token after each.
+
+        Parameters
+        ----------
+        ids : ndarray of int, shape (B, T)
+            In 0 .. V-1. With learned positions T is at most the context length.
+        rng : numpy.random.Generator, optional
+            For dropout; None at inference.
+
+        Returns
+        -------
+        logits : ndarray, shape (B, T, V)
+        saved : tuple
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ids are not integers of two axes in that range, or T is too long.
+        """
+        _check_two_axes(ids)
+        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
+        x, saved_positions = self.positions.forward(x, start=0)
+        x, saved_dropout = self.dropout.forward(x, rng)
+        saved_blocks = []
+        for block in self.blocks:
+            x, saved_block = block.forward(x, CAUSAL, rng)
+            saved_blocks.append(saved_block)
+        x, saved_norm = self.norm.forward(x)
+        logits, saved_head = self.head.forward(x)                     # (B, T, V)
+
+        saved = (saved_embedding, saved_positions, saved_dropout, saved_blocks, saved_norm, saved_head)
+        return logits, saved
+
+    def backward(self, dlogits, saved):
+        saved_embedding, saved_positions, saved_dropout, saved_blocks, saved_norm, saved_head = saved
+
+        # logits = head(norm(x))
+        dx = self.head.backward(dlogits, saved_head)
+        dx = self.norm.backward(dx, saved_norm)
+
+        # x = block(x), L times
+        for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
+            dx = block.backward(dx, saved_block)
+
+        # x = dropout(positions(embedding(ids)))
+        dx = self.dropout.backward(dx, saved_dropout)
+        dx = self.positions.backward(dx, saved_positions)
+        return self.embedding.backward(dx, saved_embedding)
+
+    def loss(self, batch, rng=None):
+        """Mean cross-entropy of a batch.
+
+        Parameters
+        ----------
+        batch : pair (inputs, targets) of ndarray of int, shape (B, T)
+        rng : numpy.random.Generator, optional
+
+        Returns
+        -------
+        loss : scalar, nats a target
+        saved : tuple
+        """
+        inputs, targets = batch
+        logits, saved_forward = self.forward(inputs, rng)
+        loss, saved_loss = cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing, z_loss=self.config.z_loss)
+
+        saved = (saved_forward, saved_loss)
+        return loss, saved
+
+    def loss_backward(self, saved, dloss=1.0):
+        """Add the gradient of dloss * loss to every parameter."""
+        saved_forward, saved_loss = saved
+
+        # loss = cross_entropy(forward(inputs), targets)
+        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
+
+    def step(self, ids, cache=None):
+        """Continue sequences: logits of new tokens alone, given the keys and values of the tokens before.
+
+        Parameters
+        ----------
+        ids : ndarray of int, shape (B, T)
+            The new tokens, any number of them.
+        cache : tuple, optional
+            What the last call returned; None at the start.
+
+        Returns
+        -------
+        logits : ndarray, shape (B, T, V)
+        cache : tuple
+            For each block its keys and values. A new value; the old one stays good.
+        """
+        _check_two_axes(ids)
+        start = 0 if cache is None else cache[0][0].shape[2]
+        x, _ = self.positions.forward(self.embedding(ids), start=start)
+        caches = []
+        for block, past in zip(self.blocks, cache or [None] * len(self.blocks)):
+            x, past = block.step(x, past)
+            caches.append(past)
+        return self.head(self.norm(x)), tuple(caches)
+
+    def attention_weights(self, ids):
+        """The attention weights of every block on `ids`, for looking at: a list of (B, H, T, T)."""
+        _check_two_axes(ids)
+        x, _ = self.positions.forward(self.embedding(ids), start=0)
+        weights = []
+        for block in self.blocks:
+            weights.append(block.weights(x, CAUSAL))
+            x = block(x, CAUSAL)
+        return weights
+
+
+def _check_two_axes(ids):
+    if getattr(ids, "ndim", 2) != 2:
+        raise ValueError(f"Decoder: ids must have shape (B, T), but have {ids.shape}; a single sequence is ids[None].")

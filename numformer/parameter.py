@@ -1,0 +1,236 @@
+"""Parameter and Layer: what can be trained, and how a tree of layers finds it.
+
+A layer is a plain object. Its parameters and sublayers are its attributes, in the order in which `__init__` set them;
+nothing has to be registered, because the tree is found by walking.
+"""
+
+import html
+
+import numpy as np
+
+
+class Parameter:
+    """A trainable array `data`, and the gradient `grad` that the backward passes add up for it.
+
+    Parameters
+    ----------
+    data : ndarray
+        The values, of any shape. Kept as it is, not copied.
+
+    Notes
+    -----
+    `grad` has the shape and dtype of `data` and comes into being, as zeros, when it is first asked for: a model that is
+    only counted or only sampled from never pays for it.
+    """
+
+    def __init__(self, data):
+        self.data = data
+        self._grad = None
+
+    @property
+    def grad(self):
+        if self._grad is None:
+            self._grad = np.zeros(self.data.shape, self.data.dtype)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value):
+        self._grad = value
+
+    def zero_grad(self):
+        """Forget the gradient."""
+        if self._grad is not None:
+            self._grad[...] = 0
+
+    def __repr__(self):
+        return f"Parameter(shape={self.data.shape}, dtype={self.data.dtype})"
+
+
+def normal(rng, shape, std, dtype):
+    """A Parameter drawn from a normal distribution with mean 0.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator or None
+        None gives zeros that take no memory (every stride is 0): a model built so has all its names and shapes and no
+        numbers. That is how models of any size are counted.
+    shape : tuple of int
+    std : float
+    dtype : float32 or float64
+
+    Returns
+    -------
+    Parameter
+
+    Raises
+    ------
+    TypeError
+        If `rng` is something else: a seed is not a generator.
+
+    Examples
+    --------
+    >>> normal(None, (10**6, 10**6), 1.0, np.float32).data.strides
+    (0, 0)
+    """
+    if rng is None:
+        return Parameter(np.broadcast_to(np.zeros((), _real(dtype)), shape))
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a numpy.random.Generator, or None for shapes alone, but is {type(rng).__name__}; "
+                        "use np.random.default_rng(seed).")
+    return Parameter(rng.standard_normal(shape, dtype=_real(dtype)) * float(std))
+
+
+def constant(value, shape, dtype):
+    """A Parameter with the same number everywhere: gains start at 1, biases at 0.
+
+    Examples
+    --------
+    >>> constant(1, (2,), np.float32).data
+    array([1., 1.], dtype=float32)
+    """
+    return Parameter(np.full(shape, value, _real(dtype)))
+
+
+def _real(dtype):
+    """Check that a dtype is float32 or float64."""
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"dtype={dtype} must be float32 or float64.")
+    return np.dtype(dtype)
+
+
+class Layer:
+    """Something with a `forward` and a `backward`, made of parameters, sublayers and settings.
+
+    .. code-block:: python
+
+        y, saved = layer.forward(x)         # saved: what the backward needs
+        dx = layer.backward(dy, saved)      # the gradient of every array input, in their order
+        y = layer(x)                        # forward without saved: inference
+
+    Nothing of a call stays on the layer, so it may run twice before it runs backward. Parameter gradients add up.
+    """
+
+    def __call__(self, *inputs, **options):
+        return self.forward(*inputs, **options)[0]
+
+    def named_parameters(self):
+        """All (dotted name, Parameter), each object once: a tied parameter keeps the first name that leads to it."""
+        return ((name, part) for name, part in _walk(self, "", set()) if isinstance(part, Parameter))
+
+    def named_layers(self):
+        """All (dotted name, Layer): this layer, whose name is empty, and every layer below it, each once."""
+        return ((name, part) for name, part in _walk(self, "", set()) if isinstance(part, Layer))
+
+    def parameters(self):
+        """All parameters, in the order of `named_parameters`."""
+        return [parameter for _, parameter in self.named_parameters()]
+
+    def zero_grad(self):
+        """Forget all gradients."""
+        for parameter in self.parameters():
+            parameter.zero_grad()
+
+    def state_dict(self):
+        """Copies of all parameters' data, by name."""
+        return {name: parameter.data.copy() for name, parameter in self.named_parameters()}
+
+    def load_state_dict(self, state):
+        """Copy the arrays of `state` into the parameters of the same names.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray
+            Exactly the names of `named_parameters`, with arrays of floats of the same shapes; they are cast to the
+            parameters' dtype.
+
+        Raises
+        ------
+        ValueError
+            If names are missing or unexpected, or a shape differs. Nothing is loaded then.
+        TypeError
+            If an entry is not an array of floats.
+        """
+        owner = type(self).__name__
+        parameters = dict(self.named_parameters())
+        missing = [name for name in parameters if name not in state]
+        unexpected = [name for name in state if name not in parameters]
+        if missing or unexpected:
+            raise ValueError(f"{owner}: the state does not fit; missing: {_some(missing)}; unexpected: {_some(unexpected)}.")
+        for name, parameter in parameters.items():
+            if not isinstance(state[name], np.ndarray) or state[name].dtype.kind != "f":
+                raise TypeError(f"{owner}: the state's {name} must be an array of floats, but is "
+                                f"{getattr(state[name], 'dtype', type(state[name]).__name__)}.")
+            if state[name].shape != parameter.data.shape:
+                raise ValueError(f"{owner}: the state's {name} has shape {state[name].shape}, "
+                                 f"but must have {parameter.data.shape}.")
+        for name, parameter in parameters.items():
+            parameter.data[...] = state[name]
+
+    def replica(self):
+        """The same tree over the same `data`, with gradients of its own: for running shards of a batch in parallel."""
+        return _replica(self, {})
+
+    def __repr__(self):
+        settings = []
+        for name, value in vars(self).items():
+            if isinstance(value, Parameter):
+                settings.append(f"{name}={value.data.shape}")
+            elif isinstance(value, Layer):
+                settings.append(f"{name}={type(value).__name__}")
+            elif isinstance(value, (list, tuple)) and value and isinstance(value[0], Layer):
+                settings.append(f"{name}={len(value)} x {type(value[0]).__name__}")
+            elif isinstance(value, (bool, int, float, str)):
+                settings.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(settings)})"
+
+    def _repr_html_(self):
+        rows = [f"<tr><td><code>{html.escape(name)}</code></td><td>{parameter.data.shape}</td>"
+                f"<td>{parameter.data.dtype}</td><td>{parameter.data.size:,}</td></tr>"
+                for name, parameter in self.named_parameters()]
+        total = sum(parameter.data.size for parameter in self.parameters())
+        return (f"<table><caption>{type(self).__name__}: {total:,} parameters</caption>"
+                "<tr><th>parameter</th><th>shape</th><th>dtype</th><th>numbers</th></tr>" + "".join(rows) + "</table>")
+
+
+def _walk(part, name, seen):
+    """Yield (name, part) for every parameter and layer at and below `part`, each once, in the order of the attributes."""
+    if isinstance(part, (Parameter, Layer)):
+        if id(part) in seen:
+            return
+        seen.add(id(part))
+        yield name, part
+    if isinstance(part, Layer):
+        children = vars(part).items()
+    elif isinstance(part, dict):
+        children = part.items()
+    elif isinstance(part, (list, tuple)):
+        children = enumerate(part)
+    else:
+        return
+    for key, child in children:
+        yield from _walk(child, f"{name}.{key}" if name else str(key), seen)
+
+
+def _replica(part, copies):
+    """Copy the tree below `part`; `copies` maps what was met already, so that tied parameters stay tied."""
+    if id(part) in copies:
+        return copies[id(part)]
+    if isinstance(part, Parameter):
+        copy = Parameter(part.data)
+    elif isinstance(part, Layer):
+        copy = object.__new__(type(part))
+        copies[id(part)] = copy
+        vars(copy).update({name: _replica(child, copies) for name, child in vars(part).items()})
+    elif isinstance(part, dict):
+        copy = {key: _replica(child, copies) for key, child in part.items()}
+    elif type(part) in (list, tuple):
+        copy = type(part)(_replica(child, copies) for child in part)
+    else:
+        copy = part                                                   # settings are shared: nobody writes into them
+    copies[id(part)] = copy
+    return copy
+
+
+def _some(names):
+    """At most five of the names, for a message."""
+    return (", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")) or "none"

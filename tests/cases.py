@@ -1,0 +1,181 @@
+"""Every layer and model at several small configurations: registered once, checked for all by test_contract.py.
+
+A case builds its layer in float32 or float64 and its inputs: arrays that are differentiated, and options that are not.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import CAUSAL, AttentionPattern
+from numformer.layers import (
+    ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, MultiHeadAttention,
+    PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
+from numformer.models import Decoder, DecoderConfig
+from numformer.parameter import Parameter
+
+
+@dataclass
+class Case:
+    name: str
+    build: object                                                     # (rng, dtype) -> Layer
+    shapes: list                                                      # of the arrays that are differentiated
+    options: object = dict                                            # () -> keyword arguments, made anew for each call
+    ids: tuple | None = None                                          # (array of int,): inputs without a gradient
+    wrong: list = field(default_factory=list)                         # (inputs, exception, words of the message)
+
+    def layer(self, dtype=np.float64, seed=0):
+        """The layer, with every parameter moved away from the special values 0 and 1."""
+        rng = np.random.default_rng(seed)
+        layer = self.build(rng, dtype)
+        for parameter in layer.parameters():
+            parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
+        return layer
+
+    def inputs(self, dtype=np.float64, seed=1):
+        rng = np.random.default_rng(seed)
+        return [*(self.ids or ()), *(rng.standard_normal(shape).astype(dtype) for shape in self.shapes)]
+
+
+def floats(*shape):
+    return np.zeros(shape)
+
+
+def mha(*arguments, **options):
+    return lambda rng, dtype: MultiHeadAttention(*arguments, rng=rng, dtype=dtype, **options)
+
+
+def block(kind, feedforward, norm=LayerNorm, dropout=0.0, **options):
+    def build(rng, dtype):
+        attention = MultiHeadAttention(8, 2, rng, dtype=dtype, dropout=dropout, **options)
+        return kind(norm(8, dtype=dtype), attention, norm(8, dtype=dtype), feedforward(rng, dtype), dropout)
+    return build
+
+
+def decoder(**switches):
+    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+
+
+def seeded():
+    return {"rng": np.random.default_rng(5)}
+
+
+IDS = np.array([[3, 1, 4], [1, 5, 1]])                                # with repeats
+SHORT = AttentionPattern(lengths=[3, 1])
+RAGGED = AttentionPattern(mask=np.random.default_rng(3).random((4, 3)) < 0.6)
+
+LAYERS = [
+    Case("linear", lambda rng, dtype: Linear(4, 3, rng, dtype=dtype), [(2, 5, 4)],
+         wrong=[((floats(2, 3),), ValueError, "C=4"), (([1.0],), TypeError, "array of floats"),
+                ((np.zeros((2, 4), int),), TypeError, "array of floats"), ((np.zeros((2, 4), np.float32),), TypeError, "float64")]),
+    Case("linear without bias", lambda rng, dtype: Linear(4, 3, rng, bias=False, dtype=dtype), [(4,)]),
+    Case("unembedding", lambda rng, dtype: Unembedding(Parameter(rng.standard_normal((5, 4)).astype(dtype))), [(2, 3, 4)],
+         wrong=[((floats(2, 3, 5),), ValueError, "C=4")]),
+    Case("embedding", lambda rng, dtype: Embedding(6, 4, rng, dtype=dtype), [], ids=(IDS,),
+         wrong=[((np.array([6]),), ValueError, "0 .. 5"), ((np.array([-1]),), ValueError, "hold -1"),
+                ((np.array([1.0]),), TypeError, "integers"), ((np.array([], int),), ValueError, "empty")]),
+    Case("embedding scaled", lambda rng, dtype: Embedding(6, 4, rng, scale=2.0, dtype=dtype), [], ids=(IDS,)),
+    Case("sinusoidal positions", lambda rng, dtype: SinusoidalPositions(5), [(2, 3, 5)], lambda: {"start": 4},
+         wrong=[((floats(2, 3, 4),), ValueError, "C=5")]),
+    Case("learned positions", lambda rng, dtype: LearnedPositions(6, 4, rng, dtype=dtype), [(2, 3, 4)], lambda: {"start": 2},
+         wrong=[((floats(2, 7, 4),), ValueError, "only 0 .. 5")]),
+    Case("rotary half", lambda rng, dtype: RotaryPositions(6), [(2, 2, 4, 6)], lambda: {"start": 3},
+         wrong=[((floats(2, 2, 4, 8),), ValueError, "D=6")]),
+    Case("rotary interleaved", lambda rng, dtype: RotaryPositions(6, layout="interleaved"), [(2, 2, 4, 6)]),
+    Case("alibi", lambda rng, dtype: ALiBi(3), [(2, 3, 2, 4)], wrong=[((floats(2, 2, 2, 4),), ValueError, "H=3")]),
+    Case("layer norm", lambda rng, dtype: LayerNorm(5, dtype=dtype), [(2, 3, 5)],
+         wrong=[((floats(2, 4),), ValueError, "C=5"), ((floats(),), ValueError, "C=5")]),
+    Case("layer norm without bias", lambda rng, dtype: LayerNorm(5, bias=False, dtype=dtype), [(5,)]),
+    Case("layer norm, epsilon outside", lambda rng, dtype: LayerNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
+    Case("rms norm", lambda rng, dtype: RMSNorm(5, dtype=dtype), [(2, 3, 5)], wrong=[((floats(2, 4),), ValueError, "C=5")]),
+    Case("rms norm, epsilon outside", lambda rng, dtype: RMSNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
+    Case("dropout", lambda rng, dtype: Dropout(0.4), [(3, 7)], seeded),
+    Case("dropout at inference", lambda rng, dtype: Dropout(0.4), [(3, 7)]),
+    Case("identity", lambda rng, dtype: Identity(), [(3, 2)]),
+    *(Case(f"feed-forward {f}", lambda rng, dtype, f=f: FeedForward(3, 7, f, rng, dtype=dtype), [(2, 4, 3)],
+           wrong=[((floats(2, 4),), ValueError, "C=3")]) for f in ("relu", "gelu", "gelu_tanh", "silu")),
+    Case("swiglu", lambda rng, dtype: SwiGLU(3, 5, rng, bias=False, dtype=dtype), [(2, 4, 3)]),
+    Case("geglu", lambda rng, dtype: GEGLU(3, 5, rng, dtype=dtype), [(2, 4, 3)]),
+    Case("gated relu", lambda rng, dtype: GatedFeedForward(3, 5, "relu", rng, dtype=dtype), [(4, 3)]),
+    Case("attention", mha(8, 2), [(2, 3, 8)],
+         wrong=[((floats(3, 8),), ValueError, "(B, T, C)"), ((floats(1, 0, 8),), ValueError, "empty")]),
+    Case("attention, causal, grouped", mha(8, 4, n_kv_heads=2, bias=False), [(2, 4, 8)], lambda: {"pattern": CAUSAL}),
+    Case("attention, multi-query, windowed", mha(8, 4, n_kv_heads=1), [(1, 5, 8)],
+         lambda: {"pattern": AttentionPattern(window=(1, 1))}),
+    Case("attention, lengths", mha(8, 2), [(2, 3, 8)], lambda: {"pattern": SHORT}),
+    Case("attention, rotary", mha(8, 2, positions=RotaryPositions(4)), [(1, 4, 8)], lambda: {"pattern": CAUSAL}),
+    Case("attention, alibi", mha(8, 2, positions=ALiBi(2)), [(1, 4, 8)], lambda: {"pattern": CAUSAL}),
+    Case("attention, query-key norm", mha(8, 2, query_key_norm=True, positions=RotaryPositions(4, layout="interleaved")),
+         [(1, 4, 8)]),
+    Case("attention, dropout", mha(8, 2, dropout=0.3), [(2, 4, 8)], seeded),
+    Case("cross-attention", mha(8, 2, d_context=5), [(2, 4, 8), (2, 3, 5)], lambda: {"pattern": RAGGED},
+         wrong=[((floats(2, 4, 8), floats(2, 3, 6)), ValueError, "C=5"), ((floats(2, 4, 8), floats(3, 3, 5)), ValueError, "B=2")]),
+    Case("pre-norm block", block(PreNormBlock, lambda rng, dtype: FeedForward(8, 12, "gelu", rng, dtype=dtype)), [(2, 3, 8)],
+         lambda: {"pattern": CAUSAL}),
+    Case("post-norm block", block(PostNormBlock, lambda rng, dtype: FeedForward(8, 12, "silu", rng, dtype=dtype)), [(2, 3, 8)]),
+    Case("pre-norm block, dropout", block(PreNormBlock, lambda rng, dtype: SwiGLU(8, 6, rng, dtype=dtype), RMSNorm, 0.3),
+         [(2, 3, 8)], seeded),
+    Case("post-norm block, dropout", block(PostNormBlock, lambda rng, dtype: FeedForward(8, 6, "silu", rng, dtype=dtype), dropout=0.3),
+         [(2, 3, 8)], seeded),
+]
+
+MODELS = [
+    Case("decoder of 2017",
+         decoder(norm_first=False, feedforward="relu", positions="sinusoidal", embedding_scale=True, label_smoothing=0.1), [],
+         ids=(IDS,), wrong=[((np.array([1, 2]),), ValueError, "(B, T)"), ((np.array([[7]]),), ValueError, "0 .. 6")]),
+    Case("decoder of GPT-2", decoder(dropout=0.2), [], seeded, ids=(IDS,), wrong=[((np.zeros((1, 7), int),), ValueError, "only 0 .. 5")]),
+    Case("decoder of LLaMA", decoder(norm="rms_norm", feedforward="swiglu", positions="rotary", n_kv_heads=1, bias=False, tied=False),
+         [], ids=(IDS,)),
+    Case("decoder, alibi, query-key norm", decoder(positions="alibi", query_key_norm=True, z_loss=0.1, feedforward="geglu"),
+         [], ids=(IDS,)),
+    Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [], ids=(IDS,)),
+]
+
+
+@dataclass
+class Pair:
+    """A pair of functions: arrays that are differentiated, in order, and what follows them."""
+
+    name: str
+    forward: object
+    backward: object
+    shapes: list
+    before: tuple = ()                                                # inputs in front of the arrays, such as ids
+    after: tuple = ()
+    options: dict = field(default_factory=dict)
+
+
+TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
+THIN = dict(dropout=0.4, seed=11)
+
+PAIRS = [
+    Pair("linear", F.linear, F.linear_backward, [(2, 3, 4), (4, 5), (5,)]),
+    Pair("softmax", F.softmax, F.softmax_backward, [(3, 4)]),
+    Pair("softmax, first axis, masked", F.softmax, F.softmax_backward, [(3, 4)], options=dict(axis=0, mask=np.eye(3, 4, dtype=bool))),
+    Pair("log-softmax", F.log_softmax, F.log_softmax_backward, [(3, 4)]),
+    Pair("cross-entropy", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)], after=(TARGETS,)),
+    Pair("cross-entropy, all options", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)], after=(TARGETS,),
+         options=dict(label_smoothing=0.2, z_loss=0.3)),
+    *(Pair(f.__name__, f, backward, [(3, 4)]) for f, backward in (
+        (F.relu, F.relu_backward), (F.gelu, F.gelu_backward), (F.gelu_tanh, F.gelu_tanh_backward), (F.sigmoid, F.sigmoid_backward),
+        (F.silu, F.silu_backward))),
+    Pair("swish, beta 1.7", F.swish, F.swish_backward, [(3, 4)], options=dict(beta=1.7)),
+    Pair("layer norm", F.layer_norm, F.layer_norm_backward, [(2, 3, 5), (5,), (5,)]),
+    Pair("layer norm, outside", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
+    Pair("rms norm", F.rms_norm, F.rms_norm_backward, [(2, 3, 5), (5,)]),
+    Pair("rms norm, outside", F.rms_norm, F.rms_norm_backward, [(2, 5), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
+    Pair("embedding", F.embedding, F.embedding_backward, [(6, 3)], before=(IDS,)),
+    Pair("rotary", F.rotary, F.rotary_backward, [(2, 3, 4)], after=F.rotary_angles(2, 5, 4)),
+    Pair("alibi", F.alibi, F.alibi_backward, [(2, 3, 4)], after=(F.alibi_slopes(2),)),
+    Pair("attention", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward, [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
+    Pair("attention, one query", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+         [(1, 1, 1, 2), (1, 1, 1, 2), (1, 1, 1, 2)]),
+    Pair("attention, grouped, causal", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+         [(2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2)], after=(CAUSAL,), options=dict(scale=0.7, slopes=F.alibi_slopes(4))),
+    Pair("attention, more queries than keys", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+         [(1, 2, 5, 2), (1, 2, 3, 2), (1, 2, 3, 2)], after=(CAUSAL,)),
+    Pair("attention, mask, dropout", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+         [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN),
+]

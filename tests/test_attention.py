@@ -1,0 +1,172 @@
+"""Attention at its edges: patterns, empty rows, NaN and Inf, dropout's hash."""
+
+import numpy as np
+import pytest
+
+from numformer.functional import (
+    CAUSAL, EVERYWHERE, AttentionPattern, alibi_slopes, attention_dropout_mask, attention_weights, rotary, rotary_angles,
+    scaled_dot_product_attention, scaled_dot_product_attention_backward, softmax)
+
+
+def qkv(rng, T=4, S=5, H=2, G=2, D=3, B=2):
+    return rng.standard_normal((B, H, T, D)), rng.standard_normal((B, G, S, D)), rng.standard_normal((B, G, S, D))
+
+
+@pytest.mark.parametrize("T, S", [(1, 1), (3, 3), (2, 5), (5, 2)])
+def test_patterns_by_their_definition(T, S):
+    lengths, mask = [S, max(S - 2, 0)], np.random.default_rng(0).random((2, 1, T, S)) < 0.5
+    pattern = AttentionPattern(causal=True, window=(1, None), lengths=lengths, mask=mask)
+    for b, i, j in np.ndindex(2, T, S):
+        position = i + S - T
+        expected = j <= position and j >= position - 1 and j < lengths[b] and mask[b, 0, i, j]
+        assert pattern.dense(T, S)[b, 0, i, j] == expected
+    assert EVERYWHERE.dense(T, S).all()
+
+
+def test_window_on_the_right():
+    assert AttentionPattern(window=(0, 1)).dense(2, 3).astype(int).tolist() == [[0, 1, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("options, error, words", [
+    (dict(window=(1,)), ValueError, "pair"), (dict(window=(-1, 0)), ValueError, "0 or more"), (dict(window=3), ValueError, "pair"),
+    (dict(lengths=[1.5]), ValueError, "whole numbers"), (dict(lengths=[-1]), ValueError, "0 or more"),
+    (dict(lengths=[[1]]), ValueError, "one for each"),
+    (dict(mask=np.ones((2, 2))), TypeError, "bool"), (dict(mask=np.ones(2, bool)), ValueError, "(T, S)")])
+def test_bad_patterns(options, error, words):
+    with pytest.raises(error) as caught:
+        AttentionPattern(**options)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("pattern, words", [
+    (AttentionPattern(lengths=[6, 1]), "S=5"), (AttentionPattern(mask=np.ones((4, 4), bool)), "(4, 5)"),
+    (AttentionPattern(lengths=[1, 1, 1]), "(B, H, T, S)"), (AttentionPattern(mask=np.ones((2, 3, 4, 5), bool)), "(B, H, T, S)")])
+def test_patterns_that_do_not_fit(rng, pattern, words):
+    with pytest.raises(ValueError) as caught:
+        scaled_dot_product_attention(*qkv(rng), pattern)
+    assert words in str(caught.value)
+
+
+def test_shapes_that_do_not_fit(rng):
+    q, k, v = qkv(rng, H=3)
+    with pytest.raises(ValueError, match="G=2"):
+        scaled_dot_product_attention(q, k, v)
+    with pytest.raises(ValueError, match="D=3"):
+        scaled_dot_product_attention(q, k[..., :2], v)
+    with pytest.raises(ValueError, match="S=5"):
+        scaled_dot_product_attention(q[:, :2], k, v[:, :, :4])
+
+
+def test_attention_equals_its_definition(rng):
+    q, k, v = qkv(rng, H=4)
+    mask = rng.random((2, 4, 4, 5)) < 0.7
+    mask[..., 0] = True
+    o, _ = scaled_dot_product_attention(q, k, v, AttentionPattern(mask=mask), scale=0.3)
+    for b, h, i in np.ndindex(2, 4, 4):
+        allowed = np.flatnonzero(mask[b, h, i])
+        weights = np.exp(0.3 * k[b, h // 2, allowed] @ q[b, h, i])
+        np.testing.assert_allclose(o[b, h, i], weights @ v[b, h // 2, allowed] / weights.sum(), rtol=1e-13)
+
+
+def test_a_row_that_may_attend_to_nothing_gives_zero(rng):
+    q, k, v = qkv(rng)
+    pattern = AttentionPattern(lengths=[3, 0])
+    o, saved = scaled_dot_product_attention(q, k, v, pattern)
+    assert (o[1] == 0).all() and (o[0] != 0).all()
+    gradients = scaled_dot_product_attention_backward(np.ones_like(o), saved)
+    assert all((gradient[1] == 0).all() for gradient in gradients)
+    assert (gradients[1][0, :, 3:] == 0).all() and (gradients[2][0, :, 3:] == 0).all()
+    assert (attention_weights(q, k, pattern)[1] == 0).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_masked_nan_and_inf_do_not_leak(rng, value):
+    q, k, v = qkv(rng, T=5)
+    bad_k, bad_v = k.copy(), v.copy()
+    bad_k[0, 1, 3] = bad_v[0, 1, 3] = value                           # key 3 is hidden from queries 0 .. 2
+    clean, saved_clean = scaled_dot_product_attention(q, k, v, CAUSAL)
+    o, saved = scaled_dot_product_attention(q, bad_k, bad_v, CAUSAL)
+    assert np.array_equal(o[:, :, :3], clean[:, :, :3]) and np.array_equal(o[1], clean[1])
+    assert not np.isfinite(o[0, 1, 3:]).any(axis=-1).all()            # attended to: not swallowed
+    assert np.isnan(o[0, 1, 3:]).any() or value == -np.inf
+
+    do = np.ones_like(o)
+    found, truth = scaled_dot_product_attention_backward(do, saved), scaled_dot_product_attention_backward(do, saved_clean)
+    assert np.array_equal(found[0][:, :, :3], truth[0][:, :, :3])     # dq of the queries that do not see it
+    for gradient, expected in zip(found, truth):                      # all of the other head and the other example
+        assert np.array_equal(gradient[0, 0], expected[0, 0]) and np.array_equal(gradient[1], expected[1])
+
+
+def test_nan_of_an_attended_key_reaches_no_masked_gradient(rng):
+    q, k, v = qkv(rng, T=5)
+    star = np.eye(5, dtype=bool)
+    star[:, 0] = True                                                 # query i sees key 0 and key i alone
+    pattern = AttentionPattern(mask=star)
+    _, saved_clean = scaled_dot_product_attention(q, k, v, pattern)
+    k[0, 0, 1] = np.nan                                               # only query 1 sees it
+    o, saved = scaled_dot_product_attention(q, k, v, pattern)
+    found = scaled_dot_product_attention_backward(np.ones_like(o), saved)
+    truth = scaled_dot_product_attention_backward(np.ones_like(o), saved_clean)
+    assert np.isnan(found[0][0, 0, 1]).all() and np.isnan(found[1][0, 0, :2]).all() and np.isnan(found[2][0, 0, :2]).all()
+    for gradient, expected in zip(found, truth):
+        assert np.array_equal(gradient[0, 0, 2:], expected[0, 0, 2:])
+
+
+def test_large_scores_do_not_overflow(rng):
+    q, k, v = qkv(rng)
+    o, saved = scaled_dot_product_attention(q * 1e4, k * 1e4, v)
+    assert np.isfinite(o).all()
+    assert all(np.isfinite(gradient).all() for gradient in scaled_dot_product_attention_backward(o, saved))
+
+
+def test_softmax_mask_is_exactly_zero_even_beside_nan():
+    p, _ = softmax(np.array([[np.nan, 1.0, 2.0]]), mask=np.array([True, True, False]))
+    assert np.isnan(p[0, :2]).all() and p[0, 2] == 0
+
+
+def test_dropout_hash_is_uniform_and_independent():
+    mask = attention_dropout_mask(2**63 + 12345, (4, 4, 64, 64), 0.3)
+    n = mask.size
+    assert abs(mask.mean() - 0.7) < 4 * np.sqrt(0.21 / n)
+    centred = mask - 0.7
+    for axis in range(4):                                             # no correlation between neighbours in any direction
+        ahead, behind = np.delete(centred, 0, axis), np.delete(centred, -1, axis)
+        assert abs((ahead * behind).mean()) < 4 * 0.21 / np.sqrt(ahead.size)
+    other = attention_dropout_mask(2**63 + 12346, mask.shape, 0.3) - 0.7
+    assert abs((centred * other).mean()) < 4 * 0.21 / np.sqrt(n)
+
+
+def test_dropout_hash_does_not_depend_on_the_shape():
+    small = attention_dropout_mask(99, (2, 3, 4, 5), 0.5)
+    assert np.array_equal(attention_dropout_mask(99, (4, 5, 6, 7), 0.5)[:2, :3, :4, :5], small)
+    assert attention_dropout_mask(99, (1, 1, 8, 8), 0.0).all()
+
+
+def test_attention_dropout_keeps_the_mean(rng):
+    q, k, v = qkv(rng)
+    truth, _ = scaled_dot_product_attention(q, k, v)
+    runs = np.array([scaled_dot_product_attention(q, k, v, dropout=0.25, seed=seed)[0] for seed in range(2000)])
+    error = np.abs(runs.mean(axis=0) - truth) / (runs.std(axis=0) / np.sqrt(len(runs)))
+    assert error.max() < 5
+
+
+def test_rotary_scores_depend_on_distance_alone(rng):
+    q, k = rng.standard_normal((2, 1, 8))
+    for layout in ("half", "interleaved"):
+        def score(m, n):
+            turned = [rotary(x, *rotary_angles(t, t + 1, 8), layout)[0] for x, t in ((q, m), (k, n))]
+            return float((turned[0] * turned[1]).sum())
+        assert abs(score(7, 3) - score(104, 100)) < 1e-12 and abs(score(7, 3) - score(7, 4)) > 1e-3
+
+
+def test_rotary_layouts_differ_by_a_permutation(rng):
+    x = rng.standard_normal((5, 8))
+    order = np.arange(8).reshape(2, 4).T.ravel()                      # 0 4 1 5 2 6 3 7
+    half, _ = rotary(x, *rotary_angles(0, 5, 8), "half")
+    interleaved, _ = rotary(x[:, order], *rotary_angles(0, 5, 8), "interleaved")
+    assert np.array_equal(half[:, order], interleaved)
+
+
+@pytest.mark.parametrize("n_heads, expected", [(8, 2.0 ** -np.arange(1, 9)), (1, [2.0 ** -8]), (3, [2.0 ** -4, 2.0 ** -8, 2.0 ** -2])])
+def test_alibi_slopes(n_heads, expected):
+    assert np.array_equal(alibi_slopes(n_heads), expected)
