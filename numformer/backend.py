@@ -6,6 +6,7 @@ its own pool would fight with ours for the same cores, and its split of a produc
 """
 
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -68,11 +69,10 @@ def run_side_by_side(function, items):
     [1, 2, 3]
     """
     items = list(items)
-    threads = min(get_threads(), len(items))
     with one_blas_thread():
-        if threads <= 1:
+        if get_threads() == 1 or len(items) < 2:
             return [function(item) for item in items]
-        return list(_pool(threads).map(function, items))
+        return list(_pool(get_threads()).map(function, items))
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def one_blas_thread():
     global _guards, _limiter
     with _lock:
         if _guards == 0:
-            _limiter = _controller().limit(limits=1, user_api="blas")
+            _limiter = _controller(len(sys.modules)).limit(limits=1, user_api="blas")
         _guards += 1
     try:
         yield
@@ -94,7 +94,8 @@ def one_blas_thread():
 
 
 @lru_cache(maxsize=1)
-def _controller():
+def _controller(modules):
+    """The BLAS libraries of this process; looked for again once modules were imported, for SciPy brings one of its own."""
     return ThreadpoolController()
 
 

@@ -1,0 +1,47 @@
+"""numformer count: what a model costs, without building it."""
+
+from pathlib import Path
+
+from numformer.commands import UsageError
+from numformer.commands.runs import read_facts
+from numformer.commands.show import print_json
+from numformer.models import CONFIGS, count
+from numformer.training import load_checkpoint
+
+
+def add_arguments(parser):
+    parser.add_argument("name", metavar="NAME", help=f"a published model ({', '.join(CONFIGS)}), or the folder of a run")
+
+
+def run(arguments):
+    name = arguments.name
+    if name in CONFIGS:
+        config = CONFIGS[name]
+    elif (path := Path(name) / "checkpoint.safetensors").is_file():
+        config, _, _ = read_facts(load_checkpoint(path)[1], path)
+    else:
+        raise UsageError(f"{name} is neither a model nor a run; choose from {', '.join(CONFIGS)}, or give the folder of a run.")
+    costs = count(config)
+    print(f"{name}: {config.n_layers} layers, {config.n_heads} heads, width {config.d_model}, "
+          f"vocabulary {config.vocab_size:,}, context {config.context_length:,}")
+    for label, key, unit in (("parameters", "parameters", ""), ("forward pass", "flops_per_token", "FLOPs a token"),
+                             ("training step", "training_flops_per_token", "FLOPs a token"),
+                             ("KV cache", "kv_bytes_per_token", f"bytes a token in {config.dtype}")):
+        print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())
+    if arguments.json:
+        print_json({"name": name, **costs})
+    return 0
+
+
+def scaled(number):
+    """A number in thousands, millions, ...
+
+    Examples
+    --------
+    >>> scaled(1557611200), scaled(999)
+    ('1.56 G', '999')
+    """
+    for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if number >= 10 ** power:
+            return f"{number / 10 ** power:.2f} {letter}"
+    return str(number)

@@ -1,0 +1,124 @@
+"""numformer doctor: is everything here that is needed, and does it work?"""
+
+import os
+import platform
+import sys
+import tempfile
+import time
+from importlib import metadata
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from numformer import backend
+from numformer.commands.show import print_json
+from numformer.models import Decoder, DecoderConfig
+from numformer.training import BlockStream, RunFolder, Trainer, TrainingConfig, load_checkpoint, train
+
+PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
+EXTRAS = ("numba", "pooch", "torch")
+CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16, positions="rotary", dtype="float64")
+
+
+def add_arguments(parser):
+    pass
+
+
+def run(arguments):
+    checks = [check() for check in (python, packages, extras, blas, threads, gradient, same_on_any_threads, checkpoint)]
+    for check in checks:
+        print(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:24}{check['found']}")
+    ok = all(check["ok"] for check in checks)
+    print("all is well" if ok else "something is wrong: see FAIL above")
+    if arguments.json:
+        print_json({"ok": ok, "checks": checks})
+    return 0 if ok else 1
+
+
+def python():
+    return dict(name="Python", ok=sys.version_info >= (3, 11), found=f"{platform.python_version()} on {platform.machine()}")
+
+
+def packages():
+    found = {name: version(name) for name in PACKAGES}
+    return dict(name="packages", ok=None not in found.values(), found=listed(found))
+
+
+def extras():
+    return dict(name="optional packages", ok=True, found=listed({name: version(name) for name in EXTRAS}))
+
+
+def blas():
+    found = [f"{library['internal_api']} {library['version']}, {library['num_threads']} threads"
+             for library in threadpool_info() if library["user_api"] == "blas"]
+    with backend.one_blas_thread():
+        a = np.ones((768, 768), np.float32)
+        rate = max(2e-9 * 768 ** 3 / seconds(lambda: a @ a) for _ in range(20))
+    return dict(name="BLAS", ok=bool(found), found=f"{'; '.join(found) or 'unknown'}; {rate:.0f} GFLOP/s on one thread")
+
+
+def threads():
+    return dict(name="threads", ok=True, found=f"{backend.get_threads()} of {os.cpu_count()} cores")
+
+
+def gradient():
+    """The loss of a small decoder along a random direction: by its backward, and by the complex step."""
+    rng = np.random.default_rng(0)
+    model = Decoder(CONFIG, rng)
+    ids = rng.integers(0, CONFIG.vocab_size, (2, 9))
+    batch = ids[:, :-1], ids[:, 1:]
+    model.loss_backward(model.loss(batch)[1])
+    slope = 0.0
+    for parameter in model.parameters():
+        direction = rng.standard_normal(parameter.data.shape)
+        slope += float((direction * parameter.grad).sum())
+        parameter.data = parameter.data + 1e-30j * direction
+    truth = float(model.loss(batch)[0].imag) / 1e-30
+    error = abs(slope - truth) / abs(truth)
+    return dict(name="gradients", ok=error < 1e-12, found=f"relative error {error:.0e} against the complex step")
+
+
+def same_on_any_threads():
+    """Training with one thread and with several gives the same bits."""
+    before, losses = backend.get_threads(), []
+    for number in (1, 2, 4):
+        backend.set_threads(number)
+        trainer = small_trainer()
+        losses.append([trainer.train_step()["loss"] for _ in range(20)])
+    backend.set_threads(before)
+    ok = losses[0] == losses[1] == losses[2] and losses[0][-1] < losses[0][0]
+    return dict(name="training", ok=ok, found=f"loss {losses[0][0]:.3f} to {losses[0][-1]:.3f} in 20 steps, alike on 1, 2 and 4 threads")
+
+
+def checkpoint():
+    with tempfile.TemporaryDirectory() as path:
+        folder = RunFolder(path)
+        folder.open()
+        trainer = small_trainer()
+        train(trainer, folder, {})
+        folder.close()
+        arrays, _ = load_checkpoint(folder.checkpoint)
+    same = all(np.array_equal(arrays[f"model.{name}"], array) for name, array in trainer.model.state_dict().items())
+    return dict(name="checkpoints", ok=same, found="written and read back")
+
+
+def small_trainer():
+    stream = BlockStream(np.arange(500) % CONFIG.vocab_size, CONFIG.context_length, batch_size=4, seed=0)
+    return Trainer(Decoder(CONFIG, np.random.default_rng(0)), stream, [], TrainingConfig(steps=20, shards=4, warmup_steps=2))
+
+
+def version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def listed(found):
+    return ", ".join(f"{name} {number or 'not installed'}" for name, number in found.items())
+
+
+def seconds(function):
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started

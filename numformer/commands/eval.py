@@ -1,0 +1,22 @@
+"""numformer eval: the loss of a run on all of its validation text."""
+
+import math
+
+from numformer.commands.runs import add_run_arguments, load_run, validation_ids
+from numformer.commands.show import print_json
+from numformer.training import consecutive_blocks, mean_loss
+
+
+def add_arguments(parser):
+    add_run_arguments(parser)
+    parser.add_argument("--data", default=None, help="another text, instead of the run's own; its last tenth counts")
+
+
+def run(arguments):
+    model, tokenizer, facts = load_run(arguments.run, arguments.best)
+    batches = consecutive_blocks(validation_ids(tokenizer, facts, arguments.data), model.config.context_length)
+    loss, tokens = mean_loss(model, batches), sum(batch.tokens for batch in batches)
+    print(f"validation loss {loss:.4f} nats, {loss / math.log(2):.4f} bits a character, over {tokens:,} characters")
+    if arguments.json:
+        print_json({"val_loss": loss, "bits_per_character": loss / math.log(2), "tokens": tokens})
+    return 0

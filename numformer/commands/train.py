@@ -1,0 +1,214 @@
+"""numformer train: fit a character-level language model, and leave a run behind."""
+
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from numformer import backend
+from numformer.commands import UsageError
+from numformer.commands.runs import corpus_argument, read_facts
+from numformer.commands.show import Progress, draw_pictures, print_json
+from numformer.datasets import DOCUMENTATION, load_corpus
+from numformer.models import Decoder, DecoderConfig
+from numformer.tokenizers import CharacterTokenizer
+from numformer.training import (
+    PRESETS, BlockStream, CheckpointError, RunFolder, Trainer, TrainingConfig, consecutive_blocks, load_checkpoint, train,
+    write_atomically)
+
+DEFAULT_PRESET = "tiny"
+FROM_THE_DATA = {"vocab_size"}                                        # a setting that no flag can set
+
+
+def add_arguments(parser):
+    parser.add_argument("--preset", default=None, help=f"named settings: {', '.join(PRESETS)} (default: {DEFAULT_PRESET})")
+    parser.add_argument("--data", default=None, help=f"a text file, tinyshakespeare, or {DOCUMENTATION} (the default)")
+    parser.add_argument("--out", metavar="RUN", default=None, help="folder of the run (default: a new one under runs/)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in RUN; its settings lead")
+    parser.add_argument("--stop-at", type=int, metavar="STEP", default=None, help="save and stop at this step, to resume later")
+    parser.add_argument("--threads", type=int, metavar="N", default=None,
+                        help="threads (default: as many as cores); results do not depend on it")
+    for title, config in (("model", DecoderConfig), ("training", TrainingConfig)):
+        group = parser.add_argument_group(f"{title} settings, instead of the preset's")
+        for field in fields(config):
+            if field.name not in FROM_THE_DATA:
+                _add_override(group, field)
+
+
+def _add_override(group, field):
+    """A flag for one field of a config; None where it was not given."""
+    import argparse
+
+    flag, kind = "--" + field.name.replace("_", "-"), field.type
+    if kind is bool:
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+    else:
+        kind = int if kind == int | None else kind
+        group.add_argument(flag, type=kind, default=None, metavar={int: "N", float: "X", str: "WORD"}[kind])
+
+
+def run(arguments):
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise UsageError(f"--threads {arguments.threads} must be 1 or more.")
+        backend.set_threads(arguments.threads)
+    if arguments.resume and not arguments.out:
+        raise UsageError("--resume needs the folder of a run: --out RUN.")
+    out = Path(arguments.out) if arguments.out else _new_folder(arguments.preset or DEFAULT_PRESET)
+    checkpoint = out / "checkpoint.safetensors"
+    if arguments.resume and checkpoint.exists():
+        trainer, tokenizer, facts = _resumed(arguments, checkpoint)
+    elif not arguments.resume and any((out / name).exists() for name in ("checkpoint.safetensors", "config.json", "metrics.jsonl")):
+        raise UsageError(f"{out} holds a run already; add --resume to go on with it, or choose another --out.")
+    else:
+        trainer, tokenizer, facts = _new(arguments)
+    folder = RunFolder(out)
+    folder.open(trainer.step, trainer.evaluated_at)
+    write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "data", "model", "training")}))
+    if not checkpoint.exists():
+        folder.save(checkpoint, trainer, facts)                       # from here on there is something to resume
+
+    progress = Progress(trainer, tokenizer)
+    try:
+        with _stop_signals() as stopped:
+            ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
+                          lambda: bool(stopped) or trainer.step == arguments.stop_at)
+    finally:
+        progress.close()
+        folder.close()
+    metrics = folder.read_metrics()
+    draw_pictures(folder, trainer.model, tokenizer, metrics)
+    losses = [line["loss"] for line in metrics if "loss" in line][-100:]
+    tokens = trainer.step * trainer.stream.batch_size * trainer.stream.context_length
+    result = {
+        "steps": trainer.step, "tokens": tokens, "train_seconds": round(trainer.seconds, 3),
+        "train_loss": float(np.mean(losses)) if losses else None, "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss,
+        "parameters": sum(p.data.size for p in trainer.model.parameters()), "run": str(out), "ended": ended,
+    }
+    _say_the_end(result, trainer, stopped, arguments)
+    return 1 if stopped else 0
+
+
+def _new(arguments):
+    """A trainer at step 0, its tokenizer, and the facts for its checkpoint."""
+    preset = arguments.preset or DEFAULT_PRESET
+    if preset not in PRESETS:
+        raise UsageError(f"--preset {preset} is unknown; choose from {', '.join(PRESETS)}.")
+    model_switches, training_settings = PRESETS[preset]
+    training = _config(TrainingConfig, {**training_settings, **_overrides(arguments, TrainingConfig)})
+    _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": 1})   # before the data is read
+    data = arguments.data or DOCUMENTATION
+    corpus = load_corpus(data)
+    tokenizer = CharacterTokenizer.of(corpus.text)
+    model = _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": len(tokenizer)})
+    facts = {
+        "preset": preset,
+        "data": {"argument": corpus_argument(data), "name": corpus.name, "sha256": corpus.sha256, "characters": len(corpus.text)},
+        "model": {"kind": "Decoder", "config": model.as_dict()},
+        "training": training.as_dict(),
+        "tokenizer": tokenizer.to_json(),
+    }
+    return _trainer(model, training, tokenizer, corpus), tokenizer, facts
+
+
+def _resumed(arguments, checkpoint):
+    """A trainer in the state of a checkpoint; the file's settings lead, whatever the presets say today."""
+    arrays, facts = load_checkpoint(checkpoint)
+    model, tokenizer, facts = read_facts(facts, checkpoint)
+    progress = facts.pop("progress", None)
+    if arguments.preset not in (None, facts.get("preset")):
+        raise UsageError(f"--preset {arguments.preset} is not the preset of {checkpoint.parent}, {facts.get('preset')}; leave it out.")
+    settings = {**facts["model"]["config"], **facts["training"]}
+    for name, value in {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}.items():
+        if name != "steps" and settings[name] != value:
+            raise UsageError(f"--{name.replace('_', '-')} {value} is not what {checkpoint.parent} was begun with, {settings[name]}; "
+                             "leave it out, or begin a new run.")
+    facts["training"]["steps"] = arguments.steps or facts["training"]["steps"]        # a longer run: its schedule stretches with it
+    try:
+        training = TrainingConfig(**facts["training"])
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{checkpoint} does not describe a run of this version: {error}") from None
+    corpus = load_corpus(arguments.data or facts["data"]["argument"])
+    if corpus.sha256 != facts["data"]["sha256"]:
+        raise UsageError(f"{corpus.name} is not the text that {checkpoint.parent} was begun with, {facts['data']['name']} of "
+                         f"{facts['data']['characters']} characters; give that one with --data.")
+    trainer = _trainer(model, training, tokenizer, corpus)
+    try:
+        trainer.load_state_dict(arrays, progress or {})
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{checkpoint} holds a model of another shape than its config says. {error}") from None
+    return trainer, tokenizer, facts
+
+
+def _trainer(model_config, config, tokenizer, corpus):
+    training_text, validation_text = corpus.split()
+    T = model_config.context_length
+    stream = BlockStream(tokenizer.encode(training_text), T, config.batch_size * config.accumulation, config.seed)
+    validation = consecutive_blocks(tokenizer.encode(validation_text), T, blocks=config.eval_blocks or None)
+    model = Decoder(model_config, np.random.default_rng([config.seed, 0]))            # 0: the weights' branch of the seed
+    return Trainer(model, stream, validation, config)
+
+
+def _overrides(arguments, config):
+    """The fields of a config that were given as flags."""
+    given = {field.name: getattr(arguments, field.name, None) for field in fields(config)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _config(kind, settings):
+    try:
+        return kind(**settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _new_folder(preset):
+    """The first of runs/PRESET, runs/PRESET-2, ... that is not there."""
+    number, path = 1, Path("runs") / preset
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{preset}-{number}"
+    return path
+
+
+def _pretty(value):
+    import json
+
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+@contextmanager
+def _stop_signals():
+    """A list that is empty until Ctrl-C or SIGTERM came. The second time, the signal does what it always does."""
+    stopped, before = [], {}
+
+    def stop(number, frame):
+        stopped.append(number)
+        signal.signal(number, before[number])
+        print("\nstopping after this step; once more stops at once, without saving", file=sys.stderr, flush=True)
+
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say_the_end(result, trainer, stopped, arguments):
+    out, config = result["run"], trainer.config
+    if result["ended"] == "stopped":
+        text = f"stopped at step {trainer.step} of {config.steps}; go on with:\n  numformer train --resume --out {out}"
+        print(text, file=sys.stderr if stopped else sys.stdout)
+    elif result["val_loss"] is not None:
+        print(f"{result['ended']} at step {trainer.step}: validation loss {result['val_loss']:.4f} nats a character "
+              f"(best {trainer.best_loss:.4f} at step {trainer.best_step}). Next:\n  numformer sample {out}")
+    else:
+        print(f"{result['ended']} at step {trainer.step}. Next:\n  numformer sample {out}")
+    if arguments.json:
+        print_json(result)

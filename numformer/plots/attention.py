@@ -1,0 +1,74 @@
+"""Pictures of attention."""
+
+import numpy as np
+
+from numformer.checks import check_array
+
+
+def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
+    """Who looks at whom: a row for every query, a column for every key, brighter for more weight.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (T, S)
+        Attention weights of one head, or a mean of several; rows sum to 1.
+    tokens : list of str, optional
+        Labels of the keys; the last T of them label the queries.
+    mask : ndarray of bool, shape (T, S), optional
+        True where a query may look. Other cells are hatched.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If shapes or the number of labels do not fit.
+    """
+    T, S = check_array("attention_map", "weights", np.asarray(weights), "(T, S)").values()
+    if tokens is not None and len(tokens) != S:
+        raise ValueError(f"attention_map: {len(tokens)} labels came for S={S} keys; give one a key.")
+    if mask is not None and np.shape(mask) != (T, S):
+        raise ValueError(f"attention_map: mask has shape {np.shape(mask)}, but must have (T, S) = ({T}, {S}).")
+    if ax is None:
+        ax = new_axes((4.5 + 0.12 * S, 4 + 0.12 * T))
+    image = ax.imshow(weights, cmap="cividis", vmin=0, vmax=max(float(np.max(weights)), 1e-12))
+    ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
+    if mask is not None:
+        i, j = np.nonzero(~np.asarray(mask))
+        for row, column in zip(i, j):
+            ax.add_patch(_cell(column, row))
+    if tokens is not None:
+        shown = [visible(token) for token in tokens]
+        ax.set_xticks(range(S), shown, fontsize=8)
+        ax.set_yticks(range(T), shown[S - T:], fontsize=8)
+    ax.set(xlabel="key", ylabel="query", title=title)
+    return ax
+
+
+def new_axes(size):
+    """Axes of a figure of its own, made without pyplot: nothing global, no window."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained").add_subplot()
+
+
+def visible(token):
+    """A token as a label: white space by its usual signs.
+
+    Examples
+    --------
+    >>> visible(" "), visible("\\n"), visible("a")
+    ('␣', '⏎', 'a')
+    """
+    return token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
+
+
+def _cell(column, row):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="0.85", edgecolor="0.6", hatch="///", linewidth=0)

@@ -1,0 +1,217 @@
+"""Optimizers: how a gradient becomes a step. Each keeps its moments by the parameter's name."""
+
+import numpy as np
+
+from numformer.checks import check_number
+
+
+class Optimizer:
+    """What all optimizers share: the parameters, and moments (arrays like each parameter) that a checkpoint keeps.
+
+    Parameters
+    ----------
+    model : Layer
+        All its parameters are stepped; a tied one once.
+    """
+
+    moments = ()                                                      # names of the arrays kept for every parameter
+
+    def __init__(self, model):
+        self.parameters = dict(model.named_parameters())
+        self.steps = 0
+        self.state = {moment: {name: np.zeros_like(parameter.data) for name, parameter in self.parameters.items()}
+                      for moment in self.moments}
+
+    def step(self, learning_rate):
+        """Move every parameter by its gradient.
+
+        Parameters
+        ----------
+        learning_rate : float
+        """
+        self.steps += 1
+        for name, parameter in self.parameters.items():
+            self.update(parameter.data, parameter.grad, float(learning_rate), *(self.state[moment][name] for moment in self.moments))
+
+    def state_dict(self):
+        """Copies of the moments, by ``moment.parameter``."""
+        return {f"{moment}.{name}": array.copy() for moment, arrays in self.state.items() for name, array in arrays.items()}
+
+    def load_state_dict(self, arrays, steps):
+        """Take over moments and the number of steps taken.
+
+        Raises
+        ------
+        ValueError
+            If names or shapes do not fit.
+        """
+        mine = {f"{moment}.{name}": array for moment, entries in self.state.items() for name, array in entries.items()}
+        if mine.keys() != arrays.keys() or any(mine[name].shape != arrays[name].shape for name in mine):
+            raise ValueError(f"{type(self).__name__}: the moments of another optimizer or model; "
+                             f"{len(arrays)} came, {len(mine)} belong here.")
+        for name, array in mine.items():
+            array[...] = arrays[name]
+        self.steps = steps
+
+
+class SGD(Optimizer):
+    r"""Stochastic gradient descent with momentum.
+
+    .. math:: b \leftarrow \mu b + g, \qquad \theta \leftarrow \theta - \eta b
+
+    Parameters
+    ----------
+    model : Layer
+    momentum : float in [0, 1)
+        mu.
+
+    References
+    ----------
+    Polyak (1964); in this form Sutskever et al. (2013), "On the Importance of Initialization and Momentum", without its
+    factor eta inside b.
+
+    Examples
+    --------
+    >>> from numformer.layers import Linear
+    >>> layer = Linear(1, 1, np.random.default_rng(0), bias=False)
+    >>> layer.weight.data[:], layer.weight.grad[:] = 1, 2
+    >>> SGD(layer).step(learning_rate=0.25)
+    >>> layer.weight.data
+    array([[0.5]], dtype=float32)
+    """
+
+    moments = ("momentum",)
+
+    def __init__(self, model, momentum=0.9):
+        check_number("SGD", "momentum", momentum, least=0, below=1)
+        super().__init__(model)
+        self.momentum = momentum
+
+    def update(self, data, grad, learning_rate, momentum):
+        momentum *= self.momentum
+        momentum += grad
+        data -= learning_rate * momentum
+
+
+class Adam(Optimizer):
+    r"""Divide a running mean of the gradient by the root of a running mean of its square.
+
+    .. math::
+
+        m \leftarrow \beta_1 m + (1 - \beta_1) g, \qquad v \leftarrow \beta_2 v + (1 - \beta_2) g^2, \qquad
+        \theta \leftarrow \theta - \eta\, \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+
+    Parameters
+    ----------
+    model : Layer
+    beta1, beta2 : float in [0, 1)
+    epsilon : float
+
+    References
+    ----------
+    Kingma and Ba (2015), "Adam", algorithm 1.
+
+    Examples
+    --------
+    >>> from numformer.layers import Linear
+    >>> layer = Linear(1, 1, np.random.default_rng(0), bias=False)
+    >>> layer.weight.data[:], layer.weight.grad[:] = 1, 2
+    >>> Adam(layer).step(learning_rate=0.25)                          # the first step is the learning rate, whatever the gradient
+    >>> layer.weight.data
+    array([[0.75]], dtype=float32)
+    """
+
+    moments = ("mean", "square")
+
+    def __init__(self, model, beta1=0.9, beta2=0.999, epsilon=1e-8):
+        check_number("Adam", "beta1", beta1, least=0, below=1)
+        check_number("Adam", "beta2", beta2, least=0, below=1)
+        check_number("Adam", "epsilon", epsilon, least=0)
+        super().__init__(model)
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def update(self, data, grad, learning_rate, mean, square):
+        mean *= self.beta1
+        mean += (1 - self.beta1) * grad
+        square *= self.beta2
+        square += (1 - self.beta2) * (grad * grad)
+        root = np.sqrt(square * (1 / (1 - self.beta2 ** self.steps)))
+        root += self.epsilon
+        data -= (learning_rate / (1 - self.beta1 ** self.steps)) * mean / root
+
+
+class AdamW(Adam):
+    r"""Adam with weight decay of its own, beside the gradient instead of through it; on matrices alone.
+
+    .. math:: \theta \leftarrow (1 - \eta \lambda)\, \theta, \qquad \text{then as Adam}
+
+    Parameters
+    ----------
+    model : Layer
+    beta1, beta2, epsilon
+        As in `Adam`.
+    weight_decay : float
+        lambda. Vectors (biases, gains) are not decayed: they do not multiply anything that another weight could undo.
+
+    References
+    ----------
+    Loshchilov and Hutter (2019), "Decoupled Weight Decay Regularization", algorithm 2.
+
+    Examples
+    --------
+    >>> from numformer.layers import Linear
+    >>> layer = Linear(1, 1, np.random.default_rng(0))
+    >>> layer.weight.data[:] = layer.bias.data[:] = 1
+    >>> AdamW(layer, weight_decay=0.5).step(learning_rate=0.5)        # no gradient: decay alone
+    >>> layer.weight.data, layer.bias.data
+    (array([[0.75]], dtype=float32), array([1.], dtype=float32))
+    """
+
+    def __init__(self, model, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.01):
+        check_number("AdamW", "weight_decay", weight_decay, least=0)
+        super().__init__(model, beta1, beta2, epsilon)
+        self.weight_decay = weight_decay
+
+    def update(self, data, grad, learning_rate, mean, square):
+        if data.ndim >= 2:
+            data *= 1 - learning_rate * self.weight_decay
+        super().update(data, grad, learning_rate, mean, square)
+
+
+def global_norm(parameters):
+    """The length of all gradients together, summed in float64.
+
+    Examples
+    --------
+    >>> from numformer import Parameter
+    >>> parameter = Parameter(np.zeros(2, np.float32)); parameter.grad[:] = 3, 4
+    >>> global_norm([parameter])
+    5.0
+    """
+    return sum(float((p.grad * p.grad).sum(dtype=np.float64)) for p in parameters) ** 0.5
+
+
+def clip_gradients(parameters, max_norm):
+    """Shorten all gradients together to the length `max_norm`, where they are longer. 0 clips nothing.
+
+    Returns
+    -------
+    float
+        The length before.
+
+    References
+    ----------
+    Pascanu, Mikolov, Bengio (2013), "On the Difficulty of Training Recurrent Neural Networks", algorithm 1.
+
+    Examples
+    --------
+    >>> from numformer import Parameter
+    >>> parameter = Parameter(np.zeros(2, np.float32)); parameter.grad[:] = 3, 4
+    >>> clip_gradients([parameter], 1.0), parameter.grad
+    (5.0, array([0.6, 0.8], dtype=float32))
+    """
+    norm = global_norm(parameters)
+    if 0 < max_norm < norm:
+        for parameter in parameters:
+            parameter.grad *= max_norm / norm
+    return norm

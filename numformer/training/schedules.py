@@ -1,0 +1,89 @@
+"""How the learning rate moves: pure functions of the step, so that a resumed run needs to remember nothing."""
+
+import math
+
+from numformer.checks import check_choice
+
+
+def constant(step, steps, peak, floor=0.0, warmup=0):
+    r"""Rise over the warm-up, then stay.
+
+    .. math:: \eta_s = \eta_{peak} \min(1, (s + 1) / (w + 1))
+
+    Parameters
+    ----------
+    step : int
+        s, counted from 0.
+    steps : int
+        Length of the run.
+    peak, floor : float
+        Highest and final learning rate.
+    warmup : int
+        w, steps of the rise.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> [constant(step, 10, peak=1.0, warmup=3) for step in range(5)]
+    [0.25, 0.5, 0.75, 1.0, 1.0]
+    """
+    return peak * min(1.0, (step + 1) / (warmup + 1))
+
+
+def linear(step, steps, peak, floor=0.0, warmup=0):
+    """Rise over the warm-up, then fall in a straight line to the floor.
+
+    Parameters as in `constant`.
+
+    Examples
+    --------
+    >>> [round(linear(step, 4, peak=1.0, floor=0.2), 3) for step in range(5)]
+    [1.0, 0.8, 0.6, 0.4, 0.2]
+    """
+    if step < warmup:
+        return constant(step, steps, peak, floor, warmup)
+    return floor + (peak - floor) * (1 - _progress(step, steps, warmup))
+
+
+def cosine(step, steps, peak, floor=0.0, warmup=0):
+    r"""Rise over the warm-up, then fall along half a cosine to the floor: slowly, fast, slowly.
+
+    .. math:: \eta_s = \eta_{floor} + \tfrac12 (\eta_{peak} - \eta_{floor}) (1 + \cos \pi p_s), \qquad p_s = (s - w) / (S - w)
+
+    Parameters as in `constant`.
+
+    References
+    ----------
+    Loshchilov and Hutter (2017), "SGDR", eq. 5, without restarts.
+
+    Examples
+    --------
+    >>> [round(cosine(step, 4, peak=1.0, floor=0.2), 3) for step in range(5)]
+    [1.0, 0.883, 0.6, 0.317, 0.2]
+    """
+    if step < warmup:
+        return constant(step, steps, peak, floor, warmup)
+    return floor + 0.5 * (peak - floor) * (1 + math.cos(math.pi * _progress(step, steps, warmup)))
+
+
+def _progress(step, steps, warmup):
+    """How far the fall has come, from 0 to 1."""
+    return min(1.0, (step - warmup) / max(1, steps - warmup))
+
+
+SCHEDULES = {"constant": constant, "linear": linear, "cosine": cosine}
+
+
+def learning_rate(schedule, step, steps, peak, floor=0.0, warmup=0):
+    """The learning rate of one step by the schedule of that name.
+
+    Examples
+    --------
+    >>> learning_rate("constant", 5, 10, peak=0.1)
+    0.1
+    """
+    check_choice("learning_rate", "schedule", schedule, SCHEDULES)
+    return SCHEDULES[schedule](step, steps, peak, floor, warmup)

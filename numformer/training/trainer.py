@@ -1,0 +1,188 @@
+"""The trainer: shards of a batch on replicas side by side, one optimizer, and the state that makes a run repeatable.
+
+Of the model it knows `loss`, `loss_backward` and `replica`; of the data, batches with `tokens` and `split`.
+"""
+
+import math
+import time
+
+import numpy as np
+
+from numformer.backend import run_side_by_side
+from numformer.training.optimizers import clip_gradients
+from numformer.training.schedules import learning_rate
+from numformer.training.training_config import OPTIMIZERS
+
+
+class NotFinite(ArithmeticError):
+    """Training met a NaN or an infinity; the message names the first tensor that holds one."""
+
+
+class Trainer:
+    r"""Train a model, step by step.
+
+    .. math:: g = \sum_k \frac{n_k}{n}\, g_k
+
+    is the gradient of the mean over all n tokens of a step, from the gradients of the means over the n_k tokens of every
+    shard: it does not depend on how tokens are spread over shards, but for rounding. Shards are added in their order, so
+    the sum is the same to the bit for any number of threads.
+
+    Parameters
+    ----------
+    model : Layer
+        With ``loss(batch, rng) -> (loss, saved)`` and ``loss_backward(saved, dloss)``.
+    stream : object
+        With ``batch(step)``: the batch of a step, as large as `batch_size` times `accumulation`.
+    validation : list of Batch
+        May be empty: then nothing is validated.
+    config : TrainingConfig
+
+    Examples
+    --------
+    >>> from numformer.models import Decoder, DecoderConfig
+    >>> from numformer.training import BlockStream, TrainingConfig
+    >>> model = Decoder(DecoderConfig(vocab_size=5, context_length=8, n_layers=1, n_heads=1, d_model=8), np.random.default_rng(0))
+    >>> stream = BlockStream(np.arange(1000) % 5, context_length=8, batch_size=12, seed=0)
+    >>> trainer = Trainer(model, stream, [], TrainingConfig(steps=60, learning_rate=0.03, warmup_steps=0))
+    >>> losses = [trainer.train_step()["loss"] for _ in range(60)]
+    >>> losses[0] > 1.5 and losses[-1] < 0.1                          # from guessing among five to counting
+    True
+    """
+
+    def __init__(self, model, stream, validation, config):
+        self.model, self.stream, self.validation, self.config = model, stream, validation, config
+        self.optimizer = OPTIMIZERS[config.optimizer](model, config)
+        self.replicas = [model.replica() for _ in range(config.shards)]
+        self.step = 0                                                 # steps taken so far
+        self.val_loss = None                                          # of the last validation,
+        self.evaluated_at = None                                      # which was at this step
+        self.best_loss, self.best_step, self.worse = None, None, 0    # worse: validations since the best
+        self.seconds = 0.0                                            # spent in train_step, in this process
+
+    def train_step(self):
+        """Take one step.
+
+        Returns
+        -------
+        dict
+            ``step`` (counted from 1), ``loss`` (nats a token, before the step), ``learning_rate``, ``gradient_norm``
+            (before clipping).
+
+        Raises
+        ------
+        NotFinite
+            If the loss or the gradient is not finite. The parameters are as they were before the step.
+        """
+        started, c = time.perf_counter(), self.config
+        batch = self.stream.batch(self.step)
+        loss, shard = 0.0, 0
+        self.model.zero_grad()
+        for part in batch.split(c.accumulation):
+            pieces = [(replica, piece, piece.tokens / batch.tokens, shard + k)
+                      for k, (replica, piece) in enumerate(zip(self.replicas, part.split(c.shards)))]
+            losses = run_side_by_side(self._gradient, pieces)
+            loss, shard = loss + sum(losses), shard + len(pieces)
+            for replica, *_ in pieces:
+                for total, own in zip(self.model.parameters(), replica.parameters()):
+                    total.grad += own.grad
+        with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught here and named
+            norm = clip_gradients(self.model.parameters(), c.clip_norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            self.check_finite()
+            raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient's length {norm}; lower the learning rate.")
+        rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate, c.warmup_steps)
+        self.optimizer.step(rate)
+        self.step += 1
+        self.seconds += time.perf_counter() - started
+        return {"step": self.step, "loss": loss, "learning_rate": rate, "gradient_norm": norm}
+
+    def _gradient(self, piece):
+        """Run one shard forward and backward on its replica; return its share of the loss."""
+        replica, batch, share, shard = piece
+        rng = np.random.default_rng([self.config.seed, 2, self.step, shard])      # 2: dropout's branch of the seed
+        replica.zero_grad()
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, saved = replica.loss(batch, rng)
+            replica.loss_backward(saved, share)
+        return float(loss) * share
+
+    def check_finite(self):
+        """Raise `NotFinite` for the first parameter, or else the first gradient, that holds NaN or Inf."""
+        named = list(self.model.named_parameters())
+        for kind, arrays in (("parameter", [(name, p.data) for name, p in named]),
+                             ("gradient of", [(name, p.grad) for name, p in named])):
+            for name, array in arrays:
+                bad = ~np.isfinite(array)
+                if bad.any():
+                    index = tuple(int(i) for i in np.argwhere(bad)[0])
+                    raise NotFinite(f"step {self.step + 1}: {kind} {name} holds {array[index]} at {index}; "
+                                    "go back to the last checkpoint, with a lower learning rate.")
+
+    def evaluate(self, should_stop=lambda: False):
+        """Mean loss over the validation batches, in nats a token; remembers the best.
+
+        Parameters
+        ----------
+        should_stop : callable
+            Asked before every batch; when it says True the validation is given up.
+
+        Returns
+        -------
+        float or None
+            None where it was given up: nothing is remembered then.
+        """
+        loss = mean_loss(self.model, self.validation, should_stop)
+        if loss is None:
+            return None
+        if not math.isfinite(loss):
+            self.check_finite()
+        self.val_loss, self.evaluated_at = loss, self.step
+        if self.best_loss is None or loss < self.best_loss:
+            self.best_loss, self.best_step, self.worse = loss, self.step, 0
+        else:
+            self.worse += 1
+        return loss
+
+    @property
+    def out_of_patience(self):
+        """Whether the loss has not improved for as many validations as the config allows."""
+        return 0 < self.config.patience <= self.worse
+
+    def state_dict(self):
+        """(arrays, numbers): all that a run needs to go on as if it had never stopped, beside its config."""
+        arrays = {f"model.{name}": array for name, array in self.model.state_dict().items()}
+        arrays.update((f"optimizer.{name}", array) for name, array in self.optimizer.state_dict().items())
+        numbers = {name: getattr(self, name) for name in _PROGRESS}
+        return arrays, numbers
+
+    def load_state_dict(self, arrays, numbers):
+        """Go on from a `state_dict`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If it is of another model or optimizer.
+        """
+        if numbers.keys() != set(_PROGRESS):
+            raise ValueError(f"Trainer: the progress must hold {', '.join(_PROGRESS)}, but holds {', '.join(numbers) or 'nothing'}.")
+        self.model.load_state_dict(_below("model.", arrays))
+        self.optimizer.load_state_dict(_below("optimizer.", arrays), numbers["step"])
+        for name in _PROGRESS:
+            setattr(self, name, numbers[name])
+
+
+# The step is also the data stream's cursor and, with the seed, the whole random state: see BlockStream and Trainer._gradient.
+_PROGRESS = ("step", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
+
+
+def mean_loss(model, batches, should_stop=lambda: False):
+    """Mean loss of a model over batches, weighted by their tokens, in nats a token; None where `should_stop` said True."""
+    def total(batch):
+        return None if should_stop() else float(model.loss(batch)[0]) * batch.tokens
+
+    totals = run_side_by_side(total, batches)
+    return None if None in totals else math.fsum(totals) / sum(batch.tokens for batch in batches)
+
+
+def _below(prefix, arrays):
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

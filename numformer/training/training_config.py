@@ -1,0 +1,96 @@
+"""The settings of a training run."""
+
+from dataclasses import asdict, dataclass
+
+from numformer.checks import check_choice, check_number, check_whole
+from numformer.training.optimizers import SGD, Adam, AdamW
+from numformer.training.schedules import SCHEDULES
+
+OPTIMIZERS = {
+    "sgd": lambda model, c: SGD(model, c.momentum),
+    "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
+    "adamw": lambda model, c: AdamW(model, c.beta1, c.beta2, weight_decay=c.weight_decay),
+}
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a model is trained.
+
+    Parameters
+    ----------
+    steps : int
+        Steps of the optimizer.
+    batch_size : int
+        Blocks in a batch.
+    accumulation : int
+        Batches whose gradients make one step together, weighted by their tokens: a larger batch in less memory.
+    shards : int
+        Pieces into which a batch is cut for threads. Part of the result, unlike the number of threads.
+    optimizer : "adamw", "adam" or "sgd"
+    learning_rate, min_learning_rate : float
+        Peak and floor of the schedule.
+    schedule : "cosine", "linear" or "constant"
+    warmup_steps : int
+    beta1, beta2, momentum, weight_decay : float
+        Of the optimizer, where it has them.
+    clip_norm : float
+        Greatest length of the gradient; 0 for no bound.
+    eval_every : int
+        Steps between validations; 0 for one at the end alone.
+    eval_blocks : int
+        Blocks of a validation; 0 for all of them.
+    save_every : int
+        Steps between checkpoints; 0 for one at the end alone.
+    patience : int
+        Stop after this many validations in a row without a gain; 0 for never.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or a choice unknown.
+
+    Examples
+    --------
+    >>> TrainingConfig(steps=0)
+    Traceback (most recent call last):
+    ValueError: TrainingConfig: steps=0 must be a whole number, 1 or more.
+    """
+
+    steps: int
+    batch_size: int = 12
+    accumulation: int = 1
+    shards: int = 2
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    min_learning_rate: float = 1e-4
+    schedule: str = "cosine"
+    warmup_steps: int = 100
+    beta1: float = 0.9
+    beta2: float = 0.99
+    momentum: float = 0.9
+    weight_decay: float = 0.1
+    clip_norm: float = 1.0
+    eval_every: int = 500
+    eval_blocks: int = 0
+    save_every: int = 500
+    patience: int = 0
+    seed: int = 1337
+
+    def __post_init__(self):
+        owner = "TrainingConfig"
+        for name in ("steps", "batch_size", "accumulation", "shards"):
+            check_whole(owner, name, getattr(self, name))
+        for name in ("warmup_steps", "eval_every", "eval_blocks", "save_every", "patience", "seed"):
+            check_whole(owner, name, getattr(self, name), least=0)
+        for name in ("beta1", "beta2", "momentum"):
+            check_number(owner, name, getattr(self, name), least=0, below=1)
+        for name in ("learning_rate", "min_learning_rate", "weight_decay", "clip_norm"):
+            check_number(owner, name, getattr(self, name), least=0)
+        check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
+        check_choice(owner, "schedule", self.schedule, SCHEDULES)
+
+    def as_dict(self):
+        """All settings, for JSON."""
+        return asdict(self)
