@@ -61,7 +61,8 @@ def draw_pictures(folder, model, tokenizer, metrics):
     if metrics:
         _save(loss_curve(metrics), folder.path / "loss.png")
     text = first_prompt(tokenizer)
-    ids = generate(model, tokenizer.encode(text), min(MAP_TOKENS, model.config.context_length) - 1, temperature=0)
+    tokens = min(MAP_TOKENS, model.config.context_length) - 1
+    ids = generate(model, tokenizer.encode(text), tokens, np.random.default_rng(0), temperature=0.8)
     ids = np.array([[*tokenizer.encode(text), *ids]])
     weights = model.attention_weights(ids)[-1][0].mean(axis=0)        # (T, T)
     axes = attention_map(weights, list(tokenizer.decode(ids[0])), CAUSAL.dense(*weights.shape),

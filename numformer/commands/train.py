@@ -178,7 +178,7 @@ def _new_folder(preset):
 def _pretty(value):
     import json
 
-    return (json.dumps(value, indent=2) + "\n").encode()
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
 @contextmanager

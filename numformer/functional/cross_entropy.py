@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_ids, check_number
-from numformer.functional.softmax import log_sum_exp
+from numformer.functional.softmax import log_softmax, log_sum_exp
 
 IGNORE_INDEX = -100                                                   # a target that does not count; the field's usual number
 
@@ -13,8 +13,9 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
 
     .. math::
 
-        L = \frac{1}{n} \sum_{t} \left[ \ell_t - \textstyle\sum_v q_{tv} z_{tv} + \zeta\, \ell_t^2 \right], \qquad
-        \ell_t = \log \sum_v e^{z_{tv}}, \qquad q_t = (1 - \epsilon)\, \mathrm{onehot}(y_t) + \epsilon / V
+        L = \frac{1}{n} \sum_{t} \left[ - \textstyle\sum_v q_{tv} \log p_{tv} + \zeta\, \ell_t^2 \right], \qquad
+        \ell_t = \log \sum_v e^{z_{tv}}, \qquad p_t = e^{z_t - \ell_t}, \qquad
+        q_t = (1 - \epsilon)\, \mathrm{onehot}(y_t) + \epsilon / V
 
     where the sum runs over the `n` targets that are not ignored.
 
@@ -68,15 +69,15 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
         raise ValueError(f"cross_entropy: every target is ignore_index={ignore_index}; leave such a batch out.")
     rows = np.where(counts, targets, 0)[..., None]                    # any valid class: the row is masked below
 
-    lse = log_sum_exp(logits)                                         # (..., 1)
-    truth = np.take_along_axis(logits, rows, axis=-1)
-    expected = (1 - label_smoothing) * truth
+    log_p, _ = log_softmax(logits)                                    # (..., V)
+    expected = (1 - label_smoothing) * np.take_along_axis(log_p, rows, axis=-1)       # (..., 1)
     if label_smoothing:
-        expected = expected + label_smoothing * logits.mean(axis=-1, keepdims=True)
-    losses = lse - expected + z_loss * lse * lse                      # (..., 1)
+        expected = expected + label_smoothing * log_p.mean(axis=-1, keepdims=True)
+    lse = log_sum_exp(logits) if z_loss else 0.0
+    losses = z_loss * lse * lse - expected
     loss = np.where(counts[..., None], losses, 0).sum() / n
 
-    saved = (logits, lse, rows, counts, n, label_smoothing, z_loss)   # the probabilities are one exp away: recompute them
+    saved = (log_p, lse, rows, counts, n, label_smoothing, z_loss)
     return loss, saved
 
 
@@ -95,17 +96,17 @@ def cross_entropy_backward(dloss, saved):
     dlogits : ndarray, shape (..., V)
         Exactly 0 in the rows that are ignored.
     """
-    logits, lse, rows, counts, n, label_smoothing, z_loss = saved
-    p = np.exp(logits - lse)
+    log_p, lse, rows, counts, n, label_smoothing, z_loss = saved
+    p = np.exp(log_p)
 
-    # losses = lse - expected + z_loss * lse * lse
-    dlogits = p * (1 + 2 * z_loss * lse)
+    # losses = z_loss * lse * lse - expected, and the gradient of lse is p
+    dlogits = p * (1 + 2 * z_loss * lse)                              # 1: through log_softmax, for q sums to 1
 
-    # expected = (1 - label_smoothing) * truth + label_smoothing * mean(logits)
+    # expected = (1 - label_smoothing) * log_p[truth] + label_smoothing * mean(log_p)
     truth = np.take_along_axis(dlogits, rows, axis=-1)
     np.put_along_axis(dlogits, rows, truth - (1 - label_smoothing), axis=-1)
     if label_smoothing:
-        dlogits -= label_smoothing / logits.shape[-1]
+        dlogits -= label_smoothing / log_p.shape[-1]
 
     # loss = where(counts, losses, 0).sum() / n
     return np.where(counts[..., None], dlogits * (dloss / n), 0)

@@ -101,7 +101,7 @@ def log_sum_exp(x, axis=-1):
 def log_softmax(x, axis=-1):
     r"""The logarithm of `softmax`, without the underflow of taking it afterwards.
 
-    .. math:: y_i = x_i - \log \sum_j e^{x_j}
+    .. math:: y_i = (x_i - m) - \log \sum_j e^{x_j - m}, \qquad m = \max_j x_j
 
     Parameters
     ----------
@@ -119,7 +119,8 @@ def log_softmax(x, axis=-1):
     >>> log_softmax(np.array([0.0, 1000.0]))[0]
     array([-1000.,     0.])
     """
-    y = x - log_sum_exp(x, axis)
+    shifted = x - x.real.max(axis=axis, keepdims=True)                # first: the sum's logarithm is small beside large scores
+    y = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
     saved = (y, axis)
     return y, saved
@@ -136,5 +137,5 @@ def log_softmax_backward(dy, saved):
     """
     y, axis = saved
 
-    # y = x - log_sum_exp(x), and the gradient of log_sum_exp is softmax(x) = exp(y)
+    # y = shifted - log(sum(exp(shifted))), and the gradient of that logarithm is softmax(x) = exp(y)
     return dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)

@@ -8,6 +8,8 @@ from numformer.checks import check_array
 def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
     """Who looks at whom: a row for every query, a column for every key, brighter for more weight.
 
+    Colour goes with the root of the weight, for most weights are small beside that of a query with few keys.
+
     Parameters
     ----------
     weights : ndarray, shape (T, S)
@@ -36,7 +38,7 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
         raise ValueError(f"attention_map: mask has shape {np.shape(mask)}, but must have (T, S) = ({T}, {S}).")
     if ax is None:
         ax = new_axes((4.5 + 0.12 * S, 4 + 0.12 * T))
-    image = ax.imshow(weights, cmap="cividis", vmin=0, vmax=max(float(np.max(weights)), 1e-12))
+    image = ax.imshow(weights, cmap="cividis", norm=_root_scale(float(np.max(weights))))
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
     if mask is not None:
         i, j = np.nonzero(~np.asarray(mask))
@@ -66,6 +68,12 @@ def visible(token):
     ('␣', '⏎', 'a')
     """
     return token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
+
+
+def _root_scale(top):
+    from matplotlib.colors import PowerNorm
+
+    return PowerNorm(0.5, vmin=0, vmax=max(top, 1e-12))
 
 
 def _cell(column, row):

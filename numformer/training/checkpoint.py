@@ -57,7 +57,7 @@ def save_checkpoint(path, arrays, facts):
     """
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}        # save() corrupts other layouts
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}       # save() corrupts other layouts
     facts = json.dumps({"format": FORMAT, **facts, "sha256": _digest(arrays, facts)}, sort_keys=True)
     write_atomically(path, save(arrays, {"numformer": facts}))
 

@@ -1,0 +1,384 @@
+"""The command line as a user meets it: every verb, every mistake, in processes of their own where that matters."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from numformer.cli import VERBS, main
+from numformer.commands.runs import load_run
+from numformer.training import CheckpointError, load_checkpoint, save_checkpoint
+
+TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
+SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "16", "--context-length", "16", "--batch-size", "4", "--warmup-steps", "2"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "fox.txt"
+    path.write_text(TEXT)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, text):
+    """A finished run of 30 steps."""
+    out = tmp_path_factory.mktemp("runs") / "fox"
+    assert main(["train", "--data", text, "--out", str(out), "--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
+    return out
+
+
+def call(capsys, *argv):
+    """(exit status, stdout, stderr) of a verb."""
+    try:
+        status = main([str(word) for word in argv])
+    except SystemExit as exit:
+        status = exit.code
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return status, out, err
+
+
+def last_json(out):
+    return json.loads(out.rstrip("\n").splitlines()[-1])
+
+
+# ---- what works -----------------------------------------------------------------------------------------------------
+
+
+def test_train_leaves_a_run_behind(run, text):
+    assert {path.name for path in run.iterdir()} == {
+        "checkpoint.safetensors", "best.safetensors", "config.json", "metrics.jsonl", "loss.png", "attention.png"}
+    config = json.loads((run / "config.json").read_text())
+    assert config["model"]["config"]["d_model"] == 16 and config["training"]["steps"] == 30 and config["data"]["argument"] == text
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in metrics if "loss" in line] == list(range(1, 31))
+    assert [line["step"] for line in metrics if "val_loss" in line] == [10, 20, 30]
+    for picture in ("loss.png", "attention.png"):
+        assert (run / picture).read_bytes().startswith(b"\x89PNG") and (run / picture).stat().st_size > 5000
+
+
+def test_train_prints_json(capsys, text, tmp_path):
+    status, out, err = call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--steps", 3, "--json", *SMALL)
+    result = last_json(out)
+    assert status == 0 and {"steps", "tokens", "train_seconds", "train_loss", "val_loss", "parameters", "run"} <= set(result)
+    assert result["steps"] == 3 and result["tokens"] == 3 * 4 * 16 and result["run"] == str(tmp_path / "r")
+    assert "numformer sample" in out and "validation loss" in err
+
+
+def test_eval_gives_the_loss_of_training(capsys, run):
+    status, out, _ = call(capsys, "eval", run, "--json")
+    result = last_json(out)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert status == 0 and result["val_loss"] == lines[-1]["val_loss"] and result["tokens"] == len(TEXT) - int(0.9 * len(TEXT)) - 1
+    assert abs(result["bits_per_character"] - result["val_loss"] / np.log(2)) < 1e-12
+    best = last_json(call(capsys, "eval", run, "--best", "--json")[1])
+    assert best["val_loss"] == min(line["val_loss"] for line in lines if "val_loss" in line)
+
+
+def test_eval_on_another_text(capsys, run, tmp_path):
+    (tmp_path / "other.txt").write_text(TEXT[::-1])
+    assert last_json(call(capsys, "eval", run, "--data", tmp_path / "other.txt", "--json")[1])["val_loss"] > 1
+
+
+def test_sample_streams_and_repeats(capsys, run):
+    status, out, _ = call(capsys, "sample", run, "--prompt", "the", "--tokens", 40, "--seed", 3)
+    assert status == 0 and out.startswith("the") and len(out) == 3 + 40 + 1
+    result = last_json(call(capsys, "sample", run, "--prompt", "the", "--tokens", 40, "--seed", 3, "--json")[1])
+    assert result["text"] + "\n" == out and result["tokens"] == 40 and result["seconds"] > 0
+    assert call(capsys, "sample", run, "--tokens", 40, "--temperature", 0)[1] == call(capsys, "sample", run, "--tokens", 40, "--temperature", 0, "--seed", 9)[1]
+    assert call(capsys, "sample", run, "--top-k", 3, "--top-p", 0.9, "--tokens", 0)[:2] == (0, "\n\n")
+
+
+@pytest.mark.parametrize("name, parameters", [("gpt2-xl", 1557611200), ("gpt3", 174604259328), ("gpt1", 116534784)])
+def test_count(capsys, name, parameters):
+    status, out, _ = call(capsys, "count", name, "--json")
+    result = last_json(out)
+    assert status == 0 and result["parameters"] == parameters and result["flops_per_token"] > 0 and result["kv_bytes_per_token"] > 0
+
+
+def test_count_of_a_run(capsys, run):
+    model, _, _ = load_run(run)
+    assert last_json(call(capsys, "count", run, "--json")[1])["parameters"] == sum(a.size for a in model.state_dict().values())
+
+
+def test_doctor(capsys):
+    status, out, _ = call(capsys, "doctor", "--json")
+    result = last_json(out)
+    assert status == 0 and result["ok"] and all(check["ok"] for check in result["checks"])
+    assert {"Python", "packages", "BLAS", "threads", "gradients", "training", "checkpoints"} <= {check["name"] for check in result["checks"]}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb(capsys, verb):
+    status, out, _ = call(capsys, verb, "--help")
+    assert status == 0 and "--json" in out
+
+
+def test_the_module_runs_like_the_command():
+    out = subprocess.run([sys.executable, "-m", "numformer", "--version"], capture_output=True, text=True, check=True).stdout
+    assert out.startswith("numformer 0.")
+
+
+def test_a_default_folder_is_new_every_time(capsys, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("runs/tiny", "runs/tiny-2"):
+        assert last_json(call(capsys, "train", "--data", text, "--steps", 1, "--json", *SMALL)[1])["run"] == name
+
+
+def test_patience_ends_a_run(capsys, text, tmp_path):
+    argv = ["train", "--data", text, "--out", tmp_path / "r", "--steps", 40, "--eval-every", 1, "--patience", 2, "--learning-rate", 0,
+            "--min-learning-rate", 0, "--json", *SMALL]
+    result = last_json(call(capsys, *argv)[1])
+    assert result["ended"] == "out of patience" and result["steps"] == 3
+    assert call(capsys, *argv[:2], text, "--out", tmp_path / "r", "--resume")[0] == 0
+
+
+# ---- resuming -------------------------------------------------------------------------------------------------------
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("stops", [[1], [7], [10], [13, 14], [3, 20, 29]])
+def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(capsys, run, text, tmp_path, stops):
+    out = tmp_path / run.name
+    for stop in stops:
+        begin = ["--resume"] if out.exists() else ["--data", text, "--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]
+        status, said, _ = call(capsys, "train", "--out", out, "--stop-at", stop, *begin)
+        assert status == 0 and f"numformer train --resume --out {out}" in said
+    assert call(capsys, "train", "--out", out, "--resume")[0] == 0
+    assert content(out) == content(run)
+    assert call(capsys, "train", "--out", out, "--resume")[0] == 0, "a finished run can be resumed: nothing is left to do"
+    assert content(out) == content(run)
+
+
+def test_the_files_settings_lead_when_resuming(capsys, run, text, tmp_path, monkeypatch):
+    from numformer.training import PRESETS
+
+    out = tmp_path / run.name
+    call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--eval-every", 10, "--save-every", 10, "--stop-at", 12, *SMALL)
+    monkeypatch.setitem(PRESETS, "tiny", (dict(context_length=4, n_layers=7, n_heads=1, d_model=4), dict(steps=3, seed=4)))
+    assert call(capsys, "train", "--out", out, "--resume", "--threads", 1)[0] == 0
+    assert content(out) == content(run)
+
+
+def test_more_steps_may_be_asked_for(capsys, text, tmp_path):
+    call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--steps", 2, *SMALL)
+    assert last_json(call(capsys, "train", "--out", tmp_path / "r", "--resume", "--steps", 4, "--json")[1])["steps"] == 4
+
+
+def test_resume_without_a_run_begins_one(capsys, text, tmp_path):
+    assert call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--resume", "--steps", 1, *SMALL)[0] == 0
+
+
+# ---- interruption ---------------------------------------------------------------------------------------------------
+
+LONG = ["--steps", "400", "--eval-every", "100", "--save-every", "20", *SMALL]
+
+
+def start(out, *argv):
+    return subprocess.Popen([sys.executable, "-m", "numformer", "train", "--out", str(out), *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+
+
+def wait_for_step(out, step, process):
+    while process.poll() is None:
+        if (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_bytes().count(b"\n") >= step:
+            return
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory, text):
+    out = tmp_path_factory.mktemp("long") / "fox"
+    finish(start(out, "--data", text, *LONG))
+    return out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_go_on(number, text, tmp_path, long_run):
+    out = tmp_path / "fox"
+    process = start(out, "--data", text, *LONG)
+    wait_for_step(out, 30, process)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and f"numformer train --resume --out {out}" in err and "Traceback" not in err
+    assert 30 <= load_checkpoint(out / "checkpoint.safetensors")[1]["progress"]["step"] < 400
+    finish(start(out, "--resume"))
+    assert content(out) == content(long_run)
+
+
+def test_twenty_kills_leave_no_broken_checkpoint_and_the_same_run(text, tmp_path, long_run):
+    out, rng = tmp_path / "fox", np.random.default_rng()
+    for kill in range(20):
+        process = start(out, "--resume", "--data", text, *LONG)
+        wait_for_step(out, 1, process)
+        time.sleep(rng.uniform(0, 0.3))
+        process.kill()
+        process.communicate()
+        if (out / "checkpoint.safetensors").exists():
+            load_checkpoint(out / "checkpoint.safetensors")
+        if (out / "best.safetensors").exists():
+            load_checkpoint(out / "best.safetensors")
+    finish(start(out, "--resume", "--data", text, *LONG))
+    assert content(out) == content(long_run)
+
+
+# ---- mistakes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["train", "--preset", "huge"], "--preset huge is unknown; choose from tiny, nanogpt-cpu, nanogpt"),
+    (["train", "--colour", "red"], "unrecognized arguments: --colour red"),
+    (["train", "--n-layers", "two"], "invalid int value: 'two'"),
+    (["train", "--n-heads", "5"], "d_model=96 is not divisible by n_heads=5; use n_heads=4"),
+    (["train", "--steps", "0"], "steps=0 must be a whole number, 1 or more"),
+    (["train", "--dropout", "1.5"], "dropout=1.5"),
+    (["train", "--threads", "0"], "--threads 0"),
+    (["train", "--optimizer", "lion"], "choose from 'sgd', 'adam', 'adamw'"),
+    (["train", "--resume"], "--out RUN"),
+    (["train", "--seed", "-1"], "seed=-1"),
+    (["fly"], "invalid choice: 'fly'"),
+    ([], "required: VERB"),
+    (["count", "gpt9"], "gpt9 is neither a model nor a run"),
+    (["eval", "nowhere"], "there is no nowhere/checkpoint.safetensors"),
+    (["sample", "nowhere"], "there is no nowhere/checkpoint.safetensors"),
+    (["sample", "x", "--prompt", ""], "--prompt is empty"),
+    (["sample", "x", "--seed", "-1"], "--seed -1"),
+])
+def test_wrong_usage_is_one_line_and_status_2(capsys, argv, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = call(capsys, *argv)
+    assert status == 2 and words in err and err.strip().splitlines()[-1].startswith("numformer")
+    assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "is empty"), (b"too short", "too short for a block of context_length=16"), (b"\0\1\2" * 100, "binary file"),
+    (b"caf\xe9" * 100, "not text in UTF-8"), (None, "cannot be read: No such file")])
+def test_texts_that_cannot_be_trained_on(capsys, content, words, tmp_path):
+    if content is not None:
+        (tmp_path / "f.txt").write_bytes(content)
+    status, _, err = call(capsys, "train", "--data", tmp_path / "f.txt", "--out", tmp_path / "r", *SMALL)
+    assert status == 1 and words in err and len(err.strip().splitlines()) == 1 and not (tmp_path / "r").exists()
+
+
+def test_a_folder_with_another_run_in_it(capsys, run, text):
+    before = content(run)
+    status, _, err = call(capsys, "train", "--data", text, "--out", run, *SMALL)
+    assert status == 2 and "holds a run already; add --resume" in err and content(run) == before
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["--d-model", "32"], "--d-model 32 is not what"), (["--learning-rate", "0.5"], "begun with, 0.004"), (["--preset", "nanogpt"], "leave it out")])
+def test_resuming_with_other_settings(capsys, run, argv, words):
+    status, _, err = call(capsys, "train", "--resume", "--out", run, *argv)
+    assert status == 2 and words in err
+
+
+def test_resuming_with_another_text(capsys, run, tmp_path):
+    (tmp_path / "other.txt").write_text(TEXT + "!")
+    status, _, err = call(capsys, "train", "--resume", "--out", run, "--data", tmp_path / "other.txt")
+    assert status == 2 and "not the text" in err and "fox.txt" in err
+
+
+def broken(run, tmp_path, change):
+    """A run whose checkpoint went through `change(arrays, facts)`, or bytes in its place."""
+    out = tmp_path / "broken"
+    out.mkdir()
+    arrays, facts = load_checkpoint(run / "checkpoint.safetensors")
+    if callable(change):
+        change(arrays, facts)
+        save_checkpoint(out / "checkpoint.safetensors", arrays, facts)
+    else:
+        (out / "checkpoint.safetensors").write_bytes(change)
+    return out
+
+
+@pytest.mark.parametrize("change, words", [
+    (b"not a checkpoint", "is no checkpoint"),
+    (lambda arrays, facts: facts["model"]["config"].update(d_model=32), "another shape than its config"),
+    (lambda arrays, facts: arrays.pop("model.norm.gain"), "missing: norm.gain"),
+    (lambda arrays, facts: facts["model"].update(kind="Encoder"), "its model is a Encoder"),
+    (lambda arrays, facts: facts["model"]["config"].update(n_heads=5), "not divisible"),
+    (lambda arrays, facts: facts.pop("tokenizer"), "does not describe a run")])
+@pytest.mark.parametrize("verb", ["eval", "sample", "train"])
+def test_broken_checkpoints(capsys, run, tmp_path, change, words, verb):
+    out = broken(run, tmp_path, change)
+    status, _, err = call(capsys, *(["train", "--resume", "--out", out] if verb == "train" else [verb, out]))
+    assert status == 1 and words in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda arrays, facts: arrays.pop("optimizer.mean.norm.gain"), "another optimizer"),
+    (lambda arrays, facts: facts.pop("progress"), "progress must hold"),
+    (lambda arrays, facts: facts["training"].update(optimizer="lion"), "'adamw'"),
+    (lambda arrays, facts: facts["training"].update(colour=1), "colour")])
+def test_checkpoints_that_cannot_be_resumed(capsys, run, tmp_path, change, words):
+    status, _, err = call(capsys, "train", "--resume", "--out", broken(run, tmp_path, change))
+    assert status == 1 and words in err and len(err.strip().splitlines()) == 1
+
+
+def test_nan_in_a_checkpoints_parameters(capsys, run, tmp_path):
+    def poison(arrays, facts):
+        arrays["model.blocks.0.attention.key.weight"][1, 2] = np.nan
+        facts["progress"]["step"] = 20
+
+    out = broken(run, tmp_path, poison)
+    status, _, err = call(capsys, "train", "--resume", "--out", out)
+    assert status == 1 and "parameter blocks.0.attention.key.weight holds nan at (1, 2)" in err
+    status, _, err = call(capsys, "sample", out)
+    assert status == 1 and "NaN" in err
+
+
+def test_an_unknown_character_in_the_prompt(capsys, run):
+    status, _, err = call(capsys, "sample", run, "--prompt", "the Ω")
+    assert status == 1 and "'Ω' (U+03A9) at position 4" in err
+
+
+@pytest.mark.parametrize("argv, words", [(["--temperature", "-1"], "temperature"), (["--top-k", "0"], "top_k"), (["--top-p", "2"], "top_p"), (["--tokens", "-1"], "tokens")])
+def test_bad_sampling(capsys, run, argv, words):
+    status, _, err = call(capsys, "sample", run, *argv)
+    assert status == 1 and words in err
+
+
+def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(capsys, text, tmp_path, monkeypatch):
+    out = tmp_path / "r"
+    call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--save-every", 10, "--stop-at", 10, *SMALL)
+    before = (out / "checkpoint.safetensors").read_bytes()
+    real = os.replace
+
+    def full(source, target):
+        if str(target).endswith("checkpoint.safetensors"):
+            raise OSError(28, "No space left on device", str(target))
+        return real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    status, _, err = call(capsys, "train", "--resume", "--out", out)
+    assert status == 1 and "checkpoint.safetensors: No space left on device" in err
+    assert (out / "checkpoint.safetensors").read_bytes() == before and not list(out.glob(".*.tmp"))
+
+
+def test_a_reader_that_goes_away_is_no_error(run):
+    process = subprocess.run(f"{sys.executable} -m numformer sample {run} --tokens 2000 | head -c 5", shell=True, capture_output=True, text=True)
+    assert len(process.stdout) == 5 and "Error" not in process.stderr
+
+
+def test_load_run_from_a_notebook(run):
+    model, tokenizer, facts = load_run(run)
+    assert tokenizer.decode(tokenizer.encode("fox")) == "fox" and facts["preset"] == "tiny"
+    with pytest.raises(CheckpointError):
+        (run.parent / "empty").mkdir()
+        (run.parent / "empty" / "checkpoint.safetensors").write_bytes(b"")
+        load_run(run.parent / "empty")

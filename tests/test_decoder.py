@@ -1,0 +1,107 @@
+"""The decoder: causality, published counts, configs, and its switches."""
+
+import numpy as np
+import pytest
+
+from numformer.functional import CAUSAL
+from numformer.models import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, Decoder, DecoderConfig, count
+
+SIZES = dict(n_layers=2, n_heads=2, d_model=16, dtype="float64")
+STYLES = {
+    "2017": DecoderConfig(vocab_size=9, context_length=8, **TRANSFORMER_2017, **SIZES),
+    "GPT-2": DecoderConfig(**{**GPT2, "vocab_size": 9, "context_length": 8}, **SIZES),
+    "LLaMA": DecoderConfig(**{**LLAMA, "vocab_size": 9, "context_length": 8}, **SIZES, n_kv_heads=1),
+    "alibi": DecoderConfig(vocab_size=9, context_length=8, positions="alibi", query_key_norm=True, **SIZES),
+}
+PUBLISHED = {                                                         # in millions: the papers' figures, GPT-2's from its code release
+    "gpt1": 117, "gpt2": 124, "gpt2-medium": 355, "gpt2-large": 774, "gpt2-xl": 1558,
+    "gpt3-small": 125, "gpt3-medium": 350, "gpt3-large": 760, "gpt3-xl": 1300, "gpt3-2.7b": 2700, "gpt3-6.7b": 6700,
+    "gpt3-13b": 13000, "gpt3": 175000,
+    "llama-7b": 6700, "llama-13b": 13000, "llama-33b": 32500, "llama-65b": 65200,
+    "llama2-7b": 6700, "llama2-13b": 13000, "llama2-70b": 69000, "llama3-8b": 8000, "llama3-70b": 70600, "llama3-405b": 405000,
+}
+ROUNDED = {"gpt3-medium", "gpt3-xl", "gpt3-2.7b", "gpt3-13b"}         # printed with two digits, up to 1.8% from what their sizes give
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_later_tokens_do_not_change_earlier_logits(style, rng):
+    model = Decoder(STYLES[style], rng)
+    ids = rng.integers(0, 9, (2, 8))
+    logits = model(ids)
+    for t in range(8):
+        changed = ids.copy()
+        changed[:, t:] = rng.integers(0, 9, changed[:, t:].shape)
+        assert np.array_equal(model(changed)[:, :t], logits[:, :t])
+    assert not np.array_equal(model(ids[:, ::-1])[:, -1], logits[:, -1]), "order matters"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_fresh_model_guesses(style, rng):
+    loss, _ = Decoder(STYLES[style], rng).loss((rng.integers(0, 9, (50, 8)), rng.integers(0, 9, (50, 8))))
+    assert abs(loss - np.log(9)) < (1.5 if style == "2017" else 0.05)           # 2017's embedding, scaled up, is its head too
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_counts_equal_the_published_ones(name):
+    assert abs(count(CONFIGS[name])["parameters"] / 1e6 / PUBLISHED[name] - 1) < (0.02 if name in ROUNDED else 0.01)
+
+
+def test_counts_equal_a_real_model(rng):
+    config = STYLES["LLaMA"]
+    costs = count(config)
+    model = Decoder(config, rng)
+    assert costs["parameters"] == sum(array.size for array in model.state_dict().values())
+    cache = model.step(np.zeros((1, 8), int))[1]
+    assert costs["kv_bytes_per_token"] * 8 == sum(k.nbytes + v.nbytes for k, v in cache)
+    C, F, V, G, D = 16, config.hidden_width, 9, 1, 8
+    by_hand = 2 * (2 * C * C + 2 * C * G * D + 3 * C * F) + C * V     # weights that multiply
+    assert costs["flops_per_token"] == 2 * by_hand + 2 * 4 * C * 4.5 and costs["training_flops_per_token"] == 3 * costs["flops_per_token"]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_attention_weights_are_those_of_the_forward(style, rng):
+    model = Decoder(STYLES[style], rng)
+    ids = rng.integers(0, 9, (2, 6))
+    weights = model.attention_weights(ids)
+    assert len(weights) == 2 and weights[0].shape == (2, 2, 6, 6)
+    for w in weights:
+        np.testing.assert_allclose(w.sum(axis=-1), 1, rtol=1e-12)
+        assert (np.triu(w, 1) == 0).all()
+    x, _ = model.positions.forward(model.embedding(ids), start=0)
+    block = model.blocks[0]
+    inside = block.norm1(x) if model.config.norm_first else x
+    v = block.attention.value(inside).reshape(2, 6, -1, 8).repeat(2 // block.attention.n_kv_heads, axis=2)     # (B, S, H, D)
+    joined = np.einsum("bhts,bshd->bthd", weights[0], v).reshape(2, 6, 16)
+    np.testing.assert_allclose(block.attention.output(joined), block.attention(inside, pattern=CAUSAL), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("switches, words", [
+    (dict(n_heads=3), "not divisible"), (dict(n_kv_heads=3), "not divisible"), (dict(n_layers=0), "n_layers=0"),
+    (dict(vocab_size=-1), "vocab_size"),
+    (dict(norm="batch"), "layer_norm"), (dict(feedforward="tanh"), "swiglu"), (dict(positions="absolute"), "rotary"),
+    (dict(dropout=1.0), "dropout"), (dict(dtype="float16"), "float32"), (dict(d_model=6, positions="rotary"), "even width"),
+    (dict(label_smoothing=-0.1), "label_smoothing"), (dict(d_hidden=0), "d_hidden"), (dict(epsilon=float("nan")), "epsilon"),
+    (dict(d_model="wide"), "d_model='wide'")])
+def test_bad_configs(switches, words):
+    with pytest.raises(ValueError) as caught:
+        DecoderConfig(**{**dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16), **switches})
+    assert words in str(caught.value)
+
+
+def test_config_round_trip():
+    config = CONFIGS["llama2-70b"]
+    assert DecoderConfig.from_dict(config.as_dict()) == config
+    with pytest.raises(ValueError, match="unknown: .'colour'"):
+        DecoderConfig.from_dict({**config.as_dict(), "colour": "red"})
+    with pytest.raises(ValueError, match="do not fit"):
+        DecoderConfig.from_dict({})
+
+
+def test_hidden_width_defaults():
+    assert DecoderConfig(9, 8, 1, 1, 48).hidden_width == 192 and DecoderConfig(9, 8, 1, 1, 48, feedforward="swiglu").hidden_width == 128
+
+
+def test_nan_in_a_parameter_reaches_the_loss(rng):
+    model = Decoder(STYLES["GPT-2"], rng)
+    model.blocks[1].feedforward.hidden.weight.data[0, 0] = np.nan
+    assert np.isnan(model.loss((np.zeros((1, 3), int), np.zeros((1, 3), int)))[0])

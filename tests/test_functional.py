@@ -1,0 +1,139 @@
+"""Values of the functions: against definitions, limits and options, and what they refuse."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numformer import functional as F
+
+
+def test_softmax_ignores_a_constant_and_survives_large_scores():
+    x = np.array([[1e4, 1e4 + 1, -1e4]])
+    p, _ = F.softmax(x)
+    np.testing.assert_allclose(p, [[1 / (1 + math.e), math.e / (1 + math.e), 0]], rtol=1e-12)
+    expected = np.array([[0, 1, -2e4]]) - math.log1p(math.e)
+    np.testing.assert_allclose(F.log_softmax(x)[0], expected, rtol=1e-15)
+    assert abs(F.cross_entropy(x, np.array([1]))[0] + expected[0, 1]) < 1e-15
+
+
+def test_cross_entropy_by_hand(rng):
+    logits, targets = rng.standard_normal((2, 3, 5)), np.array([[1, -100, 4], [0, 0, -100]])
+    log_p = np.log(np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True))
+    terms = [-log_p[b, t, targets[b, t]] for b in range(2) for t in range(3) if targets[b, t] >= 0]
+    assert abs(F.cross_entropy(logits, targets)[0] - np.mean(terms)) < 1e-14
+
+
+def test_label_smoothing_and_z_loss_by_hand(rng):
+    logits, targets = rng.standard_normal((4, 5)), np.array([1, 0, 4, 4])
+    lse = np.log(np.exp(logits).sum(axis=-1))
+    truth = 0.7 * np.eye(5)[targets] + 0.3 / 5
+    expected = (-(truth * (logits - lse[:, None])).sum(axis=-1) + 0.2 * lse ** 2).mean()
+    assert abs(F.cross_entropy(logits, targets, label_smoothing=0.3, z_loss=0.2)[0] - expected) < 1e-14
+
+
+def test_ignored_rows_have_no_gradient(rng):
+    _, saved = F.cross_entropy(rng.standard_normal((3, 5)), np.array([1, -100, 2]), label_smoothing=0.1)
+    gradient = F.cross_entropy_backward(1.0, saved)
+    assert (gradient[1] == 0).all() and (gradient[0] != 0).all()
+
+
+@pytest.mark.parametrize("logits, targets, options, error, words", [
+    (np.zeros((2, 5)), np.array([0, 5]), {}, ValueError, "0 .. 4"),
+    (np.zeros((2, 5)), np.array([0, -1]), {}, ValueError, "hold -1"),
+    (np.zeros((2, 5)), np.array([0.0, 1.0]), {}, TypeError, "integers"),
+    (np.zeros((2, 5)), np.array([0, 1, 2]), {}, ValueError, "shape (2,)"),
+    (np.zeros((2, 5)), np.array([-100, -100]), {}, ValueError, "every target"),
+    (np.zeros((2, 5), int), np.array([0, 1]), {}, TypeError, "floats"),
+    (np.zeros((2, 5)), np.array([0, 1]), {"label_smoothing": 1.0}, ValueError, "label_smoothing"),
+    (np.zeros((2, 5)), np.array([0, 1]), {"z_loss": -1.0}, ValueError, "z_loss")])
+def test_bad_cross_entropy(logits, targets, options, error, words):
+    with pytest.raises(error) as caught:
+        F.cross_entropy(logits, targets, **options)
+    assert words in str(caught.value)
+
+
+def test_gelu_limits_and_relatives():
+    x = np.linspace(-6, 6, 241)
+    exact, approximate = F.gelu(x)[0], F.gelu_tanh(x)[0]
+    assert np.abs(exact - approximate).max() < 5e-4 and np.abs(exact - approximate).max() > 1e-4
+    assert abs(F.gelu(np.array([-10.0]))[0][0] / (-10 * 7.619853024160593e-24) - 1) < 1e-12       # -10 Phi(-10): no cancellation
+    np.testing.assert_allclose(F.swish(x, beta=1e4)[0], F.relu(x)[0], atol=1e-4)
+    np.testing.assert_allclose(F.swish(x, beta=0.0)[0], x / 2)
+    assert np.array_equal(F.silu(x)[0], F.swish(x, beta=1.0)[0])
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid"])
+def test_activations_at_the_ends(name):
+    with np.errstate(invalid="ignore"):
+        y, saved = getattr(F, name)(np.array([-1e4, 1e4, np.nan]))
+        gradient = getattr(F, name + "_backward")(np.ones(3), saved)
+    assert abs(y[0]) < 1e-300 and y[1] == (1 if name == "sigmoid" else 1e4) and np.isnan(y[2])
+    assert abs(gradient[0]) < 1e-300 and gradient[1] == (0 if name == "sigmoid" else 1)
+
+
+def test_norms_by_their_definition(rng):
+    x, gain, shift = rng.standard_normal((2, 7)), rng.standard_normal(7), rng.standard_normal(7)
+    mean, std, rms = x.mean(-1, keepdims=True), x.std(-1, keepdims=True), np.sqrt((x ** 2).mean(-1, keepdims=True))
+    np.testing.assert_allclose(F.layer_norm(x, gain, shift, 0.1)[0], (x - mean) / np.sqrt(std ** 2 + 0.1) * gain + shift, rtol=1e-13)
+    np.testing.assert_allclose(F.layer_norm(x, gain, shift, 0.1, False)[0], (x - mean) / (std + 0.1) * gain + shift, rtol=1e-13)
+    np.testing.assert_allclose(F.rms_norm(x, gain, 0.1)[0], x / np.sqrt(rms ** 2 + 0.1) * gain, rtol=1e-13)
+    np.testing.assert_allclose(F.rms_norm(x, gain, 0.1, False)[0], x / (rms + 0.1) * gain, rtol=1e-13)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_norms_of_a_constant_vector_are_finite(inside):
+    y, saved = F.layer_norm(np.full((1, 4), 3.0), np.ones(4), np.zeros(4), 1e-5, inside)
+    assert (y == 0).all() and np.isfinite(F.layer_norm_backward(np.ones((1, 4)), saved)[0]).all()
+    y, saved = F.rms_norm(np.zeros((1, 4)), np.ones(4), 1e-5, inside)
+    assert (y == 0).all() and np.isfinite(F.rms_norm_backward(np.ones((1, 4)), saved)[0]).all()
+
+
+def test_layer_norm_gradient_is_orthogonal_to_ones_and_to_x_hat(rng):
+    x = rng.standard_normal((3, 6))
+    _, saved = F.layer_norm(x, np.ones(6), epsilon=0.0)
+    dx = F.layer_norm_backward(rng.standard_normal((3, 6)), saved)[0]
+    np.testing.assert_allclose(dx.sum(-1), 0, atol=1e-13)
+    np.testing.assert_allclose((dx * x).sum(-1), 0, atol=1e-13)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.integers(0, 2**32 - 1))
+def test_embedding_gradient_keeps_every_repeat(ids, seed):
+    dy = np.random.default_rng(seed).standard_normal((len(ids), 3))
+    _, saved = F.embedding(np.array(ids), np.zeros((5, 3)))
+    expected = np.zeros((5, 3))
+    np.add.at(expected, np.array(ids), dy)
+    np.testing.assert_allclose(F.embedding_backward(dy, saved), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dropout_keeps_the_mean_and_the_dtype(dtype, rng):
+    y, saved = F.dropout(np.ones(100_000, dtype), 0.3, rng)
+    assert y.dtype == dtype and abs(y.mean() - 1) < 0.01 and set(np.unique(y)) == {0, dtype(1 / 0.7)}
+    assert np.array_equal(F.dropout_backward(np.ones_like(y), saved), y)
+
+
+def test_sinusoids_by_their_definition():
+    table = F.sinusoidal_positions(np.arange(50), 7)
+    for t in (0, 3, 49):
+        for i in range(7):
+            angle = t / 10000 ** (2 * (i // 2) / 7)
+            assert abs(table[t, i] - (math.cos(angle) if i % 2 else math.sin(angle))) < 1e-12
+    assert F.sinusoidal_positions(np.arange(3), 4, np.float32).dtype == np.float32
+
+
+def test_rotary_keeps_lengths_and_refuses_odd_widths(rng):
+    x = rng.standard_normal((5, 6))
+    y, _ = F.rotary(x, *F.rotary_angles(10, 15, 6))
+    np.testing.assert_allclose((y ** 2).sum(-1), (x ** 2).sum(-1), rtol=1e-13)
+    with pytest.raises(ValueError, match="width=5 must be even"):
+        F.rotary_angles(0, 2, 5)
+    with pytest.raises(ValueError, match="half"):
+        F.rotary(x, *F.rotary_angles(0, 5, 6), layout="spiral")
+
+
+def test_kept_tables_cannot_be_written_into():
+    with pytest.raises(ValueError, match="read-only"):
+        F.rotary_angles(0, 2, 4)[0][0] = 7

@@ -1,0 +1,91 @@
+"""The cache equals the full forward, and drawing follows the probabilities."""
+
+import numpy as np
+import pytest
+
+from numformer.generation import choose_token, context_start, generate
+from numformer.models import Decoder, DecoderConfig
+from test_decoder import STYLES
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("chunks", [[8], [1] * 8, [3, 1, 4], [7, 1], [2, 6]])
+def test_cached_logits_equal_the_full_forward(style, chunks, rng):
+    model = Decoder(STYLES[style], rng)
+    for parameter in model.parameters():                              # away from the small initial weights
+        parameter.data += 0.2 * rng.standard_normal(parameter.data.shape)
+    ids = rng.integers(0, 9, (3, 8))
+    cache, pieces, start = None, [], 0
+    for length in chunks:
+        logits, cache = model.step(ids[:, start : start + length], cache)
+        pieces.append(logits)
+        start += length
+    np.testing.assert_allclose(np.concatenate(pieces, axis=1), model(ids), rtol=1e-12, atol=1e-12)
+
+
+def test_a_cache_is_a_value(rng):
+    model = Decoder(STYLES["LLaMA"], rng)
+    _, cache = model.step(np.array([[1, 2]]))
+    first, _ = model.step(np.array([[3]]), cache)
+    model.step(np.array([[4, 5]]), cache)
+    assert cache[0][0].shape[2] == 2 and np.array_equal(model.step(np.array([[3]]), cache)[0], first)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("prompt", [1, 5, 8, 13])
+def test_the_text_is_the_same_without_a_cache(style, prompt, rng):
+    model = Decoder(STYLES[style], rng)
+    for parameter in model.parameters():
+        parameter.data += 0.2 * rng.standard_normal(parameter.data.shape)
+    text = list(rng.integers(0, 9, prompt))
+    cached = list(generate(model, np.array(text), 30, np.random.default_rng(5)))
+    draw = np.random.default_rng(5)
+    for _ in range(30):
+        seen = text[context_start(len(text), 8):]
+        assert 1 <= len(seen) <= 8
+        text.append(choose_token(model(np.array([seen]))[0, -1], draw))
+    assert text[prompt:] == cached
+
+
+def test_context_of_one_token(rng):
+    model = Decoder(DecoderConfig(vocab_size=9, context_length=1, n_layers=1, n_heads=1, d_model=4), rng)
+    assert len(list(generate(model, np.array([3, 4]), 5, rng))) == 5
+
+
+def test_draws_follow_the_probabilities(rng):
+    logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
+    n = 20000
+
+    def shares(**options):
+        return np.bincount([choose_token(logits, rng, **options) for _ in range(n)], minlength=4) / n
+
+    np.testing.assert_allclose(shares(), [0.5, 0.3, 0.15, 0.05], atol=0.02)
+    np.testing.assert_allclose(shares(top_k=2), [0.625, 0.375, 0, 0], atol=0.02)
+    np.testing.assert_allclose(shares(top_p=0.5), [1, 0, 0, 0])
+    np.testing.assert_allclose(shares(top_p=0.51), [0.625, 0.375, 0, 0], atol=0.02)
+    np.testing.assert_allclose(shares(top_k=3, top_p=0.8), [0.625, 0.375, 0, 0], atol=0.02)
+    cold = np.array([0.5, 0.3, 0.15, 0.05]) ** 2
+    np.testing.assert_allclose(shares(temperature=0.5), cold / cold.sum(), atol=0.02)
+    assert choose_token(logits, temperature=0) == 0
+    assert choose_token(logits * 1e6, rng, temperature=1e-3) == 0, "a low temperature does not overflow"
+    assert choose_token(np.array([-np.inf, 0.0]), rng) == 1
+
+
+@pytest.mark.parametrize("options, words", [
+    (dict(temperature=-1), "temperature"), (dict(temperature=float("nan")), "temperature"), (dict(top_k=0), "top_k"), (dict(top_p=0.0), "top_p"),
+    (dict(top_p=1.5), "top_p"), (dict(rng=None), "rng is missing")])
+def test_bad_settings(options, words):
+    with pytest.raises(ValueError) as caught:
+        choose_token(np.zeros(3), **{"rng": np.random.default_rng(0), **options})
+    assert words in str(caught.value)
+
+
+def test_broken_logits_are_named():
+    with pytest.raises(ValueError, match="NaN"):
+        choose_token(np.array([0.0, np.nan]), temperature=0)
+
+
+@pytest.mark.parametrize("ids, error", [(np.array([], int), ValueError), (np.array([9]), ValueError), (np.array([1.0]), TypeError), (np.array([[1]]), ValueError)])
+def test_bad_prompts(ids, error, rng):
+    with pytest.raises(error):
+        next(generate(Decoder(STYLES["GPT-2"], rng), ids, 1, rng))

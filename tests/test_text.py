@@ -1,0 +1,103 @@
+"""Tokenizers and datasets."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numformer import datasets
+from numformer.datasets import Corpus, DataError, load_corpus
+from numformer.tokenizers import CharacterTokenizer, tokenizer_from_json
+
+
+@given(st.text(min_size=1))
+def test_round_trip_of_any_text(text):
+    tokenizer = CharacterTokenizer.of(text)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text and ids.max() < len(tokenizer) and list(tokenizer.characters) == sorted(set(text))
+    assert tokenizer_from_json(tokenizer.to_json()).encode(text).tolist() == ids.tolist()
+
+
+def test_characters_in_any_order():
+    assert CharacterTokenizer("zab").encode("abz").tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("text, shown", [("abé", "'é' (U+00E9) at position 2"), ("\U0001f600", "(U+1F600) at position 0"), ("a\ud800", "(U+D800) at position 1")])
+def test_an_unknown_character_is_shown(text, shown):
+    with pytest.raises(ValueError) as caught:
+        CharacterTokenizer("ab").encode(text)
+    assert shown in str(caught.value)
+
+
+@pytest.mark.parametrize("characters", ["", "aa", None, ["a"]])
+def test_bad_alphabets(characters):
+    with pytest.raises(ValueError, match="each character once"):
+        CharacterTokenizer(characters)
+
+
+@pytest.mark.parametrize("ids, error", [([3], ValueError), ([-1], ValueError), ([0.5], TypeError)])
+def test_bad_ids(ids, error):
+    with pytest.raises(error):
+        CharacterTokenizer("abc").decode(np.array(ids))
+
+
+@pytest.mark.parametrize("facts", [None, {}, {"kind": "bytes"}])
+def test_unknown_tokenizers(facts):
+    with pytest.raises(ValueError, match="no tokenizer of this version"):
+        tokenizer_from_json(facts)
+
+
+def test_empty_text_encodes_to_nothing():
+    assert CharacterTokenizer("ab").encode("").tolist() == [] and CharacterTokenizer("ab").decode([]) == ""
+
+
+def test_the_default_corpus_is_the_documentation():
+    corpus = load_corpus()
+    assert len(corpus.text) > 300_000 and "assert" in corpus.text and len(corpus.sha256) == 64
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffzwei\r\nZeilen: äöü".encode())
+    corpus = load_corpus(str(path))
+    assert corpus == Corpus("text.txt", "zwei\nZeilen: äöü")
+    assert corpus.sha256 != Corpus("text.txt", "zwei\nZeilen").sha256
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "is empty"), (b" \n\n", "is empty"), (b"ab\0cd", "binary file: byte 2"), (b"caf\xe9 au lait", "byte 3 is 0xe9")])
+def test_files_that_are_no_text(content, words, tmp_path):
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        load_corpus(tmp_path / "f")
+    assert words in str(caught.value)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(DataError, match="nothing.txt cannot be read: No such file"):
+        load_corpus(tmp_path / "nothing.txt")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_corpus(tmp_path)
+
+
+def test_offline_says_what_to_do(monkeypatch):
+    pooch = pytest.importorskip("pooch")
+
+    def retrieve(*args, **options):
+        raise OSError("no network")
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    with pytest.raises(DataError, match="--data PATH"):
+        load_corpus(datasets.TINY_SHAKESPEARE)
+
+
+def test_without_pooch_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pooch", None)
+    with pytest.raises(DataError, match="data extra"):
+        load_corpus(datasets.TINY_SHAKESPEARE)
+
+
+def test_without_documentation_it_says_what_to_give(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pydoc_data.topics", None)
+    with pytest.raises(DataError, match="--data PATH"):
+        load_corpus()
