@@ -27,7 +27,8 @@ def test_round_trip(path):
 
 def test_any_layout_is_saved_as_it_reads(tmp_path, rng):
     x = rng.standard_normal((4, 6))
-    arrays = {"transposed": x.T, "strided": x[::2, ::3], "fortran": np.asfortranarray(x), "reversed": x[::-1], "flat": np.broadcast_to(x[0], (3, 6))}
+    arrays = {"transposed": x.T, "strided": x[::2, ::3], "fortran": np.asfortranarray(x), "reversed": x[::-1],
+              "flat": np.broadcast_to(x[0], (3, 6))}
     save_checkpoint(tmp_path / "c", arrays, {})
     loaded, _ = load_checkpoint(tmp_path / "c")
     assert all(np.array_equal(loaded[name], array) for name, array in arrays.items())
@@ -57,7 +58,8 @@ def test_every_changed_byte_is_noticed(path, tmp_path):
 
 
 @pytest.mark.parametrize("data", [
-    b"", b"hello", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100), os.urandom(1000), struct.pack("<Q", 2**63) + b"{}", struct.pack("<Q", 2) + b"{}",
+    b"", b"hello", b"\x80\x04pickle", b"PK\x03\x04" + bytes(100), os.urandom(1000), struct.pack("<Q", 2**63) + b"{}",
+    struct.pack("<Q", 2) + b"{}",
     struct.pack("<Q", 4) + b"null", struct.pack("<Q", 2) + b"[]"])
 def test_foreign_files(data, tmp_path):
     (tmp_path / "foreign").write_bytes(data)

@@ -72,7 +72,8 @@ def test_draws_follow_the_probabilities(rng):
 
 
 @pytest.mark.parametrize("options, words", [
-    (dict(temperature=-1), "temperature"), (dict(temperature=float("nan")), "temperature"), (dict(top_k=0), "top_k"), (dict(top_p=0.0), "top_p"),
+    (dict(temperature=-1), "temperature"), (dict(temperature=float("nan")), "temperature"), (dict(top_k=0), "top_k"),
+    (dict(top_p=0.0), "top_p"),
     (dict(top_p=1.5), "top_p"), (dict(rng=None), "rng is missing")])
 def test_bad_settings(options, words):
     with pytest.raises(ValueError) as caught:
@@ -85,7 +86,8 @@ def test_broken_logits_are_named():
         choose_token(np.array([0.0, np.nan]), temperature=0)
 
 
-@pytest.mark.parametrize("ids, error", [(np.array([], int), ValueError), (np.array([9]), ValueError), (np.array([1.0]), TypeError), (np.array([[1]]), ValueError)])
+@pytest.mark.parametrize("ids, error", [
+    (np.array([], int), ValueError), (np.array([9]), ValueError), (np.array([1.0]), TypeError), (np.array([[1]]), ValueError)])
 def test_bad_prompts(ids, error, rng):
     with pytest.raises(error):
         next(generate(Decoder(STYLES["GPT-2"], rng), ids, 1, rng))

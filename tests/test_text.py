@@ -22,7 +22,8 @@ def test_characters_in_any_order():
     assert CharacterTokenizer("zab").encode("abz").tolist() == [1, 2, 0]
 
 
-@pytest.mark.parametrize("text, shown", [("abé", "'é' (U+00E9) at position 2"), ("\U0001f600", "(U+1F600) at position 0"), ("a\ud800", "(U+D800) at position 1")])
+@pytest.mark.parametrize("text, shown", [
+    ("abé", "'é' (U+00E9) at position 2"), ("\U0001f600", "(U+1F600) at position 0"), ("a\ud800", "(U+D800) at position 1")])
 def test_an_unknown_character_is_shown(text, shown):
     with pytest.raises(ValueError) as caught:
         CharacterTokenizer("ab").encode(text)

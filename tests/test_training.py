@@ -67,7 +67,8 @@ def test_the_loss_over_blocks_is_the_mean_over_tokens(rng):
         assert abs(mean_loss(model, consecutive_blocks(ids, 8, tokens)) - expected) < 1e-12
 
 
-@pytest.mark.parametrize("ids, words", [(np.arange(8), "8 tokens is too short"), (np.zeros((3, 30), int), "too short"), (np.array([], int), "empty")])
+@pytest.mark.parametrize("ids, words", [
+    (np.arange(8), "8 tokens is too short"), (np.zeros((3, 30), int), "too short"), (np.array([], int), "empty")])
 def test_texts_too_short(ids, words):
     for make in (lambda: BlockStream(ids, 8, 2, 0), lambda: consecutive_blocks(ids, 8)):
         with pytest.raises(ValueError, match=words):
@@ -96,7 +97,9 @@ def layer_with_gradient(rng):
 
 def test_optimizers_by_their_equations(rng):
     gradients = rng.standard_normal((5, 3, 2))
-    for name, make in {"sgd": lambda m: SGD(m, 0.7), "adam": lambda m: Adam(m, 0.8, 0.9), "adamw": lambda m: AdamW(m, 0.8, 0.9, weight_decay=0.3)}.items():
+    makers = {"sgd": lambda m: SGD(m, 0.7), "adam": lambda m: Adam(m, 0.8, 0.9),
+              "adamw": lambda m: AdamW(m, 0.8, 0.9, weight_decay=0.3)}
+    for name, make in makers.items():
         layer = layer_with_gradient(np.random.default_rng(0))
         optimizer, theta = make(layer), layer.weight.data.copy()
         b = m = v = 0
@@ -128,7 +131,8 @@ def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
         other.load_state_dict({}, 1)
 
 
-@pytest.mark.parametrize("make", [lambda m: SGD(m, 1.0), lambda m: Adam(m, beta1=-0.1), lambda m: Adam(m, beta2=1.0), lambda m: AdamW(m, weight_decay=-1)])
+@pytest.mark.parametrize("make", [
+    lambda m: SGD(m, 1.0), lambda m: Adam(m, beta1=-0.1), lambda m: Adam(m, beta2=1.0), lambda m: AdamW(m, weight_decay=-1)])
 def test_bad_optimizers(make, rng):
     with pytest.raises(ValueError):
         make(Linear(1, 1, rng))
@@ -146,7 +150,8 @@ def test_clipping(rng):
 
 
 @pytest.mark.parametrize("settings, words", [
-    (dict(steps=0), "steps=0"), (dict(batch_size=1.5), "batch_size"), (dict(shards=0), "shards"), (dict(learning_rate=-1.0), "learning_rate"),
+    (dict(steps=0), "steps=0"), (dict(batch_size=1.5), "batch_size"), (dict(shards=0), "shards"),
+    (dict(learning_rate=-1.0), "learning_rate"),
     (dict(optimizer="lion"), "adamw"), (dict(schedule="step"), "cosine"), (dict(beta2=1.0), "beta2"), (dict(seed=-1), "seed"),
     (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience")])
 def test_bad_settings(settings, words):
@@ -165,7 +170,8 @@ def run(steps=8, threads=2, **options):
     return lines, t.model.state_dict()
 
 
-@pytest.mark.parametrize("model", [CONFIG, DecoderConfig(**{**CONFIG.as_dict(), "dtype": "float32", "dropout": 0.3, "feedforward": "gelu"})])
+@pytest.mark.parametrize("model", [
+    CONFIG, DecoderConfig(**{**CONFIG.as_dict(), "dtype": "float32", "dropout": 0.3, "feedforward": "gelu"})])
 def test_any_number_of_threads_gives_the_same_bits(model):
     lines, state = run(threads=1, model=model, shards=4)
     for threads in (2, 4):
@@ -173,7 +179,8 @@ def test_any_number_of_threads_gives_the_same_bits(model):
         assert other_lines == lines and all(np.array_equal(other[name], state[name]) for name in state)
 
 
-@pytest.mark.parametrize("settings", [dict(shards=1), dict(shards=5), dict(batch_size=2, accumulation=3), dict(batch_size=1, accumulation=6, shards=3)])
+@pytest.mark.parametrize("settings", [
+    dict(shards=1), dict(shards=5), dict(batch_size=2, accumulation=3), dict(batch_size=1, accumulation=6, shards=3)])
 def test_shards_and_accumulation_equal_the_large_batch(settings):
     """Also where the shards hold different numbers of tokens that count: the weights are tokens, not rows."""
     def ragged(settings):

@@ -1,0 +1,137 @@
+"""A second witness: PyTorch's autograd in float64, with the same weights and inputs. Skipped where it is not installed."""
+
+import numpy as np
+import pytest
+
+from numformer import functional as F
+from numformer.functional import CAUSAL, AttentionPattern
+from numformer.layers import FeedForward, LayerNorm, Linear, MultiHeadAttention, PostNormBlock, PreNormBlock
+from numformer.training import SGD, Adam, AdamW, clip_gradients
+
+torch = pytest.importorskip("torch")
+nn = torch.nn.functional
+
+
+def tensor(x):
+    return torch.tensor(x, requires_grad=x.dtype.kind == "f")
+
+
+def agree(pair, pair_backward, theirs, arrays, *constants, **options):
+    """Forward to 1e-12 and gradients to 1e-11 (relative to the largest) against a PyTorch function of the same arrays."""
+    y, saved = pair(*arrays, *constants, **options)
+    tensors = [tensor(array) for array in arrays]
+    expected = theirs(*tensors)
+    np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
+    dy = np.random.default_rng(0).standard_normal(np.shape(y))
+    expected.backward(torch.tensor(dy))
+    gradients = pair_backward(dy if dy.shape else float(dy), saved)
+    for gradient, t in zip(gradients if isinstance(gradients, tuple) else (gradients,), tensors, strict=True):
+        np.testing.assert_allclose(gradient, t.grad.numpy(), rtol=1e-11, atol=1e-11 * float(t.grad.abs().max()))
+
+
+@pytest.mark.parametrize("ours, theirs", [
+    (F.relu, nn.relu), (F.gelu, nn.gelu), (F.gelu_tanh, lambda x: nn.gelu(x, approximate="tanh")), (F.silu, nn.silu),
+    (F.sigmoid, torch.sigmoid),
+    (F.softmax, lambda x: nn.softmax(x, -1)), (F.log_softmax, lambda x: nn.log_softmax(x, -1))])
+def test_pointwise_and_softmax(ours, theirs, rng):
+    agree(ours, getattr(F, ours.__name__ + "_backward"), theirs, [3 * rng.standard_normal((4, 7))])
+
+
+def test_norms(rng):
+    x, gain, shift = rng.standard_normal((3, 6)), rng.standard_normal(6), rng.standard_normal(6)
+    agree(F.layer_norm, F.layer_norm_backward, lambda x, g, b: nn.layer_norm(x, (6,), g, b, 1e-3), [x, gain, shift], epsilon=1e-3)
+    agree(F.rms_norm, F.rms_norm_backward, lambda x, g: nn.rms_norm(x, (6,), g, 1e-3), [x, gain], epsilon=1e-3)
+
+
+def test_linear_and_embedding(rng):
+    agree(F.linear, F.linear_backward, lambda x, w, b: nn.linear(x, w.T, b), [rng.standard_normal(s) for s in ((2, 3, 4), (4, 5), (5,))])
+    ids = np.array([[1, 0, 1], [4, 1, 2]])
+    agree(lambda w: F.embedding(ids, w), F.embedding_backward, lambda w: nn.embedding(torch.tensor(ids), w), [rng.standard_normal((5, 3))])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_cross_entropy(smoothing, rng):
+    targets = np.array([1, -100, 4, 0])
+    agree(F.cross_entropy, F.cross_entropy_backward, lambda z: nn.cross_entropy(z, torch.tensor(targets), label_smoothing=smoothing),
+          [rng.standard_normal((4, 5))], targets, label_smoothing=smoothing)
+
+
+@pytest.mark.parametrize("pattern", [AttentionPattern(), CAUSAL, AttentionPattern(window=(1, 1)), AttentionPattern(lengths=[4, 2]),
+                                     AttentionPattern(mask=np.random.default_rng(1).random((2, 4, 4, 4)) < 0.8)])
+def test_attention(pattern, rng):
+    mask = torch.tensor(pattern.dense(4, 4))
+    agree(F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+          lambda q, k, v: nn.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True),
+          [rng.standard_normal(s) for s in ((2, 4, 4, 3), (2, 2, 4, 3), (2, 2, 4, 3))], pattern)
+
+
+def copy_attention(ours, theirs):
+    projections = [ours.query, ours.key, ours.value]
+    theirs.in_proj_weight.data = torch.tensor(np.concatenate([p.weight.data.T for p in projections]))
+    theirs.in_proj_bias.data = torch.tensor(np.concatenate([p.bias.data for p in projections]))
+    theirs.out_proj.weight.data = torch.tensor(ours.output.weight.data.T.copy())
+    theirs.out_proj.bias.data = torch.tensor(ours.output.bias.data)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_transformer_block(norm_first, activation, rng):
+    kind = PreNormBlock if norm_first else PostNormBlock
+    ours = kind(LayerNorm(8, dtype=np.float64), MultiHeadAttention(8, 2, rng, dtype=np.float64), LayerNorm(8, dtype=np.float64),
+                FeedForward(8, 12, activation, rng, dtype=np.float64))
+    for parameter in ours.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
+    theirs = torch.nn.TransformerEncoderLayer(8, 2, 12, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    copy_attention(ours.attention, theirs.self_attn)
+    linears = [(ours.feedforward.hidden, theirs.linear1), (ours.feedforward.output, theirs.linear2)]
+    norms = [(ours.norm1, theirs.norm1), (ours.norm2, theirs.norm2)]
+    for mine, other in linears:
+        other.weight.data, other.bias.data = torch.tensor(mine.weight.data.T.copy()), torch.tensor(mine.bias.data)
+    for mine, other in norms:
+        other.weight.data, other.bias.data = torch.tensor(mine.gain.data), torch.tensor(mine.shift.data)
+    x, dy = rng.standard_normal((2, 2, 5, 8))
+    y, saved = ours.forward(x, CAUSAL)
+    x_tensor = tensor(x)
+    expected = theirs(x_tensor, src_mask=torch.tensor(~CAUSAL.dense(5, 5)))
+    expected.backward(torch.tensor(dy))
+    np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ours.backward(dy, saved), x_tensor.grad.numpy(), rtol=1e-11, atol=1e-11)
+    for mine, other in linears:
+        np.testing.assert_allclose(mine.weight.grad, other.weight.grad.numpy().T, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(mine.bias.grad, other.bias.grad.numpy(), rtol=1e-11, atol=1e-11)
+    for mine, other in norms:
+        np.testing.assert_allclose(mine.gain.grad, other.weight.grad.numpy(), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(mine.shift.grad, other.bias.grad.numpy(), rtol=1e-11, atol=1e-11)
+    projections = [ours.attention.query, ours.attention.key, ours.attention.value]
+    np.testing.assert_allclose(np.concatenate([p.weight.grad.T for p in projections]),
+                               theirs.self_attn.in_proj_weight.grad.numpy(), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("ours, theirs", [
+    (lambda m: SGD(m, 0.8), lambda p: torch.optim.SGD(p, 0.1, momentum=0.8)),
+    (lambda m: Adam(m, 0.8, 0.95), lambda p: torch.optim.Adam(p, 0.1, (0.8, 0.95))),
+    (lambda m: AdamW(m, 0.8, 0.95, weight_decay=0.3), lambda p: torch.optim.AdamW(
+        [{"params": p[:1]}, {"params": p[1:], "weight_decay": 0}], 0.1, (0.8, 0.95), weight_decay=0.3))])
+def test_optimizers(ours, theirs, rng):
+    layer = Linear(3, 4, rng, dtype=np.float64)
+    parameters = [tensor(parameter.data.copy()) for parameter in layer.parameters()]
+    mine, other = ours(layer), theirs(parameters)
+    for _ in range(6):
+        for parameter, t in zip(layer.parameters(), parameters):
+            parameter.grad[...] = rng.standard_normal(parameter.data.shape)
+            t.grad = torch.tensor(parameter.grad)
+        mine.step(0.1)
+        other.step()
+    for parameter, t in zip(layer.parameters(), parameters):
+        np.testing.assert_allclose(parameter.data, t.detach().numpy(), rtol=1e-11)
+
+
+def test_clipping(rng):
+    layer = Linear(3, 4, rng, dtype=np.float64)
+    parameters = [tensor(parameter.data) for parameter in layer.parameters()]
+    for parameter, t in zip(layer.parameters(), parameters):
+        parameter.grad[...] = rng.standard_normal(parameter.data.shape)
+        t.grad = torch.tensor(parameter.grad)
+    assert abs(clip_gradients(layer.parameters(), 2.0) - float(torch.nn.utils.clip_grad_norm_(parameters, 2.0))) < 1e-12
+    for parameter, t in zip(layer.parameters(), parameters):
+        np.testing.assert_allclose(parameter.grad, t.grad.numpy(), rtol=1e-6)         # PyTorch divides by the norm + 1e-6
