@@ -112,7 +112,8 @@ def test_doctor(capsys):
     status, out, _ = call(capsys, "doctor", "--json")
     result = last_json(out)
     assert status == 0 and result["ok"] and all(check["ok"] for check in result["checks"])
-    assert {"Python", "packages", "BLAS", "threads", "gradients", "training", "checkpoints"} <= {check["name"] for check in result["checks"]}
+    names = {check["name"] for check in result["checks"]}
+    assert {"Python", "packages", "BLAS", "threads", "gradients", "training", "checkpoints"} <= names
 
 
 @pytest.mark.parametrize("verb", VERBS)
