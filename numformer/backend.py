@@ -8,7 +8,7 @@ its own pool would fight with ours for the same cores, and its split of a produc
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -50,6 +50,24 @@ def set_threads(n):
     _threads = n
 
 
+@contextmanager
+def threads(n):
+    """Use `n` threads inside a with statement, and then as many as before.
+
+    Examples
+    --------
+    >>> with threads(3):
+    ...     get_threads()
+    3
+    """
+    before = _threads
+    set_threads(n)
+    try:
+        yield
+    finally:
+        set_threads(before)
+
+
 def run_side_by_side(function, items):
     """Call `function` on every item, on the pool's threads, and return the results in the order of the items.
 
@@ -72,7 +90,9 @@ def run_side_by_side(function, items):
     with one_blas_thread():
         if get_threads() == 1 or len(items) < 2:
             return [function(item) for item in items]
-        return list(_pool(get_threads()).map(function, items))
+        futures = [_pool(get_threads()).submit(function, item) for item in items]
+        wait(futures)                                                 # all of them, also where one has failed: the guard must outlast them
+        return [future.result() for future in futures]
 
 
 @contextmanager

@@ -4,6 +4,8 @@
     C width of the model   F width of the feed-forward   V vocabulary
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 
@@ -48,17 +50,20 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     if dtype is not None and x.real.dtype != np.dtype(dtype).type(0).real.dtype:
         raise TypeError(f"{owner}: {name} is {x.dtype}, but the parameters are {np.dtype(dtype)}; "
                         f"cast one of them with .astype, or build the layer with dtype={x.dtype}.")
-    axes = shape.strip("()").replace(" ", "").split(",")
-    axes = [axis for axis in axes if axis]
-    if axes and axes[0] == "...":
-        axes, fits = axes[1:], x.ndim >= len(axes) - 1
-    else:
-        fits = x.ndim == len(axes)
+    more, axes = _axes(shape)
+    fits = x.ndim >= len(axes) if more else x.ndim == len(axes)
     found = dict(zip(axes, x.shape[x.ndim - len(axes):])) if fits else {}
     if not fits or any(sizes.get(axis, size) != size for axis, size in found.items()):
         known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
         raise ValueError(f"{owner}: {name} must have shape {shape}{' with ' + known if known else ''}, but has shape {x.shape}.")
     return {**sizes, **found}
+
+
+@lru_cache(maxsize=None)
+def _axes(shape):
+    """("...", "B", "T") as (True, ("B", "T")): whether any axes may come first, and the names of the last."""
+    axes = tuple(axis for axis in shape.strip("()").replace(" ", "").split(",") if axis)
+    return (True, axes[1:]) if axes[:1] == ("...",) else (False, axes)
 
 
 def check_ids(owner, name, ids, size, ignore_index=None):
@@ -143,6 +148,6 @@ def check_divides(owner, name, value, part_name, part):
     check_whole(owner, name, value)
     check_whole(owner, part_name, part)
     if value % part:
-        nearest = min((d for d in range(1, value + 1) if value % d == 0), key=lambda d: abs(d - part))
+        nearest = next(d for distance in range(1, value + part) for d in (part - distance, part + distance) if d > 0 and value % d == 0)
         raise ValueError(f"{owner}: {name}={value} is not divisible by {part_name}={part}; "
                          f"use {part_name}={nearest} or {name}={-(-value // part) * part}.")

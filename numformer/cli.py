@@ -18,8 +18,8 @@ def main(argv=None):
     """Run one verb; return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     verb = next((word for word in argv if word in VERBS), None)
-    arguments = _parser(verb).parse_args(argv)
     try:
+        arguments = _parser(verb).parse_args(argv)
         return _module(arguments.verb).run(arguments)
     except BrokenPipeError:                                           # the reader went away, as `head` does: not our error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -88,14 +88,15 @@ def _read(path):
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; give a text file with --data PATH.") from None
-    if not data.strip():
-        raise DataError(f"{path} is empty; give a file with text in it.")
     if b"\0" in data:
         raise DataError(f"{path} is a binary file: byte {data.index(0)} is zero; give a text file in UTF-8.")
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not text in UTF-8: byte {error.start} is 0x{data[error.start]:02x}; convert the file first.") from None
+    if not text.strip():
+        raise DataError(f"{path} is empty; give a file with text in it.")
+    return text
 
 
 def _download():

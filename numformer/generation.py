@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.backend import one_blas_thread
 from numformer.checks import check_ids, check_number, check_whole
 
 
@@ -29,7 +30,7 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     Raises
     ------
     ValueError
-        If a setting is out of range, or the logits hold NaN.
+        If a setting is out of range, or the logits hold NaN or +Inf.
 
     References
     ----------
@@ -42,20 +43,17 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     >>> choose_token(logits, temperature=0), choose_token(logits, np.random.default_rng(0), top_k=1)
     (1, 1)
     """
-    check_number("choose_token", "temperature", temperature, least=0)
-    if top_k is not None:
-        check_whole("choose_token", "top_k", top_k)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"choose_token: top_p={top_p!r} must be above 0 and at most 1.")
-    if np.isnan(logits).any():
-        raise ValueError("choose_token: the logits hold NaN; the model's parameters are broken.")
+    check_sampling(temperature, top_k, top_p)
+    top = logits.max()
+    if not np.isfinite(top):                                          # NaN, +Inf, or nothing but -Inf
+        raise ValueError(f"choose_token: the largest of the logits is {top}; the model's parameters are broken.")
     if temperature == 0:
         return int(np.argmax(logits))
     if rng is None:
         raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), or temperature=0.")
 
     order = np.argsort(-logits, kind="stable")[:top_k]                # likeliest first
-    scores = (logits[order].astype(np.float64) - logits[order[0]]) / temperature
+    scores = (logits[order].astype(np.float64) - top) / temperature
     p = np.exp(scores)
     p /= p.sum()
     if top_p is not None:
@@ -63,6 +61,21 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
         order, p = order[:fewest], p[:fewest] / p[:fewest].sum()
     place = np.searchsorted(np.cumsum(p), rng.random(), side="right")
     return int(order[min(place, len(order) - 1)])                     # a sum of p may round to a little below 1
+
+
+def check_sampling(temperature=1.0, top_k=None, top_p=None):
+    """Check the settings of `choose_token`.
+
+    Raises
+    ------
+    ValueError
+        If one is out of range.
+    """
+    check_number("choose_token", "temperature", temperature, least=0)
+    if top_k is not None:
+        check_whole("choose_token", "top_k", top_k)
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"choose_token: top_p={top_p!r} must be above 0 and at most 1.")
 
 
 def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None):
@@ -107,7 +120,8 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
         start = context_start(len(text), model.config.context_length)
         if cache is None or start > read - cache[0][0].shape[2]:
             cache, read = None, start
-        logits, cache = model.step(np.array([text[read:]]), cache)
+        with one_blas_thread():                                       # the same bits on any machine with this BLAS
+            logits, cache = model.step(np.array([text[read:]]), cache)
         read = len(text)
         text.append(choose_token(logits[0, -1], rng, temperature, top_k, top_p))
         yield text[-1]

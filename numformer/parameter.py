@@ -93,7 +93,7 @@ def constant(value, shape, dtype):
 
 def _real(dtype):
     """Check that a dtype is float32 or float64."""
-    if dtype not in (np.float32, np.float64):
+    if np.dtype(dtype) not in (np.float32, np.float64):
         raise TypeError(f"dtype={dtype} must be float32 or float64.")
     return np.dtype(dtype)
 

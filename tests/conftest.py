@@ -1,9 +1,38 @@
-"""Fixtures that every test may use."""
+"""Fixtures that every test may use, and small things that no test may leave behind."""
 
+import hypothesis
 import numpy as np
 import pytest
+
+from command import SMALL, TEXT
+from numformer import backend
+from numformer.cli import main
+
+hypothesis.settings.register_profile("unhurried", deadline=None)      # a busy machine is no failure
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(1234)
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    with backend.threads(None):
+        yield
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "fox.txt"
+    path.write_text(TEXT)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, text):
+    """A finished run of 30 steps."""
+    out = tmp_path_factory.mktemp("runs") / "fox"
+    assert main(["train", "--data", text, "--out", str(out), "--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
+    return out

@@ -24,11 +24,13 @@ def test_patterns_by_their_definition(T, S):
 
 
 def test_window_on_the_right():
+    assert AttentionPattern(window=(np.int64(0), None)).dense(1, 2).tolist() == [[False, True]]
     assert AttentionPattern(window=(0, 1)).dense(2, 3).astype(int).tolist() == [[0, 1, 1], [0, 0, 1]]
 
 
 @pytest.mark.parametrize("options, error, words", [
     (dict(window=(1,)), ValueError, "pair"), (dict(window=(-1, 0)), ValueError, "0 or more"), (dict(window=3), ValueError, "pair"),
+    (dict(window=(1.0, 0)), ValueError, "whole numbers"),
     (dict(lengths=[1.5]), ValueError, "whole numbers"), (dict(lengths=[-1]), ValueError, "0 or more"),
     (dict(lengths=[[1]]), ValueError, "one for each"),
     (dict(mask=np.ones((2, 2))), TypeError, "bool"), (dict(mask=np.ones(2, bool)), ValueError, "(T, S)")])

@@ -1,17 +1,12 @@
 """Threads: their number, their order, and BLAS held at one."""
 
 import threading
+import time
 
 import pytest
 from threadpoolctl import threadpool_info
 
 from numformer import backend
-
-
-@pytest.fixture(autouse=True)
-def restore():
-    yield
-    backend.set_threads(None)
 
 
 def blas_threads():
@@ -34,6 +29,21 @@ def test_an_error_comes_out():
     backend.set_threads(2)
     with pytest.raises(ZeroDivisionError):
         backend.run_side_by_side(lambda k: 1 / k, [1, 0, 2])
+
+
+def test_an_error_waits_for_the_others():
+    ended = []
+
+    def work(k):
+        if k == 0:
+            raise ZeroDivisionError
+        time.sleep(0.05)
+        ended.append((k, blas_threads()))
+
+    backend.set_threads(3)
+    with pytest.raises(ZeroDivisionError):
+        backend.run_side_by_side(work, range(5))
+    assert sorted(ended) == [(k, {1}) for k in range(1, 5)]
 
 
 def test_blas_is_held_at_one_thread_and_restored_after():

@@ -70,7 +70,8 @@ def test_foreign_files(data, tmp_path):
 def test_foreign_safetensors(tmp_path):
     from safetensors.numpy import save_file
 
-    for metadata in (None, {"numformer": "not json"}, {"numformer": "[]"}, {"numformer": "{}"}, {"other": "x"}):
+    for metadata in (None, {"numformer": "not json"}, {"numformer": "[" * 200_000},
+                     {"numformer": "[]"}, {"numformer": "{}"}, {"other": "x"}):
         save_file({"a": np.zeros(2)}, tmp_path / "s", metadata)
         with pytest.raises(CheckpointError, match="not a checkpoint of numformer|no checkpoint"):
             load_checkpoint(tmp_path / "s")

@@ -2,51 +2,16 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
-from numformer.cli import VERBS, main
+from command import SMALL, TEXT, call, content, last_json
+from numformer.cli import VERBS
 from numformer.commands.runs import load_run
-from numformer.training import CheckpointError, load_checkpoint, save_checkpoint
-
-TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
-SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "16", "--context-length", "16", "--batch-size", "4", "--warmup-steps", "2"]
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("data") / "fox.txt"
-    path.write_text(TEXT)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, text):
-    """A finished run of 30 steps."""
-    out = tmp_path_factory.mktemp("runs") / "fox"
-    assert main(["train", "--data", text, "--out", str(out), "--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
-    return out
-
-
-def call(capsys, *argv):
-    """(exit status, stdout, stderr) of a verb."""
-    try:
-        status = main([str(word) for word in argv])
-    except SystemExit as exit:
-        status = exit.code
-    out, err = capsys.readouterr()
-    assert "Traceback" not in err
-    return status, out, err
-
-
-def last_json(out):
-    return json.loads(out.rstrip("\n").splitlines()[-1])
-
+from numformer.training import CheckpointError, RunFolder, load_checkpoint, save_checkpoint
 
 # ---- what works -----------------------------------------------------------------------------------------------------
 
@@ -141,103 +106,6 @@ def test_patience_ends_a_run(capsys, text, tmp_path):
     assert call(capsys, *argv[:2], text, "--out", tmp_path / "r", "--resume")[0] == 0
 
 
-# ---- resuming -------------------------------------------------------------------------------------------------------
-
-
-def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.mark.parametrize("stops", [[1], [7], [10], [13, 14], [3, 20, 29]])
-def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(capsys, run, text, tmp_path, stops):
-    out = tmp_path / run.name
-    for stop in stops:
-        begin = ["--resume"] if out.exists() else ["--data", text, "--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]
-        status, said, _ = call(capsys, "train", "--out", out, "--stop-at", stop, *begin)
-        assert status == 0 and f"numformer train --resume --out {out}" in said
-    assert call(capsys, "train", "--out", out, "--resume")[0] == 0
-    assert content(out) == content(run)
-    assert call(capsys, "train", "--out", out, "--resume")[0] == 0, "a finished run can be resumed: nothing is left to do"
-    assert content(out) == content(run)
-
-
-def test_the_files_settings_lead_when_resuming(capsys, run, text, tmp_path, monkeypatch):
-    from numformer.training import PRESETS
-
-    out = tmp_path / run.name
-    call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--eval-every", 10, "--save-every", 10, "--stop-at", 12, *SMALL)
-    monkeypatch.setitem(PRESETS, "tiny", (dict(context_length=4, n_layers=7, n_heads=1, d_model=4), dict(steps=3, seed=4)))
-    assert call(capsys, "train", "--out", out, "--resume", "--threads", 1)[0] == 0
-    assert content(out) == content(run)
-
-
-def test_more_steps_may_be_asked_for(capsys, text, tmp_path):
-    call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--steps", 2, *SMALL)
-    assert last_json(call(capsys, "train", "--out", tmp_path / "r", "--resume", "--steps", 4, "--json")[1])["steps"] == 4
-
-
-def test_resume_without_a_run_begins_one(capsys, text, tmp_path):
-    assert call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--resume", "--steps", 1, *SMALL)[0] == 0
-
-
-# ---- interruption ---------------------------------------------------------------------------------------------------
-
-LONG = ["--steps", "400", "--eval-every", "100", "--save-every", "20", *SMALL]
-
-
-def start(out, *argv):
-    command = [sys.executable, "-m", "numformer", "train", "--out", str(out), *argv]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finish(process):
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-
-
-def wait_for_step(out, step, process):
-    while process.poll() is None:
-        if (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_bytes().count(b"\n") >= step:
-            return
-        time.sleep(0.005)
-
-
-@pytest.fixture(scope="module")
-def long_run(tmp_path_factory, text):
-    out = tmp_path_factory.mktemp("long") / "fox"
-    finish(start(out, "--data", text, *LONG))
-    return out
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_says_how_to_go_on(number, text, tmp_path, long_run):
-    out = tmp_path / "fox"
-    process = start(out, "--data", text, *LONG)
-    wait_for_step(out, 30, process)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and f"numformer train --resume --out {out}" in err and "Traceback" not in err
-    assert 30 <= load_checkpoint(out / "checkpoint.safetensors")[1]["progress"]["step"] < 400
-    finish(start(out, "--resume"))
-    assert content(out) == content(long_run)
-
-
-def test_twenty_kills_leave_no_broken_checkpoint_and_the_same_run(text, tmp_path, long_run):
-    out, rng = tmp_path / "fox", np.random.default_rng()
-    for kill in range(20):
-        process = start(out, "--resume", "--data", text, *LONG)
-        wait_for_step(out, 1, process)
-        time.sleep(rng.uniform(0, 0.3))
-        process.kill()
-        process.communicate()
-        if (out / "checkpoint.safetensors").exists():
-            load_checkpoint(out / "checkpoint.safetensors")
-        if (out / "best.safetensors").exists():
-            load_checkpoint(out / "best.safetensors")
-    finish(start(out, "--resume", "--data", text, *LONG))
-    assert content(out) == content(long_run)
-
-
 # ---- mistakes -------------------------------------------------------------------------------------------------------
 
 
@@ -258,7 +126,13 @@ def test_twenty_kills_leave_no_broken_checkpoint_and_the_same_run(text, tmp_path
     (["eval", "nowhere"], "there is no nowhere/checkpoint.safetensors"),
     (["sample", "nowhere"], "there is no nowhere/checkpoint.safetensors"),
     (["sample", "x", "--prompt", ""], "--prompt is empty"),
-    (["sample", "x", "--seed", "-1"], "--seed -1"),
+    (["sample", "x", "--seed", "-1"], "--seed=-1"),
+    (["sample", "x", "--temperature", "-1"], "temperature=-1.0"),
+    (["sample", "x", "--top-k", "0"], "top_k=0"),
+    (["sample", "x", "--top-p", "2"], "top_p=2.0"),
+    (["sample", "x", "--tokens", "-1"], "--tokens=-1"),
+    (["train", "--learning-rate", "1e-5"], "min_learning_rate=0.0002 must not be above learning_rate=1e-05; give both"),
+    (["train", "--d-model", "1000000007"], "not divisible by n_heads=4; use n_heads=1"),
 ])
 def test_wrong_usage_is_one_line_and_status_2(capsys, argv, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -268,7 +142,9 @@ def test_wrong_usage_is_one_line_and_status_2(capsys, argv, words, tmp_path, mon
 
 
 @pytest.mark.parametrize("content, words", [
-    (b"", "is empty"), (b"too short", "too short for a block of context_length=16"), (b"\0\1\2" * 100, "binary file"),
+    (b"", "is empty"),
+    (b"ten chars " * 11, "its last tenth, to validate on, are 11 characters, but a block of context_length=16"),
+    (b"\0\1\2" * 100, "binary file"),
     (b"caf\xe9" * 100, "not text in UTF-8"), (None, "cannot be read: No such file")])
 def test_texts_that_cannot_be_trained_on(capsys, content, words, tmp_path):
     if content is not None:
@@ -284,7 +160,7 @@ def test_a_folder_with_another_run_in_it(capsys, run, text):
 
 
 @pytest.mark.parametrize("argv, words", [
-    (["--d-model", "32"], "--d-model 32 is not what"), (["--learning-rate", "0.5"], "begun with, 0.004"),
+    (["--steps", "0"], "steps=0"), (["--d-model", "32"], "--d-model 32 is not what"), (["--learning-rate", "0.5"], "begun with, 0.004"),
     (["--preset", "nanogpt"], "leave it out")])
 def test_resuming_with_other_settings(capsys, run, argv, words):
     status, _, err = call(capsys, "train", "--resume", "--out", run, *argv)
@@ -316,6 +192,8 @@ def broken(run, tmp_path, change):
     (lambda arrays, facts: arrays.pop("model.norm.gain"), "missing: norm.gain"),
     (lambda arrays, facts: facts["model"].update(kind="Encoder"), "its model is a Encoder"),
     (lambda arrays, facts: facts["model"]["config"].update(n_heads=5), "not divisible"),
+    (lambda arrays, facts: facts["data"].pop("sha256"), "data is without sha256"),
+    (lambda arrays, facts: facts.pop("training"), "does not describe a run"),
     (lambda arrays, facts: facts.pop("tokenizer"), "does not describe a run")])
 @pytest.mark.parametrize("verb", ["eval", "sample", "train"])
 def test_broken_checkpoints(capsys, run, tmp_path, change, words, verb):
@@ -343,19 +221,40 @@ def test_nan_in_a_checkpoints_parameters(capsys, run, tmp_path):
     status, _, err = call(capsys, "train", "--resume", "--out", out)
     assert status == 1 and "parameter blocks.0.attention.key.weight holds nan at (1, 2)" in err
     status, _, err = call(capsys, "sample", out)
-    assert status == 1 and "NaN" in err
+    assert status == 1 and "largest of the logits is nan" in err
+    status, printed, err = call(capsys, "eval", out, "--json")
+    assert status == 1 and not printed and "parameter blocks.0.attention.key.weight holds nan at (1, 2)" in err
 
 
 def test_an_unknown_character_in_the_prompt(capsys, run):
-    status, _, err = call(capsys, "sample", run, "--prompt", "the Ω")
-    assert status == 1 and "'Ω' (U+03A9) at position 4" in err
+    status, out, err = call(capsys, "sample", run, "--prompt", "the Ω")
+    assert status == 2 and "--prompt: " in err and "'Ω' (U+03A9) at position 4" in err and not out
 
 
-@pytest.mark.parametrize("argv, words", [
-    (["--temperature", "-1"], "temperature"), (["--top-k", "0"], "top_k"), (["--top-p", "2"], "top_p"), (["--tokens", "-1"], "tokens")])
-def test_bad_sampling(capsys, run, argv, words):
-    status, _, err = call(capsys, "sample", run, *argv)
-    assert status == 1 and words in err
+def test_eval_notices_that_the_text_has_changed(capsys, tmp_path):
+    (tmp_path / "f.txt").write_text(TEXT)
+    call(capsys, "train", "--data", tmp_path / "f.txt", "--out", tmp_path / "r", "--steps", 1, *SMALL)
+    (tmp_path / "f.txt").write_text(TEXT + "the end")
+    status, _, err = call(capsys, "eval", tmp_path / "r")
+    assert status == 2 and "not the text that the run was begun with" in err
+
+
+def test_metrics_on_a_full_disk(capsys, text, tmp_path):
+    """/dev/full has room for nothing; the checkpoint lies elsewhere and stays."""
+    out = tmp_path / "r"
+    call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--stop-at", 10, *SMALL)
+    real = RunFolder.open
+
+    def full(self, *state):
+        real(self, *state)
+        self._file.close()
+        self._file = open("/dev/full", "ab", buffering=0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunFolder, "open", full)
+        status, _, err = call(capsys, "train", "--resume", "--out", out)
+    assert status == 1 and f"{out / 'metrics.jsonl'}: No space left on device" in err and "numformer train --resume" in err
+    assert call(capsys, "train", "--resume", "--out", out)[0] == 0
 
 
 def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(capsys, text, tmp_path, monkeypatch):
@@ -371,7 +270,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(capsys, text, tmp
 
     monkeypatch.setattr(os, "replace", full)
     status, _, err = call(capsys, "train", "--resume", "--out", out)
-    assert status == 1 and "checkpoint.safetensors: No space left on device" in err
+    assert status == 1 and "checkpoint.safetensors: No space left on device" in err and f"numformer train --resume --out {out}" in err
     assert (out / "checkpoint.safetensors").read_bytes() == before and not list(out.glob(".*.tmp"))
 
 

@@ -19,6 +19,37 @@ def test_softmax_ignores_a_constant_and_survives_large_scores():
     assert abs(F.cross_entropy(x, np.array([1]))[0] + expected[0, 1]) < 1e-15
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("mask", [np.array([True, False, True, True]), np.array([[True], [False], [True]])])
+def test_a_mask_broadcasts(axis, mask, rng):
+    x = rng.standard_normal((2, 3, 4))
+    p, _ = F.softmax(x, axis, mask)
+    whole = np.broadcast_to(mask, x.shape)
+    weights = np.exp(x) * whole
+    total = weights.sum(axis=axis, keepdims=True)
+    np.testing.assert_allclose(p, weights / np.where(total == 0, 1, total), rtol=1e-13)
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: F.embedding(np.array([-1]), np.ones((3, 2))), ValueError, "hold -1"),
+    (lambda: F.linear(np.ones((2, 3)), np.ones((3, 4)), np.ones(5)), ValueError, "F=4"),
+    (lambda: F.linear(np.ones((2, 3), np.float32), np.ones((3, 4))), TypeError, "float32"),
+    (lambda: F.layer_norm(np.ones((2, 4)), np.ones(1)), ValueError, "C=1"),
+    (lambda: F.rms_norm(np.ones((2, 4)), np.ones(4), -1.0), ValueError, "epsilon"),
+    (lambda: F.dropout(np.ones(3), 1.0), ValueError, "rate"),
+    (lambda: F.gelu([1.0]), TypeError, "array of floats"),
+    (lambda: F.relu(np.array([1])), TypeError, "array of floats"),
+    (lambda: F.softmax(np.ones(3), mask=np.ones(2, bool)), ValueError, "broadcast"),
+    (lambda: F.alibi(np.zeros((2, 3, 3)), np.ones(1)), ValueError, "H=1"),
+    (lambda: F.rotary(np.ones((3, 4)), *F.rotary_angles(0, 2, 4)), ValueError, "T=2"),
+    (lambda: F.attention_dropout_mask(-1, (1, 1, 1, 1), 0.5), ValueError, "seed=-1"),
+    (lambda: F.sinusoidal_positions(np.arange(3), 0), ValueError, "width=0")])
+def test_bad_input(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    assert words in str(caught.value)
+
+
 def test_cross_entropy_by_hand(rng):
     logits, targets = rng.standard_normal((2, 3, 5)), np.array([[1, -100, 4], [0, 0, -100]])
     log_p = np.log(np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True))

@@ -81,9 +81,11 @@ def test_bad_settings(options, words):
     assert words in str(caught.value)
 
 
-def test_broken_logits_are_named():
-    with pytest.raises(ValueError, match="NaN"):
-        choose_token(np.array([0.0, np.nan]), temperature=0)
+@pytest.mark.parametrize("logits", [[0.0, np.nan], [0.0, np.inf], [-np.inf, -np.inf]])
+def test_broken_logits_are_named(logits):
+    for temperature in (0, 1.0):
+        with pytest.raises(ValueError, match="largest of the logits is"):
+            choose_token(np.array(logits), np.random.default_rng(0), temperature)
 
 
 @pytest.mark.parametrize("ids, error", [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numformer import Layer, Parameter
-from numformer.layers import Embedding, Linear, Unembedding
+from numformer.layers import Embedding, LearnedPositions, Linear, Unembedding
 from numformer.models import CONFIGS, Decoder, DecoderConfig
 from numformer.parameter import normal
 
@@ -106,6 +106,11 @@ def test_a_seed_is_no_generator(rng):
 def test_other_dtypes_are_refused(dtype):
     with pytest.raises(TypeError, match="float32 or float64"):
         Linear(2, 2, np.random.default_rng(0), dtype=dtype)
+
+
+def test_learned_positions_refuse_a_negative_start(rng):
+    with pytest.raises(ValueError, match="start=-1"):
+        LearnedPositions(8, 4, rng).forward(np.zeros((1, 1, 4), np.float32), start=-1)
 
 
 @pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2.5, 2), (True, 2)])

@@ -1,5 +1,9 @@
 """Tokenizers and datasets."""
 
+import logging
+import sys
+import types
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -66,7 +70,8 @@ def test_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("content, words", [
-    (b"", "is empty"), (b" \n\n", "is empty"), (b"ab\0cd", "binary file: byte 2"), (b"caf\xe9 au lait", "byte 3 is 0xe9")])
+    (b"", "is empty"), ("\ufeff".encode(), "is empty"),
+    (b" \n\n", "is empty"), (b"ab\0cd", "binary file: byte 2"), (b"caf\xe9 au lait", "byte 3 is 0xe9")])
 def test_files_that_are_no_text(content, words, tmp_path):
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(DataError) as caught:
@@ -82,23 +87,23 @@ def test_no_such_file(tmp_path):
 
 
 def test_offline_says_what_to_do(monkeypatch):
-    pooch = pytest.importorskip("pooch")
-
-    def retrieve(*args, **options):
+    def retrieve(*args, known_hash, **options):
+        assert known_hash == "sha256:86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
         raise OSError("no network")
 
-    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    pooch = types.SimpleNamespace(retrieve=retrieve, os_cache=lambda name: name, get_logger=lambda: logging.getLogger("pooch"))
+    monkeypatch.setitem(sys.modules, "pooch", pooch)
     with pytest.raises(DataError, match="--data PATH"):
         load_corpus(datasets.TINY_SHAKESPEARE)
 
 
 def test_without_pooch_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pooch", None)
+    monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(DataError, match="data extra"):
         load_corpus(datasets.TINY_SHAKESPEARE)
 
 
 def test_without_documentation_it_says_what_to_give(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pydoc_data.topics", None)
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(DataError, match="--data PATH"):
         load_corpus()

@@ -16,12 +16,6 @@ from numformer.training import (
 CONFIG = DecoderConfig(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=16, dtype="float64")
 
 
-@pytest.fixture(autouse=True)
-def restore_threads():
-    yield
-    backend.set_threads(None)
-
-
 def trainer(model=CONFIG, text=None, **settings):
     text = np.arange(400) % 11 if text is None else text
     config = TrainingConfig(**{**dict(steps=50, batch_size=6, warmup_steps=2), **settings})
@@ -49,8 +43,9 @@ def test_a_stream_reaches_the_first_and_the_last_token():
 def test_consecutive_blocks_hold_every_target_once(rng):
     for n in (9, 16, 17, 18, 100):
         ids = rng.integers(0, 50, n)
-        for tokens in (1, 16, 10**6):
+        for tokens in (1, 16, 20, 10**6):
             batches = consecutive_blocks(ids, 8, tokens)
+            assert all(batch.inputs.size <= max(tokens, 8) for batch in batches)
             targets = np.concatenate([batch.targets.ravel() for batch in batches])
             inputs = np.concatenate([batch.inputs.ravel() for batch in batches])
             assert np.array_equal(targets, ids[1:]) and np.array_equal(inputs, ids[:-1])
@@ -68,7 +63,7 @@ def test_the_loss_over_blocks_is_the_mean_over_tokens(rng):
 
 
 @pytest.mark.parametrize("ids, words", [
-    (np.arange(8), "8 tokens is too short"), (np.zeros((3, 30), int), "too short"), (np.array([], int), "empty")])
+    (np.arange(8), "8 tokens is too short"), (np.zeros((3, 30), int), r"shape \(N,\)"), (np.array([], int), "empty")])
 def test_texts_too_short(ids, words):
     for make in (lambda: BlockStream(ids, 8, 2, 0), lambda: consecutive_blocks(ids, 8)):
         with pytest.raises(ValueError, match=words):
@@ -138,6 +133,14 @@ def test_bad_optimizers(make, rng):
         make(Linear(1, 1, rng))
 
 
+def test_the_norm_is_summed_in_float64(rng):
+    layer = Linear(100, 100, rng)
+    layer.weight.grad += np.float32(1e-25)
+    assert abs(clip_gradients(layer.parameters(), 0) / 1e-23 - 1) < 1e-6
+    layer.weight.grad[...] = 1e25
+    assert abs(clip_gradients(layer.parameters(), 0) / 1e27 - 1) < 1e-6
+
+
 def test_clipping(rng):
     layer = Linear(3, 2, rng, dtype=np.float64)
     layer.weight.grad += rng.standard_normal((3, 2))
@@ -153,7 +156,8 @@ def test_clipping(rng):
     (dict(steps=0), "steps=0"), (dict(batch_size=1.5), "batch_size"), (dict(shards=0), "shards"),
     (dict(learning_rate=-1.0), "learning_rate"),
     (dict(optimizer="lion"), "adamw"), (dict(schedule="step"), "cosine"), (dict(beta2=1.0), "beta2"), (dict(seed=-1), "seed"),
-    (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience")])
+    (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience"),
+    (dict(learning_rate=1e-5), "give both")])
 def test_bad_settings(settings, words):
     with pytest.raises(ValueError) as caught:
         TrainingConfig(**{"steps": 10, **settings})
@@ -205,6 +209,18 @@ def test_shards_and_accumulation_equal_the_large_batch(settings):
         np.testing.assert_allclose(other[name], state[name], rtol=1e-6, atol=1e-9)     # Adam divides by small gradients' size
 
 
+def test_a_shard_without_targets_that_count_is_left_out():
+    t = trainer(shards=3)
+    whole = t.stream.batch(0)
+    targets = np.where(np.arange(6)[:, None] < 2, IGNORE_INDEX, whole.targets)        # all of the first shard
+    t.stream.batch = lambda step: Batch(whole.inputs, targets)
+    other = Decoder(CONFIG, np.random.default_rng(0))
+    assert abs(t.train_step()["loss"] - other.loss((whole.inputs[2:], whole.targets[2:]))[0]) < 1e-12
+    t.stream.batch = lambda step: Batch(whole.inputs, np.full_like(targets, IGNORE_INDEX))
+    with pytest.raises(ValueError, match="step 2 holds no target that counts"):
+        t.train_step()
+
+
 def test_one_gradient_of_shards_equals_that_of_the_batch():
     t = trainer(shards=4)
     t.optimizer.step = lambda rate: None                              # look at the gradient alone
@@ -244,6 +260,17 @@ def test_patience_counts_validations_without_a_gain():
         assert t.out_of_patience is out
     assert t.best_loss == 2.0
     assert not trainer().out_of_patience
+
+
+def test_a_validation_loss_that_is_not_finite_stops():
+    t = trainer()
+    t.model.loss = lambda batch, rng=None: (np.nan, None)
+    with pytest.raises(NotFinite, match="validation loss is nan"):
+        t.evaluate()
+    assert t.best_loss is None and t.evaluated_at is None
+    t.validation = []
+    with pytest.raises(ValueError, match="no batches"):
+        t.evaluate()
 
 
 def test_a_validation_that_was_given_up_is_not_remembered():

@@ -80,12 +80,11 @@ def gradient():
 
 def same_on_any_threads():
     """Training with one thread and with several gives the same bits."""
-    before, losses = backend.get_threads(), []
+    losses = []
     for number in (1, 2, 4):
-        backend.set_threads(number)
-        trainer = small_trainer()
-        losses.append([trainer.train_step()["loss"] for _ in range(20)])
-    backend.set_threads(before)
+        with backend.threads(number):
+            trainer = small_trainer()
+            losses.append([trainer.train_step()["loss"] for _ in range(20)])
     ok = losses[0] == losses[1] == losses[2] and losses[0][-1] < losses[0][0]
     return dict(name="training", ok=ok, found=f"loss {losses[0][0]:.3f} to {losses[0][-1]:.3f} in 20 steps, alike on 1, 2 and 4 threads")
 

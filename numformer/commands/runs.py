@@ -8,7 +8,7 @@ from numformer.commands import UsageError
 from numformer.datasets import DOCUMENTATION, TINY_SHAKESPEARE, load_corpus
 from numformer.models import Decoder, DecoderConfig
 from numformer.tokenizers import tokenizer_from_json
-from numformer.training import CheckpointError, load_checkpoint
+from numformer.training import CheckpointError, load_checkpoint, part_of
 
 
 def add_run_arguments(parser):
@@ -18,17 +18,21 @@ def add_run_arguments(parser):
 
 
 def read_facts(facts, path):
-    """(DecoderConfig, tokenizer, other facts) of a checkpoint.
+    """(DecoderConfig, tokenizer) of a checkpoint's facts.
 
     Raises
     ------
     CheckpointError
-        If the file holds another kind of model, or settings that this version does not know.
+        If facts are missing, or tell of a model, tokenizer or settings that this version does not know.
     """
     try:
         if facts["model"]["kind"] != "Decoder":
             raise ValueError(f"its model is a {facts['model']['kind']}")
-        return DecoderConfig.from_dict(facts["model"]["config"]), tokenizer_from_json(facts["tokenizer"]), facts
+        for part, keys in {"data": ("argument", "name", "sha256", "characters"), "training": ("steps",)}.items():
+            missing = [key for key in keys if key not in facts[part]]
+            if missing:
+                raise ValueError(f"{part} is without {', '.join(missing)}")
+        return DecoderConfig.from_dict(facts["model"]["config"]), tokenizer_from_json(facts["tokenizer"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not describe a run of this version: {error}") from None
 
@@ -47,7 +51,7 @@ def load_run(folder, best=False):
     model : Decoder
     tokenizer : CharacterTokenizer
     facts : dict
-        The rest of the checkpoint's facts.
+        All facts of the checkpoint.
 
     Raises
     ------
@@ -60,10 +64,10 @@ def load_run(folder, best=False):
     if not path.is_file():
         raise UsageError(f"there is no {path}; give the folder of a run, such as `numformer train` made.")
     arrays, facts = load_checkpoint(path)
-    config, tokenizer, facts = read_facts(facts, path)
+    config, tokenizer = read_facts(facts, path)
     model = Decoder(config, np.random.default_rng(0))
     try:
-        model.load_state_dict({name.removeprefix("model."): array for name, array in arrays.items() if name.startswith("model.")})
+        model.load_state_dict(part_of(arrays, "model."))
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{path} holds a model of another shape than its config says. {error}") from None
     return model, tokenizer, facts
@@ -74,7 +78,25 @@ def corpus_argument(data):
     return data if data in (DOCUMENTATION, TINY_SHAKESPEARE) and not Path(data).exists() else str(Path(data).resolve())
 
 
-def validation_ids(tokenizer, facts, data=None):
-    """The ids of the last tenth of the run's text, or of another text."""
-    corpus = load_corpus(data or facts["data"]["argument"])
-    return tokenizer.encode(corpus.split()[1])
+def run_corpus(facts, data=None):
+    """The text that a run was begun with, from where it lay then or from `data`.
+
+    Raises
+    ------
+    UsageError
+        If the text there is another one by now.
+    DataError
+        If there is none.
+    """
+    corpus = load_corpus(facts["data"]["argument"] if data is None else data)
+    if corpus.sha256 != facts["data"]["sha256"]:
+        raise UsageError(f"{corpus.name} is not the text that the run was begun with, {facts['data']['name']} of "
+                         f"{facts['data']['characters']} characters; give that one with --data.")
+    return corpus
+
+
+def show_text(text, stream):
+    """Write text at once; what the stream's encoding cannot show becomes a question mark."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()

@@ -5,10 +5,11 @@ import time
 
 import numpy as np
 
+from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.runs import add_run_arguments, load_run
+from numformer.commands.runs import add_run_arguments, load_run, show_text
 from numformer.commands.show import first_prompt, print_json
-from numformer.generation import generate
+from numformer.generation import check_sampling, generate
 
 
 def add_arguments(parser):
@@ -24,26 +25,27 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.prompt == "":
         raise UsageError("--prompt is empty; give at least one character, or leave it out.")
-    if arguments.seed < 0:
-        raise UsageError(f"--seed {arguments.seed} must be 0 or more.")
+    try:
+        check_whole("sample", "--seed", arguments.seed, least=0)
+        check_whole("sample", "--tokens", arguments.tokens, least=0)
+        check_sampling(arguments.temperature, arguments.top_k, arguments.top_p)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     model, tokenizer, _ = load_run(arguments.run, arguments.best)
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
+    try:
+        ids = tokenizer.encode(prompt)
+    except ValueError as error:
+        raise UsageError(f"--prompt: {error}") from None
     rng = np.random.default_rng(arguments.seed)
-    started, ids = time.perf_counter(), []
-    write("" if arguments.json else prompt)
-    for token in generate(model, tokenizer.encode(prompt), arguments.tokens, rng, arguments.temperature, arguments.top_k, arguments.top_p):
-        ids.append(token)
-        write("" if arguments.json else tokenizer.decode([token]))
+    started, new = time.perf_counter(), []
+    show_text("" if arguments.json else prompt, sys.stdout)
+    for token in generate(model, ids, arguments.tokens, rng, arguments.temperature, arguments.top_k, arguments.top_p):
+        new.append(token)
+        show_text("" if arguments.json else tokenizer.decode([token]), sys.stdout)
     seconds = time.perf_counter() - started
     if arguments.json:
-        print_json({"text": prompt + tokenizer.decode(ids), "tokens": len(ids), "seconds": round(seconds, 3)})
+        print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new), "seconds": round(seconds, 3)})
     else:
-        write("\n")
+        show_text("\n", sys.stdout)
     return 0
-
-
-def write(text):
-    """Put text on the screen at once; what its encoding cannot show becomes a question mark."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()

@@ -2,9 +2,12 @@
 
 import json
 import sys
+from contextlib import suppress
 
 import numpy as np
 
+from numformer.backend import one_blas_thread
+from numformer.commands.runs import show_text
 from numformer.functional import CAUSAL
 from numformer.generation import generate
 
@@ -42,8 +45,8 @@ class Progress:
         return len(self.losses) * stream.batch_size * stream.context_length / max(self.trainer.seconds, 1e-9)
 
     def write(self, text):
-        encoding = sys.stderr.encoding or "utf-8"
-        self.bar.write(text.encode(encoding, "replace").decode(encoding), file=sys.stderr)
+        with suppress(BrokenPipeError), self.bar.external_write_mode(file=sys.stderr):        # a run does not end where nobody looks
+            show_text(text + "\n", sys.stderr)
 
     def close(self):
         self.bar.close()
@@ -64,7 +67,8 @@ def draw_pictures(folder, model, tokenizer, metrics):
     tokens = min(MAP_TOKENS, model.config.context_length) - 1
     ids = generate(model, tokenizer.encode(text), tokens, np.random.default_rng(0), temperature=0.8)
     ids = np.array([[*tokenizer.encode(text), *ids]])
-    weights = model.attention_weights(ids)[-1][0].mean(axis=0)        # (T, T)
+    with one_blas_thread():
+        weights = model.attention_weights(ids)[-1][0].mean(axis=0)    # (T, T)
     axes = attention_map(weights, list(tokenizer.decode(ids[0])), CAUSAL.dense(*weights.shape),
                          title="Attention of the last block, mean of its heads")
     _save(axes, folder.path / "attention.png")

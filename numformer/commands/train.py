@@ -1,5 +1,7 @@
 """numformer train: fit a character-level language model, and leave a run behind."""
 
+import argparse
+import json
 import signal
 import sys
 import threading
@@ -11,9 +13,9 @@ import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.runs import corpus_argument, read_facts
+from numformer.commands.runs import corpus_argument, read_facts, run_corpus
 from numformer.commands.show import Progress, draw_pictures, print_json
-from numformer.datasets import DOCUMENTATION, load_corpus
+from numformer.datasets import DOCUMENTATION, DataError, load_corpus
 from numformer.models import Decoder, DecoderConfig
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import (
@@ -41,8 +43,6 @@ def add_arguments(parser):
 
 def _add_override(group, field):
     """A flag for one field of a config; None where it was not given."""
-    import argparse
-
     flag, kind = "--" + field.name.replace("_", "-"), field.type
     if kind is bool:
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
@@ -52,10 +52,13 @@ def _add_override(group, field):
 
 
 def run(arguments):
-    if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise UsageError(f"--threads {arguments.threads} must be 1 or more.")
-        backend.set_threads(arguments.threads)
+    if arguments.threads is not None and arguments.threads < 1:
+        raise UsageError(f"--threads {arguments.threads} must be 1 or more.")
+    with backend.threads(arguments.threads):
+        return _run(arguments)
+
+
+def _run(arguments):
     if arguments.resume and not arguments.out:
         raise UsageError("--resume needs the folder of a run: --out RUN.")
     out = Path(arguments.out) if arguments.out else _new_folder(arguments.preset or DEFAULT_PRESET)
@@ -64,6 +67,8 @@ def run(arguments):
         trainer, tokenizer, facts = _resumed(arguments, checkpoint)
     elif not arguments.resume and any((out / name).exists() for name in ("checkpoint.safetensors", "config.json", "metrics.jsonl")):
         raise UsageError(f"{out} holds a run already; add --resume to go on with it, or choose another --out.")
+    elif arguments.resume and not _any_setting(arguments):
+        raise UsageError(f"there is no run in {out} to go on with; check --out, or begin one without --resume.")
     else:
         trainer, tokenizer, facts = _new(arguments)
     folder = RunFolder(out)
@@ -77,6 +82,11 @@ def run(arguments):
         with _stop_signals() as stopped:
             ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
                           lambda: bool(stopped) or trainer.step == arguments.stop_at)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(f"{error.filename or folder.metrics}: {error.strerror}; {checkpoint} is whole: make room, then go on with: "
+                      f"numformer train --resume --out {out}") from None
     finally:
         progress.close()
         folder.close()
@@ -101,7 +111,7 @@ def _new(arguments):
     model_switches, training_settings = PRESETS[preset]
     training = _config(TrainingConfig, {**training_settings, **_overrides(arguments, TrainingConfig)})
     _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": 1})   # before the data is read
-    data = arguments.data or DOCUMENTATION
+    data = DOCUMENTATION if arguments.data is None else arguments.data
     corpus = load_corpus(data)
     tokenizer = CharacterTokenizer.of(corpus.text)
     model = _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": len(tokenizer)})
@@ -118,25 +128,23 @@ def _new(arguments):
 def _resumed(arguments, checkpoint):
     """A trainer in the state of a checkpoint; the file's settings lead, whatever the presets say today."""
     arrays, facts = load_checkpoint(checkpoint)
-    model, tokenizer, facts = read_facts(facts, checkpoint)
+    model, tokenizer = read_facts(facts, checkpoint)
     progress = facts.pop("progress", None)
     if arguments.preset not in (None, facts.get("preset")):
         raise UsageError(f"--preset {arguments.preset} is not the preset of {checkpoint.parent}, {facts.get('preset')}; leave it out.")
     settings = {**facts["model"]["config"], **facts["training"]}
     for name, value in {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}.items():
-        if name != "steps" and settings[name] != value:
-            raise UsageError(f"--{name.replace('_', '-')} {value} is not what {checkpoint.parent} was begun with, {settings[name]}; "
+        if name != "steps" and settings.get(name) != value:
+            raise UsageError(f"--{name.replace('_', '-')} {value} is not what {checkpoint.parent} was begun with, {settings.get(name)}; "
                              "leave it out, or begin a new run.")
-    facts["training"]["steps"] = arguments.steps or facts["training"]["steps"]        # a longer run: its schedule stretches with it
     try:
         training = TrainingConfig(**facts["training"])
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{checkpoint} does not describe a run of this version: {error}") from None
-    corpus = load_corpus(arguments.data or facts["data"]["argument"])
-    if corpus.sha256 != facts["data"]["sha256"]:
-        raise UsageError(f"{corpus.name} is not the text that {checkpoint.parent} was begun with, {facts['data']['name']} of "
-                         f"{facts['data']['characters']} characters; give that one with --data.")
-    trainer = _trainer(model, training, tokenizer, corpus)
+    if arguments.steps is not None:                                   # a longer run: its schedule stretches with it
+        training = _config(TrainingConfig, {**training.as_dict(), "steps": arguments.steps})
+        facts["training"] = training.as_dict()
+    trainer = _trainer(model, training, tokenizer, run_corpus(facts, arguments.data))
     try:
         trainer.load_state_dict(arrays, progress or {})
     except (ValueError, TypeError) as error:
@@ -147,6 +155,10 @@ def _resumed(arguments, checkpoint):
 def _trainer(model_config, config, tokenizer, corpus):
     training_text, validation_text = corpus.split()
     T = model_config.context_length
+    for name, part in (("first nine tenths, to train on,", training_text), ("last tenth, to validate on,", validation_text)):
+        if len(part) <= T:
+            raise DataError(f"{corpus.name} is too short: its {name} are {len(part)} characters, but a block of context_length={T} and "
+                            f"its last target are {T + 1}; give at least {10 * (T + 1)} characters, or a smaller --context-length.")
     stream = BlockStream(tokenizer.encode(training_text), T, config.batch_size * config.accumulation, config.seed)
     validation = consecutive_blocks(tokenizer.encode(validation_text), T, blocks=config.eval_blocks or None)
     model = Decoder(model_config, np.random.default_rng([config.seed, 0]))            # 0: the weights' branch of the seed
@@ -157,6 +169,11 @@ def _overrides(arguments, config):
     """The fields of a config that were given as flags."""
     given = {field.name: getattr(arguments, field.name, None) for field in fields(config)}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _any_setting(arguments):
+    given = {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}
+    return bool(given) or arguments.preset is not None or arguments.data is not None
 
 
 def _config(kind, settings):
@@ -176,8 +193,6 @@ def _new_folder(preset):
 
 
 def _pretty(value):
-    import json
-
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 

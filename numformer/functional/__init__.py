@@ -2,6 +2,9 @@
 
     y, saved = name(x, ...)              saved is opaque: hand it to the backward as it is
     dx = name_backward(dy, saved)        one gradient for every array that was differentiated, in order
+
+Arrays are float32 or float64 (or complex, inside a complex step); what comes out has the dtype of what went in. Whatever
+does not fit is a ValueError or a TypeError before any work.
 """
 
 from numformer.functional.activations import (
@@ -17,14 +20,14 @@ from numformer.functional.normalization import layer_norm, layer_norm_backward, 
 from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.functional.positions import (
     alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions)
-from numformer.functional.softmax import log_softmax, log_softmax_backward, log_sum_exp, softmax, softmax_backward
+from numformer.functional.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
 
 __all__ = [
     "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "alibi", "alibi_backward", "alibi_slopes",
     "attention_dropout_mask", "attention_weights",
     "cross_entropy", "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward", "gelu",
     "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward", "linear", "linear_backward",
-    "log_softmax", "log_softmax_backward", "log_sum_exp", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rotary",
+    "log_softmax", "log_softmax_backward", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rotary",
     "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
     "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "softmax", "softmax_backward", "swish", "swish_backward",
 ]

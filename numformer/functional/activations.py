@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from numformer.checks import check_array
+
 
 def relu(x):
     r"""Keep what is positive.
@@ -20,6 +22,11 @@ def relu(x):
     saved : tuple
         For `relu_backward`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
     References
     ----------
     Nair and Hinton (2010), "Rectified Linear Units Improve Restricted Boltzmann Machines".
@@ -29,6 +36,7 @@ def relu(x):
     >>> relu(np.array([-1.0, 2.0]))[0]
     array([0., 2.])
     """
+    check_array("relu", "x", x, "(...)")
     closed = x.real <= 0                                              # branch on the real part; NaN is not <= 0: it goes through
     y = np.where(closed, 0, x)
 
@@ -66,6 +74,11 @@ def gelu(x):
     saved : tuple
         For `gelu_backward`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
     References
     ----------
     Hendrycks and Gimpel (2016), "Gaussian Error Linear Units", eq. 1.
@@ -75,6 +88,7 @@ def gelu(x):
     >>> gelu(np.array([-1.0, 0.0, 1.0]))[0].round(4)
     array([-0.1587,  0.    ,  0.8413])
     """
+    check_array("gelu", "x", x, "(...)")
     from scipy.special import erfc                                    # half a second to import: only where it is used
 
     below = 0.5 * erfc(x * -math.sqrt(0.5))                           # Phi by erfc: 1 + erf would cancel for negative x
@@ -115,6 +129,11 @@ def gelu_tanh(x):
     saved : tuple
         For `gelu_tanh_backward`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
     References
     ----------
     Hendrycks and Gimpel (2016), "Gaussian Error Linear Units", section 2.
@@ -124,6 +143,7 @@ def gelu_tanh(x):
     >>> gelu_tanh(np.array([-1.0, 0.0, 1.0]))[0].round(4)
     array([-0.1588,  0.    ,  0.8412])
     """
+    check_array("gelu_tanh", "x", x, "(...)")
     t = np.tanh(x * (_ROOT + _CUBIC * (x * x)))
     y = 0.5 * x * (1 + t)
 
@@ -169,11 +189,17 @@ def sigmoid(x):
     saved : tuple
         For `sigmoid_backward`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
     Examples
     --------
     >>> sigmoid(np.array([-1e4, 0.0, 1e4]))[0]
     array([0. , 0.5, 1. ])
     """
+    check_array("sigmoid", "x", x, "(...)")
     positive = x.real >= 0
     decay = np.exp(np.where(positive, -x, x))                         # at most 1
     y = np.where(positive, 1, decay) / (1 + decay)
@@ -214,6 +240,11 @@ def swish(x, beta=1.0):
     saved : tuple
         For `swish_backward`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
     References
     ----------
     Ramachandran, Zoph, Le (2017), "Searching for Activation Functions", section 4.
@@ -223,6 +254,8 @@ def swish(x, beta=1.0):
     >>> swish(np.array([-1.0, 0.0, 1.0]))[0].round(4)
     array([-0.2689,  0.    ,  0.7311])
     """
+    check_array("swish", "x", x, "(...)")
+    beta = float(beta)
     gate, saved_gate = sigmoid(x * beta)
     y = x * gate
 

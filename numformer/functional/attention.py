@@ -64,7 +64,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
         thinned = np.where(attention_dropout_mask(seed, p.shape, dropout), 1 / (1 - dropout), 0).astype(p.real.dtype)
     else:
         thinned = None
-    weights = p if thinned is None else p * thinned
+    weights = p if thinned is None else p * thinned                   # T x S is written out here anyway: keep what was thinned
     o = _masked_product(weights, _for_every_head(v, q), saved_weights[-1])    # (B, H, T, D)
 
     saved = (q, k, v, thinned, saved_weights)
@@ -102,7 +102,7 @@ def scaled_dot_product_attention_backward(do, saved):
     # p = softmax(scores, mask)
     dscores = softmax_backward(dp, saved_softmax)
 
-    # scores = q @ k.T * scale
+    # scores = alibi(q @ k.T * scale), and ALiBi adds a constant
     dproducts = dscores * scale
     dq = _masked_product(dproducts, _for_every_head(k, q), mask)      # (B, H, T, D)
     dk = _masked_product(dproducts.swapaxes(-1, -2), q, turned)       # (B, H, S, D)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_ids, check_number
-from numformer.functional.softmax import log_softmax, log_sum_exp
+from numformer.functional.softmax import log_softmax
 
 IGNORE_INDEX = -100                                                   # a target that does not count; the field's usual number
 
@@ -67,13 +67,14 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
     n = int(counts.sum())
     if n == 0:
         raise ValueError(f"cross_entropy: every target is ignore_index={ignore_index}; leave such a batch out.")
+    label_smoothing, z_loss = float(label_smoothing), float(z_loss)
     rows = np.where(counts, targets, 0)[..., None]                    # any valid class: the row is masked below
 
     log_p, _ = log_softmax(logits)                                    # (..., V)
     expected = (1 - label_smoothing) * np.take_along_axis(log_p, rows, axis=-1)       # (..., 1)
     if label_smoothing:
         expected = expected + label_smoothing * log_p.mean(axis=-1, keepdims=True)
-    lse = log_sum_exp(logits) if z_loss else 0.0
+    lse = np.take_along_axis(logits - log_p, rows, axis=-1) if z_loss else 0.0        # log p = z - lse, in every column
     losses = z_loss * lse * lse - expected
     loss = np.where(counts[..., None], losses, 0).sum() / n
 
@@ -109,4 +110,4 @@ def cross_entropy_backward(dloss, saved):
         dlogits -= label_smoothing / log_p.shape[-1]
 
     # loss = where(counts, losses, 0).sum() / n
-    return np.where(counts[..., None], dlogits * (dloss / n), 0)
+    return np.where(counts[..., None], dlogits * float(dloss / n), 0)

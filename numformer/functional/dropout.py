@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from numformer.checks import check_array, check_number
+
 
 def dropout(x, rate, rng=None):
     r"""Silence every number with probability `rate`, and scale the others so that the mean stays.
@@ -21,6 +23,11 @@ def dropout(x, rate, rng=None):
     saved : tuple
         For `dropout_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If `x` is no array of floats, or the rate lies outside.
+
     References
     ----------
     Srivastava et al. (2014), "Dropout", section 4, scaled at training instead of at inference.
@@ -30,6 +37,9 @@ def dropout(x, rate, rng=None):
     >>> dropout(np.ones(6), 0.5, np.random.default_rng(1))[0]
     array([0., 2., 2., 2., 0., 0.])
     """
+    check_array("dropout", "x", x, "(...)")
+    check_number("dropout", "rate", rate, least=0, below=1)
+    rate = float(rate)
     if rng is None or rate == 0:
         return x.copy(), (None, 1.0)
     kept = rng.random(x.shape, dtype=np.float32) >= rate
@@ -73,6 +83,11 @@ def attention_dropout_mask(seed, shape, rate):
     -------
     ndarray of bool, shape (B, H, T, S)
 
+    Raises
+    ------
+    ValueError
+        If the seed lies outside.
+
     References
     ----------
     The bit mixer is Wellons (2018), "Prospecting for Hash Functions": shifts 16, 15, 16 (lowbias32).
@@ -82,6 +97,8 @@ def attention_dropout_mask(seed, shape, rate):
     >>> attention_dropout_mask(7, (2, 4, 64, 64), 0.25).mean().round(2)
     np.float64(0.75)
     """
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"attention_dropout_mask: seed={seed} must lie in 0 .. 2**64 - 1.")
     b, h, i, j = np.ogrid[tuple(slice(n) for n in shape)]
     row = _mix(np.uint32(seed >> 32) ^ _mix(np.uint32(seed & 0xFFFFFFFF) ^ _mix(b.astype(np.uint32))))
     row = _mix(_mix(row ^ h.astype(np.uint32)) ^ i.astype(np.uint32))         # (B, H, T, 1)

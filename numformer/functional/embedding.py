@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from numformer.checks import check_array, check_ids
+
 
 def embedding(ids, weight):
     r"""Look up one row of the table for every id.
@@ -13,7 +15,7 @@ def embedding(ids, weight):
     Parameters
     ----------
     ids : ndarray of int, shape (...)
-        In 0 .. V-1; `check_ids` is the caller's.
+        In 0 .. V-1.
     weight : ndarray, shape (V, C)
 
     Returns
@@ -22,12 +24,20 @@ def embedding(ids, weight):
     saved : tuple
         For `embedding_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If ids are not integers in that range, or there are none.
+
     Examples
     --------
     >>> embedding(np.array([2, 0]), np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]]))[0]
     array([[2. , 2.1],
            [0. , 0.1]])
     """
+    check_array("embedding", "weight", weight, "(V, C)")
+    check_ids("embedding", "ids", ids, len(weight))
+
     y = weight[ids]                                                   # (..., C)
 
     saved = (ids, weight.shape[0])

@@ -1,5 +1,7 @@
 """The affine map: every learned projection of a Transformer is this one function."""
 
+from numformer.checks import check_array
+
 
 def linear(x, weight, bias=None):
     r"""Mix the coordinates of every vector: each output coordinate is a weighted sum of the inputs.
@@ -19,12 +21,22 @@ def linear(x, weight, bias=None):
     saved : tuple
         For `linear_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision, or their widths do not fit.
+
     Examples
     --------
     >>> import numpy as np
     >>> linear(np.array([[1.0, 2.0]]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), np.array([0.0, 0.0, 0.5]))[0]
     array([[1. , 2. , 4.5]])
     """
+    sizes = check_array("linear", "weight", weight, "(C, F)")
+    check_array("linear", "x", x, "(..., C)", weight.dtype, C=sizes["C"])
+    if bias is not None:
+        check_array("linear", "bias", bias, "(F,)", weight.dtype, F=sizes["F"])
+
     vectors = x.reshape(-1, x.shape[-1])                              # (N, C): one product for all of them
     y = vectors @ weight
     if bias is not None:

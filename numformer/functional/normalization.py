@@ -6,6 +6,8 @@ texts write sigma + epsilon, outside. The two differ where a vector hardly varie
 
 import numpy as np
 
+from numformer.checks import check_array, check_number
+
 
 def layer_norm(x, gain, shift=None, epsilon=1e-5, epsilon_inside=True):
     r"""Give every vector zero mean and unit variance, then scale and shift its coordinates.
@@ -34,6 +36,11 @@ def layer_norm(x, gain, shift=None, epsilon=1e-5, epsilon_inside=True):
     saved : tuple
         For `layer_norm_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision and of width C, or epsilon is negative.
+
     References
     ----------
     Ba, Kiros, Hinton (2016), "Layer Normalization", eq. 4.
@@ -43,6 +50,7 @@ def layer_norm(x, gain, shift=None, epsilon=1e-5, epsilon_inside=True):
     >>> layer_norm(np.array([[1.0, 2.0, 3.0]]), np.ones(3), np.zeros(3))[0].round(3)
     array([[-1.225,  0.   ,  1.225]])
     """
+    _check("layer_norm", x, gain, shift, epsilon)
     mean = x.mean(axis=-1, keepdims=True)                             # (..., 1)
     centred = x - mean
     variance = (centred * centred).mean(axis=-1, keepdims=True)       # no np.var: it takes |z|^2, blind to a complex step
@@ -111,6 +119,11 @@ def rms_norm(x, gain, epsilon=1e-5, epsilon_inside=True):
     saved : tuple
         For `rms_norm_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision and of width C, or epsilon is negative.
+
     References
     ----------
     Zhang and Sennrich (2019), "Root Mean Square Layer Normalization", eq. 4.
@@ -120,6 +133,7 @@ def rms_norm(x, gain, epsilon=1e-5, epsilon_inside=True):
     >>> rms_norm(np.array([[1.0, 1.0, 2.0, 3.0]]), np.ones(4))[0].round(3)
     array([[0.516, 0.516, 1.033, 1.549]])
     """
+    _check("rms_norm", x, gain, None, epsilon)
     square = (x * x).mean(axis=-1, keepdims=True)                     # (..., 1)
     rrms, bend = _reciprocal_root(square, epsilon, epsilon_inside)
     y = gain * (x * rrms)
@@ -153,11 +167,20 @@ def rms_norm_backward(dy, saved):
     return dx, dgain
 
 
+def _check(owner, x, gain, shift, epsilon):
+    check_number(owner, "epsilon", epsilon, least=0)
+    C = check_array(owner, "gain", gain, "(C,)")["C"]
+    check_array(owner, "x", x, "(..., C)", gain.dtype, C=C)
+    if shift is not None:
+        check_array(owner, "shift", shift, "(C,)", gain.dtype, C=C)
+
+
 def _reciprocal_root(square, epsilon, inside):
     """r, and the factor kappa by which its derivative differs from -r^3 / 2: -kappa r^3 / 2.
 
     Outside the root, a vector of zero variance sits on a kink: its derivative through the variance is taken as 0.
     """
+    epsilon = float(epsilon)                                          # a NumPy scalar would turn float32 into float64
     if inside:
         return (square + epsilon) ** -0.5, 1.0
     root = square ** 0.5

@@ -52,7 +52,7 @@ class AttentionPattern:
     def __post_init__(self):
         if self.window is not None:
             sides = tuple(self.window) if isinstance(self.window, (tuple, list)) else ()
-            if len(sides) != 2 or any(side is not None and (not isinstance(side, int) or side < 0) for side in sides):
+            if len(sides) != 2 or any(side is not None and (not isinstance(side, (int, np.integer)) or side < 0) for side in sides):
                 raise ValueError(f"AttentionPattern: window={self.window!r} must be a pair (left, right) of whole numbers, "
                                  "0 or more, or None for an open side.")
         if self.lengths is not None:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numformer.checks import check_choice, check_whole
+from numformer.checks import check_array, check_choice, check_whole
 
 
 def sinusoidal_positions(positions, width, dtype=np.float64):
@@ -24,6 +24,11 @@ def sinusoidal_positions(positions, width, dtype=np.float64):
     Returns
     -------
     ndarray, shape (T, C)
+
+    Raises
+    ------
+    ValueError
+        If the width is not a whole number above 0.
 
     References
     ----------
@@ -107,6 +112,11 @@ def rotary(x, cosine, sine, layout="half"):
     saved : tuple
         For `rotary_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays do not fit together, or the layout is unknown.
+
     References
     ----------
     Su et al. (2021), "RoFormer", eq. 34.
@@ -118,7 +128,10 @@ def rotary(x, cosine, sine, layout="half"):
            [0.54 , 0.841]])
     """
     a, b = _pairs(layout, x.shape[-1])
-    y = np.empty(x.shape, np.result_type(x, cosine))
+    T, half = check_array("rotary", "cosine", cosine, "(T, D/2)").values()
+    check_array("rotary", "x", x, "(..., T, D)", T=T, D=2 * half)
+    cosine, sine = cosine.astype(x.real.dtype, copy=False), sine.astype(x.real.dtype, copy=False)
+    y = np.empty_like(x)
     y[..., a] = x[..., a] * cosine - x[..., b] * sine
     y[..., b] = x[..., a] * sine + x[..., b] * cosine
 
@@ -201,6 +214,11 @@ def alibi(scores, slopes):
     saved : tuple
         For `alibi_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats, or differ in H.
+
     References
     ----------
     Press, Smith, Lewis (2022), "Train Short, Test Long", section 3.
@@ -211,7 +229,9 @@ def alibi(scores, slopes):
     array([[[ 0. , -0.5],
             [-0.5,  0. ]]])
     """
-    T, S = scores.shape[-2:]
+    H = check_array("alibi", "slopes", slopes, "(H,)")["H"]
+    sizes = check_array("alibi", "scores", scores, "(..., H, T, S)", H=H)
+    T, S = sizes["T"], sizes["S"]
     distance = np.abs(np.arange(T)[:, None] + (S - T) - np.arange(S)).astype(scores.real.dtype)
     y = scores - slopes.astype(scores.real.dtype)[:, None, None] * distance
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from numformer.checks import check_array
+
 
 def softmax(x, axis=-1, mask=None):
     r"""Turn scores into positive weights that sum to one.
@@ -26,6 +28,11 @@ def softmax(x, axis=-1, mask=None):
     saved : tuple
         For `softmax_backward`.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If `x` is no array of floats, or the mask does not broadcast to it.
+
     References
     ----------
     Bridle (1990), "Probabilistic Interpretation of Feedforward Classification Network Outputs", eq. 2.
@@ -37,7 +44,9 @@ def softmax(x, axis=-1, mask=None):
     >>> softmax(np.array([0.0, np.log(3.0)]), mask=np.array([True, False]))[0]
     array([1., 0.])
     """
+    check_array("softmax", "x", x, "(...)")
     if mask is not None:
+        mask = np.broadcast_to(mask, x.shape)
         x = np.where(mask, x, -np.inf)
     top = x.real.max(axis=axis, keepdims=True)                        # a constant: it needs no derivative
     if mask is not None:
@@ -73,31 +82,6 @@ def softmax_backward(dp, saved):
     return dx if mask is None else np.where(mask, dx, 0)
 
 
-def log_sum_exp(x, axis=-1):
-    r"""The logarithm of the sum of exponentials: a smooth maximum.
-
-    .. math:: \mathrm{lse}(x) = m + \log \sum_j e^{x_j - m}, \qquad m = \max_j x_j
-
-    Its gradient is the softmax of `x`.
-
-    Parameters
-    ----------
-    x : ndarray, any shape
-    axis : int
-
-    Returns
-    -------
-    ndarray, shape of `x` with `axis` of length 1
-
-    Examples
-    --------
-    >>> log_sum_exp(np.array([1000.0, 1000.0])).round(4)
-    array([1000.6931])
-    """
-    top = x.real.max(axis=axis, keepdims=True)
-    return np.log(np.exp(x - top).sum(axis=axis, keepdims=True)) + top
-
-
 def log_softmax(x, axis=-1):
     r"""The logarithm of `softmax`, without the underflow of taking it afterwards.
 
@@ -114,11 +98,17 @@ def log_softmax(x, axis=-1):
     saved : tuple
         For `log_softmax_backward`.
 
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
     Examples
     --------
     >>> log_softmax(np.array([0.0, 1000.0]))[0]
     array([-1000.,     0.])
     """
+    check_array("log_softmax", "x", x, "(...)")
     shifted = x - x.real.max(axis=axis, keepdims=True)                # first: the sum's logarithm is small beside large scores
     y = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 

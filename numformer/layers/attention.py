@@ -78,7 +78,9 @@ class MultiHeadAttention(Layer):
         if not isinstance(positions, (RotaryPositions, ALiBi, type(None))):
             raise TypeError(f"MultiHeadAttention: positions must be RotaryPositions, ALiBi or None, but is {positions!r}.")
         d_head = d_model // n_heads
-        if getattr(positions, "d_head", d_head) != d_head or len(getattr(positions, "slopes", range(n_heads))) != n_heads:
+        wrong_width = isinstance(positions, RotaryPositions) and positions.d_head != d_head
+        wrong_heads = isinstance(positions, ALiBi) and len(positions.slopes) != n_heads
+        if wrong_width or wrong_heads:
             raise ValueError(f"MultiHeadAttention: {positions!r} does not fit n_heads={n_heads} heads of width {d_head}.")
 
         self.query = Linear(d_model, d_model, rng, bias, std, dtype)
@@ -90,18 +92,6 @@ class MultiHeadAttention(Layer):
         self.rotary = positions if isinstance(positions, RotaryPositions) else UNCHANGED
         self.slopes = positions.slopes if isinstance(positions, ALiBi) else None
         self.n_heads, self.n_kv_heads, self.d_head, self.dropout = n_heads, n_kv_heads, d_head, float(dropout)
-
-    @property
-    def _for_queries(self):
-        return self.query, self.query_norm, self.rotary
-
-    @property
-    def _for_keys(self):
-        return self.key, self.key_norm, self.rotary
-
-    @property
-    def _for_values(self):
-        return self.value, UNCHANGED, UNCHANGED
 
     def forward(self, x, context=None, pattern=EVERYWHERE, rng=None):
         """Attend from `x` to `context`, or to `x` itself.
@@ -119,12 +109,10 @@ class MultiHeadAttention(Layer):
         y : ndarray, shape (B, T, C)
         saved : tuple
         """
-        check_array("MultiHeadAttention", "x", x, "(B, T, C)", C=self.query.weight.data.shape[0])
-        itself = context is None
-        context = x if itself else context
-        q, saved_query = self._project(x, *self._for_queries)         # (B, H, T, D)
-        k, saved_key = self._project(context, *self._for_keys)        # (B, G, S, D)
-        v, saved_value = self._project(context, *self._for_values)    # (B, G, S, D)
+        itself, context = context is None, self._check(x, context)
+        q, saved_query = self._project(x, self.query, self.query_norm, self.rotary)           # (B, H, T, D)
+        k, saved_key = self._project(context, self.key, self.key_norm, self.rotary)           # (B, G, S, D)
+        v, saved_value = self._project(context, self.value, UNCHANGED, UNCHANGED)             # (B, G, S, D)
         seed = None if rng is None else int(rng.integers(2**64, dtype=np.uint64))
         o, saved_attention = scaled_dot_product_attention(
             q, k, v, pattern, slopes=self.slopes, dropout=self.dropout, seed=seed)
@@ -143,12 +131,12 @@ class MultiHeadAttention(Layer):
         # o = scaled_dot_product_attention(q, k, v)
         dq, dk, dv = scaled_dot_product_attention_backward(do, saved_attention)
 
-        # k, v = project(context, for_keys), project(context, for_values)
-        dcontext = (self._project_backward(dv, saved_value, *self._for_values)
-                    + self._project_backward(dk, saved_key, *self._for_keys))
+        # v = project(context, value);  k = project(context, key, key_norm, rotary)
+        dcontext = (self._project_backward(dv, saved_value, self.value, UNCHANGED, UNCHANGED)
+                    + self._project_backward(dk, saved_key, self.key, self.key_norm, self.rotary))
 
-        # q = project(x, for_queries)
-        dx = self._project_backward(dq, saved_query, *self._for_queries)
+        # q = project(x, query, query_norm, rotary)
+        dx = self._project_backward(dq, saved_query, self.query, self.query_norm, self.rotary)
         return dx + dcontext if itself else (dx, dcontext)
 
     def step(self, x, cache=None):
@@ -167,8 +155,11 @@ class MultiHeadAttention(Layer):
         cache : tuple
             A new value; the old one stays as it was.
         """
+        self._check(x, None)
         start = 0 if cache is None else cache[0].shape[2]
-        q, k, v = (self._project(x, *parts, start)[0] for parts in (self._for_queries, self._for_keys, self._for_values))
+        q, _ = self._project(x, self.query, self.query_norm, self.rotary, start)
+        k, _ = self._project(x, self.key, self.key_norm, self.rotary, start)
+        v, _ = self._project(x, self.value, UNCHANGED, UNCHANGED)
         if cache is not None:
             k, v = np.concatenate([cache[0], k], axis=2), np.concatenate([cache[1], v], axis=2)
         o, _ = scaled_dot_product_attention(q, k, v, CAUSAL, slopes=self.slopes)
@@ -176,9 +167,18 @@ class MultiHeadAttention(Layer):
 
     def weights(self, x, context=None, pattern=EVERYWHERE):
         """The attention weights (B, H, T, S) of a forward without dropout, for looking at."""
-        q = self._project(x, *self._for_queries)[0]
-        k = self._project(x if context is None else context, *self._for_keys)[0]
+        context = self._check(x, context)
+        q, _ = self._project(x, self.query, self.query_norm, self.rotary)
+        k, _ = self._project(context, self.key, self.key_norm, self.rotary)
         return attention_weights(q, k, pattern, slopes=self.slopes)
+
+    def _check(self, x, context):
+        """Check both, and return what the keys and values are made of."""
+        sizes = check_array("MultiHeadAttention", "x", x, "(B, T, C)", C=self.query.weight.data.shape[0])
+        if context is None:
+            return x
+        check_array("MultiHeadAttention", "context", context, "(B, S, C)", B=sizes["B"], C=self.key.weight.data.shape[0])
+        return context
 
     def _project(self, x, linear, norm, rotary, start=0):
         """(B, T, C) to heads (B, heads, T, D), normalized and turned where the layer has it so."""
@@ -191,6 +191,8 @@ class MultiHeadAttention(Layer):
 
     def _project_backward(self, dh, saved, linear, norm, rotary):
         saved_linear, saved_norm, saved_rotary = saved
+
+        # h = rotary(norm(split_heads(linear(x))))
         dh = rotary.backward(dh, saved_rotary)
         dh = norm.backward(dh, saved_norm)
         return linear.backward(_join_heads(dh), saved_linear)

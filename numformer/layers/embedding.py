@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_ids, check_whole
+from numformer.checks import check_number, check_whole
 from numformer.functional.embedding import embedding, embedding_backward
 from numformer.parameter import Layer, normal
 
@@ -37,11 +37,11 @@ class Embedding(Layer):
     def __init__(self, vocab_size, d_model, rng, std=0.02, scale=1.0, dtype=np.float32):
         check_whole("Embedding", "vocab_size", vocab_size)
         check_whole("Embedding", "d_model", d_model)
+        check_number("Embedding", "scale", scale)
         self.weight = normal(rng, (vocab_size, d_model), std, dtype)
         self.scale = float(scale)
 
     def forward(self, ids):
-        check_ids("Embedding", "ids", ids, self.weight.data.shape[0])
         y, saved = embedding(ids, self.weight.data)
         return y * self.scale, saved
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_choice, check_whole
+from numformer.checks import check_array, check_choice, check_number, check_whole
 from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions
 from numformer.parameter import Layer, normal
 
@@ -72,6 +72,7 @@ class LearnedPositions(Layer):
 
     def forward(self, x, start=0):
         length, width = self.weight.data.shape
+        check_whole("LearnedPositions", "start", start, least=0)
         T = check_array("LearnedPositions", "x", x, "(B, T, C)", self.weight.data.dtype, C=width)["T"]
         if start + T > length:
             raise ValueError(f"LearnedPositions: positions {start} .. {start + T - 1} were asked for, "
@@ -97,7 +98,7 @@ class RotaryPositions(Layer):
     d_head : int
         D, even.
     base : float
-        The slowest pair turns about once in 2 pi base steps.
+        The slowest pair turns once in 2 pi base^((D - 2) / D) steps, the fastest once in 2 pi.
     layout : "half" or "interleaved"
         Which coordinates make a pair.
 
@@ -115,7 +116,10 @@ class RotaryPositions(Layer):
 
     def __init__(self, d_head, base=10000.0, layout="half"):
         check_choice("RotaryPositions", "layout", layout, ["half", "interleaved"])
-        rotary_angles(0, 1, d_head)                                   # raises where the width is odd
+        check_number("RotaryPositions", "base", base, least=1)
+        check_whole("RotaryPositions", "d_head", d_head, least=2)
+        if d_head % 2:
+            raise ValueError(f"RotaryPositions: d_head={d_head} must be even, for coordinates turn in pairs; use {d_head + 1}.")
         self.d_head, self.base, self.layout = d_head, base, layout
 
     def forward(self, x, start=0):
@@ -144,7 +148,6 @@ class ALiBi(Layer):
         self.slopes = alibi_slopes(n_heads)
 
     def forward(self, scores):
-        check_array("ALiBi", "scores", scores, "(B, H, T, S)", H=len(self.slopes))
         return alibi(scores, self.slopes)
 
     def backward(self, dy, saved):

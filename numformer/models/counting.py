@@ -1,4 +1,4 @@
-"""What a model costs: parameters, operations a token, and the memory of its KV cache. Nothing is allocated for it."""
+"""What a model costs: parameters, operations a token, and the memory of its KV cache. No matrix is allocated for it."""
 
 from numformer.layers import Linear, MultiHeadAttention, Unembedding
 from numformer.models.decoder import Decoder

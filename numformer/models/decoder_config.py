@@ -1,6 +1,6 @@
 """What a decoder is made of, and the sizes of the published ones."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 
 from numformer.checks import check_choice, check_divides, check_number, check_whole
 
@@ -97,6 +97,8 @@ class DecoderConfig:
         check_choice(owner, "positions", self.positions, ["learned", "sinusoidal", "rotary", "alibi", "none"])
         check_choice(owner, "rotary_layout", self.rotary_layout, ["half", "interleaved"])
         check_choice(owner, "dtype", self.dtype, ["float32", "float64"])
+        for name in ("norm_first", "query_key_norm", "bias", "tied", "embedding_scale"):
+            check_choice(owner, name, getattr(self, name), [True, False])
         for name in ("dropout", "label_smoothing"):
             check_number(owner, name, getattr(self, name), least=0, below=1)
         for name in ("epsilon", "init_std", "z_loss"):
@@ -127,8 +129,10 @@ class DecoderConfig:
             If a switch is unknown or a needed one is missing.
         """
         known = {field.name for field in fields(cls)}
-        if set(switches) - known or {"vocab_size", "context_length", "n_layers", "n_heads", "d_model"} - set(switches):
-            raise ValueError(f"DecoderConfig: the switches {sorted(switches)} do not fit; unknown: {sorted(set(switches) - known)}.")
+        missing = {field.name for field in fields(cls) if field.default is MISSING} - set(switches)
+        if set(switches) - known or missing:
+            raise ValueError(f"DecoderConfig: the switches do not fit; unknown: {sorted(set(switches) - known)}, "
+                             f"missing: {sorted(missing)}.")
         return cls(**switches)
 
 

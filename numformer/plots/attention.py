@@ -1,5 +1,7 @@
 """Pictures of attention."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from numformer.checks import check_array
@@ -60,14 +62,24 @@ def new_axes(size):
 
 
 def visible(token):
-    """A token as a label: white space by its usual signs.
+    """A token as a label: white space by its usual signs, and by its code what the font has no glyph for.
 
     Examples
     --------
-    >>> visible(" "), visible("\\n"), visible("a")
-    ('␣', '⏎', 'a')
+    >>> visible(" "), visible("\\n"), visible("a"), visible("\\u4e2d")
+    ('␣', '⏎', 'a', 'U+4E2D')
     """
-    return token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
+    token = token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
+    return "".join(character if ord(character) in _glyphs() else f"U+{ord(character):04X}" for character in token)
+
+
+@lru_cache(maxsize=1)
+def _glyphs():
+    """The code points that matplotlib's default font can draw."""
+    from matplotlib.font_manager import FontProperties, findfont
+    from matplotlib.ft2font import FT2Font
+
+    return set(FT2Font(findfont(FontProperties())).get_charmap())
 
 
 def _root_scale(top):

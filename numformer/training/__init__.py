@@ -6,11 +6,11 @@ from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer, clip_grad
 from numformer.training.presets import PRESETS
 from numformer.training.run_folder import RunFolder, train
 from numformer.training.schedules import SCHEDULES, learning_rate
-from numformer.training.trainer import NotFinite, Trainer, mean_loss
+from numformer.training.trainer import NotFinite, Trainer, mean_loss, part_of
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
     "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "NotFinite", "OPTIMIZERS", "Optimizer", "PRESETS", "RunFolder",
     "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "clip_gradients", "consecutive_blocks", "global_norm", "learning_rate",
-    "load_checkpoint", "mean_loss", "save_checkpoint", "train", "write_atomically",
+    "load_checkpoint", "mean_loss", "part_of", "save_checkpoint", "train", "write_atomically",
 ]

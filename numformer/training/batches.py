@@ -114,7 +114,7 @@ def consecutive_blocks(ids, context_length, tokens_a_batch=4096, blocks=None):
         check_whole("consecutive_blocks", "blocks", blocks)
         chosen = np.arange(min(blocks, whole)) * whole // min(blocks, whole)
         rows = Batch(rows.inputs[chosen], rows.targets[chosen])
-    batches = rows.split(-(-rows.inputs.size // max(tokens_a_batch, T)))
+    batches = rows.split(-(-len(rows.inputs) // max(1, tokens_a_batch // T)))
     if blocks is None and whole * T < len(ids) - 1:
         batches.append(Batch(ids[None, whole * T : -1], ids[None, whole * T + 1 :]))
     return batches
@@ -124,6 +124,8 @@ def check_length(owner, ids, context_length):
     """Check that a text is an array of ids that holds a block and one target more."""
     check_whole(owner, "context_length", context_length)
     check_ids(owner, "ids", ids, size=2**31)
-    if ids.ndim != 1 or len(ids) <= context_length:
+    if ids.ndim != 1:
+        raise ValueError(f"{owner}: ids must have shape (N,), but have {ids.shape}; flatten them first.")
+    if len(ids) <= context_length:
         raise ValueError(f"{owner}: a text of {ids.size} tokens is too short for a block of context_length={context_length} "
                          f"and its last target; give at least {context_length + 1} tokens, or a smaller context_length.")

@@ -34,8 +34,10 @@ def write_atomically(path, data):
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)                                # a full disk does not say whose bytes it had no room for
         raise
     if os.name == "posix":                                            # elsewhere folders cannot be opened
         folder = os.open(path.parent, os.O_RDONLY)
@@ -85,12 +87,12 @@ def load_checkpoint(path):
         arrays = load(data)                                           # checks the header against the length before it reads
         length, = struct.unpack("<Q", data[:8])
         text = json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("numformer")
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise CheckpointError(f"{path} is no checkpoint, or was cut short ({error}).") from None
     try:
         facts = json.loads(text)
         kind, digest = facts.pop("format"), facts.pop("sha256")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of numformer.") from None
     if kind != FORMAT:
         raise CheckpointError(f"{path} is a {kind!r}; this version reads {FORMAT!r}.")

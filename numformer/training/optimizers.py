@@ -145,6 +145,8 @@ class AdamW(Adam):
 
     .. math:: \theta \leftarrow (1 - \eta \lambda)\, \theta, \qquad \text{then as Adam}
 
+    The decay shrinks with the learning rate eta, as in the libraries; the paper multiplies it by the schedule alone.
+
     Parameters
     ----------
     model : Layer
@@ -188,7 +190,7 @@ def global_norm(parameters):
     >>> global_norm([parameter])
     5.0
     """
-    return sum(float((p.grad * p.grad).sum(dtype=np.float64)) for p in parameters) ** 0.5
+    return sum(float(np.square(p.grad, dtype=np.float64).sum()) for p in parameters) ** 0.5
 
 
 def clip_gradients(parameters, max_norm):

@@ -37,14 +37,18 @@ class RunFolder:
         kept = [line for line in self.read_metrics()
                 if line["step"] <= (step if "loss" in line else evaluated_at if evaluated_at is not None else -1)]
         write_atomically(self.metrics, b"".join(_line(metrics) for metrics in kept))
-        for leftover in self.path.glob(".*.tmp"):
-            leftover.unlink()
-        self._file = open(self.metrics, "ab")
+        for file in (self.checkpoint, self.best, self.config, self.metrics):
+            for leftover in self.path.glob(f".{file.name}.*.tmp"):
+                leftover.unlink()
+        self._file = open(self.metrics, "ab", buffering=0)
 
     def append(self, metrics):
         """Add a line of metrics."""
-        self._file.write(_line(metrics))
-        self._file.flush()
+        try:
+            self._file.write(_line(metrics))
+        except OSError as error:
+            error.filename = str(self.metrics)
+            raise
 
     def read_metrics(self):
         """All whole lines of metrics, as a list of dict."""
@@ -52,13 +56,16 @@ class RunFolder:
         if self.metrics.exists():
             for line in self.metrics.read_bytes().split(b"\n")[:-1]:  # what follows the last line end was cut off
                 try:
-                    lines.append(json.loads(line))
+                    metrics = json.loads(line)
                 except ValueError:
                     break
+                if isinstance(metrics, dict) and isinstance(metrics.get("step"), int):
+                    lines.append(metrics)
         return lines
 
     def save(self, path, trainer, facts):
         """Write a checkpoint of the trainer, with facts (configs, tokenizer, data) beside its own."""
+        trainer.check_finite()                                        # never over a good checkpoint
         if self._file is not None:
             os.fsync(self._file.fileno())                             # metrics first: a checkpoint never knows more than they do
         arrays, progress = trainer.state_dict()
@@ -93,7 +100,6 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
     "finished", "out of patience" or "stopped"
     """
     c = trainer.config
-    trainer.check_finite()
     while True:
         due = trainer.step == c.steps or (c.eval_every and trainer.step and trainer.step % c.eval_every == 0)
         if due and trainer.validation and trainer.evaluated_at != trainer.step:

@@ -75,13 +75,16 @@ class Trainer:
         """
         started, c = time.perf_counter(), self.config
         batch = self.stream.batch(self.step)
+        if not batch.tokens:
+            raise ValueError(f"Trainer: the batch of step {self.step + 1} holds no target that counts; "
+                             "leave such batches out of the stream.")
         loss, shard = 0.0, 0
         self.model.zero_grad()
         for part in batch.split(c.accumulation):
             pieces = [(replica, piece, piece.tokens / batch.tokens, shard + k)
-                      for k, (replica, piece) in enumerate(zip(self.replicas, part.split(c.shards)))]
+                      for k, (replica, piece) in enumerate(zip(self.replicas, part.split(c.shards))) if piece.tokens]
             losses = run_side_by_side(self._gradient, pieces)
-            loss, shard = loss + sum(losses), shard + len(pieces)
+            loss, shard = loss + sum(losses), shard + c.shards
             for replica, *_ in pieces:
                 for total, own in zip(self.model.parameters(), replica.parameters()):
                     total.grad += own.grad
@@ -108,15 +111,9 @@ class Trainer:
 
     def check_finite(self):
         """Raise `NotFinite` for the first parameter, or else the first gradient, that holds NaN or Inf."""
-        named = list(self.model.named_parameters())
-        for kind, arrays in (("parameter", [(name, p.data) for name, p in named]),
-                             ("gradient of", [(name, p.grad) for name, p in named])):
-            for name, array in arrays:
-                bad = ~np.isfinite(array)
-                if bad.any():
-                    index = tuple(int(i) for i in np.argwhere(bad)[0])
-                    raise NotFinite(f"step {self.step + 1}: {kind} {name} holds {array[index]} at {index}; "
-                                    "go back to the last checkpoint, with a lower learning rate.")
+        where = f"step {self.step + 1}: "
+        check_finite(where + "parameter", ((name, parameter.data) for name, parameter in self.model.named_parameters()))
+        check_finite(where + "gradient of", ((name, parameter.grad) for name, parameter in self.model.named_parameters()))
 
     def evaluate(self, should_stop=lambda: False):
         """Mean loss over the validation batches, in nats a token; remembers the best.
@@ -130,12 +127,17 @@ class Trainer:
         -------
         float or None
             None where it was given up: nothing is remembered then.
+
+        Raises
+        ------
+        NotFinite
+            If the loss is not finite.
+        ValueError
+            If there is nothing to validate on.
         """
         loss = mean_loss(self.model, self.validation, should_stop)
         if loss is None:
             return None
-        if not math.isfinite(loss):
-            self.check_finite()
         self.val_loss, self.evaluated_at = loss, self.step
         if self.best_loss is None or loss < self.best_loss:
             self.best_loss, self.best_step, self.worse = loss, self.step, 0
@@ -165,8 +167,8 @@ class Trainer:
         """
         if numbers.keys() != set(_PROGRESS):
             raise ValueError(f"Trainer: the progress must hold {', '.join(_PROGRESS)}, but holds {', '.join(numbers) or 'nothing'}.")
-        self.model.load_state_dict(_below("model.", arrays))
-        self.optimizer.load_state_dict(_below("optimizer.", arrays), numbers["step"])
+        self.model.load_state_dict(part_of(arrays, "model."))
+        self.optimizer.load_state_dict(part_of(arrays, "optimizer."), numbers["step"])
         for name in _PROGRESS:
             setattr(self, name, numbers[name])
 
@@ -176,13 +178,59 @@ _PROGRESS = ("step", "val_loss", "evaluated_at", "best_loss", "best_step", "wors
 
 
 def mean_loss(model, batches, should_stop=lambda: False):
-    """Mean loss of a model over batches, weighted by their tokens, in nats a token; None where `should_stop` said True."""
+    """Mean loss of a model over batches, weighted by their tokens.
+
+    Parameters
+    ----------
+    model : Layer
+    batches : list of Batch
+    should_stop : callable
+        Asked before every batch; when it says True, the answer is None.
+
+    Returns
+    -------
+    float or None
+        In nats a token.
+
+    Raises
+    ------
+    NotFinite
+        If the loss is not finite; a parameter that holds NaN or Inf is named.
+    ValueError
+        If there are no batches.
+    """
+    if not batches:
+        raise ValueError("mean_loss: there are no batches; give a text that holds a block.")
+
     def total(batch):
-        return None if should_stop() else float(model.loss(batch)[0]) * batch.tokens
+        with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught below and named
+            return None if should_stop() else float(model.loss(batch)[0]) * batch.tokens
 
     totals = run_side_by_side(total, batches)
-    return None if None in totals else math.fsum(totals) / sum(batch.tokens for batch in batches)
+    if None in totals:
+        return None
+    loss = math.fsum(totals) / sum(batch.tokens for batch in batches)
+    if not math.isfinite(loss):
+        check_finite("parameter", ((name, parameter.data) for name, parameter in model.named_parameters()))
+        raise NotFinite(f"the validation loss is {loss}, although all parameters are finite; they are too large.")
+    return loss
 
 
-def _below(prefix, arrays):
+def check_finite(kind, named_arrays):
+    """Raise `NotFinite` for the first array that holds NaN or Inf, with its name and the place."""
+    for name, array in named_arrays:
+        bad = ~np.isfinite(array)
+        if bad.any():
+            index = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise NotFinite(f"{kind} {name} holds {array[index]} at {index}; begin anew with a lower learning rate.")
+
+
+def part_of(arrays, prefix):
+    """The arrays whose names begin with a prefix, without it.
+
+    Examples
+    --------
+    >>> part_of({"model.a": 1, "optimizer.b": 2}, "model.")
+    {'a': 1}
+    """
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

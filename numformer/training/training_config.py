@@ -88,6 +88,9 @@ class TrainingConfig:
             check_number(owner, name, getattr(self, name), least=0, below=1)
         for name in ("learning_rate", "min_learning_rate", "weight_decay", "clip_norm"):
             check_number(owner, name, getattr(self, name), least=0)
+        if self.min_learning_rate > self.learning_rate:
+            raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be above learning_rate={self.learning_rate}; "
+                             "give both.")
         check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
         check_choice(owner, "schedule", self.schedule, SCHEDULES)
 
