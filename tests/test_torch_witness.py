@@ -6,7 +6,8 @@ import pytest
 from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import FeedForward, LayerNorm, Linear, MultiHeadAttention, PostNormBlock, PreNormBlock
-from numformer.training import SGD, Adam, AdamW, clip_gradients
+from numformer.models import Decoder, DecoderConfig
+from numformer.training import SGD, Adam, AdamW, BlockStream, Trainer, TrainingConfig, clip_gradients, learning_rate
 
 torch = pytest.importorskip("torch")
 nn = torch.nn.functional
@@ -135,3 +136,41 @@ def test_clipping(rng):
     assert abs(clip_gradients(layer.parameters(), 2.0) - float(torch.nn.utils.clip_grad_norm_(parameters, 2.0))) < 1e-12
     for parameter, t in zip(layer.parameters(), parameters):
         np.testing.assert_allclose(parameter.grad, t.grad.numpy(), rtol=1e-6)         # PyTorch divides by the norm + 1e-6
+
+
+def test_training_a_decoder_follows_pytorch_step_by_step(rng):
+    """The same weights and batches: model, loss, clipping, schedule and AdamW together, in float64."""
+    config = DecoderConfig(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=16, bias=False, dtype="float64")
+    settings = TrainingConfig(steps=20, batch_size=6, shards=2, learning_rate=0.01, min_learning_rate=0.001, warmup_steps=4)
+    ours = Trainer(Decoder(config, rng), BlockStream(np.arange(500) % 11, 8, 6, seed=0), [], settings)
+    p = {name: tensor(array) for name, array in ours.model.state_dict().items()}
+
+    def logits(ids):
+        B, T = ids.shape
+        x = p["embedding.weight"][ids] + p["positions.weight"][:T]
+        for block in ("blocks.0.", "blocks.1."):
+            a = nn.layer_norm(x, (16,), p[block + "norm1.gain"])
+            q, k, v = ((a @ p[f"{block}attention.{name}.weight"]).view(B, T, 2, 8).transpose(1, 2) for name in ("query", "key", "value"))
+            o = nn.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, 16)
+            x = x + o @ p[block + "attention.output.weight"]
+            f = nn.layer_norm(x, (16,), p[block + "norm2.gain"])
+            x = x + nn.gelu(f @ p[block + "feedforward.hidden.weight"], approximate="tanh") @ p[block + "feedforward.output.weight"]
+        return nn.layer_norm(x, (16,), p["norm.gain"]) @ p["embedding.weight"].T
+
+    groups = [{"params": [t for t in p.values() if t.ndim == 2], "weight_decay": 0.1},
+              {"params": [t for t in p.values() if t.ndim == 1], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99))
+    for step in range(20):
+        inputs, targets = (torch.tensor(ids) for ids in ours.stream.batch(step))
+        loss = nn.cross_entropy(logits(inputs).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.sqrt(sum((t.grad ** 2).sum() for t in p.values()))
+        for t in p.values():
+            t.grad *= min(1.0, 1.0 / float(norm))
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate("cosine", step, 20, 0.01, 0.001, 4)
+        optimizer.step()
+        metrics = ours.train_step()
+        assert abs(metrics["loss"] - loss.item()) < 1e-10 and abs(metrics["gradient_norm"] - float(norm)) < 1e-9
+    assert metrics["loss"] < 1.5

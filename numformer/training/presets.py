@@ -6,7 +6,7 @@ PRESETS = {
     "tiny": (
         dict(context_length=64, n_layers=3, n_heads=4, d_model=96, norm="rms_norm", feedforward="swiglu", positions="rotary",
              query_key_norm=True, bias=False, init_std=0.08),
-        dict(steps=480, batch_size=16, learning_rate=4e-3, min_learning_rate=2e-4, warmup_steps=30, eval_every=160, save_every=160),
+        dict(steps=640, batch_size=16, learning_rate=4e-3, min_learning_rate=2e-4, warmup_steps=30, eval_every=160, save_every=160),
     ),
     # nanoGPT's character model for a CPU (Karpathy 2022), with tanh GELU as GPT-2's own code has it
     "nanogpt-cpu": (
