@@ -38,6 +38,8 @@ class Dropout(Layer):
 class Identity(Layer):
     """A step that is left out: so a block reads the same with it and without. Options of the step are ignored.
 
+    It returns its argument itself, not a copy: whoever builds with it must not write into the result.
+
     Examples
     --------
     >>> Identity()("anything", start=3)

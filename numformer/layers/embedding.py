@@ -8,7 +8,7 @@ from numformer.parameter import Layer, normal
 
 
 class Embedding(Layer):
-    r"""A vector for every token: `embedding` and its table.
+    r"""A vector for every token, ids (...) to (..., C): `embedding` and its table.
 
     .. math:: y_n = s\, W_{\mathrm{ids}_n}
 

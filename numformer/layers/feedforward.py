@@ -17,7 +17,7 @@ ACTIVATIONS = {
 
 
 class FeedForward(Layer):
-    r"""Two linear maps with a nonlinearity between them.
+    r"""Two linear maps with a nonlinearity between them, (..., C) to (..., C).
 
     .. math:: y = f(x W_1 + b_1) W_2 + b_2
 
@@ -78,7 +78,7 @@ class FeedForward(Layer):
 
 
 class GatedFeedForward(Layer):
-    r"""A feed-forward whose hidden layer is a product: one half opens and shuts the other.
+    r"""A feed-forward, (..., C) to (..., C), whose hidden layer is a product: one half opens and shuts the other.
 
     .. math:: y = \left( f(x W_1 + b_1) \odot (x W_2 + b_2) \right) W_3 + b_3
 
@@ -143,10 +143,30 @@ class GatedFeedForward(Layer):
 
 
 def SwiGLU(d_model, d_hidden, rng, **options):
-    """`GatedFeedForward` with SiLU, LLaMA's feed-forward."""
+    """`GatedFeedForward` with SiLU, LLaMA's feed-forward; the options are `bias`, `std`, `output_std` and `dtype`.
+
+    References
+    ----------
+    Shazeer (2020), "GLU Variants Improve Transformer", eq. 6; Touvron et al. (2023), "LLaMA", section 2.2.
+
+    Examples
+    --------
+    >>> SwiGLU(4, 11, np.random.default_rng(0))(np.ones((2, 4), np.float32)).shape
+    (2, 4)
+    """
     return GatedFeedForward(d_model, d_hidden, "silu", rng, **options)
 
 
 def GEGLU(d_model, d_hidden, rng, **options):
-    """`GatedFeedForward` with GELU."""
+    """`GatedFeedForward` with GELU; the options are `bias`, `std`, `output_std` and `dtype`.
+
+    References
+    ----------
+    Shazeer (2020), "GLU Variants Improve Transformer", eq. 6.
+
+    Examples
+    --------
+    >>> GEGLU(4, 11, np.random.default_rng(0))(np.ones((2, 4), np.float32)).shape
+    (2, 4)
+    """
     return GatedFeedForward(d_model, d_hidden, "gelu", rng, **options)

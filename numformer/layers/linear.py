@@ -8,7 +8,7 @@ from numformer.parameter import Layer, Parameter, constant, normal
 
 
 class Linear(Layer):
-    """A learned affine map of every vector: `linear` and its two parameters.
+    """A learned affine map of every vector, (..., C) to (..., F): `linear` and its two parameters.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Linear(Layer):
 
 
 class Unembedding(Layer):
-    r"""The output head: one score for every token of the vocabulary, by dot product with its vector.
+    r"""The output head, (..., C) to (..., V): a score for every token of the vocabulary, by dot product with its vector.
 
     .. math:: y = x W^\top
 

@@ -8,7 +8,7 @@ from numformer.parameter import Layer, constant
 
 
 class LayerNorm(Layer):
-    """Layer normalization with a learned gain and shift: `layer_norm` and its two parameters.
+    """Layer normalization of (..., C) with a learned gain and shift: `layer_norm` and its two parameters.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """Root-mean-square normalization with a learned gain: `rms_norm` and its parameter.
+    """Root-mean-square normalization of (..., C) with a learned gain: `rms_norm` and its parameter.
 
     Parameters
     ----------

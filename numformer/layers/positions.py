@@ -8,7 +8,9 @@ from numformer.parameter import Layer, normal
 
 
 class SinusoidalPositions(Layer):
-    """Add the fixed sinusoids of the 2017 Transformer: `sinusoidal_positions`. No parameters, any length.
+    """Add the fixed sinusoids of the 2017 Transformer to (B, T, C): `sinusoidal_positions`. No parameters, any length.
+
+    The option `start` of `forward` is the position of the first token.
 
     Parameters
     ----------
@@ -39,7 +41,9 @@ class SinusoidalPositions(Layer):
 
 
 class LearnedPositions(Layer):
-    """Add a trained vector for every position, up to a greatest length.
+    """Add a trained vector for every position to (B, T, C), up to a greatest length.
+
+    The option `start` of `forward` is the position of the first token.
 
     Parameters
     ----------
@@ -91,7 +95,9 @@ class LearnedPositions(Layer):
 
 
 class RotaryPositions(Layer):
-    """Turn queries and keys by their positions: `rotary`. No parameters, any length.
+    """Turn queries and keys, (B, H, T, D), by their positions: `rotary`. No parameters, any length.
+
+    The option `start` of `forward` is the position of the first token.
 
     Parameters
     ----------
@@ -131,7 +137,7 @@ class RotaryPositions(Layer):
 
 
 class ALiBi(Layer):
-    """Lower every attention score in proportion to distance, with a slope for each head: `alibi`. No parameters.
+    """Lower attention scores (B, H, T, S) in proportion to distance, with a slope for each head: `alibi`. No parameters.
 
     Parameters
     ----------

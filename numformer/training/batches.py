@@ -80,7 +80,7 @@ class BlockStream:
         return Batch(self.ids[places], self.ids[places + 1])
 
 
-def consecutive_blocks(ids, context_length, tokens_a_batch=4096, blocks=None):
+def consecutive_blocks(ids, context_length, tokens_a_batch=1024, blocks=None):
     """All of a text in consecutive blocks that do not overlap; every token but the first is a target once.
 
     Parameters

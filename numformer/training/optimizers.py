@@ -8,6 +8,8 @@ from numformer.checks import check_number
 class Optimizer:
     """What all optimizers share: the parameters, and moments (arrays like each parameter) that a checkpoint keeps.
 
+    Each has an ``update(data, grad, learning_rate, *moments)`` of its own, which moves one parameter in place.
+
     Parameters
     ----------
     model : Layer
