@@ -301,7 +301,7 @@ def test_a_broken_gradient_is_named():
 
 
 def test_a_learning_rate_that_blows_up_ends_in_words():
-    t = trainer(learning_rate=1e300, warmup_steps=0, clip_norm=0.0, optimizer="sgd")
+    t = trainer(learning_rate=1e308, warmup_steps=0, clip_norm=0.0, optimizer="sgd")
     with pytest.raises(NotFinite):
         for _ in range(5):
             t.train_step()
@@ -323,4 +323,4 @@ def test_memory_stays_flat():
             held.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    assert held[-1] - held[1] < 20_000, held                          # bytes after 100 more steps; one step's activations are 500,000
+    assert held[-1] - held[1] < 20_000, held                          # bytes, over 100 steps and 4 validations

@@ -88,13 +88,13 @@ class Trainer:
             for replica, *_ in pieces:
                 for total, own in zip(self.model.parameters(), replica.parameters()):
                     total.grad += own.grad
-        with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught here and named
+        with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught here, or in the next step
             norm = clip_gradients(self.model.parameters(), c.clip_norm)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            self.check_finite()
-            raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient's length {norm}; lower the learning rate.")
-        rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate, c.warmup_steps)
-        self.optimizer.step(rate)
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                self.check_finite()
+                raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient's length {norm}; lower the learning rate.")
+            rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate, c.warmup_steps)
+            self.optimizer.step(rate)
         self.step += 1
         self.seconds += time.perf_counter() - started
         return {"step": self.step, "loss": loss, "learning_rate": rate, "gradient_norm": norm}
