@@ -12,6 +12,7 @@ from numformer.models import Decoder, DecoderConfig
 from numformer.training import (
     SCHEDULES, SGD, Adam, AdamW, Batch, BlockStream, NotFinite, Trainer, TrainingConfig, clip_gradients, consecutive_blocks, learning_rate,
     mean_loss)
+from test_decoder import STYLES
 
 CONFIG = DecoderConfig(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=16, dtype="float64")
 
@@ -236,6 +237,21 @@ def test_training_learns_to_count():
     t = trainer(learning_rate=0.02, steps=60)
     losses = [t.train_step()["loss"] for _ in range(60)]
     assert losses[0] > 2.3 and losses[-1] < 0.2 and t.evaluate() < 0.2 and t.best_step == 60
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_style_of_decoder_learns_to_look_back(style):
+    """The next token is the sum of the last two, modulo 9. The last alone leaves 1.08 nats of doubt."""
+    text = [1, 1]
+    while len(text) < 400:
+        text.append((text[-1] + text[-2]) % 9)
+    counts = np.zeros((9, 9))
+    np.add.at(counts, (text[:-1], text[1:]), 1)
+    doubt = -(counts * np.log(counts / counts.sum(axis=1, keepdims=True), where=counts > 0, out=np.zeros((9, 9)))).sum() / counts.sum()
+    t = trainer(model=STYLES[style], text=np.array(text), steps=200, warmup_steps=20, learning_rate=0.01)
+    for _ in range(200):
+        t.train_step()
+    assert abs(doubt - 1.08) < 0.01 and t.evaluate() < 0.75 * doubt
 
 
 def test_a_state_goes_on_as_if_nothing_had_happened():
