@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.plots.axes import new_axes
 
 
 def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
@@ -52,13 +53,6 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
         ax.set_yticks(range(T), shown[S - T:], fontsize=8)
     ax.set(xlabel="key", ylabel="query", title=title)
     return ax
-
-
-def new_axes(size):
-    """Axes of a figure of its own, made without pyplot: nothing global, no window."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=size, layout="constrained").add_subplot()
 
 
 def visible(token):

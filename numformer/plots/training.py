@@ -2,7 +2,7 @@
 
 import math
 
-from numformer.plots.attention import new_axes
+from numformer.plots.axes import new_axes
 
 
 def loss_curve(metrics, ax=None, title="Loss"):

@@ -1,0 +1,100 @@
+"""Schedules, optimizers, clipping, and the settings that name them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from numformer.layers import Linear
+from numformer.training import SCHEDULES, SGD, Adam, AdamW, TrainingConfig, clip_gradients, learning_rate
+
+
+def test_schedules_at_their_ends():
+    for name in SCHEDULES:
+        rates = [learning_rate(name, step, 100, peak=1.0, floor=0.1, warmup=9) for step in range(101)]
+        np.testing.assert_allclose(rates[:9], np.arange(1, 10) / 10)
+        assert rates[9] == 1.0 and abs(rates[100] - (1.0 if name == "constant" else 0.1)) < 1e-15
+        assert all(0 <= later <= earlier for earlier, later in zip(rates[9:], rates[10:]))
+    assert abs(learning_rate("cosine", 50, 100, 1.0, 0.0) - 0.5) < 1e-15
+    with pytest.raises(ValueError, match="'cosine'"):
+        learning_rate("cosinus", 0, 1, 1.0)
+
+
+def layer_with_gradient(rng):
+    layer = Linear(3, 2, rng, dtype=np.float64)
+    layer.bias.data += 1
+    return layer
+
+
+def test_optimizers_by_their_equations(rng):
+    gradients = rng.standard_normal((5, 3, 2))
+    makers = {"sgd": lambda m: SGD(m, 0.7), "adam": lambda m: Adam(m, 0.8, 0.9),
+              "adamw": lambda m: AdamW(m, 0.8, 0.9, weight_decay=0.3)}
+    for name, make in makers.items():
+        layer = layer_with_gradient(np.random.default_rng(0))
+        optimizer, theta = make(layer), layer.weight.data.copy()
+        b = m = v = 0
+        for t, g in enumerate(gradients, 1):
+            layer.zero_grad()
+            layer.weight.grad += g
+            optimizer.step(0.1)
+            b = 0.7 * b + g
+            m, v = 0.8 * m + 0.2 * g, 0.9 * v + 0.1 * g * g
+            if name == "adamw":
+                theta = theta - 0.1 * 0.3 * theta
+            theta = theta - 0.1 * (b if name == "sgd" else (m / (1 - 0.8 ** t)) / (np.sqrt(v / (1 - 0.9 ** t)) + 1e-8))
+        np.testing.assert_allclose(layer.weight.data, theta, rtol=1e-12)
+        assert (layer.bias.data == 1).all(), "no gradient, and no decay of vectors"
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
+def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
+    layer = Linear(3, 2, rng)
+    optimizer = kind(layer)
+    layer.weight.grad += 1
+    optimizer.step(np.float64(0.1))
+    state = optimizer.state_dict()
+    assert layer.weight.data.dtype == np.float32 and all(array.dtype == np.float32 for array in state.values())
+    other = kind(layer)
+    other.load_state_dict(state, optimizer.steps)
+    assert other.steps == 1 and all(np.array_equal(array, state[name]) for name, array in other.state_dict().items())
+    with pytest.raises(ValueError, match="another optimizer"):
+        other.load_state_dict({}, 1)
+
+
+@pytest.mark.parametrize("make", [
+    lambda m: SGD(m, 1.0), lambda m: Adam(m, beta1=-0.1), lambda m: Adam(m, beta2=1.0), lambda m: AdamW(m, weight_decay=-1)])
+def test_bad_optimizers(make, rng):
+    with pytest.raises(ValueError):
+        make(Linear(1, 1, rng))
+
+
+def test_the_norm_is_summed_in_float64(rng):
+    layer = Linear(100, 100, rng)
+    layer.weight.grad += np.float32(1e-25)
+    assert abs(clip_gradients(layer.parameters(), 0) / 1e-23 - 1) < 1e-6
+    layer.weight.grad[...] = 1e25
+    assert abs(clip_gradients(layer.parameters(), 0) / 1e27 - 1) < 1e-6
+
+
+def test_clipping(rng):
+    layer = Linear(3, 2, rng, dtype=np.float64)
+    layer.weight.grad += rng.standard_normal((3, 2))
+    layer.bias.grad += 1
+    before = math.sqrt((layer.weight.grad ** 2).sum() + 2)
+    direction = layer.weight.grad / before
+    assert abs(clip_gradients(layer.parameters(), 0.5) - before) < 1e-12
+    np.testing.assert_allclose(layer.weight.grad, 0.5 * direction, rtol=1e-12)
+    assert abs(clip_gradients(layer.parameters(), 0.7) - 0.5) < 1e-12 and abs(clip_gradients(layer.parameters(), 0) - 0.5) < 1e-12
+
+
+@pytest.mark.parametrize("settings, words", [
+    (dict(steps=0), "steps=0"), (dict(batch_size=1.5), "batch_size"), (dict(shards=0), "shards"),
+    (dict(learning_rate=-1.0), "learning_rate"),
+    (dict(optimizer="lion"), "adamw"), (dict(schedule="step"), "cosine"), (dict(beta2=1.0), "beta2"), (dict(seed=-1), "seed"),
+    (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience"),
+    (dict(learning_rate=1e-5), "give both")])
+def test_bad_settings(settings, words):
+    with pytest.raises(ValueError) as caught:
+        TrainingConfig(**{"steps": 10, **settings})
+    assert words in str(caught.value)
