@@ -122,3 +122,14 @@ def _controller(modules):
 @lru_cache(maxsize=1)
 def _pool(threads):
     return ThreadPoolExecutor(threads, thread_name_prefix="numformer")
+
+
+def _begin_anew():
+    """In a forked child: the threads of the pool, and whoever held the lock, stayed behind in the parent."""
+    global _lock, _guards, _limiter
+    _pool.cache_clear()
+    _lock, _guards, _limiter = threading.Lock(), 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -48,8 +48,8 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
         came = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__}"
         raise TypeError(f"{owner}: {name} must be an array of floats, but is {came}; use np.asarray({name}, np.float32).")
     if dtype is not None and x.real.dtype != np.dtype(dtype).type(0).real.dtype:
-        raise TypeError(f"{owner}: {name} is {x.dtype}, but the parameters are {np.dtype(dtype)}; "
-                        f"cast one of them with .astype, or build the layer with dtype={x.dtype}.")
+        raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the other arrays, {np.dtype(dtype)}; "
+                        f"cast it with .astype(np.{np.dtype(dtype).type(0).real.dtype}).")
     more, axes = _axes(shape)
     fits = x.ndim >= len(axes) if more else x.ndim == len(axes)
     found = dict(zip(axes, x.shape[x.ndim - len(axes):])) if fits else {}
@@ -121,6 +121,20 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf):
     if not number or not np.isfinite(value) or not least <= value < below:
         bounds = [f"of at least {least}"] * (least > -np.inf) + [f"below {below}"] * (below < np.inf)
         raise ValueError(f"{owner}: {name}={value!r} must be a {'' if bounds else 'finite '}number {' and '.join(bounds)}".rstrip() + ".")
+
+
+def check_generator(owner, rng):
+    """Check that `rng` is a numpy.random.Generator or None.
+
+    Examples
+    --------
+    >>> check_generator("demo", 3)
+    Traceback (most recent call last):
+    TypeError: demo: rng must be a numpy.random.Generator or None, but is int; use np.random.default_rng(seed).
+    """
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise TypeError(f"{owner}: rng must be a numpy.random.Generator or None, but is {type(rng).__name__}; "
+                        "use np.random.default_rng(seed).")
 
 
 def check_choice(owner, name, value, choices):

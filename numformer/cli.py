@@ -38,10 +38,10 @@ def main(argv=None):
 def _status(error):
     """The exit status for an error that a user can mend; None for one that only we can."""
     from numformer.commands import UsageError
-    from numformer.datasets import DataError
+    from numformer.datasets import DataError, NoSuchFile
     from numformer.training import CheckpointError, NotFinite
 
-    if isinstance(error, UsageError):
+    if isinstance(error, (UsageError, NoSuchFile)):
         return 2
     return 1 if isinstance(error, (DataError, CheckpointError, NotFinite, OSError, ValueError, MemoryError)) else None
 
@@ -55,11 +55,12 @@ def _one_line(error):
 
 def _parser(verb):
     """The parser, with the arguments of one verb: the others need not be imported to be listed."""
-    parser = argparse.ArgumentParser(prog="numformer", description="The Transformer family in NumPy, every gradient derived by hand.")
+    parser = argparse.ArgumentParser(prog="numformer", allow_abbrev=False,
+                                     description="The Transformer family in NumPy, every gradient derived by hand.")
     parser.add_argument("--version", action=_Version)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, summary in VERBS.items():
-        sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
         if name == verb:
             _module(name).add_arguments(sub)
             sub.add_argument("--json", action="store_true", help="print one JSON object as the last line")

@@ -14,6 +14,10 @@ class DataError(Exception):
     """A text cannot be had, or is none; the message says why and what to do."""
 
 
+class NoSuchFile(DataError):
+    """There is no file of that name that could be read."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A text and where it came from.
@@ -87,7 +91,7 @@ def _read(path):
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}; give a text file with --data PATH.") from None
+        raise NoSuchFile(f"{path} cannot be read: {error.strerror}; give a text file with --data PATH.") from None
     if b"\0" in data:
         raise DataError(f"{path} is a binary file: byte {data.index(0)} is zero; give a text file in UTF-8.")
     try:

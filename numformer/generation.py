@@ -53,7 +53,8 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
         raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), or temperature=0.")
 
     order = np.argsort(-logits, kind="stable")[:top_k]                # likeliest first
-    scores = (logits[order].astype(np.float64) - top) / temperature
+    with np.errstate(over="ignore"):                                  # a tiny temperature: -Inf, and so a probability of 0
+        scores = (logits[order].astype(np.float64) - top) / temperature
     p = np.exp(scores)
     p /= p.sum()
     if top_p is not None:

@@ -8,6 +8,8 @@ import html
 
 import numpy as np
 
+from numformer.checks import check_generator
+
 
 class Parameter:
     """A trainable array `data`, and the gradient `grad` that the backward passes add up for it.
@@ -74,9 +76,7 @@ def normal(rng, shape, std, dtype):
     """
     if rng is None:
         return Parameter(np.broadcast_to(np.zeros((), _real(dtype)), shape))
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator, or None for shapes alone, but is {type(rng).__name__}; "
-                        "use np.random.default_rng(seed).")
+    check_generator("normal", rng)
     return Parameter(rng.standard_normal(shape, dtype=_real(dtype)) * float(std))
 
 
@@ -160,6 +160,9 @@ class Layer:
             if not isinstance(state[name], np.ndarray) or state[name].dtype.kind != "f":
                 raise TypeError(f"{owner}: the state's {name} must be an array of floats, but is "
                                 f"{getattr(state[name], 'dtype', type(state[name]).__name__)}.")
+            if not parameter.data.flags.writeable:
+                raise ValueError(f"{owner}: {name} cannot be loaded, for the model was built for counting alone; "
+                                 "build it with rng=np.random.default_rng(0).")
             if state[name].shape != parameter.data.shape:
                 raise ValueError(f"{owner}: the state's {name} has shape {state[name].shape}, "
                                  f"but must have {parameter.data.shape}.")

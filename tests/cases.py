@@ -110,6 +110,7 @@ LAYERS = [
     Case("attention, query-key norm", mha(8, 2, query_key_norm=True, positions=RotaryPositions(4, layout="interleaved")),
          [(1, 4, 8)]),
     Case("attention, dropout", mha(8, 2, dropout=0.3), [(2, 4, 8)], seeded),
+    Case("cross-attention, rotary, T != S", mha(8, 2, positions=RotaryPositions(4)), [(1, 2, 8), (1, 5, 8)], lambda: {"pattern": CAUSAL}),
     Case("cross-attention", mha(8, 2, d_context=5), [(2, 4, 8), (2, 3, 5)], lambda: {"pattern": RAGGED},
          wrong=[((floats(2, 4, 8), floats(2, 3, 6)), ValueError, "context must have shape (B, S, C)"),
                 ((floats(2, 4, 8), floats(3, 5)), ValueError, "context must have shape (B, S, C)"),

@@ -6,6 +6,7 @@ import pytest
 from numformer.functional import (
     CAUSAL, EVERYWHERE, AttentionPattern, alibi_slopes, attention_dropout_mask, attention_weights, rotary, rotary_angles,
     scaled_dot_product_attention, scaled_dot_product_attention_backward, softmax)
+from numformer.layers import ALiBi, MultiHeadAttention, RotaryPositions
 
 
 def qkv(rng, T=4, S=5, H=2, G=2, D=3, B=2):
@@ -42,7 +43,9 @@ def test_bad_patterns(options, error, words):
 
 @pytest.mark.parametrize("pattern, words", [
     (AttentionPattern(lengths=[6, 1]), "S=5"), (AttentionPattern(mask=np.ones((4, 4), bool)), "(4, 5)"),
-    (AttentionPattern(lengths=[1, 1, 1]), "(B, H, T, S)"), (AttentionPattern(mask=np.ones((2, 3, 4, 5), bool)), "(B, H, T, S)")])
+    (AttentionPattern(lengths=[1, 1, 1]), "(B, H, T, S)"),
+    (AttentionPattern(lengths=[1, 1], mask=np.ones((3, 1, 4, 5), bool)), "differ in B"),
+    (AttentionPattern(mask=np.ones((2, 3, 4, 5), bool)), "(B, H, T, S)")])
 def test_patterns_that_do_not_fit(rng, pattern, words):
     with pytest.raises(ValueError) as caught:
         scaled_dot_product_attention(*qkv(rng), pattern)
@@ -57,6 +60,28 @@ def test_shapes_that_do_not_fit(rng):
         scaled_dot_product_attention(q, k[..., :2], v)
     with pytest.raises(ValueError, match="S=5"):
         scaled_dot_product_attention(q[:, :2], k, v[:, :, :4])
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda q, k, v: scaled_dot_product_attention(q, k, v, np.ones((4, 5), bool)), "AttentionPattern(mask=mask)"),
+    (lambda q, k, v: scaled_dot_product_attention(q, k, v, None), "AttentionPattern"),
+    (lambda q, k, v: scaled_dot_product_attention(q.astype(np.float32), k, v), "k is float64"),
+    (lambda q, k, v: scaled_dot_product_attention(q, k, v.astype(np.float32)), "v is float32"),
+    (lambda q, k, v: softmax(q, mask=np.where(q > 0, 0, -np.inf)), "mask must be an array of bool"),
+    (lambda q, k, v: MultiHeadAttention(3, 1, np.random.default_rng(0), dtype=np.float64).forward(q[:, 0], rng=3), "rng must be")])
+def test_wrong_kinds_of_argument(call, words, rng):
+    with pytest.raises(TypeError) as caught:
+        call(*qkv(rng))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("positions", [None, ALiBi(2), RotaryPositions(4)])
+def test_queries_stand_at_the_last_keys(positions, rng):
+    """Causal cross-attention from the last three positions equals the last three rows of self-attention."""
+    layer = MultiHeadAttention(8, 2, rng, positions=positions, dtype=np.float64)
+    x = rng.standard_normal((2, 7, 8))
+    np.testing.assert_allclose(layer(x[:, -3:], context=x, pattern=CAUSAL), layer(x, pattern=CAUSAL)[:, -3:], rtol=1e-12)
+    np.testing.assert_allclose(layer.weights(x[:, -3:], x, CAUSAL), layer.weights(x, pattern=CAUSAL)[:, :, -3:], rtol=1e-12)
 
 
 def test_attention_equals_its_definition(rng):

@@ -1,5 +1,7 @@
 """Threads: their number, their order, and BLAS held at one."""
 
+import os
+import signal
 import threading
 import time
 
@@ -23,6 +25,23 @@ def test_two_threads_do_run_side_by_side():
     backend.set_threads(2)
     barrier = threading.Barrier(2, timeout=10)
     assert sorted(backend.run_side_by_side(lambda _: barrier.wait(), range(2))) == [0, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own():
+    backend.set_threads(2)
+    backend.run_side_by_side(abs, range(4))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if backend.run_side_by_side(abs, range(4)) == [0, 1, 2, 3] else 1)
+    deadline = time.monotonic() + 30
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if found == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert found == (child, 0)
 
 
 def test_an_error_comes_out():

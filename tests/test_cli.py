@@ -49,6 +49,10 @@ def test_eval_gives_the_loss_of_training(capsys, run):
 def test_eval_on_another_text(capsys, run, tmp_path):
     (tmp_path / "other.txt").write_text(TEXT[::-1])
     assert last_json(call(capsys, "eval", run, "--data", tmp_path / "other.txt", "--json")[1])["val_loss"] > 1
+    for other, words in (("short", "the last tenth of other.txt cannot be measured"), ("the Ω " * 200, "'Ω'")):
+        (tmp_path / "other.txt").write_text(other)
+        status, _, err = call(capsys, "eval", run, "--data", tmp_path / "other.txt")
+        assert status == 1 and words in err and "other.txt" in err
 
 
 def test_sample_streams_and_repeats(capsys, run):
@@ -103,7 +107,8 @@ def test_patience_ends_a_run(capsys, text, tmp_path):
             "--min-learning-rate", 0, "--json", *SMALL]
     result = last_json(call(capsys, *argv)[1])
     assert result["ended"] == "out of patience" and result["steps"] == 3
-    assert call(capsys, *argv[:2], text, "--out", tmp_path / "r", "--resume")[0] == 0
+    more = last_json(call(capsys, "train", "--out", tmp_path / "r", "--resume", "--patience", 4, "--json")[1])
+    assert more["ended"] == "out of patience" and more["steps"] == 5
 
 
 # ---- mistakes -------------------------------------------------------------------------------------------------------
@@ -131,7 +136,15 @@ def test_patience_ends_a_run(capsys, text, tmp_path):
     (["sample", "x", "--top-k", "0"], "top_k=0"),
     (["sample", "x", "--top-p", "2"], "top_p=2.0"),
     (["sample", "x", "--tokens", "-1"], "--tokens=-1"),
-    (["train", "--learning-rate", "1e-5"], "min_learning_rate=0.0002 must not be above learning_rate=1e-05; give both"),
+    (["train", "--step", "5"], "unrecognized arguments: --step 5"),
+    (["train", "--data", "typo.txt"], "typo.txt cannot be read: No such file"),
+    (["train", "--data", "."], "cannot be read: Is a directory"),
+    (["train", "--data", ""], "cannot be read: Is a directory"),
+    (["train", "--stop-at", "0"], "--stop-at 0 must come after step 0"),
+    (["train", "--stop-at", "641"], "not after the last, 640"),
+    (["train", "--resume", "--out", "typo", "--steps", "9"], "there is no run in typo"),
+    (["train", "--epsilon", "0"], "epsilon=0.0"),
+    (["train", "--learning-rate", "1e-5"], "min_learning_rate=0.0002 must not be above learning_rate=1e-05; lower it too"),
     (["train", "--d-model", "1000000007"], "not divisible by n_heads=4; use n_heads=1"),
 ])
 def test_wrong_usage_is_one_line_and_status_2(capsys, argv, words, tmp_path, monkeypatch):
@@ -145,10 +158,9 @@ def test_wrong_usage_is_one_line_and_status_2(capsys, argv, words, tmp_path, mon
     (b"", "is empty"),
     (b"ten chars " * 11, "its last tenth, to validate on, are 11 characters, but a block of context_length=16"),
     (b"\0\1\2" * 100, "binary file"),
-    (b"caf\xe9" * 100, "not text in UTF-8"), (None, "cannot be read: No such file")])
+    (b"caf\xe9" * 100, "not text in UTF-8")])
 def test_texts_that_cannot_be_trained_on(capsys, content, words, tmp_path):
-    if content is not None:
-        (tmp_path / "f.txt").write_bytes(content)
+    (tmp_path / "f.txt").write_bytes(content)
     status, _, err = call(capsys, "train", "--data", tmp_path / "f.txt", "--out", tmp_path / "r", *SMALL)
     assert status == 1 and words in err and len(err.strip().splitlines()) == 1 and not (tmp_path / "r").exists()
 
@@ -160,11 +172,30 @@ def test_a_folder_with_another_run_in_it(capsys, run, text):
 
 
 @pytest.mark.parametrize("argv, words", [
-    (["--steps", "0"], "steps=0"), (["--d-model", "32"], "--d-model 32 is not what"), (["--learning-rate", "0.5"], "begun with, 0.004"),
+    (["--steps", "0"], "steps=0"), (["--steps", "29"], "is at step 30"), (["--stop-at", "30"], "after step 30"),
+    (["--d-model", "32"], "--d-model 32 is not what"), (["--learning-rate", "0.5"], "begun with, 0.004"),
     (["--preset", "nanogpt"], "leave it out")])
 def test_resuming_with_other_settings(capsys, run, argv, words):
     status, _, err = call(capsys, "train", "--resume", "--out", run, *argv)
     assert status == 2 and words in err
+
+
+def test_an_out_that_is_a_file(capsys, text, tmp_path):
+    (tmp_path / "f").write_text("mine")
+    status, _, err = call(capsys, "train", "--data", text, "--out", tmp_path / "f", *SMALL)
+    assert status == 2 and "cannot be made a folder" in err and (tmp_path / "f").read_text() == "mine"
+
+
+def test_every_flag_of_train_is_explained(capsys):
+    out = " ".join(call(capsys, "train", "--help")[1].split())
+    for words in ('"layer_norm" or "rms_norm"', '"cosine", "linear" or "constant"', "--patience N int: Stop after this many",
+                  "H, query heads"):
+        assert words in out
+
+
+def test_an_estimate_says_so(capsys, text, tmp_path):
+    status, out, err = call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--steps", 2, "--eval-blocks", 3, "--json", *SMALL)
+    assert status == 0 and "an estimate, over 3 blocks" in err and last_json(out)["val_blocks"] == 3
 
 
 def test_resuming_with_another_text(capsys, run, tmp_path):

@@ -88,6 +88,19 @@ def test_bad_configs(switches, words):
     assert words in str(caught.value)
 
 
+def test_a_cache_that_does_not_fit(rng):
+    model = Decoder(STYLES["GPT-2"], rng)
+    _, cache = model.step(np.zeros((2, 3), int))
+    for ids, bad in ((np.zeros((1, 1), int), cache), (np.zeros((2, 1), int), cache + cache), (np.zeros((2, 1), int), ())):
+        with pytest.raises(ValueError, match="cache must hold keys and values of 2 blocks"):
+            model.step(ids, bad)
+
+
+def test_a_model_for_counting_cannot_be_loaded(rng):
+    with pytest.raises(ValueError, match="built for counting"):
+        Decoder(STYLES["GPT-2"], None).load_state_dict(Decoder(STYLES["GPT-2"], rng).state_dict())
+
+
 def test_config_round_trip():
     config = CONFIGS["llama2-70b"]
     assert DecoderConfig.from_dict(config.as_dict()) == config

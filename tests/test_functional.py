@@ -96,6 +96,12 @@ def test_gelu_limits_and_relatives():
     assert np.array_equal(F.silu(x)[0], F.swish(x, beta=1.0)[0])
 
 
+def test_gelu_tanh_far_out_in_float32():
+    with np.errstate(over="ignore"):
+        y, saved = F.gelu_tanh(np.array([-1e20, 1e20], np.float32))
+        assert y.tolist() == [0, np.float32(1e20)] and F.gelu_tanh_backward(np.ones(2, np.float32), saved).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid"])
 def test_activations_at_the_ends(name):
     with np.errstate(invalid="ignore"):

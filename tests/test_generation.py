@@ -67,6 +67,7 @@ def test_draws_follow_the_probabilities(rng):
     cold = np.array([0.5, 0.3, 0.15, 0.05]) ** 2
     np.testing.assert_allclose(shares(temperature=0.5), cold / cold.sum(), atol=0.02)
     assert choose_token(logits, temperature=0) == 0
+    assert choose_token(logits, rng, temperature=1e-320) == 0
     assert choose_token(logits * 1e6, rng, temperature=1e-3) == 0, "a low temperature does not overflow"
     assert choose_token(np.array([-np.inf, 0.0]), rng) == 1
 

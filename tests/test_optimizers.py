@@ -93,7 +93,7 @@ def test_clipping(rng):
     (dict(learning_rate=-1.0), "learning_rate"),
     (dict(optimizer="lion"), "adamw"), (dict(schedule="step"), "cosine"), (dict(beta2=1.0), "beta2"), (dict(seed=-1), "seed"),
     (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience"),
-    (dict(learning_rate=1e-5), "give both")])
+    (dict(learning_rate=1e-5), "lower it too")])
 def test_bad_settings(settings, words):
     with pytest.raises(ValueError) as caught:
         TrainingConfig(**{"steps": 10, **settings})

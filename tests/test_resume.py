@@ -41,8 +41,20 @@ def test_more_steps_may_be_asked_for(capsys, text, tmp_path):
     assert last_json(call(capsys, "train", "--out", tmp_path / "r", "--resume", "--steps", 4, "--json")[1])["steps"] == 4
 
 
-def test_resume_with_settings_but_without_a_run_begins_one(capsys, text, tmp_path):
-    assert call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--resume", "--steps", 1, *SMALL)[0] == 0
+def test_stopping_at_the_last_step_is_finishing(capsys, text, run, tmp_path):
+    out = tmp_path / run.name
+    status, said, _ = call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--eval-every", 10, "--save-every", 10,
+                           "--stop-at", 30, *SMALL)
+    assert status == 0 and "finished at step 30" in said and content(out) == content(run)
+
+
+def test_a_folder_without_a_checkpoint_holds_no_run(capsys, text, run, tmp_path):
+    """As a kill in the first moment may leave it."""
+    out = tmp_path / run.name
+    out.mkdir()
+    (out / "metrics.jsonl").write_text('{"step": 1, "loss": 1.0}\n')
+    argv = ["train", "--data", text, "--out", out, "--steps", 30, "--eval-every", 10, "--save-every", 10, *SMALL]
+    assert call(capsys, *argv)[0] == 0 and content(out) == content(run)
 
 
 def test_resume_of_a_run_that_is_not_there(capsys, tmp_path):
@@ -120,7 +132,7 @@ def test_twenty_kills_leave_no_broken_checkpoint_and_the_same_run(text, tmp_path
     out, rng, while_training = tmp_path / "fox", np.random.default_rng(0), 0
     for kill in range(20):
         before, goal = inode(out / "metrics.jsonl"), steps_saved(out) + rng.integers(1, 30)
-        process = start(out, "--resume", "--data", text, *LONG)
+        process = start(out, *(["--resume"] if (out / "checkpoint.safetensors").exists() else []), "--data", text, *LONG)
         while_training += wait_for_steps(out, goal, before, process)
         time.sleep(rng.uniform(0, 0.01))                              # anywhere in a step, a save or a validation
         process.kill()

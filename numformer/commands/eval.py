@@ -4,7 +4,7 @@ import math
 
 from numformer.commands.runs import add_run_arguments, load_run, run_corpus
 from numformer.commands.show import print_json
-from numformer.datasets import load_corpus
+from numformer.datasets import DataError, load_corpus
 from numformer.training import consecutive_blocks, mean_loss
 
 
@@ -16,7 +16,10 @@ def add_arguments(parser):
 def run(arguments):
     model, tokenizer, facts = load_run(arguments.run, arguments.best)
     corpus = run_corpus(facts) if arguments.data is None else load_corpus(arguments.data)
-    batches = consecutive_blocks(tokenizer.encode(corpus.split()[1]), model.config.context_length)
+    try:
+        batches = consecutive_blocks(tokenizer.encode(corpus.split()[1]), model.config.context_length)
+    except ValueError as error:
+        raise DataError(f"the last tenth of {corpus.name} cannot be measured: {error}") from None
     loss, tokens = mean_loss(model, batches), sum(batch.tokens for batch in batches)
     print(f"validation loss {loss:.4f} nats, {loss / math.log(2):.4f} bits a character, over {tokens:,} characters")
     if arguments.json:

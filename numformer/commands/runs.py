@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from numformer.commands import UsageError
-from numformer.datasets import DOCUMENTATION, TINY_SHAKESPEARE, load_corpus
+from numformer.datasets import DOCUMENTATION, TINY_SHAKESPEARE, DataError, load_corpus
 from numformer.models import Decoder, DecoderConfig
 from numformer.tokenizers import tokenizer_from_json
 from numformer.training import CheckpointError, load_checkpoint, part_of
@@ -88,7 +88,10 @@ def run_corpus(facts, data=None):
     DataError
         If there is none.
     """
-    corpus = load_corpus(facts["data"]["argument"] if data is None else data)
+    try:
+        corpus = load_corpus(facts["data"]["argument"] if data is None else data)
+    except DataError as error:
+        raise type(error)(f"the text of this run: {error}") from None
     if corpus.sha256 != facts["data"]["sha256"]:
         raise UsageError(f"{corpus.name} is not the text that the run was begun with, {facts['data']['name']} of "
                          f"{facts['data']['characters']} characters; give that one with --data.")

@@ -34,7 +34,9 @@ class Progress:
     def evaluated(self):
         trainer = self.trainer
         training = f"training loss {np.mean(self.losses[-100:]):.4f}, " if self.losses else ""
-        self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}, {self.tokens_a_second():,.0f} tokens/s")
+        estimate = f" (an estimate, over {trainer.config.eval_blocks} blocks)" if trainer.config.eval_blocks else ""
+        self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{estimate}, "
+                   f"{self.tokens_a_second():,.0f} tokens/s")
         rng = np.random.default_rng([trainer.config.seed, 3, trainer.step])   # 3: a branch of its own, so that training does not feel it
         prompt = first_prompt(self.tokenizer)
         ids = generate(trainer.model, self.tokenizer.encode(prompt), SAMPLE_TOKENS, rng, temperature=0.8)

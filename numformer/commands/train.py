@@ -1,7 +1,9 @@
 """numformer train: fit a character-level language model, and leave a run behind."""
 
 import argparse
+import inspect
 import json
+import re
 import signal
 import sys
 import threading
@@ -19,11 +21,12 @@ from numformer.datasets import DOCUMENTATION, DataError, load_corpus
 from numformer.models import Decoder, DecoderConfig
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import (
-    PRESETS, BlockStream, CheckpointError, RunFolder, Trainer, TrainingConfig, consecutive_blocks, load_checkpoint, train,
+    PRESETS, BlockStream, CheckpointError, NotFinite, RunFolder, Trainer, TrainingConfig, consecutive_blocks, load_checkpoint, train,
     write_atomically)
 
 DEFAULT_PRESET = "tiny"
 FROM_THE_DATA = {"vocab_size"}                                        # a setting that no flag can set
+CHANGEABLE = {"steps", "patience"}                                    # settings that a run may be resumed with another value of
 
 
 def add_arguments(parser):
@@ -36,19 +39,34 @@ def add_arguments(parser):
                         help="threads (default: as many as cores); results do not depend on it")
     for title, config in (("model", DecoderConfig), ("training", TrainingConfig)):
         group = parser.add_argument_group(f"{title} settings, instead of the preset's")
+        described = described_parameters(config)
         for field in fields(config):
             if field.name not in FROM_THE_DATA:
-                _add_override(group, field)
+                _add_override(group, field, described.get(field.name, ""))
 
 
-def _add_override(group, field):
+def described_parameters(config):
+    """What the docstring of a config says of each of its parameters: {name: "type: description"}.
+
+    Examples
+    --------
+    >>> described_parameters(TrainingConfig)["patience"]
+    'int: Stop after this many validations in a row without a gain; 0 for never.'
+    """
+    section = inspect.getdoc(config).split("Parameters\n----------\n")[1].split("\n\n")[0]
+    entries = re.findall(r"^(\S.*?) : (.*)\n((?:    .*(?:\n|$))*)", section, flags=re.MULTILINE)
+    return {name: f"{kind}: {' '.join(text.split())}" for names, kind, text in entries for name in names.split(", ")}
+
+
+def _add_override(group, field, described):
     """A flag for one field of a config; None where it was not given."""
+    described = described.replace("%", "%%")
     flag, kind = "--" + field.name.replace("_", "-"), field.type
     if kind is bool:
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=described)
     else:
         kind = int if kind == int | None else kind
-        group.add_argument(flag, type=kind, default=None, metavar={int: "N", float: "X", str: "WORD"}[kind])
+        group.add_argument(flag, type=kind, default=None, metavar={int: "N", float: "X", str: "WORD"}[kind], help=described)
 
 
 def run(arguments):
@@ -63,30 +81,35 @@ def _run(arguments):
         raise UsageError("--resume needs the folder of a run: --out RUN.")
     out = Path(arguments.out) if arguments.out else _new_folder(arguments.preset or DEFAULT_PRESET)
     checkpoint = out / "checkpoint.safetensors"
-    if arguments.resume and checkpoint.exists():
-        trainer, tokenizer, facts = _resumed(arguments, checkpoint)
-    elif not arguments.resume and any((out / name).exists() for name in ("checkpoint.safetensors", "config.json", "metrics.jsonl")):
-        raise UsageError(f"{out} holds a run already; add --resume to go on with it, or choose another --out.")
-    elif arguments.resume and not _any_setting(arguments):
+    if arguments.resume and not checkpoint.exists():
         raise UsageError(f"there is no run in {out} to go on with; check --out, or begin one without --resume.")
-    else:
-        trainer, tokenizer, facts = _new(arguments)
-    folder = RunFolder(out)
-    folder.open(trainer.step, trainer.evaluated_at)
-    write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "data", "model", "training")}))
-    if not checkpoint.exists():
-        folder.save(checkpoint, trainer, facts)                       # from here on there is something to resume
+    if checkpoint.exists() and not arguments.resume:
+        raise UsageError(f"{out} holds a run already; add --resume to go on with it, or choose another --out.")
+    trainer, tokenizer, facts = _resumed(arguments, checkpoint) if arguments.resume else _new(arguments)
+    stop_at = arguments.stop_at
+    if stop_at is not None and not trainer.step < stop_at <= trainer.config.steps:
+        raise UsageError(f"--stop-at {stop_at} must come after step {trainer.step} and not after the last, {trainer.config.steps}.")
+    try:
+        folder = RunFolder(out)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be made a folder: {error.strerror}; choose another.") from None
 
     progress = Progress(trainer, tokenizer)
     try:
         with _stop_signals() as stopped:
+            if not arguments.resume:
+                folder.save(checkpoint, trainer, facts)               # first of all: from here on there is something to resume
+            folder.open(trainer.step, trainer.evaluated_at)
+            write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "data", "model", "training")}))
             ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
-                          lambda: bool(stopped) or trainer.step == arguments.stop_at)
+                          lambda: bool(stopped) or trainer.step == stop_at != trainer.config.steps)
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OSError(f"{error.filename or folder.metrics}: {error.strerror}; {checkpoint} is whole: make room, then go on with: "
-                      f"numformer train --resume --out {out}") from None
+        cure = f"{checkpoint} is whole: make room, then go on with: numformer train --resume --out {out}"
+        raise OSError(f"{error.filename or folder.metrics}: {error.strerror}; {cure if checkpoint.exists() else 'make room'}") from None
+    except NotFinite as error:
+        raise NotFinite(f"{error} The last checkpoint stays in {out}; choose another --out.") from None
     finally:
         progress.close()
         folder.close()
@@ -96,7 +119,8 @@ def _run(arguments):
     tokens = trainer.step * trainer.stream.batch_size * trainer.stream.context_length
     result = {
         "steps": trainer.step, "tokens": tokens, "train_seconds": round(trainer.seconds, 3),
-        "train_loss": float(np.mean(losses)) if losses else None, "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss,
+        "train_loss": float(np.mean(losses)) if losses else None,
+        "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss, "val_blocks": trainer.config.eval_blocks or "all",
         "parameters": sum(p.data.size for p in trainer.model.parameters()), "run": str(out), "ended": ended,
     }
     _say_the_end(result, trainer, stopped, arguments)
@@ -134,21 +158,23 @@ def _resumed(arguments, checkpoint):
         raise UsageError(f"--preset {arguments.preset} is not the preset of {checkpoint.parent}, {facts.get('preset')}; leave it out.")
     settings = {**facts["model"]["config"], **facts["training"]}
     for name, value in {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}.items():
-        if name != "steps" and settings.get(name) != value:
+        if name not in CHANGEABLE and settings.get(name) != value:
             raise UsageError(f"--{name.replace('_', '-')} {value} is not what {checkpoint.parent} was begun with, {settings.get(name)}; "
                              "leave it out, or begin a new run.")
     try:
         training = TrainingConfig(**facts["training"])
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{checkpoint} does not describe a run of this version: {error}") from None
-    if arguments.steps is not None:                                   # a longer run: its schedule stretches with it
-        training = _config(TrainingConfig, {**training.as_dict(), "steps": arguments.steps})
-        facts["training"] = training.as_dict()
+    changed = {name: value for name, value in _overrides(arguments, TrainingConfig).items() if name in CHANGEABLE}
+    training = _config(TrainingConfig, {**training.as_dict(), **changed})
+    facts["training"] = training.as_dict()
     trainer = _trainer(model, training, tokenizer, run_corpus(facts, arguments.data))
     try:
         trainer.load_state_dict(arrays, progress or {})
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{checkpoint} holds a model of another shape than its config says. {error}") from None
+    if "steps" in changed and changed["steps"] < trainer.step:
+        raise UsageError(f"--steps {changed['steps']} have been taken already: {checkpoint.parent} is at step {trainer.step}.")
     return trainer, tokenizer, facts
 
 
@@ -169,11 +195,6 @@ def _overrides(arguments, config):
     """The fields of a config that were given as flags."""
     given = {field.name: getattr(arguments, field.name, None) for field in fields(config)}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _any_setting(arguments):
-    given = {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}
-    return bool(given) or arguments.preset is not None or arguments.data is not None
 
 
 def _config(kind, settings):

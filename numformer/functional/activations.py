@@ -164,7 +164,9 @@ def gelu_tanh_backward(dy, saved):
     x, t = saved
 
     # t = tanh(x * (_ROOT + _CUBIC * x * x))
-    slope = (1 - t * t) * (_ROOT + 3 * _CUBIC * (x * x))
+    bend = 1 - t * t
+    near = np.where(bend == 0, 0, x)                                  # far out, where x * x may overflow, tanh is flat
+    slope = bend * (_ROOT + 3 * _CUBIC * (near * near))
 
     # y = 0.5 * x * (1 + t)
     return dy * (0.5 * (1 + t + x * slope))
@@ -219,7 +221,7 @@ def sigmoid_backward(dy, saved):
     """
     y, = saved
 
-    # y = sigmoid(x)
+    # y = 1 / (1 + exp(-x))
     return dy * y * (1 - y)
 
 
@@ -232,7 +234,7 @@ def swish(x, beta=1.0):
     ----------
     x : ndarray, any shape
     beta : float
-        How steep the gate is: 0 gives x / 2, infinity gives ReLU.
+        How steep the gate is: 0 gives x / 2, and the larger it is the nearer to ReLU.
 
     Returns
     -------

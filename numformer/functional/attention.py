@@ -6,7 +6,7 @@ import numpy as np
 
 from numformer.checks import check_array, check_number
 from numformer.functional.dropout import attention_dropout_mask
-from numformer.functional.pattern import EVERYWHERE
+from numformer.functional.pattern import EVERYWHERE, AttentionPattern
 from numformer.functional.positions import alibi
 from numformer.functional.softmax import softmax, softmax_backward
 
@@ -14,9 +14,11 @@ from numformer.functional.softmax import softmax, softmax_backward
 def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, dropout=0.0, seed=None):
     r"""Every query takes the average of the values, weighted by how well its key answers the query.
 
-    .. math:: o_i = \sum_j p_{ij} v_j, \qquad p_i = \mathrm{softmax}_j\!\left( s\, q_i \cdot k_j + \text{ALiBi}_{ij} \right)
+    .. math:: o_i = \sum_j d_{ij}\, p_{ij} v_j, \qquad
+              p_i = \mathrm{softmax}_j\!\left( s\, q_i \cdot k_j - m\, |i + S - T - j| \right)
 
-    where `j` runs over the keys that the pattern allows. A query that may attend to nothing gives 0.
+    where `j` runs over the keys that the pattern allows; m is the head's slope where there are slopes, and
+    :math:`d_{ij}`, 0 or 1 / (1 - dropout), is 1 without dropout. A query that may attend to nothing gives 0.
 
     Parameters
     ----------
@@ -58,7 +60,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     array([[1.  , 0.  ],
            [0.33, 0.67]])
     """
-    p, saved_weights = _weights(q, k, v, pattern, scale, slopes)      # (B, H, T, S)
+    p, saved_weights = _weights(q, k, pattern, scale, slopes)         # (B, H, T, S)
+    check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype, **dict(zip("BGSD", k.shape)))
     check_number("scaled_dot_product_attention", "dropout", dropout, least=0, below=1)
     if seed is not None and dropout > 0:
         thinned = np.where(attention_dropout_mask(seed, p.shape, dropout), 1 / (1 - dropout), 0).astype(p.real.dtype)
@@ -76,7 +79,7 @@ def scaled_dot_product_attention_backward(do, saved):
 
     .. math::
 
-        \bar{v}_j = \sum_i p_{ij} \bar{o}_i, \qquad \bar{p}_{ij} = \bar{o}_i \cdot v_j, \qquad
+        \bar{v}_j = \sum_i d_{ij}\, p_{ij} \bar{o}_i, \qquad \bar{p}_{ij} = d_{ij}\, \bar{o}_i \cdot v_j, \qquad
         \bar{z}_{ij} = p_{ij} \left( \bar{p}_{ij} - \textstyle\sum_k p_{ik} \bar{p}_{ik} \right), \qquad
         \bar{q}_i = s \sum_j \bar{z}_{ij} k_j, \qquad \bar{k}_j = s \sum_i \bar{z}_{ij} q_i
 
@@ -131,17 +134,19 @@ def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None):
            [0.5 , 0.5 , 0.  ],
            [0.33, 0.33, 0.33]])
     """
-    return _weights(q, k, k, pattern, scale, slopes)[0]
+    return _weights(q, k, pattern, scale, slopes)[0]
 
 
-def _weights(q, k, v, pattern, scale, slopes):
+def _weights(q, k, pattern, scale, slopes):
     """The weights (B, H, T, S), and what the backward needs of them."""
     name = "scaled_dot_product_attention"
     sizes = check_array(name, "q", q, "(B, H, T, D)")
     B, H, T, D = sizes["B"], sizes["H"], sizes["T"], sizes["D"]
-    sizes = check_array(name, "k", k, "(B, G, S, D)", B=B, D=D)
+    sizes = check_array(name, "k", k, "(B, G, S, D)", q.dtype, B=B, D=D)
     G, S = sizes["G"], sizes["S"]
-    check_array(name, "v", v, "(B, G, S, D)", **sizes)
+    if not isinstance(pattern, AttentionPattern):
+        raise TypeError(f"{name}: pattern must be an AttentionPattern, but is {type(pattern).__name__}; "
+                        "a mask of bool goes in as AttentionPattern(mask=mask).")
     if 0 in q.shape or 0 in k.shape or H % G:
         raise ValueError(f"{name}: q of shape {q.shape} and k of shape {k.shape}: no axis may be empty, and the G={G} "
                          f"key-value heads must divide the H={H} query heads.")

@@ -100,14 +100,16 @@ def cross_entropy_backward(dloss, saved):
     log_p, lse, rows, counts, n, label_smoothing, z_loss = saved
     p = np.exp(log_p)
 
-    # losses = z_loss * lse * lse - expected, and the gradient of lse is p
-    dlogits = p * (1 + 2 * z_loss * lse)                              # 1: through log_softmax, for q sums to 1
+    # expected = (1 - label_smoothing) * log_p[rows] + label_smoothing * mean(log_p), and losses = ... - expected
+    dlog_p = np.full_like(p, -label_smoothing / p.shape[-1])
+    np.put_along_axis(dlog_p, rows, -(1 - label_smoothing) - label_smoothing / p.shape[-1], axis=-1)
 
-    # expected = (1 - label_smoothing) * log_p[truth] + label_smoothing * mean(log_p)
-    truth = np.take_along_axis(dlogits, rows, axis=-1)
-    np.put_along_axis(dlogits, rows, truth - (1 - label_smoothing), axis=-1)
-    if label_smoothing:
-        dlogits -= label_smoothing / log_p.shape[-1]
+    # log_p = log_softmax(logits), whose gradient is dlog_p - p * sum(dlog_p), and the sum is -1
+    dlogits = dlog_p + p
+
+    # losses = z_loss * lse * lse - ..., and the gradient of lse is p
+    if z_loss:
+        dlogits += 2 * z_loss * lse * p
 
     # loss = where(counts, losses, 0).sum() / n
     return np.where(counts[..., None], dlogits * float(dloss / n), 0)

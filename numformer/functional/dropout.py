@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_number
+from numformer.checks import check_array, check_generator, check_number
 
 
 def dropout(x, rate, rng=None):
@@ -39,6 +39,7 @@ def dropout(x, rate, rng=None):
     """
     check_array("dropout", "x", x, "(...)")
     check_number("dropout", "rate", rate, least=0, below=1)
+    check_generator("dropout", rng)
     rate = float(rate)
     if rng is None or rate == 0:
         return x.copy(), (None, 1.0)
@@ -97,8 +98,8 @@ def attention_dropout_mask(seed, shape, rate):
     >>> attention_dropout_mask(7, (2, 4, 64, 64), 0.25).mean().round(2)
     np.float64(0.75)
     """
-    if not 0 <= seed < 2**64:
-        raise ValueError(f"attention_dropout_mask: seed={seed} must lie in 0 .. 2**64 - 1.")
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"attention_dropout_mask: seed={seed} must be a whole number in 0 .. 2**64 - 1.")
     b, h, i, j = np.ogrid[tuple(slice(n) for n in shape)]
     row = _mix(np.uint32(seed >> 32) ^ _mix(np.uint32(seed & 0xFFFFFFFF) ^ _mix(b.astype(np.uint32))))
     row = _mix(_mix(row ^ h.astype(np.uint32)) ^ i.astype(np.uint32))         # (B, H, T, 1)

@@ -50,7 +50,7 @@ def embedding_backward(dy, saved):
     .. math:: \bar{W}_v = \sum_{n \,:\, \mathrm{ids}_n = v} \bar{y}_n
 
     ``dweight[ids] += dy`` would keep only the last of equal ids. Sorting brings equal ids together, and each run is
-    then summed: one pass, always in the same order.
+    then summed, always in the same order.
 
     Returns
     -------
@@ -60,9 +60,10 @@ def embedding_backward(dy, saved):
     ids, vocabulary = saved
     width = dy.shape[-1]
     order = np.argsort(ids, axis=None, kind="stable")                 # (N,)
-    found, starts = np.unique(ids.reshape(-1)[order], return_index=True)
+    found = ids.reshape(-1)[order]                                    # equal ids side by side,
+    starts = np.flatnonzero(np.diff(found, prepend=-1))               # and where each run of them begins
 
     # y = weight[ids]
     dweight = np.zeros((vocabulary, width), dy.dtype)
-    dweight[found] = np.add.reduceat(dy.reshape(-1, width)[order], starts, axis=0)
+    dweight[found[starts]] = np.add.reduceat(dy.reshape(-1, width)[order], starts, axis=0)
     return dweight

@@ -55,7 +55,8 @@ def layer_norm(x, gain, shift=None, epsilon=1e-5, epsilon_inside=True):
     centred = x - mean
     variance = (centred * centred).mean(axis=-1, keepdims=True)       # no np.var: it takes |z|^2, blind to a complex step
     rstd, bend = _reciprocal_root(variance, epsilon, epsilon_inside)
-    y = gain * (centred * rstd)
+    x_hat = centred * rstd
+    y = gain * x_hat
     if shift is not None:
         y = y + shift
 
@@ -84,12 +85,12 @@ def layer_norm_backward(dy, saved):
     x_hat = (x - mean) * rstd
     vectors = tuple(range(dy.ndim - 1))                               # every axis but the last
 
-    # y = gain * x_hat + shift
+    # y = gain * x_hat;  y = y + shift
     dgain = (dy * x_hat).sum(axis=vectors)
     dshift = dy.sum(axis=vectors) if shifted else None
     dx_hat = dy * gain
 
-    # x_hat = (x - mean(x)) * rstd(x)
+    # x_hat = centred * rstd, where centred = x - mean(x) and rstd = rstd(x)
     dx = rstd * (dx_hat
                  - dx_hat.mean(axis=-1, keepdims=True)                # through the mean
                  - x_hat * (bend * (dx_hat * x_hat).mean(axis=-1, keepdims=True)))    # through the variance
@@ -136,7 +137,8 @@ def rms_norm(x, gain, epsilon=1e-5, epsilon_inside=True):
     _check("rms_norm", x, gain, None, epsilon)
     square = (x * x).mean(axis=-1, keepdims=True)                     # (..., 1)
     rrms, bend = _reciprocal_root(square, epsilon, epsilon_inside)
-    y = gain * (x * rrms)
+    x_hat = x * rrms
+    y = gain * x_hat
 
     saved = (x, gain, rrms, bend)
     return y, saved
@@ -162,7 +164,7 @@ def rms_norm_backward(dy, saved):
     dgain = (dy * x_hat).sum(axis=tuple(range(dy.ndim - 1)))
     dx_hat = dy * gain
 
-    # x_hat = x * rrms(x)
+    # x_hat = x * rrms, where rrms = rrms(x)
     dx = rrms * (dx_hat - x_hat * (bend * (dx_hat * x_hat).mean(axis=-1, keepdims=True)))
     return dx, dgain
 

@@ -98,6 +98,8 @@ class AttentionPattern:
         if self.mask is not None:
             if self.mask.shape[-2:] != (T, S):
                 raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} must end in (T, S) = ({T}, {S}).")
+            if self.mask.ndim == 4 and self.lengths is not None and self.mask.shape[0] not in (1, len(self.lengths)):
+                raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} and {len(self.lengths)} lengths differ in B.")
             allowed = allowed & self.mask
         return allowed
 

@@ -127,9 +127,9 @@ def rotary(x, cosine, sine, layout="half"):
     array([[1.   , 0.   ],
            [0.54 , 0.841]])
     """
-    a, b = _pairs(layout, x.shape[-1])
     T, half = check_array("rotary", "cosine", cosine, "(T, D/2)").values()
     check_array("rotary", "x", x, "(..., T, D)", T=T, D=2 * half)
+    a, b = _pairs(layout, 2 * half)
     cosine, sine = cosine.astype(x.real.dtype, copy=False), sine.astype(x.real.dtype, copy=False)
     y = np.empty_like(x)
     y[..., a] = x[..., a] * cosine - x[..., b] * sine

@@ -45,8 +45,10 @@ def softmax(x, axis=-1, mask=None):
     array([1., 0.])
     """
     check_array("softmax", "x", x, "(...)")
+    if x.size == 0:
+        raise ValueError(f"softmax: x of shape {x.shape} is empty.")
     if mask is not None:
-        mask = np.broadcast_to(mask, x.shape)
+        mask = _broadcast(mask, x.shape)
         x = np.where(mask, x, -np.inf)
     top = x.real.max(axis=axis, keepdims=True)                        # a constant: it needs no derivative
     if mask is not None:
@@ -77,9 +79,19 @@ def softmax_backward(dp, saved):
     if mask is not None:
         dp = np.where(mask, dp, 0)                                    # a masked NaN must not reach the sum
 
-    # p = exp(x) / sum(exp(x))
+    # p = weights / total, with weights = exp(x - top) and total = sum(weights)
     dx = p * (dp - (p * dp).sum(axis=axis, keepdims=True))
     return dx if mask is None else np.where(mask, dx, 0)
+
+
+def _broadcast(mask, shape):
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
+        raise TypeError(f"softmax: mask must be an array of bool, True = may have weight, "
+                        f"but is {getattr(mask, 'dtype', type(mask).__name__)}.")
+    try:
+        return np.broadcast_to(mask, shape)
+    except ValueError:
+        raise ValueError(f"softmax: mask of shape {mask.shape} does not broadcast to x of shape {shape}.") from None
 
 
 def log_softmax(x, axis=-1):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_divides, check_number
+from numformer.checks import check_array, check_divides, check_generator, check_number
 from numformer.functional.attention import (
     attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
 from numformer.functional.pattern import CAUSAL, EVERYWHERE
@@ -109,8 +109,10 @@ class MultiHeadAttention(Layer):
         y : ndarray, shape (B, T, C)
         saved : tuple
         """
+        check_generator("MultiHeadAttention", rng)
         itself, context = context is None, self._check(x, context)
-        q, saved_query = self._project(x, self.query, self.query_norm, self.rotary)           # (B, H, T, D)
+        start = context.shape[1] - x.shape[1]                         # S - T: the last query stands at the last key
+        q, saved_query = self._project(x, self.query, self.query_norm, self.rotary, start)    # (B, H, T, D)
         k, saved_key = self._project(context, self.key, self.key_norm, self.rotary)           # (B, G, S, D)
         v, saved_value = self._project(context, self.value, UNCHANGED, UNCHANGED)             # (B, G, S, D)
         seed = None if rng is None else int(rng.integers(2**64, dtype=np.uint64))
@@ -168,7 +170,7 @@ class MultiHeadAttention(Layer):
     def weights(self, x, context=None, pattern=EVERYWHERE):
         """The attention weights (B, H, T, S) of a forward without dropout, for looking at."""
         context = self._check(x, context)
-        q, _ = self._project(x, self.query, self.query_norm, self.rotary)
+        q, _ = self._project(x, self.query, self.query_norm, self.rotary, context.shape[1] - x.shape[1])
         k, _ = self._project(context, self.key, self.key_norm, self.rotary)
         return attention_weights(q, k, pattern, slopes=self.slopes)
 

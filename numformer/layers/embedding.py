@@ -42,10 +42,13 @@ class Embedding(Layer):
         self.scale = float(scale)
 
     def forward(self, ids):
-        y, saved = embedding(ids, self.weight.data)
-        return y * self.scale, saved
+        vectors, saved = embedding(ids, self.weight.data)
+        return vectors * self.scale, saved
 
     def backward(self, dy, saved):
-        # y = embedding(ids, weight) * scale
-        self.weight.grad += embedding_backward(dy * self.scale, saved)
+        # y = vectors * scale
+        dvectors = dy * self.scale
+
+        # vectors = embedding(ids, weight)
+        self.weight.grad += embedding_backward(dvectors, saved)
         return None                                                   # ids have no gradient

@@ -151,7 +151,7 @@ class ALiBi(Layer):
     """
 
     def __init__(self, n_heads):
-        self.slopes = alibi_slopes(n_heads)
+        self.n_heads, self.slopes = n_heads, alibi_slopes(n_heads)
 
     def forward(self, scores):
         return alibi(scores, self.slopes)

@@ -21,6 +21,9 @@ class Decoder(Layer):
         x^0 = \mathrm{embedding}(\mathrm{ids}) + \mathrm{positions}, \qquad x^{\ell+1} = \mathrm{block}_\ell(x^\ell), \qquad
         z = \mathrm{norm}(x^L)\, W^\top
 
+    as GPT-2 has it. With rotary positions or ALiBi the positions go into every block's attention instead; with the norm after
+    each sum, as in 2017, there is none before the head.
+
     Parameters
     ----------
     config : DecoderConfig
@@ -174,10 +177,13 @@ class Decoder(Layer):
             For each block its keys and values. A new value; the old one stays good.
         """
         _check_two_axes(ids)
+        if cache is not None and (len(cache) != len(self.blocks) or any(len(k) != len(ids) for k, _ in cache)):
+            raise ValueError(f"Decoder: the cache must hold keys and values of {len(self.blocks)} blocks for B={len(ids)} sequences; "
+                             "begin with cache=None.")
         start = 0 if cache is None else cache[0][0].shape[2]
         x, _ = self.positions.forward(self.embedding(ids), start=start)
         caches = []
-        for block, past in zip(self.blocks, cache or [None] * len(self.blocks)):
+        for block, past in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
             x, past = block.step(x, past)
             caches.append(past)
         return self.head(self.norm(x)), tuple(caches)

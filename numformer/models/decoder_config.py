@@ -17,20 +17,30 @@ class DecoderConfig:
         V.
     context_length : int
         The longest sequence it is trained on.
-    n_layers, n_heads, d_model : int
-        Blocks; H; C.
+    n_layers : int
+        Blocks.
+    n_heads : int
+        H, query heads in a block.
+    d_model : int
+        C, the width.
     n_kv_heads : int, optional
-        G; H unless given.
+        G, key-value heads, which divides H; H unless given.
     d_hidden : int, optional
         F; unless given 4 C, or for gated feed-forwards 8/3 C rounded up to a multiple of 8.
     norm : "layer_norm" or "rms_norm"
+        How vectors are held in size.
     norm_first : bool
         Pre-norm, with one more norm before the output head; or post-norm.
     feedforward : "relu", "gelu", "gelu_tanh", "silu", "swiglu" or "geglu"
+        The nonlinearity of the feed-forward; the last two are gated.
     positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
+        How the model learns the order of its tokens.
     rotary_base : float
+        See `RotaryPositions`.
     rotary_layout : "half" or "interleaved"
+        See `RotaryPositions`.
     query_key_norm : bool
+        Whether queries and keys pass an RMSNorm.
     bias : bool
         Whether linear maps and LayerNorms have one.
     tied : bool
@@ -46,6 +56,7 @@ class DecoderConfig:
     label_smoothing, z_loss : float
         Of the loss; see `cross_entropy`.
     dtype : "float32" or "float64"
+        Of parameters and everything computed from them.
 
     Raises
     ------
@@ -101,8 +112,9 @@ class DecoderConfig:
             check_choice(owner, name, getattr(self, name), [True, False])
         for name in ("dropout", "label_smoothing"):
             check_number(owner, name, getattr(self, name), least=0, below=1)
-        for name in ("epsilon", "init_std", "z_loss"):
+        for name in ("init_std", "z_loss"):
             check_number(owner, name, getattr(self, name), least=0)
+        check_number(owner, "epsilon", self.epsilon, least=1e-12)
         check_number(owner, "rotary_base", self.rotary_base, least=1)
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
             raise ValueError(f"{owner}: rotary positions need heads of even width, but d_model / n_heads = "

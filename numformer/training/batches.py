@@ -128,4 +128,4 @@ def check_length(owner, ids, context_length):
         raise ValueError(f"{owner}: ids must have shape (N,), but have {ids.shape}; flatten them first.")
     if len(ids) <= context_length:
         raise ValueError(f"{owner}: a text of {ids.size} tokens is too short for a block of context_length={context_length} "
-                         f"and its last target; give at least {context_length + 1} tokens, or a smaller context_length.")
+                         f"and its last target; give at least {context_length + 1} tokens.")

@@ -17,7 +17,7 @@ def constant(step, steps, peak, floor=0.0, warmup=0):
     steps : int
         Length of the run.
     peak, floor : float
-        Highest and final learning rate.
+        Highest learning rate, and the one to which `linear` and `cosine` fall at step S, just after the last.
     warmup : int
         w, steps of the rise.
 
@@ -34,7 +34,9 @@ def constant(step, steps, peak, floor=0.0, warmup=0):
 
 
 def linear(step, steps, peak, floor=0.0, warmup=0):
-    """Rise over the warm-up, then fall in a straight line to the floor.
+    r"""Rise over the warm-up, then fall in a straight line to the floor.
+
+    .. math:: \eta_s = \eta_{floor} + (\eta_{peak} - \eta_{floor}) (1 - p_s), \qquad p_s = (s - w) / (S - w), \quad s \ge w
 
     Parameters as in `constant`.
 
@@ -51,7 +53,8 @@ def linear(step, steps, peak, floor=0.0, warmup=0):
 def cosine(step, steps, peak, floor=0.0, warmup=0):
     r"""Rise over the warm-up, then fall along half a cosine to the floor: slowly, fast, slowly.
 
-    .. math:: \eta_s = \eta_{floor} + \tfrac12 (\eta_{peak} - \eta_{floor}) (1 + \cos \pi p_s), \qquad p_s = (s - w) / (S - w)
+    .. math:: \eta_s = \eta_{floor} + \tfrac12 (\eta_{peak} - \eta_{floor}) (1 + \cos \pi p_s), \qquad
+              p_s = (s - w) / (S - w), \quad s \ge w
 
     Parameters as in `constant`.
 

@@ -28,10 +28,13 @@ class TrainingConfig:
     shards : int
         Pieces into which a batch is cut for threads. Part of the result, unlike the number of threads.
     optimizer : "adamw", "adam" or "sgd"
+        How a gradient becomes a step.
     learning_rate, min_learning_rate : float
         Peak and floor of the schedule.
     schedule : "cosine", "linear" or "constant"
+        How the learning rate moves after the warm-up.
     warmup_steps : int
+        Steps over which the learning rate rises to its peak.
     beta1, beta2, momentum, weight_decay : float
         Of the optimizer, where it has them.
     clip_norm : float
@@ -45,6 +48,7 @@ class TrainingConfig:
     patience : int
         Stop after this many validations in a row without a gain; 0 for never.
     seed : int
+        Of the initial weights, the batches and dropout.
 
     Raises
     ------
@@ -90,7 +94,7 @@ class TrainingConfig:
             check_number(owner, name, getattr(self, name), least=0)
         if self.min_learning_rate > self.learning_rate:
             raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be above learning_rate={self.learning_rate}; "
-                             "give both.")
+                             "lower it too.")
         check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
         check_choice(owner, "schedule", self.schedule, SCHEDULES)
 
