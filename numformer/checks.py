@@ -108,6 +108,20 @@ def check_whole(owner, name, value, least=1):
         raise ValueError(f"{owner}: {name}={value!r} must be a whole number, {least} or more.")
 
 
+def check_even(owner, name, value):
+    """Check that `value` is an even whole number, 2 or more: rotary coordinates turn in pairs.
+
+    Examples
+    --------
+    >>> check_even("demo", "width", 5)
+    Traceback (most recent call last):
+    ValueError: demo: width=5 must be even, for coordinates turn in pairs; use 6.
+    """
+    check_whole(owner, name, value, least=2)
+    if value % 2:
+        raise ValueError(f"{owner}: {name}={value} must be even, for coordinates turn in pairs; use {value + 1}.")
+
+
 def check_number(owner, name, value, least=-np.inf, below=np.inf):
     """Check that `value` is a finite number with least <= value < below.
 

@@ -1,5 +1,6 @@
 """Reading a run back: its model, tokenizer and text."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ from numformer.datasets import DOCUMENTATION, TINY_SHAKESPEARE, DataError, load_
 from numformer.models import Decoder, DecoderConfig
 from numformer.tokenizers import tokenizer_from_json
 from numformer.training import CheckpointError, load_checkpoint, part_of
+
+UNKNOWN = "does not describe a run of this version:"
+MISSHAPEN = "holds a model of another shape than its config says."
 
 
 def add_run_arguments(parser):
@@ -25,7 +29,7 @@ def read_facts(facts, path):
     CheckpointError
         If facts are missing, or tell of a model, tokenizer or settings that this version does not know.
     """
-    try:
+    with blame(path, UNKNOWN):
         if facts["model"]["kind"] != "Decoder":
             raise ValueError(f"its model is a {facts['model']['kind']}")
         for part, keys in {"data": ("argument", "name", "sha256", "characters"), "training": ("steps",)}.items():
@@ -33,8 +37,15 @@ def read_facts(facts, path):
             if missing:
                 raise ValueError(f"{part} is without {', '.join(missing)}")
         return DecoderConfig.from_dict(facts["model"]["config"]), tokenizer_from_json(facts["tokenizer"])
+
+
+@contextmanager
+def blame(path, complaint):
+    """What does not fit inside this with statement is the fault of the checkpoint at `path`: a CheckpointError."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} does not describe a run of this version: {error}") from None
+        raise CheckpointError(f"{path} {complaint} {error}") from None
 
 
 def load_run(folder, best=False):
@@ -66,10 +77,8 @@ def load_run(folder, best=False):
     arrays, facts = load_checkpoint(path)
     config, tokenizer = read_facts(facts, path)
     model = Decoder(config, np.random.default_rng(0))
-    try:
+    with blame(path, MISSHAPEN):
         model.load_state_dict(part_of(arrays, "model."))
-    except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{path} holds a model of another shape than its config says. {error}") from None
     return model, tokenizer, facts
 
 

@@ -39,10 +39,12 @@ def run(arguments):
         raise UsageError(f"--prompt: {error}") from None
     rng = np.random.default_rng(arguments.seed)
     started, new = time.perf_counter(), []
-    show_text("" if arguments.json else prompt, sys.stdout)
+    if not arguments.json:
+        show_text(prompt, sys.stdout)
     for token in generate(model, ids, arguments.tokens, rng, arguments.temperature, arguments.top_k, arguments.top_p):
         new.append(token)
-        show_text("" if arguments.json else tokenizer.decode([token]), sys.stdout)
+        if not arguments.json:
+            show_text(tokenizer.decode([token]), sys.stdout)
     seconds = time.perf_counter() - started
     if arguments.json:
         print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new), "seconds": round(seconds, 3)})

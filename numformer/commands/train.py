@@ -8,20 +8,20 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.runs import corpus_argument, read_facts, run_corpus
+from numformer.commands.runs import MISSHAPEN, UNKNOWN, blame, corpus_argument, read_facts, run_corpus
 from numformer.commands.show import Progress, draw_pictures, print_json
 from numformer.datasets import DOCUMENTATION, DataError, load_corpus
 from numformer.models import Decoder, DecoderConfig
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import (
-    PRESETS, BlockStream, CheckpointError, NotFinite, RunFolder, Trainer, TrainingConfig, consecutive_blocks, load_checkpoint, train,
+    PRESETS, BlockStream, NotFinite, RunFolder, Trainer, TrainingConfig, consecutive_blocks, load_checkpoint, train,
     write_atomically)
 
 DEFAULT_PRESET = "tiny"
@@ -134,11 +134,12 @@ def _new(arguments):
         raise UsageError(f"--preset {preset} is unknown; choose from {', '.join(PRESETS)}.")
     model_switches, training_settings = PRESETS[preset]
     training = _config(TrainingConfig, {**training_settings, **_overrides(arguments, TrainingConfig)})
-    _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": 1})   # before the data is read
+    # The vocabulary comes with the data; whatever else is wrong is said before it is read.
+    model = _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": 1})
     data = DOCUMENTATION if arguments.data is None else arguments.data
     corpus = load_corpus(data)
     tokenizer = CharacterTokenizer.of(corpus.text)
-    model = _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": len(tokenizer)})
+    model = replace(model, vocab_size=len(tokenizer))
     facts = {
         "preset": preset,
         "data": {"argument": corpus_argument(data), "name": corpus.name, "sha256": corpus.sha256, "characters": len(corpus.text)},
@@ -157,22 +158,19 @@ def _resumed(arguments, checkpoint):
     if arguments.preset not in (None, facts.get("preset")):
         raise UsageError(f"--preset {arguments.preset} is not the preset of {checkpoint.parent}, {facts.get('preset')}; leave it out.")
     settings = {**facts["model"]["config"], **facts["training"]}
-    for name, value in {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}.items():
+    given = {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}
+    for name, value in given.items():
         if name not in CHANGEABLE and settings.get(name) != value:
             raise UsageError(f"--{name.replace('_', '-')} {value} is not what {checkpoint.parent} was begun with, {settings.get(name)}; "
                              "leave it out, or begin a new run.")
-    try:
+    with blame(checkpoint, UNKNOWN):
         training = TrainingConfig(**facts["training"])
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{checkpoint} does not describe a run of this version: {error}") from None
-    changed = {name: value for name, value in _overrides(arguments, TrainingConfig).items() if name in CHANGEABLE}
+    changed = {name: value for name, value in given.items() if name in CHANGEABLE}
     training = _config(TrainingConfig, {**training.as_dict(), **changed})
     facts["training"] = training.as_dict()
     trainer = _trainer(model, training, tokenizer, run_corpus(facts, arguments.data))
-    try:
+    with blame(checkpoint, MISSHAPEN):
         trainer.load_state_dict(arrays, progress or {})
-    except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{checkpoint} holds a model of another shape than its config says. {error}") from None
     if "steps" in changed and changed["steps"] < trainer.step:
         raise UsageError(f"--steps {changed['steps']} have been taken already: {checkpoint.parent} is at step {trainer.step}.")
     return trainer, tokenizer, facts

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numformer.checks import check_array, check_choice, check_whole
+from numformer.checks import check_array, check_choice, check_even, check_whole
 
 
 def sinusoidal_positions(positions, width, dtype=np.float64):
@@ -80,9 +80,7 @@ def rotary_angles(start, stop, width, base=10000.0, dtype=np.float64):
     array([[1.  ],
            [0.54]])
     """
-    check_whole("rotary_angles", "width", width, least=2)
-    if width % 2:
-        raise ValueError(f"rotary_angles: width={width} must be even, for coordinates turn in pairs; use {width + 1}.")
+    check_even("rotary_angles", "width", width)
     frequencies = float(base) ** (-np.arange(0, width, 2) / width)    # (D/2,)
     angles = np.arange(start, stop)[:, None] * frequencies            # (T, D/2)
     cosine, sine = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)

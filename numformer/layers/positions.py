@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_choice, check_number, check_whole
+from numformer.checks import check_array, check_choice, check_even, check_number, check_whole
 from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions
 from numformer.parameter import Layer, normal
 
@@ -123,9 +123,7 @@ class RotaryPositions(Layer):
     def __init__(self, d_head, base=10000.0, layout="half"):
         check_choice("RotaryPositions", "layout", layout, ["half", "interleaved"])
         check_number("RotaryPositions", "base", base, least=1)
-        check_whole("RotaryPositions", "d_head", d_head, least=2)
-        if d_head % 2:
-            raise ValueError(f"RotaryPositions: d_head={d_head} must be even, for coordinates turn in pairs; use {d_head + 1}.")
+        check_even("RotaryPositions", "d_head", d_head)
         self.d_head, self.base, self.layout = d_head, base, layout
 
     def forward(self, x, start=0):

@@ -1,6 +1,5 @@
 """Named runs: what `numformer train --preset NAME` trains, and how."""
 
-
 # Each preset is a pair: switches of DecoderConfig without the vocabulary, which comes from the data, and of TrainingConfig.
 PRESETS = {
     "tiny": (

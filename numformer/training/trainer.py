@@ -53,6 +53,7 @@ class Trainer:
         self.model, self.stream, self.validation, self.config = model, stream, validation, config
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
         self.replicas = [model.replica() for _ in range(config.shards)]
+        self.gradients = [list(zip(model.parameters(), replica.parameters())) for replica in self.replicas]    # (total, own)
         self.step = 0                                                 # steps taken so far
         self.val_loss = None                                          # of the last validation,
         self.evaluated_at = None                                      # which was at this step
@@ -81,15 +82,15 @@ class Trainer:
         loss, shard = 0.0, 0
         self.model.zero_grad()
         for part in batch.split(c.accumulation):
-            pieces = [(replica, piece, piece.tokens / batch.tokens, shard + k)
-                      for k, (replica, piece) in enumerate(zip(self.replicas, part.split(c.shards))) if piece.tokens]
+            pieces = [(k, piece, piece.tokens / batch.tokens, shard + k)
+                      for k, piece in enumerate(part.split(c.shards)) if piece.tokens]
             losses = run_side_by_side(self._gradient, pieces)
             loss, shard = loss + sum(losses), shard + c.shards
-            for replica, *_ in pieces:
-                for total, own in zip(self.model.parameters(), replica.parameters()):
+            for k, *_ in pieces:
+                for total, own in self.gradients[k]:
                     total.grad += own.grad
         with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught here, or in the next step
-            norm = clip_gradients(self.model.parameters(), c.clip_norm)
+            norm = clip_gradients(list(self.optimizer.parameters.values()), c.clip_norm)
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self.check_finite()
                 raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient's length {norm}; lower the learning rate.")
@@ -101,7 +102,8 @@ class Trainer:
 
     def _gradient(self, piece):
         """Run one shard forward and backward on its replica; return its share of the loss."""
-        replica, batch, share, shard = piece
+        k, batch, share, shard = piece
+        replica = self.replicas[k]
         rng = np.random.default_rng([self.config.seed, 2, self.step, shard])      # 2: dropout's branch of the seed
         replica.zero_grad()
         with np.errstate(over="ignore", invalid="ignore"):
