@@ -122,8 +122,8 @@ def check_even(owner, name, value):
         raise ValueError(f"{owner}: {name}={value} must be even, for coordinates turn in pairs; use {value + 1}.")
 
 
-def check_number(owner, name, value, least=-np.inf, below=np.inf):
-    """Check that `value` is a finite number with least <= value < below.
+def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf):
+    """Check that `value` is a finite number with least <= value < below, and above < value.
 
     Examples
     --------
@@ -132,8 +132,9 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf):
     ValueError: demo: rate=1.0 must be a number of at least 0 and below 1.
     """
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or not least <= value < below:
-        bounds = [f"of at least {least}"] * (least > -np.inf) + [f"below {below}"] * (below < np.inf)
+    if not number or not np.isfinite(value) or not least <= value < below or not above < value:
+        bounds = ([f"of at least {least}"] * (least > -np.inf) + [f"above {above}"] * (above > -np.inf)
+                  + [f"below {below}"] * (below < np.inf))
         raise ValueError(f"{owner}: {name}={value!r} must be a {'' if bounds else 'finite '}number {' and '.join(bounds)}".rstrip() + ".")
 
 

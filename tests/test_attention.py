@@ -16,10 +16,12 @@ def qkv(rng, T=4, S=5, H=2, G=2, D=3, B=2):
 @pytest.mark.parametrize("T, S", [(1, 1), (3, 3), (2, 5), (5, 2)])
 def test_patterns_by_their_definition(T, S):
     lengths, mask = [S, max(S - 2, 0)], np.random.default_rng(0).random((2, 1, T, S)) < 0.5
-    pattern = AttentionPattern(causal=True, window=(1, None), lengths=lengths, mask=mask)
+    documents = np.array([[4, 4, 1, 1, 1], [2, 2, 2, 2, 9]])[:, :S] if T <= S else None
+    pattern = AttentionPattern(causal=True, window=(1, None), lengths=lengths, documents=documents, mask=mask)
     for b, i, j in np.ndindex(2, T, S):
         position = i + S - T
         expected = j <= position and j >= position - 1 and j < lengths[b] and mask[b, 0, i, j]
+        expected = expected and (documents is None or documents[b, position] == documents[b, j])
         assert pattern.dense(T, S)[b, 0, i, j] == expected
     assert EVERYWHERE.dense(T, S).all()
 
@@ -34,6 +36,8 @@ def test_window_on_the_right():
     (dict(window=(1.0, 0)), ValueError, "whole numbers"),
     (dict(lengths=[1.5]), ValueError, "whole numbers"), (dict(lengths=[-1]), ValueError, "0 or more"),
     (dict(lengths=[[1]]), ValueError, "one for each"),
+    (dict(documents=[0, 1]), ValueError, "(B, S)"), (dict(documents=[[0.0]]), ValueError, "(B, S)"),
+    (dict(documents=[[0, 1, 0]]), ValueError, "side by side"),
     (dict(mask=np.ones((2, 2))), TypeError, "bool"), (dict(mask=np.ones(2, bool)), ValueError, "(T, S)")])
 def test_bad_patterns(options, error, words):
     with pytest.raises(error) as caught:
@@ -42,14 +46,30 @@ def test_bad_patterns(options, error, words):
 
 
 @pytest.mark.parametrize("pattern, words", [
-    (AttentionPattern(lengths=[6, 1]), "S=5"), (AttentionPattern(mask=np.ones((4, 4), bool)), "(4, 5)"),
-    (AttentionPattern(lengths=[1, 1, 1]), "(B, H, T, S)"),
-    (AttentionPattern(lengths=[1, 1], mask=np.ones((3, 1, 4, 5), bool)), "differ in B"),
-    (AttentionPattern(mask=np.ones((2, 3, 4, 5), bool)), "(B, H, T, S)")])
+    (AttentionPattern(lengths=[6, 1]), "S=5"), (AttentionPattern(mask=np.ones((4, 4), bool)), "(2, 2, 4, 5)"),
+    (AttentionPattern(lengths=[1, 1, 1]), "B=2"), (AttentionPattern(documents=[[1, 1, 1, 1, 1]] * 3), "B=2"),
+    (AttentionPattern(documents=[[1, 1, 1, 1]]), "S=5"),
+    (AttentionPattern(mask=np.ones((3, 1, 4, 5), bool)), "(2, 2, 4, 5)"),
+    (AttentionPattern(mask=np.ones((2, 3, 4, 5), bool)), "(2, 2, 4, 5)")])
 def test_patterns_that_do_not_fit(rng, pattern, words):
     with pytest.raises(ValueError) as caught:
         scaled_dot_product_attention(*qkv(rng), pattern)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("pattern, words", [
+    (AttentionPattern(mask=np.ones((4, 4), bool)), "(4, 5)"), (AttentionPattern(documents=[[1, 1]]), "S=5"),
+    (AttentionPattern(lengths=[1, 1], mask=np.ones((3, 1, 4, 5), bool)), "differ in B"),
+    (AttentionPattern(lengths=[1, 1], documents=np.ones((3, 5), int)), "differ in B")])
+def test_rules_that_contradict_each_other(pattern, words):
+    with pytest.raises(ValueError) as caught:
+        pattern.dense(4, 5)
+    assert words in str(caught.value)
+
+
+def test_documents_need_their_queries():
+    with pytest.raises(ValueError, match="T=3"):
+        AttentionPattern(documents=[[1, 1]]).dense(3, 2)
 
 
 def test_shapes_that_do_not_fit(rng):

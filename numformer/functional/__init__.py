@@ -20,14 +20,19 @@ from numformer.functional.normalization import layer_norm, layer_norm_backward, 
 from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.functional.positions import (
     alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions)
+from numformer.functional.relative_positions import (
+    add_by_distance, add_by_distance_backward, relative_position_bias, relative_position_bias_backward, relative_position_buckets)
+from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
 
 __all__ = [
-    "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "alibi", "alibi_backward", "alibi_slopes",
-    "attention_dropout_mask", "attention_weights",
-    "cross_entropy", "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward", "gelu",
-    "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward", "linear", "linear_backward",
-    "log_softmax", "log_softmax_backward", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rotary",
-    "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
-    "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "softmax", "softmax_backward", "swish", "swish_backward",
+    "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "add_by_distance", "add_by_distance_backward", "alibi",
+    "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights", "cross_entropy",
+    "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward", "gelu", "gelu_backward",
+    "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax",
+    "log_softmax_backward", "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets",
+    "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rotary", "rotary_angles", "rotary_backward",
+    "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid", "sigmoid_backward", "silu",
+    "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward", "swish",
+    "swish_backward",
 ]

@@ -5,20 +5,23 @@ import math
 import numpy as np
 
 from numformer.checks import check_array, check_number
-from numformer.functional.dropout import attention_dropout_mask
+from numformer.functional.dropout import attention_dropout_mask, check_seed
 from numformer.functional.pattern import EVERYWHERE, AttentionPattern
 from numformer.functional.positions import alibi
+from numformer.functional.relative_positions import add_by_distance, add_by_distance_backward
+from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import softmax, softmax_backward
 
 
-def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, dropout=0.0, seed=None):
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None):
     r"""Every query takes the average of the values, weighted by how well its key answers the query.
 
-    .. math:: o_i = \sum_j d_{ij}\, p_{ij} v_j, \qquad
-              p_i = \mathrm{softmax}_j\!\left( s\, q_i \cdot k_j - m\, |i + S - T - j| \right)
+    .. math:: o_i = \sum_j d_{ij}\, p_{ij} v_j, \qquad p_i = \mathrm{softmax}_j(z_{ij}), \qquad
+              z_{ij} = \mathrm{cap}(s\, q_i \cdot k_j) + \beta_{j - i + T - 1} - m\, |i + S - T - j|
 
-    where `j` runs over the keys that the pattern allows; m is the head's slope where there are slopes, and
-    :math:`d_{ij}`, 0 or 1 / (1 - dropout), is 1 without dropout. A query that may attend to nothing gives 0.
+    where `j` runs over the keys that the pattern allows. The bias :math:`\beta` and the slope m are the head's, and 0 unless
+    given; cap is `soft_cap`, or nothing; :math:`d_{ij}`, 0 or 1 / (1 - dropout), is 1 without dropout. A query that may attend to
+    nothing gives 0.
 
     Parameters
     ----------
@@ -28,10 +31,14 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
         attention.
     pattern : AttentionPattern
         Which query may attend to which key. NaN and Inf in keys and values that a query may not attend to do not reach it.
-    scale : float, optional
+    scale : float above 0, optional
         s; 1 / sqrt(D) unless given: products of D independent unit normals have variance D, and the scale gives it back.
     slopes : ndarray, shape (H,), optional
         ALiBi: takes slope times distance away from every score. Not trained.
+    bias : ndarray, shape (H, T + S - 1), optional
+        A number for each distance, as `relative_position_bias` makes it. Trained: the backward returns its gradient too.
+    softcap : float above 0, optional
+        No scaled product leaves -softcap .. softcap.
     dropout : float in [0, 1)
         Rate at which single weights are silenced; needs `seed`.
     seed : int, optional
@@ -50,7 +57,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
 
     References
     ----------
-    Vaswani et al. (2017), "Attention Is All You Need", eq. 1. Grouped heads: Ainslie et al. (2023), "GQA".
+    Vaswani et al. (2017), "Attention Is All You Need", eq. 1. Grouped heads: Ainslie et al. (2023), "GQA". The others: see
+    `alibi`, `relative_position_bias` and `soft_cap`.
 
     Examples
     --------
@@ -60,13 +68,11 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     array([[1.  , 0.  ],
            [0.33, 0.67]])
     """
-    p, saved_weights = _weights(q, k, pattern, scale, slopes)         # (B, H, T, S)
+    p, saved_weights = _weights(q, k, pattern, scale, slopes, bias, softcap)      # (B, H, T, S)
     check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype, **dict(zip("BGSD", k.shape)))
-    check_number("scaled_dot_product_attention", "dropout", dropout, least=0, below=1)
-    if seed is not None and dropout > 0:
+    thinned = None
+    if drops(dropout, seed):
         thinned = np.where(attention_dropout_mask(seed, p.shape, dropout), 1 / (1 - dropout), 0).astype(p.real.dtype)
-    else:
-        thinned = None
     weights = p if thinned is None else p * thinned                   # T x S is written out here anyway: keep what was thinned
     o = _masked_product(weights, _for_every_head(v, q), saved_weights[-1])    # (B, H, T, D)
 
@@ -81,7 +87,9 @@ def scaled_dot_product_attention_backward(do, saved):
 
         \bar{v}_j = \sum_i d_{ij}\, p_{ij} \bar{o}_i, \qquad \bar{p}_{ij} = d_{ij}\, \bar{o}_i \cdot v_j, \qquad
         \bar{z}_{ij} = p_{ij} \left( \bar{p}_{ij} - \textstyle\sum_k p_{ik} \bar{p}_{ik} \right), \qquad
-        \bar{q}_i = s \sum_j \bar{z}_{ij} k_j, \qquad \bar{k}_j = s \sum_i \bar{z}_{ij} q_i
+        \bar{\beta}_r = \sum_{j - i + T - 1 = r} \bar{z}_{ij}
+
+        \bar{q}_i = s \sum_j \mathrm{cap}'_{ij}\, \bar{z}_{ij} k_j, \qquad \bar{k}_j = s \sum_i \mathrm{cap}'_{ij}\, \bar{z}_{ij} q_i
 
     A key-value head sums the gradients of the query heads that it served.
 
@@ -89,8 +97,10 @@ def scaled_dot_product_attention_backward(do, saved):
     -------
     dq : ndarray, shape (B, H, T, D)
     dk, dv : ndarray, shape (B, G, S, D)
+    dbias : ndarray, shape (H, T + S - 1)
+        Only where there was a bias.
     """
-    q, k, v, thinned, (p, saved_softmax, scale, mask) = saved
+    q, k, v, thinned, (p, saved_softmax, saved_bias, saved_cap, scale, mask) = saved
     turned = mask.swapaxes(-1, -2)
 
     # o = masked_product(weights, v)
@@ -105,19 +115,27 @@ def scaled_dot_product_attention_backward(do, saved):
     # p = softmax(scores, mask)
     dscores = softmax_backward(dp, saved_softmax)
 
-    # scores = alibi(q @ k.T * scale), and ALiBi adds a constant
+    # scores = add_by_distance(alibi(products, slopes), bias), and ALiBi adds a constant
+    dbias = ()
+    if saved_bias is not None:
+        dscores, *dbias = add_by_distance_backward(dscores, saved_bias)
+
+    # products = soft_cap(q @ k.T * scale)
+    if saved_cap is not None:
+        with np.errstate(invalid="ignore"):
+            dscores = np.where(mask, soft_cap_backward(dscores, saved_cap), 0)        # a masked NaN stays out
     dproducts = dscores * scale
     dq = _masked_product(dproducts, _for_every_head(k, q), mask)      # (B, H, T, D)
     dk = _masked_product(dproducts.swapaxes(-1, -2), q, turned)       # (B, H, S, D)
-    return dq, _for_every_head_backward(dk, k), _for_every_head_backward(dv, v)
+    return dq, _for_every_head_backward(dk, k), _for_every_head_backward(dv, v), *dbias
 
 
-def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None):
+def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None):
     """The weights p of `scaled_dot_product_attention`: what a picture of attention shows.
 
     Parameters
     ----------
-    q, k, pattern, scale, slopes
+    q, k, pattern, scale, slopes, bias, softcap
         As in `scaled_dot_product_attention`.
 
     Returns
@@ -134,11 +152,11 @@ def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None):
            [0.5 , 0.5 , 0.  ],
            [0.33, 0.33, 0.33]])
     """
-    return _weights(q, k, pattern, scale, slopes)[0]
+    return _weights(q, k, pattern, scale, slopes, bias, softcap)[0]
 
 
-def _weights(q, k, pattern, scale, slopes):
-    """The weights (B, H, T, S), and what the backward needs of them."""
+def check_attention(q, k, pattern, scale, slopes, bias, softcap):
+    """Check what goes into the scores, and return their scale as a float."""
     name = "scaled_dot_product_attention"
     sizes = check_array(name, "q", q, "(B, H, T, D)")
     B, H, T, D = sizes["B"], sizes["H"], sizes["T"], sizes["D"]
@@ -150,17 +168,44 @@ def _weights(q, k, pattern, scale, slopes):
     if 0 in q.shape or 0 in k.shape or H % G:
         raise ValueError(f"{name}: q of shape {q.shape} and k of shape {k.shape}: no axis may be empty, and the G={G} "
                          f"key-value heads must divide the H={H} query heads.")
-    scale = 1 / math.sqrt(D) if scale is None else float(scale)
-    mask = pattern.dense(T, S)
-    if mask.ndim == 4 and (mask.shape[0] not in (1, B) or mask.shape[1] not in (1, H)):
-        raise ValueError(f"{name}: the pattern's mask has shape {mask.shape}, but (B, H, T, S) = ({B}, {H}, {T}, {S}).")
+    pattern.check(B, H, T, S)
+    if slopes is not None:
+        check_array(name, "slopes", slopes, "(H,)", H=H)
+    if bias is not None:
+        check_array(name, "bias", bias, "(H, T + S - 1)", q.dtype, **{"H": H, "T + S - 1": T + S - 1})
+    if softcap is not None:
+        check_number(name, "softcap", softcap, above=0)
+    if scale is None:
+        return 1 / math.sqrt(D)
+    check_number(name, "scale", scale, above=0)
+    return float(scale)
 
+
+def drops(dropout, seed):
+    """Whether weights are silenced: a rate alone does nothing without a seed. Both are checked."""
+    check_number("scaled_dot_product_attention", "dropout", dropout, least=0, below=1)
+    if seed is not None:
+        check_seed("scaled_dot_product_attention", seed)
+    return seed is not None and dropout > 0
+
+
+def _weights(q, k, pattern, scale, slopes, bias, softcap):
+    """The weights (B, H, T, S), and what the backward needs of them."""
+    scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
+    mask = pattern.dense(q.shape[2], k.shape[2])
+    saved_cap = saved_bias = None
     with np.errstate(invalid="ignore"):                               # Inf - Inf where nobody may look; where one may, NaN stays
         scores = q @ _for_every_head(k, q).swapaxes(-1, -2) * scale   # (B, H, T, S)
+        if softcap is not None:
+            scores, saved_cap = soft_cap(scores, softcap)
         if slopes is not None:
             scores, _ = alibi(scores, slopes)
+        if bias is not None:
+            scores, saved_bias = add_by_distance(scores, bias)
         p, saved_softmax = softmax(scores, mask=mask)
-    return p, (p, saved_softmax, scale, mask)
+
+    saved = (p, saved_softmax, saved_bias, saved_cap, scale, mask)
+    return p, saved
 
 
 def _for_every_head(x, q):

@@ -98,13 +98,24 @@ def attention_dropout_mask(seed, shape, rate):
     >>> attention_dropout_mask(7, (2, 4, 64, 64), 0.25).mean().round(2)
     np.float64(0.75)
     """
-    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-        raise ValueError(f"attention_dropout_mask: seed={seed} must be a whole number in 0 .. 2**64 - 1.")
+    check_seed("attention_dropout_mask", seed)
+    seed = int(seed)
     b, h, i, j = np.ogrid[tuple(slice(n) for n in shape)]
     row = _mix(np.uint32(seed >> 32) ^ _mix(np.uint32(seed & 0xFFFFFFFF) ^ _mix(b.astype(np.uint32))))
     row = _mix(_mix(row ^ h.astype(np.uint32)) ^ i.astype(np.uint32))         # (B, H, T, 1)
     bits = _mix(row + j.astype(np.uint32) * np.uint32(0x9E3779B9))            # (B, H, T, S)
-    return bits >= np.uint32(min(round(rate * 2**32), 2**32 - 1))
+    return bits >= np.uint32(dropout_threshold(rate))
+
+
+def dropout_threshold(rate):
+    """The first of the 2**32 hashes that keeps its weight."""
+    return min(round(rate * 2**32), 2**32 - 1)
+
+
+def check_seed(owner, seed):
+    """Check that `seed` is a whole number of 64 bits."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"{owner}: seed={seed!r} must be a whole number in 0 .. 2**64 - 1.")
 
 
 def _mix(x):

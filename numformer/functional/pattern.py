@@ -21,6 +21,9 @@ class AttentionPattern:
         that side open.
     lengths : array of int, shape (B,), optional
         Key padding: in example b only the first ``lengths[b]`` keys are real.
+    documents : array of int, shape (B, S), optional
+        Packed sequences: the document that each key belongs to, one run of keys each. No attention crosses from one document
+        into another. The T queries belong to the documents of the last T keys, so T <= S.
     mask : ndarray of bool, shape (T, S), (B, 1, T, S) or (B, H, T, S), optional
         Anything else. True: may attend.
 
@@ -31,7 +34,8 @@ class AttentionPattern:
 
     References
     ----------
-    Causal: Vaswani et al. (2017), section 3.2.3. Window: Beltagy et al. (2020), "Longformer", section 3.1.
+    Causal: Vaswani et al. (2017), section 3.2.3. Window: Beltagy et al. (2020), "Longformer", section 3.1. Packing: Krell et al.
+    (2021), "Efficient Sequence Packing without Cross-contamination".
 
     Examples
     --------
@@ -42,11 +46,16 @@ class AttentionPattern:
     array([[1, 0, 0],
            [1, 1, 0],
            [0, 1, 1]])
+    >>> AttentionPattern(causal=True, documents=[[0, 0, 1]]).dense(3, 3)[0, 0].astype(int)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [0, 0, 1]])
     """
 
     causal: bool = False
     window: tuple | None = None
     lengths: np.ndarray | None = None
+    documents: np.ndarray | None = None
     mask: np.ndarray | None = None
 
     def __post_init__(self):
@@ -61,11 +70,75 @@ class AttentionPattern:
                 raise ValueError(f"AttentionPattern: lengths={self.lengths!r} must be whole numbers, 0 or more, "
                                  "one for each of the B examples.")
             object.__setattr__(self, "lengths", lengths)
+        if self.documents is not None:
+            documents = np.asarray(self.documents)
+            if documents.ndim != 2 or documents.dtype.kind not in "iu" or documents.size == 0:
+                raise ValueError("AttentionPattern: documents must be whole numbers of shape (B, S), the document of each key, "
+                                 f"but have shape {documents.shape} and dtype {documents.dtype}.")
+            for row in documents:
+                if 1 + np.count_nonzero(np.diff(row)) != len(np.unique(row)):
+                    raise ValueError("AttentionPattern: the keys of one document must stand side by side, but documents has a row "
+                                     "in which a number comes back after another; number its runs 0, 1, 2 ...")
+            object.__setattr__(self, "documents", documents)
         if self.mask is not None and (not isinstance(self.mask, np.ndarray) or self.mask.dtype != bool):
             came = getattr(self.mask, "dtype", type(self.mask).__name__)
             raise TypeError(f"AttentionPattern: mask must be an array of bool, True = may attend, but is {came}.")
         if self.mask is not None and self.mask.ndim not in (2, 4):
             raise ValueError(f"AttentionPattern: mask must have shape (T, S) or (B, H, T, S), but has shape {self.mask.shape}.")
+
+    def check(self, B, H, T, S):
+        """Raise a ValueError if this pattern does not fit attention from (B, H, T) queries to S keys."""
+        for name, rule in (("lengths", self.lengths), ("documents", self.documents)):
+            if rule is not None and len(rule) not in (1, B):
+                raise ValueError(f"AttentionPattern: {name} of shape {rule.shape} must have one entry for each of the B={B} examples.")
+        if self.mask is not None and (self.mask.shape[-2:] != (T, S) or self.mask.ndim == 4 and (
+                self.mask.shape[0] not in (1, B) or self.mask.shape[1] not in (1, H))):
+            raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} must have shape (T, S) or (B, H, T, S) with "
+                             f"(B, H, T, S) = ({B}, {H}, {T}, {S}); B and H may be 1.")
+        self.intervals(T, S)
+
+    def intervals(self, T, S):
+        """All rules but the mask, as one interval of keys for each query: it may attend to first .. last - 1.
+
+        Returns
+        -------
+        first, last : ndarray of int32, shape (1, T), or (B, T) where lengths or documents tell examples apart
+            0 .. S. Where last <= first the query may attend to nothing.
+
+        Raises
+        ------
+        ValueError
+            If lengths or documents do not fit T and S.
+
+        Examples
+        --------
+        >>> AttentionPattern(window=(1, 0)).intervals(3, 3)
+        (array([[0, 0, 1]], dtype=int32), array([[1, 2, 3]], dtype=int32))
+        """
+        position = np.arange(S - T, S)[None]                          # (1, T) of the queries among the keys
+        first, last = np.zeros_like(position), np.full_like(position, S)
+        if self.causal:
+            last = np.minimum(last, position + 1)
+        if self.window is not None:
+            left, right = self.window
+            if left is not None:
+                first = np.maximum(first, position - left)
+            if right is not None:
+                last = np.minimum(last, position + right + 1)
+        if self.lengths is not None:
+            if self.lengths.max() > S:
+                raise ValueError(f"AttentionPattern: a length of {self.lengths.max()} is more than the S={S} keys.")
+            last = np.minimum(last, self.lengths[:, None].astype(int))        # (B, T)
+        if self.documents is not None:
+            if self.documents.shape[1] != S or T > S:
+                raise ValueError(f"AttentionPattern: documents of shape {self.documents.shape} must have one number for each of the "
+                                 f"S={S} keys, and the T={T} queries must be the last of them.")
+            if self.lengths is not None and len(self.lengths) != len(self.documents):
+                raise ValueError(f"AttentionPattern: {len(self.lengths)} lengths and {len(self.documents)} rows of documents differ in B.")
+            begins, ends = _runs(self.documents)                      # (B, S)
+            first, last = np.maximum(first, begins[:, S - T:]), np.minimum(last, ends[:, S - T:])
+        first, last = np.broadcast_arrays(np.clip(first, 0, S), np.clip(last, 0, S))
+        return first.astype(np.int32), last.astype(np.int32)
 
     def dense(self, T, S):
         """The mask of this pattern for T queries and S keys.
@@ -78,30 +151,30 @@ class AttentionPattern:
         Raises
         ------
         ValueError
-            If lengths or mask do not fit T and S.
+            If lengths, documents or mask do not fit T and S.
         """
-        position = np.arange(T)[:, None] + (S - T)                    # (T, 1) of the query among the keys
+        first, last = self.intervals(T, S)                            # (1, T) or (B, T)
         key = np.arange(S)                                            # (S,)
-        allowed = np.ones((T, S), bool)
-        if self.causal:
-            allowed &= key <= position
-        if self.window is not None:
-            left, right = self.window
-            if left is not None:
-                allowed &= key >= position - left
-            if right is not None:
-                allowed &= key <= position + right
-        if self.lengths is not None:
-            if self.lengths.max() > S:
-                raise ValueError(f"AttentionPattern: a length of {self.lengths.max()} is more than the S={S} keys.")
-            allowed = allowed & (key < self.lengths[:, None, None, None])     # (B, 1, T, S)
+        allowed = (first[:, None, :, None] <= key) & (key < last[:, None, :, None])   # (1, 1, T, S) or (B, 1, T, S)
+        if self.lengths is None and self.documents is None:
+            allowed = allowed[0, 0]                                   # (T, S)
         if self.mask is not None:
             if self.mask.shape[-2:] != (T, S):
                 raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} must end in (T, S) = ({T}, {S}).")
-            if self.mask.ndim == 4 and self.lengths is not None and self.mask.shape[0] not in (1, len(self.lengths)):
-                raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} and {len(self.lengths)} lengths differ in B.")
+            if self.mask.ndim == 4 and len(first) > 1 and self.mask.shape[0] not in (1, len(first)):
+                raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} and {len(first)} lengths or documents differ in B.")
             allowed = allowed & self.mask
         return allowed
+
+
+def _runs(documents):
+    """Where the run of equal numbers around each position begins, and where it ends (exclusive); both (B, S)."""
+    S = documents.shape[1]
+    key = np.arange(S)
+    border = documents[:, 1:] != documents[:, :-1]                    # (B, S - 1): between key and key + 1
+    begins = np.maximum.accumulate(np.pad(np.where(border, key[1:], 0), ((0, 0), (1, 0))), axis=1)
+    ends = np.minimum.accumulate(np.pad(np.where(border, key[1:], S), ((0, 0), (0, 1)), constant_values=S)[:, ::-1], axis=1)
+    return begins, ends[:, ::-1]
 
 
 EVERYWHERE = AttentionPattern()
