@@ -1,8 +1,9 @@
-"""Which threads run: decided here and nowhere else.
+"""Which twin runs, the truth in NumPy or its compiled form, and on which threads: decided here and nowhere else.
 
-There is one pool of threads, and it is Python's. Work comes as independent pieces (shards of a batch); NumPy releases the
-interpreter's lock inside its loops and products, so pieces run side by side. While they do, BLAS is held at one thread:
-its own pool would fight with ours for the same cores, and its split of a product would depend on their number.
+There is one pool of threads, and it is Python's. Work comes as independent pieces (shards of a batch, tiles of a kernel);
+NumPy and the kernels release the interpreter's lock inside their loops and products, so pieces run side by side. While they
+do, BLAS is held at one thread: its own pool would fight with ours for the same cores, and its split of a product would depend
+on their number.
 """
 
 import os
@@ -12,14 +13,85 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from numformer.checks import check_whole
+from numformer.checks import check_choice, check_whole
+from numformer.functional import attention as truth
 
+WORTH_A_THREAD = 4e6                                                  # products: to wake a thread costs as much as this many take
+
+_twin = "numba"
 _threads = None                                                       # None: as many as this process may use
+_place = threading.local()
 _lock = threading.Lock()
 _guards = 0
 _limiter = None
+
+
+def use(twin):
+    """Choose what runs where there is a choice: "numba", the compiled kernels (the default), or "numpy", the truth.
+
+    Complex numbers, and everything on a machine without Numba, go to the truth in any case.
+
+    Raises
+    ------
+    ValueError
+        If `twin` is neither.
+
+    Examples
+    --------
+    >>> use("numpy")
+    >>> use("numba")
+    """
+    global _twin
+    check_choice("use", "twin", twin, ["numba", "numpy"])
+    _twin = twin
+
+
+@lru_cache(maxsize=1)
+def kernels():
+    """The room of compiled twins; None where Numba is missing."""
+    try:
+        from numformer.kernels import twins
+    except ImportError:
+        return None
+    return twins
+
+
+def scaled_dot_product_attention(q, k, v, *arguments, **options):
+    """`numformer.functional.scaled_dot_product_attention`, by the kernel where it can, on several threads where that pays.
+
+    Parameters, result and errors are the same; the bits do not depend on the number of threads.
+    """
+    compiled = _kernel_for(q, k, v)
+    if compiled is None:
+        o, saved = truth.scaled_dot_product_attention(q, k, v, *arguments, **options)
+    else:
+        o, saved = compiled.scaled_dot_product_attention(
+            q, k, v, *arguments, **options, tasks=_tasks(q.size * k.shape[-2]), run=run_side_by_side)
+    return o, (compiled, saved)
+
+
+def scaled_dot_product_attention_backward(do, saved):
+    """The gradient of `scaled_dot_product_attention`, by the twin that ran forward."""
+    compiled, saved = saved
+    if compiled is None:
+        return truth.scaled_dot_product_attention_backward(do, saved)
+    tasks = _tasks(do.size * saved[1].shape[-2])                      # saved[1] is k
+    return compiled.scaled_dot_product_attention_backward(do, saved, tasks=tasks, run=run_side_by_side)
+
+
+def _kernel_for(*arrays):
+    """The kernels, if they are wanted, there, and can take these arrays (what is no array at all, the truth will refuse)."""
+    fit = all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) and x.ndim == 4 for x in arrays)
+    if _twin == "numpy" or not fit or arrays[0].shape[-1] > 256:
+        return None
+    return kernels()
+
+
+def _tasks(products):
+    return get_threads() if products >= WORTH_A_THREAD else 1
 
 
 def get_threads():
@@ -69,12 +141,14 @@ def threads(n):
 
 
 def run_side_by_side(function, items):
-    """Call `function` on every item, on the pool's threads, and return the results in the order of the items.
+    """Call `function` on every item, on several threads, and return the results in the order of the items.
+
+    Called from one of these items, it calls one after the other: no piece of work is cut twice.
 
     Parameters
     ----------
     function : callable
-        Must not touch what another item's call touches, nor call `run_side_by_side`.
+        Must not touch what another item's call touches.
     items : sequence
 
     Returns
@@ -87,12 +161,35 @@ def run_side_by_side(function, items):
     [1, 2, 3]
     """
     items = list(items)
+    if getattr(_place, "inside", False):
+        return [function(item) for item in items]
     with one_blas_thread():
-        if get_threads() == 1 or len(items) < 2:
+        helpers = min(get_threads(), len(items)) - 1
+        if helpers < 1:
             return [function(item) for item in items]
-        futures = [_pool(get_threads()).submit(function, item) for item in items]
-        wait(futures)                                                 # all of them, also where one has failed: the guard must outlast them
-        return [future.result() for future in futures]
+        results, todo = [None] * len(items), iter(range(len(items)))
+        futures = [_pool(get_threads() - 1).submit(_work_off, function, items, todo, results) for _ in range(helpers)]
+        _work_off(function, items, todo, results)                     # this thread takes its share too
+        wait(futures)
+        for future in futures:
+            future.result()
+    for value, error in results:
+        if error is not None:
+            raise error
+    return [value for value, _ in results]
+
+
+def _work_off(function, items, todo, results):
+    """Take item after item until none is left. An error is kept, not raised: the others must be over before it comes out."""
+    _place.inside = True
+    try:
+        for k in todo:
+            try:
+                results[k] = function(items[k]), None
+            except Exception as error:
+                results[k] = None, error
+    finally:
+        _place.inside = False
 
 
 @contextmanager

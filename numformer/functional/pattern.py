@@ -138,7 +138,7 @@ class AttentionPattern:
             begins, ends = _runs(self.documents)                      # (B, S)
             first, last = np.maximum(first, begins[:, S - T:]), np.minimum(last, ends[:, S - T:])
         first, last = np.broadcast_arrays(np.clip(first, 0, S), np.clip(last, 0, S))
-        return first.astype(np.int32), last.astype(np.int32)
+        return np.ascontiguousarray(first, np.int32), np.ascontiguousarray(last, np.int32)
 
     def dense(self, T, S):
         """The mask of this pattern for T queries and S keys.

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from numformer.backend import scaled_dot_product_attention, scaled_dot_product_attention_backward
 from numformer.checks import check_array, check_divides, check_generator, check_number
-from numformer.functional.attention import (
-    attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
+from numformer.functional.attention import attention_weights
 from numformer.functional.pattern import CAUSAL, EVERYWHERE
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
@@ -168,7 +168,10 @@ class MultiHeadAttention(Layer):
         return self.output(_join_heads(o)), (k, v)
 
     def weights(self, x, context=None, pattern=EVERYWHERE):
-        """The attention weights (B, H, T, S) of a forward without dropout, for looking at."""
+        """The attention weights (B, H, T, S) of a forward without dropout, for looking at.
+
+        The kernel never has them all at once, so they are computed anew by the truth, in memory for all T x S of them.
+        """
         context = self._check(x, context)
         q, _ = self._project(x, self.query, self.query_norm, self.rotary, context.shape[1] - x.shape[1])
         k, _ = self._project(context, self.key, self.key_norm, self.rotary)

@@ -1,0 +1,112 @@
+"""Compile a kernel when it is first called: once for float32, once for float64, and once per machine."""
+
+import hashlib
+import os
+import platform
+import stat
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+
+STRICT = dict(error_model="numpy", nogil=True)                        # division by zero gives Inf or NaN, as in NumPy
+_lock = threading.Lock()
+
+
+def inlined(function):
+    """A part of a kernel. Its products and sums may fuse (`contract`); nothing else may change what IEEE 754 says."""
+    return numba.njit(fastmath={"contract"}, **STRICT)(function)
+
+
+class Kernel:
+    """A function that Numba compiles for each precision when that is first asked for.
+
+    Parameters
+    ----------
+    function : callable
+        Plain loops over arrays.
+    signature : callable
+        Makes the types of the arguments from the type of a real number. They are the same for arrays of any strides,
+        so nothing is compiled twice.
+
+    Examples
+    --------
+    >>> def double(x):
+    ...     for i in range(len(x)):
+    ...         x[i] *= 2
+    >>> kernel, x = Kernel(double, lambda real: (real[:],)), np.arange(3.0)
+    >>> kernel[x.dtype](x)
+    >>> x
+    array([0., 2., 4.])
+    """
+
+    def __init__(self, function, signature):
+        self.function, self.signature = function, signature
+        self.compiled = {}
+
+    def __getitem__(self, dtype):
+        if dtype not in self.compiled:
+            with _lock:
+                if dtype not in self.compiled:
+                    self.compiled[dtype] = self._compile(np.dtype(dtype))
+        return self.compiled[dtype]
+
+    def _compile(self, dtype):
+        types = numba.void(*self.signature(numba.from_dtype(dtype)))
+        folder = cache_folder()
+        folder = folder and folder / f"{self.function.__name__}-{dtype.name}"
+        if folder is None or not any(folder.rglob("*.nbc")):
+            print(f"numformer: compiling {self.function.__name__} for {dtype.name}, "
+                  f"{'as there is no cache' if folder is None else 'once per machine'}: about 10 s", file=sys.stderr, flush=True)
+        if folder is not None:
+            before = numba.config.CACHE_DIR
+            try:
+                numba.config.CACHE_DIR = str(folder)
+                return numba.njit(types, cache=True, **STRICT)(self.function)
+            except Exception:                                         # a damaged cache, a full disk: the kernel itself may be well
+                pass
+            finally:
+                numba.config.CACHE_DIR = before
+        return numba.njit(types, **STRICT)(self.function)
+
+
+def cache_folder():
+    """Where compiled kernels are kept: a folder of this user alone, named by what was compiled; None if there can be none.
+
+    A compiled kernel is code that runs when it is loaded, so a folder that others may write to is not used. The
+    environment variable NUMFORMER_CACHE names another place; empty, it means no cache.
+    """
+    home = os.environ.get("NUMFORMER_CACHE", _default_home())
+    if not home:
+        return None
+    folder = Path(home) / f"kernels-{_content()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022):
+            return None
+        probe = folder / f".{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
+        probe.touch()
+        probe.unlink()
+    except (OSError, RuntimeError):
+        return None
+    return folder
+
+
+def _default_home():
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    except RuntimeError:                                              # no home
+        return None
+    return Path(base) / "numformer"
+
+
+def _content():
+    """A name that changes with the kernels' sources, with Python and with Numba."""
+    digest = hashlib.sha256(f"{platform.python_version()} {numba.__version__} {np.__version__}".encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,218 @@
+"""What is done to one tile of scores: J keys by I queries, keys down and queries along, so that I lanes work side by side."""
+
+from collections import namedtuple
+
+import numpy as np
+from numba import uint32
+
+from numformer.kernels.arithmetic import all_finite, copy, exp, product, tanh
+from numformer.kernels.compiled import inlined
+
+# Everything that shapes scores and weights besides q and k. An array of length 0, or a cap or threshold of 0: not there.
+Rules = namedtuple("Rules", "first last mask scale softcap slopes bias threshold kept seed_high seed_low T S")
+
+NONE, SOME, ALL = 0, 1, 2
+
+
+@inlined
+def keys_to_visit(rules, b, i0, i1):
+    """The interval of keys outside of which no query of i0 .. i1 - 1 may attend to any."""
+    b = b if len(rules.first) > 1 else 0
+    begin, end = rules.S, 0
+    for i in range(i0, i1):
+        if rules.first[b, i] < rules.last[b, i]:
+            begin, end = min(begin, rules.first[b, i]), max(end, rules.last[b, i])
+    return begin, end
+
+
+@inlined
+def rows_to_visit(rules, b, i0, i1, j0, j1):
+    """The queries of i0 .. i1 - 1 outside of which none may attend to a key of j0 .. j1 - 1; and whether inside all may to all."""
+    b = b if len(rules.first) > 1 else 0
+    while i0 < i1 and (rules.first[b, i0] >= j1 or rules.last[b, i0] <= j0):
+        i0 += 1
+    while i0 < i1 and (rules.first[b, i1 - 1] >= j1 or rules.last[b, i1 - 1] <= j0):
+        i1 -= 1
+    inside = rules.mask.size == 0
+    for i in range(i0, i1):
+        inside &= (rules.first[b, i] <= j0) & (j1 <= rules.last[b, i])
+    return i0, i1, inside
+
+
+@inlined
+def find_allowed(rules, b, h, i0, j0, allowed):
+    """Write 1 where key j0 + j is open to query i0 + i; say whether the tile holds NONE such pair, SOME or ALL."""
+    J, I = allowed.shape
+    b_first = b if len(rules.first) > 1 else 0
+    first, last = rules.first[b_first, i0:i0 + I], rules.last[b_first, i0:i0 + I]
+    for j in range(J):
+        key = np.int32(j0 + j)
+        for i in range(I):
+            allowed[j, i] = (first[i] <= key) & (key < last[i])
+    if rules.mask.size == 0:
+        return SOME
+    mask = rules.mask[b if rules.mask.shape[0] > 1 else 0, h if rules.mask.shape[1] > 1 else 0]
+    count = 0
+    for j in range(J):
+        for i in range(I):
+            allowed[j, i] &= mask[i0 + i, j0 + j]
+            count += allowed[j, i]
+    return NONE if count == 0 else ALL if count == J * I else SOME
+
+
+@inlined
+def close_together(x, room):
+    """x where its rows follow one another; else a copy: rows that lie far apart drive each other out of the cache."""
+    if x.strides[0] == x.shape[1] * x.itemsize:
+        return x
+    y = room[:x.size].reshape(x.shape)
+    copy(x, y)
+    return y
+
+
+@inlined
+def scores(rules, h, i0, j0, k_j, qt, zero, s, uncapped):
+    """s = cap(scale k q') - slope * distance + bias; `uncapped` is how much of a change of the product gets through the cap."""
+    product(rules.scale, k_j, qt, zero, s)                            # (J, D) (D, I)
+    J, I = s.shape
+    if rules.softcap > 0:
+        one = rules.softcap / rules.softcap
+        for j in range(J):
+            for i in range(I):
+                t = tanh(s[j, i] / rules.softcap)
+                s[j, i] = rules.softcap * t
+                uncapped[j, i] = one - t * t
+    if rules.slopes.size > 0:
+        slope = rules.slopes[h]
+        for j in range(J):
+            for i in range(I):
+                distance = np.int32(abs(i0 + i + rules.S - rules.T - (j0 + j)))
+                s[j, i] -= slope * s.dtype.type(distance)
+    if rules.bias.size > 0:
+        for j in range(J):
+            for i in range(I):
+                s[j, i] += rules.bias[h, j0 + j - (i0 + i) + rules.T - 1]
+
+
+@inlined
+def add_diagonals(ds, i0, j0, T, dbias_h):
+    """The gradient of the bias of each distance: the sum along its diagonal."""
+    for j in range(ds.shape[0]):
+        for i in range(ds.shape[1]):
+            dbias_h[j0 + j - (i0 + i) + T - 1] += ds[j, i]
+
+
+@inlined
+def set_where_hidden(x, allowed, value):
+    for j in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[j, i] = x[j, i] if allowed[j, i] != 0 else value
+
+
+@inlined
+def online_softmax(s, m_i, l_i, alpha, top):
+    """s becomes p = exp(s - m); the maximum m_i and the sum l_i of each query take the tile in; alpha rescales what was before.
+
+    Returns whether any maximum rose: if not, alpha is not written, for it would be 1. `top` is room for one row.
+    """
+    J, I = s.shape
+    zero, minus_infinity = s.dtype.type(0), s.dtype.type(-np.inf)
+    for i in range(I):
+        top[i] = m_i[i]
+    for j in range(0, J - 3, 4):                                      # four keys at a time, so that `top` is fetched once for four
+        for i in range(I):
+            top[i] = larger(top[i], larger(larger(s[j, i], s[j + 1, i]), larger(s[j + 2, i], s[j + 3, i])))
+    for j in range(J // 4 * 4, J):
+        for i in range(I):
+            top[i] = larger(top[i], s[j, i])
+    rose = False
+    for i in range(I):
+        rose |= top[i] != m_i[i]
+    if rose:
+        for i in range(I):
+            base = top[i] if top[i] != minus_infinity else zero       # nothing but -Inf so far: exp(-Inf - 0) = 0
+            alpha[i] = exp(m_i[i] - base)
+            l_i[i] *= alpha[i]
+            m_i[i] = top[i]
+    for i in range(I):
+        top[i] = m_i[i] if m_i[i] != minus_infinity else zero
+    for j in range(0, J - 1, 2):
+        for i in range(I):
+            s[j, i] = exp(s[j, i] - top[i])
+            s[j + 1, i] = exp(s[j + 1, i] - top[i])
+            l_i[i] += s[j, i] + s[j + 1, i]
+    for j in range(J // 2 * 2, J):
+        for i in range(I):
+            s[j, i] = exp(s[j, i] - top[i])
+            l_i[i] += s[j, i]
+    return rose
+
+
+@inlined
+def larger(x, y):
+    return x if x > y else y                                          # a NaN shows in the sum l_i, whichever this returns
+
+
+@inlined
+def weights_again(s, high, low):
+    """p = exp(s - lse), with lse = high + low in two parts: one float32 holds a log-sum-exp of 1e4 only to 5e-4."""
+    for j in range(s.shape[0]):
+        for i in range(s.shape[1]):
+            s[j, i] = exp((s[j, i] - high[i]) - low[i])
+
+
+@inlined
+def softmax_gradient(p, delta, dp):
+    """dp becomes ds = p (dp - delta)."""
+    for j in range(p.shape[0]):
+        for i in range(p.shape[1]):
+            dp[j, i] = p[j, i] * (dp[j, i] - delta[i])
+
+
+@inlined
+def multiply(x, y):
+    for j in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[j, i] *= y[j, i]
+
+
+@inlined
+def _mix(x):
+    x = uint32((x ^ (x >> uint32(16))) * uint32(0x7FEB352D))          # Numba widens to 64 bits: cut back to 32
+    x = uint32((x ^ (x >> uint32(15))) * uint32(0x846CA68B))
+    return uint32(x ^ (x >> uint32(16)))
+
+
+@inlined
+def row_hashes(rules, b, h, i0, hashes):
+    """The part of the dropout hash that all weights of a query share: see `attention_dropout_mask`."""
+    head = _mix(uint32(_mix(uint32(rules.seed_high ^ _mix(uint32(rules.seed_low ^ _mix(uint32(b)))))) ^ uint32(h)))
+    for i in range(len(hashes)):
+        hashes[i] = _mix(uint32(head ^ uint32(i0 + i)))
+
+
+@inlined
+def drop(x, rules, hashes, j0, dropped):
+    """dropped = x d, where d is 1 / (1 - rate) for weights that the hash keeps, and 0 for the others."""
+    zero = x.dtype.type(0)
+    for j in range(x.shape[0]):
+        step = uint32(uint32(j0 + j) * uint32(0x9E3779B9))
+        for i in range(x.shape[1]):
+            bits = _mix(uint32(hashes[i] + step))
+            dropped[j, i] = x[j, i] * (rules.kept if bits >= uint32(rules.threshold) else zero)
+
+
+@inlined
+def add_product(found, factor, one, a, allowed, b, c):
+    """c += factor a b, where NaN and Inf of b do not get through pairs that are hidden, although 0 * NaN is NaN.
+
+    a, allowed (R, S); b (S, D); c (R, D). The rare tile that hides something and is not all finite is multiplied in plain loops.
+    """
+    if found == ALL or all_finite(b):
+        product(factor, a, b, one, c)
+        return
+    for r in range(a.shape[0]):
+        for s in range(a.shape[1]):
+            if allowed[r, s] != 0:
+                for d in range(b.shape[1]):
+                    c[r, d] += factor[0] * a[r, s] * b[s, d]

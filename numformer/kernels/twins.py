@@ -1,0 +1,150 @@
+"""The compiled twins as Python calls them: the same names and signatures as in `functional/`."""
+
+import numpy as np
+from numba import boolean, float64, int32, int64, types, uint32
+
+from numformer.checks import check_array
+from numformer.functional.attention import check_attention, drops
+from numformer.functional.dropout import dropout_threshold
+from numformer.functional.pattern import EVERYWHERE
+from numformer.kernels import attention
+from numformer.kernels.compiled import Kernel
+
+NAME = "scaled_dot_product_attention"
+LARGEST_HEAD = 256
+
+
+def in_turn(function, tasks):
+    """Run tasks one after the other: `backend` has a pool for them."""
+    for task in tasks:
+        function(task)
+
+
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None,
+                                 tasks=1, run=in_turn):
+    """The twin of `numformer.functional.scaled_dot_product_attention`: the same numbers up to rounding, in O(T) memory.
+
+    Parameters
+    ----------
+    q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
+        As there; float32 or float64 throughout, and D at most 256. Any strides.
+    tasks : int
+        Into how many parts the work is cut. The result does not depend on it, to the bit.
+    run : callable
+        Called with a function and the numbers of the tasks; may call it from several threads at once.
+
+    Returns
+    -------
+    o : ndarray, shape (B, H, T, D)
+    saved : tuple
+        The arguments, o, and the log-sum-exp of every row of scores, float64 (B, H, T).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As there; and for other dtypes, complex ones among them, and wider heads.
+    """
+    scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
+    check_array(NAME, "v", v, "(B, G, S, D)", q.dtype, **dict(zip("BGSD", k.shape)))
+    dropping = drops(dropout, seed)
+    (B, H, T, D), S = q.shape, k.shape[2]
+    check_kernel_takes(q, k, v)
+    real, seed = q.dtype.type, int(seed) if dropping else 0
+    rules = (*pattern.intervals(T, S), _four_axes(pattern.mask), scale, real(softcap or 0),
+             np.zeros(0, real) if slopes is None else slopes.astype(real),
+             np.zeros((0, 0), real) if bias is None else np.ascontiguousarray(bias),
+             dropout_threshold(dropout) if dropping else 0, real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
+    q, k, v = _with_rows(q), _with_rows(k), _with_rows(v)
+    o, lse = np.empty((B, H, T, D), real), np.empty((B, H, T))
+    tile = _tile(T, S, D)
+    kernel = FORWARD[q.dtype]
+    run(lambda task: kernel(q, k, v, *rules, *tile, *_room(*tile, D, real), task, tasks, o, lse), range(tasks))
+
+    saved = (q, k, v, o, lse, rules, tile)
+    return o, saved
+
+
+def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
+    """The twin of `numformer.functional.scaled_dot_product_attention_backward`.
+
+    Where there are fewer key-value heads than tasks, the tasks share each head: some take the gradients of ranges of
+    queries, others those of ranges of keys and values, and both make the weights anew. The bits are the same.
+    """
+    q, k, v, o, lse, rules, tile = saved
+    (B, H, T, D), G, S = q.shape, *k.shape[1:3]
+    do, has_bias = _with_rows(do), rules[6].size > 0
+    block = np.empty(q.size + k.size + v.size, q.dtype)               # one block for all three: three come at the price of page faults
+    dq, dk, dv = (part.reshape(x.shape) for part, x in zip(np.split(block, [q.size, q.size + k.size]), (q, k, v)))
+    dbias = np.zeros((B, H, T + S - 1) if has_bias else (0, 0, 0))    # float64: a diagonal is long
+    kernel = BACKWARD[q.dtype]
+
+    def work(task, tasks, *part):
+        kernel(do, q, k, v, o, lse, *rules, *tile, *_room(*tile, D, q.dtype), task, tasks, *part, dq, dk, dv, dbias)
+
+    if tasks <= B * G or has_bias:
+        run(lambda task: work(task, tasks, 0, T, 0, S, True, True), range(tasks))
+    else:
+        parts = [(t0, t1, 0, S, True, False) for t0, t1 in _ranges(T, tile[0], tasks)]
+        parts += [(0, T, s0, s1, False, True) for s0, s1 in _ranges(S, tile[1], tasks)]
+        run(lambda part: work(0, 1, *part), parts)
+    return (dq, dk, dv, dbias.sum(axis=0).astype(q.dtype)) if has_bias else (dq, dk, dv)
+
+
+def check_kernel_takes(q, k, v):
+    """Raise a TypeError or ValueError for what the truth can do and the kernel cannot."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype not in (np.float32, np.float64):
+            raise TypeError(f"{NAME}: the kernel takes float32 and float64, but {name} is {x.dtype}; "
+                            "numformer.functional has the same function for complex numbers.")
+    if q.shape[-1] > LARGEST_HEAD:
+        raise ValueError(f"{NAME}: the kernel takes heads of width D up to {LARGEST_HEAD}, but q has shape {q.shape}; "
+                         "numformer.functional has the same function for any width.")
+
+
+def _four_axes(mask):
+    return np.zeros((1, 1, 0, 0), bool) if mask is None else mask.reshape(1, 1, *mask.shape) if mask.ndim == 2 else mask
+
+
+def _with_rows(x):
+    """x where each row is contiguous and rows do not overlap, as BLAS wants them; else a copy."""
+    fine = x.flags.aligned and x.strides[-1] == x.itemsize and x.strides[-2] >= x.itemsize * x.shape[-1] and x.strides[-2] % x.itemsize == 0
+    return x if fine else np.ascontiguousarray(x)
+
+
+def _tile(T, S, D):
+    """Rows and keys of a tile: large enough for BLAS, small enough for the fast cache; measured with `numformer bench attention`."""
+    return (64, 32) if max(T, S) <= 128 else (64, 64)
+
+
+def _room(rows, keys, D, dtype):
+    """Where one task works: fourteen tiles, each beginning where a cache line does, for BLAS is a tenth faster there."""
+    line = 64 // np.dtype(dtype).itemsize
+    size = -(-max(rows * keys, max(rows, keys) * D) // line) * line + 5 * line        # 5 lines more, lest all begin in one set of the cache
+    block = np.empty(15 * size + line, dtype)
+    start = -block.ctypes.data % 64 // block.itemsize
+    block = block[start:start + 15 * size].reshape(15, size)
+    return block[14], block[:14], np.empty((2, rows * keys), np.int32)
+
+
+def _ranges(length, tile, parts):
+    """Cut 0 .. length into so many ranges at borders of tiles."""
+    tiles = -(-length // tile)
+    borders = [min(length, tiles * part // parts * tile) for part in range(parts + 1)]
+    return [(start, stop) for start, stop in zip(borders, borders[1:]) if start < stop]
+
+
+def _inputs(real):
+    """The types of the rules, the tile and the room: the same for arrays of any strides, writable or not."""
+    intervals, line = types.Array(int32, 2, "C", readonly=True), types.Array(real, 1, "C", readonly=True)
+    return (intervals, intervals, types.Array(boolean, 4, "A", readonly=True), float64, real, line, types.Array(real, 2, "C", readonly=True),
+            uint32, real, uint32, uint32, int64, int64, real[::1], real[:, ::1], int32[:, ::1], int64, int64)
+
+
+def _any(real):
+    return types.Array(real, 4, "A", readonly=True)
+
+
+FORWARD = Kernel(attention.forward, lambda real: (*3 * [_any(real)], *_inputs(real), real[:, :, :, ::1], float64[:, :, ::1]))
+BACKWARD = Kernel(attention.backward, lambda real: (
+    *5 * [_any(real)], types.Array(float64, 3, "C", readonly=True), *_inputs(real), *4 * [int64], boolean, boolean,
+    *3 * [real[:, :, :, ::1]], float64[:, :, ::1]))
