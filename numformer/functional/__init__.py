@@ -24,9 +24,10 @@ from numformer.functional.relative_positions import (
     add_by_distance, add_by_distance_backward, relative_position_bias, relative_position_bias_backward, relative_position_buckets)
 from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
+from numformer.functional.tiled_attention import TileStep, tiled_attention, tiled_attention_steps
 
 __all__ = [
-    "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "add_by_distance", "add_by_distance_backward", "alibi",
+    "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "TileStep", "add_by_distance", "add_by_distance_backward", "alibi",
     "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights", "cross_entropy",
     "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward", "gelu", "gelu_backward",
     "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax",
@@ -35,4 +36,5 @@ __all__ = [
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid", "sigmoid_backward", "silu",
     "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward", "swish",
     "swish_backward",
+    "tiled_attention", "tiled_attention_steps",
 ]

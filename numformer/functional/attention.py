@@ -172,7 +172,7 @@ def check_attention(q, k, pattern, scale, slopes, bias, softcap):
     if slopes is not None:
         check_array(name, "slopes", slopes, "(H,)", H=H)
     if bias is not None:
-        check_array(name, "bias", bias, "(H, T + S - 1)", q.dtype, **{"H": H, "T + S - 1": T + S - 1})
+        check_array(name, "bias", bias, "(H, R)", q.dtype, H=H, R=T + S - 1)
     if softcap is not None:
         check_number(name, "softcap", softcap, above=0)
     if scale is None:

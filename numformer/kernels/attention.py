@@ -23,13 +23,14 @@ from numformer.kernels.tiles import (
     row_hashes, rows_to_visit, scores, set_where_hidden, softmax_gradient, weights_again)
 
 
-def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold, kept, seed_high, seed_low, rows, keys, reals, room, integers,
-            task, tasks, o, lse):
+def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold, kept, seed_high, seed_low, rows, keys,
+            reals, room, integers, task, tasks, o, lse):
     """The part of the forward that is task number `task` of `tasks`: every so manieth tile of `rows` queries.
 
     q, o (B, H, T, D); k, v (B, G, S, D); lse (B, H, T); the rest as `Rules`, `Room` and `twins` have it.
     """
-    q, k, v, o, lse, reals, room, integers = borrow(q), borrow(k), borrow(v), borrow(o), borrow(lse), borrow(reals), borrow(room), borrow(integers)
+    q, k, v, o, lse = borrow(q), borrow(k), borrow(v), borrow(o), borrow(lse)
+    reals, room, integers = borrow(reals), borrow(room), borrow(integers)
     B, H, T, D = q.shape
     G, S = k.shape[1], k.shape[2]
     reals[0], reals[1], reals[2] = 0, 1, scale
@@ -85,9 +86,8 @@ def finish(rules, b, h, i0, m, l, acc, o_i, lse_i):
             o_row[:] = 0 if nothing else np.nan
             lse_i[i] = -np.inf if nothing else np.nan
             continue
-        reciprocal = l.dtype.type(1) / l[i]
         for d in range(len(o_row)):
-            o_row[d] = acc[i, d] * reciprocal
+            o_row[d] = acc[i, d] / l[i]
         lse_i[i] = np.float64(m[i]) + math.log(np.float64(l[i]))
 
 
@@ -189,8 +189,9 @@ def backward(do, q, k, v, o, lse, first, last, mask, scale, softcap, slopes, bia
 
 @numba.njit(fastmath={"contract", "reassoc", "nsz"}, **STRICT)        # the compiler may choose the order of a row's sum: it vectorizes
 def row_products(x, y, total):
+    """The sums of x * y along their rows, in float64: ds is a difference of this and dp, and their errors stay."""
     for i in range(len(total)):
-        t, x_i, y_i = total.dtype.type(0), row(x, i), row(y, i)
+        t, x_i, y_i = 0.0, row(x, i), row(y, i)
         for d in range(x.shape[1]):
-            t += x_i[d] * y_i[d]
+            t += np.float64(x_i[d]) * np.float64(y_i[d])
         total[i] = t

@@ -51,14 +51,16 @@ class Kernel:
         if dtype not in self.compiled:
             with _lock:
                 if dtype not in self.compiled:
-                    self.compiled[dtype] = self._compile(np.dtype(dtype))
+                    self.compiled[dtype] = self.compile(dtype)
         return self.compiled[dtype]
 
-    def _compile(self, dtype):
+    def compile(self, dtype, cached=True, notice=True):
+        """The compiled function for one precision; from the cache where it is there, and where `cached` lets it."""
+        dtype = np.dtype(dtype)
         types = numba.void(*self.signature(numba.from_dtype(dtype)))
-        folder = cache_folder()
+        folder = cache_folder() if cached else None
         folder = folder and folder / f"{self.function.__name__}-{dtype.name}"
-        if folder is None or not any(folder.rglob("*.nbc")):
+        if notice and (folder is None or not any(folder.rglob("*.nbc"))):
             print(f"numformer: compiling {self.function.__name__} for {dtype.name}, "
                   f"{'as there is no cache' if folder is None else 'once per machine'}: about 10 s", file=sys.stderr, flush=True)
         if folder is not None:

@@ -107,7 +107,8 @@ def _four_axes(mask):
 
 def _with_rows(x):
     """x where each row is contiguous and rows do not overlap, as BLAS wants them; else a copy."""
-    fine = x.flags.aligned and x.strides[-1] == x.itemsize and x.strides[-2] >= x.itemsize * x.shape[-1] and x.strides[-2] % x.itemsize == 0
+    row, number = x.strides[-2:]
+    fine = x.flags.aligned and number == x.itemsize and row >= x.itemsize * x.shape[-1] and row % x.itemsize == 0
     return x if fine else np.ascontiguousarray(x)
 
 
@@ -135,9 +136,9 @@ def _ranges(length, tile, parts):
 
 def _inputs(real):
     """The types of the rules, the tile and the room: the same for arrays of any strides, writable or not."""
-    intervals, line = types.Array(int32, 2, "C", readonly=True), types.Array(real, 1, "C", readonly=True)
-    return (intervals, intervals, types.Array(boolean, 4, "A", readonly=True), float64, real, line, types.Array(real, 2, "C", readonly=True),
-            uint32, real, uint32, uint32, int64, int64, real[::1], real[:, ::1], int32[:, ::1], int64, int64)
+    intervals, line, table = (types.Array(of, axes, "C", readonly=True) for of, axes in ((int32, 2), (real, 1), (real, 2)))
+    return (intervals, intervals, types.Array(boolean, 4, "A", readonly=True), float64, real, line, table, uint32, real, uint32,
+            uint32, int64, int64, real[::1], real[:, ::1], int32[:, ::1], int64, int64)
 
 
 def _any(real):

@@ -1,0 +1,66 @@
+"""How two programs are compared on a noisy machine: in turns, by medians, with the machine's own rate in the same minutes."""
+
+import time
+
+import numpy as np
+
+from numformer.backend import get_threads, run_side_by_side
+
+TURN_SECONDS = 0.05
+REST_SECONDS = 0.1                                                    # threads of the last side's own pool go on spinning for a while
+
+
+def medians_in_turns(sides, seconds=6.0):
+    """Time several programs in turns: a round runs each for about a twentieth of a second, or once, after a rest.
+
+    Parameters
+    ----------
+    sides : dict of str to callable
+        Each returns the times of its parts in seconds, by name.
+    seconds : float
+        About how long all of it may take; three rounds at least.
+
+    Returns
+    -------
+    dict of str to dict
+        For every side the median of each part, in seconds.
+
+    Examples
+    --------
+    >>> sorted(medians_in_turns({"a": lambda: {"forward": 1.0}, "b": lambda: {"forward": 2.0}}, seconds=0)["b"].items())
+    [('forward', 2.0)]
+    """
+    took = {name: _seconds(side) for name, side in sides.items()}     # warm-up, and how often a side fits into its turn
+    took = {name: _seconds(side) for name, side in sides.items()}
+    times = {name: max(1, int(TURN_SECONDS / max(t, 1e-9))) for name, t in took.items()}
+    times = {name: min(n, 1000) for name, n in times.items()}
+    round_seconds = sum(REST_SECONDS + took[name] * (times[name] + (times[name] > 1)) for name in sides)
+    rounds = int(min(15, max(3, seconds / max(round_seconds, 1e-9))))
+    found = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            time.sleep(REST_SECONDS)
+            if times[name] > 1:
+                side()                                                # the others have used the cache since
+            turn = [side() for _ in range(times[name])]
+            found[name].append({part: np.mean([run[part] for run in turn]) for part in turn[0]})
+    return {name: {part: float(np.median([turn[part] for turn in turns])) for part in turns[0]} for name, turns in found.items()}
+
+
+def sgemm_side(n=1024):
+    """A side that multiplies square matrices, one on each thread, and returns {"flop": seconds for one of all threads' FLOPs}."""
+    a = np.random.default_rng(0).standard_normal((n, n)).astype(np.float32)
+    outs = [np.empty_like(a) for _ in range(get_threads())]
+
+    def side():
+        started = time.perf_counter()
+        run_side_by_side(lambda out: np.dot(a, a, out=out), outs)
+        return {"flop": (time.perf_counter() - started) / (2 * n ** 3 * len(outs))}
+
+    return side
+
+
+def _seconds(function):
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
