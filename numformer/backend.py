@@ -26,7 +26,7 @@ _threads = None                                                       # None: as
 _place = threading.local()
 _lock = threading.Lock()
 _guards = 0
-_limiter = None
+_limits = []
 
 
 def use(twin):
@@ -195,10 +195,12 @@ def _work_off(function, items, todo, results):
 @contextmanager
 def one_blas_thread():
     """Hold every BLAS library of this process at one thread. Guards are counted: the last one out restores what was."""
-    global _guards, _limiter
+    global _guards, _limits
     with _lock:
         if _guards == 0:
-            _limiter = _controller(len(sys.modules)).limit(limits=1, user_api="blas")
+            _limits = [(library, library.num_threads) for library in _blas(len(sys.modules))]
+            for library, _ in _limits:
+                library.set_num_threads(1)
         _guards += 1
     try:
         yield
@@ -206,14 +208,14 @@ def one_blas_thread():
         with _lock:
             _guards -= 1
             if _guards == 0:
-                _limiter.restore_original_limits()
-                _limiter = None
+                for library, number in _limits:
+                    library.set_num_threads(number)
 
 
 @lru_cache(maxsize=1)
-def _controller(modules):
+def _blas(modules):
     """The BLAS libraries of this process; looked for again once modules were imported, for SciPy brings one of its own."""
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @lru_cache(maxsize=1)
@@ -223,9 +225,9 @@ def _pool(threads):
 
 def _begin_anew():
     """In a forked child: the threads of the pool, and whoever held the lock, stayed behind in the parent."""
-    global _lock, _guards, _limiter
+    global _lock, _guards, _limits
     _pool.cache_clear()
-    _lock, _guards, _limiter = threading.Lock(), 0, None
+    _lock, _guards, _limits = threading.Lock(), 0, []
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,6 +1,7 @@
 """Which query may attend to which key: the structure of a mask, before the mask itself."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -61,6 +62,7 @@ class AttentionPattern:
     def __post_init__(self):
         if self.window is not None:
             sides = tuple(self.window) if isinstance(self.window, (tuple, list)) else ()
+            object.__setattr__(self, "window", sides)
             if len(sides) != 2 or any(side is not None and (not isinstance(side, (int, np.integer)) or side < 0) for side in sides):
                 raise ValueError(f"AttentionPattern: window={self.window!r} must be a pair (left, right) of whole numbers, "
                                  "0 or more, or None for an open side.")
@@ -115,20 +117,11 @@ class AttentionPattern:
         >>> AttentionPattern(window=(1, 0)).intervals(3, 3)
         (array([[0, 0, 1]], dtype=int32), array([[1, 2, 3]], dtype=int32))
         """
-        position = np.arange(S - T, S)[None]                          # (1, T) of the queries among the keys
-        first, last = np.zeros_like(position), np.full_like(position, S)
-        if self.causal:
-            last = np.minimum(last, position + 1)
-        if self.window is not None:
-            left, right = self.window
-            if left is not None:
-                first = np.maximum(first, position - left)
-            if right is not None:
-                last = np.minimum(last, position + right + 1)
+        first, last = _borders(self.causal, self.window, T, S)        # (1, T)
         if self.lengths is not None:
             if self.lengths.max() > S:
                 raise ValueError(f"AttentionPattern: a length of {self.lengths.max()} is more than the S={S} keys.")
-            last = np.minimum(last, self.lengths[:, None].astype(int))        # (B, T)
+            last = np.minimum(last, self.lengths[:, None].astype(np.int32))   # (B, T)
         if self.documents is not None:
             if self.documents.shape[1] != S or T > S:
                 raise ValueError(f"AttentionPattern: documents of shape {self.documents.shape} must have one number for each of the "
@@ -137,8 +130,9 @@ class AttentionPattern:
                 raise ValueError(f"AttentionPattern: {len(self.lengths)} lengths and {len(self.documents)} rows of documents differ in B.")
             begins, ends = _runs(self.documents)                      # (B, S)
             first, last = np.maximum(first, begins[:, S - T:]), np.minimum(last, ends[:, S - T:])
-        first, last = np.broadcast_arrays(np.clip(first, 0, S), np.clip(last, 0, S))
-        return np.ascontiguousarray(first, np.int32), np.ascontiguousarray(last, np.int32)
+        if len(first) < len(last):
+            first = np.repeat(first, len(last), axis=0)
+        return np.ascontiguousarray(first), np.ascontiguousarray(last)
 
     def dense(self, T, S):
         """The mask of this pattern for T queries and S keys.
@@ -167,13 +161,25 @@ class AttentionPattern:
         return allowed
 
 
+@lru_cache(maxsize=64)
+def _borders(causal, window, T, S):
+    """The intervals of the rules that are the same for every example: int32 (1, T), not to be written to."""
+    position = np.arange(S - T, S, dtype=np.int32)[None]              # of the queries among the keys
+    left, right = window or (None, None)
+    right = min(0 if causal else S + T, S + T if right is None else right)    # causal is a window that ends at the query itself
+    last = np.minimum(np.maximum(position + (right + 1), 0), S).astype(np.int32)
+    first = np.zeros_like(last) if left is None else np.maximum(position - min(left, S), 0).astype(np.int32)
+    first.flags.writeable = last.flags.writeable = False
+    return first, last
+
+
 def _runs(documents):
-    """Where the run of equal numbers around each position begins, and where it ends (exclusive); both (B, S)."""
+    """Where the run of equal numbers around each position begins, and where it ends (exclusive); both int32 (B, S)."""
     S = documents.shape[1]
-    key = np.arange(S)
+    key = np.arange(S, dtype=np.int32)
     border = documents[:, 1:] != documents[:, :-1]                    # (B, S - 1): between key and key + 1
     begins = np.maximum.accumulate(np.pad(np.where(border, key[1:], 0), ((0, 0), (1, 0))), axis=1)
-    ends = np.minimum.accumulate(np.pad(np.where(border, key[1:], S), ((0, 0), (0, 1)), constant_values=S)[:, ::-1], axis=1)
+    ends = np.minimum.accumulate(np.pad(np.where(border, key[1:], np.int32(S)), ((0, 0), (0, 1)), constant_values=S)[:, ::-1], axis=1)
     return begins, ends[:, ::-1]
 
 

@@ -37,7 +37,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     -------
     o : ndarray, shape (B, H, T, D)
     saved : tuple
-        The arguments, o, and the log-sum-exp of every row of scores, float64 (B, H, T).
+        The arguments, o, and of every row of scores the two parts of `log_sum_exp`.
 
     Raises
     ------
@@ -55,12 +55,12 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
              np.zeros((0, 0), real) if bias is None else np.ascontiguousarray(bias),
              dropout_threshold(dropout) if dropping else 0, real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
     q, k, v = _with_rows(q), _with_rows(k), _with_rows(v)
-    o, lse = np.empty((B, H, T, D), real), np.empty((B, H, T))
+    o, (m, l) = np.empty((B, H, T, D), real), np.empty((2, B, H, T), real)
     tile = _tile(T, S, D)
     kernel = FORWARD[q.dtype]
-    run(lambda task: kernel(q, k, v, *rules, *tile, *_room(*tile, D, real), task, tasks, o, lse), range(tasks))
+    run(lambda task: kernel(q, k, v, *rules, *tile, *_room(*tile, D, real), task, tasks, o, m, l), range(tasks))
 
-    saved = (q, k, v, o, lse, rules, tile)
+    saved = (q, k, v, o, m, l, rules, tile)
     return o, saved
 
 
@@ -70,16 +70,17 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
     Where there are fewer key-value heads than tasks, the tasks share each head: some take the gradients of ranges of
     queries, others those of ranges of keys and values, and both make the weights anew. The bits are the same.
     """
-    q, k, v, o, lse, rules, tile = saved
+    q, k, v, o, m, l, rules, tile = saved
     (B, H, T, D), G, S = q.shape, *k.shape[1:3]
     do, has_bias = _with_rows(do), rules[6].size > 0
     block = np.empty(q.size + k.size + v.size, q.dtype)               # one block for all three: three come at the price of page faults
-    dq, dk, dv = (part.reshape(x.shape) for part, x in zip(np.split(block, [q.size, q.size + k.size]), (q, k, v)))
+    dq, dk = block[:q.size].reshape(q.shape), block[q.size:-v.size].reshape(k.shape)
+    dv = block[-v.size:].reshape(v.shape)
     dbias = np.zeros((B, H, T + S - 1) if has_bias else (0, 0, 0))    # float64: a diagonal is long
     kernel = BACKWARD[q.dtype]
 
     def work(task, tasks, *part):
-        kernel(do, q, k, v, o, lse, *rules, *tile, *_room(*tile, D, q.dtype), task, tasks, *part, dq, dk, dv, dbias)
+        kernel(do, q, k, v, o, m, l, *rules, *tile, *_room(*tile, D, q.dtype), task, tasks, *part, dq, dk, dv, dbias)
 
     if tasks <= B * G or has_bias:
         run(lambda task: work(task, tasks, 0, T, 0, S, True, True), range(tasks))
@@ -88,6 +89,13 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
         parts += [(0, T, s0, s1, False, True) for s0, s1 in _ranges(S, tile[1], tasks)]
         run(lambda part: work(0, 1, *part), parts)
     return (dq, dk, dv, dbias.sum(axis=0).astype(q.dtype)) if has_bias else (dq, dk, dv)
+
+
+def log_sum_exp(saved):
+    """log(sum_j exp(s_ij)) of every row of scores: float64, (B, H, T); -Inf for a query that may attend to nothing."""
+    _, _, _, _, m, l, _, _ = saved
+    with np.errstate(divide="ignore"):
+        return m.astype(np.float64) + np.log(l.astype(np.float64))
 
 
 def check_kernel_takes(q, k, v):
@@ -113,8 +121,10 @@ def _with_rows(x):
 
 
 def _tile(T, S, D):
-    """Rows and keys of a tile: large enough for BLAS, small enough for the fast cache; measured with `numformer bench attention`."""
-    return (64, 32) if max(T, S) <= 128 else (64, 64)
+    """Rows and keys of a tile: chosen with `numformer bench attention`, so that its parts stay in the cache next to the processor."""
+    if max(T, S) <= 128:
+        return 64, 32
+    return (128, 96) if D <= 64 else (64, 96) if D <= 128 else (64, 48)
 
 
 def _room(rows, keys, D, dtype):
@@ -124,7 +134,7 @@ def _room(rows, keys, D, dtype):
     block = np.empty(15 * size + line, dtype)
     start = -block.ctypes.data % 64 // block.itemsize
     block = block[start:start + 15 * size].reshape(15, size)
-    return block[14], block[:14], np.empty((2, rows * keys), np.int32)
+    return block[14], block[:14], np.empty(rows, np.uint32)
 
 
 def _ranges(length, tile, parts):
@@ -138,14 +148,14 @@ def _inputs(real):
     """The types of the rules, the tile and the room: the same for arrays of any strides, writable or not."""
     intervals, line, table = (types.Array(of, axes, "C", readonly=True) for of, axes in ((int32, 2), (real, 1), (real, 2)))
     return (intervals, intervals, types.Array(boolean, 4, "A", readonly=True), float64, real, line, table, uint32, real, uint32,
-            uint32, int64, int64, real[::1], real[:, ::1], int32[:, ::1], int64, int64)
+            uint32, int64, int64, real[::1], real[:, ::1], uint32[::1], int64, int64)
 
 
 def _any(real):
     return types.Array(real, 4, "A", readonly=True)
 
 
-FORWARD = Kernel(attention.forward, lambda real: (*3 * [_any(real)], *_inputs(real), real[:, :, :, ::1], float64[:, :, ::1]))
+FORWARD = Kernel(attention.forward, lambda real: (*3 * [_any(real)], *_inputs(real), real[:, :, :, ::1], *2 * [real[:, :, ::1]]))
 BACKWARD = Kernel(attention.backward, lambda real: (
-    *5 * [_any(real)], types.Array(float64, 3, "C", readonly=True), *_inputs(real), *4 * [int64], boolean, boolean,
+    *5 * [_any(real)], *2 * [types.Array(real, 3, "C", readonly=True)], *_inputs(real), *4 * [int64], boolean, boolean,
     *3 * [real[:, :, :, ::1]], float64[:, :, ::1]))
