@@ -6,12 +6,12 @@ import numpy as np
 
 from numformer.backend import get_threads, run_side_by_side
 
-TURN_SECONDS = 0.05
+TURN_SECONDS = 0.1
 REST_SECONDS = 0.1                                                    # threads of the last side's own pool go on spinning for a while
 
 
 def medians_in_turns(sides, seconds=6.0):
-    """Time several programs in turns: a round runs each for about a twentieth of a second, or once, after a rest.
+    """Time several programs in turns: a round runs each for about a tenth of a second, or once, after a rest.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ def medians_in_turns(sides, seconds=6.0):
     took = {name: _seconds(side) for name, side in sides.items()}
     times = {name: max(1, int(TURN_SECONDS / max(t, 1e-9))) for name, t in took.items()}
     times = {name: min(n, 1000) for name, n in times.items()}
-    round_seconds = sum(REST_SECONDS + took[name] * (times[name] + (times[name] > 1)) for name in sides)
+    round_seconds = sum(REST_SECONDS + took[name] * (times[name] + times[name] // 2) for name in sides)
     rounds = int(min(15, max(3, seconds / max(round_seconds, 1e-9))))
     found = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
             time.sleep(REST_SECONDS)
-            if times[name] > 1:
-                side()                                                # the others have used the cache since
+            for _ in range(times[name] // 2):
+                side()                                                # the cores wake up, and the cache is this side's again
             turn = [side() for _ in range(times[name])]
             found[name].append({part: np.mean([run[part] for run in turn]) for part in turn[0]})
     return {name: {part: float(np.median([turn[part] for turn in turns])) for part in turns[0]} for name, turns in found.items()}
