@@ -10,13 +10,13 @@ from importlib import metadata
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from numformer import backend
+from numformer import backend, functional
 from numformer.commands.show import print_json
 from numformer.models import Decoder, DecoderConfig
 from numformer.training import BlockStream, RunFolder, Trainer, TrainingConfig, load_checkpoint, train
 
-PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
-EXTRAS = ("numba", "pooch", "torch")
+PACKAGES = ("numpy", "scipy", "matplotlib", "numba", "safetensors", "threadpoolctl", "tqdm")
+EXTRAS = ("pooch", "torch")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16, positions="rotary", dtype="float64")
 
 
@@ -25,7 +25,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    checks = [check() for check in (python, packages, extras, blas, threads, gradient, same_on_any_threads, checkpoint)]
+    checks = [check() for check in (python, packages, extras, blas, threads, kernels, gradient, same_on_any_threads, checkpoint)]
     for check in checks:
         print(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:24}{check['found']}")
     ok = all(check["ok"] for check in checks)
@@ -59,6 +59,30 @@ def blas():
 
 def threads():
     return dict(name="threads", ok=True, found=f"{backend.get_threads()} of {os.cpu_count()} cores")
+
+
+def kernels():
+    """The compiled attention against its twin in NumPy, in float32."""
+    twins = backend.kernels()
+    if twins is None:
+        return dict(name="kernels", ok=True, found="none, for there is no Numba: NumPy does their work")
+    arrays = np.random.default_rng(0).standard_normal((4, 1, 2, 70, 16)).astype(np.float32)
+    compiled, truth = (attention(functions, *arrays) for functions in (twins, functional))
+    error = max(float(np.abs(x - y).max()) for x, y in zip(compiled, truth))
+    where = cache_folder_in_words()
+    return dict(name="kernels", ok=error < 1e-4, found=f"largest difference {error:.0e} from NumPy; {where}")
+
+
+def attention(functions, q, k, v, do):
+    o, saved = functions.scaled_dot_product_attention(q, k, v, functional.CAUSAL)
+    return o, *functions.scaled_dot_product_attention_backward(do, saved)
+
+
+def cache_folder_in_words():
+    from numformer.kernels.compiled import cache_folder
+
+    folder = cache_folder()
+    return "compiled anew in every process, for no private folder can be written" if folder is None else f"kept in {folder}"
 
 
 def gradient():

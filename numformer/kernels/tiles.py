@@ -189,10 +189,11 @@ def weights_again(s, m, one_over_l):
 
 @inlined
 def softmax_gradient(p, delta, dp):
-    """dp becomes ds = p (dp - delta)."""
+    """dp becomes ds = p (dp - delta): of a weight of exactly 1, which is alone in its row, 0 without any rounding."""
+    zero, one = p.dtype.type(0), p.dtype.type(1)
     for j in range(p.shape[0]):
         for i in range(p.shape[1]):
-            dp[j, i] = p[j, i] * (dp[j, i] - delta[i])
+            dp[j, i] = (p[j, i] if p[j, i] != one else zero) * (dp[j, i] - delta[i])
 
 
 @inlined
