@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 from command import SMALL, TEXT, call, content, last_json
+from numformer.benchmarks.attention import Case
 from numformer.cli import VERBS
 from numformer.commands.runs import load_run
 from numformer.training import CheckpointError, RunFolder, load_checkpoint, save_checkpoint
@@ -77,6 +79,30 @@ def test_count_of_a_run(capsys, run):
     assert last_json(call(capsys, "count", run, "--json")[1])["parameters"] == sum(a.size for a in model.state_dict().values())
 
 
+@pytest.mark.parametrize("memory", [False, True])
+def test_bench_attention(capsys, memory):
+    if memory and not os.path.exists("/proc/self/clear_refs"):
+        pytest.skip("this system does not tell a process its peak of memory")
+    more = ["--threads", 2, "--case", "1x4x512x16:causal"] if memory else ["--no-memory", "--case", "1x2x48x8:window=5"]
+    status, out, _ = call(capsys, "bench", "attention", "--seconds", 0, "--json", *more)
+    row, = last_json(out)["cases"]
+    assert status == 0 and row["case"] == more[-1] and row["case"] in out
+    assert row["forward_ms"] > 0 and row["backward_ms"] > 0 and row["numpy_forward_ms"] > 0 and row["sgemm_gflops"] > 0
+    assert row["forward_of_sgemm"] == pytest.approx(Case.parse(more[-1]).flops / row["forward_ms"] / row["sgemm_gflops"] / 1e6)
+    assert (row["torch_forward_ms"] is None) == (row["times_torch"] is None) == (find_spec("torch") is None)
+    if memory:
+        assert row["numpy_extra_bytes"] > 4 * 512 * 512 * 4 > row["extra_bytes"] >= 0
+    else:
+        assert row["extra_bytes"] is row["numpy_extra_bytes"] is None
+
+
+def test_flops_of_a_case():
+    """4 D for every pair that may attend: a product and a sum for the score, and for the output."""
+    assert Case.parse("2x3x5x7:causal").flops == 4 * 2 * 3 * 7 * 15
+    assert Case.parse("2x3x5x7:everywhere").flops == 4 * 2 * 3 * 7 * 25
+    assert Case.parse("2x3x5x7:window=1").flops == 4 * 2 * 3 * 7 * 9
+
+
 def test_doctor(capsys):
     status, out, _ = call(capsys, "doctor", "--json")
     result = last_json(out)
@@ -128,6 +154,9 @@ def test_patience_ends_a_run(capsys, text, tmp_path):
     (["fly"], "invalid choice: 'fly'"),
     ([], "required: VERB"),
     (["count", "gpt9"], "gpt9 is neither a model nor a run"),
+    (["bench"], "subject"), (["bench", "attention", "--case", "1x2x3:causal"], "must read BxHxTxD:PATTERN"),
+    (["bench", "attention", "--case", "1x0x3x4:causal"], "must read BxHxTxD:PATTERN"),
+    (["bench", "attention", "--threads", "0"], "n=0"), (["bench", "attention", "--seconds", "-1"], "seconds=-1.0"),
     (["eval", "nowhere"], "there is no nowhere/checkpoint.safetensors"),
     (["sample", "nowhere"], "there is no nowhere/checkpoint.safetensors"),
     (["sample", "x", "--prompt", ""], "--prompt is empty"),

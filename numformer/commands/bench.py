@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer import backend
 from numformer.benchmarks import attention
+from numformer.checks import check_number
 from numformer.commands import UsageError
 from numformer.commands.show import print_json
 
@@ -21,6 +22,7 @@ def add_arguments(parser):
 
 def run(arguments):
     try:
+        check_number("bench", "seconds", arguments.seconds, least=0)
         cases = [attention.Case.parse(name) for name in arguments.case or attention.CASES]
         with backend.threads(arguments.threads):
             return _bench(cases, arguments)

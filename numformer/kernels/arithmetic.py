@@ -113,11 +113,16 @@ def row(context, x, i):
 
 @inlined
 def transpose(x, xt):
-    """Copy (I, D) into (D, I)."""
-    for i in range(x.shape[0]):
-        x_i = row(x, i)
-        for d in range(x.shape[1]):
-            xt[d, i] = x_i[d]
+    """Copy (I, D) into (D, I), four rows at a time: what they have of a column is written in one piece."""
+    I, D = x.shape
+    for i in range(0, I - 3, 4):
+        x_0, x_1, x_2, x_3 = row(x, i), row(x, i + 1), row(x, i + 2), row(x, i + 3)
+        for d in range(D):
+            xt_d = row(xt, d)
+            xt_d[i], xt_d[i + 1], xt_d[i + 2], xt_d[i + 3] = x_0[d], x_1[d], x_2[d], x_3[d]
+    for i in range(I // 4 * 4, I):
+        for d in range(D):
+            xt[d, i] = x[i, d]
 
 
 @inlined
