@@ -50,13 +50,13 @@ def use(twin):
 
 
 @lru_cache(maxsize=1)
-def kernels():
-    """The room of compiled twins; None where Numba is missing."""
+def compiled_attention():
+    """The module of the compiled twin; None where Numba is missing."""
     try:
-        from numformer.kernels import twins
+        from numformer.kernels import attention
     except ImportError:
         return None
-    return twins
+    return attention
 
 
 def scaled_dot_product_attention(q, k, v, *arguments, **options):
@@ -83,11 +83,11 @@ def scaled_dot_product_attention_backward(do, saved):
 
 
 def _kernel_for(*arrays):
-    """The kernels, if they are wanted, there, and can take these arrays (what is no array at all, the truth will refuse)."""
+    """The compiled twin, if it is wanted, there, and can take these arrays (what is no array at all, the truth will refuse)."""
     fit = all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) and x.ndim == 4 for x in arrays)
     if _twin == "numpy" or not fit or arrays[0].shape[-1] > 256:
         return None
-    return kernels()
+    return compiled_attention()
 
 
 def _tasks(products):

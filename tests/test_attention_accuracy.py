@@ -10,7 +10,7 @@ from numformer import functional as F
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
-from numformer.kernels import twins  # noqa: E402  (needs Numba)
+from numformer.kernels import attention as kernel  # noqa: E402  (needs Numba)
 
 CASES = 2200
 
@@ -55,7 +55,7 @@ def test_rounding_errors_beside_pytorch():
         truth = run(F, *arrays, pattern, more)[:4]
         ulp = float(np.spacing(np.float32(max(np.abs(x).max() for x in truth))))
         errors = [[np.abs(x - y).max() / ulp for x, y in zip(found, truth)]
-                  for found in (run(twins, q, k, v, do, pattern, options)[:4], by_torch(q, k, v, do, pattern, options))]
+                  for found in (run(kernel, q, k, v, do, pattern, options)[:4], by_torch(q, k, v, do, pattern, options))]
         ours, theirs = np.maximum(errors, 1 / 8)
         ratios.append(np.log(ours / theirs))
         excess.append((ours - 2) / theirs)

@@ -17,7 +17,7 @@ from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import MultiHeadAttention
 
 pytest.importorskip("numba")
-from numformer.kernels import twins  # noqa: E402  (needs Numba)
+from numformer.kernels import attention as kernel  # noqa: E402  (needs Numba)
 
 
 def random(rng, B=1, H=2, T=70, S=70, G=2, D=8, dtype=np.float64):
@@ -33,7 +33,7 @@ def test_the_kernel_equals_the_truth(kind):
         _, q, k, v, do, pattern, options = attention_case(seed)
         *arrays, more = in_float64(q, k, v, do, options)
         truth = run(F, *arrays, pattern, more)
-        found, single = run(twins, *arrays, pattern, more), run(twins, q, k, v, do, pattern, options)
+        found, single = run(kernel, *arrays, pattern, more), run(kernel, q, k, v, do, pattern, options)
         for name, found, single, expected in zip(("o", "dq", "dk", "dv", "dbias"), found, single, truth):
             largest = max(1, np.abs(expected).max())
             assert found.dtype == np.float64 and np.abs(found - expected).max() <= 1e-13 * largest, (seed, name)
@@ -46,14 +46,14 @@ def test_everything_at_once(rng):
     documents, mask = np.sort(rng.integers(0, 3, (2, 131)), axis=1), rng.random((1, 4, 90, 131)) < 0.8
     pattern = AttentionPattern(True, (100, 3), [131, 120], documents, mask)
     options = dict(scale=0.4, slopes=F.alibi_slopes(4), bias=rng.standard_normal((4, 220)), softcap=3.0, dropout=0.2, seed=2**63 + 7)
-    for found, truth in zip(run(twins, q, k, v, do, pattern, options), run(F, q, k, v, do, pattern, options)):
+    for found, truth in zip(run(kernel, q, k, v, do, pattern, options), run(F, q, k, v, do, pattern, options)):
         np.testing.assert_allclose(found, truth, rtol=1e-12, atol=1e-13 * np.abs(truth).max())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_strides_do_not_matter(rng, dtype):
     arrays = random(rng, B=2, H=2, T=65, S=65, D=16, dtype=dtype)
-    plain = run(twins, *arrays, CAUSAL, {})
+    plain = run(kernel, *arrays, CAUSAL, {})
     unaligned = np.zeros(arrays[0].nbytes + 1, np.uint8)[1:].view(dtype).reshape(arrays[0].shape)
     unaligned[...] = arrays[0]
     for change in (lambda x: x.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3), np.asfortranarray,
@@ -62,12 +62,12 @@ def test_strides_do_not_matter(rng, dtype):
         for x in changed:
             x.flags.writeable = False
         before = [x.copy() for x in changed]
-        assert all(np.array_equal(a, b) for a, b in zip(plain, run(twins, *changed, CAUSAL, {})))
+        assert all(np.array_equal(a, b) for a, b in zip(plain, run(kernel, *changed, CAUSAL, {})))
         assert all(np.array_equal(x, y) for x, y in zip(changed, before)), "an argument was written into"
-    assert np.array_equal(run(twins, unaligned, *arrays[1:], CAUSAL, {})[0], plain[0])
+    assert np.array_equal(run(kernel, unaligned, *arrays[1:], CAUSAL, {})[0], plain[0])
     broadcast = np.broadcast_to(arrays[1][:, :, :1], arrays[1].shape)
-    assert np.array_equal(run(twins, arrays[0], broadcast, *arrays[2:], CAUSAL, {})[1],
-                          run(twins, arrays[0], broadcast.copy(), *arrays[2:], CAUSAL, {})[1])
+    assert np.array_equal(run(kernel, arrays[0], broadcast, *arrays[2:], CAUSAL, {})[1],
+                          run(kernel, arrays[0], broadcast.copy(), *arrays[2:], CAUSAL, {})[1])
 
 
 @pytest.mark.parametrize("change, error, words", [
@@ -80,7 +80,7 @@ def test_strides_do_not_matter(rng, dtype):
     (lambda q, k, v: (q, k, v[:, :, :4]), ValueError, "S=70"), (lambda q, k, v: (q, k, [1.0]), TypeError, "v must be an array")])
 def test_what_the_kernel_does_not_take(rng, change, error, words):
     with pytest.raises(error) as caught:
-        twins.scaled_dot_product_attention(*change(*random(rng)[:3]))
+        kernel.scaled_dot_product_attention(*change(*random(rng)[:3]))
     assert words in str(caught.value)
 
 
@@ -88,7 +88,7 @@ def test_what_the_kernel_does_not_take(rng, change, error, words):
     (dict(scale=0.0), "scale=0.0"), (dict(scale=np.nan), "scale=nan"), (dict(softcap=-1.0), "softcap=-1.0"),
     (dict(slopes=np.ones(3)), "H=2"), (dict(bias=np.ones((2, 5))), "R=139"), (dict(dropout=1.0, seed=1), "dropout=1.0"),
     (dict(dropout=0.5, seed=-1), "seed=-1"), (dict(pattern=AttentionPattern(lengths=[71])), "S=70")])
-@pytest.mark.parametrize("functions", [F, twins], ids=["truth", "kernel"])
+@pytest.mark.parametrize("functions", [F, kernel], ids=["truth", "kernel"])
 def test_bad_options(rng, functions, options, words):
     with pytest.raises(ValueError) as caught:
         functions.scaled_dot_product_attention(*random(rng)[:3], **options)
@@ -103,9 +103,9 @@ def test_a_row_that_may_attend_to_nothing(rng, dtype, row):
     mask = np.ones((150, 150), bool)
     mask[row] = False
     do[:, :, row] = np.nan                                            # whatever comes back to it
-    o, saved = twins.scaled_dot_product_attention(q, k, v, AttentionPattern(mask=mask))
-    dq, dk, dv = twins.scaled_dot_product_attention_backward(do, saved)
-    lse = twins.log_sum_exp(saved)
+    o, saved = kernel.scaled_dot_product_attention(q, k, v, AttentionPattern(mask=mask))
+    dq, dk, dv = kernel.scaled_dot_product_attention_backward(do, saved)
+    lse = kernel.log_sum_exp(saved)
     assert (o[:, :, row] == 0).all() and (dq[:, :, row] == 0).all() and (lse[:, :, row] == -np.inf).all()
     assert np.isfinite(np.delete(lse, row, 2)).all() and np.isfinite(dk).all() and np.isfinite(dv).all()
     others = np.delete(np.arange(150), row)
@@ -125,8 +125,8 @@ def test_nan_and_inf_stay_where_they_are_seen(rng, value, pattern, options):
         clean = [x.copy() for x in arrays]
         arrays[which][0, 1, 120, 3] = value
         with np.errstate(invalid="ignore"):
-            truth, found = run(F, *arrays, pattern, options), run(twins, *arrays, pattern, options)
-        truth_before, before = run(F, *clean, pattern, options), run(twins, *clean, pattern, options)
+            truth, found = run(F, *arrays, pattern, options), run(kernel, *arrays, pattern, options)
+        truth_before, before = run(F, *clean, pattern, options), run(kernel, *clean, pattern, options)
         for name, x, y, z, w in zip(("o", "dq", "dk", "dv"), found, truth, before, truth_before):
             assert np.array_equal(np.isfinite(x), np.isfinite(y)), (which, name)
             finite = np.isfinite(y)
@@ -144,9 +144,9 @@ def test_logits_of_minus_infinity(rng, dtype):
     for pattern in (EVERYWHERE, AttentionPattern(window=(0, 0))):
         with np.errstate(invalid="ignore"):
             truth, _ = F.scaled_dot_product_attention(q, k, v, pattern)
-        found, saved = twins.scaled_dot_product_attention(q, k, v, pattern)
+        found, saved = kernel.scaled_dot_product_attention(q, k, v, pattern)
         assert np.array_equal(np.isnan(found), np.isnan(truth))
-        assert np.array_equal(np.isnan(twins.log_sum_exp(saved)), np.isnan(truth[..., 0]))
+        assert np.array_equal(np.isnan(kernel.log_sum_exp(saved)), np.isnan(truth[..., 0]))
         np.testing.assert_allclose(found, truth, rtol=1e-5, atol=1e-6)
     assert np.isnan(found[0, 0, 40:]).all() and np.isfinite(found[0, 0, :40]).all()
 
@@ -163,7 +163,7 @@ def test_logits_of_ten_thousand(rng, dtype):
     assert 1e4 < np.abs(q @ k.swapaxes(-1, -2)).max() / np.sqrt(8) < 1e5
     truth = run(F, *(x.astype(np.longdouble) for x in (q, k, v, do)), EVERYWHERE, {})
     arrays = [x.astype(dtype) for x in (q, k, v, do)]
-    for found, numpy, y in zip(run(twins, *arrays, EVERYWHERE, {}), run(F, *arrays, EVERYWHERE, {}), truth):
+    for found, numpy, y in zip(run(kernel, *arrays, EVERYWHERE, {}), run(F, *arrays, EVERYWHERE, {}), truth):
         assert np.isfinite(found).all()
         assert np.abs(found - y).max() <= 2 * np.abs(numpy - y).max() + 10 * np.finfo(dtype).eps * np.abs(k).max()
 
@@ -190,7 +190,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng, shape, dtype):
 def test_eight_python_threads_at_once(rng):
     """A thousand calls from eight threads, each of which may use the pool: all results are right."""
     cases = [(random(rng, T=T, S=T, D=8, dtype=np.float32), pattern) for T in (33, 64, 100) for pattern in (CAUSAL, EVERYWHERE)]
-    truths = [run(twins, *arrays, pattern, {}) for arrays, pattern in cases]
+    truths = [run(kernel, *arrays, pattern, {}) for arrays, pattern in cases]
     wrong, calls = [], iter(range(1000))
     lock = threading.Lock()
 
@@ -220,8 +220,8 @@ def test_eight_python_threads_at_once(rng):
 
 def test_no_unsafe_arithmetic_in_the_compiled_code():
     """`nnan` and `ninf` let LLVM assume that there is no NaN and no Inf; `fast` has both."""
-    for kernel in (twins.FORWARD, twins.BACKWARD):
-        text = "\n".join(kernel.compile(np.float32, cached=False).inspect_llvm().values())
+    for function in (kernel.FORWARD, kernel.BACKWARD):
+        text = "\n".join(function.compile(np.float32, cached=False).inspect_llvm().values())
         arithmetic = [line for line in text.split("\n") if re.search(r"= (f(mul|add|sub|div|cmp|neg)|call .*@llvm\.f)", line)]
         assert len(arithmetic) > 100 and any("contract" in line for line in arithmetic)
         assert not [line for line in arithmetic if re.search(r"\b(nnan|ninf|fast|afn)\b", line)]
@@ -232,13 +232,13 @@ def test_memory_is_linear_in_the_length(rng):
     T = 65536
     q, k, v, do = random(rng, H=1, T=T, S=T, G=1, D=64, dtype=np.float32)
     pattern = AttentionPattern(causal=True, window=(128, 0))          # the memory is that of any pattern, the time is not
-    run(twins, q[:, :, :64], k[:, :, :64], v[:, :, :64], do[:, :, :64], pattern, {})
+    run(kernel, q[:, :, :64], k[:, :, :64], v[:, :, :64], do[:, :, :64], pattern, {})
     tracemalloc.start()
-    o, saved = twins.scaled_dot_product_attention(q, k, v, pattern)
+    o, saved = kernel.scaled_dot_product_attention(q, k, v, pattern)
     forward = tracemalloc.get_traced_memory()[1] - o.nbytes
     tracemalloc.reset_peak()
     start = tracemalloc.get_traced_memory()[0]
-    gradients = twins.scaled_dot_product_attention_backward(do, saved)
+    gradients = kernel.scaled_dot_product_attention_backward(do, saved)
     backward = tracemalloc.get_traced_memory()[1] - start - sum(x.nbytes for x in gradients)
     tracemalloc.stop()
     rows = T * 4 * 4                                                  # m, l, and the two borders of the interval
@@ -254,7 +254,7 @@ def test_the_layer_uses_the_kernel_and_the_truth_on_request(rng):
     backend.use("numpy")
     try:
         truth, saved_truth = layer.forward(x, pattern=CAUSAL, rng=np.random.default_rng(1))
-        assert saved_truth[4][0] is None and saved[4][0] is twins
+        assert saved_truth[4][0] is None and saved[4][0] is kernel
         np.testing.assert_allclose(y, truth, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(layer.backward(truth, saved), layer.backward(truth, saved_truth), rtol=1e-3, atol=1e-5)
     finally:

@@ -63,11 +63,11 @@ def threads():
 
 def kernels():
     """The compiled attention against its twin in NumPy, in float32."""
-    twins = backend.kernels()
-    if twins is None:
+    kernel = backend.compiled_attention()
+    if kernel is None:
         return dict(name="kernels", ok=True, found="none, for there is no Numba: NumPy does their work")
     arrays = np.random.default_rng(0).standard_normal((4, 1, 2, 70, 16)).astype(np.float32)
-    compiled, truth = (attention(functions, *arrays) for functions in (twins, functional))
+    compiled, truth = (attention(functions, *arrays) for functions in (kernel, functional))
     error = max(float(np.abs(x - y).max()) for x, y in zip(compiled, truth))
     where = cache_folder_in_words()
     return dict(name="kernels", ok=error < 1e-4, found=f"largest difference {error:.0e} from NumPy; {where}")

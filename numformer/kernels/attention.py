@@ -14,9 +14,16 @@ References: Milakov and Gimelshein (2018), "Online normalizer calculation for so
 
 import numba
 import numpy as np
+from numba import boolean, float64, int64, types
 
+from numformer.checks import check_array
+from numformer.functional.attention import check_attention, drops
+from numformer.functional.dropout import dropout_threshold
+from numformer.functional.pattern import EVERYWHERE
 from numformer.kernels.arithmetic import borrow, clear, copy, product, row, transpose
-from numformer.kernels.compiled import STRICT, inlined
+from numformer.kernels.compiled import STRICT, Kernel, inlined
+from numformer.kernels.launch import (
+    any_strides, check_kernel_takes, four_axes, in_turn, ranges, rule_types, tile_size, with_rows, work_room)
 from numformer.kernels.tiles import (
     NONE, SOME, Rules, add_diagonals, add_product, bring_together, drop, hide, is_allowed, keys_to_visit, multiply, next_tile,
     online_softmax, row_hashes, scores, softmax_gradient, weights_again)
@@ -198,3 +205,87 @@ def row_products(x, y, total):
         for d in range(x.shape[1]):
             t += np.float64(x_i[d]) * np.float64(y_i[d])
         total[i] = t
+
+
+FORWARD = Kernel(forward, lambda real: (*3 * [any_strides(real)], *rule_types(real), real[:, :, :, ::1], *2 * [real[:, :, ::1]]))
+BACKWARD = Kernel(backward, lambda real: (
+    *5 * [any_strides(real)], *2 * [types.Array(real, 3, "C", readonly=True)], *rule_types(real), *4 * [int64], boolean, boolean,
+    *3 * [real[:, :, :, ::1]], float64[:, :, ::1]))
+
+
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None,
+                                 tasks=1, run=in_turn):
+    """The twin of `numformer.functional.scaled_dot_product_attention`: the same numbers up to rounding, in O(T) memory.
+
+    Parameters
+    ----------
+    q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
+        As there; float32 or float64 throughout, and D at most 256. Any strides.
+    tasks : int
+        Into how many parts the work is cut. The result does not depend on it, to the bit.
+    run : callable
+        Called with a function and the numbers of the tasks; may call it from several threads at once.
+
+    Returns
+    -------
+    o : ndarray, shape (B, H, T, D)
+    saved : tuple
+        The arguments, o, and of every row of scores the two parts of `log_sum_exp`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As there; and for other dtypes, complex ones among them, and wider heads.
+    """
+    scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
+    check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype, **dict(zip("BGSD", k.shape)))
+    dropping = drops(dropout, seed)
+    (B, H, T, D), S = q.shape, k.shape[2]
+    check_kernel_takes(q, k, v)
+    real, seed = q.dtype.type, int(seed) if dropping else 0
+    rules = (*pattern.intervals(T, S), four_axes(pattern.mask), scale, real(softcap or 0),
+             np.zeros(0, real) if slopes is None else slopes.astype(real),
+             np.zeros((0, 0), real) if bias is None else np.ascontiguousarray(bias),
+             dropout_threshold(dropout) if dropping else 0, real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
+    q, k, v = with_rows(q), with_rows(k), with_rows(v)
+    o, (m, l) = np.empty((B, H, T, D), real), np.empty((2, B, H, T), real)
+    tile = tile_size(T, S, D)
+    kernel = FORWARD[q.dtype]
+    run(lambda task: kernel(q, k, v, *rules, *tile, *work_room(*tile, D, real), task, tasks, o, m, l), range(tasks))
+
+    saved = (q, k, v, o, m, l, rules, tile)
+    return o, saved
+
+
+def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
+    """The twin of `numformer.functional.scaled_dot_product_attention_backward`.
+
+    Where there are fewer key-value heads than tasks, the tasks share each head: some take the gradients of ranges of
+    queries, others those of ranges of keys and values, and both make the weights anew. The bits are the same.
+    """
+    q, k, v, o, m, l, rules, tile = saved
+    (B, H, T, D), G, S = q.shape, *k.shape[1:3]
+    do, has_bias = with_rows(do), rules[6].size > 0
+    block = np.empty(q.size + k.size + v.size, q.dtype)               # one block for all three: three come at the price of page faults
+    dq, dk = block[:q.size].reshape(q.shape), block[q.size:-v.size].reshape(k.shape)
+    dv = block[-v.size:].reshape(v.shape)
+    dbias = np.zeros((B, H, T + S - 1) if has_bias else (0, 0, 0))    # float64: a diagonal is long
+    kernel = BACKWARD[q.dtype]
+
+    def work(task, tasks, *part):
+        kernel(do, q, k, v, o, m, l, *rules, *tile, *work_room(*tile, D, q.dtype.type), task, tasks, *part, dq, dk, dv, dbias)
+
+    if tasks <= B * G or has_bias:
+        run(lambda task: work(task, tasks, 0, T, 0, S, True, True), range(tasks))
+    else:
+        parts = [(t0, t1, 0, S, True, False) for t0, t1 in ranges(T, tile[0], tasks)]
+        parts += [(0, T, s0, s1, False, True) for s0, s1 in ranges(S, tile[1], tasks)]
+        run(lambda part: work(0, 1, *part), parts)
+    return (dq, dk, dv, dbias.sum(axis=0).astype(q.dtype)) if has_bias else (dq, dk, dv)
+
+
+def log_sum_exp(saved):
+    """log(sum_j exp(s_ij)) of every row of scores: float64, (B, H, T); -Inf for a query that may attend to nothing."""
+    _, _, _, _, m, l, _, _ = saved
+    with np.errstate(divide="ignore"):
+        return m.astype(np.float64) + np.log(l.astype(np.float64))
