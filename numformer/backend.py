@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from numformer.checks import check_choice, check_whole
 from numformer.functional import attention as truth
+from numformer.functional.pattern import EVERYWHERE
 
 WORTH_A_THREAD = 4e6                                                  # products: to wake a thread costs as much as this many take
 
@@ -59,17 +60,17 @@ def compiled_attention():
     return attention
 
 
-def scaled_dot_product_attention(q, k, v, *arguments, **options):
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None):
     """`numformer.functional.scaled_dot_product_attention`, by the kernel where it can, on several threads where that pays.
 
     Parameters, result and errors are the same; the bits do not depend on the number of threads.
     """
-    compiled = _kernel_for(q, k, v)
+    compiled = _kernel_for(q, k, v, bias)
+    arguments = q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
     if compiled is None:
-        o, saved = truth.scaled_dot_product_attention(q, k, v, *arguments, **options)
+        o, saved = truth.scaled_dot_product_attention(*arguments)
     else:
-        o, saved = compiled.scaled_dot_product_attention(
-            q, k, v, *arguments, **options, tasks=_tasks(q.size * k.shape[-2]), run=run_side_by_side)
+        o, saved = compiled.scaled_dot_product_attention(*arguments, tasks=_tasks(q.size * k.shape[2]), run=run_side_by_side)
     return o, (compiled, saved)
 
 
@@ -78,14 +79,16 @@ def scaled_dot_product_attention_backward(do, saved):
     compiled, saved = saved
     if compiled is None:
         return truth.scaled_dot_product_attention_backward(do, saved)
-    tasks = _tasks(do.size * saved[1].shape[-2])                      # saved[1] is k
+    q, k = saved[:2]
+    tasks = _tasks(q.size * k.shape[2])
     return compiled.scaled_dot_product_attention_backward(do, saved, tasks=tasks, run=run_side_by_side)
 
 
-def _kernel_for(*arrays):
+def _kernel_for(q, k, v, bias):
     """The compiled twin, if it is wanted, there, and can take these arrays (what is no array at all, the truth will refuse)."""
-    fit = all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) and x.ndim == 4 for x in arrays)
-    if _twin == "numpy" or not fit or arrays[0].shape[-1] > 256:
+    arrays = [q, k, v] if bias is None else [q, k, v, bias]
+    fit = all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in arrays) and q.ndim == k.ndim == 4
+    if _twin == "numpy" or not fit or q.shape[3] > 256:
         return None
     return compiled_attention()
 
@@ -163,16 +166,21 @@ def run_side_by_side(function, items):
     items = list(items)
     if getattr(_place, "inside", False):
         return [function(item) for item in items]
+    threads = min(get_threads(), len(items))
     with one_blas_thread():
-        helpers = min(get_threads(), len(items)) - 1
-        if helpers < 1:
+        if threads < 2:
             return [function(item) for item in items]
-        results, todo = [None] * len(items), iter(range(len(items)))
-        futures = [_pool(get_threads() - 1).submit(_work_off, function, items, todo, results) for _ in range(helpers)]
-        _work_off(function, items, todo, results)                     # this thread takes its share too
-        wait(futures)
-        for future in futures:
-            future.result()
+        results, todo, futures = [None] * len(items), iter(range(len(items))), []
+        try:
+            for _ in range(threads - 1):
+                futures.append(_pool(threads - 1).submit(_work_off, function, items, todo, results))
+            _work_off(function, items, todo, results)                 # this thread takes its share too
+        finally:                                                      # after Ctrl-C too: nothing new begins, the guard outlasts the others
+            for _ in todo:
+                pass
+            wait(futures)
+    for future in futures:
+        future.result()
     for value, error in results:
         if error is not None:
             raise error
@@ -196,6 +204,7 @@ def _work_off(function, items, todo, results):
 def one_blas_thread():
     """Hold every BLAS library of this process at one thread. Guards are counted: the last one out restores what was."""
     global _guards, _limits
+    process = os.getpid()
     with _lock:
         if _guards == 0:
             _limits = [(library, library.num_threads) for library in _blas(len(sys.modules))]
@@ -206,10 +215,15 @@ def one_blas_thread():
         yield
     finally:
         with _lock:
-            _guards -= 1
-            if _guards == 0:
-                for library, number in _limits:
-                    library.set_num_threads(number)
+            if process == os.getpid():                                # a child forked inside has begun anew
+                _guards -= 1
+                if _guards == 0:
+                    _restore()
+
+
+def _restore():
+    for library, number in _limits:
+        library.set_num_threads(number)
 
 
 @lru_cache(maxsize=1)
@@ -218,7 +232,7 @@ def _blas(modules):
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _pool(threads):
     return ThreadPoolExecutor(threads, thread_name_prefix="numformer")
 
@@ -227,7 +241,10 @@ def _begin_anew():
     """In a forked child: the threads of the pool, and whoever held the lock, stayed behind in the parent."""
     global _lock, _guards, _limits
     _pool.cache_clear()
+    if _guards:
+        _restore()
     _lock, _guards, _limits = threading.Lock(), 0, []
+    _place.inside = False
 
 
 if hasattr(os, "register_at_fork"):

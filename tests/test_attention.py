@@ -26,6 +26,13 @@ def test_patterns_by_their_definition(T, S):
     assert EVERYWHERE.dense(T, S).all()
 
 
+def test_a_pattern_keeps_what_it_was_given():
+    lengths = np.array([2, 3])
+    pattern = AttentionPattern(lengths=lengths, window=(np.uint8(0), np.uint8(255)))
+    lengths[0] = 0
+    assert pattern.dense(300, 300).sum(axis=(1, 2, 3)).tolist() == [3, 6]
+
+
 def test_window_on_the_right():
     assert AttentionPattern(window=(np.int64(0), None)).dense(1, 2).tolist() == [[False, True]]
     assert AttentionPattern(window=(0, 1)).dense(2, 3).astype(int).tolist() == [[0, 1, 1], [0, 0, 1]]
@@ -33,7 +40,8 @@ def test_window_on_the_right():
 
 @pytest.mark.parametrize("options, error, words", [
     (dict(window=(1,)), ValueError, "pair"), (dict(window=(-1, 0)), ValueError, "0 or more"), (dict(window=3), ValueError, "pair"),
-    (dict(window=(1.0, 0)), ValueError, "whole numbers"),
+    (dict(window=(1.0, 0)), ValueError, "whole numbers"), (dict(window=(True, 0)), ValueError, "whole numbers"),
+    (dict(causal="no"), TypeError, "True or False"),
     (dict(lengths=[1.5]), ValueError, "whole numbers"), (dict(lengths=[-1]), ValueError, "0 or more"),
     (dict(lengths=[[1]]), ValueError, "one for each"),
     (dict(documents=[0, 1]), ValueError, "(B, S)"), (dict(documents=[[0.0]]), ValueError, "(B, S)"),

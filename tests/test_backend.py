@@ -65,6 +65,40 @@ def test_an_error_waits_for_the_others():
     assert sorted(ended) == [(k, {1}) for k in range(1, 5)]
 
 
+def test_ctrl_c_begins_nothing_new_and_waits_for_the_others():
+    ended = []
+
+    def work(k):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.1)
+        ended.append((k, blas_threads()))
+
+    backend.set_threads(2)
+    with pytest.raises(KeyboardInterrupt):
+        backend.run_side_by_side(work, range(50))
+    assert len(ended) <= 2 and all(threads == {1} for _, threads in ended)
+    time.sleep(0.3)
+    assert len(ended) <= 2
+
+
+def test_no_piece_of_work_is_cut_twice():
+    backend.set_threads(2)
+    names = backend.run_side_by_side(lambda _: backend.run_side_by_side(lambda _: threading.current_thread().name, range(8)), range(2))
+    assert all(len(set(of_one)) == 1 for of_one in names)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_forked_inside_a_guard_begins_anew():
+    before = blas_threads()
+    with backend.one_blas_thread():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if blas_threads() == before and backend._guards == 0 else 1)
+    assert os.waitpid(child, 0) == (child, 0) and blas_threads() == before
+
+
 def test_blas_is_held_at_one_thread_and_restored_after():
     before = blas_threads()
     with backend.one_blas_thread():

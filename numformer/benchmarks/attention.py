@@ -38,8 +38,8 @@ class Case:
         (1, 8, 4096, 64)
         """
         found = re.fullmatch(r"(\d+)x(\d+)x(\d+)x(\d+):(causal|everywhere|window=\d+)", name)
-        if not found or not all(int(size) for size in found.groups()[:4]):
-            raise ValueError(f"case {name!r} must read BxHxTxD:PATTERN, with PATTERN causal, everywhere or window=N; "
+        if not found or not all(int(size) for size in found.groups()[:4]) or int(found[4]) > 256:
+            raise ValueError(f"case {name!r} must read BxHxTxD:PATTERN, with D up to 256 and PATTERN causal, everywhere or window=N; "
                              "for example 1x8x1024x64:causal.")
         kind = found[5]
         pattern = AttentionPattern(causal=kind == "causal", window=(int(kind[7:]), 0) if kind.startswith("window") else None)
@@ -115,6 +115,8 @@ def measure(case, memory=True, seconds=6.0):
         did not run.
     """
     B, H, T, D = case.shape
+    if backend.compiled_attention() is None:
+        raise ModuleNotFoundError("there is no kernel to measure without Numba; pip install numba")
     names = ["kernel"] + ["truth"] * (24 * B * H * T * T <= TRUTH_FITS) + ["torch"] * (find_spec("torch") is not None)
     found = medians_in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side()}, seconds)
     rate = 1 / found.pop("sgemm")["flop"]

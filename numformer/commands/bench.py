@@ -6,7 +6,7 @@ import numpy as np
 
 from numformer import backend
 from numformer.benchmarks import attention
-from numformer.checks import check_number
+from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.show import print_json
 
@@ -22,12 +22,14 @@ def add_arguments(parser):
 
 def run(arguments):
     try:
-        check_number("bench", "seconds", arguments.seconds, least=0)
+        check_number("bench", "--seconds", arguments.seconds, least=0)
+        if arguments.threads is not None:
+            check_whole("bench", "--threads", arguments.threads)
         cases = [attention.Case.parse(name) for name in arguments.case or attention.CASES]
-        with backend.threads(arguments.threads):
-            return _bench(cases, arguments)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    with backend.threads(arguments.threads):
+        return _bench(cases, arguments)
 
 
 def _bench(cases, arguments):

@@ -12,7 +12,10 @@ from numformer.functional.relative_positions import add_by_distance, add_by_dist
 from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import softmax, softmax_backward
 
+QUIET = np.errstate(invalid="ignore")                                 # no warning of Inf - Inf: it is hidden, or it shows as NaN
 
+
+@QUIET
 def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None):
     r"""Every query takes the average of the values, weighted by how well its key answers the query.
 
@@ -80,6 +83,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     return o, saved
 
 
+@QUIET
 def scaled_dot_product_attention_backward(do, saved):
     r"""The gradient of `scaled_dot_product_attention`.
 
@@ -106,8 +110,7 @@ def scaled_dot_product_attention_backward(do, saved):
     # o = masked_product(weights, v)
     weights = p if thinned is None else p * thinned
     dv = _masked_product(weights.swapaxes(-1, -2), do, turned)        # (B, H, S, D)
-    with np.errstate(invalid="ignore"):
-        dweights = do @ _for_every_head(v, q).swapaxes(-1, -2)        # (B, H, T, S); softmax_backward cuts what is masked
+    dweights = do @ _for_every_head(v, q).swapaxes(-1, -2)            # (B, H, T, S); softmax_backward cuts what is masked
 
     # weights = p * thinned
     dp = dweights if thinned is None else dweights * thinned
@@ -122,14 +125,14 @@ def scaled_dot_product_attention_backward(do, saved):
 
     # products = soft_cap(q @ k.T * scale)
     if saved_cap is not None:
-        with np.errstate(invalid="ignore"):
-            dscores = np.where(mask, soft_cap_backward(dscores, saved_cap), 0)        # a masked NaN stays out
+        dscores = np.where(mask, soft_cap_backward(dscores, saved_cap), 0)    # a masked NaN stays out
     dproducts = dscores * scale
     dq = _masked_product(dproducts, _for_every_head(k, q), mask)      # (B, H, T, D)
     dk = _masked_product(dproducts.swapaxes(-1, -2), q, turned)       # (B, H, S, D)
     return dq, _for_every_head_backward(dk, k), _for_every_head_backward(dv, v), *dbias
 
 
+@QUIET
 def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None):
     """The weights p of `scaled_dot_product_attention`: what a picture of attention shows.
 
@@ -171,13 +174,16 @@ def check_attention(q, k, pattern, scale, slopes, bias, softcap):
     pattern.check(B, H, T, S)
     if slopes is not None:
         check_array(name, "slopes", slopes, "(H,)", H=H)
+        if slopes.dtype.kind == "c":
+            raise TypeError(f"{name}: slopes are constants and must be real, but are {slopes.dtype}.")
     if bias is not None:
         check_array(name, "bias", bias, "(H, R)", q.dtype, H=H, R=T + S - 1)
-    if softcap is not None:
-        check_number(name, "softcap", softcap, above=0)
-    if scale is None:
-        return 1 / math.sqrt(D)
-    check_number(name, "scale", scale, above=0)
+    scale = 1 / math.sqrt(D) if scale is None else scale
+    for option, value in (("scale", scale), ("softcap", softcap)):
+        if value is not None:
+            check_number(name, option, value, above=0)
+            if not np.finfo(q.dtype).tiny <= value <= np.finfo(q.dtype).max:
+                raise ValueError(f"{name}: {option}={value} is out of the range of {q.dtype}.")
     return float(scale)
 
 
@@ -194,15 +200,14 @@ def _weights(q, k, pattern, scale, slopes, bias, softcap):
     scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
     mask = pattern.dense(q.shape[2], k.shape[2])
     saved_cap = saved_bias = None
-    with np.errstate(invalid="ignore"):                               # Inf - Inf where nobody may look; where one may, NaN stays
-        scores = q @ _for_every_head(k, q).swapaxes(-1, -2) * scale   # (B, H, T, S)
-        if softcap is not None:
-            scores, saved_cap = soft_cap(scores, softcap)
-        if slopes is not None:
-            scores, _ = alibi(scores, slopes)
-        if bias is not None:
-            scores, saved_bias = add_by_distance(scores, bias)
-        p, saved_softmax = softmax(scores, mask=mask)
+    scores = q @ _for_every_head(k, q).swapaxes(-1, -2) * scale       # (B, H, T, S)
+    if softcap is not None:
+        scores, saved_cap = soft_cap(scores, softcap)
+    if slopes is not None:
+        scores, _ = alibi(scores, slopes)
+    if bias is not None:
+        scores, saved_bias = add_by_distance(scores, bias)
+    p, saved_softmax = softmax(scores, mask=mask)
 
     saved = (p, saved_softmax, saved_bias, saved_cap, scale, mask)
     return p, saved
@@ -228,10 +233,9 @@ def _masked_product(weights, x, mask):
     finite = np.isfinite(x)
     if finite.all():
         return weights @ x
-    with np.errstate(invalid="ignore"):
-        product = weights @ np.where(finite, x, 0)
-        mask = np.broadcast_to(mask, weights.shape)
-        for j in np.flatnonzero(~finite.all(axis=(0, 1, 3))):         # rare; what is not finite is shown to those who may look
-            shown = mask[..., j, None] & ~finite[..., j, None, :]     # (B, H, T, D)
-            product = product + np.where(shown, weights[..., j, None] * x[..., j, None, :], 0)
+    product = weights @ np.where(finite, x, 0)
+    mask = np.broadcast_to(mask, weights.shape)
+    for j in np.flatnonzero(~finite.all(axis=(0, 1, 3))):             # rare; what is not finite is shown to those who may look
+        shown = mask[..., j, None] & ~finite[..., j, None, :]         # (B, H, T, D)
+        product = product + np.where(shown, weights[..., j, None] * x[..., j, None, :], 0)
     return product

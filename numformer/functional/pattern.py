@@ -26,7 +26,7 @@ class AttentionPattern:
         Packed sequences: the document that each key belongs to, one run of keys each. No attention crosses from one document
         into another. The T queries belong to the documents of the last T keys, so T <= S.
     mask : ndarray of bool, shape (T, S), (B, 1, T, S) or (B, H, T, S), optional
-        Anything else. True: may attend.
+        Anything else. True: may attend. It is not copied, and must not be written to while the pattern is in use.
 
     Raises
     ------
@@ -60,20 +60,23 @@ class AttentionPattern:
     mask: np.ndarray | None = None
 
     def __post_init__(self):
+        if not isinstance(self.causal, (bool, np.bool_)):
+            raise TypeError(f"AttentionPattern: causal={self.causal!r} must be True or False.")
         if self.window is not None:
             sides = tuple(self.window) if isinstance(self.window, (tuple, list)) else ()
-            object.__setattr__(self, "window", sides)
-            if len(sides) != 2 or any(side is not None and (not isinstance(side, (int, np.integer)) or side < 0) for side in sides):
+            if len(sides) != 2 or any(side is not None and (isinstance(side, bool) or not isinstance(side, (int, np.integer)) or side < 0)
+                                      for side in sides):
                 raise ValueError(f"AttentionPattern: window={self.window!r} must be a pair (left, right) of whole numbers, "
                                  "0 or more, or None for an open side.")
+            object.__setattr__(self, "window", tuple(side if side is None else int(side) for side in sides))
         if self.lengths is not None:
-            lengths = np.asarray(self.lengths)
+            lengths = np.array(self.lengths)
             if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or lengths.size == 0 or lengths.min() < 0:
                 raise ValueError(f"AttentionPattern: lengths={self.lengths!r} must be whole numbers, 0 or more, "
                                  "one for each of the B examples.")
             object.__setattr__(self, "lengths", lengths)
         if self.documents is not None:
-            documents = np.asarray(self.documents)
+            documents = np.array(self.documents)
             if documents.ndim != 2 or documents.dtype.kind not in "iu" or documents.size == 0:
                 raise ValueError("AttentionPattern: documents must be whole numbers of shape (B, S), the document of each key, "
                                  f"but have shape {documents.shape} and dtype {documents.dtype}.")

@@ -25,7 +25,7 @@ class TileStep:
     acc : ndarray, shape (B, H, I, D)
         The sum of exp(score - m) v so far.
     alpha : ndarray, shape (B, H, I, 1)
-        By what m, l and acc of before were rescaled: 1 where the maximum did not rise.
+        By what l and acc of before were rescaled: 1 where the maximum did not rise.
     """
 
     rows: slice
@@ -49,6 +49,9 @@ def tiled_attention_steps(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
               l' = \alpha l + \sum_j e^{s_j - m'}, \qquad \mathrm{acc}' = \alpha\, \mathrm{acc} + \sum_j e^{s_j - m'} v_j
 
     A maximum that rises shrinks what was summed before; so it does not matter in which order the keys come.
+
+    This is for looking at: unlike the truth and the kernel, it does not keep NaN and Inf of hidden values out, and a query whose
+    scores are all -Inf gets 0, not NaN.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numba import boolean, float64, int64, types
 
-from numformer.checks import check_array
+from numformer.checks import check_array, check_whole
 from numformer.functional.attention import check_attention, drops
 from numformer.functional.dropout import dropout_threshold
 from numformer.functional.pattern import EVERYWHERE
@@ -43,7 +43,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
     zero, one = reals[0:1], reals[1:2]
     rules = Rules(borrow(first), borrow(last), borrow(mask), reals[2:3], softcap, borrow(slopes), borrow(bias), threshold, kept,
                   seed_high, seed_low, T, S)
-    alpha, top = room[0], room[1]
+    alpha, top, total = room[0], room[1], room[8]
 
     blocks = -(-T // rows)
     for unit in range(B * H * blocks):                                # one owner for each tile of queries
@@ -52,7 +52,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
         b, h, i0 = unit // (H * blocks), unit // blocks % H, unit % blocks * rows
         i1 = min(i0 + rows, T)
         I = i1 - i0
-        qt, acc = room[4, :D * I].reshape(D, I), room[5, :I * D].reshape(I, D)
+        qt, acc = room[2, :D * I].reshape(D, I), room[3, :I * D].reshape(I, D)
         m_i, l_i = m[b, h, i0:i1], l[b, h, i0:i1]
         transpose(q[b, h, i0:i1], qt)
         m_i[:], l_i[:] = -np.inf, 0
@@ -68,14 +68,14 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
             if found == NONE:
                 continue
             x, y, J = first_row - i0, last_row - i0, j1 - j0          # the queries x .. y - 1 of this tile
-            s = room[6, :J * (y - x)].reshape(J, y - x)
-            k_j = bring_together(k[b, h * G // H, j0:j1], room[7])    # (J, D)
-            v_j = bring_together(v[b, h * G // H, j0:j1], room[8])
+            s = room[4, :J * (y - x)].reshape(J, y - x)
+            k_j = bring_together(k[b, h * G // H, j0:j1], room[5])    # (J, D)
+            v_j = bring_together(v[b, h * G // H, j0:j1], room[6])
 
-            scores(rules, h, first_row, j0, k_j, qt[:, x:y], zero, s, room[9, :s.size].reshape(s.shape))      # s = scale k q'
+            scores(rules, h, first_row, j0, k_j, qt[:, x:y], zero, s, room[7, :s.size].reshape(s.shape))      # s = scale k q'
             if found == SOME:
                 hide(s, s.dtype.type(-np.inf), rules, b, h, first_row, j0)
-            rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y])                                # p = exp(s - m)
+            rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y], total[x:y])                          # p = exp(s - m)
             if threshold > 0:
                 drop(s, rules, hashes[x:y], j0, s)
             if rose and not untouched:                                # acc *= alpha
@@ -114,7 +114,7 @@ def finish(rules, b, h, i0, m_i, l_i, acc, o_i):
 
 def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bias, threshold, kept, seed_high, seed_low, rows, keys,
              reals, room, hashes, task, tasks, t0, t1, s0, s1, want_dq, want_dkv, dq, dk, dv, dbias):
-    """The part of the backward that is task number `task` of `tasks`: every so manieth key-value head.
+    """The part of the backward that is task number `task` of `tasks`: every `tasks`-th key-value head.
 
     Of it, the gradient of the queries t0 .. t1 - 1, or of the keys and values s0 .. s1 - 1, or both.
     """
@@ -137,8 +137,8 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
             for i0 in range(t0, t1, rows):
                 i1 = min(i0 + rows, t1)
                 I = i1 - i0
-                q_i, do_i = room[4, :I * D].reshape(I, D), room[5, :I * D].reshape(I, D)
-                qt, dot = room[6, :D * I].reshape(D, I), room[7, :D * I].reshape(D, I)
+                q_i, do_i = room[2, :I * D].reshape(I, D), room[3, :I * D].reshape(I, D)
+                qt, dot = room[4, :D * I].reshape(D, I), room[5, :D * I].reshape(D, I)
                 copy(q[b, h, i0:i1], q_i)
                 copy(do[b, h, i0:i1], do_i)
                 transpose(q_i, qt)
@@ -159,12 +159,12 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
                         continue
                     x, y, J = first_row - i0, last_row - i0, j1 - j0  # the queries x .. y - 1 of this tile
                     size = J * (y - x)
-                    p, ds = room[8, :size].reshape(J, y - x), room[9, :size].reshape(J, y - x)
-                    dropped, uncapped = room[10, :size].reshape(J, y - x), room[11, :size].reshape(J, y - x)
-                    k_j = bring_together(k[b, g, j0:j1], room[12])    # (J, D)
-                    v_j = bring_together(v[b, g, j0:j1], room[13])
+                    p, ds = room[6, :size].reshape(J, y - x), room[7, :size].reshape(J, y - x)
+                    dropped, uncapped = room[8, :size].reshape(J, y - x), room[9, :size].reshape(J, y - x)
+                    k_j = bring_together(k[b, g, j0:j1], room[10])    # (J, D)
+                    v_j = bring_together(v[b, g, j0:j1], room[11])
 
-                    # p = exp(s - lse)
+                    # p = exp(s - m) / l
                     scores(rules, h, first_row, j0, k_j, qt[:, x:y], zero, p, uncapped)
                     weights_again(p, m[b, h, first_row:last_row], one_over_l[x:y])
                     if found == SOME:
@@ -217,6 +217,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
                                  tasks=1, run=in_turn):
     """The twin of `numformer.functional.scaled_dot_product_attention`: the same numbers up to rounding, in O(T) memory.
 
+    Output is divided by l last, so sums of values before that must fit the precision: of S values near its largest, they do not.
+
     Parameters
     ----------
     q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
@@ -241,7 +243,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype, **dict(zip("BGSD", k.shape)))
     dropping = drops(dropout, seed)
     (B, H, T, D), S = q.shape, k.shape[2]
-    check_kernel_takes(q, k, v)
+    check_kernel_takes("scaled_dot_product_attention", q=q, k=k, v=v, bias=bias)
+    check_whole("scaled_dot_product_attention", "tasks", tasks)
     real, seed = q.dtype.type, int(seed) if dropping else 0
     rules = (*pattern.intervals(T, S), four_axes(pattern.mask), scale, real(softcap or 0),
              np.zeros(0, real) if slopes is None else slopes.astype(real),
@@ -261,10 +264,15 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
     """The twin of `numformer.functional.scaled_dot_product_attention_backward`.
 
     Where there are fewer key-value heads than tasks, the tasks share each head: some take the gradients of ranges of
-    queries, others those of ranges of keys and values, and both make the weights anew. The bits are the same.
+    queries, others those of ranges of keys and values, and both make the weights anew. The bits are the same. Raises a
+    ValueError or TypeError if `do` has not the shape and dtype of o.
     """
     q, k, v, o, m, l, rules, tile = saved
     (B, H, T, D), G, S = q.shape, *k.shape[1:3]
+    name = "scaled_dot_product_attention_backward"
+    check_array(name, "do", do, "(B, H, T, D)", q.dtype, B=B, H=H, T=T, D=D)
+    check_kernel_takes(name, do=do)
+    check_whole(name, "tasks", tasks)
     do, has_bias = with_rows(do), rules[6].size > 0
     block = np.empty(q.size + k.size + v.size, q.dtype)               # one block for all three: three come at the price of page faults
     dq, dk = block[:q.size].reshape(q.shape), block[q.size:-v.size].reshape(k.shape)
@@ -281,7 +289,10 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
         parts = [(t0, t1, 0, S, True, False) for t0, t1 in ranges(T, tile[0], tasks)]
         parts += [(0, T, s0, s1, False, True) for s0, s1 in ranges(S, tile[1], tasks)]
         run(lambda part: work(0, 1, *part), parts)
-    return (dq, dk, dv, dbias.sum(axis=0).astype(q.dtype)) if has_bias else (dq, dk, dv)
+    if not has_bias:
+        return dq, dk, dv
+    with np.errstate(invalid="ignore", over="ignore"):                # Inf of one example and -Inf of another
+        return dq, dk, dv, dbias.sum(axis=0).astype(q.dtype)
 
 
 def log_sum_exp(saved):

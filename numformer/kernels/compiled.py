@@ -11,9 +11,13 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 
 STRICT = dict(error_model="numpy", nogil=True)                        # division by zero gives Inf or NaN, as in NumPy
-_lock = threading.Lock()
+_lock = threading.RLock()
+
+if hasattr(os, "register_at_fork"):                                   # a fork waits for a compilation: its child would wait for ever
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def inlined(function):
@@ -84,8 +88,8 @@ def cache_folder():
     home = os.environ.get("NUMFORMER_CACHE", _default_home())
     if not home:
         return None
-    folder = Path(home) / f"kernels-{_content()}"
     try:
+        folder = Path(home).expanduser().resolve() / f"kernels-{_content()}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022):
@@ -107,8 +111,8 @@ def _default_home():
 
 
 def _content():
-    """A name that changes with the kernels' sources, with Python and with Numba."""
-    digest = hashlib.sha256(f"{platform.python_version()} {numba.__version__} {np.__version__}".encode())
+    """A name that changes with the kernels' sources and their place, with Python, Numba, NumPy and the processor."""
+    digest = hashlib.sha256(f"{platform.python_version()} {numba.__version__} {np.__version__} {get_host_cpu_name()} {__file__}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -14,15 +14,15 @@ def in_turn(function, tasks):
         function(task)
 
 
-def check_kernel_takes(q, k, v):
+def check_kernel_takes(owner, **arrays):
     """Raise a TypeError or ValueError for what the truth can do and the kernel cannot."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dtype not in (np.float32, np.float64):
-            raise TypeError(f"scaled_dot_product_attention: the kernel takes float32 and float64, but {name} is {x.dtype}; "
+    for name, x in arrays.items():
+        if x is not None and x.dtype not in (np.float32, np.float64):
+            raise TypeError(f"{owner}: the kernel takes float32 and float64, but {name} is {x.dtype}; "
                             "numformer.functional has the same function for complex numbers.")
-    if q.shape[-1] > LARGEST_HEAD:
-        raise ValueError(f"scaled_dot_product_attention: the kernel takes heads of width D up to {LARGEST_HEAD}, but q has shape "
-                         f"{q.shape}; numformer.functional has the same function for any width.")
+        if name == "q" and x.shape[-1] > LARGEST_HEAD:
+            raise ValueError(f"{owner}: the kernel takes heads of width D up to {LARGEST_HEAD}, but q has shape {x.shape}; "
+                             "numformer.functional has the same function for any width.")
 
 
 def four_axes(mask):
@@ -31,7 +31,7 @@ def four_axes(mask):
 
 def with_rows(x):
     """x where each row is contiguous, wherever the rows are; else a copy."""
-    return x if x.flags.aligned and x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
+    return x if x.flags.aligned and x.strides[-1] == x.itemsize and type(x) is np.ndarray else np.ascontiguousarray(np.asarray(x))
 
 
 def tile_size(T, S, D):
@@ -45,7 +45,7 @@ _kept = threading.local()
 
 
 def work_room(rows, keys, D, dtype):
-    """Where one task works: numbers to hand to BLAS, fourteen tiles, and the hashes of a tile's queries.
+    """Where one task works: numbers to hand to BLAS, twelve tiles, and the hashes of a tile's queries.
 
     Each tile begins where a cache line does. A thread keeps its room from call to call: fresh memory comes page by page,
     and for a small attention that takes longer than the attention.
@@ -54,10 +54,10 @@ def work_room(rows, keys, D, dtype):
     if getattr(_kept, "wanted", None) != wanted:
         line = 64 // np.dtype(dtype).itemsize
         size = -(-max(rows * keys, max(rows, keys) * D) // line) * line + 5 * line    # 5 lines more, lest all begin in one set of the cache
-        block = np.empty(15 * size + line, dtype)
+        block = np.empty(13 * size + line, dtype)
         start = -block.ctypes.data % 64 // block.itemsize
-        block = block[start:start + 15 * size].reshape(15, size)
-        _kept.wanted, _kept.room = wanted, (block[14], block[:14], np.empty(rows, np.uint32))
+        block = block[start:start + 13 * size].reshape(13, size)
+        _kept.wanted, _kept.room = wanted, (block[12], block[:12], np.empty(rows, np.uint32))
     return _kept.room
 
 

@@ -136,10 +136,10 @@ def add_diagonals(ds, i0, j0, T, dbias_h):
 
 
 @inlined
-def online_softmax(s, m_i, l_i, alpha, top):
+def online_softmax(s, m_i, l_i, alpha, top, total):
     """s becomes p = exp(s - m); the maximum m_i and the sum l_i of each query take the tile in; alpha rescales what was before.
 
-    Returns whether any maximum rose: if not, alpha is not written, for it would be 1. `top` is room for one row.
+    Returns whether any maximum rose: if not, alpha is not written, for it would be 1. `top` and `total` are room for a row.
     """
     J, I = s.shape
     zero, minus_infinity = s.dtype.type(0), s.dtype.type(-np.inf)
@@ -162,15 +162,18 @@ def online_softmax(s, m_i, l_i, alpha, top):
             m_i[i] = top[i]
     for i in range(I):
         top[i] = m_i[i] if m_i[i] != minus_infinity else zero
+    total[:] = 0                                                      # of this tile alone: a running sum of all keys would lose digits
     for j in range(0, J - 1, 2):
         for i in range(I):
             s[j, i] = exp(s[j, i] - top[i])
             s[j + 1, i] = exp(s[j + 1, i] - top[i])
-            l_i[i] += s[j, i] + s[j + 1, i]
+            total[i] += s[j, i] + s[j + 1, i]
     for j in range(J // 2 * 2, J):
         for i in range(I):
             s[j, i] = exp(s[j, i] - top[i])
-            l_i[i] += s[j, i]
+            total[i] += s[j, i]
+    for i in range(I):
+        l_i[i] += total[i]
     return rose
 
 
@@ -220,7 +223,7 @@ def row_hashes(rules, b, h, i0, hashes):
 
 @inlined
 def drop(x, rules, hashes, j0, dropped):
-    """dropped = x d, where d is 1 / (1 - rate) for weights that the hash keeps, and 0 for the others."""
+    """Write into `dropped`, which may be x: x d, where d is 1 / (1 - rate) for weights that the hash keeps, and 0 for the others."""
     zero = x.dtype.type(0)
     for j in range(x.shape[0]):
         step = uint32(uint32(j0 + j) * uint32(0x9E3779B9))
