@@ -89,7 +89,10 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
 
 @inlined
 def whose(unit, tasks):
-    """Deal units out as 0 1 2 2 1 0 0 1 2 ...: under a causal pattern each tile costs more than the one before."""
+    """Deal units out as 0 1 2 2 1 0 0 1 2 ...: under a causal pattern each tile costs more than the one before.
+
+    Forward and backward deal alike, so that a head stays in the cache of the core that had it.
+    """
     place = unit % (2 * tasks)
     return min(place, 2 * tasks - 1 - place)
 
@@ -114,7 +117,7 @@ def finish(rules, b, h, i0, m_i, l_i, acc, o_i):
 
 def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bias, threshold, kept, seed_high, seed_low, rows, keys,
              reals, room, hashes, task, tasks, t0, t1, s0, s1, want_dq, want_dkv, dq, dk, dv, dbias):
-    """The part of the backward that is task number `task` of `tasks`: every `tasks`-th key-value head.
+    """The part of the backward that is task number `task` of `tasks`: the key-value heads that `whose` gives it.
 
     Of it, the gradient of the queries t0 .. t1 - 1, or of the keys and values s0 .. s1 - 1, or both.
     """
@@ -128,7 +131,9 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
                   seed_high, seed_low, T, S)
     delta, one_over_l = room[0], room[1]
 
-    for unit in range(task, B * G, tasks):                            # one owner for each key-value head
+    for unit in range(B * G):                                         # one owner for each key-value head
+        if whose(unit, tasks) != task:
+            continue
         b, g = unit // G, unit % G
         if want_dkv:
             clear(dk[b, g, s0:s1])
