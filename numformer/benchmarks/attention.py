@@ -115,8 +115,6 @@ def measure(case, memory=True, seconds=6.0):
         did not run.
     """
     B, H, T, D = case.shape
-    if backend.compiled_attention() is None:
-        raise ModuleNotFoundError("there is no kernel to measure without Numba; pip install numba")
     names = ["kernel"] + ["truth"] * (24 * B * H * T * T <= TRUTH_FITS) + ["torch"] * (find_spec("torch") is not None)
     found = medians_in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side()}, seconds)
     rate = 1 / found.pop("sgemm")["flop"]
@@ -132,10 +130,8 @@ def measure(case, memory=True, seconds=6.0):
 
 
 def compile_seconds():
-    """How long the two kernels take to compile for float32, without a cache; None without Numba."""
+    """How long the two kernels take to compile for float32, without a cache."""
     compiled = backend.compiled_attention()
-    if compiled is None:
-        return None
     started = time.perf_counter()
     for kernel in (compiled.FORWARD, compiled.BACKWARD):
         kernel.compile(np.float32, cached=False, notice=False)

@@ -28,6 +28,8 @@ def run(arguments):
         cases = [attention.Case.parse(name) for name in arguments.case or attention.CASES]
     except ValueError as error:
         raise UsageError(str(error)) from error
+    if backend.compiled_attention() is None:
+        raise UsageError("bench: without Numba there is no kernel to measure; pip install numba.")
     with backend.threads(arguments.threads):
         return _bench(cases, arguments)
 
@@ -50,8 +52,7 @@ def _bench(cases, arguments):
     mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else None
     if mean:
         print(f"geometric mean: {mean:.2f} times as fast as PyTorch")
-    if compile_seconds is not None:
-        print(f"compiling, once per machine: {compile_seconds:.1f} s")
+    print(f"compiling, once per machine: {compile_seconds:.1f} s")
     if arguments.json:
         print_json({"cases": rows, "geometric_mean": mean, "compile_seconds": compile_seconds})
     return 0

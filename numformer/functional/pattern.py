@@ -92,7 +92,7 @@ class AttentionPattern:
             raise ValueError(f"AttentionPattern: mask must have shape (T, S) or (B, H, T, S), but has shape {self.mask.shape}.")
 
     def check(self, B, H, T, S):
-        """Raise a ValueError if this pattern does not fit attention from (B, H, T) queries to S keys."""
+        """Raise a ValueError if this pattern does not fit B, H or the mask's T and S; `intervals` and `dense` see to the rest."""
         for name, rule in (("lengths", self.lengths), ("documents", self.documents)):
             if rule is not None and len(rule) not in (1, B):
                 raise ValueError(f"AttentionPattern: {name} of shape {rule.shape} must have one entry for each of the B={B} examples.")
@@ -100,7 +100,6 @@ class AttentionPattern:
                 self.mask.shape[0] not in (1, B) or self.mask.shape[1] not in (1, H))):
             raise ValueError(f"AttentionPattern: mask of shape {self.mask.shape} must have shape (T, S) or (B, H, T, S) with "
                              f"(B, H, T, S) = ({B}, {H}, {T}, {S}); B and H may be 1.")
-        self.intervals(T, S)
 
     def intervals(self, T, S):
         """All rules but the mask, as one interval of keys for each query: it may attend to first .. last - 1.

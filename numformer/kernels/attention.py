@@ -33,7 +33,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
             reals, room, hashes, task, tasks, o, m, l):
     """The part of the forward that is task number `task` of `tasks`: the tiles of `rows` queries that `whose` gives it.
 
-    q, o (B, H, T, D); k, v (B, G, S, D); m, l (B, H, T); the rest as `Rules` and `twins` have it.
+    q, o (B, H, T, D); k, v (B, G, S, D); m, l (B, H, T); the rest as `Rules` and `work_room` have it.
     """
     q, k, v, o, m, l = borrow(q), borrow(k), borrow(v), borrow(o), borrow(m), borrow(l)
     reals, room, hashes = borrow(reals), borrow(room), borrow(hashes)
@@ -75,7 +75,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
             scores(rules, h, first_row, j0, k_j, qt[:, x:y], zero, s, room[7, :s.size].reshape(s.shape))      # s = scale k q'
             if found == SOME:
                 hide(s, s.dtype.type(-np.inf), rules, b, h, first_row, j0)
-            rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y], total[x:y])                          # p = exp(s - m)
+            rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y], total[x:y])                    # p = exp(s - m)
             if threshold > 0:
                 drop(s, rules, hashes[x:y], j0, s)
             if rose and not untouched:                                # acc *= alpha
@@ -186,14 +186,14 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
 
                     # p = softmax(s)
                     softmax_gradient(p, delta[x:y], ds)               # ds = p (dp - delta)
-                    if want_dq and bias.size > 0:
-                        if found == SOME:
-                            hide(ds, zero[0], rules, b, h, first_row, j0)
-                        add_diagonals(ds, first_row, j0, T, dbias[b, h])
-                    if softcap > 0:
-                        multiply(ds, uncapped)
                     if found == SOME:
                         hide(ds, zero[0], rules, b, h, first_row, j0)
+                    if want_dq and bias.size > 0:
+                        add_diagonals(ds, first_row, j0, T, dbias[b, h])
+                    if softcap > 0:
+                        if found == SOME:
+                            hide(uncapped, zero[0], rules, b, h, first_row, j0)
+                        multiply(ds, uncapped)
 
                     # s = scale q k'
                     if want_dkv:                                      # dk += scale ds' q

@@ -15,20 +15,33 @@ NONE, SOME, ALL = 0, 1, 2
 
 
 @inlined
+def intervals_of(rules, b):
+    """First and last key of every query of an example, for which one row may stand for all."""
+    b = b if len(rules.first) > 1 else 0
+    return rules.first[b], rules.last[b]
+
+
+@inlined
+def mask_of(rules, b, h):
+    """The mask (T, S) of a head, for which one example and one head may stand for all."""
+    return rules.mask[b if rules.mask.shape[0] > 1 else 0, h if rules.mask.shape[1] > 1 else 0]
+
+
+@inlined
 def keys_to_visit(rules, b, i0, i1):
     """The interval of keys outside of which no query of i0 .. i1 - 1 may attend to any."""
-    b = b if len(rules.first) > 1 else 0
+    first, last = intervals_of(rules, b)
     begin, end = rules.S, 0
     for i in range(i0, i1):
-        if rules.first[b, i] < rules.last[b, i]:
-            begin, end = min(begin, rules.first[b, i]), max(end, rules.last[b, i])
+        if first[i] < last[i]:
+            begin, end = min(begin, first[i]), max(end, last[i])
     return begin, end
 
 
 @inlined
 def look_into_mask(rules, b, h, i0, i1, j0, j1):
     """Whether NONE, SOME or ALL pairs of a tile are allowed by the mask."""
-    mask = rules.mask[b if rules.mask.shape[0] > 1 else 0, h if rules.mask.shape[1] > 1 else 0]
+    mask = mask_of(rules, b, h)
     count = 0
     for i in range(i0, i1):
         for j in range(j0, j1):
@@ -39,8 +52,7 @@ def look_into_mask(rules, b, h, i0, i1, j0, j1):
 @inlined
 def rows_to_visit(rules, b, h, i0, i1, j0, j1):
     """The queries of i0 .. i1 - 1 outside of which none may attend to a key of j0 .. j1 - 1; and whether NONE, SOME or ALL pairs may."""
-    b_first = b if len(rules.first) > 1 else 0
-    first, last = rules.first[b_first], rules.last[b_first]
+    first, last = intervals_of(rules, b)
     while i0 < i1 and (first[i0] >= j1 or last[i0] <= j0):
         i0 += 1
     while i0 < i1 and (first[i1 - 1] >= j1 or last[i1 - 1] <= j0):
@@ -72,24 +84,22 @@ def next_tile(rules, b, h, i0, i1, j0, end, keys):
 @inlined
 def is_allowed(rules, b, h, i, j):
     """Whether query i may attend to key j."""
-    b_first = b if len(rules.first) > 1 else 0
-    if j < rules.first[b_first, i] or rules.last[b_first, i] <= j:
-        return False
-    return rules.mask.size == 0 or rules.mask[b if rules.mask.shape[0] > 1 else 0, h if rules.mask.shape[1] > 1 else 0, i, j]
+    first, last = intervals_of(rules, b)
+    return first[i] <= j < last[i] and (rules.mask.size == 0 or mask_of(rules, b, h)[i, j])
 
 
 @inlined
 def hide(x, value, rules, b, h, i0, j0):
     """Write `value` where query i0 + i may not attend to key j0 + j."""
     J, I = x.shape
-    b_first = b if len(rules.first) > 1 else 0
-    first, last = rules.first[b_first, i0:i0 + I], rules.last[b_first, i0:i0 + I]
+    first, last = intervals_of(rules, b)
+    first, last = first[i0:i0 + I], last[i0:i0 + I]
     for j in range(J):
         key = np.int32(j0 + j)
         for i in range(I):
             x[j, i] = x[j, i] if (first[i] <= key) & (key < last[i]) else value
     if rules.mask.size > 0:
-        mask = rules.mask[b if rules.mask.shape[0] > 1 else 0, h if rules.mask.shape[1] > 1 else 0]
+        mask = mask_of(rules, b, h)
         for j in range(J):
             for i in range(I):
                 x[j, i] = x[j, i] if mask[i0 + i, j0 + j] else value
