@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from numformer.checks import check_choice, check_whole
 from numformer.functional import attention as truth
@@ -70,7 +70,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     if compiled is None:
         o, saved = truth.scaled_dot_product_attention(*arguments)
     else:
-        o, saved = compiled.scaled_dot_product_attention(*arguments, tasks=_tasks(q.size * k.shape[2]), run=run_side_by_side)
+        o, saved = compiled.scaled_dot_product_attention(*arguments, tasks=_tasks(q.size * k.shape[2]), run=run_with_helpers)
     return o, (compiled, saved)
 
 
@@ -81,7 +81,7 @@ def scaled_dot_product_attention_backward(do, saved):
         return truth.scaled_dot_product_attention_backward(do, saved)
     q, k = saved[:2]
     tasks = _tasks(q.size * k.shape[2])
-    return compiled.scaled_dot_product_attention_backward(do, saved, tasks=tasks, run=run_side_by_side)
+    return compiled.scaled_dot_product_attention_backward(do, saved, tasks=tasks, run=run_with_helpers)
 
 
 def _kernel_for(q, k, v, bias):
@@ -94,7 +94,7 @@ def _kernel_for(q, k, v, bias):
 
 
 def _tasks(products):
-    return get_threads() if products >= WORTH_A_THREAD else 1
+    return get_threads() if products >= WORTH_A_THREAD and not getattr(_place, "inside", False) else 1
 
 
 def get_threads():
@@ -200,6 +200,29 @@ def _work_off(function, items, todo, results):
         _place.inside = False
 
 
+def run_with_helpers(function, tasks):
+    """Call `function` on every task, on the first of them here: all of them share one piece of work.
+
+    Parameters
+    ----------
+    function : callable
+        Does what is left of the work, and returns whether all of it is finished. If so the caller goes on at once: a
+        helper that comes late finds nothing to do.
+    tasks : sequence
+    """
+    finished = False
+    with one_blas_thread():
+        helpers = [_pool(len(tasks) - 1).submit(function, task) for task in tasks[1:]]
+        try:
+            finished = function(tasks[0])
+        finally:
+            if not finished:                                          # Ctrl-C, or a unit that takes long
+                wait(helpers)
+    if not finished:
+        for helper in helpers:
+            helper.result()
+
+
 @contextmanager
 def one_blas_thread():
     """Hold every BLAS library of this process at one thread. Guards are counted: the last one out restores what was."""
@@ -208,8 +231,7 @@ def one_blas_thread():
     with _lock:
         if _guards == 0:
             _limits = [(library, library.num_threads) for library in _blas(len(sys.modules))]
-            for library, _ in _limits:
-                library.set_num_threads(1)
+            _set_blas_threads((library, 1) for library, _ in _limits)
         _guards += 1
     try:
         yield
@@ -218,11 +240,14 @@ def one_blas_thread():
             if process == os.getpid():                                # a child forked inside has begun anew
                 _guards -= 1
                 if _guards == 0:
-                    _restore()
+                    _set_blas_threads(_limits)
 
 
-def _restore():
-    for library, number in _limits:
+def _set_blas_threads(numbers):
+    """From threadpoolctl 3.8 on, OpenBLAS obeys the first thread that ever asked, unless that gives way: here a lock keeps order."""
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+    for library, number in numbers:
         library.set_num_threads(number)
 
 
@@ -242,7 +267,7 @@ def _begin_anew():
     global _lock, _guards, _limits
     _pool.cache_clear()
     if _guards:
-        _restore()
+        _set_blas_threads(_limits)
     _lock, _guards, _limits = threading.Lock(), 0, []
     _place.inside = False
 

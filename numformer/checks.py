@@ -47,7 +47,7 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
         came = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__}"
         raise TypeError(f"{owner}: {name} must be an array of floats, but is {came}; use np.asarray({name}, np.float32).")
-    if dtype is not None and x.real.dtype != np.dtype(dtype).type(0).real.dtype:
+    if dtype is not None and x.dtype != dtype and x.real.dtype != np.dtype(dtype).type(0).real.dtype:
         raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the other arrays, {np.dtype(dtype)}; "
                         f"cast it with .astype(np.{np.dtype(dtype).type(0).real.dtype}).")
     more, axes = _axes(shape)
@@ -132,7 +132,7 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf)
     ValueError: demo: rate=1.0 must be a number of at least 0 and below 1.
     """
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or not least <= value < below or not above < value:
+    if not number or not abs(value) < np.inf or not least <= value < below or not above < value:
         bounds = ([f"of at least {least}"] * (least > -np.inf) + [f"above {above}"] * (above > -np.inf)
                   + [f"below {below}"] * (below < np.inf))
         raise ValueError(f"{owner}: {name}={value!r} must be a {'' if bounds else 'finite '}number {' and '.join(bounds)}".rstrip() + ".")

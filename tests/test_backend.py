@@ -112,6 +112,36 @@ def test_blas_is_held_at_one_thread_and_restored_after():
     assert blas_threads() == before
 
 
+def test_blas_is_held_and_restored_by_any_thread():
+    """The last one out restores, whichever thread that is."""
+    before, seen, entered, left = blas_threads(), [], threading.Event(), threading.Event()
+
+    def guard():
+        with backend.one_blas_thread():
+            seen.append(blas_threads())
+            entered.set()
+            left.wait()
+
+    for first_out in ("caller", "other"):
+        entered.clear()
+        left.clear()
+        other = threading.Thread(target=guard)
+        with backend.one_blas_thread():
+            other.start()
+            entered.wait()
+            if first_out == "other":
+                left.set()
+                other.join()
+        left.set()
+        other.join()
+        assert blas_threads() == before
+    left.set()
+    other = threading.Thread(target=guard)                            # alone, after another thread has set the number
+    other.start()
+    other.join()
+    assert seen == 3 * [{1}] and blas_threads() == before
+
+
 @pytest.mark.parametrize("n", [0, -1, 1.5, "two", True])
 def test_bad_numbers_of_threads(n):
     with pytest.raises(ValueError, match="n="):

@@ -6,11 +6,10 @@ import numba
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  (the BLAS that Numba looks up when it first multiplies)
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
-from numba.np.arrayobj import populate_array
+from numba.extending import overload
 
-from numformer.kernels.compiled import STRICT, inlined
+from numformer.kernels.compiled import STRICT
+from numformer.kernels.memory import address, carve, element, row
 
 CONTRACT = dict(fastmath={"contract"}, **STRICT)
 real32, int32 = np.float32, np.int32
@@ -67,89 +66,32 @@ _gemm = types.ExternalFunction("numba_xxgemm", types.intc(            # Numba's 
     types.int8, types.int8, types.int8, types.intp, types.intp, types.intp, types.voidptr, types.voidptr, types.intp,
     types.voidptr, types.intp, types.voidptr, types.voidptr, types.intp))
 _S, _D, _N, _T = map(ord, "sdNT")
+LONGEST = 96                                                          # terms: in one sum over a wide head, errors would be twice as large
 
 
 @numba.njit(**STRICT)
-def product(factor, a, b, keep, c):
-    """c = factor a b + keep c, by BLAS.
+def product(factor, a, b, c, add):
+    """c = factor a b, or c += factor a b with `add`: by BLAS, in sums of at most LONGEST terms.
 
     `b` and `c` have contiguous rows; `a` has, or it is the transposed view of a matrix that has. BLAS counts by columns, so
-    it is told c' = b' a'. Factors are arrays of one number.
+    it is told c' = b' a'.
     """
-    size = c.itemsize
-    turned = a.strides[1] != size and a.shape[1] > 1
-    a_row = max(a.strides[1] // size, a.shape[0]) if turned else max(a.strides[0] // size, a.shape[1])
-    _gemm(_S if size == 4 else _D, _N, _T if turned else _N, c.shape[1], c.shape[0], a.shape[1], factor.ctypes,
-          b.ctypes, b.strides[0] // size, a.ctypes, a_row, keep.ctypes, c.ctypes, c.strides[0] // size)
+    size, terms = c.itemsize, a.shape[1]
+    turned = a.strides[1] != size and terms > 1
+    a_row = max(a.strides[1] // size, a.shape[0]) if turned else max(a.strides[0] // size, terms)
+    b_row, c_row, parts = b.strides[0] // size, c.strides[0] // size, -(-terms // LONGEST)
+    for part in range(parts):
+        start, stop = terms * part // parts, terms * (part + 1) // parts
+        keep = c.dtype.type(add or part > 0)
+        _gemm(_S if size == 4 else _D, _N, _T if turned else _N, c.shape[1], c.shape[0], stop - start, address(factor),
+              element(b, start, 0), b_row, element(a, 0, start), a_row, address(keep), element(c, 0, 0), c_row)
 
 
-@intrinsic
-def borrow(context, array):
-    """The same array without its reference counter, for which threads that slice one array would fight; the caller keeps it alive."""
-    def generate(context, builder, signature, arguments):
-        view = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0])
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        view.parent = cgutils.get_null_value(view.parent.type)
-        return view._getvalue()
-
-    return array(array), generate
-
-
-@intrinsic
-def row(context, x, i):
-    """Row i of a matrix whose rows are contiguous, and known to the compiler as such: only then does a loop along it vectorize."""
-    line = types.Array(x.dtype, 1, "C")
-
-    def generate(context, builder, signature, arguments):
-        view = cgutils.create_struct_proxy(signature.args[0])(context, builder, arguments[0])
-        found = context.make_array(line)(context, builder)
-        length, stride = cgutils.unpack_tuple(builder, view.shape)[1], cgutils.unpack_tuple(builder, view.strides)[0]
-        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(x.dtype)))
-        start = cgutils.pointer_add(builder, view.data, builder.mul(arguments[1], stride))
-        populate_array(found, start, shape=[length], strides=[size], itemsize=size, meminfo=None)
-        return found._getvalue()
-
-    return line(x, types.intp), generate
-
-
-@inlined
-def transpose(x, xt):
-    """Copy (I, D) into (D, I), four rows at a time: what they have of a column is written in one piece."""
-    I, D = x.shape
-    for i in range(0, I - 3, 4):
-        x_0, x_1, x_2, x_3 = row(x, i), row(x, i + 1), row(x, i + 2), row(x, i + 3)
-        for d in range(D):
-            xt_d = row(xt, d)
-            xt_d[i], xt_d[i + 1], xt_d[i + 2], xt_d[i + 3] = x_0[d], x_1[d], x_2[d], x_3[d]
-    for i in range(I // 4 * 4, I):
-        for d in range(D):
-            xt[d, i] = x[i, d]
-
-
-@inlined
+@numba.njit(fastmath={"contract", "reassoc"}, **STRICT)                # the order of the sum is free, so it vectorizes
 def all_finite(x):
-    bad = False
-    for i in range(x.shape[0]):
-        x_i = row(x, i)
-        for d in range(x.shape[1]):
-            bad |= not abs(x_i[d]) < np.inf
-    return not bad
-
-
-@inlined
-def clear(x):
-    """Write zeros into x."""
-    zero = x.dtype.type(0)
-    for i in range(x.shape[0]):
-        x_i = row(x, i)
-        for d in range(x.shape[1]):
-            x_i[d] = zero
-
-
-@inlined
-def copy(x, y):
-    """Copy x into y."""
-    for i in range(x.shape[0]):
-        x_i, y_i = row(x, i), row(y, i)
-        for d in range(x.shape[1]):
-            y_i[d] = x_i[d]
+    """Whether a matrix without gaps holds neither NaN nor Inf."""
+    x = row(carve(x, 0, 1, x.size), 0)
+    zero = total = x.dtype.type(0)
+    for n in range(len(x)):
+        total += zero * x[n]                                          # of NaN and Inf: NaN
+    return total == zero

@@ -14,45 +14,47 @@ References: Milakov and Gimelshein (2018), "Online normalizer calculation for so
 
 import numba
 import numpy as np
-from numba import boolean, float64, int64, types
+from numba import float64, int64, types
 
 from numformer.checks import check_array, check_whole
 from numformer.functional.attention import check_attention, drops
 from numformer.functional.dropout import dropout_threshold
 from numformer.functional.pattern import EVERYWHERE
-from numformer.kernels.arithmetic import borrow, clear, copy, product, row, transpose
+from numformer.kernels.arithmetic import product
 from numformer.kernels.compiled import STRICT, Kernel, inlined
 from numformer.kernels.launch import (
     any_strides, check_kernel_takes, four_axes, in_turn, ranges, rule_types, tile_size, with_rows, work_room)
+from numformer.kernels.memory import borrow, carve, clear, copy, row, transpose
+from numformer.kernels.sharing import all_finished, finish, new_ledger, take, turn_of
 from numformer.kernels.tiles import (
     NONE, SOME, Rules, add_diagonals, add_product, bring_together, drop, hide, is_allowed, keys_to_visit, multiply, next_tile,
     online_softmax, row_hashes, scores, softmax_gradient, weights_again)
 
 
 def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold, kept, seed_high, seed_low, rows, keys,
-            reals, room, hashes, task, tasks, o, m, l):
-    """The part of the forward that is task number `task` of `tasks`: the tiles of `rows` queries that `whose` gives it.
+            room, hashes, ledger, task, tasks, o, m, l):
+    """The part of the forward that is task number `task` of `tasks`: the tiles of `rows` queries that it is first to take.
 
     q, o (B, H, T, D); k, v (B, G, S, D); m, l (B, H, T); the rest as `Rules` and `work_room` have it.
     """
     q, k, v, o, m, l = borrow(q), borrow(k), borrow(v), borrow(o), borrow(m), borrow(l)
-    reals, room, hashes = borrow(reals), borrow(room), borrow(hashes)
+    room, hashes, ledger = borrow(room), borrow(hashes), borrow(ledger)
     B, H, T, D = q.shape
     G, S = k.shape[1], k.shape[2]
-    reals[0], reals[1], reals[2] = 0, 1, scale
-    zero, one = reals[0:1], reals[1:2]
-    rules = Rules(borrow(first), borrow(last), borrow(mask), reals[2:3], softcap, borrow(slopes), borrow(bias), threshold, kept,
+    rules = Rules(borrow(first), borrow(last), borrow(mask), scale, softcap, borrow(slopes), borrow(bias), threshold, kept,
                   seed_high, seed_low, T, S)
     alpha, top, total = room[0], room[1], room[8]
 
-    blocks = -(-T // rows)
-    for unit in range(B * H * blocks):                                # one owner for each tile of queries
-        if whose(unit, tasks) != task:
+    one, blocks = q.dtype.type(1), -(-T // rows)
+    units = B * H * blocks
+    for turn in range(units):
+        unit = turn_of(turn, units, task, tasks)
+        if not take(ledger, unit):
             continue
         b, h, i0 = unit // (H * blocks), unit // blocks % H, unit % blocks * rows
         i1 = min(i0 + rows, T)
         I = i1 - i0
-        qt, acc = room[2, :D * I].reshape(D, I), room[3, :I * D].reshape(I, D)
+        qt, acc = carve(room, 2, D, I), carve(room, 3, I, D)
         m_i, l_i = m[b, h, i0:i1], l[b, h, i0:i1]
         transpose(q[b, h, i0:i1], qt)
         m_i[:], l_i[:] = -np.inf, 0
@@ -68,11 +70,11 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
             if found == NONE:
                 continue
             x, y, J = first_row - i0, last_row - i0, j1 - j0          # the queries x .. y - 1 of this tile
-            s = room[4, :J * (y - x)].reshape(J, y - x)
-            k_j = bring_together(k[b, h * G // H, j0:j1], room[5])    # (J, D)
-            v_j = bring_together(v[b, h * G // H, j0:j1], room[6])
+            s = carve(room, 4, J, y - x)
+            k_j = bring_together(k[b, h * G // H, j0:j1], room, 5)    # (J, D)
+            v_j = bring_together(v[b, h * G // H, j0:j1], room, 6)
 
-            scores(rules, h, first_row, j0, k_j, qt[:, x:y], zero, s, room[7, :s.size].reshape(s.shape))      # s = scale k q'
+            scores(rules, h, first_row, j0, k_j, qt[:, x:y], s, carve(room, 7, J, y - x))                     # s = scale k q'
             if found == SOME:
                 hide(s, s.dtype.type(-np.inf), rules, b, h, first_row, j0)
             rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y], total[x:y])                    # p = exp(s - m)
@@ -82,23 +84,15 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
                 for i in range(x, y):
                     for d in range(D):
                         acc[i, d] *= alpha[i]
-            add_product(found, one, one, s.T, v_j, acc[x:y], rules, b, h, first_row, j0, False)               # acc += p' v
+            add_product(found, one, s.T, v_j, acc[x:y], rules, b, h, first_row, j0, False)                    # acc += p' v
             untouched = False
-        finish(rules, b, h, i0, m_i, l_i, acc, o[b, h, i0:i1])
+        divide(rules, b, h, i0, m_i, l_i, acc, o[b, h, i0:i1])
+        finish(ledger)
+    return all_finished(ledger, task)
 
 
 @inlined
-def whose(unit, tasks):
-    """Deal units out as 0 1 2 2 1 0 0 1 2 ...: under a causal pattern each tile costs more than the one before.
-
-    Forward and backward deal alike, so that a head stays in the cache of the core that had it.
-    """
-    place = unit % (2 * tasks)
-    return min(place, 2 * tasks - 1 - place)
-
-
-@inlined
-def finish(rules, b, h, i0, m_i, l_i, acc, o_i):
+def divide(rules, b, h, i0, m_i, l_i, acc, o_i):
     """o = acc / l; 0 for a query that may attend to nothing, NaN for one that saw only -Inf."""
     for i in range(len(m_i)):
         o_row = row(o_i, i)
@@ -116,25 +110,28 @@ def finish(rules, b, h, i0, m_i, l_i, acc, o_i):
 
 
 def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bias, threshold, kept, seed_high, seed_low, rows, keys,
-             reals, room, hashes, task, tasks, t0, t1, s0, s1, want_dq, want_dkv, dq, dk, dv, dbias):
-    """The part of the backward that is task number `task` of `tasks`: the key-value heads that `whose` gives it.
+             room, hashes, ledger, task, tasks, parts, dq, dk, dv, dbias):
+    """The part of the backward that is task number `task` of `tasks`: the units that it is first to take.
 
-    Of it, the gradient of the queries t0 .. t1 - 1, or of the keys and values s0 .. s1 - 1, or both.
+    A unit is a part of a key-value head. A row of `parts` reads t0, t1, s0, s1, want_dq, want_dkv: the gradient of the
+    queries t0 .. t1 - 1, or of the keys and values s0 .. s1 - 1, or both.
     """
     do, q, k, v, o, m, l = borrow(do), borrow(q), borrow(k), borrow(v), borrow(o), borrow(m), borrow(l)
-    dq, dk, dv, reals, room, hashes = borrow(dq), borrow(dk), borrow(dv), borrow(reals), borrow(room), borrow(hashes)
+    dq, dk, dv, room, hashes, ledger = borrow(dq), borrow(dk), borrow(dv), borrow(room), borrow(hashes), borrow(ledger)
     B, H, T, D = q.shape
     G, S = k.shape[1], k.shape[2]
-    reals[0], reals[1], reals[2] = 0, 1, scale
-    zero, one, factor = reals[0:1], reals[1:2], reals[2:3]
-    rules = Rules(borrow(first), borrow(last), borrow(mask), factor, softcap, borrow(slopes), borrow(bias), threshold, kept,
+    zero, one = q.dtype.type(0), q.dtype.type(1)
+    rules = Rules(borrow(first), borrow(last), borrow(mask), scale, softcap, borrow(slopes), borrow(bias), threshold, kept,
                   seed_high, seed_low, T, S)
     delta, one_over_l = room[0], room[1]
 
-    for unit in range(B * G):                                         # one owner for each key-value head
-        if whose(unit, tasks) != task:
+    units = len(parts) * B * G
+    for turn in range(units):
+        unit = turn_of(turn, units, task, tasks)
+        if not take(ledger, unit):
             continue
-        b, g = unit // G, unit % G
+        b, g = unit // len(parts) // G, unit // len(parts) % G
+        t0, t1, s0, s1, want_dq, want_dkv = parts[unit % len(parts)]
         if want_dkv:
             clear(dk[b, g, s0:s1])
             clear(dv[b, g, s0:s1])
@@ -142,15 +139,15 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
             for i0 in range(t0, t1, rows):
                 i1 = min(i0 + rows, t1)
                 I = i1 - i0
-                q_i, do_i = room[2, :I * D].reshape(I, D), room[3, :I * D].reshape(I, D)
-                qt, dot = room[4, :D * I].reshape(D, I), room[5, :D * I].reshape(D, I)
+                q_i, do_i = carve(room, 2, I, D), carve(room, 3, I, D)
+                qt, dot = carve(room, 4, D, I), carve(room, 5, D, I)
                 copy(q[b, h, i0:i1], q_i)
                 copy(do[b, h, i0:i1], do_i)
                 transpose(q_i, qt)
                 transpose(do_i, dot)
                 row_products(do_i, o[b, h, i0:i1], delta[:I])         # delta = rowsum(do * o) = sum_j p_j dp_j
                 for i in range(I):
-                    one_over_l[i] = one[0] / l[b, h, i0 + i]
+                    one_over_l[i] = one / l[b, h, i0 + i]
                 if want_dq:
                     clear(dq[b, h, i0:i1])
                 if threshold > 0:
@@ -163,43 +160,44 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
                     if found == NONE:
                         continue
                     x, y, J = first_row - i0, last_row - i0, j1 - j0  # the queries x .. y - 1 of this tile
-                    size = J * (y - x)
-                    p, ds = room[6, :size].reshape(J, y - x), room[7, :size].reshape(J, y - x)
-                    dropped, uncapped = room[8, :size].reshape(J, y - x), room[9, :size].reshape(J, y - x)
-                    k_j = bring_together(k[b, g, j0:j1], room[10])    # (J, D)
-                    v_j = bring_together(v[b, g, j0:j1], room[11])
+                    p, ds = carve(room, 6, J, y - x), carve(room, 7, J, y - x)
+                    dropped, uncapped = carve(room, 8, J, y - x), carve(room, 9, J, y - x)
+                    k_j = bring_together(k[b, g, j0:j1], room, 10)    # (J, D)
+                    v_j = bring_together(v[b, g, j0:j1], room, 11)
 
                     # p = exp(s - m) / l
-                    scores(rules, h, first_row, j0, k_j, qt[:, x:y], zero, p, uncapped)
+                    scores(rules, h, first_row, j0, k_j, qt[:, x:y], p, uncapped)
                     weights_again(p, m[b, h, first_row:last_row], one_over_l[x:y])
                     if found == SOME:
-                        hide(p, zero[0], rules, b, h, first_row, j0)
+                        hide(p, zero, rules, b, h, first_row, j0)
 
                     # o = p v
-                    product(one, v_j, dot[:, x:y], zero, ds)          # dp = do v'
+                    product(one, v_j, dot[:, x:y], ds, False)         # dp = do v'
                     if threshold > 0:
                         drop(p, rules, hashes[x:y], j0, dropped)
                         drop(ds, rules, hashes[x:y], j0, ds)
                     if want_dkv:                                      # dv += p' do
-                        add_product(found, one, one, dropped if threshold > 0 else p, do_i[x:y], dv[b, g, j0:j1],
+                        add_product(found, one, dropped if threshold > 0 else p, do_i[x:y], dv[b, g, j0:j1],
                                     rules, b, h, first_row, j0, True)
 
                     # p = softmax(s)
                     softmax_gradient(p, delta[x:y], ds)               # ds = p (dp - delta)
                     if found == SOME:
-                        hide(ds, zero[0], rules, b, h, first_row, j0)
+                        hide(ds, zero, rules, b, h, first_row, j0)
                     if want_dq and bias.size > 0:
                         add_diagonals(ds, first_row, j0, T, dbias[b, h])
                     if softcap > 0:
                         if found == SOME:
-                            hide(uncapped, zero[0], rules, b, h, first_row, j0)
+                            hide(uncapped, zero, rules, b, h, first_row, j0)
                         multiply(ds, uncapped)
 
                     # s = scale q k'
                     if want_dkv:                                      # dk += scale ds' q
-                        add_product(found, factor, one, ds, q_i[x:y], dk[b, g, j0:j1], rules, b, h, first_row, j0, True)
+                        add_product(found, scale, ds, q_i[x:y], dk[b, g, j0:j1], rules, b, h, first_row, j0, True)
                     if want_dq:                                       # dq += scale ds k
-                        add_product(found, factor, one, ds.T, k_j, dq[b, h, first_row:last_row], rules, b, h, first_row, j0, False)
+                        add_product(found, scale, ds.T, k_j, dq[b, h, first_row:last_row], rules, b, h, first_row, j0, False)
+        finish(ledger)
+    return all_finished(ledger, task)
 
 
 @numba.njit(fastmath={"contract", "reassoc", "nsz"}, **STRICT)        # the compiler may choose the order of a row's sum: it vectorizes
@@ -214,7 +212,7 @@ def row_products(x, y, total):
 
 FORWARD = Kernel(forward, lambda real: (*3 * [any_strides(real)], *rule_types(real), real[:, :, :, ::1], *2 * [real[:, :, ::1]]))
 BACKWARD = Kernel(backward, lambda real: (
-    *5 * [any_strides(real)], *2 * [types.Array(real, 3, "C", readonly=True)], *rule_types(real), *4 * [int64], boolean, boolean,
+    *5 * [any_strides(real)], *2 * [types.Array(real, 3, "C", readonly=True)], *rule_types(real), int64[:, ::1],
     *3 * [real[:, :, :, ::1]], float64[:, :, ::1]))
 
 
@@ -251,15 +249,15 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     check_kernel_takes("scaled_dot_product_attention", q=q, k=k, v=v, bias=bias)
     check_whole("scaled_dot_product_attention", "tasks", tasks)
     real, seed = q.dtype.type, int(seed) if dropping else 0
-    rules = (*pattern.intervals(T, S), four_axes(pattern.mask), scale, real(softcap or 0),
+    rules = (*pattern.intervals(T, S), four_axes(pattern.mask), real(scale), real(softcap or 0),
              np.zeros(0, real) if slopes is None else slopes.astype(real),
              np.zeros((0, 0), real) if bias is None else np.ascontiguousarray(bias),
              dropout_threshold(dropout) if dropping else 0, real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
     q, k, v = with_rows(q), with_rows(k), with_rows(v)
     o, (m, l) = np.empty((B, H, T, D), real), np.empty((2, B, H, T), real)
     tile = tile_size(T, S, D)
-    kernel = FORWARD[q.dtype]
-    run(lambda task: kernel(q, k, v, *rules, *tile, *work_room(*tile, D, real), task, tasks, o, m, l), range(tasks))
+    kernel, ledger = FORWARD[q.dtype], new_ledger(B * H * -(-T // tile[0]))
+    run(lambda task: kernel(q, k, v, *rules, *tile, *work_room(*tile, D, real), ledger, task, tasks, o, m, l), range(tasks))
 
     saved = (q, k, v, o, m, l, rules, tile)
     return o, saved
@@ -283,17 +281,14 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
     dq, dk = block[:q.size].reshape(q.shape), block[q.size:-v.size].reshape(k.shape)
     dv = block[-v.size:].reshape(v.shape)
     dbias = np.zeros((B, H, T + S - 1) if has_bias else (0, 0, 0))    # float64: a diagonal is long
-    kernel = BACKWARD[q.dtype]
-
-    def work(task, tasks, *part):
-        kernel(do, q, k, v, o, m, l, *rules, *tile, *work_room(*tile, D, q.dtype.type), task, tasks, *part, dq, dk, dv, dbias)
-
-    if tasks <= B * G or has_bias:
-        run(lambda task: work(task, tasks, 0, T, 0, S, True, True), range(tasks))
-    else:
+    parts = [(0, T, 0, S, True, True)]
+    if tasks > B * G and not has_bias:
         parts = [(t0, t1, 0, S, True, False) for t0, t1 in ranges(T, tile[0], tasks)]
         parts += [(0, T, s0, s1, False, True) for s0, s1 in ranges(S, tile[1], tasks)]
-        run(lambda part: work(0, 1, *part), parts)
+    parts = np.array(parts, np.int64)
+    kernel, ledger = BACKWARD[q.dtype], new_ledger(len(parts) * B * G)
+    run(lambda task: kernel(do, q, k, v, o, m, l, *rules, *tile, *work_room(*tile, D, q.dtype.type), ledger, task, tasks, parts,
+                            dq, dk, dv, dbias), range(tasks))
     if not has_bias:
         return dq, dk, dv
     with np.errstate(invalid="ignore", over="ignore"):                # Inf of one example and -Inf of another

@@ -61,7 +61,7 @@ class Kernel:
     def compile(self, dtype, cached=True, notice=True):
         """The compiled function for one precision; from the cache where it is there, and where `cached` lets it."""
         dtype = np.dtype(dtype)
-        types = numba.void(*self.signature(numba.from_dtype(dtype)))
+        types = tuple(self.signature(numba.from_dtype(dtype)))
         folder = cache_folder() if cached else None
         folder = folder and folder / f"{self.function.__name__}-{dtype.name}"
         if notice and (folder is None or not any(folder.rglob("*.nbc"))):

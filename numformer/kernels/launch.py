@@ -3,7 +3,7 @@
 import threading
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, uint32
+from numba import boolean, int32, int64, types, uint32
 
 LARGEST_HEAD = 256
 
@@ -37,7 +37,7 @@ def with_rows(x):
 def tile_size(T, S, D):
     """Rows and keys of a tile: chosen with `numformer bench attention`, so that its parts stay in the cache next to the processor."""
     if max(T, S) <= 128:
-        return 64, 32
+        return 64, 64
     return (128, 96) if D <= 64 else (64, 96) if D <= 128 else (64, 48)
 
 
@@ -45,7 +45,7 @@ _kept = threading.local()
 
 
 def work_room(rows, keys, D, dtype):
-    """Where one task works: numbers to hand to BLAS, twelve tiles, and the hashes of a tile's queries.
+    """Where one task works: twelve tiles, and the hashes of a tile's queries.
 
     Each tile begins where a cache line does. A thread keeps its room from call to call: fresh memory comes page by page,
     and for a small attention that takes longer than the attention.
@@ -54,10 +54,10 @@ def work_room(rows, keys, D, dtype):
     if getattr(_kept, "wanted", None) != wanted:
         line = 64 // np.dtype(dtype).itemsize
         size = -(-max(rows * keys, max(rows, keys) * D) // line) * line + 5 * line    # 5 lines more, lest all begin in one set of the cache
-        block = np.empty(13 * size + line, dtype)
+        block = np.empty(12 * size + line, dtype)
         start = -block.ctypes.data % 64 // block.itemsize
-        block = block[start:start + 13 * size].reshape(13, size)
-        _kept.wanted, _kept.room = wanted, (block[12], block[:12], np.empty(rows, np.uint32))
+        block = block[start:start + 12 * size].reshape(12, size)
+        _kept.wanted, _kept.room = wanted, (block, np.empty(rows, np.uint32))
     return _kept.room
 
 
@@ -69,10 +69,10 @@ def ranges(length, tile, parts):
 
 
 def rule_types(real):
-    """The types of the rules, the tile and the room: the same for arrays of any strides, writable or not."""
+    """The types of the rules, the tile, the room and the tasks: the same for arrays of any strides, writable or not."""
     intervals, line, table = (types.Array(of, axes, "C", readonly=True) for of, axes in ((int32, 2), (real, 1), (real, 2)))
-    return (intervals, intervals, types.Array(boolean, 4, "A", readonly=True), float64, real, line, table, uint32, real, uint32,
-            uint32, int64, int64, real[::1], real[:, ::1], uint32[::1], int64, int64)
+    return (intervals, intervals, types.Array(boolean, 4, "A", readonly=True), real, real, line, table, uint32, real, uint32,
+            uint32, int64, int64, real[:, ::1], uint32[::1], int64[::1], int64, int64)
 
 
 def any_strides(real):
