@@ -82,8 +82,9 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
                 drop(s, rules, hashes[x:y], j0, s)
             if rose and not untouched:                                # acc *= alpha
                 for i in range(x, y):
+                    shrink = alpha[i]
                     for d in range(D):
-                        acc[i, d] *= alpha[i]
+                        acc[i, d] *= shrink
             add_product(found, one, s.T, v_j, acc[x:y], rules, b, h, first_row, j0, False)                    # acc += p' v
             untouched = False
         divide(rules, b, h, i0, m_i, l_i, acc, o[b, h, i0:i1])
