@@ -43,7 +43,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
     G, S = k.shape[1], k.shape[2]
     rules = Rules(borrow(first), borrow(last), borrow(mask), scale, softcap, borrow(slopes), borrow(bias), threshold, kept,
                   seed_high, seed_low, T, S)
-    alpha, top, total = room[0], room[1], room[8]
+    alpha, top, total = room[0], room[1], room[7]
 
     one, blocks = q.dtype.type(1), -(-T // rows)
     units = B * H * blocks
@@ -71,10 +71,10 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
                 continue
             x, y, J = first_row - i0, last_row - i0, j1 - j0          # the queries x .. y - 1 of this tile
             s = carve(room, 4, J, y - x)
-            k_j = bring_together(k[b, h * G // H, j0:j1], room, 5)    # (J, D)
-            v_j = bring_together(v[b, h * G // H, j0:j1], room, 6)
+            k_j = k[b, h * G // H, j0:j1]                             # (J, D)
+            v_j = bring_together(v[b, h * G // H, j0:j1], room, 5)
 
-            scores(rules, h, first_row, j0, k_j, qt[:, x:y], s, carve(room, 7, J, y - x))                     # s = scale k q'
+            scores(rules, h, first_row, j0, k_j, qt[:, x:y], s, carve(room, 6, J, y - x))                     # s = scale k q'
             if found == SOME:
                 hide(s, s.dtype.type(-np.inf), rules, b, h, first_row, j0)
             rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y], total[x:y])                    # p = exp(s - m)
@@ -164,7 +164,7 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
                     p, ds = carve(room, 6, J, y - x), carve(room, 7, J, y - x)
                     dropped, uncapped = carve(room, 8, J, y - x), carve(room, 9, J, y - x)
                     k_j = bring_together(k[b, g, j0:j1], room, 10)    # (J, D)
-                    v_j = bring_together(v[b, g, j0:j1], room, 11)
+                    v_j = v[b, g, j0:j1]
 
                     # p = exp(s - m) / l
                     scores(rules, h, first_row, j0, k_j, qt[:, x:y], p, uncapped)

@@ -30,8 +30,10 @@ def four_axes(mask):
 
 
 def with_rows(x):
-    """x where each row is contiguous, wherever the rows are; else a copy."""
-    return x if x.flags.aligned and x.strides[-1] == x.itemsize and type(x) is np.ndarray else np.ascontiguousarray(np.asarray(x))
+    """x where each row is contiguous, and one lies behind the other: what BLAS can read. Else a copy."""
+    size = x.itemsize
+    fit = x.flags.aligned and x.strides[-1] == size and x.strides[-2] >= x.shape[-1] * size and type(x) is np.ndarray
+    return x if fit else np.ascontiguousarray(np.asarray(x))
 
 
 def tile_size(T, S, D):
@@ -45,7 +47,7 @@ _kept = threading.local()
 
 
 def work_room(rows, keys, D, dtype):
-    """Where one task works: twelve tiles, and the hashes of a tile's queries.
+    """Where one task works: eleven tiles, and the hashes of a tile's queries.
 
     Each tile begins where a cache line does. A thread keeps its room from call to call: fresh memory comes page by page,
     and for a small attention that takes longer than the attention.
@@ -54,9 +56,9 @@ def work_room(rows, keys, D, dtype):
     if getattr(_kept, "wanted", None) != wanted:
         line = 64 // np.dtype(dtype).itemsize
         size = -(-max(rows * keys, max(rows, keys) * D) // line) * line + 5 * line    # 5 lines more, lest all begin in one set of the cache
-        block = np.empty(12 * size + line, dtype)
+        block = np.empty(11 * size + line, dtype)
         start = -block.ctypes.data % 64 // block.itemsize
-        block = block[start:start + 12 * size].reshape(12, size)
+        block = block[start:start + 11 * size].reshape(11, size)
         _kept.wanted, _kept.room = wanted, (block, np.empty(rows, np.uint32))
     return _kept.room
 

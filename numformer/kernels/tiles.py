@@ -108,7 +108,7 @@ def hide(x, value, rules, b, h, i0, j0):
 
 @inlined
 def bring_together(x, room, n):
-    """A copy of the rows of x without gaps, at the beginning of a cache line: BLAS is then a tenth faster, or more."""
+    """A copy of the rows of x without gaps, at the beginning of a cache line: with it on the right, BLAS is a tenth faster, or more."""
     y = carve(room, n, *x.shape)
     copy(x, y)
     return y
