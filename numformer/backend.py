@@ -231,7 +231,7 @@ def one_blas_thread():
     with _lock:
         if _guards == 0:
             _limits = [(library, library.num_threads) for library in _blas(len(sys.modules))]
-            _set_blas_threads((library, 1) for library, _ in _limits)
+            _set_blas_threads([(library, 1) for library, _ in _limits])
         _guards += 1
     try:
         yield

@@ -52,11 +52,11 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
                         f"cast it with .astype(np.{np.dtype(dtype).type(0).real.dtype}).")
     more, axes = _axes(shape)
     fits = x.ndim >= len(axes) if more else x.ndim == len(axes)
-    found = dict(zip(axes, x.shape[x.ndim - len(axes):])) if fits else {}
-    if not fits or any(sizes.get(axis, size) != size for axis, size in found.items()):
+    found = {**sizes, **dict(zip(axes, x.shape[x.ndim - len(axes):]))} if fits else {}
+    if not fits or sizes.items() - found.items():
         known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
         raise ValueError(f"{owner}: {name} must have shape {shape}{' with ' + known if known else ''}, but has shape {x.shape}.")
-    return {**sizes, **found}
+    return found
 
 
 @lru_cache(maxsize=None)

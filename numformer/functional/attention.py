@@ -178,13 +178,12 @@ def check_attention(q, k, pattern, scale, slopes, bias, softcap):
             raise TypeError(f"{name}: slopes are constants and must be real, but are {slopes.dtype}.")
     if bias is not None:
         check_array(name, "bias", bias, "(H, R)", q.dtype, H=H, R=T + S - 1)
-    scale = 1 / math.sqrt(D) if scale is None else scale
     for option, value in (("scale", scale), ("softcap", softcap)):
         if value is not None:
             check_number(name, option, value, above=0)
             if not np.finfo(q.dtype).tiny <= value <= np.finfo(q.dtype).max:
                 raise ValueError(f"{name}: {option}={value} is out of the range of {q.dtype}.")
-    return float(scale)
+    return 1 / math.sqrt(D) if scale is None else float(scale)
 
 
 def drops(dropout, seed):

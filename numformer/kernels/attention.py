@@ -23,7 +23,7 @@ from numformer.functional.pattern import EVERYWHERE
 from numformer.kernels.arithmetic import product
 from numformer.kernels.compiled import STRICT, Kernel, inlined
 from numformer.kernels.launch import (
-    any_strides, check_kernel_takes, four_axes, in_turn, ranges, rule_types, tile_size, with_rows, work_room)
+    absent, any_strides, check_kernel_takes, in_turn, ranges, rule_types, tile_size, with_rows, work_room)
 from numformer.kernels.memory import borrow, carve, clear, copy, row, transpose
 from numformer.kernels.sharing import all_finished, finish, new_ledger, take, turn_of
 from numformer.kernels.tiles import (
@@ -244,16 +244,18 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
         As there; and for other dtypes, complex ones among them, and wider heads.
     """
     scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
-    check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype, **dict(zip("BGSD", k.shape)))
-    dropping = drops(dropout, seed)
     (B, H, T, D), S = q.shape, k.shape[2]
+    check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype, B=B, G=k.shape[1], S=S, D=D)
+    dropping = drops(dropout, seed)
     check_kernel_takes("scaled_dot_product_attention", q=q, k=k, v=v, bias=bias)
     check_whole("scaled_dot_product_attention", "tasks", tasks)
     real, seed = q.dtype.type, int(seed) if dropping else 0
-    rules = (*pattern.intervals(T, S), four_axes(pattern.mask), real(scale), real(softcap or 0),
-             np.zeros(0, real) if slopes is None else slopes.astype(real),
-             np.zeros((0, 0), real) if bias is None else np.ascontiguousarray(bias),
-             dropout_threshold(dropout) if dropping else 0, real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
+    mask, no_slopes, no_bias = absent(real)
+    if pattern.mask is not None:
+        mask = pattern.mask.reshape(1, 1, T, S) if pattern.mask.ndim == 2 else pattern.mask
+    rules = (*pattern.intervals(T, S), mask, real(scale), real(softcap or 0), no_slopes if slopes is None else slopes.astype(real),
+             no_bias if bias is None else np.ascontiguousarray(bias), dropout_threshold(dropout) if dropping else 0,
+             real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
     q, k, v = with_rows(q), with_rows(k), with_rows(v)
     o, (m, l) = np.empty((B, H, T, D), real), np.empty((2, B, H, T), real)
     tile = tile_size(T, S, D)

@@ -1,6 +1,7 @@
 """Between Python and a kernel of attention: what it takes, in what tiles, where it works, and of what types its arguments are."""
 
 import threading
+from functools import lru_cache
 
 import numpy as np
 from numba import boolean, int32, int64, types, uint32
@@ -25,8 +26,10 @@ def check_kernel_takes(owner, **arrays):
                              "numformer.functional has the same function for any width.")
 
 
-def four_axes(mask):
-    return np.zeros((1, 1, 0, 0), bool) if mask is None else mask.reshape(1, 1, *mask.shape) if mask.ndim == 2 else mask
+@lru_cache(maxsize=None)
+def absent(real):
+    """What stands for a mask, slopes and a bias that are not there."""
+    return np.zeros((1, 1, 0, 0), bool), np.zeros(0, real), np.zeros((0, 0), real)
 
 
 def with_rows(x):
