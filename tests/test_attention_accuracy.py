@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from attention_cases import attention_case, in_float64, run
+from numformer.verify.attention_cases import attention_case, in_float64, run
 from numformer import functional as F
 
 torch = pytest.importorskip("torch")

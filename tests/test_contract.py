@@ -5,20 +5,16 @@ import inspect
 import numpy as np
 import pytest
 
-from cases import LAYERS, MODELS, PAIRS
-from complex_step import assert_gradients, complex_step_gradient, parameter_gradients
 from numformer import functional, layers, models
 from numformer.parameter import Layer
+from numformer.verify import LAYER, MODEL, gradcheck, hessian_symmetry
+from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
 
 CASES = LAYERS + MODELS
 
 
 def by_name(case):
     return case.name
-
-
-def differentiable(inputs):
-    return [k for k, x in enumerate(inputs) if x.dtype.kind == "f"]
 
 
 def state(layer):
@@ -30,59 +26,28 @@ def as_tuple(gradients):
     return gradients if isinstance(gradients, tuple) else (gradients,)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=by_name)
-def test_function_gradients_equal_the_complex_step(pair, rng):
-    arrays = [rng.standard_normal(shape) for shape in pair.shapes]
-    before = [array.copy() for array in arrays]
+@pytest.mark.parametrize("case", PAIRS + CASES + LOSSES, ids=by_name)
+def test_every_derivative_equals_the_complex_step(case):
+    """The full Jacobian by every input and parameter; no argument is written into, no state is kept, gradients add up."""
+    report = gradcheck(case.layer(), case.inputs(), None if case in PAIRS else case.options,
+                       MODEL if case in MODELS + LOSSES else LAYER, case.condition)
+    assert report.ok, str(report)
+    assert len(report.rows) == len(case.shapes) + sum(1 for _ in case.layer().named_parameters())
 
-    def forward(*arrays):
-        return pair.forward(*pair.before, *arrays, *pair.after, **pair.options)
 
-    y, saved = forward(*arrays)
-    dy = rng.standard_normal(np.shape(y))
-    dy = dy if dy.shape else float(dy)
-    gradients = as_tuple(pair.backward(dy, saved))
-    assert len(gradients) == len(arrays)
-    assert_gradients(dict(enumerate(gradients)), {
-        k: complex_step_gradient(lambda *moved: (forward(*moved)[0] * dy).sum(), arrays, k) for k in range(len(arrays))})
-    assert all((array == copy).all() for array, copy in zip(arrays, before)), "an argument was written into"
+@pytest.mark.parametrize("case", PAIRS + CASES + LOSSES, ids=by_name)
+def test_second_derivatives_are_symmetric(case):
+    assert hessian_symmetry(case.layer(), case.inputs(), None if case in PAIRS else case.options) <= 1e-13 * case.condition
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("pair", PAIRS, ids=by_name)
-def test_functions_keep_the_dtype(pair, dtype, rng):
+def test_functions_keep_the_dtype(pair, dtype):
     """Also where options are NumPy's float64 scalars, and tables come in float64."""
     options = {name: np.float64(value) if isinstance(value, float) else value for name, value in pair.options.items()}
-    y, saved = pair.forward(*pair.before, *(rng.standard_normal(shape).astype(dtype) for shape in pair.shapes), *pair.after, **options)
+    y, saved = pair.function(*pair.before, *pair.inputs(dtype), *pair.after, **options)
     dy = np.ones_like(y) if np.shape(y) else np.float64(1)
-    assert y.dtype == dtype and all(gradient.dtype == dtype for gradient in as_tuple(pair.backward(dy, saved)))
-
-
-@pytest.mark.parametrize("case", CASES, ids=by_name)
-def test_gradients_equal_the_complex_step(case, rng):
-    layer, inputs = case.layer(), case.inputs()
-    y, saved = layer.forward(*inputs, **case.options())
-    dy = rng.standard_normal(y.shape)
-    gradients = as_tuple(layer.backward(dy, saved))
-
-    def scalar(*moved):
-        return (layer(*moved, **case.options()) * dy).sum()
-
-    found = {k: gradients[k - len(case.ids or ())] for k in differentiable(inputs)}
-    truth = {k: complex_step_gradient(scalar, inputs, k) for k in found}
-    found.update((name, parameter.grad) for name, parameter in layer.named_parameters())
-    truth.update(parameter_gradients(layer, lambda: scalar(*inputs)))
-    assert_gradients(found, truth, *((1e-11, 1e-13) if case in MODELS else (1e-12, 1e-14)))
-
-
-@pytest.mark.parametrize("case", MODELS, ids=by_name)
-def test_loss_gradients_equal_the_complex_step(case):
-    model, (ids,) = case.layer(), case.inputs()
-    batch = ids[:, :-1], ids[:, 1:]
-    model.loss_backward(model.loss(batch, **case.options())[1], 1.5)
-    found = {name: parameter.grad for name, parameter in model.named_parameters()}
-    truth = parameter_gradients(model, lambda: 1.5 * model.loss(batch, **case.options())[0])
-    assert_gradients(found, truth, 1e-11, 1e-13)
+    assert y.dtype == dtype and all(gradient.dtype == dtype for gradient in as_tuple(pair.gradient(dy, saved)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -176,4 +141,4 @@ def test_every_layer_and_model_is_registered():
 
 def test_every_function_pair_is_registered():
     backwards = {getattr(functional, name) for name in functional.__all__ if name.endswith("_backward")}
-    assert backwards - {pair.backward for pair in PAIRS} == {functional.dropout_backward}    # checked as the Dropout layer
+    assert backwards - {pair.gradient for pair in PAIRS} == {functional.dropout_backward}    # checked as the Dropout layer

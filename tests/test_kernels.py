@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from attention_cases import KINDS, attention_case, in_float64, run
+from numformer.verify.attention_cases import KINDS, attention_case, in_float64, run
 from numformer import backend
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern

@@ -1,6 +1,7 @@
 """Pictures with matplotlib: each function takes `ax=` and returns it; none opens a window or writes a file."""
 
 from numformer.plots.attention import attention_map
+from numformer.plots.audit import audit_errors
 from numformer.plots.training import loss_curve
 
-__all__ = ["attention_map", "loss_curve"]
+__all__ = ["attention_map", "audit_errors", "loss_curve"]

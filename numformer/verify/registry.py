@@ -1,9 +1,7 @@
-"""Every layer and model at several small configurations: registered once, checked for all by test_contract.py.
+"""Every function pair, layer and model at several small configurations: registered here once, and checked everywhere.
 
-A case builds its layer in float32 or float64 and its inputs: arrays that are differentiated, and options that are not.
+The contract test, the audit and the mutation run all read these lists; a class or a pair that is missing fails a test.
 """
-
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,28 +12,7 @@ from numformer.layers import (
     PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
 from numformer.models import Decoder, DecoderConfig
 from numformer.parameter import Parameter
-
-
-@dataclass
-class Case:
-    name: str
-    build: object                                                     # (rng, dtype) -> Layer
-    shapes: list                                                      # of the arrays that are differentiated
-    options: object = dict                                            # () -> keyword arguments, made anew for each call
-    ids: tuple | None = None                                          # (array of int,): inputs without a gradient
-    wrong: list = field(default_factory=list)                         # (inputs, exception, words of the message)
-
-    def layer(self, dtype=np.float64, seed=0):
-        """The layer, with every parameter moved away from the special values 0 and 1."""
-        rng = np.random.default_rng(seed)
-        layer = self.build(rng, dtype)
-        for parameter in layer.parameters():
-            parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
-        return layer
-
-    def inputs(self, dtype=np.float64, seed=1):
-        rng = np.random.default_rng(seed)
-        return [*(self.ids or ()), *(rng.standard_normal(shape).astype(dtype) for shape in self.shapes)]
+from numformer.verify.cases import Case, LossOf, Pair
 
 
 def floats(*shape):
@@ -136,19 +113,8 @@ MODELS = [
     Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [], ids=(IDS,)),
 ]
 
-
-@dataclass
-class Pair:
-    """A pair of functions: arrays that are differentiated, in order, and what follows them."""
-
-    name: str
-    forward: object
-    backward: object
-    shapes: list
-    before: tuple = ()                                                # inputs in front of the arrays, such as ids
-    after: tuple = ()
-    options: dict = field(default_factory=dict)
-
+LOSSES = [Case(f"loss of {case.name}", lambda rng, dtype, case=case: LossOf(case.build(rng, dtype)), [], case.options, case.ids)
+          for case in MODELS]
 
 TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
 THIN = dict(dropout=0.4, seed=11)
@@ -167,6 +133,10 @@ PAIRS = [
     Pair("swish, beta 1.7", F.swish, F.swish_backward, [(3, 4)], options=dict(beta=1.7)),
     Pair("layer norm", F.layer_norm, F.layer_norm_backward, [(2, 3, 5), (5,), (5,)]),
     Pair("layer norm, outside", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
+    Pair("layer norm of a vector that hardly varies", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)],
+         options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5),
+    Pair("layer norm of a vector that hardly varies, outside", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)],
+         options=dict(epsilon=1e-9, epsilon_inside=False), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5),
     Pair("rms norm", F.rms_norm, F.rms_norm_backward, [(2, 3, 5), (5,)]),
     Pair("rms norm, outside", F.rms_norm, F.rms_norm_backward, [(2, 5), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
     Pair("embedding", F.embedding, F.embedding_backward, [(6, 3)], before=(IDS,)),

@@ -1,0 +1,50 @@
+"""numformer audit: every gradient of every function, layer, model and loss against the complex step, every kernel against its twin."""
+
+import sys
+import time
+from pathlib import Path
+
+from numformer.commands import UsageError
+from numformer.commands.show import print_json
+from numformer.verify.audit import audit
+
+FORMATS = (".png", ".svg", ".pdf")
+KEYS = ("name", "kind", "parameters", "inputs", "max_error", "bound", "method", "ok", "worst", "findings", "seconds")
+
+
+def add_arguments(parser):
+    parser.add_argument("name", nargs="*", metavar="NAME", help="part of a registered name, such as 'norm' or 'decoder' (default: all)")
+    parser.add_argument("--figure", metavar="FILE", help="also draw all errors into FILE (.png, .svg or .pdf)")
+
+
+def run(arguments):
+    started = time.perf_counter()
+    if arguments.figure and Path(arguments.figure).suffix.lower() not in FORMATS:
+        raise UsageError(f"audit: --figure {arguments.figure} must end in {', '.join(FORMATS)}.")
+    print(f"{'':5}{'name':48}{'kind':10}{'parameters':>11}{'inputs':>8}{'worst error':>13}{'bound':>9}  {'method':18}{'seconds':>8}")
+    try:
+        rows = audit(arguments.name, progress=_print_row)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    wrong = [row for row in rows if not row["ok"]]
+    worst = max(row["max_error"] for row in rows)
+    for row in wrong:
+        print(f"FAIL {row['name']}: {'; '.join(row['findings']) or 'worst at ' + row['worst']}")
+    print(f"{len(rows)} cases, {len(wrong)} wrong; {time.perf_counter() - started:.0f} s")
+    if arguments.figure:
+        _draw(rows, arguments.figure)
+    if arguments.json:
+        print_json({"cases": [{key: row[key] for key in KEYS} for row in rows], "worst": worst, "ok": not wrong})
+    return 1 if wrong else 0
+
+
+def _print_row(row):
+    print(f"{'ok' if row['ok'] else 'FAIL':5}{row['name']:48}{row['kind']:10}{row['parameters']:11,}{row['inputs']:8,}"
+          f"{row['max_error']:13.1e}{row['bound']:9.0e}  {row['method']:18}{row['seconds']:8.2f}", flush=True)
+
+
+def _draw(rows, path):
+    from numformer.plots import audit_errors
+
+    audit_errors(rows).figure.savefig(path, dpi=120)
+    print(f"wrote {path}", file=sys.stderr)

@@ -1,0 +1,48 @@
+"""The audit as a picture: the worst error of everything, on one axis, beside what was allowed."""
+
+from numformer.plots.axes import new_axes
+
+KINDS = {"function": ("o", "#00204c"), "layer": ("s", "#31446b"), "model": ("^", "#7c7b78"), "loss": ("D", "#b8860b"),
+         "kernel": ("v", "#d6c35a")}
+FLOOR = 1e-17                                                         # where an error of exactly 0 is drawn
+
+
+def audit_errors(rows, ax=None, title="Worst error of every gradient"):
+    """A mark for every case, from left (right to the last digit) to its bound.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What `numformer.verify.audit.audit` returns.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there are no rows.
+    """
+    if not rows:
+        raise ValueError("audit_errors: there are no rows to draw.")
+    if ax is None:
+        ax = new_axes((9, 1.2 + 0.16 * len(rows)))
+    for kind, (marker, colour) in KINDS.items():
+        places = [k for k, row in enumerate(rows) if row["kind"] == kind]
+        if places:
+            ax.plot([max(rows[k]["max_error"], FLOOR) for k in places], places, linestyle="none", marker=marker, color=colour,
+                    markeredgecolor="black", markeredgewidth=0.4, markersize=5, label=kind)
+    ax.plot([row["bound"] for row in rows], range(len(rows)), linestyle="none", marker="|", color="black", label="bound")
+    for k, row in enumerate(rows):
+        if not row["ok"]:
+            ax.annotate("wrong", (max(row["max_error"], FLOOR), k), xytext=(6, -3), textcoords="offset points", fontsize=7)
+    ax.set(xscale="log", xlabel="worst relative error", title=title)
+    ax.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=6)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(loc="center right", fontsize=7)
+    return ax

@@ -1,0 +1,131 @@
+"""What is registered: a layer or model and how to build it, or a pair of functions seen as a layer."""
+
+import inspect
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer at one small configuration, and arrays for it.
+
+    Parameters
+    ----------
+    name : str
+    build : callable
+        (rng, dtype) to a layer.
+    shapes : list of tuple
+        Of the arrays that are differentiated, in the order of `forward`'s arguments.
+    options : callable
+        Makes the keyword arguments of `forward`, anew for each call.
+    ids : tuple of ndarray of int, optional
+        Inputs without a gradient; they come first.
+    wrong : list of (inputs, exception, words)
+        What `forward` must refuse, and words that its message must hold.
+    condition : float
+        By how much the function itself multiplies rounding errors: the bound grows with it.
+    """
+
+    name: str
+    build: object
+    shapes: list
+    options: object = dict
+    ids: tuple = ()
+    wrong: list = field(default_factory=list)
+    condition: float = 1.0
+
+    def layer(self, dtype=np.float64, seed=0):
+        """The layer, with every parameter moved away from the special values 0 and 1."""
+        rng = np.random.default_rng(seed)
+        layer = self.build(rng, dtype)
+        for _, parameter in layer.named_parameters():
+            parameter.data += 0.3 * rng.standard_normal(parameter.data.shape).astype(dtype)
+        return layer
+
+    def inputs(self, dtype=np.float64, seed=1):
+        rng = np.random.default_rng(seed)
+        return [*self.ids, *(rng.standard_normal(shape).astype(dtype) for shape in self.shapes)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of functions, which reads like a layer without parameters.
+
+    Parameters
+    ----------
+    name : str
+    function, gradient : callable
+        `name` and `name_backward`.
+    shapes : list of tuple
+        Of the arrays that are differentiated.
+    before, after : tuple
+        Arguments in front of the arrays, such as ids, and behind them.
+    options : dict
+    prepare : callable, optional
+        Arrays of unit normals to those that the case is about.
+    condition : float
+        As in `Case`.
+
+    Examples
+    --------
+    >>> from numformer.functional import relu, relu_backward
+    >>> pair = Pair("relu", relu, relu_backward, [(2,)])
+    >>> y, saved = pair.forward(np.array([-1.0, 2.0]))
+    >>> pair.backward(np.array([5.0, 5.0]), saved)
+    (array([0., 5.]),)
+    """
+
+    name: str
+    function: object
+    gradient: object
+    shapes: list
+    before: tuple = ()
+    after: tuple = ()
+    options: dict = field(default_factory=dict)
+    prepare: object = None
+    condition: float = 1.0
+
+    def layer(self, dtype=np.float64, seed=0):
+        return self
+
+    def inputs(self, dtype=np.float64, seed=1):
+        rng = np.random.default_rng(seed)
+        arrays = [rng.standard_normal(shape) for shape in self.shapes]
+        return [x.astype(dtype) for x in (self.prepare(*arrays) if self.prepare else arrays)]
+
+    def forward(self, *arrays, **options):
+        return self.function(*self.before, *arrays, *self.after, **self.options, **options)
+
+    def backward(self, dy, saved):
+        gradients = self.gradient(dy if np.ndim(dy) else float(dy), saved)
+        return gradients if isinstance(gradients, tuple) else (gradients,)
+
+    def named_parameters(self):
+        return ()
+
+    @property
+    def input_names(self):
+        return list(inspect.signature(self.function).parameters)[len(self.before):]
+
+
+class LossOf:
+    """A model's loss on its own ids, seen as a layer: each id but the first is to be foretold.
+
+    Parameters
+    ----------
+    model : Layer
+        With `loss` and `loss_backward`.
+    """
+
+    def __init__(self, model):
+        self.model = model
+
+    def forward(self, ids, **options):
+        return self.model.loss((ids[:, :-1], ids[:, 1:]), **options)
+
+    def backward(self, dloss, saved):
+        self.model.loss_backward(saved, float(dloss))
+
+    def named_parameters(self):
+        return self.model.named_parameters()

@@ -1,0 +1,161 @@
+"""Is this backward right? Every derivative of a layer against the complex step, and the rules of the house beside."""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from numformer.verify.jacobians import (
+    ComplexUnsafe, backward_jacobian, central_difference_jacobian, complex_step_jacobian, input_names, made)
+from numformer.verify.rules import broken_rules
+
+LAYER, MODEL = 1e-12, 1e-11                                           # relative bounds; a hundredth of them on the largest number
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found of one tensor: the derivative by it that is furthest from the truth.
+
+    `index` is the place of that derivative in the Jacobian: first of the output, then of the tensor. `error` is
+    :math:`|found - truth| / (|truth| + 0.01 \\max|truth|)`, the maximum over all tensors.
+    """
+
+    tensor: str
+    shape: tuple
+    output_index: tuple
+    index: tuple
+    found: float
+    truth: float
+    error: float
+
+
+@dataclass
+class Report:
+    """All that `gradcheck` says of a layer; as text, a small table.
+
+    `findings` are broken rules, in words; `rows` one for each tensor; `bound` what the errors were held against.
+    """
+
+    name: str
+    bound: float
+    note: str = ""
+    method: str = "complex step"
+    rows: list = field(default_factory=list)
+    findings: list = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def worst(self):
+        """The row with the largest error; None where nothing could be compared."""
+        return max(self.rows, key=lambda row: row.error, default=None)
+
+    @property
+    def ok(self):
+        return not self.findings and all(row.error <= self.bound for row in self.rows)
+
+    def __str__(self):
+        lines = [f"{self.name}: {'right' if self.ok else 'WRONG'}, by {self.method}, within {self.bound:.0e}{self.note}"]
+        for row in self.rows:
+            mark = "  " if row.error <= self.bound else "! "
+            lines.append(f"{mark}{row.tensor} {row.shape}: worst error {row.error:.1e} at {row.index} for output {row.output_index}: "
+                         f"found {row.found:.17g}, truth {row.truth:.17g}")
+        return "\n".join(lines + [f"! {finding}" for finding in self.findings])
+
+
+def gradcheck(layer, inputs, options=None, bound=LAYER, condition=1.0):
+    r"""Compare a backward with the complex step, derivative by derivative, and see whether the layer keeps the rules.
+
+    A derivative is right where :math:`|found - truth| \le b\, (|truth| + 0.01 \max|truth|)`. The maximum is that over all
+    tensors: some derivatives are sums that cancel to exactly 0 (a key's bias: softmax does not feel a constant), so their
+    own size says nothing of what rounding did.
+
+    Parameters
+    ----------
+    layer : Layer, or whatever has `forward`, `backward` and `named_parameters`
+    inputs : sequence of ndarray
+        float64 where they are differentiated.
+    options : dict, or callable that makes one, optional
+        Keyword arguments of `forward`; a callable is called anew for every run, as a random generator must begin anew.
+    bound : float
+        b: 1e-12 for a layer; 1e-11 (`numformer.verify.MODEL`) for a whole model.
+    condition : float, at least 1
+        Multiplies the bound where the function itself multiplies rounding errors: a norm of a vector that hardly varies.
+
+    Returns
+    -------
+    Report
+        Its `findings` name what breaks a rule: an exception, an argument written into, state kept between calls, a gradient
+        of a wrong number, shape or dtype, one that does not add up, a layer that is not complex-safe.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an input is float32: its own rounding would hide errors. If the condition is below 1.
+
+    References
+    ----------
+    Squire and Trapp (1998), eq. 2.
+
+    Examples
+    --------
+    >>> from numformer.layers import RMSNorm
+    >>> report = gradcheck(RMSNorm(3, dtype=np.float64), [np.array([[1.0, 2.0, 4.0]])])
+    >>> report.ok, [row.tensor for row in report.rows]
+    (True, ['x', 'gain'])
+    """
+    inputs = list(inputs)
+    _check_arguments(layer, inputs, condition)
+    note = "" if condition == 1 else f" ({bound:.0e} times the condition number {condition:.0e})"
+    report = Report(type(layer).__name__, bound * condition, note)
+    started = time.perf_counter()
+    try:
+        report.findings += broken_rules(layer, inputs, options)
+        if not report.findings:
+            found = backward_jacobian(layer, inputs, options)
+            try:
+                truth = complex_step_jacobian(layer, inputs, options)
+            except ComplexUnsafe as error:
+                report.findings.append(f"not complex-safe: {error} Its gradients were compared with differences, to 1e-6.")
+                truth, report.method, report.bound = central_difference_jacobian(layer, inputs, options), "central differences", 1e-6
+            output_axes = np.ndim(layer.forward(*inputs, **made(options))[0])
+            report.rows = compare(found, truth, output_axes)
+            if report.method == "complex step" and not report.ok:
+                difference = central_difference_jacobian(layer, inputs, options)
+                if far(found, difference) < 1e-5 < far(truth, difference):
+                    report.findings.append("not complex-safe: its backward agrees with differences, but the complex step does not; "
+                                           "look for abs, conj, np.var, or a comparison of complex numbers")
+    except Exception as error:
+        report.findings.append(f"it raised {type(error).__name__}: {error}")
+    report.seconds = time.perf_counter() - started
+    return report
+
+
+def compare(found, truth, output_axes):
+    """A `Row` for each tensor of two dicts of Jacobians, whose first axes are those of the output."""
+    scale = max((np.abs(J).max(initial=0) for J in truth.values()), default=0)
+    rows = []
+    for name, J in truth.items():
+        if J.size == 0:
+            continue
+        error = np.abs(found[name] - J) / np.maximum(np.abs(J) + 0.01 * scale, np.finfo(float).tiny)
+        error = np.where(np.isnan(error), np.inf, error)
+        worst = tuple(int(i) for i in np.unravel_index(np.argmax(error), J.shape))
+        rows.append(Row(name, J.shape[output_axes:], worst[:output_axes], worst[output_axes:], float(found[name][worst]), float(J[worst]),
+                        float(error[worst])))
+    return rows
+
+
+def far(found, truth):
+    """The largest difference of two dicts of Jacobians, relative to the largest derivative."""
+    scale = max((np.abs(J).max(initial=0) for J in truth.values()), default=0) or 1.0
+    return max((np.abs(found[name] - J).max(initial=0) for name, J in truth.items()), default=0) / scale
+
+
+def _check_arguments(layer, inputs, condition):
+    for name, x in [*zip(input_names(layer, inputs), inputs), *((n, p.data) for n, p in layer.named_parameters())]:
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.dtype != np.float64:
+            raise TypeError(f"gradcheck: {name} is {x.dtype}, whose rounding would hide errors; use float64.")
+        if not isinstance(x, np.ndarray):
+            raise TypeError(f"gradcheck: {name} must be an array, but is {type(x).__name__}; what is none goes into options.")
+    if not condition >= 1:
+        raise ValueError(f"gradcheck: condition={condition} must be 1 or more.")

@@ -1,0 +1,217 @@
+"""Derivatives of a whole layer, number by number: by the complex step, by differences, and by its own backward.
+
+The complex step moves one number of one input by ih, and reads the derivative of every output off the imaginary part:
+
+    f(x + ih) = f(x) + ih f'(x) - h^2 f''(x) / 2 - ...        f'(x) = Im f(x + ih) / h
+
+Nothing is subtracted, so nothing cancels, and h may be 1e-30: the error is that of computing f itself. A difference quotient
+subtracts two nearly equal numbers: below some step it loses digits faster than it gains them.
+
+References: Squire and Trapp (1998), "Using Complex Variables to Estimate Derivatives of Real Functions", eq. 2; Martins,
+Sturdza and Alonso (2003), "The Complex-Step Derivative Approximation", section 2.
+"""
+
+import inspect
+import warnings
+
+import numpy as np
+
+COMPLEX_STEP = 1e-30
+DIFFERENCE_STEP = 6e-6                                                # the cube root of epsilon: where a central difference is best
+
+
+class ComplexUnsafe(TypeError):
+    """A layer lost the imaginary part on the way: it took a real part, an absolute value, or a conjugate."""
+
+
+def complex_step_jacobian(layer, inputs, options=None, step=COMPLEX_STEP):
+    r"""The derivative of every output by every input and parameter, good to the last digits.
+
+    .. math:: J_{oi} = \mathrm{Im}\, y_o(x + \mathrm{i} h e_i) / h
+
+    Parameters
+    ----------
+    layer : Layer, or whatever has `forward` and `named_parameters`
+        Must be complex-safe: no `abs`, `conj`, `np.var` or `float` on the way.
+    inputs : sequence of ndarray
+        float64 where they are differentiated; arrays of integers are passed on as they are.
+    options : dict, or callable that makes one, optional
+        Keyword arguments of `forward`. A callable is called anew for every run: a random generator must begin anew.
+    step : float
+        h.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (*y.shape, *x.shape)
+        By the names of `forward`'s arguments, and the dotted names of the parameters.
+
+    Raises
+    ------
+    ComplexUnsafe
+        If what comes out is real, or NumPy warned that an imaginary part was thrown away.
+
+    Examples
+    --------
+    >>> from numformer.layers import Identity
+    >>> complex_step_jacobian(Identity(), [np.array([1.0, 2.0])])["x"]
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    def derivative(run, x, index):
+        moved = x.astype(complex)
+        moved[index] += 1j * step
+        y = np.asarray(run(moved))
+        if y.dtype.kind != "c":
+            raise ComplexUnsafe(f"{type(layer).__name__}: complex numbers went in, and {y.dtype} came out.")
+        return y.imag / step
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        try:
+            return _jacobian(layer, inputs, options, derivative)
+        except np.exceptions.ComplexWarning as error:
+            raise ComplexUnsafe(f"{type(layer).__name__}: {error}.") from error
+
+
+def central_difference_jacobian(layer, inputs, options=None, step=DIFFERENCE_STEP):
+    r"""The same by differences: good to about ten digits at best, but it asks nothing of the layer.
+
+    .. math:: J_{oi} \approx \frac{y_o(x + h e_i) - y_o(x - h e_i)}{2h}
+
+    Parameters and result as in `complex_step_jacobian`.
+
+    Examples
+    --------
+    >>> from numformer.layers import Identity
+    >>> central_difference_jacobian(Identity(), [np.array([1.0, 2.0])])["x"].round(9)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    def derivative(run, x, index):
+        above, below = x.copy(), x.copy()
+        above[index] += step
+        below[index] -= step
+        return (np.asarray(run(above)) - np.asarray(run(below))) / (above[index] - below[index])
+
+    return _jacobian(layer, inputs, options, derivative)
+
+
+def backward_jacobian(layer, inputs, options=None):
+    r"""The same by the layer's own backward, a row for every output: :math:`\bar{y} = e_o` gives row o.
+
+    Parameters and result as in `complex_step_jacobian`; gradients that parameters hold already are left as they are.
+
+    Examples
+    --------
+    >>> from numformer.layers import Identity
+    >>> backward_jacobian(Identity(), [np.array([1.0, 2.0])])["x"]
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    inputs, parameters = list(inputs), dict(layer.named_parameters())
+    names = input_names(layer, inputs)
+    y, saved = layer.forward(*inputs, **made(options))
+    shape = np.shape(y)
+    found = {name: np.empty((*shape, *x.shape)) for name, x in zip(names, inputs) if is_differentiable(x)}
+    found.update({name: np.empty((*shape, *parameter.data.shape)) for name, parameter in parameters.items()})
+    kept = {name: parameter.grad for name, parameter in parameters.items()}
+    try:
+        for output in np.ndindex(shape):
+            dy = np.zeros(shape)
+            dy[output] = 1
+            for parameter in parameters.values():
+                parameter.grad = np.zeros_like(parameter.data)
+            for name, x, dx in zip(names, inputs, aligned(inputs, layer.backward(dy if shape else np.float64(1), saved))):
+                if is_differentiable(x):
+                    found[name][output] = dx
+            for name, parameter in parameters.items():
+                found[name][output] = parameter.grad
+    finally:
+        for name, parameter in parameters.items():
+            parameter.grad = kept[name]
+    return found
+
+
+def step_errors(layer, inputs, options=None, steps=10.0 ** np.arange(-15, 0.5, 0.5)):
+    """The worst error of central differences for many steps, and of the complex step: the data of a U and of a flat line.
+
+    Error: against the layer's own backward, over all tensors, relative to the largest derivative.
+
+    Returns
+    -------
+    dict
+        `steps`, and the errors `central_difference` and `complex_step` at each of them.
+
+    Examples
+    --------
+    >>> from numformer.layers import FeedForward
+    >>> layer = FeedForward(2, 3, "gelu", np.random.default_rng(0), dtype=np.float64)
+    >>> errors = step_errors(layer, [np.array([[0.3, -1.0]])], steps=[1e-12, 1e-5, 1e-1])
+    >>> difference = errors["central_difference"]
+    >>> bool(difference[1] < difference[0] and difference[1] < difference[2]), bool(errors["complex_step"].min() < 1e-15)
+    (True, True)
+    """
+    truth = backward_jacobian(layer, inputs, options)
+    scale = max(np.abs(J).max(initial=0) for J in truth.values())
+
+    def errors(method):
+        return np.array([max(np.abs(J - truth[name]).max(initial=0) for name, J in method(layer, inputs, options, step).items()) / scale
+                         for step in steps])
+
+    return {"steps": np.asarray(steps), "central_difference": errors(central_difference_jacobian),
+            "complex_step": errors(complex_step_jacobian)}
+
+
+def is_differentiable(x):
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
+def made(options):
+    """The keyword arguments of one call."""
+    return options() if callable(options) else options or {}
+
+
+def input_names(layer, inputs):
+    """What `forward` calls its arguments; "input 0", "input 1", ... where it does not say."""
+    if hasattr(layer, "input_names"):
+        return layer.input_names[:len(inputs)]
+    try:
+        named = [name for name, parameter in inspect.signature(layer.forward).parameters.items()
+                 if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        named = []
+    return [named[k] if k < len(named) else f"input {k}" for k in range(len(inputs))]
+
+
+def aligned(inputs, gradients):
+    """What a backward returned, one for every input: those of integer inputs may be missing."""
+    gradients = list(gradients) if isinstance(gradients, tuple) else [gradients]
+    if len(gradients) == len(inputs):
+        return gradients
+    differentiable = iter(gradients)
+    return [next(differentiable, None) if is_differentiable(x) else None for x in inputs]
+
+
+def _jacobian(layer, inputs, options, derivative):
+    inputs, found = list(inputs), {}
+
+    def filled(run, x):
+        columns = [derivative(run, x, index) for index in np.ndindex(x.shape)]
+        J = np.stack(columns, axis=-1) if columns else np.empty((*np.shape(run(x)), 0))
+        return J.reshape(*J.shape[:-1], *x.shape)
+
+    for k, (name, x) in enumerate(zip(input_names(layer, inputs), inputs)):
+        if is_differentiable(x):
+            found[name] = filled(lambda moved: layer.forward(*inputs[:k], moved, *inputs[k + 1:], **made(options))[0], x)
+    for name, parameter in layer.named_parameters():
+        data = parameter.data
+
+        def run(moved):
+            parameter.data = moved
+            return layer.forward(*inputs, **made(options))[0]
+
+        try:
+            found[name] = filled(run, data)
+        finally:
+            parameter.data = data
+    return found
