@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from numformer.verify.jacobians import (
-    ComplexUnsafe, backward_jacobian, central_difference_jacobian, complex_step_jacobian, input_names, made)
+    ComplexUnsafe, aligned, backward_jacobian, central_difference_jacobian, complex_step_jacobian, input_names, is_differentiable, made)
 from numformer.verify.rules import broken_rules
 
 LAYER, MODEL = 1e-12, 1e-11                                           # relative bounds; a hundredth of them on the largest number
@@ -119,6 +119,8 @@ def gradcheck(layer, inputs, options=None, bound=LAYER, condition=1.0):
                 truth, report.method, report.bound = central_difference_jacobian(layer, inputs, options), "central differences", 1e-6
             output_axes = np.ndim(layer.forward(*inputs, **made(options))[0])
             report.rows = compare(found, truth, output_axes)
+            if far(*combined(layer, inputs, options, found)) > 1e-9:
+                report.findings.append("backward is not linear in dy: of a sum of output gradients it must give the sum")
             if report.method == "complex step" and not report.ok:
                 difference = central_difference_jacobian(layer, inputs, options)
                 if far(found, difference) < 1e-5 < far(truth, difference):
@@ -143,6 +145,25 @@ def compare(found, truth, output_axes):
         rows.append(Row(name, J.shape[output_axes:], worst[:output_axes], worst[output_axes:], float(found[name][worst]), float(J[worst]),
                         float(error[worst])))
     return rows
+
+
+def combined(layer, inputs, options, jacobian):
+    """What the backward gives for a random dy, and what the rows of its own Jacobian, each times its dy, add up to."""
+    parameters = dict(layer.named_parameters())
+    kept = {name: parameter.grad for name, parameter in parameters.items()}
+    y, saved = layer.forward(*inputs, **made(options))
+    dy = np.random.default_rng(0).standard_normal(np.shape(y))
+    dy = dy if dy.shape else np.float64(-1.7)
+    try:
+        for parameter in parameters.values():
+            parameter.grad = np.zeros_like(parameter.data)
+        gradients = aligned(inputs, layer.backward(dy, saved))
+        found = {name: dx for name, x, dx in zip(input_names(layer, inputs), inputs, gradients) if is_differentiable(x)}
+        found.update((name, parameter.grad) for name, parameter in parameters.items())
+    finally:
+        for name, parameter in parameters.items():
+            parameter.grad = kept[name]
+    return found, {name: np.tensordot(dy, J, axes=np.ndim(dy)) for name, J in jacobian.items()}
 
 
 def far(found, truth):
