@@ -1,0 +1,189 @@
+"""The second witness for whole layers and models: PyTorch's modules with the same weights, forward to 1e-12, gradients to 1e-11."""
+
+import numpy as np
+import pytest
+
+from numformer import functional as F
+from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
+from numformer.layers import Embedding, FeedForward, GEGLU, LayerNorm, Linear, MultiHeadAttention, RMSNorm, SwiGLU, Unembedding
+from numformer.models import Decoder, DecoderConfig
+
+torch = pytest.importorskip("torch")
+nn = torch.nn.functional
+
+
+def random_layer(layer, rng):
+    for parameter in layer.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
+    return layer
+
+
+def tensors(layer):
+    """The layer's parameters as leaves of PyTorch, by name."""
+    return {name: torch.tensor(parameter.data, requires_grad=True) for name, parameter in layer.named_parameters()}
+
+
+def close(found, expected, tolerance=1e-11):
+    expected = expected.detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * max(1e-300, float(np.abs(expected).max())))
+
+
+def agree(layer, inputs, theirs, rng):
+    """`theirs(p, *tensors)` is the same function, of the parameters p and the inputs."""
+    p = tensors(layer)
+    leaves = [torch.tensor(x, requires_grad=x.dtype.kind == "f") for x in inputs]
+    y, saved = layer.forward(*inputs)
+    expected = theirs(p, *leaves)
+    close(y, expected, 1e-12)
+    dy = rng.standard_normal(y.shape)
+    gradients = layer.backward(dy, saved)
+    expected.backward(torch.tensor(dy))
+    floats = [leaf for leaf in leaves if leaf.requires_grad]
+    for gradient, leaf in zip(gradients if isinstance(gradients, tuple) else (gradients,), floats):
+        close(gradient, leaf.grad)
+    largest = max(float(t.grad.abs().max()) for t in p.values()) if p else 0
+    for name, parameter in layer.named_parameters():
+        np.testing.assert_allclose(parameter.grad, p[name].grad.numpy(), rtol=1e-11, atol=1e-12 * largest, err_msg=name)
+
+
+@pytest.mark.parametrize("layer, shape, theirs", [
+    (lambda r: Linear(4, 3, r, dtype=float), (2, 5, 4), lambda p, x: nn.linear(x, p["weight"].T, p["bias"])),
+    (lambda r: LayerNorm(5, dtype=float), (2, 3, 5), lambda p, x: nn.layer_norm(x, (5,), p["gain"], p["shift"], 1e-5)),
+    (lambda r: RMSNorm(5, dtype=float), (2, 3, 5), lambda p, x: nn.rms_norm(x, (5,), p["gain"], 1e-5)),
+    (lambda r: FeedForward(3, 7, "gelu", r, dtype=float), (2, 4, 3), lambda p, x: nn.linear(
+        nn.gelu(nn.linear(x, p["hidden.weight"].T, p["hidden.bias"])), p["output.weight"].T, p["output.bias"])),
+    (lambda r: FeedForward(3, 7, "gelu_tanh", r, bias=False, dtype=float), (4, 3), lambda p, x: nn.gelu(
+        x @ p["hidden.weight"], approximate="tanh") @ p["output.weight"]),
+    (lambda r: FeedForward(3, 7, "relu", r, bias=False, dtype=float), (4, 3), lambda p, x: nn.relu(
+        x @ p["hidden.weight"]) @ p["output.weight"]),
+    (lambda r: SwiGLU(3, 5, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (
+        nn.silu(x @ p["gate.weight"]) * (x @ p["hidden.weight"])) @ p["output.weight"]),
+    (lambda r: GEGLU(3, 5, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (
+        nn.gelu(x @ p["gate.weight"]) * (x @ p["hidden.weight"])) @ p["output.weight"])])
+def test_layers(layer, shape, theirs, rng):
+    agree(random_layer(layer(rng), rng), [rng.standard_normal(shape)], theirs, rng)
+
+
+def test_embedding_and_head(rng):
+    layer, ids = random_layer(Embedding(6, 4, rng, dtype=float), rng), np.array([[3, 1, 4], [1, 5, 1]])
+    agree(layer, [ids], lambda p, ids: nn.embedding(ids, p["weight"]), rng)
+    layer.zero_grad()
+    agree(Unembedding(layer.weight), [rng.standard_normal((2, 3, 4))], lambda p, x: x @ p["weight"].T, rng)
+
+
+@pytest.mark.parametrize("smoothing, ignore, weight_of_z", [(0.0, -100, 0.0), (0.3, -100, 0.0), (0.0, 2, 0.0), (0.2, 2, 0.1)])
+def test_cross_entropy_with_all_its_options(smoothing, ignore, weight_of_z, rng):
+    logits, targets = 2 * rng.standard_normal((3, 4, 5)), rng.integers(0, 5, (3, 4))
+    targets[0, 1] = targets[2, 3] = ignore
+    z = torch.tensor(logits, requires_grad=True)
+    counts = torch.tensor(targets != ignore)
+    expected = nn.cross_entropy(z.reshape(-1, 5), torch.tensor(targets).reshape(-1), ignore_index=ignore, label_smoothing=smoothing)
+    expected = expected + weight_of_z * (torch.logsumexp(z, -1)[counts] ** 2).mean()
+    loss, saved = F.cross_entropy(logits, targets, ignore, smoothing, weight_of_z)
+    close(loss, expected, 1e-12)
+    expected.backward()
+    close(F.cross_entropy_backward(1.0, saved), z.grad)
+
+
+def torch_attention(layer, context_width, theirs):
+    projections = [layer.query, layer.key, layer.value]
+    if context_width is None:
+        theirs.in_proj_weight.data = torch.tensor(np.concatenate([p.weight.data.T for p in projections]))
+    else:
+        for name, p in zip("qkv", projections):
+            getattr(theirs, f"{name}_proj_weight").data = torch.tensor(p.weight.data.T.copy())
+    theirs.in_proj_bias.data = torch.tensor(np.concatenate([p.bias.data for p in projections]))
+    theirs.out_proj.weight.data = torch.tensor(layer.output.weight.data.T.copy())
+    theirs.out_proj.bias.data = torch.tensor(layer.output.bias.data)
+    return theirs
+
+
+@pytest.mark.parametrize("context_width", [None, 5])
+@pytest.mark.parametrize("pattern, theirs_mask, padding", [
+    (EVERYWHERE, None, None), (CAUSAL, True, None), (AttentionPattern(lengths=[4, 2]), None, [4, 2]),
+    (AttentionPattern(causal=True, lengths=[4, 2]), True, [4, 2])])
+def test_multi_head_attention(context_width, pattern, theirs_mask, padding, rng):
+    ours = random_layer(MultiHeadAttention(8, 2, rng, d_context=context_width, dtype=float), rng)
+    theirs = torch_attention(ours, context_width, torch.nn.MultiheadAttention(
+        8, 2, batch_first=True, kdim=context_width, vdim=context_width, dtype=torch.float64))
+    inputs = [rng.standard_normal((2, 4, 8))] + ([] if context_width is None else [rng.standard_normal((2, 4, context_width))])
+    leaves = [torch.tensor(x, requires_grad=True) for x in inputs]
+    y, saved = ours.forward(*inputs, pattern=pattern)
+    hidden = None if padding is None else torch.tensor(np.arange(4) >= np.array(padding)[:, None])
+    mask = None if theirs_mask is None else torch.tensor(~CAUSAL.dense(4, 4))
+    expected, _ = theirs(leaves[0], leaves[-1], leaves[-1], key_padding_mask=hidden, attn_mask=mask, need_weights=False)
+    close(y, expected, 1e-12)
+    dy = rng.standard_normal(y.shape)
+    expected.backward(torch.tensor(dy))
+    gradients = ours.backward(dy, saved)
+    for gradient, leaf in zip(gradients if isinstance(gradients, tuple) else (gradients,), leaves, strict=True):
+        close(gradient, leaf.grad)
+    close(ours.output.weight.grad, theirs.out_proj.weight.grad.T)
+    close(np.concatenate([p.bias.grad for p in (ours.query, ours.key, ours.value)]), theirs.in_proj_bias.grad)
+    found = [p.weight.grad.T for p in (ours.query, ours.key, ours.value)]
+    if context_width is None:
+        close(np.concatenate(found), theirs.in_proj_weight.grad)
+    else:
+        for gradient, name in zip(found, "qkv"):
+            close(gradient, getattr(theirs, f"{name}_proj_weight").grad)
+
+
+@pytest.mark.parametrize("pattern", [
+    CAUSAL, AttentionPattern(window=(2, 0)), AttentionPattern(window=(1, 2)), AttentionPattern(lengths=[6, 3]),
+    AttentionPattern(causal=True, documents=[[1, 1, 1, 2, 2, 2], [5, 5, 6, 6, 6, 6]]),
+    AttentionPattern(mask=np.random.default_rng(1).random((2, 4, 6, 6)) < 0.8)])
+@pytest.mark.parametrize("extra", [None, "slopes", "bias"])
+def test_attention_with_every_mask(pattern, extra, rng):
+    arrays = [rng.standard_normal(shape) for shape in ((2, 4, 6, 3), (2, 2, 6, 3), (2, 2, 6, 3))]
+    options = {"slopes": {"slopes": F.alibi_slopes(4)}, "bias": {"bias": rng.standard_normal((4, 11))}, None: {}}[extra]
+    leaves = [torch.tensor(x, requires_grad=True) for x in arrays]
+    added = torch.zeros(2, 4, 6, 6, dtype=torch.float64)
+    if extra == "slopes":
+        added = added + torch.tensor(F.alibi(np.zeros((2, 4, 6, 6)), options["slopes"])[0])
+    bias = torch.tensor(options["bias"], requires_grad=True) if extra == "bias" else None
+    if bias is not None:
+        distance = torch.arange(6)[None, :] - torch.arange(6)[:, None] + 5
+        added = added + bias[:, distance]
+    added = added.masked_fill(~torch.tensor(np.broadcast_to(pattern.dense(6, 6), added.shape).copy()), -torch.inf)
+    k, v = (x.repeat_interleave(2, 1) for x in leaves[1:])
+    expected = nn.scaled_dot_product_attention(leaves[0], k, v, attn_mask=added)
+    o, saved = F.scaled_dot_product_attention(*arrays, pattern, **options)
+    seen = np.broadcast_to(pattern.dense(6, 6), added.shape).any(axis=-1)         # PyTorch gives NaN to a query that sees nothing
+    assert (o[~seen] == 0).all()
+    do = rng.standard_normal(o.shape) * seen[..., None]
+    close(o[seen], expected[torch.tensor(seen)], 1e-12)
+    if seen.all():
+        expected.backward(torch.tensor(do))
+        for gradient, leaf in zip(F.scaled_dot_product_attention_backward(do, saved), [*leaves, *([] if bias is None else [bias])]):
+            close(gradient, leaf.grad)
+
+
+def test_a_decoder_of_llamas_kind(rng):
+    """Rotary positions, grouped heads, RMSNorm, SwiGLU, a head of its own: the whole model and its loss."""
+    config = DecoderConfig(vocab_size=7, context_length=6, n_layers=2, n_heads=4, n_kv_heads=2, d_model=16, d_hidden=12, norm="rms_norm",
+                           feedforward="swiglu", positions="rotary", bias=False, tied=False, dtype="float64")
+    ours = random_layer(Decoder(config, rng), rng)
+    p, ids = tensors(ours), rng.integers(0, 7, (2, 7))
+    cosine, sine = (torch.tensor(np.concatenate([x, x], -1)) for x in F.rotary_angles(0, 6, 4))
+
+    def turn(x):
+        return x * cosine + torch.cat([-x[..., 2:], x[..., :2]], -1) * sine
+
+    x = p["embedding.weight"][torch.tensor(ids[:, :-1])]
+    for block in ("blocks.0.", "blocks.1."):
+        a = nn.rms_norm(x, (16,), p[block + "norm1.gain"], 1e-5)
+        q, k, v = ((a @ p[f"{block}attention.{name}.weight"]).view(2, 6, -1, 4).transpose(1, 2) for name in ("query", "key", "value"))
+        o = nn.scaled_dot_product_attention(turn(q), turn(k), v, is_causal=True, enable_gqa=True)
+        x = x + o.transpose(1, 2).reshape(2, 6, 16) @ p[block + "attention.output.weight"]
+        f = nn.rms_norm(x, (16,), p[block + "norm2.gain"], 1e-5)
+        f = nn.silu(f @ p[block + "feedforward.gate.weight"]) * (f @ p[block + "feedforward.hidden.weight"])
+        x = x + f @ p[block + "feedforward.output.weight"]
+    expected = nn.cross_entropy((nn.rms_norm(x, (16,), p["norm.gain"], 1e-5) @ p["head.weight"].T).flatten(0, 1),
+                                torch.tensor(ids[:, 1:]).flatten())
+    loss, saved = ours.loss((ids[:, :-1], ids[:, 1:]))
+    close(loss, expected, 1e-12)
+    ours.loss_backward(saved)
+    expected.backward()
+    largest = max(float(t.grad.abs().max()) for t in p.values())
+    for name, parameter in ours.named_parameters():
+        np.testing.assert_allclose(parameter.grad, p[name].grad.numpy(), rtol=1e-11, atol=1e-12 * largest, err_msg=name)
