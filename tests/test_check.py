@@ -6,7 +6,7 @@ import pytest
 from numformer import check
 from numformer import functional as F
 from numformer.verify.exercises import EXERCISES
-from numformer.verify.mistakes import MISTAKES
+from numformer.verify.likely_cause import MISTAKES
 
 
 @pytest.mark.parametrize("name", EXERCISES)

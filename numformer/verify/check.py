@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from numformer.verify.exercises import Problem, accepts, find_exercise
-from numformer.verify.mistakes import likely_cause
+from numformer.verify.likely_cause import likely_cause
 
 CLOSE = 1e-9
 DRAWS = 3                                                             # problems of each level

@@ -1,0 +1,111 @@
+"""Why is it wrong? The known mistake whose numbers equal a student's tells what the student did."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from numformer.verify.mistakes import attention, linear, norms, pointwise, softmax
+
+SAME = 1e-7
+MISTAKES = {**linear.MISTAKES, **softmax.MISTAKES, **norms.MISTAKES, **attention.MISTAKES, **pointwise.MISTAKES}
+
+
+def likely_cause(name, outputs_of, problem):
+    """The sentence of the mistake that gives the same numbers as a student's function, on two problems; "" if none does.
+
+    Parameters
+    ----------
+    name : str
+        Of the backward.
+    outputs_of : callable
+        A problem to what the student's function returned for it.
+    problem : Problem
+        One that the function got wrong.
+    """
+    problems = [problem, replace(problem, seed=problem.seed + 50)]
+    theirs = [outputs_of(each) for each in problems]
+    if any(outputs is None for outputs in theirs):
+        return ""
+    with np.errstate(invalid="ignore"):                               # NaN of theirs equals nothing
+        return _known(name, theirs, problems) or _factor(theirs, problems)
+
+
+def _known(name, theirs, problems):
+    for cause, mistake in [*MISTAKES.get(name, ()), *GENERAL]:
+        if all(_equal(outputs, _made(mistake, each)) for outputs, each in zip(theirs, problems)):
+            return cause
+    return ""
+
+
+def _made(mistake, problem):
+    """What a mistake gives on a problem; None where it cannot be made, or makes no difference."""
+    arguments, options = problem.arguments()
+    _, _, dy, truth = problem.truth()
+    try:
+        with np.errstate(all="ignore"):
+            made = mistake(truth, dy, arguments, options) if mistake in GENERAL_FUNCTIONS else mistake(dy, *arguments.values(), **options)
+    except (ValueError, TypeError, IndexError):
+        return None
+    made = made if isinstance(made, tuple) else (made,)
+    return None if _equal(made, tuple(truth.values())) else made
+
+
+def _equal(outputs, made):
+    if made is None or len(outputs) != len(made):
+        return False
+    return all(np.shape(a) == np.shape(b) and bool((np.abs(a - b) <= SAME * (np.abs(b) + np.abs(b).max(initial=0))).all())
+               for a, b in zip(outputs, made))
+
+
+def _factor(theirs, problems):
+    """The cause where one gradient is the truth times the same number in every place."""
+    names, factors = list(problems[0].truth()[3]), []
+    for outputs, problem in zip(theirs, problems):
+        truth = list(problem.truth()[3].values())
+        wrong = [k for k, (a, b) in enumerate(zip(outputs, truth)) if np.shape(a) != np.shape(b) or not _equal((a,), (b,))]
+        k = wrong[0]
+        if np.shape(outputs[k]) != np.shape(truth[k]) or not np.isfinite(outputs[k]).all():
+            return ""
+        factor = float((outputs[k] * truth[k]).sum() / (truth[k] ** 2).sum())
+        if not _equal((outputs[k],), (factor * truth[k],)):
+            return ""
+        factors.append((names[k], factor))
+    (name, first), (_, second) = factors
+    if abs(first) < SAME:
+        return f"{name} is zero everywhere: nothing was written into it"
+    if abs(first + 1) < SAME:
+        return f"the sign of {name} is turned"
+    steady = f"{first:.6g} times the truth everywhere"
+    return f"{name} is {steady}, whatever the shapes: a constant factor is wrong" if abs(first - second) < SAME else \
+        f"{name} is {steady} here, and {second:.6g} times with other shapes: a mean taken for a sum, or a factor that goes with a size"
+
+
+# Mistakes that can be made with any function
+
+
+def forgets_dy(truth, dy, arguments, options):
+    """Only where the derivative of every place is its own."""
+    (gradient,) = truth.values()
+    return gradient / dy
+
+
+def turned_around(truth, dy, arguments, options):
+    return tuple(np.swapaxes(gradient, -1, -2) for gradient in truth.values())
+
+
+def passes_dy_on(truth, dy, arguments, options):
+    (gradient,) = truth.values()
+    return dy + 0 * gradient
+
+
+def in_another_order(truth, dy, arguments, options):
+    return tuple(truth.values())[::-1]
+
+
+GENERAL = [
+    ("dy does not enter: what comes from above must be multiplied by the derivative", forgets_dy),
+    ("the gradients are right, but in the opposite order", in_another_order),
+    ("the last two axes are exchanged", turned_around),
+    ("dy is handed on as it is: the derivative of the function itself is missing", passes_dy_on),
+]
+GENERAL_FUNCTIONS = [function for _, function in GENERAL]

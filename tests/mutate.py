@@ -1,0 +1,206 @@
+"""Would a test notice? Change one small thing in the code at a time, and run the tests until one fails.
+
+    python tests/mutate.py                         all of functional/, layers/ and the optimizers: hours of processor time
+    python tests/mutate.py functional/softmax.py   one file
+
+For developers; no part of the ordinary suite. A mutant is one function in which one operator, comparison, constant or
+condition is another. It is put in place by exchanging the function's code object, in a forked process that already has
+everything imported. A mutant that no test minds is a survivor: a gap in the tests, or a change that makes no difference.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import inspect
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+PACKAGE = TESTS.parent / "numformer"
+SUBJECTS = ["functional/*.py", "layers/*.py", "training/optimizers.py"]
+SUITES = {                                                            # the tests that may notice, the quick ones first
+    "functional/": ["test_functional.py", "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
+                    "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
+    "layers/": ["test_contract.py", "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py", "test_decoder.py",
+                "test_generation.py"],
+    "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
+}
+SECONDS = 240                                                         # a mutant that takes longer hangs: the tests noticed
+
+SWAPS = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And}
+
+
+class Mutator(ast.NodeTransformer):
+    """Counts the places that can be changed, and changes the one whose number is wanted."""
+
+    def __init__(self, wanted=None):
+        self.wanted, self.count, self.what = wanted, 0, None
+
+    def here(self, node, what):
+        self.count += 1
+        if self.count - 1 != self.wanted:
+            return False
+        self.what = f"line {node.lineno}: {what}"
+        return True
+
+    def visit_Raise(self, node):
+        return node                                                   # the words of an error are tested where they matter
+
+    def visit_FunctionDef(self, node):
+        body = node.body[1:] if ast.get_docstring(node) else node.body
+        node.body = [self.visit(statement) for statement in body]
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
+        node.decorator_list = []
+        return node
+
+    def swapped(self, node, attribute):
+        operator = getattr(node, attribute)
+        other = SWAPS.get(type(operator))
+        if other and self.here(node, f"{type(operator).__name__} becomes {other.__name__}"):
+            setattr(node, attribute, other())
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node):
+        return self.swapped(node, "op")
+
+    def visit_BoolOp(self, node):
+        return self.swapped(node, "op")
+
+    def visit_AugAssign(self, node):
+        if self.here(node, "an augmented assignment becomes a plain one"):
+            return ast.copy_location(ast.Assign([node.target], node.value), node)
+        return self.swapped(node, "op")
+
+    def visit_Compare(self, node):
+        for k, operator in enumerate(node.ops):
+            other = SWAPS.get(type(operator))
+            if other and self.here(node, f"{type(operator).__name__} becomes {other.__name__}"):
+                node.ops[k] = other()
+        return self.generic_visit(node)
+
+    def visit_UnaryOp(self, node):
+        if isinstance(node.op, (ast.USub, ast.Not, ast.Invert)) and self.here(node, f"{type(node.op).__name__} is left out"):
+            return self.generic_visit(node.operand)
+        return self.generic_visit(node)
+
+    def visit_If(self, node):
+        if self.here(node, "a condition is turned round"):
+            node.test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+            return node
+        return self.generic_visit(node)
+
+    def visit_IfExp(self, node):
+        return self.visit_If(node)
+
+    def visit_Constant(self, node):
+        if isinstance(node.value, bool) and self.here(node, f"{node.value} becomes {not node.value}"):
+            return ast.copy_location(ast.Constant(not node.value), node)
+        if type(node.value) in (int, float) and self.here(node, f"{node.value} becomes {node.value + 1}"):
+            return ast.copy_location(ast.Constant(node.value + 1), node)
+        return node
+
+    def visit_JoinedStr(self, node):
+        return node
+
+
+def functions(path):
+    """(name, tree, function) of every function and method of a file."""
+    module = import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node, inspect.unwrap(getattr(module, node.name))
+        elif isinstance(node, ast.ClassDef):
+            kind = getattr(module, node.name)
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name not in ("__repr__", "_repr_html_"):
+                    found = inspect.getattr_static(kind, method.name)
+                    yield f"{node.name}.{method.name}", method, getattr(found, "fget", None) or getattr(found, "__func__", found)
+
+
+def put_in_place(tree, function):
+    """Give a function the code of a changed tree; a method is compiled inside of a class, where `super()` has its cell."""
+    body = [ast.ClassDef("Mutant", [], [], [tree], [])] if "." in function.__qualname__ else [tree]
+    names = dict(function.__globals__)
+    exec(compile(ast.fix_missing_locations(ast.Module(body, [])), "mutant", "exec"), names)
+    changed = vars(names["Mutant"])[tree.name] if "." in function.__qualname__ else names[tree.name]
+    function.__code__, function.__defaults__, function.__kwdefaults__ = changed.__code__, changed.__defaults__, changed.__kwdefaults__
+
+
+def suite(path):
+    name = path.relative_to(PACKAGE).as_posix()
+    return next([str(TESTS / test) for test in tests] for folder, tests in SUITES.items() if name.startswith(folder))
+
+
+def survives(path, tree, function):
+    """Whether the tests pass with this mutant: run in a child process."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            with contextlib.suppress(BaseException):
+                put_in_place(tree, function)
+                status = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", f"--rootdir={TESTS.parent}", *suite(path)]))
+        os._exit(status)
+    started = time.monotonic()
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status == 0
+        if time.monotonic() - started > SECONDS:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+            return False
+        time.sleep(0.02)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", nargs="*", help="below numformer/ (default: all subjects)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th mutant: a sample")
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(TESTS))
+    paths = [path for pattern in arguments.file or SUBJECTS for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
+    for test in {test for path in paths for test in suite(path)}:     # once here, instead of once in every child
+        import_module(Path(test).stem)
+    jobs = []
+    for path in paths:
+        for name, tree, function in functions(path):
+            counter = Mutator()
+            counter.visit(copy.deepcopy(tree))
+            jobs += [(path, name, tree, function, number) for number in range(counter.count)]
+    jobs = jobs[::arguments.every]
+    for path in {suite(path)[0]: path for path in paths}.values():    # else every mutant would seem to be noticed
+        _, tree, function = next(functions(path))
+        if not survives(path, Mutator().visit(copy.deepcopy(tree)), function):
+            sys.exit(f"the tests of {path.relative_to(PACKAGE)} fail without any change, or take more than {SECONDS} s")
+
+    def run(job):
+        path, name, tree, function, number = job
+        mutator = Mutator(number)
+        return job, mutator, survives(path, mutator.visit(copy.deepcopy(tree)), function)
+
+    total = survivors = 0
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for (path, name, *_), mutator, lives in pool.map(run, jobs):
+            total, survivors = total + 1, survivors + lives
+            if lives:
+                print(f"survives: {path.relative_to(PACKAGE)} {name} {mutator.what}", flush=True)
+            if total % 50 == 0:
+                print(f"{total} of {len(jobs)}", file=sys.stderr, flush=True)
+    print(f"{total} mutants, {survivors} survive: {1 - survivors / max(1, total):.1%} killed")
+
+
+if __name__ == "__main__":
+    main()
