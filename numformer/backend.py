@@ -209,6 +209,11 @@ def run_with_helpers(function, tasks):
         Does what is left of the work, and returns whether all of it is finished. If so the caller goes on at once: a
         helper that comes late finds nothing to do.
     tasks : sequence
+
+    Raises
+    ------
+    Exception
+        What `function` raised here; and what it raised for a helper, if the work was not finished without that helper.
     """
     finished = False
     with one_blas_thread():

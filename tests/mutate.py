@@ -2,6 +2,7 @@
 
     python tests/mutate.py                         all of functional/, layers/ and the optimizers: hours of processor time
     python tests/mutate.py functional/softmax.py   one file
+    python tests/mutate.py "kernels/*.py"          the kernels as plain Python; in a run of their own, for it goes without Numba
 
 For developers; no part of the ordinary suite. A mutant is one function in which one operator, comparison, constant or
 condition is another. It is put in place by exchanging the function's code object, in a forked process that already has
@@ -30,6 +31,7 @@ SUITES = {                                                            # the test
                     "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
     "layers/": ["test_contract.py", "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py", "test_decoder.py",
                 "test_generation.py"],
+    "kernels/": ["plain_kernels.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }
 SECONDS = 240                                                         # a mutant that takes longer hangs: the tests noticed
@@ -119,7 +121,9 @@ def functions(path):
     module = import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef):
-            yield node.name, node, inspect.unwrap(getattr(module, node.name))
+            function = inspect.unwrap(getattr(module, node.name))
+            if hasattr(function, "__code__") and function.__module__ == module.__name__:        # no stand-in, no address
+                yield node.name, node, function
         elif isinstance(node, ast.ClassDef):
             kind = getattr(module, node.name)
             for method in node.body:
@@ -150,7 +154,7 @@ def survives(path, tree, function):
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             with contextlib.suppress(BaseException):
                 put_in_place(tree, function)
-                status = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", f"--rootdir={TESTS.parent}", *suite(path)]))
+                status = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *suite(path)]))
         os._exit(status)
     started = time.monotonic()
     while True:

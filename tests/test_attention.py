@@ -167,6 +167,18 @@ def test_nan_of_an_attended_key_reaches_no_masked_gradient(rng):
         assert np.array_equal(gradient[0, 0, 2:], expected[0, 0, 2:])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_reaches_only_what_its_query_saw(value, rng):
+    """Both for a mask of all examples, (T, S), and for one of each, (B, 1, T, S)."""
+    q, k, v, do = rng.standard_normal((4, 1, 2, 4, 3))
+    do[0, 0, 1] = value                                               # query 1 sees keys 0 and 1
+    for pattern in (CAUSAL, AttentionPattern(causal=True, lengths=[4])):
+        dq, dk, dv = scaled_dot_product_attention_backward(do, scaled_dot_product_attention(q, k, v, pattern)[1])
+        assert np.isfinite(dq[0, 0, [0, 2, 3]]).all() and not np.isfinite(dq[0, 0, 1]).any()
+        assert np.isfinite(dk[0, 0, 2:]).all() and np.isfinite(dv[0, 0, 2:]).all() and not np.isfinite(dv[0, 0, :2]).any()
+        assert all(np.isfinite(x[0, 1]).all() for x in (dq, dk, dv))
+
+
 def test_large_scores_do_not_overflow(rng):
     q, k, v = qkv(rng)
     o, saved = scaled_dot_product_attention(q * 1e4, k * 1e4, v)

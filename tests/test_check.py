@@ -70,9 +70,14 @@ def writes_into_dy(dy, x):
 
 @pytest.mark.parametrize("fn, words", [
     (raises, "it raised ValueError: matmul"), (writes, "it writes into its argument x"),
-    (writes_into_dy, "it writes into its argument dy"), (lambda dy, x: None, "dx must be an array of floats, but is NoneType"),
+    (writes_into_dy, "it writes into its argument dy"),
+    (lambda dy, x: None, "dx must be an array of float64, as what came in is, but is NoneType"),
     (lambda dy, x: (dy, dy), "it returned 2 arrays, but must return 1: dx"), (lambda dy, x: dy[0], "dx has shape"),
     (lambda dy, x: dy.astype(int), "but is one of int64"), (lambda dy, x: dy * np.nan, "dx holds NaN, first at (0, 0)"),
+    (lambda dy, x: dy.astype(np.float32), "but is one of float32"), (lambda dy, x: dy.astype(object), "but is one of object"),
+    (lambda dy, x: dy + 0j, "but is one of complex128"), (lambda dy, x: "dx", "but is str"),
+    (lambda dy, x: [1, [2, 3]], "it returned 2 arrays"), (lambda dy, x: (None,), "but is NoneType"),
+    (lambda dy, x: iter([dy]), "but is list_iterator"), (lambda dy, x: (), "it returned 0 arrays"),
     (lambda dy, x: dy / 0, "dx holds Inf"), (lambda dy, x: 0 * dy, "dx is zero everywhere"), (lambda dy: dy, "it raised TypeError"),
     (lambda dy, x: -F.relu_backward(dy, F.relu(x)[1]), "the sign of dx is turned"),
     (lambda dy, x: 3 * F.relu_backward(dy, F.relu(x)[1]), "3 times the truth everywhere, whatever the shapes"),
@@ -83,10 +88,9 @@ def test_plain_answers(fn, words):
 
 
 def test_forwards_are_checked_too():
-    assert check("softmax", lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True))
     wrong = check("softmax", lambda x: np.exp(x) / np.exp(x).sum(0, keepdims=True))
     assert not wrong and wrong.output == "y" and "y is wrong in" in str(wrong)
-    assert check("softmax", lambda x, axis=-1: np.exp(x) / np.exp(x).sum(-1, keepdims=True)).text.endswith("right before: plain.")
+    assert check("softmax", lambda x, axis=-1: F.softmax(x)[0]).text.endswith("right before: plain.")
 
 
 def test_what_is_right_so_far_is_said():
@@ -98,7 +102,61 @@ def test_what_is_right_so_far_is_said():
     assert not verdict and "This was with: axis=0; right before: plain." in str(verdict)
 
 
+def test_only_the_first_wrong_gradient_gets_a_cause():
+    """And what is wrong in another way behind it does no harm."""
+    def backward(dy, x, gain, shift):
+        dx, dgain, dshift = F.layer_norm_backward(dy, F.layer_norm(x, gain, shift)[1])
+        return dx + 1e-8, dgain, 2 * dshift
+
+    verdict = check("layer_norm_backward", backward, seed=1)
+    assert verdict.output == "dx" and verdict.cause == ""
+    for other in (np.array(["a"]), np.array([None]), [1, [2]], None):
+        verdict = check("layer_norm_backward", lambda dy, x, gain, shift: (0.5 * dy, other, gain), seed=1)
+        assert not verdict and verdict.output == "dgain" and "must be an array of float64" in str(verdict)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_function_that_is_right_now_and_then(seed):
+    """Wrong where there are more rows than columns: whatever the second problem says, there is an answer."""
+    verdict = check("softmax_backward", lambda dp, x: F.softmax_backward(dp, F.softmax(x)[1]) * (1 if x.shape[0] < x.shape[1] else 2), seed)
+    assert verdict or "dx is wrong in" in str(verdict)
+
+
+def test_signatures_of_all_kinds():
+    assert check("layer_norm_backward", lambda dy, saved, debug=False: F.layer_norm_backward(dy, saved))
+    assert check("softmax_backward", lambda dy, saved, **more: F.softmax_backward(dy, saved))
+    assert check("swish", lambda x, beta: F.swish(x, beta)) and check("softmax", lambda x, axis: F.softmax(x, axis)[0])
+    assert check("softmax", lambda x, axis=-1, /: F.softmax(x, axis)[0])
+    assert check("softmax_backward", lambda *arguments: F.softmax_backward(arguments[0], F.softmax(arguments[1])[1]))
+    assert not check("relative_position_bias_backward", lambda dbias, table, T, S: table)
+    assert not check("relative_position_bias_backward", lambda dbias, table, T, S, max_distance: "nonsense")
+
+
+def test_the_line_is_the_students_own():
+    def wrong_axis(dy, x):
+        return np.mean(dy, axis=7)
+
+    line = wrong_axis.__code__.co_firstlineno + 1
+    words = f"AxisError: axis 7 is out of bounds for array of dimension 2 in line {line}; it was given dy"
+    assert words in str(check("relu_backward", wrong_axis))
+    assert "it raised TypeError" in str(check("relu_backward", lambda: 1)) and " in line" not in str(check("relu_backward", lambda: 1))
+
+
+def test_scores_that_overflow():
+    verdict = check("softmax", lambda x, axis=-1, mask=None: F.softmax(x, axis, mask)[0] if abs(x).max() < 300 else
+                    np.exp(x) / np.exp(x).sum(axis, keepdims=True))
+    assert not verdict and "y holds NaN" in str(verdict) and "scores near 1000" in str(verdict)
+
+
+def test_dropout_says_which_draw_it_means():
+    verdict = check("dropout", lambda x, rate, rng: np.where(rng.random(x.shape) >= rate, x / (1 - rate), 0))
+    assert not verdict and "rng.random(x.shape, dtype=np.float32) >= rate" in str(verdict)
+
+
 def test_bad_arguments():
+    for seed in (-5, 1.5, "a"):
+        with pytest.raises(ValueError, match="seed="):
+            check("relu", F.relu, seed)
     with pytest.raises(ValueError, match="'attenshun' is no exercise; there are attention, linear, softmax"):
         check("attenshun", raises)
     with pytest.raises(ValueError, match="3 is no exercise"):

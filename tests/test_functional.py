@@ -19,6 +19,12 @@ def test_softmax_ignores_a_constant_and_survives_large_scores():
     assert abs(F.cross_entropy(x, np.array([1]))[0] + expected[0, 1]) < 1e-15
 
 
+def test_relus_kink():
+    """At 0 the derivative is 0, by convention."""
+    y, saved = F.relu(np.array([-1.0, 0.0, 1.0]))
+    assert y.tolist() == [0, 0, 1] and F.relu_backward(np.full(3, 2.0), saved).tolist() == [0, 0, 2]
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("mask", [np.array([True, False, True, True]), np.array([[True], [False], [True]])])
 def test_a_mask_broadcasts(axis, mask, rng):

@@ -50,6 +50,13 @@ class AbsOnTheWay(Cube):
         return self.a.data * np.abs(x) ** 2 * x, (x,)
 
 
+class OnlyReal(Cube):
+    def forward(self, x):
+        if np.iscomplexobj(x) or np.iscomplexobj(self.a.data):
+            raise TypeError("real numbers, please")
+        return super().forward(x)
+
+
 class AbsAndWrong(AbsOnTheWay):
     def backward(self, dy, saved):
         return 0.5 * super().backward(dy, saved)
@@ -107,6 +114,32 @@ class TooMany(Cube):
         return dx, dx, dx
 
 
+class NoneAsParameterGradient(Cube):
+    def backward(self, dy, saved):
+        dx = super().backward(dy, saved)
+        self.a._grad = self.a.grad = NotImplemented
+        return dx
+
+
+class WritesThroughSaved(Cube):
+    def backward(self, dy, saved):
+        dx = super().backward(dy, saved)
+        saved[0][...] *= 0
+        return dx
+
+
+class StepsItself(Cube):
+    def backward(self, dy, saved):
+        dx = super().backward(dy, saved)
+        self.a.data -= 0.1 * self.a.grad
+        return dx
+
+
+class ReturnsAString(Cube):
+    def forward(self, x):
+        return "y", (x,)
+
+
 class NoGradient(Cube):
     def backward(self, dy, saved):
         super().backward(dy, saved)
@@ -142,13 +175,17 @@ def test_one_wrong_derivative_of_many_is_named():
 
 @pytest.mark.parametrize("kind, words", [
     (SwallowsImaginary, "not complex-safe: SwallowsImaginary: complex numbers went in, and float64 came out"),
-    (AbsOnTheWay, "not complex-safe: its backward agrees with differences"),
+    (AbsOnTheWay, "not complex-safe: some of an imaginary part is lost on the way"),
+    (OnlyReal, "given complex numbers it raised TypeError"),
     (WritesIntoItsArgument, "forward writes into its argument x"), (WritesIntoDy, "backward writes into dy"),
     (KeepsState, "keeps state between calls"), (Overwrites, "the gradient of a does not add up"),
     (WrongShape, "the gradient of x has shape (3,), but x has (2, 3)"), (WrongDtype, "the gradient of x is float32, but x is float64"),
-    (WrongParameterShape, "the gradient of a has shape (2, 3)"), (TooMany, "backward returned 3 gradients for 1 inputs"),
+    (WrongParameterShape, "the gradient of a must be an array of shape (3,) and dtype float64, but is one of shape (2, 3)"),
+    (TooMany, "backward returned 3 gradients for 1 inputs"),
     (NoGradient, "backward returned NoneType as the gradient of x"), (NoPair, "forward must return (y, saved), but returned ndarray"),
-    (Raises, "it raised RuntimeError: not today")])
+    (Raises, "it raised RuntimeError: not today"), (WritesThroughSaved, "backward writes into its argument x"),
+    (StepsItself, "backward writes into the parameter a"), (ReturnsAString, "y must be an array of float64, but is str"),
+    (NoneAsParameterGradient, "the gradient of a must be an array of shape (3,) and dtype float64, but is NotImplementedType")])
 def test_broken_rules_are_named(kind, words):
     report = gradcheck(kind(), [X.copy()])
     assert not report.ok and any(words in finding for finding in report.findings), str(report)
@@ -158,7 +195,58 @@ def test_a_layer_that_is_not_complex_safe_is_still_compared():
     assert gradcheck(SwallowsImaginary(), [X]).method == "central differences"
     assert gradcheck(SwallowsImaginary(), [X]).worst.error < 1e-6
     report = gradcheck(AbsAndWrong(), [X])
-    assert not report.ok and not any("agrees" in finding for finding in report.findings)
+    assert not report.ok and report.worst.error > 0.4
+    assert gradcheck(OnlyReal(), [X]).worst.error < 1e-6
+
+
+@pytest.mark.parametrize("forward, backward", [
+    (lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(np.var(x, -1, keepdims=True) + 1e-5),
+     lambda dy, x: (dy - dy.mean(-1, keepdims=True)) / np.sqrt(np.var(x, -1, keepdims=True) + 1e-5)),
+    (lambda x: x * x.real, lambda dy, x: dy * x), (lambda x: x + np.abs(x), lambda dy, x: dy * 1),
+    (lambda x: x / np.linalg.norm(x), lambda dy, x: dy / np.linalg.norm(x))])
+def test_a_backward_that_forgets_what_the_complex_step_cannot_see(forward, backward):
+    """Both leave the same term out, so they agree; differences do not."""
+    report = gradcheck(Pair("", lambda x: (forward(x), x), backward, []), [X])
+    assert not report.ok and report.method == "central differences" and "some of an imaginary part is lost" in report.findings[0]
+    assert report.worst.error > 0.01
+
+
+def test_what_the_output_does_not_depend_on_may_be_real():
+    class Unused(Cube):
+        def forward(self, x):
+            return x * 1.0, (x,)
+
+        def backward(self, dy, saved):
+            return dy.copy()
+
+    assert gradcheck(Unused(), [X]).ok
+
+
+def test_inputs_of_every_kind():
+    square = Pair("", lambda x: (x * x, x), lambda dy, x: 2 * x * dy, [])
+    assert gradcheck(square, [np.array(3.0)]).ok
+    assert "y must be an array of float64, but is int64" in gradcheck(square, [np.array([1, 2, 3])]).findings[0]
+    assert "nothing was compared" in gradcheck(square, [np.zeros((0, 2))]).findings[0]
+    with pytest.raises(TypeError, match="array of complex128"):
+        gradcheck(square, [X + 0j])
+    chosen = np.array([[True, False, True], [False, True, True]])
+
+    class Where(Cube):
+        def forward(self, keep, x):
+            return np.where(keep, 0.0, x)[keep | True], (keep,)
+
+        def backward(self, dy, saved):
+            return np.where(saved[0], 0, dy.reshape(saved[0].shape))
+
+    assert gradcheck(Where(), [chosen, X]).ok
+
+
+def test_everything_is_as_before_whatever_the_layer_does():
+    for kind in (WritesIntoItsArgument, WritesThroughSaved, StepsItself, Raises):
+        layer, x = kind(), X.copy()
+        data = layer.a.data
+        gradcheck(layer, [x])
+        assert (x == X).all() and layer.a.data is data and data.tolist() == [1, 2, 3]
 
 
 def test_nan_is_never_right():
@@ -179,7 +267,7 @@ def test_bad_arguments():
         gradcheck(Cube(), [X.astype(np.float32)])
     with pytest.raises(TypeError, match="weight is float32"):
         gradcheck(Linear(3, 2, np.random.default_rng(0)), [X])
-    with pytest.raises(TypeError, match="x must be an array, but is list"):
+    with pytest.raises(TypeError, match="x must be an array of real numbers, but is list"):
         gradcheck(Cube(), [[1.0]])
     with pytest.raises(ValueError, match="condition=0.5"):
         gradcheck(Cube(), [X], condition=0.5)
@@ -218,6 +306,28 @@ def test_a_hessian_that_is_not_symmetric_is_seen():
     assert hessian_symmetry(right, arrays) < 1e-15
     assert hessian_symmetry(Pair("wrong", F.layer_norm, without_mean, []), arrays) > 1e-3
     assert hessian_symmetry(LayerNorm(3, dtype=np.float64), [X]) < 1e-15
+
+
+def test_a_hessian_needs_its_imaginary_parts():
+    def into_floats(dy, x):
+        dx = np.zeros(x.shape)
+        dx[...] = 3 * x ** 2 * dy
+        return dx
+
+    with pytest.raises(verify.ComplexUnsafe, match="imaginary part"):
+        hessian_symmetry(Pair("", lambda x: (x ** 3, x), into_floats, []), [X])
+
+
+def test_the_audit_remembers_nan(monkeypatch):
+    calls = []
+
+    def run(functions, *arguments):
+        calls.append(functions)
+        return [np.full(3, np.nan if len(calls) == 1 else 0.0)] * 4
+
+    monkeypatch.setattr(audit_module, "run", run)
+    rows = audit_module.audit(["kernel, plain, float64"])
+    assert not rows[0]["ok"] and rows[0]["max_error"] == np.inf
 
 
 def test_audit_command(tmp_path, capsys):

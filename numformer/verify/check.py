@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.verify.exercises import Problem, accepts, find_exercise
-from numformer.verify.likely_cause import likely_cause
+from numformer.checks import check_whole
+from numformer.verify.exercises import Problem, accepts, defaults_wanted, find_exercise
+from numformer.verify.likely_cause import CLOSE, is_array, likely_cause
 
-CLOSE = 1e-9
 DRAWS = 3                                                             # problems of each level
 
 
@@ -57,12 +57,13 @@ def check(name, fn, seed=None):
     -------
     Verdict
         True or false, and readable: which gradient differs first and where, both numbers, the relative error, and the
-        likely cause, found by making known mistakes on purpose and seeing whether they give the same numbers.
+        likely cause, found by making known mistakes on purpose and seeing whether they give the same numbers. Right means
+        right to 1e-9 on these problems, in float64; single points, such as the kink of ReLU, are not among them.
 
     Raises
     ------
     ValueError
-        If there is no such exercise.
+        If there is no such exercise, or the seed is not a whole number, 0 or more.
     TypeError
         If `fn` cannot be called.
 
@@ -78,6 +79,7 @@ def check(name, fn, seed=None):
     if not callable(fn):
         raise TypeError(f"check: fn must be a function, but is {type(fn).__name__}.")
     seed = np.random.SeedSequence().entropy % 2**32 if seed is None else seed
+    check_whole("check", "seed", seed, least=0)
     passed, left_out = [], []
     for number, level in enumerate(exercise.levels):
         problems = [Problem(exercise, level, seed + 100 * number + draw) for draw in range(DRAWS)]
@@ -88,7 +90,7 @@ def check(name, fn, seed=None):
         for problem in problems:
             verdict = _judge(name, fn, problem, backward)
             if verdict is not None:
-                return _with_levels(verdict, level, passed)
+                return _with_levels(verdict, exercise, level, passed)
         passed.append(level)
     tried = f"right: {name} on {DRAWS * len(passed)} random problems ({', '.join(passed)})"
     return Verdict(True, tried + (f"; not tried, as it has no such argument: {', '.join(left_out)}" if left_out else "") + ".")
@@ -105,11 +107,10 @@ def answer(fn, problem, backward):
             if _takes_saved(fn, backward):
                 returned = fn(given["dy"], saved)
             else:
-                returned = fn(*given.values(), **options)
+                returned = fn(*given.values(), **{**defaults_wanted(fn, problem.exercise, len(given)), **options})
     except Exception as error:
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
         shapes = ", ".join(f"{key} {value.shape}" for key, value in before.items())
-        return None, f"it raised {type(error).__name__}: {error} (line {line}; it was given {shapes})"
+        return None, f"it raised {_in_words(error)}{_line_of(fn, error)}; it was given {shapes}"
     for key, value in before.items():
         if not np.array_equal(given[key], value):
             return None, f"it writes into its argument {key}; work on a copy, or on a new array"
@@ -123,7 +124,21 @@ def _takes_saved(fn, backward):
         names = list(inspect.signature(fn).parameters)
     except (TypeError, ValueError):
         return False
-    return backward and len(names) == 2 and names[1] == "saved"
+    return backward and len(names) > 1 and names[1] == "saved"
+
+
+def _line_of(fn, error):
+    """ in line N, for the last line of the student's own file that the exception passed."""
+    file = getattr(getattr(fn, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" in line {lines[-1]}" if lines else ""
+
+
+def _in_words(error):
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:                                                 # an exception that cannot be written out
+        return type(error).__name__
 
 
 def _judge(name, fn, problem, backward):
@@ -136,21 +151,19 @@ def _judge(name, fn, problem, backward):
     if len(outputs) != len(truth):
         return Verdict(False, f"{name}: it returned {len(outputs)} {'array' if len(outputs) == 1 else 'arrays'}, "
                               f"but must return {len(truth)}: {', '.join(truth)}.")
+    for key, found in zip(truth, outputs):
+        if not is_array(found):
+            return Verdict(False, f"{name}: {key} must be an array of float64, as what came in is, but is {_kind_of(found)}.", key)
     for (key, true), found in zip(truth.items(), outputs):
-        wrong = _compare(name, key, found, np.asarray(true))
+        wrong = _compare(name, key, np.asarray(found), np.asarray(true))
         if wrong is not None:
-            cause = likely_cause(name, lambda other: answer(fn, other, backward)[0], problem) if backward else ""
+            cause = likely_cause(name, lambda other: answer(fn, other, backward)[0], problem, key) if backward else ""
             return replace(wrong, text=wrong.text + (f"\nLikely cause: {cause}." if cause else ""), cause=cause)
     return None
 
 
 def _compare(name, key, found, true):
     """None if an output is right, else a Verdict without a cause."""
-    if not isinstance(found, (np.ndarray, float, np.floating)):
-        return Verdict(False, f"{name}: {key} must be an array of floats, but is {type(found).__name__}.", key)
-    found = np.asarray(found)
-    if found.dtype.kind != "f":
-        return Verdict(False, f"{name}: {key} must be an array of floats, but is one of {found.dtype}.", key)
     if found.shape != true.shape:
         return Verdict(False, f"{name}: {key} has shape {found.shape}, but must have {true.shape}.", key)
     for what, bad in (("NaN", np.isnan(found)), ("Inf", np.isinf(found))):
@@ -167,10 +180,15 @@ def _compare(name, key, found, true):
                    key, index, float(found[index]), float(true[index]), float(error[index]))
 
 
+def _kind_of(x):
+    return f"one of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+
+
 def _first(bad):
     return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.ndim else ()
 
 
-def _with_levels(verdict, level, passed):
+def _with_levels(verdict, exercise, level, passed):
     where = f"\nThis was with: {level}" + (f"; right before: {', '.join(passed)}." if passed else ".")
+    where += f"\n{exercise.note}" if exercise.note else ""
     return replace(verdict, text=verdict.text + where)

@@ -15,13 +15,15 @@ from numformer import functional as F
 class Exercise:
     """A pair of functions, which arguments have a gradient, and makers of problems.
 
-    A maker takes a random generator and returns the arguments by name, in the order of the function, and the options.
+    A maker takes a random generator and returns the arguments by name, in the order of the function, and the options. The
+    note is told to whoever is wrong.
     """
 
     function: object
     gradient: object
     wanted: tuple
     levels: dict
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ def pointwise(**options):
         rows, columns = sizes(rng, 2)
         return {"x": 1.5 * rng.standard_normal((rows, columns))}, options
     return make
+
+
+def large(rng):
+    rows, columns = sizes(rng, 2)
+    return {"x": 800 + 300 * rng.standard_normal((rows, columns))}, {}
 
 
 def one_number(function, gradient, **options):
@@ -141,7 +148,7 @@ def by_distance(rng):
 
 def by_bucket(rng):
     H, T, S = sizes(rng, 3)
-    return {"table": rng.standard_normal((8, H)), "T": T + 8, "S": S + 8}, {"max_distance": 12}
+    return {"table": rng.standard_normal((8, H)), "T": T + 8, "S": S + 8, "max_distance": 12}, {}
 
 
 def silenced(rng):
@@ -152,8 +159,10 @@ def silenced(rng):
 EXERCISES = {
     "linear": Exercise(F.linear, F.linear_backward, ("x", "weight", "bias"),
                        {"as many inputs as outputs": linear(True), "other widths": linear(False)}),
-    "softmax": Exercise(F.softmax, F.softmax_backward, ("x",), {"plain": pointwise(), "axis=0": pointwise(axis=0), "a mask": masked}),
-    "log_softmax": one_number(F.log_softmax, F.log_softmax_backward, axis=0),
+    "softmax": Exercise(F.softmax, F.softmax_backward, ("x",), {
+        "plain": pointwise(), "axis=0": pointwise(axis=0), "a mask": masked, "scores near 1000": large}),
+    "log_softmax": Exercise(F.log_softmax, F.log_softmax_backward, ("x",), {
+        "plain": pointwise(), "axis=0": pointwise(axis=0), "scores near 1000": large}),
     "cross_entropy": Exercise(F.cross_entropy, F.cross_entropy_backward, ("logits",), {
         "plain": classified(), "an ignored target": classified(ignored=True),
         "label_smoothing=0.2": classified(label_smoothing=0.2), "z_loss=0.1": classified(z_loss=0.1)}),
@@ -177,7 +186,8 @@ EXERCISES = {
     "soft_cap": Exercise(F.soft_cap, F.soft_cap_backward, ("x",), {"plain": capped}),
     "add_by_distance": Exercise(F.add_by_distance, F.add_by_distance_backward, ("scores", "bias"), {"plain": by_distance}),
     "relative_position_bias": Exercise(F.relative_position_bias, F.relative_position_bias_backward, ("table",), {"plain": by_bucket}),
-    "dropout": Exercise(F.dropout, F.dropout_backward, ("x",), {"plain": silenced}),
+    "dropout": Exercise(F.dropout, F.dropout_backward, ("x",), {"plain": silenced},
+                        "What stays is where rng.random(x.shape, dtype=np.float32) >= rate."),
 }
 SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
 
@@ -197,4 +207,16 @@ def accepts(function, option):
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return True
-    return any(parameter.name == option or parameter.kind == parameter.VAR_KEYWORD for parameter in parameters)
+    return any(parameter.kind == parameter.VAR_KEYWORD or parameter.name == option and parameter.kind != parameter.POSITIONAL_ONLY
+               for parameter in parameters)
+
+
+def defaults_wanted(function, exercise, given):
+    """Our defaults for what a student's function requires beyond the arguments: {name: default}."""
+    try:
+        theirs = list(inspect.signature(function).parameters.values())[given:]
+        ours = inspect.signature(exercise.function).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {p.name: ours[p.name].default for p in theirs if p.default is p.empty and p.name in ours and p.kind in (
+        p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and ours[p.name].default is not p.empty}

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from numformer.verify.jacobians import (
-    ComplexUnsafe, aligned, backward_jacobian, central_difference_jacobian, complex_step_jacobian, input_names, is_differentiable, made)
+    ComplexUnsafe, aligned, backward_jacobian, central_difference_jacobian, complex_step_jacobian, directional_difference, input_names,
+    is_differentiable, made)
 from numformer.verify.rules import broken_rules
 
 LAYER, MODEL = 1e-12, 1e-11                                           # relative bounds; a hundredth of them on the largest number
@@ -80,6 +81,7 @@ def gradcheck(layer, inputs, options=None, bound=LAYER, condition=1.0):
         b: 1e-12 for a layer; 1e-11 (`numformer.verify.MODEL`) for a whole model.
     condition : float, at least 1
         Multiplies the bound where the function itself multiplies rounding errors: a norm of a vector that hardly varies.
+        (Differences are no use there, so that lost imaginary parts are not looked for.)
 
     Returns
     -------
@@ -90,7 +92,7 @@ def gradcheck(layer, inputs, options=None, bound=LAYER, condition=1.0):
     Raises
     ------
     TypeError, ValueError
-        If an input is float32: its own rounding would hide errors. If the condition is below 1.
+        If an input is no array, complex, or float32, whose own rounding would hide errors; if the condition is below 1.
 
     References
     ----------
@@ -103,33 +105,53 @@ def gradcheck(layer, inputs, options=None, bound=LAYER, condition=1.0):
     >>> report.ok, [row.tensor for row in report.rows]
     (True, ['x', 'gain'])
     """
-    inputs = list(inputs)
+    inputs = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
     _check_arguments(layer, inputs, condition)
     note = "" if condition == 1 else f" ({bound:.0e} times the condition number {condition:.0e})"
     report = Report(type(layer).__name__, bound * condition, note)
-    started = time.perf_counter()
+    started, before = time.perf_counter(), {name: (parameter, parameter.data, parameter.data.copy(), parameter.grad)
+                                            for name, parameter in layer.named_parameters()}
     try:
         report.findings += broken_rules(layer, inputs, options)
         if not report.findings:
-            found = backward_jacobian(layer, inputs, options)
-            try:
-                truth = complex_step_jacobian(layer, inputs, options)
-            except ComplexUnsafe as error:
-                report.findings.append(f"not complex-safe: {error} Its gradients were compared with differences, to 1e-6.")
-                truth, report.method, report.bound = central_difference_jacobian(layer, inputs, options), "central differences", 1e-6
-            output_axes = np.ndim(layer.forward(*inputs, **made(options))[0])
-            report.rows = compare(found, truth, output_axes)
-            if far(*combined(layer, inputs, options, found)) > 1e-9:
-                report.findings.append("backward is not linear in dy: of a sum of output gradients it must give the sum")
-            if report.method == "complex step" and not report.ok:
-                difference = central_difference_jacobian(layer, inputs, options)
-                if far(found, difference) < 1e-5 < far(truth, difference):
-                    report.findings.append("not complex-safe: its backward agrees with differences, but the complex step does not; "
-                                           "look for abs, conj, np.var, or a comparison of complex numbers")
+            _compare_derivatives(report, layer, inputs, options, condition)
     except Exception as error:
         report.findings.append(f"it raised {type(error).__name__}: {error}")
+    finally:
+        for parameter, data, copy, grad in before.values():           # as they were, whatever the layer did
+            data[...] = copy
+            parameter.data, parameter.grad = data, grad
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _compare_derivatives(report, layer, inputs, options, condition):
+    """Fill the report's rows, and add findings that only derivatives show."""
+    found = backward_jacobian(layer, inputs, options)
+    try:
+        truth = complex_step_jacobian(layer, inputs, options)
+        unsafe = condition == 1 and loses_imaginary_parts(layer, inputs, options, truth)
+        trouble = "some of an imaginary part is lost on the way: look for abs, real, np.var, np.linalg.norm, conj." if unsafe else ""
+    except ComplexUnsafe as error:
+        trouble = str(error)
+    if trouble:
+        report.findings.append(f"not complex-safe: {trouble} Its gradients were compared with differences, to 1e-6")
+        truth, report.method, report.bound = central_difference_jacobian(layer, inputs, options), "central differences", 1e-6
+    report.rows = compare(found, truth, np.ndim(layer.forward(*inputs, **made(options))[0]))
+    if not report.rows:
+        report.findings.append("nothing was compared: no input of float64 numbers, and no parameter")
+    if far(*combined(layer, inputs, options, found)) > 1e-9:
+        report.findings.append("backward is not linear in dy: of a sum of output gradients it must give the sum")
+
+
+def loses_imaginary_parts(layer, inputs, options, truth):
+    """Whether the complex step contradicts differences, along a random direction in each tensor."""
+    rng = np.random.default_rng(0)
+    sizes = {name: x for name, x in zip(input_names(layer, inputs), inputs) if is_differentiable(x)}
+    sizes.update((name, parameter.data) for name, parameter in layer.named_parameters())
+    directions = {name: rng.standard_normal(x.shape) for name, x in sizes.items()}
+    difference = directional_difference(layer, inputs, options, directions)
+    return far({name: np.tensordot(J, directions[name], axes=directions[name].ndim) for name, J in truth.items()}, difference) > 1e-5
 
 
 def compare(found, truth, output_axes):
@@ -150,19 +172,14 @@ def compare(found, truth, output_axes):
 def combined(layer, inputs, options, jacobian):
     """What the backward gives for a random dy, and what the rows of its own Jacobian, each times its dy, add up to."""
     parameters = dict(layer.named_parameters())
-    kept = {name: parameter.grad for name, parameter in parameters.items()}
     y, saved = layer.forward(*inputs, **made(options))
     dy = np.random.default_rng(0).standard_normal(np.shape(y))
     dy = dy if dy.shape else np.float64(-1.7)
-    try:
-        for parameter in parameters.values():
-            parameter.grad = np.zeros_like(parameter.data)
-        gradients = aligned(inputs, layer.backward(dy, saved))
-        found = {name: dx for name, x, dx in zip(input_names(layer, inputs), inputs, gradients) if is_differentiable(x)}
-        found.update((name, parameter.grad) for name, parameter in parameters.items())
-    finally:
-        for name, parameter in parameters.items():
-            parameter.grad = kept[name]
+    for parameter in parameters.values():
+        parameter.grad = np.zeros_like(parameter.data)
+    gradients = aligned(inputs, layer.backward(dy, saved))
+    found = {name: dx for name, x, dx in zip(input_names(layer, inputs), inputs, gradients) if is_differentiable(x)}
+    found.update((name, parameter.grad) for name, parameter in parameters.items())
     return found, {name: np.tensordot(dy, J, axes=np.ndim(dy)) for name, J in jacobian.items()}
 
 
@@ -176,7 +193,8 @@ def _check_arguments(layer, inputs, condition):
     for name, x in [*zip(input_names(layer, inputs), inputs), *((n, p.data) for n, p in layer.named_parameters())]:
         if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.dtype != np.float64:
             raise TypeError(f"gradcheck: {name} is {x.dtype}, whose rounding would hide errors; use float64.")
-        if not isinstance(x, np.ndarray):
-            raise TypeError(f"gradcheck: {name} must be an array, but is {type(x).__name__}; what is none goes into options.")
+        if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
+            came = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+            raise TypeError(f"gradcheck: {name} must be an array of real numbers, but is {came}; what is none goes into options.")
     if not condition >= 1:
         raise ValueError(f"gradcheck: condition={condition} must be 1 or more.")

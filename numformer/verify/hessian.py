@@ -1,8 +1,10 @@
 """A test of forward and backward together that needs no reference: second derivatives do not depend on their order."""
 
+import warnings
+
 import numpy as np
 
-from numformer.verify.jacobians import COMPLEX_STEP, aligned, is_differentiable, made
+from numformer.verify.jacobians import COMPLEX_STEP, ComplexUnsafe, aligned, is_differentiable, made
 
 
 def hessian_symmetry(layer, inputs, options=None, seed=0):
@@ -13,7 +15,8 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
 
     .. math:: H v = \mathrm{Im}\, \nabla L(x + \mathrm{i} h v) / h
 
-    If the backward is the gradient of anything at all, H is symmetric. Needs a backward that is complex-safe too.
+    If the backward is the gradient of anything at all, H is symmetric. Needs a backward that is complex-safe too; and a
+    backward that does not depend on x at all, right or wrong, has H = 0, of which this says nothing.
 
     Parameters
     ----------
@@ -26,6 +29,11 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
     -------
     float
         :math:`|u^\top H v - v^\top H u|`, relative to :math:`|u|\,|Hv| + |v|\,|Hu|`. About 1e-16 for a right backward.
+
+    Raises
+    ------
+    ComplexUnsafe
+        If NumPy warned that an imaginary part was thrown away.
 
     Examples
     --------
@@ -53,7 +61,11 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
         return [np.imag(g) / COMPLEX_STEP for g in [*(gradients[k] for k in places), *(parameter.grad for parameter in parameters)]]
 
     try:
-        Hu, Hv = hessian_times(u), hessian_times(v)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            Hu, Hv = hessian_times(u), hessian_times(v)
+    except np.exceptions.ComplexWarning as error:
+        raise ComplexUnsafe(f"{type(layer).__name__}: {error}.") from error
     finally:
         for parameter, x, grad in zip(parameters, data, grads):
             parameter.data, parameter.grad = x, grad

@@ -21,7 +21,7 @@ DIFFERENCE_STEP = 6e-6                                                # the cube
 
 
 class ComplexUnsafe(TypeError):
-    """A layer lost the imaginary part on the way: it took a real part, an absolute value, or a conjugate."""
+    """A layer cannot take complex numbers, or loses their imaginary parts: to a real part, an absolute value, a conjugate."""
 
 
 def complex_step_jacobian(layer, inputs, options=None, step=COMPLEX_STEP):
@@ -48,7 +48,8 @@ def complex_step_jacobian(layer, inputs, options=None, step=COMPLEX_STEP):
     Raises
     ------
     ComplexUnsafe
-        If what comes out is real, or NumPy warned that an imaginary part was thrown away.
+        If the layer raises an exception for complex numbers, if a real result depends on them, or if NumPy warned that an
+        imaginary part was thrown away. Parts of it may still be lost without a word: `gradcheck` looks for that.
 
     Examples
     --------
@@ -60,17 +61,21 @@ def complex_step_jacobian(layer, inputs, options=None, step=COMPLEX_STEP):
     def derivative(run, x, index):
         moved = x.astype(complex)
         moved[index] += 1j * step
-        y = np.asarray(run(moved))
-        if y.dtype.kind != "c":
+        try:
+            y = np.asarray(run(moved))
+        except Exception as error:
+            raise ComplexUnsafe(f"{type(layer).__name__}: given complex numbers it raised {type(error).__name__}: {error}") from error
+        if y.dtype.kind == "c":
+            return y.imag / step
+        moved = x.copy()
+        moved[index] += 0.5
+        if not np.array_equal(run(moved), y):                         # what does not depend on this number may well be real
             raise ComplexUnsafe(f"{type(layer).__name__}: complex numbers went in, and {y.dtype} came out.")
-        return y.imag / step
+        return np.zeros(y.shape)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        try:
-            return _jacobian(layer, inputs, options, derivative)
-        except np.exceptions.ComplexWarning as error:
-            raise ComplexUnsafe(f"{type(layer).__name__}: {error}.") from error
+        return _jacobian(layer, inputs, options, derivative)
 
 
 def central_difference_jacobian(layer, inputs, options=None, step=DIFFERENCE_STEP):
@@ -130,6 +135,14 @@ def backward_jacobian(layer, inputs, options=None):
         for name, parameter in parameters.items():
             parameter.grad = kept[name]
     return found
+
+
+def directional_difference(layer, inputs, options, directions, step=DIFFERENCE_STEP):
+    """How the output changes along a direction in each tensor, by a central difference: dict of arrays (*y.shape)."""
+    def along(run, x, direction):
+        return (np.asarray(run(x + step * direction)) - np.asarray(run(x - step * direction))) / (2 * step)
+
+    return _for_each_tensor(layer, inputs, options, lambda name, run, x: along(run, x, directions[name]))
 
 
 def step_errors(layer, inputs, options=None, steps=10.0 ** np.arange(-15, 0.5, 0.5)):
@@ -193,16 +206,20 @@ def aligned(inputs, gradients):
 
 
 def _jacobian(layer, inputs, options, derivative):
-    inputs, found = list(inputs), {}
-
-    def filled(run, x):
+    def filled(name, run, x):
         columns = [derivative(run, x, index) for index in np.ndindex(x.shape)]
         J = np.stack(columns, axis=-1) if columns else np.empty((*np.shape(run(x)), 0))
-        return J.reshape(*J.shape[:-1], *x.shape)
+        return J.reshape((*J.shape[:-1], *x.shape))
 
+    return _for_each_tensor(layer, inputs, options, filled)
+
+
+def _for_each_tensor(layer, inputs, options, found_for):
+    """{name: found_for(name, run, x)} for every tensor x, where `run` is the output as a function of x alone."""
+    inputs, found = list(inputs), {}
     for k, (name, x) in enumerate(zip(input_names(layer, inputs), inputs)):
         if is_differentiable(x):
-            found[name] = filled(lambda moved: layer.forward(*inputs[:k], moved, *inputs[k + 1:], **made(options))[0], x)
+            found[name] = found_for(name, lambda moved: layer.forward(*inputs[:k], moved, *inputs[k + 1:], **made(options))[0], x)
     for name, parameter in layer.named_parameters():
         data = parameter.data
 
@@ -211,7 +228,7 @@ def _jacobian(layer, inputs, options, derivative):
             return layer.forward(*inputs, **made(options))[0]
 
         try:
-            found[name] = filled(run, data)
+            found[name] = found_for(name, run, data)
         finally:
             parameter.data = data
     return found

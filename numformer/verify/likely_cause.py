@@ -6,11 +6,11 @@ import numpy as np
 
 from numformer.verify.mistakes import attention, linear, norms, pointwise, softmax
 
-SAME = 1e-7
+CLOSE, SAME = 1e-9, 1e-7                                              # right; and near enough to a known mistake
 MISTAKES = {**linear.MISTAKES, **softmax.MISTAKES, **norms.MISTAKES, **attention.MISTAKES, **pointwise.MISTAKES}
 
 
-def likely_cause(name, outputs_of, problem):
+def likely_cause(name, outputs_of, problem, wrong):
     """The sentence of the mistake that gives the same numbers as a student's function, on two problems; "" if none does.
 
     Parameters
@@ -21,13 +21,20 @@ def likely_cause(name, outputs_of, problem):
         A problem to what the student's function returned for it.
     problem : Problem
         One that the function got wrong.
+    wrong : str
+        The first gradient that differs there.
     """
     problems = [problem, replace(problem, seed=problem.seed + 50)]
     theirs = [outputs_of(each) for each in problems]
-    if any(outputs is None for outputs in theirs):
+    if any(outputs is None or len(outputs) != len(problem.truth()[3]) or not all(map(is_array, outputs)) for outputs in theirs):
         return ""
     with np.errstate(invalid="ignore"):                               # NaN of theirs equals nothing
-        return _known(name, theirs, problems) or _factor(theirs, problems)
+        return _known(name, theirs, problems) or _factor(theirs, problems, wrong)
+
+
+def is_array(x):
+    """Whether numbers can be compared: an array of float64, or a single number."""
+    return isinstance(x, (np.ndarray, np.floating)) and x.dtype == np.float64 or isinstance(x, float)
 
 
 def _known(name, theirs, problems):
@@ -57,27 +64,26 @@ def _equal(outputs, made):
                for a, b in zip(outputs, made))
 
 
-def _factor(theirs, problems):
-    """The cause where one gradient is the truth times the same number in every place."""
-    names, factors = list(problems[0].truth()[3]), []
+def _factor(theirs, problems, wrong):
+    """The cause where the wrong gradient is the truth times the same number in every place."""
+    factors = []
     for outputs, problem in zip(theirs, problems):
-        truth = list(problem.truth()[3].values())
-        wrong = [k for k, (a, b) in enumerate(zip(outputs, truth)) if np.shape(a) != np.shape(b) or not _equal((a,), (b,))]
-        k = wrong[0]
-        if np.shape(outputs[k]) != np.shape(truth[k]) or not np.isfinite(outputs[k]).all():
+        truth = problem.truth()[3]
+        found, true = outputs[list(truth).index(wrong)], truth[wrong]
+        if np.shape(found) != np.shape(true) or not np.isfinite(found).all():
             return ""
-        factor = float((outputs[k] * truth[k]).sum() / (truth[k] ** 2).sum())
-        if not _equal((outputs[k],), (factor * truth[k],)):
+        factor = float((found * true).sum() / (true ** 2).sum())
+        if not _equal((found,), (factor * true,)) or abs(factor - 1) < SAME:
             return ""
-        factors.append((names[k], factor))
-    (name, first), (_, second) = factors
+        factors.append(factor)
+    first, second = factors
     if abs(first) < SAME:
-        return f"{name} is zero everywhere: nothing was written into it"
+        return f"{wrong} is zero everywhere: nothing was written into it"
     if abs(first + 1) < SAME:
-        return f"the sign of {name} is turned"
+        return f"the sign of {wrong} is turned"
     steady = f"{first:.6g} times the truth everywhere"
-    return f"{name} is {steady}, whatever the shapes: a constant factor is wrong" if abs(first - second) < SAME else \
-        f"{name} is {steady} here, and {second:.6g} times with other shapes: a mean taken for a sum, or a factor that goes with a size"
+    return f"{wrong} is {steady}, whatever the shapes: a constant factor is wrong" if abs(first - second) < SAME else \
+        f"{wrong} is {steady} here, and {second:.6g} times with other shapes: a mean taken for a sum, or a factor that goes with a size"
 
 
 # Mistakes that can be made with any function

@@ -140,6 +140,7 @@ PAIRS = [
     Pair("rms norm", F.rms_norm, F.rms_norm_backward, [(2, 3, 5), (5,)]),
     Pair("rms norm, outside", F.rms_norm, F.rms_norm_backward, [(2, 5), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
     Pair("embedding", F.embedding, F.embedding_backward, [(6, 3)], before=(IDS,)),
+    Pair("dropout", lambda x: F.dropout(x, 0.4, np.random.default_rng(5)), F.dropout_backward, [(3, 4)]),
     Pair("rotary", F.rotary, F.rotary_backward, [(2, 3, 4)], after=F.rotary_angles(2, 5, 4)),
     Pair("alibi", F.alibi, F.alibi_backward, [(2, 3, 4)], after=(F.alibi_slopes(2),)),
     Pair("attention", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward, [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),

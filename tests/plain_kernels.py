@@ -1,0 +1,125 @@
+"""The kernels as plain Python: their own loops, without Numba, on small attentions. For the mutation run (tests/mutate.py).
+
+What is no Python, addresses and atomic steps, has a stand-in here of the same meaning; tiles are small, so that ragged ones are
+met at once. Run it by itself: NUMBA_DISABLE_JIT=1 python -m pytest tests/plain_kernels.py
+"""
+
+import os
+
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+
+import numpy as np  # noqa: E402  (Numba reads the variable when it is imported)
+import pytest  # noqa: E402
+
+from numformer import functional as F  # noqa: E402
+from numformer.functional import AttentionPattern  # noqa: E402
+from numformer.kernels import arithmetic, attention, memory, sharing, tiles  # noqa: E402
+
+
+def product(factor, a, b, c, add):
+    c[...] = factor * (a @ b) + (c if add else 0)
+
+
+def turn_block(x, i, d, xt):
+    xt[d:d + 8, i:i + 8] = x[i:i + 8, d:d + 8].T
+
+
+def carve(room, n, rows, columns):
+    return room[n].reshape(-1)[:rows * columns].reshape(rows, columns) if rows * columns <= room[n].size else room.reshape(rows, columns)
+
+
+def exchange(ledger, n, value):
+    before, ledger[n] = ledger[n], value
+    return before
+
+
+def add(ledger, n, value):
+    ledger[n] += value
+    return ledger[n] - value
+
+
+STAND_INS = {
+    "borrow": lambda x: x, "row": lambda x, i: x[i], "carve": carve, "turn_block": turn_block, "_exchange": exchange, "_add": add,
+    "product": product, "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x), "tanh": np.tanh,
+    "tile_size": lambda T, S, D: (4, 6), "LOOKS": 3, "LOOKS_MORE": 2}
+for module in (arithmetic, memory, sharing, tiles, attention):
+    for name, stand_in in STAND_INS.items():
+        if hasattr(module, name):
+            setattr(module, name, stand_in)
+
+
+def case(seed):
+    """Like `attention_case`, but small."""
+    rng = np.random.default_rng(seed)
+    B, G, groups = (int(n) for n in rng.integers(1, 3, 3))
+    T, S, D = int(rng.integers(1, 11)), int(rng.integers(1, 14)), int(rng.choice([1, 3, 9]))
+    kind = seed % 9
+    if kind == 2:
+        T, S = min(T, S), max(T, S)
+    H, rules, options = G * groups, {}, {}
+    if rng.random() < 0.5:
+        rules["causal"] = True
+    if kind == 1:
+        rules["lengths"] = rng.integers(0, S + 1, B)
+    if kind == 2:
+        rules["documents"] = np.sort(rng.integers(0, 3, (B, S)), axis=1)
+    if kind == 3:
+        rules["mask"] = rng.random((B, int(rng.choice([1, H])), T, S)) < 0.6
+    if kind == 4:
+        rules["window"] = int(rng.integers(4)), int(rng.integers(4))
+    if kind == 5:
+        options["bias"] = rng.standard_normal((H, T + S - 1))
+    if kind == 6:
+        options.update(softcap=1.5, slopes=F.alibi_slopes(H))
+    if kind == 7:
+        options.update(dropout=0.4, seed=int(rng.integers(2**64, dtype=np.uint64)))
+    if kind == 8:
+        rules["mask"] = rng.random((T, S)) < 0.6
+    arrays = [rng.standard_normal(shape) for shape in ((B, H, T, D), (B, G, S, D), (B, G, S, D), (B, H, T, D))]
+    if seed % 4 == 3:
+        for x in arrays[1:3]:
+            x[..., -1, 0] = (np.nan, np.inf, -np.inf)[seed % 3]       # the last key or value: attended by some, hidden from others
+    return arrays, AttentionPattern(**rules), options
+
+
+def run(functions, q, k, v, do, pattern, options, **more):
+    o, saved = functions.scaled_dot_product_attention(q, k, v, pattern, **options, **more)
+    return o, *functions.scaled_dot_product_attention_backward(do, saved, **more)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")                 # scalars of Python warn where loops of Numba do not
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("seed", range(45))
+def test_plain_kernels_equal_the_truth(seed, tasks):
+    (q, k, v, do), pattern, options = case(seed)
+    truth = run(F, q, k, v, do, pattern, options)
+    found = run(attention, q, k, v, do, pattern, options, tasks=tasks)
+    assert len(found) == len(truth)
+    for name, x, y in zip(("o", "dq", "dk", "dv", "dbias"), found, truth):
+        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12, err_msg=f"{name} of {seed}: {pattern} {options}")
+    single = run(attention, *(x.astype(np.float32) for x in (q, k, v, do)), pattern,
+                 {key: x.astype(np.float32) if key == "bias" else x for key, x in options.items()}, tasks=tasks)
+    for x, y in zip(single, truth):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_rows_that_see_nothing_and_logits_of_minus_infinity():
+    q, k, v = np.ones((3, 1, 1, 5, 2))
+    k = k.copy()
+    k[0, 0, 1:, 0] = -np.inf
+    o, saved = attention.scaled_dot_product_attention(q, k, v, AttentionPattern(lengths=[0]))
+    assert (o == 0).all() and (attention.log_sum_exp(saved) == -np.inf).all()
+    o, saved = attention.scaled_dot_product_attention(q, k, v, AttentionPattern(window=(1, 0)))
+    assert (o[0, 0, :2] == 1).all() and np.isnan(o[0, 0, 2:]).all()
+
+
+def test_sharing():
+    ledger = sharing.new_ledger(3)
+    assert [sharing.turn_of(turn, 3, 1, 2) for turn in range(3)] == [1, 2, 0]
+    assert sharing.take(ledger, 1) and not sharing.take(ledger, 1) and sharing.take(ledger, 0)
+    sharing.finish(ledger)
+    assert not sharing.all_finished(ledger, 0) and not sharing.all_finished(ledger, 1) and ledger.tolist() == [1, 1, 0, 1]
+    sharing.finish(ledger)
+    sharing.finish(ledger)
+    assert sharing.all_finished(ledger, 0) and sharing.all_finished(ledger, 1)
