@@ -237,3 +237,31 @@ def test_rotary_layouts_differ_by_a_permutation(rng):
 @pytest.mark.parametrize("n_heads, expected", [(8, 2.0 ** -np.arange(1, 9)), (1, [2.0 ** -8]), (3, [2.0 ** -4, 2.0 ** -8, 2.0 ** -2])])
 def test_alibi_slopes(n_heads, expected):
     assert np.array_equal(alibi_slopes(n_heads), expected)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_values_that_are_not_finite_reach_who_attends_to_them(value, rng):
+    """With their sign, and in their own column and head alone."""
+    q, k, v = qkv(rng, T=4, S=4)
+    v[0, 1, 2, 1] = value                                             # key 2: queries 2 and 3 see it
+    o, _ = scaled_dot_product_attention(q, k, v, CAUSAL)
+    np.testing.assert_array_equal(o[0, 1, 2:, 1], [value, value])
+    reached = np.zeros(o.shape, bool)
+    reached[0, 1, 2:, 1] = True
+    assert np.isfinite(o[~reached]).all()
+
+
+def test_bounds_of_scale_and_dropout(rng):
+    q, k, v = (x.astype(np.float32) for x in qkv(rng))
+    for scale in (np.finfo(np.float32).tiny, np.finfo(np.float32).max):
+        with np.errstate(all="ignore"):
+            scaled_dot_product_attention(q, k, v, scale=float(scale))
+    for scale in (float(np.finfo(np.float32).tiny) / 2, float(np.finfo(np.float32).max) * 2, 0.0):
+        with pytest.raises(ValueError, match="scale="):
+            scaled_dot_product_attention(q, k, v, scale=scale)
+    for rate in (1.0, 1.5, -0.1):
+        with pytest.raises(ValueError, match="dropout="):
+            scaled_dot_product_attention(q, k, v, dropout=rate, seed=1)
+    plain = scaled_dot_product_attention(q, k, v)[0]
+    assert np.array_equal(scaled_dot_product_attention(q, k, v, dropout=0.5)[0], plain)          # no seed: no dropout
+    assert np.array_equal(scaled_dot_product_attention(q, k, v, dropout=0.0, seed=1)[0], plain)

@@ -180,3 +180,39 @@ def test_rotary_keeps_lengths_and_refuses_odd_widths(rng):
 def test_kept_tables_cannot_be_written_into():
     with pytest.raises(ValueError, match="read-only"):
         F.rotary_angles(0, 2, 4)[0][0] = 7
+
+
+def test_norms_have_the_usual_epsilon(rng):
+    x, gain, shift = 1e-3 * rng.standard_normal((2, 5)), rng.standard_normal(5), rng.standard_normal(5)
+    assert np.array_equal(F.layer_norm(x, gain, shift)[0], F.layer_norm(x, gain, shift, epsilon=1e-5)[0])
+    assert np.array_equal(F.rms_norm(x, gain)[0], F.rms_norm(x, gain, epsilon=1e-5)[0])
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1e-9])
+def test_a_vector_without_variance_has_a_gradient_outside_of_the_root(epsilon):
+    """It sits on a kink, where the term of the variance is taken as 0."""
+    x, gain = np.full((1, 3), 2.0), np.array([1.0, 2.0, 3.0])
+    y, saved = F.layer_norm(x, gain, None, epsilon, epsilon_inside=False)
+    dx, _, _ = F.layer_norm_backward(np.ones((1, 3)), saved)
+    np.testing.assert_allclose(dx, (gain - 2)[None] / epsilon, rtol=1e-12)
+    y, saved = F.rms_norm(0 * x, gain, epsilon, epsilon_inside=False)
+    np.testing.assert_allclose(F.rms_norm_backward(np.ones((1, 3)), saved)[0], gain[None] / epsilon, rtol=1e-12)
+
+
+def test_cross_entropy_of_one_class():
+    """Nothing to guess; and an ignored target has a row all the same."""
+    loss, saved = F.cross_entropy(np.array([[3.0], [4.0]]), np.array([0, -100]))
+    assert loss == 0 and (F.cross_entropy_backward(1.0, saved) == 0).all()
+
+
+def test_bounds_of_dropout():
+    from numformer.functional.dropout import dropout_threshold
+
+    assert dropout_threshold(0.5) == 2**31 and dropout_threshold(1 - 1e-15) == 2**32 - 1 and dropout_threshold(0.0) == 0
+    assert F.attention_dropout_mask(2**64 - 1, (1, 1, 2, 2), 0.0).all()
+    for seed in (2**64, -1, 1.0, True):
+        with pytest.raises(ValueError, match="seed="):
+            F.attention_dropout_mask(seed, (1, 1, 2, 2), 0.5)
+    for rate in (1, 1.0, 1.5, -0.1):
+        with pytest.raises(ValueError, match="rate="):
+            F.dropout(np.ones(3), rate, np.random.default_rng(0))

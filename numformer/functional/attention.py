@@ -181,7 +181,7 @@ def check_attention(q, k, pattern, scale, slopes, bias, softcap):
     for option, value in (("scale", scale), ("softcap", softcap)):
         if value is not None:
             check_number(name, option, value, above=0)
-            if not np.finfo(q.dtype).tiny <= value <= np.finfo(q.dtype).max:
+            if not float(np.finfo(q.dtype).tiny) <= value <= float(np.finfo(q.dtype).max):
                 raise ValueError(f"{name}: {option}={value} is out of the range of {q.dtype}.")
     return 1 / math.sqrt(D) if scale is None else float(scale)
 
