@@ -7,6 +7,7 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import Embedding, FeedForward, GEGLU, LayerNorm, Linear, MultiHeadAttention, RMSNorm, SwiGLU, Unembedding
 from numformer.models import Decoder, DecoderConfig
+from numformer.parameter import Layer
 
 torch = pytest.importorskip("torch")
 nn = torch.nn.functional
@@ -126,6 +127,74 @@ def test_multi_head_attention(context_width, pattern, theirs_mask, padding, rng)
     else:
         for gradient, name in zip(found, "qkv"):
             close(gradient, getattr(theirs, f"{name}_proj_weight").grad)
+
+
+class CrossBlock(Layer):
+    """The decoder's block of 2017, put together from our layers: causal attention, attention to a memory, feed-forward."""
+
+    def __init__(self, norm_first, rng):
+        self.norm_first = norm_first
+        self.attention, self.cross = (MultiHeadAttention(8, 2, rng, dtype=float) for _ in range(2))
+        self.feedforward = FeedForward(8, 12, "relu", rng, dtype=float)
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(8, dtype=float) for _ in range(3))
+
+    def forward(self, x, memory):
+        branches = [(self.norm1, lambda x: self.attention.forward(x, pattern=CAUSAL)),
+                    (self.norm2, lambda x: self.cross.forward(x, memory)), (self.norm3, self.feedforward.forward)]
+        saved = []
+        for norm, branch in branches:
+            if self.norm_first:
+                h, saved_norm = norm.forward(x)
+                y, saved_branch = branch(h)
+                x = x + y
+            else:
+                y, saved_branch = branch(x)
+                x, saved_norm = norm.forward(x + y)
+            saved.append((saved_norm, saved_branch))
+        return x, saved
+
+    def backward(self, dy, saved):
+        dmemory = 0
+        branches = [(self.norm1, self.attention), (self.norm2, self.cross), (self.norm3, self.feedforward)]
+        for (norm, branch), (saved_norm, saved_branch) in zip(reversed(branches), reversed(saved)):
+            dsum = dy if self.norm_first else norm.backward(dy, saved_norm)
+            dh = branch.backward(dsum, saved_branch)
+            if branch is self.cross:
+                dh, dmemory = dh
+            dy = dsum + (norm.backward(dh, saved_norm) if self.norm_first else dh)
+        return dy, dmemory
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_decoder_layer(norm_first, rng):
+    ours = random_layer(CrossBlock(norm_first, rng), rng)
+    theirs = torch.nn.TransformerDecoderLayer(8, 2, 12, 0.0, "relu", batch_first=True, norm_first=norm_first, dtype=torch.float64)
+    torch_attention(ours.attention, None, theirs.self_attn)
+    torch_attention(ours.cross, None, theirs.multihead_attn)
+    pairs = [(ours.feedforward.hidden, theirs.linear1), (ours.feedforward.output, theirs.linear2)]
+    norms = [(getattr(ours, f"norm{n}"), getattr(theirs, f"norm{n}")) for n in (1, 2, 3)]
+    for mine, other in pairs:
+        other.weight.data, other.bias.data = torch.tensor(mine.weight.data.T.copy()), torch.tensor(mine.bias.data)
+    for mine, other in norms:
+        other.weight.data, other.bias.data = torch.tensor(mine.gain.data), torch.tensor(mine.shift.data)
+    inputs = [rng.standard_normal((2, 5, 8)), rng.standard_normal((2, 3, 8))]
+    leaves = [torch.tensor(x, requires_grad=True) for x in inputs]
+    y, saved = ours.forward(*inputs)
+    expected = theirs(*leaves, tgt_mask=torch.tensor(~CAUSAL.dense(5, 5)))
+    close(y, expected, 1e-12)
+    dy = rng.standard_normal(y.shape)
+    expected.backward(torch.tensor(dy))
+    for gradient, leaf in zip(ours.backward(dy, saved), leaves, strict=True):
+        close(gradient, leaf.grad)
+    for mine, other in pairs:
+        close(mine.weight.grad, other.weight.grad.T)
+        close(mine.bias.grad, other.bias.grad)
+    for mine, other in norms:
+        close(mine.gain.grad, other.weight.grad)
+        close(mine.shift.grad, other.bias.grad)
+    for mine, other in ((ours.attention, theirs.self_attn), (ours.cross, theirs.multihead_attn)):
+        close(np.concatenate([p.weight.grad.T for p in (mine.query, mine.key, mine.value)]), other.in_proj_weight.grad)
+        close(mine.output.weight.grad, other.out_proj.weight.grad.T)
 
 
 @pytest.mark.parametrize("pattern", [
