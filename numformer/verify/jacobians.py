@@ -137,7 +137,7 @@ def backward_jacobian(layer, inputs, options=None):
     return found
 
 
-def directional_difference(layer, inputs, options, directions, step=DIFFERENCE_STEP):
+def directional_difference(layer, inputs, options, directions, step):
     """How the output changes along a direction in each tensor, by a central difference: dict of arrays (*y.shape)."""
     def along(run, x, direction):
         return (np.asarray(run(x + step * direction)) - np.asarray(run(x - step * direction))) / (2 * step)
