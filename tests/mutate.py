@@ -122,7 +122,8 @@ def functions(path):
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef):
             function = inspect.unwrap(getattr(module, node.name))
-            if hasattr(function, "__code__") and function.__module__ == module.__name__:        # no stand-in, no address
+            drawn_up = {part.id for decorator in node.decorator_list for part in ast.walk(decorator) if isinstance(part, ast.Name)}
+            if function.__module__ == module.__name__ and not drawn_up & {"intrinsic", "overload"}:       # these make code, they do not run
                 yield node.name, node, function
         elif isinstance(node, ast.ClassDef):
             kind = getattr(module, node.name)

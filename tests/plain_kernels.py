@@ -40,8 +40,9 @@ def add(ledger, n, value):
 
 STAND_INS = {
     "borrow": lambda x: x, "row": lambda x, i: x[i], "carve": carve, "turn_block": turn_block, "_exchange": exchange, "_add": add,
-    "product": product, "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x), "tanh": np.tanh,
-    "tile_size": lambda T, S, D: (4, 6), "LOOKS": 3, "LOOKS_MORE": 2}
+    "product": product, "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x),
+    "tanh": lambda x: arithmetic._tanh32(x) if x.dtype == np.float32 else np.tanh(x),
+    "tile_size": lambda T, S, D: (9, 6), "LOOKS": 3, "LOOKS_MORE": 2}
 for module in (arithmetic, memory, sharing, tiles, attention):
     for name, stand_in in STAND_INS.items():
         if hasattr(module, name):
@@ -52,7 +53,7 @@ def case(seed):
     """Like `attention_case`, but small."""
     rng = np.random.default_rng(seed)
     B, G, groups = (int(n) for n in rng.integers(1, 3, 3))
-    T, S, D = int(rng.integers(1, 11)), int(rng.integers(1, 14)), int(rng.choice([1, 3, 9]))
+    T, S, D = int(rng.integers(1, 21)), int(rng.integers(1, 14)), int(rng.choice([1, 3, 9]))
     kind = seed % 9
     if kind == 2:
         T, S = min(T, S), max(T, S)
@@ -123,3 +124,39 @@ def test_sharing():
     sharing.finish(ledger)
     sharing.finish(ledger)
     assert sharing.all_finished(ledger, 0) and sharing.all_finished(ledger, 1)
+
+
+def test_functions_that_vectorize():
+    """To 2 ulp of float32, where they are used: exp below 0, tanh everywhere."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x in np.concatenate([np.linspace(-86, 0, 4000), [-0.0, -1e-10, -1e-30]]).astype(np.float32):
+            true = np.exp(np.float64(x))
+            assert abs(arithmetic._exp32(x) - true) <= 2 * np.spacing(np.float32(true)), x
+        assert [arithmetic._exp32(np.float32(x)) for x in (-86.1, -200, -np.inf)] == [0, 0, 0]
+        assert np.isnan(arithmetic._exp32(np.float32(np.nan)))
+        for x in np.concatenate([np.linspace(-12, 12, 4001), [0.0, -0.0, 1e-10, 0.624999, 0.625, 0.62501, 50, -50]]).astype(np.float32):
+            true = np.tanh(np.float64(x))
+            assert abs(arithmetic._tanh32(x) - true) <= 2 * np.spacing(np.float32(abs(true))), x
+            assert np.sign(arithmetic._tanh32(x)) == np.sign(x)
+
+
+@pytest.mark.parametrize("I, D", [(1, 1), (7, 9), (8, 8), (9, 17), (16, 8), (3, 16), (24, 10)])
+def test_moving_numbers(I, D):
+    x = np.arange(I * D).reshape(I, D) + 0.5
+    xt, y = np.zeros((D, I)), np.ones((I, D))
+    memory.transpose(x, xt)
+    memory.copy(x, y)
+    assert (xt == x.T).all() and (y == x).all()
+    memory.clear(y)
+    assert (y == 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_all_finite():
+    x = np.ones((3, 4))
+    assert arithmetic.all_finite(x)
+    for value in (np.nan, np.inf, -np.inf):
+        for place in ((0, 0), (1, 2), (2, 3)):
+            y = x.copy()
+            y[place] = value
+            assert not arithmetic.all_finite(y)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numformer.functional import (
-    CAUSAL, EVERYWHERE, AttentionPattern, alibi_slopes, attention_dropout_mask, attention_weights, rotary, rotary_angles,
+    CAUSAL, EVERYWHERE, AttentionPattern, alibi, alibi_slopes, attention_dropout_mask, attention_weights, rotary, rotary_angles,
     scaled_dot_product_attention, scaled_dot_product_attention_backward, softmax)
 from numformer.layers import ALiBi, MultiHeadAttention, RotaryPositions
 
@@ -234,7 +234,9 @@ def test_rotary_layouts_differ_by_a_permutation(rng):
     assert np.array_equal(half[:, order], interleaved)
 
 
-@pytest.mark.parametrize("n_heads, expected", [(8, 2.0 ** -np.arange(1, 9)), (1, [2.0 ** -8]), (3, [2.0 ** -4, 2.0 ** -8, 2.0 ** -2])])
+@pytest.mark.parametrize("n_heads, expected", [(8, 2.0 ** -np.arange(1, 9)), (1, [2.0 ** -8]), (3, [2.0 ** -4, 2.0 ** -8, 2.0 ** -2]),
+    (6, [2.0 ** -2, 2.0 ** -4, 2.0 ** -6, 2.0 ** -8, 2.0 ** -1, 2.0 ** -3]),
+    (12, [*2.0 ** -np.arange(1.0, 9), 2.0 ** -0.5, 2.0 ** -1.5, 2.0 ** -2.5, 2.0 ** -3.5])])
 def test_alibi_slopes(n_heads, expected):
     assert np.array_equal(alibi_slopes(n_heads), expected)
 
@@ -265,3 +267,28 @@ def test_bounds_of_scale_and_dropout(rng):
     plain = scaled_dot_product_attention(q, k, v)[0]
     assert np.array_equal(scaled_dot_product_attention(q, k, v, dropout=0.5)[0], plain)          # no seed: no dropout
     assert np.array_equal(scaled_dot_product_attention(q, k, v, dropout=0.0, seed=1)[0], plain)
+
+
+@pytest.mark.parametrize("T, S", [(2, 5), (5, 2), (3, 3)])
+def test_alibi_counts_from_the_last_key(T, S):
+    y, _ = alibi(np.zeros((1, T, S)), np.array([0.5]))
+    assert all(y[0, i, j] == -0.5 * abs(i + S - T - j) for i in range(T) for j in range(S))
+
+
+def test_patterns_that_fit_for_all_or_not_at_all(rng):
+    """One length, one row of documents, or one mask serves every example; two serve two alone."""
+    q, k, v = qkv(rng, T=3, S=3, B=3)
+    for one in (AttentionPattern(lengths=[2]), AttentionPattern(documents=[[1, 1, 2]]), AttentionPattern(mask=np.ones((1, 1, 3, 3), bool)),
+                AttentionPattern(mask=np.ones((3, 2, 3, 3), bool)), AttentionPattern(lengths=[1, 2, 3])):
+        assert scaled_dot_product_attention(q, k, v, one)[0].shape == q.shape
+    for two in (AttentionPattern(lengths=[2, 2]), AttentionPattern(documents=2 * [[1, 1, 2]]),
+                AttentionPattern(mask=np.ones((2, 1, 3, 3), bool)),
+                AttentionPattern(mask=np.ones((1, 3, 3, 3), bool)), AttentionPattern(mask=np.ones((3, 2), bool))):
+        with pytest.raises(ValueError, match="AttentionPattern"):
+            scaled_dot_product_attention(q, k, v, two)
+    with pytest.raises(ValueError, match="differ in B"):
+        AttentionPattern(lengths=[1, 2], mask=np.ones((3, 1, 3, 3), bool)).dense(3, 3)
+    for empty in ([], np.zeros((0, 3), int)):
+        with pytest.raises(ValueError, match="AttentionPattern"):
+            AttentionPattern(lengths=empty) if np.ndim(empty) == 1 else AttentionPattern(documents=empty)
+    assert AttentionPattern(lengths=[0]).lengths.tolist() == [0] and AttentionPattern(documents=[[4]]).documents.tolist() == [[4]]
