@@ -147,6 +147,11 @@ def suite(path):
     return next([str(TESTS / test) for test in tests] for folder, tests in SUITES.items() if name.startswith(folder))
 
 
+def arguments_of_pytest(path):
+    doctests = [] if path.parent.name == "kernels" else [str(path)]   # the examples of the changed page itself come first
+    return ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *doctests, *suite(path)]
+
+
 def survives(path, tree, function, seconds):
     """Whether the tests pass with this mutant within so many seconds: run in a child process."""
     child = os.fork()
@@ -155,7 +160,7 @@ def survives(path, tree, function, seconds):
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             with contextlib.suppress(BaseException):
                 put_in_place(tree, function)
-                status = int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", *suite(path)]))
+                status = int(pytest.main(arguments_of_pytest(path)))
         os._exit(status)
     started = time.monotonic()
     while True:
@@ -169,11 +174,18 @@ def survives(path, tree, function, seconds):
         time.sleep(0.02)
 
 
+def survivor(path, name, tree, function, number):
+    mutator = Mutator(number)
+    mutator.visit(copy.deepcopy(tree))
+    return f"survives: {path.relative_to(PACKAGE)} {name} {mutator.what}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", nargs="*", help="below numformer/ (default: all subjects)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th mutant: a sample")
+    parser.add_argument("--again", metavar="FILE", help="only those that survived in a former run, whose output this is")
     arguments = parser.parse_args()
     sys.path.insert(0, str(TESTS))
     paths = [path for pattern in arguments.file or SUBJECTS for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
@@ -186,6 +198,9 @@ def main():
             counter.visit(copy.deepcopy(tree))
             jobs += [(path, name, tree, function, number) for number in range(counter.count)]
     jobs = jobs[::arguments.every]
+    if arguments.again:
+        former = set(Path(arguments.again).read_text().splitlines())
+        jobs = [job for job in jobs if survivor(*job) in former]
     seconds = {}
     for path in {suite(path)[0]: path for path in paths}.values():    # else every mutant would seem to be noticed
         _, tree, function = next(functions(path))
@@ -195,16 +210,15 @@ def main():
         seconds[suite(path)[0]] = PATIENCE * (time.monotonic() - started)
 
     def run(job):
-        path, name, tree, function, number = job
-        mutator = Mutator(number)
-        return job, mutator, survives(path, mutator.visit(copy.deepcopy(tree)), function, seconds[suite(path)[0]])
+        path, _, tree, function, number = job
+        return job, survives(path, Mutator(number).visit(copy.deepcopy(tree)), function, seconds[suite(path)[0]])
 
     total = survivors = 0
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for (path, name, *_), mutator, lives in pool.map(run, jobs):
+        for job, lives in pool.map(run, jobs):
             total, survivors = total + 1, survivors + lives
             if lives:
-                print(f"survives: {path.relative_to(PACKAGE)} {name} {mutator.what}", flush=True)
+                print(survivor(*job), flush=True)
             if total % 50 == 0:
                 print(f"{total} of {len(jobs)}", file=sys.stderr, flush=True)
     print(f"{total} mutants, {survivors} survive: {1 - survivors / max(1, total):.1%} killed")

@@ -1,0 +1,39 @@
+"""What a layer is made of when nothing is said: the size of its first weights, its options, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from numformer import functional as F
+from numformer.layers import (
+    Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, RotaryPositions, SinusoidalPositions, Unembedding)
+
+
+@pytest.mark.parametrize("build, name, std", [
+    (lambda rng: Linear(400, 300, rng), "weight", 400 ** -0.5), (lambda rng: Embedding(500, 200, rng), "weight", 0.02),
+    (lambda rng: LearnedPositions(500, 200, rng), "weight", 0.02)])
+def test_first_weights(build, name, std, rng):
+    weight = getattr(build(rng), name).data
+    assert weight.dtype == np.float32 and abs(weight.std() / std - 1) < 0.02 and abs(weight.mean()) < 0.02 * std
+
+
+def test_first_biases_are_zero(rng):
+    assert (Linear(4, 3, rng).bias.data == 0).all() and Linear(4, 3, rng).bias.data.shape == (3,)
+    assert GatedFeedForward(4, 6, "silu", rng).hidden.bias is not None
+
+
+def test_positions_begin_at_zero_with_the_usual_base(rng):
+    x = rng.standard_normal((1, 2, 5, 8))
+    assert np.array_equal(RotaryPositions(8)(x), F.rotary(x, *F.rotary_angles(0, 5, 8))[0])
+    angle = 3 * 10000.0 ** -0.25
+    assert F.rotary_angles(0, 5, 8)[0][3, 1] == np.cos(angle)
+    assert np.array_equal(SinusoidalPositions(8)(x[0]), x[0] + F.sinusoidal_positions(np.arange(5), 8))
+
+
+def test_what_they_refuse(rng):
+    for rate in (1, 1.5, -0.1):
+        with pytest.raises(ValueError, match="rate="):
+            Dropout(rate)
+    assert Dropout(0.0).rate == 0
+    for weight in (np.ones((2, 3)), Linear(2, 3, rng).bias):
+        with pytest.raises((TypeError, ValueError), match="weight"):
+            Unembedding(weight)
