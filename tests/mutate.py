@@ -29,8 +29,8 @@ SUBJECTS = ["functional/*.py", "layers/*.py", "training/optimizers.py"]
 SUITES = {                                                            # the tests that may notice, the quick ones first
     "functional/": ["test_functional.py", "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
                     "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
-    "layers/": ["test_contract.py", "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py", "test_decoder.py",
-                "test_generation.py"],
+    "layers/": ["test_defaults.py", "test_contract.py", "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py",
+                "test_decoder.py", "test_generation.py"],
     "kernels/": ["plain_kernels.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }
