@@ -11,6 +11,7 @@ import pytest
 
 from numformer import functional as F
 from numformer.functional import AttentionPattern
+from numformer.verify.attention_cases import run
 
 if os.environ.get("NUMBA_DISABLE_JIT") != "1":                        # Numba reads it when it is imported
     pytest.skip("needs NUMBA_DISABLE_JIT=1", allow_module_level=True)
@@ -82,11 +83,6 @@ def case(seed):
         for x in arrays[1:3] if seed % 4 == 3 else arrays[::3]:
             x[..., -1 if seed % 4 == 3 else 0, 0] = (np.nan, np.inf, -np.inf)[seed % 3]
     return arrays, AttentionPattern(**rules), options
-
-
-def run(functions, q, k, v, do, pattern, options, **more):
-    o, saved = functions.scaled_dot_product_attention(q, k, v, pattern, **options, **more)
-    return o, *functions.scaled_dot_product_attention_backward(do, saved, **more)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")                 # scalars of Python warn where loops of Numba do not

@@ -29,7 +29,7 @@ def as_tuple(gradients):
 @pytest.mark.parametrize("case", PAIRS + CASES + LOSSES, ids=by_name)
 def test_every_derivative_equals_the_complex_step(case):
     """The full Jacobian by every input and parameter; no argument is written into, no state is kept, gradients add up."""
-    report = gradcheck(case.layer(), case.inputs(), None if case in PAIRS else case.options,
+    report = gradcheck(case.layer(), case.inputs(), case.options,
                        MODEL if case in MODELS + LOSSES else LAYER, case.condition)
     assert report.ok, str(report)
     assert len(report.rows) == len(case.shapes) + sum(1 for _ in case.layer().named_parameters())
@@ -37,7 +37,7 @@ def test_every_derivative_equals_the_complex_step(case):
 
 @pytest.mark.parametrize("case", PAIRS + CASES + LOSSES, ids=by_name)
 def test_second_derivatives_are_symmetric(case):
-    assert hessian_symmetry(case.layer(), case.inputs(), None if case in PAIRS else case.options) <= 1e-13 * case.condition
+    assert hessian_symmetry(case.layer(), case.inputs(), case.options) <= 1e-13 * case.condition
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -36,8 +36,8 @@ def test_there_are_enough():
 def test_a_bug_in_a_function_is_found(bug):
     name, old, new, cause = bug
     gradient = patched(getattr(F, name), old, new)
-    pairs = [pair for pair in PAIRS if pair.gradient is getattr(F, name)]
-    assert any(not gradcheck(dataclasses.replace(pair, gradient=gradient), pair.inputs(), None, LAYER, pair.condition).ok for pair in pairs)
+    pairs = [dataclasses.replace(pair, gradient=gradient) for pair in PAIRS if pair.gradient is getattr(F, name)]
+    assert any(not gradcheck(pair, pair.inputs(), pair.options, LAYER, pair.condition).ok for pair in pairs)
     if cause is not None:
         for seed in (0, 1000):
             verdict = check(name, gradient, seed)

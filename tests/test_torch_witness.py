@@ -10,11 +10,9 @@ from numformer.models import Decoder, DecoderConfig
 from numformer.training import SGD, Adam, AdamW, BlockStream, Trainer, TrainingConfig, clip_gradients, learning_rate
 
 torch = pytest.importorskip("torch")
+from torch_copies import copy_attention, copy_linear, copy_norm, projections, tensor  # noqa: E402  (needs PyTorch)
+
 nn = torch.nn.functional
-
-
-def tensor(x):
-    return torch.tensor(x, requires_grad=x.dtype.kind == "f")
 
 
 def agree(pair, pair_backward, theirs, arrays, *constants, **options):
@@ -66,14 +64,6 @@ def test_attention(pattern, rng):
           [rng.standard_normal(s) for s in ((2, 4, 4, 3), (2, 2, 4, 3), (2, 2, 4, 3))], pattern)
 
 
-def copy_attention(ours, theirs):
-    projections = [ours.query, ours.key, ours.value]
-    theirs.in_proj_weight.data = torch.tensor(np.concatenate([p.weight.data.T for p in projections]))
-    theirs.in_proj_bias.data = torch.tensor(np.concatenate([p.bias.data for p in projections]))
-    theirs.out_proj.weight.data = torch.tensor(ours.output.weight.data.T.copy())
-    theirs.out_proj.bias.data = torch.tensor(ours.output.bias.data)
-
-
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_transformer_block(norm_first, activation, rng):
@@ -87,9 +77,9 @@ def test_transformer_block(norm_first, activation, rng):
     linears = [(ours.feedforward.hidden, theirs.linear1), (ours.feedforward.output, theirs.linear2)]
     norms = [(ours.norm1, theirs.norm1), (ours.norm2, theirs.norm2)]
     for mine, other in linears:
-        other.weight.data, other.bias.data = torch.tensor(mine.weight.data.T.copy()), torch.tensor(mine.bias.data)
+        copy_linear(mine, other)
     for mine, other in norms:
-        other.weight.data, other.bias.data = torch.tensor(mine.gain.data), torch.tensor(mine.shift.data)
+        copy_norm(mine, other)
     x, dy = rng.standard_normal((2, 2, 5, 8))
     y, saved = ours.forward(x, CAUSAL)
     x_tensor = tensor(x)
@@ -103,8 +93,7 @@ def test_transformer_block(norm_first, activation, rng):
     for mine, other in norms:
         np.testing.assert_allclose(mine.gain.grad, other.weight.grad.numpy(), rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(mine.shift.grad, other.bias.grad.numpy(), rtol=1e-11, atol=1e-11)
-    projections = [ours.attention.query, ours.attention.key, ours.attention.value]
-    np.testing.assert_allclose(np.concatenate([p.weight.grad.T for p in projections]),
+    np.testing.assert_allclose(np.concatenate([p.weight.grad.T for p in projections(ours.attention)]),
                                theirs.self_attn.in_proj_weight.grad.numpy(), rtol=1e-11, atol=1e-11)
 
 

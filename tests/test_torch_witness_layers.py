@@ -10,6 +10,8 @@ from numformer.models import Decoder, DecoderConfig
 from numformer.parameter import Layer
 
 torch = pytest.importorskip("torch")
+from torch_copies import copy_attention, copy_linear, copy_norm, projections, tensor  # noqa: E402  (needs PyTorch)
+
 nn = torch.nn.functional
 
 
@@ -21,7 +23,7 @@ def random_layer(layer, rng):
 
 def tensors(layer):
     """The layer's parameters as leaves of PyTorch, by name."""
-    return {name: torch.tensor(parameter.data, requires_grad=True) for name, parameter in layer.named_parameters()}
+    return {name: tensor(parameter.data) for name, parameter in layer.named_parameters()}
 
 
 def close(found, expected, tolerance=1e-11):
@@ -32,7 +34,7 @@ def close(found, expected, tolerance=1e-11):
 def agree(layer, inputs, theirs, rng):
     """`theirs(p, *tensors)` is the same function, of the parameters p and the inputs."""
     p = tensors(layer)
-    leaves = [torch.tensor(x, requires_grad=x.dtype.kind == "f") for x in inputs]
+    leaves = [tensor(x) for x in inputs]
     y, saved = layer.forward(*inputs)
     expected = theirs(p, *leaves)
     close(y, expected, 1e-12)
@@ -86,29 +88,16 @@ def test_cross_entropy_with_all_its_options(smoothing, ignore, weight_of_z, rng)
     close(F.cross_entropy_backward(1.0, saved), z.grad)
 
 
-def torch_attention(layer, context_width, theirs):
-    projections = [layer.query, layer.key, layer.value]
-    if context_width is None:
-        theirs.in_proj_weight.data = torch.tensor(np.concatenate([p.weight.data.T for p in projections]))
-    else:
-        for name, p in zip("qkv", projections):
-            getattr(theirs, f"{name}_proj_weight").data = torch.tensor(p.weight.data.T.copy())
-    theirs.in_proj_bias.data = torch.tensor(np.concatenate([p.bias.data for p in projections]))
-    theirs.out_proj.weight.data = torch.tensor(layer.output.weight.data.T.copy())
-    theirs.out_proj.bias.data = torch.tensor(layer.output.bias.data)
-    return theirs
-
-
 @pytest.mark.parametrize("context_width", [None, 5])
 @pytest.mark.parametrize("pattern, theirs_mask, padding", [
     (EVERYWHERE, None, None), (CAUSAL, True, None), (AttentionPattern(lengths=[4, 2]), None, [4, 2]),
     (AttentionPattern(causal=True, lengths=[4, 2]), True, [4, 2])])
 def test_multi_head_attention(context_width, pattern, theirs_mask, padding, rng):
     ours = random_layer(MultiHeadAttention(8, 2, rng, d_context=context_width, dtype=float), rng)
-    theirs = torch_attention(ours, context_width, torch.nn.MultiheadAttention(
-        8, 2, batch_first=True, kdim=context_width, vdim=context_width, dtype=torch.float64))
+    theirs = torch.nn.MultiheadAttention(8, 2, batch_first=True, kdim=context_width, vdim=context_width, dtype=torch.float64)
+    copy_attention(ours, theirs)
     inputs = [rng.standard_normal((2, 4, 8))] + ([] if context_width is None else [rng.standard_normal((2, 4, context_width))])
-    leaves = [torch.tensor(x, requires_grad=True) for x in inputs]
+    leaves = [tensor(x) for x in inputs]
     y, saved = ours.forward(*inputs, pattern=pattern)
     hidden = None if padding is None else torch.tensor(np.arange(4) >= np.array(padding)[:, None])
     mask = None if theirs_mask is None else torch.tensor(~CAUSAL.dense(4, 4))
@@ -120,8 +109,8 @@ def test_multi_head_attention(context_width, pattern, theirs_mask, padding, rng)
     for gradient, leaf in zip(gradients if isinstance(gradients, tuple) else (gradients,), leaves, strict=True):
         close(gradient, leaf.grad)
     close(ours.output.weight.grad, theirs.out_proj.weight.grad.T)
-    close(np.concatenate([p.bias.grad for p in (ours.query, ours.key, ours.value)]), theirs.in_proj_bias.grad)
-    found = [p.weight.grad.T for p in (ours.query, ours.key, ours.value)]
+    close(np.concatenate([p.bias.grad for p in projections(ours)]), theirs.in_proj_bias.grad)
+    found = [p.weight.grad.T for p in projections(ours)]
     if context_width is None:
         close(np.concatenate(found), theirs.in_proj_weight.grad)
     else:
@@ -169,16 +158,16 @@ class CrossBlock(Layer):
 def test_decoder_layer(norm_first, rng):
     ours = random_layer(CrossBlock(norm_first, rng), rng)
     theirs = torch.nn.TransformerDecoderLayer(8, 2, 12, 0.0, "relu", batch_first=True, norm_first=norm_first, dtype=torch.float64)
-    torch_attention(ours.attention, None, theirs.self_attn)
-    torch_attention(ours.cross, None, theirs.multihead_attn)
+    copy_attention(ours.attention, theirs.self_attn)
+    copy_attention(ours.cross, theirs.multihead_attn)
     pairs = [(ours.feedforward.hidden, theirs.linear1), (ours.feedforward.output, theirs.linear2)]
     norms = [(getattr(ours, f"norm{n}"), getattr(theirs, f"norm{n}")) for n in (1, 2, 3)]
     for mine, other in pairs:
-        other.weight.data, other.bias.data = torch.tensor(mine.weight.data.T.copy()), torch.tensor(mine.bias.data)
+        copy_linear(mine, other)
     for mine, other in norms:
-        other.weight.data, other.bias.data = torch.tensor(mine.gain.data), torch.tensor(mine.shift.data)
+        copy_norm(mine, other)
     inputs = [rng.standard_normal((2, 5, 8)), rng.standard_normal((2, 3, 8))]
-    leaves = [torch.tensor(x, requires_grad=True) for x in inputs]
+    leaves = [tensor(x) for x in inputs]
     y, saved = ours.forward(*inputs)
     expected = theirs(*leaves, tgt_mask=torch.tensor(~CAUSAL.dense(5, 5)))
     close(y, expected, 1e-12)
@@ -193,7 +182,7 @@ def test_decoder_layer(norm_first, rng):
         close(mine.gain.grad, other.weight.grad)
         close(mine.shift.grad, other.bias.grad)
     for mine, other in ((ours.attention, theirs.self_attn), (ours.cross, theirs.multihead_attn)):
-        close(np.concatenate([p.weight.grad.T for p in (mine.query, mine.key, mine.value)]), other.in_proj_weight.grad)
+        close(np.concatenate([p.weight.grad.T for p in projections(mine)]), other.in_proj_weight.grad)
         close(mine.output.weight.grad, other.out_proj.weight.grad.T)
 
 
@@ -205,7 +194,7 @@ def test_decoder_layer(norm_first, rng):
 def test_attention_with_every_mask(pattern, extra, rng):
     arrays = [rng.standard_normal(shape) for shape in ((2, 4, 6, 3), (2, 2, 6, 3), (2, 2, 6, 3))]
     options = {"slopes": {"slopes": F.alibi_slopes(4)}, "bias": {"bias": rng.standard_normal((4, 11))}, None: {}}[extra]
-    leaves = [torch.tensor(x, requires_grad=True) for x in arrays]
+    leaves = [tensor(x) for x in arrays]
     added = torch.zeros(2, 4, 6, 6, dtype=torch.float64)
     if extra == "slopes":
         added = added + torch.tensor(F.alibi(np.zeros((2, 4, 6, 6)), options["slopes"])[0])

@@ -14,6 +14,7 @@ from numformer import backend, functional
 from numformer.commands.show import print_json
 from numformer.models import Decoder, DecoderConfig
 from numformer.training import BlockStream, RunFolder, Trainer, TrainingConfig, load_checkpoint, train
+from numformer.verify.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "numba", "safetensors", "threadpoolctl", "tqdm")
 EXTRAS = ("pooch", "torch")
@@ -67,15 +68,10 @@ def kernels():
     if kernel is None:
         return dict(name="kernels", ok=True, found="none, for there is no Numba: NumPy does their work")
     arrays = np.random.default_rng(0).standard_normal((4, 1, 2, 70, 16)).astype(np.float32)
-    compiled, truth = (attention(functions, *arrays) for functions in (kernel, functional))
+    compiled, truth = (run_attention(functions, *arrays, functional.CAUSAL, {}) for functions in (kernel, functional))
     error = max(float(np.abs(x - y).max()) for x, y in zip(compiled, truth))
     where = cache_folder_in_words()
     return dict(name="kernels", ok=error < 1e-4, found=f"largest difference {error:.0e} from NumPy; {where}")
-
-
-def attention(functions, q, k, v, do):
-    o, saved = functions.scaled_dot_product_attention(q, k, v, functional.CAUSAL)
-    return o, *functions.scaled_dot_product_attention_backward(do, saved)
 
 
 def cache_folder_in_words():

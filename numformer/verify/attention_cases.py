@@ -52,7 +52,7 @@ def in_float64(q, k, v, do, options):
     return (*(x.astype(float) for x in (q, k, v, do)), more)
 
 
-def run(functions, q, k, v, do, pattern, options):
-    """(o, dq, dk, dv) and dbias where there is a bias, by the attention pair of a module."""
-    o, saved = functions.scaled_dot_product_attention(q, k, v, pattern, **options)
-    return o, *functions.scaled_dot_product_attention_backward(do, saved)
+def run(functions, q, k, v, do, pattern, options, **tasks):
+    """(o, dq, dk, dv) and dbias where there is a bias, by the attention pair of a module; `tasks` for a kernel's."""
+    o, saved = functions.scaled_dot_product_attention(q, k, v, pattern, **options, **tasks)
+    return o, *functions.scaled_dot_product_attention_backward(do, saved, **tasks)

@@ -40,7 +40,7 @@ def audit(names=(), progress=None):
     >>> [row["ok"] for row in audit(["swiglu"])]
     [True]
     """
-    jobs = [(case.name, kind, lambda case=case, kind=kind, bound=bound: _checked(case, kind, bound)) for kind, cases, bound in (
+    jobs = [(case.name, kind, lambda case=case, bound=bound: _checked(case, bound)) for kind, cases, bound in (
         ("function", PAIRS, LAYER), ("layer", LAYERS, LAYER), ("model", MODELS, MODEL), ("loss", LOSSES, MODEL)) for case in cases]
     jobs += [(f"attention kernel, {kind}, {np.dtype(dtype).name}", "kernel", lambda k=k, dtype=dtype: _twins(k, np.dtype(dtype)))
              for dtype in (np.float64, np.float32) for k, kind in enumerate(KINDS) if backend.compiled_attention()]
@@ -56,9 +56,9 @@ def audit(names=(), progress=None):
     return rows
 
 
-def _checked(case, kind, bound):
+def _checked(case, bound):
     layer, inputs = case.layer(), case.inputs()
-    report = gradcheck(layer, inputs, getattr(case, "options") if kind != "function" else None, bound, case.condition)
+    report = gradcheck(layer, inputs, case.options, bound, case.condition)
     worst = report.worst
     return {
         "parameters": sum(parameter.data.size for _, parameter in layer.named_parameters()),

@@ -62,6 +62,7 @@ class Pair:
     before, after : tuple
         Arguments in front of the arrays, such as ids, and behind them.
     options : dict
+        Keyword arguments of `forward`.
     prepare : callable, optional
         Arrays of unit normals to those that the case is about.
     condition : float
@@ -95,7 +96,7 @@ class Pair:
         return [x.astype(dtype) for x in (self.prepare(*arrays) if self.prepare else arrays)]
 
     def forward(self, *arrays, **options):
-        return self.function(*self.before, *arrays, *self.after, **self.options, **options)
+        return self.function(*self.before, *arrays, *self.after, **options)
 
     def backward(self, dy, saved):
         gradients = self.gradient(dy if np.ndim(dy) else float(dy), saved)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from numformer.checks import check_whole
+from numformer.verify.errors import relative_error
 from numformer.verify.exercises import Problem, accepts, defaults_wanted, find_exercise
 from numformer.verify.likely_cause import CLOSE, is_array, likely_cause
 
@@ -171,7 +172,7 @@ def _compare(name, key, found, true):
             index = _first(bad)
             return Verdict(False, f"{name}: {key} holds {what}, first at {index}, where the truth is {true[index]:.6g}.", key, index,
                            float(found[index]), float(true[index]), np.inf)
-    error = np.abs(found - true) / np.maximum(np.abs(true) + 0.01 * np.abs(true).max(initial=0), np.finfo(float).tiny)
+    error = relative_error(found, true, np.abs(true).max(initial=0))
     if not (error > CLOSE).any():
         return None
     index = _first(error > CLOSE)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from numformer.verify.errors import far, largest, relative_error
 from numformer.verify.jacobians import (
-    ComplexUnsafe, aligned, backward_jacobian, central_difference_jacobian, complex_step_jacobian, directional_difference, input_names,
-    is_differentiable, made)
+    ComplexUnsafe, backward_jacobian, central_difference_jacobian, complex_step_jacobian, directional_difference, input_names, made,
+    named_gradients, named_tensors)
 from numformer.verify.rules import broken_rules
 
 LAYER, MODEL = 1e-12, 1e-11                                           # relative bounds; a hundredth of them on the largest number
@@ -146,8 +147,7 @@ def _compare_derivatives(report, layer, inputs, options, condition):
 
 def loses_imaginary_parts(layer, inputs, options, truth):
     """Whether the complex step contradicts differences along two random directions: by chance one may cross a kink of ReLU."""
-    tensors = {name: x for name, x in zip(input_names(layer, inputs), inputs) if is_differentiable(x)}
-    tensors.update((name, parameter.data) for name, parameter in layer.named_parameters())
+    tensors = named_tensors(layer, inputs)
 
     def contradicts(seed, step):
         rng = np.random.default_rng(seed)
@@ -160,13 +160,11 @@ def loses_imaginary_parts(layer, inputs, options, truth):
 
 def compare(found, truth, output_axes):
     """A `Row` for each tensor of two dicts of Jacobians, whose first axes are those of the output."""
-    scale = max((np.abs(J).max(initial=0) for J in truth.values()), default=0)
-    rows = []
+    scale, rows = largest(truth), []
     for name, J in truth.items():
         if J.size == 0:
             continue
-        error = np.abs(found[name] - J) / np.maximum(np.abs(J) + 0.01 * scale, np.finfo(float).tiny)
-        error = np.where(np.isnan(error), np.inf, error)
+        error = relative_error(found[name], J, scale)
         worst = tuple(int(i) for i in np.unravel_index(np.argmax(error), J.shape))
         rows.append(Row(name, J.shape[output_axes:], worst[:output_axes], worst[output_axes:], float(found[name][worst]), float(J[worst]),
                         float(error[worst])))
@@ -175,22 +173,11 @@ def compare(found, truth, output_axes):
 
 def combined(layer, inputs, options, jacobian):
     """What the backward gives for a random dy, and what the rows of its own Jacobian, each times its dy, add up to."""
-    parameters = dict(layer.named_parameters())
     y, saved = layer.forward(*inputs, **made(options))
     dy = np.random.default_rng(0).standard_normal(np.shape(y))
     dy = dy if dy.shape else np.float64(-1.7)
-    for parameter in parameters.values():
-        parameter.grad = np.zeros_like(parameter.data)
-    gradients = aligned(inputs, layer.backward(dy, saved))
-    found = {name: dx for name, x, dx in zip(input_names(layer, inputs), inputs, gradients) if is_differentiable(x)}
-    found.update((name, parameter.grad) for name, parameter in parameters.items())
+    found = named_gradients(layer, inputs, dy, saved)
     return found, {name: np.tensordot(dy, J, axes=np.ndim(dy)) for name, J in jacobian.items()}
-
-
-def far(found, truth):
-    """The largest difference of two dicts of Jacobians, relative to the largest derivative."""
-    scale = max((np.abs(J).max(initial=0) for J in truth.values()), default=0) or 1.0
-    return max((np.abs(found[name] - J).max(initial=0) for name, J in truth.items()), default=0) / scale
 
 
 def _check_arguments(layer, inputs, condition):

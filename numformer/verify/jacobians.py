@@ -16,6 +16,8 @@ import warnings
 
 import numpy as np
 
+from numformer.verify.errors import far
+
 COMPLEX_STEP = 1e-30
 DIFFERENCE_STEP = 6e-6                                                # the cube root of epsilon: where a central difference is best
 
@@ -113,27 +115,19 @@ def backward_jacobian(layer, inputs, options=None):
     array([[1., 0.],
            [0., 1.]])
     """
-    inputs, parameters = list(inputs), dict(layer.named_parameters())
-    names = input_names(layer, inputs)
+    inputs, kept = list(inputs), [(parameter, parameter.grad) for _, parameter in layer.named_parameters()]
     y, saved = layer.forward(*inputs, **made(options))
     shape = np.shape(y)
-    found = {name: np.empty((*shape, *x.shape)) for name, x in zip(names, inputs) if is_differentiable(x)}
-    found.update({name: np.empty((*shape, *parameter.data.shape)) for name, parameter in parameters.items()})
-    kept = {name: parameter.grad for name, parameter in parameters.items()}
+    found = {name: np.empty((*shape, *x.shape)) for name, x in named_tensors(layer, inputs).items()}
     try:
         for output in np.ndindex(shape):
             dy = np.zeros(shape)
             dy[output] = 1
-            for parameter in parameters.values():
-                parameter.grad = np.zeros_like(parameter.data)
-            for name, x, dx in zip(names, inputs, aligned(inputs, layer.backward(dy if shape else np.float64(1), saved))):
-                if is_differentiable(x):
-                    found[name][output] = dx
-            for name, parameter in parameters.items():
-                found[name][output] = parameter.grad
+            for name, gradient in named_gradients(layer, inputs, dy if shape else np.float64(1), saved).items():
+                found[name][output] = gradient
     finally:
-        for name, parameter in parameters.items():
-            parameter.grad = kept[name]
+        for parameter, grad in kept:
+            parameter.grad = grad
     return found
 
 
@@ -165,11 +159,9 @@ def step_errors(layer, inputs, options=None, steps=10.0 ** np.arange(-15, 0.5, 0
     (True, True)
     """
     truth = backward_jacobian(layer, inputs, options)
-    scale = max(np.abs(J).max(initial=0) for J in truth.values())
 
     def errors(method):
-        return np.array([max(np.abs(J - truth[name]).max(initial=0) for name, J in method(layer, inputs, options, step).items()) / scale
-                         for step in steps])
+        return np.array([far(method(layer, inputs, options, step), truth) for step in steps])
 
     return {"steps": np.asarray(steps), "central_difference": errors(central_difference_jacobian),
             "complex_step": errors(complex_step_jacobian)}
@@ -194,6 +186,22 @@ def input_names(layer, inputs):
     except (TypeError, ValueError):
         named = []
     return [named[k] if k < len(named) else f"input {k}" for k in range(len(inputs))]
+
+
+def named_tensors(layer, inputs):
+    """All that is differentiated, by name: arrays of floats among the inputs, then the parameters' data."""
+    tensors = {name: x for name, x in zip(input_names(layer, inputs), inputs) if is_differentiable(x)}
+    return {**tensors, **{name: parameter.data for name, parameter in layer.named_parameters()}}
+
+
+def named_gradients(layer, inputs, dy, saved):
+    """What one backward gives for each of `named_tensors`; the parameters' gradients begin at 0."""
+    parameters = dict(layer.named_parameters())
+    for parameter in parameters.values():
+        parameter.grad = np.zeros_like(parameter.data)
+    gradients = aligned(inputs, layer.backward(dy, saved))
+    found = {name: dx for name, x, dx in zip(input_names(layer, inputs), inputs, gradients) if is_differentiable(x)}
+    return {**found, **{name: parameter.grad for name, parameter in parameters.items()}}
 
 
 def aligned(inputs, gradients):
