@@ -216,3 +216,37 @@ def test_bounds_of_dropout():
     for rate in (1, 1.0, 1.5, -0.1):
         with pytest.raises(ValueError, match="rate="):
             F.dropout(np.ones(3), rate, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n_buckets, max_distance, bidirectional", [(32, 128, True), (32, 128, False), (8, 20, True), (4, 3, True), (2, 2, False)])
+def test_buckets_of_distances_by_whole_numbers(n_buckets, max_distance, bidirectional):
+    """floor(n/2 log(2d/n) / log(2 max/n)) >= k just where (2d/n)^(n/2) >= (2 max/n)^k: a comparison without any rounding."""
+    n = n_buckets // 2 if bidirectional else n_buckets
+    exact, distances = n // 2, np.arange(-2 * max_distance, 2 * max_distance)
+
+    def bucket(d):
+        if not bidirectional and d > 0:
+            return 0
+        side, d = (n if d > 0 else 0), abs(d)
+        if d < exact:
+            return side + d
+        reached = [k for k in range(n - exact) if d ** (n - exact) * exact ** k >= max_distance ** k * exact ** (n - exact)]
+        return side + exact + reached[-1]
+
+    found = F.relative_position_buckets(distances, n_buckets, max_distance, bidirectional)
+    assert found.tolist() == [bucket(int(d)) for d in distances]
+
+
+def test_buckets_by_default_and_what_they_refuse():
+    distances = np.arange(-300, 300)
+    assert np.array_equal(F.relative_position_buckets(distances), F.relative_position_buckets(distances, 32, 128, True))
+    table = np.arange(64.0).reshape(32, 2)
+    found = F.relative_position_bias(table, 150, 140)[0]
+    assert np.array_equal(found, table[F.relative_position_buckets(np.arange(-139, 150))].T)
+    for bad in (dict(n_buckets=3), dict(n_buckets=2), dict(max_distance=8), dict(max_distance=0), dict(n_buckets=0)):
+        with pytest.raises(ValueError, match="relative_position_buckets"):
+            F.relative_position_buckets(distances, **bad)
+    F.relative_position_buckets(distances, max_distance=9)
+    for T, S in ((0, 3), (3, 0)):
+        with pytest.raises(ValueError, match="relative_position_bias"):
+            F.relative_position_bias(table, T, S)

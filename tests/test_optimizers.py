@@ -47,6 +47,15 @@ def test_optimizers_by_their_equations(rng):
         assert (layer.bias.data == 1).all(), "no gradient, and no decay of vectors"
 
 
+def test_what_optimizers_are_when_nothing_is_said(rng):
+    layer = Linear(1, 1, rng)
+    assert SGD(layer).momentum == 0.9
+    for optimizer in (Adam(layer), AdamW(layer)):
+        assert (optimizer.beta1, optimizer.beta2, optimizer.epsilon) == (0.9, 0.999, 1e-8)
+    assert AdamW(layer).weight_decay == 0.01
+    assert SGD(layer, 0).momentum == 0 and Adam(layer, 0, 0, 0).epsilon == 0 and AdamW(layer, weight_decay=0).weight_decay == 0
+
+
 @pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
 def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
     layer = Linear(3, 2, rng)
@@ -63,7 +72,8 @@ def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
 
 
 @pytest.mark.parametrize("make", [
-    lambda m: SGD(m, 1.0), lambda m: Adam(m, beta1=-0.1), lambda m: Adam(m, beta2=1.0), lambda m: AdamW(m, weight_decay=-1)])
+    lambda m: SGD(m, 1.0), lambda m: SGD(m, -0.1), lambda m: Adam(m, beta1=-0.1), lambda m: Adam(m, beta1=1.0),
+    lambda m: Adam(m, beta2=1.0), lambda m: Adam(m, beta2=-0.1), lambda m: Adam(m, epsilon=-1e-9), lambda m: AdamW(m, weight_decay=-1)])
 def test_bad_optimizers(make, rng):
     with pytest.raises(ValueError):
         make(Linear(1, 1, rng))
