@@ -2,7 +2,7 @@
 
     python tests/mutate.py                         all of functional/, layers/ and the optimizers: hours of processor time
     python tests/mutate.py functional/softmax.py   one file
-    python tests/mutate.py "kernels/*.py"          the kernels as plain Python; in a run of their own, for it goes without Numba
+    python tests/mutate.py --kernels               the kernels as plain Python; in a run of their own, for it goes without Numba
 
 For developers; no part of the ordinary suite. A mutant is one function in which one operator, comparison, constant or
 condition is another. It is put in place by exchanging the function's code object, in a forked process that already has
@@ -26,12 +26,15 @@ import pytest
 TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "numformer"
 SUBJECTS = ["functional/*.py", "layers/*.py", "training/optimizers.py"]
+KERNELS = [f"kernels/{page}.py" for page in (                         # compiled.py, launch.py and shapes.py are about compiling itself
+    "activations", "adam", "arithmetic", "attention", "cross_entropy", "dropout", "embedding", "memory", "normalization", "positions",
+    "sharing", "tiles")]
 SUITES = {                                                            # the tests that may notice, the quick ones first
     "functional/": ["test_functional.py", "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
                     "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
     "layers/": ["test_defaults.py", "test_contract.py", "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py",
                 "test_decoder.py", "test_generation.py"],
-    "kernels/": ["plain_kernels.py"],
+    "kernels/": ["plain_kernels.py", "test_twins.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }
 PATIENCE = 6                                                          # a mutant that takes so many times as long hangs: the tests noticed
@@ -112,6 +115,13 @@ class Mutator(ast.NodeTransformer):
             return ast.copy_location(ast.Constant(node.value + 1), node)
         return node
 
+    def visit_Call(self, node):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            node.func = self.visit(node.func)
+            node.args = [part if ast.unparse(part) == "-1" else self.visit(part) for part in node.args]     # -2 would say the same
+            return node
+        return self.generic_visit(node)
+
     def visit_JoinedStr(self, node):
         return node
 
@@ -183,12 +193,13 @@ def survivor(path, name, tree, function, number):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", nargs="*", help="below numformer/ (default: all subjects)")
+    parser.add_argument("--kernels", action="store_true", help="the compiled twins, as plain Python")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th mutant: a sample")
     parser.add_argument("--again", metavar="FILE", help="only those that survived in a former run, whose output this is")
     arguments = parser.parse_args()
     sys.path.insert(0, str(TESTS))
-    paths = [path for pattern in arguments.file or SUBJECTS for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
+    paths = [path for pattern in arguments.file or (KERNELS if arguments.kernels else SUBJECTS) for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
     if any(path.parent.name == "kernels" for path in paths):
         os.environ["NUMBA_DISABLE_JIT"] = "1"
     for test in {test for path in paths for test in suite(path)}:     # once here, instead of once in every child

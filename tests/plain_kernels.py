@@ -1,7 +1,8 @@
-"""The kernels as plain Python: their own loops, without Numba, on small attentions. For the mutation run (tests/mutate.py).
+"""The kernels as plain Python: their own loops, without Numba, on small arrays. For the mutation run (tests/mutate.py).
 
 What is no Python, addresses and atomic steps, has a stand-in here of the same meaning; tiles are small, so that ragged ones are
-met at once. Run it by itself: NUMBA_DISABLE_JIT=1 python -m pytest tests/plain_kernels.py
+met at once. Once they are in place, `test_twins.py` runs on plain Python too.
+Run it by itself: NUMBA_DISABLE_JIT=1 python -m pytest tests/plain_kernels.py tests/test_twins.py
 """
 
 import os
@@ -15,7 +16,11 @@ from numformer.verify.attention_cases import run
 
 if os.environ.get("NUMBA_DISABLE_JIT") != "1":                        # Numba reads it when it is imported
     pytest.skip("needs NUMBA_DISABLE_JIT=1", allow_module_level=True)
-from numformer.kernels import arithmetic, attention, memory, sharing, tiles  # noqa: E402
+from numformer.kernels import (  # noqa: E402
+    activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, memory, normalization, positions, sharing, tiles)
+
+
+np.seterr(all="ignore")                                               # scalars of Python warn where loops of Numba do not
 
 
 def product(factor, a, b, c, add):
@@ -44,8 +49,9 @@ STAND_INS = {
     "borrow": lambda x: x, "row": lambda x, i: x[i], "carve": carve, "turn_block": turn_block, "_exchange": exchange, "_add": add,
     "product": product, "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x),
     "tanh": lambda x: arithmetic._tanh32(x) if x.dtype == np.float32 else np.tanh(x),
+    "normal_below": lambda x: activations._normal_below32(x) if x.dtype == np.float32 else activations._normal_below64(x),
     "tile_size": lambda T, S, D: (9, 6), "LOOKS": 3, "LOOKS_MORE": 2}
-for module in (arithmetic, memory, sharing, tiles, attention):
+for module in (activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, memory, normalization, positions, sharing, tiles):
     for name, stand_in in STAND_INS.items():
         if hasattr(module, name):
             setattr(module, name, stand_in)
@@ -85,7 +91,6 @@ def case(seed):
     return arrays, AttentionPattern(**rules), options
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")                 # scalars of Python warn where loops of Numba do not
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("seed", range(72))
 def test_plain_kernels_equal_the_truth(seed, tasks):
@@ -101,7 +106,6 @@ def test_plain_kernels_equal_the_truth(seed, tasks):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_rows_that_see_nothing_and_logits_of_minus_infinity():
     q, k, v = np.ones((3, 1, 1, 5, 2))
     k = k.copy()
@@ -148,7 +152,6 @@ def test_moving_numbers(I, D):
     assert (y == 0).all()
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_all_finite():
     x = np.ones((3, 4))
     assert arithmetic.all_finite(x)

@@ -292,3 +292,18 @@ def test_patterns_that_fit_for_all_or_not_at_all(rng):
         with pytest.raises(ValueError, match="AttentionPattern"):
             AttentionPattern(lengths=empty) if np.ndim(empty) == 1 else AttentionPattern(documents=empty)
     assert AttentionPattern(lengths=[0]).lengths.tolist() == [0] and AttentionPattern(documents=[[4]]).documents.tolist() == [[4]]
+
+
+def test_intervals_are_kept_for_the_next_call():
+    """So nobody may write to them."""
+    for pattern in (AttentionPattern(causal=True), AttentionPattern(window=(1, 0))):
+        for x in pattern.intervals(3, 4):
+            with pytest.raises(ValueError, match="read-only"):
+                x[0, 0] = 1
+
+
+def test_a_mask_and_lengths_of_different_batches():
+    pattern = AttentionPattern(lengths=[1, 2], mask=np.ones((3, 1, 2, 2), bool))
+    with pytest.raises(ValueError, match="differ in B"):
+        pattern.dense(2, 2)
+    assert AttentionPattern(lengths=[2], mask=np.ones((3, 1, 2, 2), bool)).dense(2, 2).shape == (3, 1, 2, 2)

@@ -95,7 +95,7 @@ def test_a_child_forked_inside_a_guard_begins_anew():
     with backend.one_blas_thread():
         child = os.fork()
         if child == 0:
-            os._exit(0 if blas_threads() == before and backend._guards == 0 else 1)
+            os._exit(0 if blas_threads() == before and backend.pool._guards == 0 else 1)
     assert os.waitpid(child, 0) == (child, 0) and blas_threads() == before
 
 

@@ -8,6 +8,7 @@ import pytest
 from numformer import functional, layers, models
 from numformer.parameter import Layer
 from numformer.verify import LAYER, MODEL, gradcheck, hessian_symmetry
+from numformer.verify.jacobians import made
 from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
 
 CASES = LAYERS + MODELS
@@ -44,7 +45,7 @@ def test_second_derivatives_are_symmetric(case):
 @pytest.mark.parametrize("pair", PAIRS, ids=by_name)
 def test_functions_keep_the_dtype(pair, dtype):
     """Also where options are NumPy's float64 scalars, and tables come in float64."""
-    options = {name: np.float64(value) if isinstance(value, float) else value for name, value in pair.options.items()}
+    options = {name: np.float64(value) if isinstance(value, float) else value for name, value in made(pair.options).items()}
     y, saved = pair.function(*pair.before, *pair.inputs(dtype), *pair.after, **options)
     dy = np.ones_like(y) if np.shape(y) else np.float64(1)
     assert y.dtype == dtype and all(gradient.dtype == dtype for gradient in as_tuple(pair.gradient(dy, saved)))

@@ -5,7 +5,8 @@ import pytest
 
 from numformer import functional as F
 from numformer.layers import (
-    Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, RotaryPositions, SinusoidalPositions, Unembedding)
+    ALiBi, Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, MultiHeadAttention, ResidualDropout, RotaryPositions,
+    SinusoidalPositions, Unembedding)
 
 
 @pytest.mark.parametrize("build, name, std", [
@@ -31,9 +32,18 @@ def test_positions_begin_at_zero_with_the_usual_base(rng):
 
 def test_what_they_refuse(rng):
     for rate in (1, 1.5, -0.1):
-        with pytest.raises(ValueError, match="rate="):
-            Dropout(rate)
-    assert Dropout(0.0).rate == 0
+        for layer in (Dropout, ResidualDropout):
+            with pytest.raises(ValueError, match="rate="):
+                layer(rate)
+        with pytest.raises(ValueError, match="dropout="):
+            MultiHeadAttention(8, 2, rng, dropout=rate)
+    assert Dropout(0.0).rate == ResidualDropout(0.0).rate == 0
+    for positions in (RotaryPositions(6), ALiBi(3)):
+        with pytest.raises(ValueError, match="does not fit n_heads=2"):
+            MultiHeadAttention(8, 2, rng, positions=positions)
+    assert RotaryPositions(4, base=1.5).base == 1.5
+    with pytest.raises(ValueError, match="base=0.5"):
+        RotaryPositions(4, base=0.5)
     for weight in (np.ones((2, 3)), Linear(2, 3, rng).bias):
         with pytest.raises((TypeError, ValueError), match="weight"):
             Unembedding(weight)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numformer import functional as F
+from numformer.functional.dropout import _mix, dropout_seed
 
 
 def test_softmax_ignores_a_constant_and_survives_large_scores():
@@ -218,7 +219,8 @@ def test_bounds_of_dropout():
             F.dropout(np.ones(3), rate, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("n_buckets, max_distance, bidirectional", [(32, 128, True), (32, 128, False), (8, 20, True), (4, 3, True), (2, 2, False)])
+@pytest.mark.parametrize("n_buckets, max_distance, bidirectional", [
+    (32, 128, True), (32, 128, False), (8, 20, True), (4, 3, True), (2, 2, False)])
 def test_buckets_of_distances_by_whole_numbers(n_buckets, max_distance, bidirectional):
     """floor(n/2 log(2d/n) / log(2 max/n)) >= k just where (2d/n)^(n/2) >= (2 max/n)^k: a comparison without any rounding."""
     n = n_buckets // 2 if bidirectional else n_buckets
@@ -250,3 +252,17 @@ def test_buckets_by_default_and_what_they_refuse():
     for T, S in ((0, 3), (3, 0)):
         with pytest.raises(ValueError, match="relative_position_bias"):
             F.relative_position_bias(table, T, S)
+
+
+def test_seeds_have_64_bits():
+    seeds = [dropout_seed(np.random.default_rng(k)) for k in range(64)]
+    assert len(set(seeds)) == 64 and max(seeds) > 2**63 and max(seeds) < 2**64
+
+
+def test_a_hash_equal_to_the_threshold_keeps():
+    """A weight stays when its hash is at least the rate; the rate is cut to 32 bits."""
+    low, high, zero = np.array([[9], [5], [0]], np.uint32)
+    bits = int(_mix(_mix(_mix(_mix(high ^ _mix(low ^ _mix(zero)))))).item())
+    seed = (5 << 32) + 9
+    assert F.attention_dropout_mask(seed, (1, 1, 1, 1), bits / 2**32).item()
+    assert not F.attention_dropout_mask(seed, (1, 1, 1, 1), (bits + 1) / 2**32).item()

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from numformer.verify.attention_cases import KINDS, attention_case, in_float64, run
 from numformer import backend
+from numformer.backend import twins
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import MultiHeadAttention
@@ -117,7 +118,7 @@ def test_bad_numbers_of_tasks(rng, tasks):
 def test_log_sum_exp(rng):
     q, k, v, _ = random(rng)
     for pattern in (EVERYWHERE, AttentionPattern(causal=True, lengths=[30])):
-        scores = np.where(pattern.dense(70, 70), q @ k.swapaxes(-1, -2) / np.sqrt(8), -np.inf)
+        scores = np.where(pattern.dense(70, 70), q @ k.mT / np.sqrt(8), -np.inf)
         _, saved = kernel.scaled_dot_product_attention(q, k, v, pattern)
         np.testing.assert_allclose(kernel.log_sum_exp(saved), logsumexp(scores, axis=-1), rtol=1e-13)
 
@@ -207,7 +208,7 @@ def test_logits_of_ten_thousand(rng, dtype):
     q, k, v, do = random(rng, T=130, S=130, dtype=np.float32)
     q *= 100
     k *= 100
-    assert 1e4 < np.abs(q @ k.swapaxes(-1, -2)).max() / np.sqrt(8) < 1e5
+    assert 1e4 < np.abs(q @ k.mT).max() / np.sqrt(8) < 1e5
     truth = run(F, *(x.astype(np.longdouble) for x in (q, k, v, do)), EVERYWHERE, {})
     arrays = [x.astype(dtype) for x in (q, k, v, do)]
     for found, numpy, y in zip(run(kernel, *arrays, EVERYWHERE, {}), run(F, *arrays, EVERYWHERE, {}), truth):
@@ -224,7 +225,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng, shape, dtype, bias):
     arrays = random(rng, B, H, T, S, G, D=16, dtype=dtype)
     options = dict(slopes=F.alibi_slopes(H), dropout=0.1, seed=3, bias=rng.standard_normal((H, T + S - 1)).astype(dtype) if bias else None)
     pattern = AttentionPattern(causal=True, lengths=rng.integers(S // 2, S + 1, B)) if bias else CAUSAL
-    backend.WORTH_A_THREAD, usual = 0, backend.WORTH_A_THREAD
+    twins.WORTH_A_THREAD, usual = 0, twins.WORTH_A_THREAD
     try:
         results = []
         for threads in (1, 2, 4) * 34:
@@ -236,7 +237,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng, shape, dtype, bias):
         for found, expected in zip([results[0][0], *results[0][3:]], truth):
             np.testing.assert_allclose(found, expected, rtol=1e-3 if dtype == np.float32 else 1e-9, atol=1e-5)
     finally:
-        backend.WORTH_A_THREAD = usual
+        twins.WORTH_A_THREAD = usual
 
 
 def test_eight_python_threads_at_once(rng):
@@ -257,7 +258,7 @@ def test_eight_python_threads_at_once(rng):
             if not all(np.array_equal(x, y) for x, y in zip(found, truths[call % len(cases)])):
                 wrong.append(call)
 
-    backend.WORTH_A_THREAD, usual = 0, backend.WORTH_A_THREAD
+    twins.WORTH_A_THREAD, usual = 0, twins.WORTH_A_THREAD
     try:
         with backend.threads(2):
             workers = [threading.Thread(target=work) for _ in range(8)]
@@ -266,7 +267,7 @@ def test_eight_python_threads_at_once(rng):
             for worker in workers:
                 worker.join()
     finally:
-        backend.WORTH_A_THREAD = usual
+        twins.WORTH_A_THREAD = usual
     assert not wrong and next(calls, None) is None
 
 

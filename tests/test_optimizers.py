@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numformer.layers import Linear
-from numformer.training import SCHEDULES, SGD, Adam, AdamW, TrainingConfig, clip_gradients, learning_rate
+from numformer.training import SCHEDULES, SGD, Adam, AdamW, TrainingConfig, clip_factor, global_norm, learning_rate
 
 
 def test_schedules_at_their_ends():
@@ -82,20 +82,27 @@ def test_bad_optimizers(make, rng):
 def test_the_norm_is_summed_in_float64(rng):
     layer = Linear(100, 100, rng)
     layer.weight.grad += np.float32(1e-25)
-    assert abs(clip_gradients(layer.parameters(), 0) / 1e-23 - 1) < 1e-6
+    assert abs(global_norm(layer.parameters()) / 1e-23 - 1) < 1e-6
     layer.weight.grad[...] = 1e25
-    assert abs(clip_gradients(layer.parameters(), 0) / 1e27 - 1) < 1e-6
+    assert abs(global_norm(layer.parameters()) / 1e27 - 1) < 1e-6
 
 
-def test_clipping(rng):
+@pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
+def test_clipping(kind, rng):
+    """A gradient that is too long moves the parameters as if it had been shortened beforehand."""
     layer = Linear(3, 2, rng, dtype=np.float64)
     layer.weight.grad += rng.standard_normal((3, 2))
     layer.bias.grad += 1
-    before = math.sqrt((layer.weight.grad ** 2).sum() + 2)
-    direction = layer.weight.grad / before
-    assert abs(clip_gradients(layer.parameters(), 0.5) - before) < 1e-12
-    np.testing.assert_allclose(layer.weight.grad, 0.5 * direction, rtol=1e-12)
-    assert abs(clip_gradients(layer.parameters(), 0.7) - 0.5) < 1e-12 and abs(clip_gradients(layer.parameters(), 0) - 0.5) < 1e-12
+    norm = global_norm(layer.parameters())
+    assert abs(norm - math.sqrt((layer.weight.grad ** 2).sum() + 2)) < 1e-12
+    assert clip_factor(norm, 0.5) == 0.5 / norm and clip_factor(norm, norm) == clip_factor(norm, norm + 1) == clip_factor(norm, 0) == 1
+    shortened = layer.replica()
+    for own, parameter in zip(shortened.parameters(), layer.parameters()):
+        own.data, own.grad[...] = parameter.data.copy(), parameter.grad * (0.5 / norm)
+    kind(layer).step(0.1, clip_factor(norm, 0.5))
+    kind(shortened).step(0.1)
+    for own, parameter in zip(shortened.parameters(), layer.parameters()):
+        np.testing.assert_array_equal(own.data, parameter.data)
 
 
 @pytest.mark.parametrize("settings, words", [

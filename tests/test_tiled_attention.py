@@ -39,3 +39,10 @@ def test_bad_tiles(rng):
         tiled_attention(q, q, q, tile=0)
     with pytest.raises(ValueError, match="S=2"):
         tiled_attention(q, q, q[:, :, :1])
+
+
+def test_a_tile_is_64_wide_unless_said(rng):
+    q = rng.standard_normal((1, 1, 65, 2))
+    assert [(step.rows.stop, step.keys.stop) for step in tiled_attention_steps(q, q, q)] == [(64, 64), (64, 65), (65, 64), (65, 65)]
+    assert np.array_equal(tiled_attention(q, q, q), tiled_attention(q, q, q, tile=64))
+    assert not np.array_equal(tiled_attention(q, q, q), tiled_attention(q, q, q, tile=65))

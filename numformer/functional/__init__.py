@@ -8,13 +8,16 @@ does not fit is a ValueError or a TypeError before any work.
 """
 
 from numformer.functional.activations import (
-    gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, relu, relu_backward, sigmoid, sigmoid_backward, silu, silu_backward,
-    swish, swish_backward)
+    ACTIVATIONS, gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, relu, relu_backward, relu_squared, relu_squared_backward, sigmoid,
+    sigmoid_backward, silu, silu_backward, swish, swish_backward)
+from numformer.functional.adam import adam_step, sum_of_squares
 from numformer.functional.attention import (
     attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
 from numformer.functional.cross_entropy import IGNORE_INDEX, cross_entropy, cross_entropy_backward
-from numformer.functional.dropout import attention_dropout_mask, dropout, dropout_backward
+from numformer.functional.dropout import (
+    attention_dropout_mask, dropout, dropout_backward, dropout_mask, dropout_seed, residual_dropout, residual_dropout_backward)
 from numformer.functional.embedding import embedding, embedding_backward
+from numformer.functional.gated import gated_linear_unit, gated_linear_unit_backward
 from numformer.functional.linear import linear, linear_backward
 from numformer.functional.normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern
@@ -27,14 +30,15 @@ from numformer.functional.softmax import log_softmax, log_softmax_backward, soft
 from numformer.functional.tiled_attention import TileStep, tiled_attention, tiled_attention_steps
 
 __all__ = [
-    "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "TileStep", "add_by_distance", "add_by_distance_backward", "alibi",
-    "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights", "cross_entropy",
-    "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward", "gelu", "gelu_backward",
-    "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax",
-    "log_softmax_backward", "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets",
-    "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rotary", "rotary_angles", "rotary_backward",
+    "ACTIVATIONS", "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "TileStep", "adam_step", "add_by_distance",
+    "add_by_distance_backward", "alibi", "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights", "cross_entropy",
+    "cross_entropy_backward", "dropout", "dropout_backward", "dropout_mask",
+    "dropout_seed", "embedding", "embedding_backward", "gated_linear_unit",
+    "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward",
+    "linear", "linear_backward", "log_softmax", "log_softmax_backward", "relative_position_bias", "relative_position_bias_backward",
+    "relative_position_buckets", "relu", "relu_backward", "relu_squared", "relu_squared_backward", "residual_dropout",
+    "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rotary", "rotary_angles", "rotary_backward",
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid", "sigmoid_backward", "silu",
-    "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward", "swish",
-    "swish_backward",
-    "tiled_attention", "tiled_attention_steps",
+    "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward", "sum_of_squares", "swish",
+    "swish_backward", "tiled_attention", "tiled_attention_steps",
 ]

@@ -1,4 +1,4 @@
-r"""The nonlinearities of the feed-forward: ReLU, GELU in both forms, and Swish, whose beta = 1 is SiLU."""
+r"""The nonlinearities of the feed-forward: ReLU and its square, GELU in both forms, and Swish, whose beta = 1 is SiLU."""
 
 import math
 
@@ -57,6 +57,60 @@ def relu_backward(dy, saved):
 
     # y = where(closed, 0, x)
     return np.where(closed, 0, dy)
+
+
+def relu_squared(x):
+    r"""Keep what is positive, squared: without ReLU's kink, and the sparser the larger the rest.
+
+    .. math:: y = \max(0, x)^2
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+
+    Returns
+    -------
+    y : ndarray, shape of `x`
+    saved : tuple
+        For `relu_squared_backward`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no array of floats.
+
+    References
+    ----------
+    So et al. (2021), "Primer: Searching for Efficient Transformers for Language Modeling", section 4.2.
+
+    Examples
+    --------
+    >>> relu_squared(np.array([-1.0, 3.0]))[0]
+    array([0., 9.])
+    """
+    positive, saved_relu = relu(x)
+    y = positive * positive
+
+    saved = (positive, saved_relu)
+    return y, saved
+
+
+def relu_squared_backward(dy, saved):
+    r"""The gradient of `relu_squared`: it has no jump.
+
+    .. math:: \bar{x} = 2 \max(0, x)\, \bar{y}
+
+    Returns
+    -------
+    dx : ndarray, shape of `x`
+    """
+    positive, saved_relu = saved
+
+    # y = positive * positive
+    dpositive = 2 * positive * dy
+
+    # positive = relu(x)
+    return relu_backward(dpositive, saved_relu)
 
 
 def gelu(x):
@@ -291,3 +345,12 @@ def silu(x):
 def silu_backward(dy, saved):
     """The gradient of `silu`. See `swish_backward`."""
     return swish_backward(dy, saved)
+
+
+ACTIVATIONS = {
+    "relu": (relu, relu_backward),
+    "relu_squared": (relu_squared, relu_squared_backward),
+    "gelu": (gelu, gelu_backward),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
+    "silu": (silu, silu_backward),
+}

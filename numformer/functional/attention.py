@@ -105,12 +105,12 @@ def scaled_dot_product_attention_backward(do, saved):
         Only where there was a bias.
     """
     q, k, v, thinned, (p, saved_softmax, saved_bias, saved_cap, scale, mask) = saved
-    turned = mask.swapaxes(-1, -2)
+    turned = mask.mT
 
     # o = masked_product(weights, v)
     weights = p if thinned is None else p * thinned
-    dv = _masked_product(weights.swapaxes(-1, -2), do, turned)        # (B, H, S, D)
-    dweights = do @ _for_every_head(v, q).swapaxes(-1, -2)            # (B, H, T, S); softmax_backward cuts what is masked
+    dv = _masked_product(weights.mT, do, turned)        # (B, H, S, D)
+    dweights = do @ _for_every_head(v, q).mT            # (B, H, T, S); softmax_backward cuts what is masked
 
     # weights = p * thinned
     dp = dweights if thinned is None else dweights * thinned
@@ -128,7 +128,7 @@ def scaled_dot_product_attention_backward(do, saved):
         dscores = np.where(mask, soft_cap_backward(dscores, saved_cap), 0)    # a masked NaN stays out
     dproducts = dscores * scale
     dq = _masked_product(dproducts, _for_every_head(k, q), mask)      # (B, H, T, D)
-    dk = _masked_product(dproducts.swapaxes(-1, -2), q, turned)       # (B, H, S, D)
+    dk = _masked_product(dproducts.mT, q, turned)       # (B, H, S, D)
     return dq, _for_every_head_backward(dk, k), _for_every_head_backward(dv, v), *dbias
 
 
@@ -199,7 +199,7 @@ def _weights(q, k, pattern, scale, slopes, bias, softcap):
     scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
     mask = pattern.dense(q.shape[2], k.shape[2])
     saved_cap = saved_bias = None
-    scores = q @ _for_every_head(k, q).swapaxes(-1, -2) * scale       # (B, H, T, S)
+    scores = q @ _for_every_head(k, q).mT * scale       # (B, H, T, S)
     if softcap is not None:
         scores, saved_cap = soft_cap(scores, softcap)
     if slopes is not None:

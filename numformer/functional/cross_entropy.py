@@ -56,17 +56,8 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
     >>> round(float(loss), 3)                                         # guessing among 65: ln 65
     4.174
     """
-    check_array("cross_entropy", "logits", logits, "(..., V)")
-    check_ids("cross_entropy", "targets", targets, logits.shape[-1], ignore_index)
-    check_number("cross_entropy", "label_smoothing", label_smoothing, least=0, below=1)
-    check_number("cross_entropy", "z_loss", z_loss, least=0)
-    if targets.shape != logits.shape[:-1]:
-        raise ValueError(f"cross_entropy: logits of shape {logits.shape} need targets of shape {logits.shape[:-1]}, "
-                         f"but they have {targets.shape}.")
+    n = check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
     counts = targets != ignore_index                                  # (...,)
-    n = int(counts.sum())
-    if n == 0:
-        raise ValueError(f"cross_entropy: every target is ignore_index={ignore_index}; leave such a batch out.")
     label_smoothing, z_loss = float(label_smoothing), float(z_loss)
     rows = np.where(counts, targets, 0)[..., None]                    # any valid class: the row is masked below
 
@@ -113,3 +104,18 @@ def cross_entropy_backward(dloss, saved):
 
     # loss = where(counts, losses, 0).sum() / n
     return np.where(counts[..., None], dlogits * float(dloss / n), 0)
+
+
+def check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss):
+    """Check the arguments of `cross_entropy`, and return how many targets count."""
+    check_array("cross_entropy", "logits", logits, "(..., V)")
+    check_ids("cross_entropy", "targets", targets, logits.shape[-1], ignore_index)
+    check_number("cross_entropy", "label_smoothing", label_smoothing, least=0, below=1)
+    check_number("cross_entropy", "z_loss", z_loss, least=0)
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(f"cross_entropy: logits of shape {logits.shape} need targets of shape {logits.shape[:-1]}, "
+                         f"but they have {targets.shape}.")
+    n = int((targets != ignore_index).sum())
+    if n == 0:
+        raise ValueError(f"cross_entropy: every target is ignore_index={ignore_index}; leave such a batch out.")
+    return n

@@ -1,5 +1,7 @@
 """Dropout from a generator, and attention dropout from a hash, which needs no memory for its mask."""
 
+import math
+
 import numpy as np
 
 from numformer.checks import check_array, check_generator, check_number
@@ -9,6 +11,8 @@ def dropout(x, rate, rng=None):
     r"""Silence every number with probability `rate`, and scale the others so that the mean stays.
 
     .. math:: y = x\, m / (1 - \text{rate}), \qquad m \sim \mathrm{Bernoulli}(1 - \text{rate})
+
+    The generator gives a seed, and the mask m is that of `dropout_mask`: so nothing but the seed is kept.
 
     Parameters
     ----------
@@ -34,20 +38,16 @@ def dropout(x, rate, rng=None):
 
     Examples
     --------
-    >>> dropout(np.ones(6), 0.5, np.random.default_rng(1))[0]
-    array([0., 2., 2., 2., 0., 0.])
+    >>> dropout(np.ones(6), 0.5, np.random.default_rng(0))[0]
+    array([2., 2., 2., 0., 0., 0.])
     """
-    check_array("dropout", "x", x, "(...)")
-    check_number("dropout", "rate", rate, least=0, below=1)
-    check_generator("dropout", rng)
-    rate = float(rate)
+    check_dropout("dropout", x, rate, rng)
     if rng is None or rate == 0:
-        return x.copy(), (None, 1.0)
-    kept = rng.random(x.shape, dtype=np.float32) >= rate
-    scale = 1 / (1 - rate)
-    y = np.where(kept, x * scale, 0)
+        return x.copy(), (None, 0.0)
+    seed, rate = dropout_seed(rng), float(rate)
+    y = _silence(x, seed, rate)
 
-    saved = (kept, scale)
+    saved = (seed, rate)
     return y, saved
 
 
@@ -60,12 +60,98 @@ def dropout_backward(dy, saved):
     -------
     dx : ndarray, shape of `x`
     """
-    kept, scale = saved
-    if kept is None:
-        return dy.copy()
+    seed, rate = saved
 
-    # y = where(kept, x * scale, 0)
-    return np.where(kept, dy * scale, 0)
+    # y = silence(x)
+    return dy.copy() if seed is None else _silence(dy, seed, rate)
+
+
+def residual_dropout(x, branch, rate, rng=None):
+    r"""Add what a branch found to the residual stream, some of it silenced.
+
+    .. math:: y = x + \mathrm{dropout}(b)
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+    branch : ndarray, shape of `x`
+        b.
+    rate, rng
+        As in `dropout`.
+
+    Returns
+    -------
+    y : ndarray, shape of `x`
+    saved : tuple
+        For `residual_dropout_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision and shape, or the rate lies outside.
+
+    References
+    ----------
+    Vaswani et al. (2017), "Attention Is All You Need", section 5.4.
+
+    Examples
+    --------
+    >>> residual_dropout(np.ones(6), np.ones(6), 0.5, np.random.default_rng(0))[0]
+    array([3., 3., 3., 1., 1., 1.])
+    """
+    check_residual(x, branch, rate, rng)
+    b, saved_dropout = (branch, (None, 0.0)) if rng is None or rate == 0 else dropout(branch, rate, rng)
+    y = x + b
+
+    saved = saved_dropout
+    return y, saved
+
+
+def residual_dropout_backward(dy, saved):
+    r"""The gradient of `residual_dropout`: a sum hands its gradient to both.
+
+    .. math:: \bar{x} = \bar{y}, \qquad \bar{b} = \bar{y}\, m / (1 - \text{rate})
+
+    Returns
+    -------
+    dx, dbranch : ndarray, shape of `dy`
+    """
+    # y = x + dropout(branch)
+    return dy.copy(), dropout_backward(dy, saved)
+
+
+def check_dropout(owner, x, rate, rng):
+    check_array(owner, "x", x, "(...)")
+    check_number(owner, "rate", rate, least=0, below=1)
+    check_generator(owner, rng)
+
+
+def check_residual(x, branch, rate, rng):
+    check_dropout("residual_dropout", x, rate, rng)
+    check_array("residual_dropout", "branch", branch, "(...)", x.dtype)
+    if x.shape != branch.shape:
+        raise ValueError(f"residual_dropout: x of shape {x.shape} and branch of shape {branch.shape} cannot be added; they must be alike.")
+
+
+def dropout_seed(rng):
+    """64 bits from a generator."""
+    return int(rng.integers(2**64, dtype=np.uint64))
+
+
+def dropout_mask(seed, shape, rate):
+    """Which numbers of an array stay: `attention_dropout_mask`, where all vectors of the array are the rows of one head.
+
+    Examples
+    --------
+    >>> dropout_mask(dropout_seed(np.random.default_rng(0)), (6,), 0.5)
+    array([ True,  True,  True, False, False, False])
+    """
+    columns = shape[-1] if shape else 1
+    return attention_dropout_mask(seed, (1, 1, math.prod(shape) // columns, columns), rate).reshape(shape)
+
+
+def _silence(x, seed, rate):
+    return np.where(dropout_mask(seed, x.shape, rate), x * (1 / (1 - rate)), 0)
 
 
 def attention_dropout_mask(seed, shape, rate):

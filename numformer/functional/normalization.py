@@ -50,7 +50,7 @@ def layer_norm(x, gain, shift=None, epsilon=1e-5, epsilon_inside=True):
     >>> layer_norm(np.array([[1.0, 2.0, 3.0]]), np.ones(3), np.zeros(3))[0].round(3)
     array([[-1.225,  0.   ,  1.225]])
     """
-    _check("layer_norm", x, gain, shift, epsilon)
+    check_norm("layer_norm", x, gain, shift, epsilon)
     mean = x.mean(axis=-1, keepdims=True)                             # (..., 1)
     centred = x - mean
     variance = (centred * centred).mean(axis=-1, keepdims=True)       # no np.var: it takes |z|^2, blind to a complex step
@@ -134,7 +134,7 @@ def rms_norm(x, gain, epsilon=1e-5, epsilon_inside=True):
     >>> rms_norm(np.array([[1.0, 1.0, 2.0, 3.0]]), np.ones(4))[0].round(3)
     array([[0.516, 0.516, 1.033, 1.549]])
     """
-    _check("rms_norm", x, gain, None, epsilon)
+    check_norm("rms_norm", x, gain, None, epsilon)
     square = (x * x).mean(axis=-1, keepdims=True)                     # (..., 1)
     rrms, bend = _reciprocal_root(square, epsilon, epsilon_inside)
     x_hat = x * rrms
@@ -169,7 +169,7 @@ def rms_norm_backward(dy, saved):
     return dx, dgain
 
 
-def _check(owner, x, gain, shift, epsilon):
+def check_norm(owner, x, gain, shift, epsilon):
     check_number(owner, "epsilon", epsilon, least=0)
     C = check_array(owner, "gain", gain, "(C,)")["C"]
     check_array(owner, "x", x, "(..., C)", gain.dtype, C=C)

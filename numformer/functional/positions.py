@@ -125,9 +125,8 @@ def rotary(x, cosine, sine, layout="half"):
     array([[1.   , 0.   ],
            [0.54 , 0.841]])
     """
-    T, half = check_array("rotary", "cosine", cosine, "(T, D/2)").values()
-    check_array("rotary", "x", x, "(..., T, D)", T=T, D=2 * half)
-    a, b = _pairs(layout, 2 * half)
+    check_rotary(x, cosine, sine, layout)
+    a, b = _pairs(layout, x.shape[-1])
     cosine, sine = cosine.astype(x.real.dtype, copy=False), sine.astype(x.real.dtype, copy=False)
     y = np.empty_like(x)
     y[..., a] = x[..., a] * cosine - x[..., b] * sine
@@ -153,9 +152,16 @@ def rotary_backward(dy, saved):
     return rotary(dy, cosine, -sine, layout)[0]
 
 
+def check_rotary(x, cosine, sine, layout):
+    """Check the arguments of `rotary`."""
+    T, half = check_array("rotary", "cosine", cosine, "(T, D/2)").values()
+    check_array("rotary", "sine", sine, "(T, D/2)", **{"T": T, "D/2": half})
+    check_array("rotary", "x", x, "(..., T, D)", T=T, D=2 * half)
+    check_choice("rotary", "layout", layout, ["half", "interleaved"])
+
+
 def _pairs(layout, width):
     """The slices of the first and the second coordinates of all pairs."""
-    check_choice("rotary", "layout", layout, ["half", "interleaved"])
     if layout == "half":
         return slice(0, width // 2), slice(width // 2, width)
     return slice(0, None, 2), slice(1, None, 2)
@@ -190,8 +196,8 @@ def alibi_slopes(n_heads):
     check_whole("alibi_slopes", "n_heads", n_heads)
     power = 2 ** int(math.log2(n_heads))
     slopes = 2.0 ** (-8 * np.arange(1, power + 1) / power)
-    between = 2.0 ** (-4 * np.arange(1, 2 * power + 1, 2) / power)    # every second slope of twice the power
-    return np.concatenate([slopes, between[: n_heads - power]])
+    between = 2.0 ** (-4 * (1 + 2 * np.arange(n_heads - power)) / power)      # every second slope of twice the power
+    return np.concatenate([slopes, between])
 
 
 def alibi(scores, slopes):

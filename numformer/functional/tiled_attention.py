@@ -103,7 +103,7 @@ def tiled_attention_steps(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
             if not allowed.any():
                 yield TileStep(rows, keys, True, m, l, acc, np.ones_like(m))
                 continue
-            s = q[:, :, rows] @ k[:, :, keys].swapaxes(-1, -2) * scale                         # (B, H, I, J)
+            s = q[:, :, rows] @ k[:, :, keys].mT * scale                         # (B, H, I, J)
             s = np.where(allowed, s, -np.inf)
             risen = np.maximum(m, s.max(axis=-1, keepdims=True))
             base = np.where(risen == -np.inf, 0, risen)                                        # no key yet: exp(-Inf - 0) = 0

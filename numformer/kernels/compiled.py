@@ -7,6 +7,7 @@ import stat
 import sys
 import threading
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import numba
@@ -65,8 +66,7 @@ class Kernel:
         folder = cache_folder() if cached else None
         folder = folder and folder / f"{self.function.__name__}-{dtype.name}"
         if notice and (folder is None or not any(folder.rglob("*.nbc"))):
-            print(f"numformer: compiling {self.function.__name__} for {dtype.name}, "
-                  f"{'as there is no cache' if folder is None else 'once per machine'}: about 10 s", file=sys.stderr, flush=True)
+            _tell("as there is no cache" if folder is None else "once per machine")
         if folder is not None:
             before = numba.config.CACHE_DIR
             try:
@@ -77,6 +77,12 @@ class Kernel:
             finally:
                 numba.config.CACHE_DIR = before
         return numba.njit(types, **STRICT)(self.function)
+
+
+@lru_cache(maxsize=1)
+def _tell(why):
+    """Said once: the others follow soon."""
+    print(f"numformer: compiling kernels, {why}: 10 s, 20 for all of them", file=sys.stderr, flush=True)
 
 
 def cache_folder():

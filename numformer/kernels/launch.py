@@ -39,6 +39,12 @@ def with_rows(x):
     return x if fit else np.ascontiguousarray(np.asarray(x))
 
 
+def by_tokens(room, shape):
+    """An array (B, H, T, D) in which the heads of a token lie side by side: so they are one vector again without a copy."""
+    B, H, T, D = shape
+    return room.reshape(B, T, H, D).transpose(0, 2, 1, 3)
+
+
 def tile_size(T, S, D):
     """Rows and keys of a tile: chosen with `numformer bench attention`, so that its parts stay in the cache next to the processor."""
     if max(T, S) <= 128:

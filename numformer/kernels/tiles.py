@@ -218,7 +218,7 @@ def multiply(x, y):
 
 
 @inlined
-def _mix(x):
+def mix(x):
     x = uint32((x ^ (x >> uint32(16))) * uint32(0x7FEB352D))          # Numba widens to 64 bits: cut back to 32
     x = uint32((x ^ (x >> uint32(15))) * uint32(0x846CA68B))
     return uint32(x ^ (x >> uint32(16)))
@@ -227,9 +227,9 @@ def _mix(x):
 @inlined
 def row_hashes(rules, b, h, i0, hashes):
     """The part of the dropout hash that all weights of a query share: see `attention_dropout_mask`."""
-    head = _mix(uint32(_mix(uint32(rules.seed_high ^ _mix(uint32(rules.seed_low ^ _mix(uint32(b)))))) ^ uint32(h)))
+    head = mix(uint32(mix(uint32(rules.seed_high ^ mix(uint32(rules.seed_low ^ mix(uint32(b)))))) ^ uint32(h)))
     for i in range(len(hashes)):
-        hashes[i] = _mix(uint32(head ^ uint32(i0 + i)))
+        hashes[i] = mix(uint32(head ^ uint32(i0 + i)))
 
 
 @inlined
@@ -239,7 +239,7 @@ def drop(x, rules, hashes, j0, dropped):
     for j in range(x.shape[0]):
         step = uint32(uint32(j0 + j) * uint32(0x9E3779B9))
         for i in range(x.shape[1]):
-            bits = _mix(uint32(hashes[i] + step))
+            bits = mix(uint32(hashes[i] + step))
             dropped[j, i] = x[j, i] * (rules.kept if bits >= uint32(rules.threshold) else zero)
 
 

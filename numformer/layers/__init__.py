@@ -2,7 +2,7 @@
 
 from numformer.layers.attention import MultiHeadAttention
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
-from numformer.layers.dropout import Dropout, Identity
+from numformer.layers.dropout import Dropout, Identity, ResidualDropout
 from numformer.layers.embedding import Embedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
 from numformer.layers.linear import Linear, Unembedding
@@ -11,6 +11,6 @@ from numformer.layers.positions import ALiBi, LearnedPositions, RotaryPositions,
 
 __all__ = [
     "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "LayerNorm", "LearnedPositions", "Linear",
-    "MultiHeadAttention", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions", "SinusoidalPositions", "SwiGLU",
+    "MultiHeadAttention", "PostNormBlock", "PreNormBlock", "RMSNorm", "ResidualDropout", "RotaryPositions", "SinusoidalPositions", "SwiGLU",
     "TransformerBlock", "Unembedding",
 ]

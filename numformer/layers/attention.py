@@ -5,6 +5,7 @@ import numpy as np
 from numformer.backend import scaled_dot_product_attention, scaled_dot_product_attention_backward
 from numformer.checks import check_array, check_divides, check_generator, check_number
 from numformer.functional.attention import attention_weights
+from numformer.functional.dropout import dropout_seed
 from numformer.functional.pattern import CAUSAL, EVERYWHERE
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
@@ -115,7 +116,7 @@ class MultiHeadAttention(Layer):
         q, saved_query = self._project(x, self.query, self.query_norm, self.rotary, start)    # (B, H, T, D)
         k, saved_key = self._project(context, self.key, self.key_norm, self.rotary)           # (B, G, S, D)
         v, saved_value = self._project(context, self.value, UNCHANGED, UNCHANGED)             # (B, G, S, D)
-        seed = None if rng is None else int(rng.integers(2**64, dtype=np.uint64))
+        seed = None if rng is None else dropout_seed(rng)
         o, saved_attention = scaled_dot_product_attention(
             q, k, v, pattern, slopes=self.slopes, dropout=self.dropout, seed=seed)
         y, saved_output = self.output.forward(_join_heads(o))         # (B, T, C)

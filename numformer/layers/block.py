@@ -1,7 +1,7 @@
 """The Transformer block: attention and feed-forward, each added to what came in, with the norm before or after."""
 
 from numformer.functional.pattern import EVERYWHERE
-from numformer.layers.dropout import Dropout
+from numformer.layers.dropout import ResidualDropout
 from numformer.parameter import Layer
 
 
@@ -22,7 +22,7 @@ class TransformerBlock(Layer):
 
     def __init__(self, norm1, attention, norm2, feedforward, dropout=0.0):
         self.norm1, self.attention, self.norm2, self.feedforward = norm1, attention, norm2, feedforward
-        self.dropout = Dropout(dropout)
+        self.residual = ResidualDropout(dropout)
 
 
 class PreNormBlock(TransformerBlock):
@@ -48,28 +48,26 @@ class PreNormBlock(TransformerBlock):
     def forward(self, x, pattern=EVERYWHERE, rng=None):
         a, saved_norm1 = self.norm1.forward(x)
         a, saved_attention = self.attention.forward(a, pattern=pattern, rng=rng)
-        a, saved_dropout1 = self.dropout.forward(a, rng)
-        h = x + a                                                     # (B, T, C)
+        h, saved_sum1 = self.residual.forward(x, a, rng)              # (B, T, C)
         f, saved_norm2 = self.norm2.forward(h)
         f, saved_feedforward = self.feedforward.forward(f)
-        f, saved_dropout2 = self.dropout.forward(f, rng)
-        y = h + f                                                     # (B, T, C)
+        y, saved_sum2 = self.residual.forward(h, f, rng)              # (B, T, C)
 
-        saved = (saved_norm1, saved_attention, saved_dropout1, saved_norm2, saved_feedforward, saved_dropout2)
+        saved = (saved_norm1, saved_attention, saved_sum1, saved_norm2, saved_feedforward, saved_sum2)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_norm1, saved_attention, saved_dropout1, saved_norm2, saved_feedforward, saved_dropout2 = saved
+        saved_norm1, saved_attention, saved_sum1, saved_norm2, saved_feedforward, saved_sum2 = saved
 
         # y = h + dropout(feedforward(norm2(h)))
-        df = self.dropout.backward(dy, saved_dropout2)
+        dh, df = self.residual.backward(dy, saved_sum2)
         df = self.feedforward.backward(df, saved_feedforward)
-        dh = dy + self.norm2.backward(df, saved_norm2)
+        dh = dh + self.norm2.backward(df, saved_norm2)
 
         # h = x + dropout(attention(norm1(x)))
-        da = self.dropout.backward(dh, saved_dropout1)
+        dx, da = self.residual.backward(dh, saved_sum1)
         da = self.attention.backward(da, saved_attention)
-        return dh + self.norm1.backward(da, saved_norm1)
+        return dx + self.norm1.backward(da, saved_norm1)
 
     def step(self, x, cache=None):
         """Continue a sequence; see `MultiHeadAttention.step`."""
@@ -103,27 +101,27 @@ class PostNormBlock(TransformerBlock):
 
     def forward(self, x, pattern=EVERYWHERE, rng=None):
         a, saved_attention = self.attention.forward(x, pattern=pattern, rng=rng)
-        a, saved_dropout1 = self.dropout.forward(a, rng)
-        h, saved_norm1 = self.norm1.forward(x + a)                    # (B, T, C)
+        h, saved_sum1 = self.residual.forward(x, a, rng)
+        h, saved_norm1 = self.norm1.forward(h)                        # (B, T, C)
         f, saved_feedforward = self.feedforward.forward(h)
-        f, saved_dropout2 = self.dropout.forward(f, rng)
-        y, saved_norm2 = self.norm2.forward(h + f)                    # (B, T, C)
+        y, saved_sum2 = self.residual.forward(h, f, rng)
+        y, saved_norm2 = self.norm2.forward(y)                        # (B, T, C)
 
-        saved = (saved_attention, saved_dropout1, saved_norm1, saved_feedforward, saved_dropout2, saved_norm2)
+        saved = (saved_attention, saved_sum1, saved_norm1, saved_feedforward, saved_sum2, saved_norm2)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_attention, saved_dropout1, saved_norm1, saved_feedforward, saved_dropout2, saved_norm2 = saved
+        saved_attention, saved_sum1, saved_norm1, saved_feedforward, saved_sum2, saved_norm2 = saved
 
         # y = norm2(h + dropout(feedforward(h)))
         dsum = self.norm2.backward(dy, saved_norm2)
-        df = self.dropout.backward(dsum, saved_dropout2)
-        dh = dsum + self.feedforward.backward(df, saved_feedforward)
+        dh, df = self.residual.backward(dsum, saved_sum2)
+        dh = dh + self.feedforward.backward(df, saved_feedforward)
 
         # h = norm1(x + dropout(attention(x)))
         dsum = self.norm1.backward(dh, saved_norm1)
-        da = self.dropout.backward(dsum, saved_dropout1)
-        return dsum + self.attention.backward(da, saved_attention)
+        dx, da = self.residual.backward(dsum, saved_sum1)
+        return dx + self.attention.backward(da, saved_attention)
 
     def step(self, x, cache=None):
         """Continue a sequence; see `MultiHeadAttention.step`."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from numformer.backend import embedding, embedding_backward
 from numformer.checks import check_number, check_whole
-from numformer.functional.embedding import embedding, embedding_backward
 from numformer.parameter import Layer, normal
 
 

@@ -2,18 +2,10 @@
 
 import numpy as np
 
+from numformer.backend import ACTIVATIONS, gated_linear_unit, gated_linear_unit_backward
 from numformer.checks import check_choice
-from numformer.functional.activations import (
-    gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, relu, relu_backward, silu, silu_backward)
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
-
-ACTIVATIONS = {
-    "relu": (relu, relu_backward),
-    "gelu": (gelu, gelu_backward),
-    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
-    "silu": (silu, silu_backward),
-}
 
 
 class FeedForward(Layer):
@@ -25,7 +17,7 @@ class FeedForward(Layer):
     ----------
     d_model, d_hidden : int
         C and F; F is 4 C in most papers.
-    activation : "relu", "gelu", "gelu_tanh" or "silu"
+    activation : "relu", "relu_squared", "gelu", "gelu_tanh" or "silu"
         f.
     rng : numpy.random.Generator or None
     bias : bool
@@ -88,7 +80,7 @@ class GatedFeedForward(Layer):
     ----------
     d_model, d_hidden : int
         C and F.
-    activation : "relu", "gelu", "gelu_tanh" or "silu"
+    activation : "relu", "relu_squared", "gelu", "gelu_tanh" or "silu"
         f.
     rng, bias, std, output_std, dtype
         As in `FeedForward`.
@@ -116,30 +108,25 @@ class GatedFeedForward(Layer):
         self.activation = activation
 
     def forward(self, x):
-        f, _ = ACTIVATIONS[self.activation]
         g, saved_gate = self.gate.forward(x)                          # (..., F)
-        a, saved_activation = f(g)
         h, saved_hidden = self.hidden.forward(x)                      # (..., F)
-        y, saved_output = self.output.forward(a * h)                  # (..., C)
+        a, saved_product = gated_linear_unit(g, h, self.activation)
+        y, saved_output = self.output.forward(a)                      # (..., C)
 
-        saved = (saved_gate, a, saved_activation, h, saved_hidden, saved_output)
+        saved = (saved_gate, saved_hidden, saved_product, saved_output)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_gate, a, saved_activation, h, saved_hidden, saved_output = saved
-        _, f_backward = ACTIVATIONS[self.activation]
+        saved_gate, saved_hidden, saved_product, saved_output = saved
 
-        # y = output(a * h)
-        dproduct = self.output.backward(dy, saved_output)
+        # y = output(a)
+        da = self.output.backward(dy, saved_output)
 
-        # h = hidden(x)
-        dx = self.hidden.backward(dproduct * a, saved_hidden)
+        # a = f(g) * h
+        dg, dh = gated_linear_unit_backward(da, saved_product)
 
-        # a = f(g)
-        dg = f_backward(dproduct * h, saved_activation)
-
-        # g = gate(x)
-        return dx + self.gate.backward(dg, saved_gate)
+        # h = hidden(x);  g = gate(x)
+        return self.hidden.backward(dh, saved_hidden) + self.gate.backward(dg, saved_gate)
 
 
 def SwiGLU(d_model, d_hidden, rng, **options):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from numformer.backend import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from numformer.checks import check_number, check_whole
-from numformer.functional.normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from numformer.parameter import Layer, constant
 
 

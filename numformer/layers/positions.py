@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from numformer.backend import rotary, rotary_backward
 from numformer.checks import check_array, check_choice, check_even, check_number, check_whole
-from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions
+from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, rotary_angles, sinusoidal_positions
 from numformer.parameter import Layer, normal
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from numformer.functional.cross_entropy import cross_entropy, cross_entropy_backward
+from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional.pattern import CAUSAL
 from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention,

@@ -3,6 +3,7 @@
 from dataclasses import MISSING, asdict, dataclass, fields
 
 from numformer.checks import check_choice, check_divides, check_number, check_whole
+from numformer.functional.activations import ACTIVATIONS
 
 GATED = {"swiglu": "silu", "geglu": "gelu"}                           # gated feed-forwards, and the activation of their gate
 
@@ -31,7 +32,7 @@ class DecoderConfig:
         How vectors are held in size.
     norm_first : bool
         Pre-norm, with one more norm before the output head; or post-norm.
-    feedforward : "relu", "gelu", "gelu_tanh", "silu", "swiglu" or "geglu"
+    feedforward : "relu", "relu_squared", "gelu", "gelu_tanh", "silu", "swiglu" or "geglu"
         The nonlinearity of the feed-forward; the last two are gated.
     positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
         How the model learns the order of its tokens.
@@ -104,7 +105,7 @@ class DecoderConfig:
         if self.d_hidden is not None:
             check_whole(owner, "d_hidden", self.d_hidden)
         check_choice(owner, "norm", self.norm, ["layer_norm", "rms_norm"])
-        check_choice(owner, "feedforward", self.feedforward, ["relu", "gelu", "gelu_tanh", "silu", *GATED])
+        check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])
         check_choice(owner, "positions", self.positions, ["learned", "sinusoidal", "rotary", "alibi", "none"])
         check_choice(owner, "rotary_layout", self.rotary_layout, ["half", "interleaved"])
         check_choice(owner, "dtype", self.dtype, ["float32", "float64"])

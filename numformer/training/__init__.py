@@ -2,7 +2,7 @@
 
 from numformer.training.batches import Batch, BlockStream, consecutive_blocks
 from numformer.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint, write_atomically
-from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer, clip_gradients, global_norm
+from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer, clip_factor, global_norm
 from numformer.training.presets import PRESETS
 from numformer.training.run_folder import RunFolder, train
 from numformer.training.schedules import SCHEDULES, learning_rate
@@ -11,6 +11,6 @@ from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
     "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "NotFinite", "OPTIMIZERS", "Optimizer", "PRESETS", "RunFolder",
-    "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "clip_gradients", "consecutive_blocks", "global_norm", "learning_rate",
+    "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "clip_factor", "consecutive_blocks", "global_norm", "learning_rate",
     "load_checkpoint", "mean_loss", "part_of", "save_checkpoint", "train", "write_atomically",
 ]

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from numformer.backend import adam_step, run_side_by_side, sum_of_squares
 from numformer.checks import check_number
 
 
 class Optimizer:
     """What all optimizers share: the parameters, and moments (arrays like each parameter) that a checkpoint keeps.
 
-    Each has an ``update(data, grad, learning_rate, *moments)`` of its own, which moves one parameter in place.
+    Each has an ``update(data, grad, learning_rate, shorten, *moments)`` of its own, which moves one parameter in place.
 
     Parameters
     ----------
@@ -24,16 +25,22 @@ class Optimizer:
         self.state = {moment: {name: np.zeros_like(parameter.data) for name, parameter in self.parameters.items()}
                       for moment in self.moments}
 
-    def step(self, learning_rate):
+    def step(self, learning_rate, shorten=1.0):
         """Move every parameter by its gradient.
 
         Parameters
         ----------
         learning_rate : float
+        shorten : float
+            By which all gradients are multiplied: what `clip_factor` says.
         """
         self.steps += 1
-        for name, parameter in self.parameters.items():
-            self.update(parameter.data, parameter.grad, float(learning_rate), *(self.state[moment][name] for moment in self.moments))
+
+        def move(name):
+            parameter, moments = self.parameters[name], (self.state[moment][name] for moment in self.moments)
+            self.update(parameter.data, parameter.grad, float(learning_rate), float(shorten), *moments)
+
+        run_side_by_side(move, self.parameters)
 
     def state_dict(self):
         """Copies of the moments, by ``moment.parameter``."""
@@ -89,9 +96,9 @@ class SGD(Optimizer):
         super().__init__(model)
         self.momentum = momentum
 
-    def update(self, data, grad, learning_rate, momentum):
+    def update(self, data, grad, learning_rate, shorten, momentum):
         momentum *= self.momentum
-        momentum += grad
+        momentum += shorten * grad
         data -= learning_rate * momentum
 
 
@@ -132,14 +139,8 @@ class Adam(Optimizer):
         super().__init__(model)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def update(self, data, grad, learning_rate, mean, square):
-        mean *= self.beta1
-        mean += (1 - self.beta1) * grad
-        square *= self.beta2
-        square += (1 - self.beta2) * (grad * grad)
-        root = np.sqrt(square * (1 / (1 - self.beta2 ** self.steps)))
-        root += self.epsilon
-        data -= (learning_rate / (1 - self.beta1 ** self.steps)) * mean / root
+    def update(self, data, grad, learning_rate, shorten, mean, square, weight_decay=0.0):
+        adam_step(data, grad, mean, square, learning_rate, self.steps, self.beta1, self.beta2, self.epsilon, weight_decay, shorten)
 
 
 class AdamW(Adam):
@@ -176,10 +177,8 @@ class AdamW(Adam):
         super().__init__(model, beta1, beta2, epsilon)
         self.weight_decay = weight_decay
 
-    def update(self, data, grad, learning_rate, mean, square):
-        if data.ndim >= 2:
-            data *= 1 - learning_rate * self.weight_decay
-        super().update(data, grad, learning_rate, mean, square)
+    def update(self, data, grad, learning_rate, shorten, mean, square):
+        super().update(data, grad, learning_rate, shorten, mean, square, self.weight_decay if data.ndim >= 2 else 0.0)
 
 
 def global_norm(parameters):
@@ -192,16 +191,11 @@ def global_norm(parameters):
     >>> global_norm([parameter])
     5.0
     """
-    return sum(float(np.square(p.grad, dtype=np.float64).sum()) for p in parameters) ** 0.5
+    return sum(run_side_by_side(lambda parameter: sum_of_squares(parameter.grad), parameters)) ** 0.5
 
 
-def clip_gradients(parameters, max_norm):
-    """Shorten all gradients together to the length `max_norm`, where they are longer. 0 clips nothing.
-
-    Returns
-    -------
-    float
-        The length before.
+def clip_factor(norm, max_norm):
+    """By how much to shorten all gradients together, so that their length is at most `max_norm`. 0 clips nothing.
 
     References
     ----------
@@ -209,13 +203,7 @@ def clip_gradients(parameters, max_norm):
 
     Examples
     --------
-    >>> from numformer import Parameter
-    >>> parameter = Parameter(np.zeros(2, np.float32)); parameter.grad[:] = 3, 4
-    >>> clip_gradients([parameter], 1.0), parameter.grad
-    (5.0, array([0.6, 0.8], dtype=float32))
+    >>> clip_factor(5.0, 1.0), clip_factor(5.0, 7.0), clip_factor(5.0, 0)
+    (0.2, 1.0, 1.0)
     """
-    norm = global_norm(parameters)
-    if 0 < max_norm < norm:
-        for parameter in parameters:
-            parameter.grad *= max_norm / norm
-    return norm
+    return max_norm / norm if 0 < max_norm < norm else 1.0

@@ -5,11 +5,12 @@ Of the model it knows `loss`, `loss_backward` and `replica`; of the data, batche
 
 import math
 import time
+from functools import partial
 
 import numpy as np
 
-from numformer.backend import run_side_by_side
-from numformer.training.optimizers import clip_gradients
+from numformer.backend import keep_freed_memory, run_side_by_side
+from numformer.training.optimizers import clip_factor, global_norm
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
 
@@ -50,10 +51,11 @@ class Trainer:
     """
 
     def __init__(self, model, stream, validation, config):
+        keep_freed_memory()
         self.model, self.stream, self.validation, self.config = model, stream, validation, config
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
         self.replicas = [model.replica() for _ in range(config.shards)]
-        self.gradients = [list(zip(model.parameters(), replica.parameters())) for replica in self.replicas]    # (total, own)
+        self.gradients = list(zip(model.parameters(), *(replica.parameters() for replica in self.replicas)))    # (total, of shards ...)
         self.step = 0                                                 # steps taken so far
         self.val_loss = None                                          # of the last validation,
         self.evaluated_at = None                                      # which was at this step
@@ -86,16 +88,14 @@ class Trainer:
                       for k, piece in enumerate(part.split(c.shards)) if piece.tokens]
             losses = run_side_by_side(self._gradient, pieces)
             loss, shard = loss + sum(losses), shard + c.shards
-            for k, *_ in pieces:
-                for total, own in self.gradients[k]:
-                    total.grad += own.grad
+            run_side_by_side(partial(_add_up, [k for k, *_ in pieces]), self.gradients)
         with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught here, or in the next step
-            norm = clip_gradients(list(self.optimizer.parameters.values()), c.clip_norm)
+            norm = global_norm(self.optimizer.parameters.values())
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self.check_finite()
                 raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient's length {norm}; lower the learning rate.")
             rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate, c.warmup_steps)
-            self.optimizer.step(rate)
+            self.optimizer.step(rate, clip_factor(norm, c.clip_norm))
         self.step += 1
         self.seconds += time.perf_counter() - started
         return {"step": self.step, "loss": loss, "learning_rate": rate, "gradient_norm": norm}
@@ -173,6 +173,13 @@ class Trainer:
         self.optimizer.load_state_dict(part_of(arrays, "optimizer."), numbers["step"])
         for name in _PROGRESS:
             setattr(self, name, numbers[name])
+
+
+def _add_up(shards, gradients):
+    """Add the gradients that some shards have for a parameter to its total."""
+    total, *of_shards = gradients
+    for k in shards:
+        total.grad += of_shards[k].grad
 
 
 # The step is also the data stream's cursor and, with the seed, the whole random state: see BlockStream and Trainer._gradient.

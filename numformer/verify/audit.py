@@ -8,6 +8,7 @@ from numformer import backend
 from numformer import functional as truth
 from numformer.verify.attention_cases import KINDS, attention_case, in_float64, run
 from numformer.verify.gradcheck import LAYER, MODEL, gradcheck
+from numformer.verify.jacobians import made
 from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
 
 TWIN = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 2e-5}      # of the largest number of a tensor
@@ -42,8 +43,12 @@ def audit(names=(), progress=None):
     """
     jobs = [(case.name, kind, lambda case=case, bound=bound: _checked(case, bound)) for kind, cases, bound in (
         ("function", PAIRS, LAYER), ("layer", LAYERS, LAYER), ("model", MODELS, MODEL), ("loss", LOSSES, MODEL)) for case in cases]
-    jobs += [(f"attention kernel, {kind}, {np.dtype(dtype).name}", "kernel", lambda k=k, dtype=dtype: _twins(k, np.dtype(dtype)))
-             for dtype in (np.float64, np.float32) for k, kind in enumerate(KINDS) if backend.compiled_attention()]
+    for dtype in map(np.dtype, (np.float64, np.float32)) if backend.compiled_attention() else ():
+        jobs += [(f"{pair.name}, {dtype.name}", "kernel", lambda pair=pair, dtype=dtype: _pair_of_twins(pair, dtype))
+                 for pair in PAIRS if pair.function.__name__ in backend.TWINS
+                 and (dtype == np.float64 or pair.condition == 1)]    # in single precision an ill-conditioned case has no digits left
+        jobs += [(f"attention kernel, {kind}, {dtype.name}", "kernel", lambda k=k, dtype=dtype: _attention_twins(k, dtype))
+                 for k, kind in enumerate(KINDS)]
     for name in names:
         if not any(name.lower() in known.lower() for known, _, _ in jobs):
             raise ValueError(f"audit: {name!r} is part of no registered name; `numformer audit` without a name lists them all.")
@@ -67,7 +72,27 @@ def _checked(case, bound):
         "seconds": report.seconds}
 
 
-def _twins(k, dtype):
+def _pair_of_twins(pair, dtype):
+    """The kernel of a registered pair, forward and backward, against the truth in float64."""
+    started, name, rng = time.perf_counter(), pair.function.__name__, np.random.default_rng(0)
+    inputs = pair.inputs(dtype)
+    y, saved = getattr(backend, name)(*pair.before, *inputs, *pair.after, **made(pair.options))
+    true_y, true_saved = pair.forward(*(x.astype(float) for x in inputs), **made(pair.options))
+    dy = rng.standard_normal(np.shape(y)).astype(dtype) if np.shape(y) else np.float64(1.0)
+    gradients, true_gradients = getattr(backend, f"{name}_backward")(dy, saved), pair.backward(dy.astype(float), true_saved)
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    worst, where = max((_twin_error(x, true), tensor) for tensor, x, true in zip(
+        ("y", *(f"d{tensor}" for tensor in pair.input_names)), (y, *gradients), (true_y, *true_gradients)) if true is not None)
+    bound = TWIN[dtype] * pair.condition
+    return {"parameters": 0, "inputs": sum(x.size for x in inputs), "max_error": worst, "bound": bound, "method": f"twin in {dtype.name}",
+            "ok": worst <= bound, "worst": where, "findings": [], "seconds": time.perf_counter() - started}
+
+
+def _twin_error(x, true):
+    return float(np.nan_to_num(np.abs(x - true).max() / max(1, np.abs(true).max()), nan=np.inf))
+
+
+def _attention_twins(k, dtype):
     """The kernel of one kind of pattern, forward and backward, against the truth in float64."""
     started, compiled, worst, where, numbers = time.perf_counter(), backend.compiled_attention(), 0.0, "", 0
     for seed in range(k, TWIN_CASES * len(KINDS), len(KINDS)):
@@ -75,7 +100,7 @@ def _twins(k, dtype):
         *arrays, more = in_float64(q, key, v, do, options)
         found = run(compiled, *(arrays if dtype == np.float64 else (q, key, v, do)), pattern, more if dtype == np.float64 else options)
         for name, x, y in zip(("o", "dq", "dk", "dv", "dbias"), found, run(truth, *arrays, pattern, more)):
-            error = float(np.nan_to_num(np.abs(x - y).max() / max(1, np.abs(y).max()), nan=np.inf))
+            error = _twin_error(x, y)
             numbers += x.size
             if error > worst:
                 worst, where = error, f"{name}, T={q.shape[2]} S={key.shape[2]} D={q.shape[3]}"

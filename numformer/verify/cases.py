@@ -61,8 +61,8 @@ class Pair:
         Of the arrays that are differentiated.
     before, after : tuple
         Arguments in front of the arrays, such as ids, and behind them.
-    options : dict
-        Keyword arguments of `forward`.
+    options : dict or callable
+        Keyword arguments of `forward`; a callable makes them anew for each call.
     prepare : callable, optional
         Arrays of unit normals to those that the case is about.
     condition : float
@@ -83,7 +83,7 @@ class Pair:
     shapes: list
     before: tuple = ()
     after: tuple = ()
-    options: dict = field(default_factory=dict)
+    options: object = field(default_factory=dict)
     prepare: object = None
     condition: float = 1.0
 

@@ -151,11 +151,26 @@ def by_bucket(rng):
     return {"table": rng.standard_normal((8, H)), "T": T + 8, "S": S + 8, "max_distance": 12}, {}
 
 
+def gated(**options):
+    def make(rng):
+        rows, columns = sizes(rng, 2)
+        g, h = 1.5 * rng.standard_normal((2, rows, columns))
+        return {"g": g, "h": h}, options
+    return make
+
+
+def added(rng):
+    (arguments, _), rows = silenced(rng), rng.integers(2, 8)
+    branch = rng.standard_normal(arguments["x"].shape)
+    return {"x": arguments["x"], "branch": branch, "rate": 0.4, "rng": np.random.default_rng(rows)}, {}
+
+
 def silenced(rng):
     rows, columns = sizes(rng, 2)
     return {"x": rng.standard_normal((rows + 2, columns + 2)), "rate": 0.4, "rng": np.random.default_rng(rows)}, {}
 
 
+MASK = "What stays is dropout_mask(dropout_seed(rng), x.shape, rate), both of numformer.functional."
 EXERCISES = {
     "linear": Exercise(F.linear, F.linear_backward, ("x", "weight", "bias"),
                        {"as many inputs as outputs": linear(True), "other widths": linear(False)}),
@@ -167,6 +182,7 @@ EXERCISES = {
         "plain": classified(), "an ignored target": classified(ignored=True),
         "label_smoothing=0.2": classified(label_smoothing=0.2), "z_loss=0.1": classified(z_loss=0.1)}),
     "relu": one_number(F.relu, F.relu_backward),
+    "relu_squared": one_number(F.relu_squared, F.relu_squared_backward),
     "gelu": one_number(F.gelu, F.gelu_backward),
     "gelu_tanh": one_number(F.gelu_tanh, F.gelu_tanh_backward),
     "sigmoid": one_number(F.sigmoid, F.sigmoid_backward),
@@ -187,7 +203,10 @@ EXERCISES = {
     "add_by_distance": Exercise(F.add_by_distance, F.add_by_distance_backward, ("scores", "bias"), {"plain": by_distance}),
     "relative_position_bias": Exercise(F.relative_position_bias, F.relative_position_bias_backward, ("table",), {"plain": by_bucket}),
     "dropout": Exercise(F.dropout, F.dropout_backward, ("x",), {"plain": silenced},
-                        "What stays is where rng.random(x.shape, dtype=np.float32) >= rate."),
+                        MASK),
+    "residual_dropout": Exercise(F.residual_dropout, F.residual_dropout_backward, ("x", "branch"), {"plain": added}, MASK),
+    "gated_linear_unit": Exercise(F.gated_linear_unit, F.gated_linear_unit_backward, ("g", "h"), {
+        "plain": gated(), 'activation="relu"': gated(activation="relu")}),
 }
 SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
 

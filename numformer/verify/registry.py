@@ -9,7 +9,7 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, MultiHeadAttention,
-    PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
+    PostNormBlock, PreNormBlock, RMSNorm, ResidualDropout, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
 from numformer.models import Decoder, DecoderConfig
 from numformer.parameter import Parameter
 from numformer.verify.cases import Case, LossOf, Pair
@@ -70,9 +70,11 @@ LAYERS = [
     Case("rms norm, epsilon outside", lambda rng, dtype: RMSNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
     Case("dropout", lambda rng, dtype: Dropout(0.4), [(3, 7)], seeded),
     Case("dropout at inference", lambda rng, dtype: Dropout(0.4), [(3, 7)]),
+    Case("residual dropout", lambda rng, dtype: ResidualDropout(0.4), [(2, 3, 7), (2, 3, 7)], seeded,
+         wrong=[((floats(2, 3), floats(3)), ValueError, "alike"), ((floats(2, 3), np.zeros((2, 3), np.float32)), TypeError, "float64")]),
     Case("identity", lambda rng, dtype: Identity(), [(3, 2)]),
     *(Case(f"feed-forward {f}", lambda rng, dtype, f=f: FeedForward(3, 7, f, rng, dtype=dtype), [(2, 4, 3)],
-           wrong=[((floats(2, 4),), ValueError, "C=3")]) for f in ("relu", "gelu", "gelu_tanh", "silu")),
+           wrong=[((floats(2, 4),), ValueError, "C=3")]) for f in F.ACTIVATIONS),
     Case("swiglu", lambda rng, dtype: SwiGLU(3, 5, rng, bias=False, dtype=dtype), [(2, 4, 3)]),
     Case("geglu", lambda rng, dtype: GEGLU(3, 5, rng, dtype=dtype), [(2, 4, 3)]),
     Case("gated relu", lambda rng, dtype: GatedFeedForward(3, 5, "relu", rng, dtype=dtype), [(4, 3)]),
@@ -128,9 +130,12 @@ PAIRS = [
     Pair("cross-entropy, all options", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)], after=(TARGETS,),
          options=dict(label_smoothing=0.2, z_loss=0.3)),
     *(Pair(f.__name__, f, backward, [(3, 4)]) for f, backward in (
-        (F.relu, F.relu_backward), (F.gelu, F.gelu_backward), (F.gelu_tanh, F.gelu_tanh_backward), (F.sigmoid, F.sigmoid_backward),
+        (F.relu, F.relu_backward), (F.relu_squared, F.relu_squared_backward), (F.gelu, F.gelu_backward),
+        (F.gelu_tanh, F.gelu_tanh_backward), (F.sigmoid, F.sigmoid_backward),
         (F.silu, F.silu_backward))),
     Pair("swish, beta 1.7", F.swish, F.swish_backward, [(3, 4)], options=dict(beta=1.7)),
+    *(Pair(f"gated linear unit, {f}", F.gated_linear_unit, F.gated_linear_unit_backward, [(3, 4), (3, 4)], after=(f,))
+      for f in F.ACTIVATIONS),
     Pair("layer norm", F.layer_norm, F.layer_norm_backward, [(2, 3, 5), (5,), (5,)]),
     Pair("layer norm, outside", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
     Pair("layer norm of a vector that hardly varies", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)],
@@ -140,8 +145,12 @@ PAIRS = [
     Pair("rms norm", F.rms_norm, F.rms_norm_backward, [(2, 3, 5), (5,)]),
     Pair("rms norm, outside", F.rms_norm, F.rms_norm_backward, [(2, 5), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
     Pair("embedding", F.embedding, F.embedding_backward, [(6, 3)], before=(IDS,)),
-    Pair("dropout", lambda x: F.dropout(x, 0.4, np.random.default_rng(5)), F.dropout_backward, [(3, 4)]),
+    Pair("dropout", F.dropout, F.dropout_backward, [(3, 4)], after=(0.4,), options=seeded),
+    Pair("dropout at inference", F.dropout, F.dropout_backward, [(3, 4)], after=(0.4,)),
+    Pair("residual dropout", F.residual_dropout, F.residual_dropout_backward, [(2, 3, 4), (2, 3, 4)], after=(0.4,), options=seeded),
+    Pair("residual dropout at inference", F.residual_dropout, F.residual_dropout_backward, [(3, 4), (3, 4)], after=(0.4,)),
     Pair("rotary", F.rotary, F.rotary_backward, [(2, 3, 4)], after=F.rotary_angles(2, 5, 4)),
+    Pair("rotary, interleaved", F.rotary, F.rotary_backward, [(2, 2, 3, 6)], after=(*F.rotary_angles(2, 5, 6), "interleaved")),
     Pair("alibi", F.alibi, F.alibi_backward, [(2, 3, 4)], after=(F.alibi_slopes(2),)),
     Pair("attention", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward, [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
     Pair("attention, one query", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,

@@ -17,8 +17,26 @@ def kept(x, rate, rng):
     return F.dropout(np.ones_like(x), rate, rng)[0] > 0
 
 
+def value(g, activation):
+    return F.ACTIVATIONS[activation][0](g)[0]
+
+
+def slope(g, activation):
+    f, f_backward = F.ACTIVATIONS[activation]
+    return f_backward(np.ones_like(g), f(g)[1])
+
+
 MISTAKES = {
     "relu_backward": [("the mask is that of dy, but must be that of x", lambda dy, x: np.where(dy > 0, dy, 0))],
+    "relu_squared_backward": [
+        ("the factor 2 is missing: the derivative is 2 max(0, x)", lambda dy, x: dy * np.maximum(x, 0)),
+        ("the mask is missing: where x is negative nothing came through", lambda dy, x: dy * 2 * x)],
+    "gated_linear_unit_backward": [
+        ("the gate's own derivative is missing in dg", lambda dy, g, h, activation="silu": (dy * h, dy * value(g, activation))),
+        ("h is missing in dg: a product has two derivatives",
+         lambda dy, g, h, activation="silu": (dy * slope(g, activation), dy * value(g, activation))),
+        ("dh is multiplied by g, but must be by f(g)",
+         lambda dy, g, h, activation="silu": (F.gated_linear_unit_backward(dy, F.gated_linear_unit(g, h, activation)[1])[0], dy * g))],
     "gelu_backward": [
         ("the term x * density is missing: a product has two derivatives", lambda dy, x: dy * (1 - F.gelu(-x)[0] / -x)),
         ("this is the derivative of GELU's tanh form", lambda dy, x: F.gelu_tanh_backward(dy, F.gelu_tanh(x)[1])),
@@ -46,4 +64,9 @@ MISTAKES = {
     "dropout_backward": [
         ("the factor 1 / (1 - rate) is missing", lambda dy, x, rate, rng: dy * kept(x, rate, rng)),
         ("the mask is missing: what was silenced gets no gradient", lambda dy, x, rate, rng: dy / (1 - rate))],
+    "residual_dropout_backward": [
+        ("the mask is missing: what was silenced gets no gradient", lambda dy, x, branch, rate, rng: (dy, dy / (1 - rate))),
+        ("dropout's factor stands on x too, which goes by unchanged",
+         lambda dy, x, branch, rate, rng: 2 * (dy * kept(x, rate, rng) / (1 - rate),)),
+        ("the factor 1 / (1 - rate) is missing", lambda dy, x, branch, rate, rng: (dy, dy * kept(x, rate, rng)))],
 }

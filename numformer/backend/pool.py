@@ -1,4 +1,4 @@
-"""Which twin runs, the truth in NumPy or its compiled form, and on which threads: decided here and nowhere else.
+"""On which threads work runs: decided here and nowhere else.
 
 There is one pool of threads, and it is Python's. Work comes as independent pieces (shards of a batch, tiles of a kernel);
 NumPy and the kernels release the interpreter's lock inside their loops and products, so pieces run side by side. While they
@@ -13,88 +13,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 
-import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from numformer.checks import check_choice, check_whole
-from numformer.functional import attention as truth
-from numformer.functional.pattern import EVERYWHERE
+from numformer.checks import check_whole
 
-WORTH_A_THREAD = 4e6                                                  # products: to wake a thread costs as much as this many take
-
-_twin = "numba"
 _threads = None                                                       # None: as many as this process may use
 _place = threading.local()
 _lock = threading.Lock()
 _guards = 0
 _limits = []
-
-
-def use(twin):
-    """Choose what runs where there is a choice: "numba", the compiled kernels (the default), or "numpy", the truth.
-
-    Complex numbers, and everything on a machine without Numba, go to the truth in any case.
-
-    Raises
-    ------
-    ValueError
-        If `twin` is neither.
-
-    Examples
-    --------
-    >>> use("numpy")
-    >>> use("numba")
-    """
-    global _twin
-    check_choice("use", "twin", twin, ["numba", "numpy"])
-    _twin = twin
-
-
-@lru_cache(maxsize=1)
-def compiled_attention():
-    """The module of the compiled twin; None where Numba is missing."""
-    try:
-        from numformer.kernels import attention
-    except ImportError:
-        return None
-    return attention
-
-
-def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None):
-    """`numformer.functional.scaled_dot_product_attention`, by the kernel where it can, on several threads where that pays.
-
-    Parameters, result and errors are the same; the bits do not depend on the number of threads.
-    """
-    compiled = _kernel_for(q, k, v, bias)
-    arguments = q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
-    if compiled is None:
-        o, saved = truth.scaled_dot_product_attention(*arguments)
-    else:
-        o, saved = compiled.scaled_dot_product_attention(*arguments, tasks=_tasks(q.size * k.shape[2]), run=run_with_helpers)
-    return o, (compiled, saved)
-
-
-def scaled_dot_product_attention_backward(do, saved):
-    """The gradient of `scaled_dot_product_attention`, by the twin that ran forward."""
-    compiled, saved = saved
-    if compiled is None:
-        return truth.scaled_dot_product_attention_backward(do, saved)
-    q, k = saved[:2]
-    tasks = _tasks(q.size * k.shape[2])
-    return compiled.scaled_dot_product_attention_backward(do, saved, tasks=tasks, run=run_with_helpers)
-
-
-def _kernel_for(q, k, v, bias):
-    """The compiled twin, if it is wanted, there, and can take these arrays (what is no array at all, the truth will refuse)."""
-    arrays = [q, k, v] if bias is None else [q, k, v, bias]
-    fit = all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in arrays) and q.ndim == k.ndim == 4
-    if _twin == "numpy" or not fit or q.shape[3] > 256:
-        return None
-    return compiled_attention()
-
-
-def _tasks(products):
-    return get_threads() if products >= WORTH_A_THREAD and not getattr(_place, "inside", False) else 1
 
 
 def get_threads():
@@ -143,6 +70,11 @@ def threads(n):
         set_threads(before)
 
 
+def is_inside():
+    """Whether this thread works on one of the items of `run_side_by_side`: such work is not cut again."""
+    return getattr(_place, "inside", False)
+
+
 def run_side_by_side(function, items):
     """Call `function` on every item, on several threads, and return the results in the order of the items.
 
@@ -164,7 +96,7 @@ def run_side_by_side(function, items):
     [1, 2, 3]
     """
     items = list(items)
-    if getattr(_place, "inside", False):
+    if is_inside():
         return [function(item) for item in items]
     threads = min(get_threads(), len(items))
     with one_blas_thread():
@@ -178,6 +110,7 @@ def run_side_by_side(function, items):
         finally:                                                      # after Ctrl-C too: nothing new begins, the guard outlasts the others
             for _ in todo:
                 pass
+            futures = [future for future in futures if not future.cancel()]   # who has not even begun is not waited for
             wait(futures)
     for future in futures:
         future.result()

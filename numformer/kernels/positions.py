@@ -1,0 +1,52 @@
+"""Rotary positions: every pair of coordinates turned in one pass."""
+
+import numpy as np
+from numba import boolean
+
+from numformer.functional.positions import check_rotary
+from numformer.kernels.compiled import Kernel
+from numformer.kernels.launch import any_strides, with_rows
+from numformer.kernels.memory import borrow, row
+from numformer.kernels.shapes import matrix
+
+
+def turn(x, cosine, sine, halves, y):
+    """y_a = x_a cos - x_b sin and y_b = x_a sin + x_b cos; x, y (A, B, T, D), and pairs (a, b) in halves or side by side."""
+    x, y, cosine, sine = borrow(x), borrow(y), borrow(cosine), borrow(sine)
+    A, B, T, D = x.shape
+    for first in range(A):
+        for second in range(B):
+            x_ab, y_ab = x[first, second], y[first, second]
+            for t in range(T):
+                x_t, y_t, cos, sin = row(x_ab, t), row(y_ab, t), row(cosine, t), row(sine, t)
+                if halves:
+                    a, b = x_t[:D // 2], x_t[D // 2:]
+                    y_a, y_b = y_t[:D // 2], y_t[D // 2:]
+                    for i in range(D // 2):
+                        y_a[i] = a[i] * cos[i] - b[i] * sin[i]
+                        y_b[i] = a[i] * sin[i] + b[i] * cos[i]
+                else:
+                    for i in range(D // 2):
+                        y_t[2 * i] = x_t[2 * i] * cos[i] - x_t[2 * i + 1] * sin[i]
+                        y_t[2 * i + 1] = x_t[2 * i] * sin[i] + x_t[2 * i + 1] * cos[i]
+
+
+TURN = Kernel(turn, lambda real: (any_strides(real), *2 * [matrix(real)], boolean, real[:, :, :, ::1]))
+
+
+def rotary(x, cosine, sine, layout="half"):
+    """The twin of `numformer.functional.rotary`."""
+    check_rotary(x, cosine, sine, layout)
+    cosine, sine = (np.ascontiguousarray(table, x.dtype) for table in (cosine, sine))
+    heads = x if x.ndim == 4 else x.reshape(1, -1, *x.shape[-2:])
+    y = np.empty(heads.shape, x.dtype)
+    TURN[x.dtype](with_rows(heads), cosine, sine, layout == "half", y)
+
+    saved = (cosine, sine, layout)
+    return y.reshape(x.shape), saved
+
+
+def rotary_backward(dy, saved):
+    """The twin of `numformer.functional.rotary_backward`."""
+    cosine, sine, layout = saved
+    return rotary(dy, cosine, -sine, layout)[0]
