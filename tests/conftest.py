@@ -1,5 +1,7 @@
 """Fixtures that every test may use, and small things that no test may leave behind."""
 
+import os
+
 import hypothesis
 import numpy as np
 import pytest
@@ -20,6 +22,13 @@ def rng():
 @pytest.fixture(autouse=True)
 def threads_as_before():
     with backend.threads(None):
+        yield
+
+
+@pytest.fixture(autouse=os.environ.get("NUMBA_DISABLE_JIT") == "1")
+def no_warnings_of_plain_kernels():
+    """Scalars of Python warn of an overflow where loops of Numba do not."""
+    with np.errstate(all="ignore"):
         yield
 
 

@@ -20,9 +20,6 @@ from numformer.kernels import (  # noqa: E402
     activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, memory, normalization, positions, sharing, tiles)
 
 
-np.seterr(all="ignore")                                               # scalars of Python warn where loops of Numba do not
-
-
 def product(factor, a, b, c, add):
     c[...] = factor * (a @ b) + (c if add else 0)
 

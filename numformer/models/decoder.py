@@ -72,7 +72,8 @@ class Decoder(Layer):
     def _block(self, rng, dtype):
         c = self.config
         # Every branch adds to the residual stream: its last matrix starts smaller the more branches there are (GPT-2, section 2.3).
-        initial = dict(rng=rng, bias=c.bias, std=c.init_std, output_std=c.init_std * (2 * c.n_layers) ** -0.5, dtype=dtype)
+        initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=dtype,
+                       output_std=0.0 if c.zero_branches else c.init_std * (2 * c.n_layers) ** -0.5)
         d_head = c.d_model // c.n_heads
         positions = (RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions == "rotary"
                      else ALiBi(c.n_heads) if c.positions == "alibi" else None)

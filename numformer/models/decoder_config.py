@@ -54,6 +54,8 @@ class DecoderConfig:
         Of the norms.
     init_std : float
         Of initial weights.
+    zero_branches : bool
+        Whether the last matrix of every branch starts at zero, so that a new block changes nothing.
     label_smoothing, z_loss : float
         Of the loss; see `cross_entropy`.
     dtype : "float32" or "float64"
@@ -91,6 +93,7 @@ class DecoderConfig:
     dropout: float = 0.0
     epsilon: float = 1e-5
     init_std: float = 0.02
+    zero_branches: bool = False
     label_smoothing: float = 0.0
     z_loss: float = 0.0
     dtype: str = "float32"
@@ -109,7 +112,7 @@ class DecoderConfig:
         check_choice(owner, "positions", self.positions, ["learned", "sinusoidal", "rotary", "alibi", "none"])
         check_choice(owner, "rotary_layout", self.rotary_layout, ["half", "interleaved"])
         check_choice(owner, "dtype", self.dtype, ["float32", "float64"])
-        for name in ("norm_first", "query_key_norm", "bias", "tied", "embedding_scale"):
+        for name in ("norm_first", "query_key_norm", "bias", "tied", "embedding_scale", "zero_branches"):
             check_choice(owner, name, getattr(self, name), [True, False])
         for name in ("dropout", "label_smoothing"):
             check_number(owner, name, getattr(self, name), least=0, below=1)

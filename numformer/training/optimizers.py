@@ -17,13 +17,17 @@ class Optimizer:
         All its parameters are stepped; a tied one once.
     """
 
-    moments = ()                                                      # names of the arrays kept for every parameter
+    moments = ()                                                      # names of the arrays kept for a parameter
 
     def __init__(self, model):
         self.parameters = dict(model.named_parameters())
         self.steps = 0
-        self.state = {moment: {name: np.zeros_like(parameter.data) for name, parameter in self.parameters.items()}
-                      for moment in self.moments}
+        self.state = {name: {moment: np.zeros_like(parameter.data) for moment in self.moments_of(name)}
+                      for name, parameter in self.parameters.items()}
+
+    def moments_of(self, name):
+        """Names of the arrays that are kept for a parameter."""
+        return self.moments
 
     def step(self, learning_rate, shorten=1.0):
         """Move every parameter by its gradient.
@@ -37,14 +41,14 @@ class Optimizer:
         self.steps += 1
 
         def move(name):
-            parameter, moments = self.parameters[name], (self.state[moment][name] for moment in self.moments)
-            self.update(parameter.data, parameter.grad, float(learning_rate), float(shorten), *moments)
+            parameter, moments = self.parameters[name], self.state[name]
+            self.update(parameter.data, parameter.grad, float(learning_rate), float(shorten), *moments.values())
 
         run_side_by_side(move, self.parameters)
 
     def state_dict(self):
         """Copies of the moments, by ``moment.parameter``."""
-        return {f"{moment}.{name}": array.copy() for moment, arrays in self.state.items() for name, array in arrays.items()}
+        return {name: array.copy() for name, array in self._named()}
 
     def load_state_dict(self, arrays, steps):
         """Take over moments and the number of steps taken.
@@ -54,13 +58,16 @@ class Optimizer:
         ValueError
             If names or shapes do not fit.
         """
-        mine = {f"{moment}.{name}": array for moment, entries in self.state.items() for name, array in entries.items()}
+        mine = dict(self._named())
         if mine.keys() != arrays.keys() or any(mine[name].shape != arrays[name].shape for name in mine):
             raise ValueError(f"{type(self).__name__}: the moments of another optimizer or model; "
                              f"{len(arrays)} came, {len(mine)} belong here.")
         for name, array in mine.items():
             array[...] = arrays[name]
         self.steps = steps
+
+    def _named(self):
+        return ((f"{moment}.{name}", array) for name, moments in self.state.items() for moment, array in moments.items())
 
 
 class SGD(Optimizer):

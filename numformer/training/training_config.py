@@ -3,12 +3,14 @@
 from dataclasses import asdict, dataclass
 
 from numformer.checks import check_choice, check_number, check_whole
+from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW
 from numformer.training.schedules import SCHEDULES
 
 OPTIMIZERS = {
     "sgd": lambda model, c: SGD(model, c.momentum),
     "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
+    "muon": lambda model, c: Muon(model, c.beta1, c.beta2, weight_decay=c.weight_decay, momentum=c.momentum, ratio=c.muon_ratio),
     "adamw": lambda model, c: AdamW(model, c.beta1, c.beta2, weight_decay=c.weight_decay),
 }
 
@@ -27,7 +29,7 @@ class TrainingConfig:
         Batches whose gradients make one step together, weighted by their tokens: a larger batch in less memory.
     shards : int
         Pieces into which a batch is cut for threads. Part of the result, unlike the number of threads.
-    optimizer : "adamw", "adam" or "sgd"
+    optimizer : "adamw", "adam", "muon" or "sgd"
         How a gradient becomes a step.
     learning_rate, min_learning_rate : float
         Peak and floor of the schedule.
@@ -37,6 +39,8 @@ class TrainingConfig:
         Steps over which the learning rate rises to its peak.
     beta1, beta2, momentum, weight_decay : float
         Of the optimizer, where it has them.
+    muon_ratio : float
+        Of Muon: the learning rate of hidden matrices, as a multiple of that of the others.
     clip_norm : float
         Greatest length of the gradient; 0 for no bound.
     eval_every : int
@@ -75,6 +79,7 @@ class TrainingConfig:
     beta2: float = 0.99
     momentum: float = 0.9
     weight_decay: float = 0.1
+    muon_ratio: float = 10.0
     clip_norm: float = 1.0
     eval_every: int = 500
     eval_blocks: int = 0
@@ -90,7 +95,7 @@ class TrainingConfig:
             check_whole(owner, name, getattr(self, name), least=0)
         for name in ("beta1", "beta2", "momentum"):
             check_number(owner, name, getattr(self, name), least=0, below=1)
-        for name in ("learning_rate", "min_learning_rate", "weight_decay", "clip_norm"):
+        for name in ("learning_rate", "min_learning_rate", "weight_decay", "muon_ratio", "clip_norm"):
             check_number(owner, name, getattr(self, name), least=0)
         if self.min_learning_rate > self.learning_rate:
             raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be above learning_rate={self.learning_rate}; "
