@@ -1,0 +1,148 @@
+"""Generation beside PyTorch: one token at a time, with the keys and values of the tokens before kept in preallocated arrays."""
+
+import re
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from numformer import backend
+from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles
+from numformer.generation import generate, generate_batch
+from numformer.models import Decoder, DecoderConfig
+
+CASES = ("4x4x128:1", "6x6x384:1", "6x6x384:8")
+VOCABULARY, PROMPT, CONTEXT, TOKENS = 65, 8, 256, 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """L layers, H heads and width C; B texts side by side."""
+
+    name: str
+    L: int
+    H: int
+    C: int
+    B: int
+
+    @classmethod
+    def parse(cls, name):
+        """Read "LxHxC:B".
+
+        Examples
+        --------
+        >>> Case.parse("6x6x384:1")
+        Case(name='6x6x384:1', L=6, H=6, C=384, B=1)
+        """
+        found = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)", name)
+        if not found or not all(int(size) for size in found.groups()):
+            raise ValueError(f"case {name!r} must read LAYERSxHEADSxWIDTH:TEXTS, for example 6x6x384:1.")
+        case = cls(name, *map(int, found.groups()))
+        case.config()                                                 # heads must divide the width
+        return case
+
+    def config(self):
+        """GPT-2's choices without biases, as in nanoGPT's model for characters."""
+        return DecoderConfig(vocab_size=VOCABULARY, context_length=CONTEXT, n_layers=self.L, n_heads=self.H, d_model=self.C, bias=False)
+
+    def model(self):
+        return Decoder(self.config(), np.random.default_rng(0))
+
+    def prompts(self):
+        return np.random.default_rng(1).integers(0, VOCABULARY, (self.B, PROMPT))
+
+    @property
+    def weight_bytes(self):
+        """All weights that a token multiplies, each read once."""
+        return 4 * (self.L * 12 * self.C ** 2 + VOCABULARY * self.C)
+
+
+def our_side(case):
+    model, prompts = case.model(), case.prompts()
+
+    def side():
+        rngs = [np.random.default_rng(k) for k in range(case.B)]
+        started = time.perf_counter()
+        if case.B == 1:
+            for _ in generate(model, prompts[0], TOKENS, rngs[0]):
+                pass
+        else:
+            for _ in generate_batch(model, list(prompts), TOKENS, rngs):
+                pass
+        return {"token": (time.perf_counter() - started) / TOKENS}
+
+    return side
+
+
+def torch_side(case):
+    import torch
+
+    from numformer.benchmarks.torch_decoder import torch_decoder
+
+    torch.set_num_threads(backend.get_threads())
+    model, prompts = torch_decoder(case.model()).eval(), torch.from_numpy(case.prompts())
+
+    def side():
+        torch.manual_seed(0)
+        started = time.perf_counter()
+        with torch.inference_mode():
+            caches, ids, position = model.new_caches(case.B, CONTEXT), prompts, 0
+            for _ in range(TOKENS):
+                logits = model(ids, caches, position)[:, -1]
+                position += ids.shape[1]
+                ids = torch.multinomial(torch.softmax(logits, dim=-1), 1)
+                ids[:, 0].tolist()                                    # the texts are wanted token by token, as from us
+        return {"token": (time.perf_counter() - started) / TOKENS}
+
+    return side
+
+
+def transformers_side(case):
+    """Hugging Face's GPT-2 of the same sizes, with its own cached `generate`."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.set_num_threads(backend.get_threads())
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=case.C, n_layer=case.L, n_head=case.H,
+                                       bos_token_id=None, eos_token_id=None)).eval()
+    prompts = torch.from_numpy(case.prompts())
+
+    def side():
+        started = time.perf_counter()
+        with torch.inference_mode():
+            model.generate(prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=True,
+                           top_k=0, use_cache=True, pad_token_id=0)
+        return {"token": (time.perf_counter() - started) / TOKENS}
+
+    return side
+
+
+def measure(case, seconds=20.0):
+    """All that `numformer bench generate` tells of one case.
+
+    Returns
+    -------
+    dict
+        Tokens a second of each text, with quartiles of the milliseconds a token takes, for us, PyTorch and transformers (None
+        where one is not installed); the machine's memory rate in the same minutes, the tokens a second that it allows where
+        every weight is read once a token, and the part of that which we reached.
+    """
+    sides = {"ours": our_side(case)}
+    if find_spec("torch") is not None:
+        sides["torch"] = torch_side(case)
+    if find_spec("torch") is not None and find_spec("transformers") is not None:
+        sides["transformers"] = transformers_side(case)
+    found = in_turns({**sides, "memory": memory_side()}, seconds)
+    rate = 1 / float(np.median(found["memory"]["byte"]))
+    row = {"case": case.name, "threads": backend.get_threads(), "memory_gbytes": rate / 1e9, "allowed": rate / case.weight_bytes}
+    for name, prefix in (("ours", ""), ("torch", "torch_"), ("transformers", "transformers_")):
+        times = quartiles(found[name]["token"]) if name in found else None
+        row[f"{prefix}tokens_per_second"] = times and 1 / times["median"]
+        row[f"{prefix}token_ms"] = times and 1000 * times["median"]
+        row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
+    for theirs in ("torch", "transformers"):
+        row[f"times_{theirs}"] = row[f"{theirs}_token_ms"] and row[f"{theirs}_token_ms"] / row["token_ms"]
+    row["of_allowed"] = row["tokens_per_second"] / row["allowed"]
+    return row

@@ -1,0 +1,184 @@
+"""A step of training beside PyTorch, eager and compiled: the same decoder, batch, clipping and AdamW; and where our time goes."""
+
+import cProfile
+import pstats
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+import numformer
+from numformer import backend
+from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles, sgemm_side
+from numformer.models import Decoder, DecoderConfig
+from numformer.training import BlockStream, Trainer, TrainingConfig
+
+CASES = ("4x4x128:12x64", "6x6x384:16x256")
+VOCABULARY = 65
+
+
+@dataclass(frozen=True)
+class Case:
+    """L layers, H heads and width C; batches of B blocks of T characters."""
+
+    name: str
+    L: int
+    H: int
+    C: int
+    B: int
+    T: int
+
+    @classmethod
+    def parse(cls, name):
+        """Read "LxHxC:BxT".
+
+        Examples
+        --------
+        >>> Case.parse("4x4x128:12x64")
+        Case(name='4x4x128:12x64', L=4, H=4, C=128, B=12, T=64)
+        """
+        found = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)", name)
+        if not found or not all(int(size) for size in found.groups()):
+            raise ValueError(f"case {name!r} must read LAYERSxHEADSxWIDTH:BATCHxLENGTH, for example 4x4x128:12x64.")
+        case = cls(name, *map(int, found.groups()))
+        case.config()                                                 # heads must divide the width
+        return case
+
+    def config(self):
+        """GPT-2's choices without biases, as in nanoGPT's model for characters."""
+        return DecoderConfig(vocab_size=VOCABULARY, context_length=self.T, n_layers=self.L, n_heads=self.H, d_model=self.C, bias=False)
+
+    def model(self):
+        return Decoder(self.config(), np.random.default_rng(0))
+
+    @property
+    def flops(self):
+        """Of forward and backward: 6 for every weight that multiplies and token, and attention's products over the causal half."""
+        weights = self.L * 12 * self.C ** 2 + VOCABULARY * self.C
+        attention = self.L * 3 * 4 * self.C * (self.T + 1) / 2        # forward, and twice that backward
+        return (6 * weights + attention) * self.B * self.T
+
+
+def trainer(case, shards=2):
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, 100 * case.T + 1000)
+    settings = TrainingConfig(steps=10**6, batch_size=case.B, shards=shards, learning_rate=1e-4)
+    return Trainer(case.model(), BlockStream(ids, case.T, case.B, seed=0), [], settings)
+
+
+def our_side(case):
+    ours = trainer(case)
+
+    def side():
+        started = time.perf_counter()
+        ours.train_step()
+        return {"step": time.perf_counter() - started}
+
+    return side
+
+
+def torch_side(case, compiled=False):
+    import torch
+
+    from numformer.benchmarks.torch_decoder import torch_decoder
+
+    torch.set_num_threads(backend.get_threads())
+    stream, model = trainer(case).stream, torch_decoder(case.model())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.99), weight_decay=0.1, fused=True)      # its fastest
+    loss = torch.compile(model.loss) if compiled else model.loss
+    steps = iter(range(10**9))
+
+    def side():
+        started = time.perf_counter()
+        batch = stream.batch(next(steps))
+        optimizer.zero_grad(set_to_none=True)
+        loss(torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return {"step": time.perf_counter() - started}
+
+    return side
+
+
+def measure(case, seconds=20.0, compiled=True):
+    """All that `numformer bench train` tells of one case.
+
+    Returns
+    -------
+    dict
+        Milliseconds a step with quartiles, for us and for PyTorch eager and compiled (None where that did not run); our time as
+        a part of theirs; the machine's rates in the same minutes, one sgemm or one reader a thread, and the part of the former
+        that we reached.
+    """
+    sides = {"ours": our_side(case)}
+    if find_spec("torch") is not None:
+        sides["torch"] = torch_side(case)
+        if compiled and shutil.which("g++"):                          # which torch.compile needs
+            sides["torch_compiled"] = torch_side(case, compiled=True)
+    found = in_turns({**sides, "sgemm": sgemm_side(), "memory": memory_side()}, seconds)
+    rate = 1 / float(np.median(found["sgemm"]["flop"]))
+    row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9,
+           "memory_gbytes": 1e-9 / float(np.median(found["memory"]["byte"]))}
+    for name, prefix in (("ours", ""), ("torch", "torch_"), ("torch_compiled", "torch_compiled_")):
+        times = quartiles(found[name]["step"]) if name in found else None
+        row[f"{prefix}step_ms"] = times and 1000 * times["median"]
+        row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
+    for theirs in ("torch", "torch_compiled"):
+        row[f"of_{theirs}"] = row[f"{theirs}_step_ms"] and row["step_ms"] / row[f"{theirs}_step_ms"]
+    row["of_sgemm"] = case.flops / (row["step_ms"] / 1000) / rate
+    row["tokens_per_second"] = case.B * case.T / (row["step_ms"] / 1000)
+    return row
+
+
+def breakdown(case, steps=20):
+    """Where the time of a step goes, in ms by function: one thread, one shard of half the batch, as each of two threads has it.
+
+    A profiler counts every call, which costs a twentieth. What is in no function of `functional/` or `kernels/` is the rest: layers,
+    sums of gradients, Python.
+    """
+    half = Case(case.name, case.L, case.H, case.C, max(1, case.B // 2), case.T)
+    with backend.threads(1):
+        ours = trainer(half, shards=1)
+        for _ in range(3):
+            ours.train_step()
+        profile = cProfile.Profile()
+        profile.enable()
+        for _ in range(steps):
+            ours.train_step()
+        profile.disable()
+    root, times = Path(numformer.__file__).parent, {}
+    total = 0.0
+    for (file, _, name), (_, _, _, cumulative, _) in pstats.Stats(profile).stats.items():
+        if name == "train_step":
+            total = cumulative
+        elif Path(file).parent in (root / "functional", root / "kernels") and hasattr(numformer.functional, name):
+            times[name] = max(cumulative, times.get(name, 0.0))       # a twin may call the truth of the same name
+    times = {name: 1000 * seconds / steps for name, seconds in sorted(times.items(), key=lambda item: -item[1])}
+    return {**times, "rest": 1000 * total / steps - sum(times.values())}
+
+
+def growth(seconds=3.0):
+    """Step times in ms as one size grows and the others stay: {"B": {4: ms, ...}, "T": ..., "C": ..., "L": ...}."""
+    base = dict(L=2, H=2, C=64, B=8, T=64)
+    grown = {"B": (8, 16, 32, 64), "T": (64, 128, 256, 512, 1024), "C": (64, 128, 256, 512), "L": (2, 4, 8, 16)}
+    found = {}
+    for size, values in grown.items():
+        cases = {value: Case(f"{size}={value}", **{**base, size: value}) for value in values}
+        times = in_turns({str(value): our_side(case) for value, case in cases.items()}, seconds * len(values))
+        found[size] = {value: 1000 * float(np.median(times[str(value)]["step"])) for value in values}
+    return found
+
+
+def slope(times):
+    """The exponent p of time ~ size^p, by least squares over the upper half of the sizes.
+
+    Examples
+    --------
+    >>> round(slope({1: 5.0, 2: 6.0, 4: 10.0, 8: 40.0}), 3)
+    2.0
+    """
+    sizes = sorted(times)[len(times) // 2:]
+    return float(np.polyfit(np.log(sizes), np.log([times[size] for size in sizes]), 1)[0])

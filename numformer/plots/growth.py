@@ -1,0 +1,41 @@
+"""How a time grows with a size, on logarithmic axes, where a power is a straight line."""
+
+from numformer.plots.axes import new_axes
+
+COLOURS = ("#00204c", "#7c7b78", "#b8860b", "#d6c35a")
+WORDS = {"B": "batch B", "T": "length T", "C": "width C", "L": "layers L"}
+
+
+def growth_of_time(growth, slopes, ax=None, title="A training step"):
+    """One line for each size that grows while the others stay, and its slope at the right end.
+
+    Parameters
+    ----------
+    growth : dict of str to dict
+        For "B", "T", "C" and "L": milliseconds by size.
+    slopes : dict of str to float
+        The exponent of each.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not growth:
+        raise ValueError("growth_of_time: there are no times to draw.")
+    if ax is None:
+        ax = new_axes((7, 4.2))
+    for (size, times), colour in zip(growth.items(), COLOURS):
+        ax.plot(list(times), list(times.values()), marker="o", color=colour, label=f"{WORDS.get(size, size)}: slope {slopes[size]:.2f}")
+    ax.set(xscale="log", yscale="log", xlabel="size", ylabel="ms a step", title=title)
+    ax.set_xscale("log", base=2)
+    ax.grid(alpha=0.3, which="both")
+    ax.legend()
+    return ax
