@@ -51,9 +51,11 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
         raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the other arrays, {np.dtype(dtype)}; "
                         f"cast it with .astype(np.{np.dtype(dtype).type(0).real.dtype}).")
     more, axes = _axes(shape)
-    fits = x.ndim >= len(axes) if more else x.ndim == len(axes)
-    found = {**sizes, **dict(zip(axes, x.shape[x.ndim - len(axes):]))} if fits else {}
-    if not fits or sizes.items() - found.items():
+    fits, found = x.ndim >= len(axes) if more else x.ndim == len(axes), dict(sizes)
+    if fits:
+        for axis, size in zip(axes, x.shape[x.ndim - len(axes):]):
+            fits &= found.setdefault(axis, size) == size
+    if not fits:
         known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
         raise ValueError(f"{owner}: {name} must have shape {shape}{' with ' + known if known else ''}, but has shape {x.shape}.")
     return found

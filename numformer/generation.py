@@ -112,20 +112,78 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     >>> len(list(generate(model, np.array([1, 2, 3]), 20, np.random.default_rng(0))))
     20
     """
-    check_whole("generate", "tokens", tokens, least=0)
     check_ids("generate", "ids", ids, model.config.vocab_size)
     if ids.ndim != 1:
         raise ValueError(f"generate: ids must have shape (T,), but have {ids.shape}.")
-    text, cache, read = [int(i) for i in ids], None, 0                # read: tokens of the text that the cache holds or has let go
+    for chosen in generate_batch(model, [ids], tokens, [rng], temperature, top_k, top_p):
+        yield int(chosen[0])
+
+
+def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=None, top_p=None):
+    """Continue several sequences at once, yielding the new token of each. Prompts may differ in length.
+
+    Every sequence is read and continued as `generate` would do it alone: shorter ones are filled up on the left with tokens that
+    nobody attends to. Side by side they cost little more than one, for the weights are read once for all of them.
+
+    Parameters
+    ----------
+    model : Decoder
+    prompts : list of ndarray of int, shape (T,)
+        At least one token each.
+    tokens : int
+        How many to add to each.
+    rngs : list of numpy.random.Generator, optional
+        One for each prompt; needed unless the temperature is 0.
+    temperature, top_k, top_p
+        As in `choose_token`.
+
+    Yields
+    ------
+    ndarray of int, shape (B,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no prompt, one is empty or holds no ids of the model's vocabulary, or a setting is out of range.
+
+    Examples
+    --------
+    >>> from numformer.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocab_size=5, context_length=8, n_layers=1, n_heads=1, d_model=8), np.random.default_rng(0))
+    >>> np.stack(list(generate_batch(model, [np.array([1, 2, 3]), np.array([4])], 20, temperature=0))).shape
+    (20, 2)
+    """
+    check_whole("generate", "tokens", tokens, least=0)
+    texts, rngs = [_checked(model, ids) for ids in prompts], [None] * len(prompts) if rngs is None else rngs
+    if not texts or len(rngs) != len(texts):
+        raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give at least one prompt, "
+                         "and a generator each.")
+    cache, starts = None, None                                        # starts: the first token of each text that the cache holds
     for _ in range(tokens):
-        start = context_start(len(text), model.config.context_length)
-        if cache is None or start > read - cache[0][0].shape[2]:
-            cache, read = None, start
+        wanted = [context_start(len(text), model.config.context_length) for text in texts]
+        if cache is None or wanted != starts:
+            starts, cache = wanted, None
+            new, pads = _side_by_side([text[start:] for text, start in zip(texts, starts)])
+        else:
+            new, pads = np.array([[text[-1]] for text in texts]), None
         with one_blas_thread():                                       # the same bits on any machine with this BLAS
-            logits, cache = model.step(np.array([text[read:]]), cache)
-        read = len(text)
-        text.append(choose_token(logits[0, -1], rng, temperature, top_k, top_p))
-        yield text[-1]
+            logits, cache = model.step(new, cache, pads)
+        chosen = np.array([choose_token(z, rng, temperature, top_k, top_p) for z, rng in zip(logits[:, -1], rngs)])
+        for text, token in zip(texts, chosen):
+            text.append(int(token))
+        yield chosen
+
+
+def _checked(model, ids):
+    check_ids("generate", "ids", ids, model.config.vocab_size)
+    return [int(i) for i in ids]
+
+
+def _side_by_side(texts):
+    """Texts as rows (B, T) that end together, and how many places at the left of each are filled up; None if all are of one length."""
+    longest = max(map(len, texts))
+    pads = np.array([longest - len(text) for text in texts])
+    return np.array([[0] * pad + text for pad, text in zip(pads, texts)]), pads if pads.any() else None
 
 
 def context_start(length, context_length):

@@ -27,8 +27,8 @@ TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "numformer"
 SUBJECTS = ["functional/*.py", "layers/*.py", "training/optimizers.py"]
 KERNELS = [f"kernels/{page}.py" for page in (                         # compiled.py, launch.py and shapes.py are about compiling itself
-    "activations", "adam", "arithmetic", "attention", "cross_entropy", "dropout", "embedding", "memory", "normalization", "positions",
-    "sharing", "tiles")]
+    "activations", "adam", "arithmetic", "attention", "block_step", "cross_entropy", "dropout", "embedding", "linear", "memory",
+    "normalization", "positions", "sharing", "tiles")]
 SUITES = {                                                            # the tests that may notice, the quick ones first
     "functional/": ["test_functional.py", "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
                     "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
@@ -199,7 +199,8 @@ def main():
     parser.add_argument("--again", metavar="FILE", help="only those that survived in a former run, whose output this is")
     arguments = parser.parse_args()
     sys.path.insert(0, str(TESTS))
-    paths = [path for pattern in arguments.file or (KERNELS if arguments.kernels else SUBJECTS) for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
+    patterns = arguments.file or (KERNELS if arguments.kernels else SUBJECTS)
+    paths = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
     if any(path.parent.name == "kernels" for path in paths):
         os.environ["NUMBA_DISABLE_JIT"] = "1"
     for test in {test for path in paths for test in suite(path)}:     # once here, instead of once in every child
@@ -215,12 +216,14 @@ def main():
         former = set(Path(arguments.again).read_text().splitlines())
         jobs = [job for job in jobs if survivor(*job) in former]
     seconds = {}
-    for path in {suite(path)[0]: path for path in paths}.values():    # else every mutant would seem to be noticed
+
+    def alone(path):
+        """Seconds that the tests take without any change."""
         _, tree, function = next(functions(path))
         started = time.monotonic()
         if not survives(path, Mutator().visit(copy.deepcopy(tree)), function, 600):
             sys.exit(f"the tests of {path.relative_to(PACKAGE)} fail without any change")
-        seconds[suite(path)[0]] = PATIENCE * (time.monotonic() - started)
+        return PATIENCE * (time.monotonic() - started)
 
     def run(job):
         path, _, tree, function, number = job
@@ -228,6 +231,8 @@ def main():
 
     total = survivors = 0
     with ThreadPoolExecutor(arguments.jobs) as pool:
+        for path in {suite(path)[0]: path for path in paths}.values():    # in a thread, as all mutants; else each would seem noticed
+            seconds[suite(path)[0]] = pool.submit(alone, path).result()
         for job, lives in pool.map(run, jobs):
             total, survivors = total + 1, survivors + lives
             if lives:

@@ -17,7 +17,8 @@ from numformer.verify.attention_cases import run
 if os.environ.get("NUMBA_DISABLE_JIT") != "1":                        # Numba reads it when it is imported
     pytest.skip("needs NUMBA_DISABLE_JIT=1", allow_module_level=True)
 from numformer.kernels import (  # noqa: E402
-    activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, memory, normalization, positions, sharing, tiles)
+    activations, adam, arithmetic, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization, positions,
+    sharing, tiles)
 
 
 def product(factor, a, b, c, add):
@@ -44,11 +45,14 @@ def add(ledger, n, value):
 
 STAND_INS = {
     "borrow": lambda x: x, "row": lambda x, i: x[i], "carve": carve, "turn_block": turn_block, "_exchange": exchange, "_add": add,
-    "product": product, "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x),
+    "product": product,
+    "gemm": lambda a, b, c, add: product(1, a, b, c, add), "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x),
     "tanh": lambda x: arithmetic._tanh32(x) if x.dtype == np.float32 else np.tanh(x),
     "normal_below": lambda x: activations._normal_below32(x) if x.dtype == np.float32 else activations._normal_below64(x),
     "tile_size": lambda T, S, D: (9, 6), "LOOKS": 3, "LOOKS_MORE": 2}
-for module in (activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, memory, normalization, positions, sharing, tiles):
+MODULES = (activations, adam, arithmetic, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization,
+           positions, sharing, tiles)
+for module in MODULES:
     for name, stand_in in STAND_INS.items():
         if hasattr(module, name):
             setattr(module, name, stand_in)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from numformer.functional import CAUSAL
+from numformer.models.decoder import DecoderCache
 from numformer.models import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, Decoder, DecoderConfig, count
 
 SIZES = dict(n_layers=2, n_heads=2, d_model=16, dtype="float64")
@@ -52,7 +53,7 @@ def test_counts_equal_a_real_model(rng):
     model = Decoder(config, rng)
     assert costs["parameters"] == sum(array.size for array in model.state_dict().values())
     cache = model.step(np.zeros((1, 8), int))[1]
-    assert costs["kv_bytes_per_token"] * 8 == sum(k.nbytes + v.nbytes for k, v in cache)
+    assert costs["kv_bytes_per_token"] * 8 == sum(past.k.nbytes + past.v.nbytes for past in cache.blocks)
     C, F, V, G, D = 16, config.hidden_width, 9, 1, 8
     by_hand = 2 * (2 * C * C + 2 * C * G * D + 3 * C * F) + C * V     # weights that multiply
     assert costs["flops_per_token"] == 2 * by_hand + 2 * 4 * C * 4.5 and costs["training_flops_per_token"] == 3 * costs["flops_per_token"]
@@ -91,7 +92,8 @@ def test_bad_configs(switches, words):
 def test_a_cache_that_does_not_fit(rng):
     model = Decoder(STYLES["GPT-2"], rng)
     _, cache = model.step(np.zeros((2, 3), int))
-    for ids, bad in ((np.zeros((1, 1), int), cache), (np.zeros((2, 1), int), cache + cache), (np.zeros((2, 1), int), ())):
+    one, two = np.zeros((1, 1), int), np.zeros((2, 1), int)
+    for ids, bad in ((one, cache), (two, DecoderCache(2 * cache.blocks)), (two, DecoderCache(()))):
         with pytest.raises(ValueError, match="cache must hold keys and values of 2 blocks"):
             model.step(ids, bad)
 

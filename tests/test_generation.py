@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from numformer.generation import choose_token, context_start, generate
+from numformer.generation import choose_token, context_start, generate, generate_batch
+from numformer.layers import KeyValueCache
 from numformer.models import Decoder, DecoderConfig
 from test_decoder import STYLES
 
@@ -28,7 +29,7 @@ def test_a_cache_is_a_value(rng):
     _, cache = model.step(np.array([[1, 2]]))
     first, _ = model.step(np.array([[3]]), cache)
     model.step(np.array([[4, 5]]), cache)
-    assert cache[0][0].shape[2] == 2 and np.array_equal(model.step(np.array([[3]]), cache)[0], first)
+    assert len(cache) == 2 and np.array_equal(model.step(np.array([[3]]), cache)[0], first)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -94,3 +95,36 @@ def test_broken_logits_are_named(logits):
 def test_bad_prompts(ids, error, rng):
     with pytest.raises(error):
         next(generate(Decoder(STYLES["GPT-2"], rng), ids, 1, rng))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_prompts_of_unequal_length_side_by_side(style, rng):
+    """Each is continued as if it were alone, also beyond the context, which every text reaches at another time."""
+    model = Decoder(STYLES[style], rng)
+    for parameter in model.parameters():
+        parameter.data += 0.2 * rng.standard_normal(parameter.data.shape)
+    prompts = [rng.integers(0, 9, length) for length in (3, 1, 13, 6, 8)]
+    together = np.stack(list(generate_batch(model, prompts, 25, [np.random.default_rng(k) for k in range(5)])), axis=1)
+    for k, prompt in enumerate(prompts):
+        assert together[k].tolist() == list(generate(model, prompt, 25, np.random.default_rng(k)))
+
+
+def test_a_cache_makes_room(rng):
+    """Also for a second continuation of the same text, which must not write over the first."""
+    q = rng.standard_normal((4, 2, 1, 300, 4))
+    cache = KeyValueCache(q[0][:, :, :1], q[1][:, :, :1])
+    for t in range(1, 299):
+        before, cache = cache, cache.append(q[0][:, :, t:t + 1], q[1][:, :, t:t + 1])
+    other = before.append(q[2][:, :, :2], q[3][:, :, :2])
+    assert len(cache) == 299 and len(before) == 298 and len(other) == 300
+    assert np.array_equal(cache.k, q[0][:, :, :299]) and np.array_equal(cache.v, q[1][:, :, :299])
+    assert np.array_equal(other.k[:, :, :298], before.k) and np.array_equal(other.v[:, :, 298:], q[3][:, :, :2])
+
+
+@pytest.mark.parametrize("prompts, rngs, words", [
+    ([], None, "at least one prompt"), ([np.array([1])], [], "a generator each"), ([np.array([1]), np.array([9])], None, "hold 9"),
+    ([np.array([], int)], None, "empty"), ([np.array([1])], None, "rng is missing")])
+def test_bad_batches(prompts, rngs, words, rng):
+    model = Decoder(STYLES["LLaMA"], rng)
+    with pytest.raises(ValueError, match=words):
+        next(generate_batch(model, prompts, 1, rngs))

@@ -18,7 +18,7 @@ WORTH_A_THREAD = 4e6                                                  # products
 TWINS = {                                                             # function: the page of kernels/ that has its twin
     "layer_norm": "normalization", "rms_norm": "normalization",
     **dict.fromkeys(["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "swish", "gated_linear_unit"], "activations"),
-    "cross_entropy": "cross_entropy", "rotary": "positions", "embedding": "embedding",
+    "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "positions", "embedding": "embedding",
     "dropout": "dropout", "residual_dropout": "dropout", "adam_step": "adam", "sum_of_squares": "adam",
 }
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
@@ -48,6 +48,12 @@ def use(twin):
 def compiled_attention():
     """The module of the compiled twin; None where Numba is missing."""
     return _page("attention")
+
+
+def compiled_block_step(x):
+    """`numformer.kernels.block_step.run_block_step`, if it is wanted, there, and can take numbers such as x; else None."""
+    page = _page("block_step") if _twin == "numba" and x.dtype in _REAL else None
+    return page and page.run_block_step
 
 
 def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None):
@@ -98,10 +104,15 @@ def _page(name):
 
 def _functions(name, arguments):
     """Where a function is taken from: its compiled twin's page, if that is wanted, there, and can take these arguments; else the truth."""
-    arrays = [x for x in arguments if isinstance(x, np.ndarray) and x.dtype.kind in "fc"]
-    if _twin == "numpy" or not arrays or not all(type(x) is np.ndarray and x.dtype in _REAL and x.size for x in arrays):
+    if _twin == "numpy":
         return truth
-    return _page(TWINS[name]) or truth
+    real = False
+    for x in arguments:
+        if isinstance(x, np.ndarray) and x.dtype.kind in "fc":
+            if type(x) is not np.ndarray or x.dtype.char not in "fd" or x.size == 0:
+                return truth
+            real = True
+    return real and _page(TWINS[name]) or truth
 
 
 def _pair(name):
@@ -120,6 +131,12 @@ def _pair(name):
         return getattr(functions, f"{name}_backward")(dy, saved)
 
     return forward, backward
+
+
+def linear_backward(dy, saved, dweight=None):
+    """The gradient of `linear`, by the twin that ran forward."""
+    functions, _, saved = saved
+    return functions.linear_backward(dy, saved, dweight)
 
 
 def adam_step(data, *arguments, **options):
@@ -141,6 +158,7 @@ gelu_tanh, gelu_tanh_backward = _pair("gelu_tanh")
 silu, silu_backward = _pair("silu")
 swish, swish_backward = _pair("swish")
 gated_linear_unit, gated_linear_unit_backward = _pair("gated_linear_unit")
+linear, _ = _pair("linear")
 cross_entropy, cross_entropy_backward = _pair("cross_entropy")
 rotary, rotary_backward = _pair("rotary")
 embedding, embedding_backward = _pair("embedding")

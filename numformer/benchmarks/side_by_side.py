@@ -11,6 +11,17 @@ REST_SECONDS = 0.1                                                    # threads 
 
 
 def medians_in_turns(sides, seconds=6.0):
+    """The medians of `in_turns`, in seconds.
+
+    Examples
+    --------
+    >>> sorted(medians_in_turns({"a": lambda: {"forward": 1.0}, "b": lambda: {"forward": 2.0}}, seconds=0)["b"].items())
+    [('forward', 2.0)]
+    """
+    return {name: {part: float(np.median(times)) for part, times in parts.items()} for name, parts in in_turns(sides, seconds).items()}
+
+
+def in_turns(sides, seconds=6.0):
     """Time several programs in turns: a round runs each for about a tenth of a second, or once, after a rest.
 
     Parameters
@@ -23,12 +34,7 @@ def medians_in_turns(sides, seconds=6.0):
     Returns
     -------
     dict of str to dict
-        For every side the median of each part, in seconds.
-
-    Examples
-    --------
-    >>> sorted(medians_in_turns({"a": lambda: {"forward": 1.0}, "b": lambda: {"forward": 2.0}}, seconds=0)["b"].items())
-    [('forward', 2.0)]
+        For every side and each of its parts the mean of every round, in seconds.
     """
     took = {name: _seconds(side) for name, side in sides.items()}     # warm-up, and how often a side fits into its turn
     took = {name: _seconds(side) for name, side in sides.items()}
@@ -44,7 +50,7 @@ def medians_in_turns(sides, seconds=6.0):
                 side()                                                # the cores wake up, and the cache is this side's again
             turn = [side() for _ in range(times[name])]
             found[name].append({part: np.mean([run[part] for run in turn]) for part in turn[0]})
-    return {name: {part: float(np.median([turn[part] for turn in turns])) for part in turns[0]} for name, turns in found.items()}
+    return {name: {part: [float(turn[part]) for turn in turns] for part in turns[0]} for name, turns in found.items()}
 
 
 def sgemm_side(n=1024):
@@ -58,6 +64,24 @@ def sgemm_side(n=1024):
         return {"flop": (time.perf_counter() - started) / (2 * n ** 3 * len(outs))}
 
     return side
+
+
+def memory_side(megabytes=256):
+    """A side that reads far more memory than a cache holds, a part on each thread, and returns {"byte": seconds for one}."""
+    parts = np.ones((get_threads(), megabytes * 2**20 // 4 // get_threads()), np.float32)
+
+    def side():
+        started = time.perf_counter()
+        run_side_by_side(lambda part: part @ part, parts)
+        return {"byte": (time.perf_counter() - started) / parts.nbytes}
+
+    return side
+
+
+def quartiles(times):
+    """The median, and the quarters below and above it."""
+    low, median, high = np.percentile(times, [25, 50, 75])
+    return {"median": float(median), "low": float(low), "high": float(high)}
 
 
 def _seconds(function):

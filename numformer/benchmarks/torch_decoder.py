@@ -92,4 +92,5 @@ def torch_decoder(model):
 
 def _norm(ours, mine, theirs):
     """Of a norm: PyTorch calls the gain weight, and the shift bias."""
-    return {f"{theirs}.{name}": ours[f"{mine}.{part}"] for part, name in (("gain", "weight"), ("shift", "bias")) if f"{mine}.{part}" in ours}
+    parts = (("gain", "weight"), ("shift", "bias"))
+    return {f"{theirs}.{name}": ours[f"{mine}.{part}"] for part, name in parts if f"{mine}.{part}" in ours}

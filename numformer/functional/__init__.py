@@ -15,7 +15,8 @@ from numformer.functional.attention import (
     attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
 from numformer.functional.cross_entropy import IGNORE_INDEX, cross_entropy, cross_entropy_backward
 from numformer.functional.dropout import (
-    attention_dropout_mask, dropout, dropout_backward, dropout_mask, dropout_seed, residual_dropout, residual_dropout_backward)
+    attention_dropout_mask, dropout, dropout_backward, dropout_mask, dropout_seed, residual_dropout,
+    residual_dropout_backward)
 from numformer.functional.embedding import embedding, embedding_backward
 from numformer.functional.gated import gated_linear_unit, gated_linear_unit_backward
 from numformer.functional.linear import linear, linear_backward
@@ -32,14 +33,13 @@ from numformer.functional.tiled_attention import TileStep, tiled_attention, tile
 
 __all__ = [
     "ACTIVATIONS", "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "TileStep", "adam_step", "add_by_distance",
-    "add_by_distance_backward", "alibi", "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights", "cross_entropy",
-    "cross_entropy_backward", "dropout", "dropout_backward", "dropout_mask",
-    "dropout_seed", "embedding", "embedding_backward", "gated_linear_unit",
-    "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "layer_norm", "layer_norm_backward",
-    "linear", "linear_backward", "log_softmax", "log_softmax_backward", "orthogonalize", "relative_position_bias", "relative_position_bias_backward",
-    "relative_position_buckets", "relu", "relu_backward", "relu_squared", "relu_squared_backward", "residual_dropout",
-    "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rotary", "rotary_angles", "rotary_backward",
-    "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid", "sigmoid_backward", "silu",
-    "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward", "sum_of_squares", "swish",
-    "swish_backward", "tiled_attention", "tiled_attention_steps",
+    "add_by_distance_backward", "alibi", "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights",
+    "cross_entropy", "cross_entropy_backward", "dropout", "dropout_backward", "dropout_mask", "dropout_seed", "embedding",
+    "embedding_backward", "gated_linear_unit", "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward",
+    "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax", "log_softmax_backward", "orthogonalize",
+    "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets", "relu", "relu_backward", "relu_squared",
+    "relu_squared_backward", "residual_dropout", "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rotary",
+    "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
+    "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
+    "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_steps",
 ]

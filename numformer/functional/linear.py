@@ -47,10 +47,15 @@ def linear(x, weight, bias=None):
     return y, saved
 
 
-def linear_backward(dy, saved):
+def linear_backward(dy, saved, dweight=None):
     r"""The gradient of `linear`: the same products with one factor turned.
 
     .. math:: \bar{x} = \bar{y} W^\top, \qquad \bar{W} = x^\top \bar{y}, \qquad \bar{b} = \sum_n \bar{y}_n
+
+    Parameters
+    ----------
+    dweight : ndarray, shape (C, F), optional
+        Where the gradient of the weight is added, as gradients of a layer are; a new array unless given.
 
     Returns
     -------
@@ -66,6 +71,9 @@ def linear_backward(dy, saved):
     dbias = dvectors.sum(axis=0) if biased else None
 
     # y = vectors @ weight
-    dweight = vectors.T @ dvectors
     dx = dvectors @ weight.T
+    if dweight is None:
+        dweight = vectors.T @ dvectors
+    else:
+        dweight += vectors.T @ dvectors
     return dx.reshape(x.shape), dweight, dbias

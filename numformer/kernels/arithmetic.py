@@ -8,7 +8,7 @@ import scipy.linalg.cython_blas  # noqa: F401  (the BLAS that Numba looks up whe
 from numba import types
 from numba.extending import overload
 
-from numformer.kernels.compiled import STRICT
+from numformer.kernels.compiled import STRICT, inlined
 from numformer.kernels.memory import address, carve, element, row
 
 CONTRACT = dict(fastmath={"contract"}, **STRICT)
@@ -71,20 +71,31 @@ LONGEST = 96                                                          # terms: i
 
 @numba.njit(**STRICT)
 def product(factor, a, b, c, add):
-    """c = factor a b, or c += factor a b with `add`: by BLAS, in sums of at most LONGEST terms.
+    """c = factor a b, or c += factor a b with `add`: by BLAS, in sums of at most LONGEST terms; the matrices as `gemm` has them."""
+    terms = a.shape[1]
+    parts = -(-terms // LONGEST)
+    for part in range(parts):
+        _multiply(factor, a, b, c, add or part > 0, terms * part // parts, terms * (part + 1) // parts)
 
-    `b` and `c` have contiguous rows; `a` has, or it is the transposed view of a matrix that has. BLAS counts by columns, so
-    it is told c' = b' a'.
+
+@numba.njit(**STRICT)
+def gemm(a, b, c, add):
+    """c = a b, or c += a b with `add`.
+
+    `b` and `c` have contiguous rows; `a` has, or it is the transposed view of a matrix that has.
     """
+    _multiply(c.dtype.type(1), a, b, c, add, 0, a.shape[1])
+
+
+@inlined
+def _multiply(factor, a, b, c, add, start, stop):
+    """c = factor a[:, start:stop] b[start:stop], or c += that. BLAS counts by columns, so it is told c' = b' a'."""
     size, terms = c.itemsize, a.shape[1]
     turned = a.strides[1] != size and terms > 1
     a_row = max(a.strides[1] // size, a.shape[0]) if turned else max(a.strides[0] // size, terms)
-    b_row, c_row, parts = b.strides[0] // size, c.strides[0] // size, -(-terms // LONGEST)
-    for part in range(parts):
-        start, stop = terms * part // parts, terms * (part + 1) // parts
-        keep = c.dtype.type(add or part > 0)
-        _gemm(_S if size == 4 else _D, _N, _T if turned else _N, c.shape[1], c.shape[0], stop - start, address(factor),
-              element(b, start, 0), b_row, element(a, 0, start), a_row, address(keep), element(c, 0, 0), c_row)
+    b_row, c_row, keep = b.strides[0] // size, c.strides[0] // size, c.dtype.type(add)
+    _gemm(_S if size == 4 else _D, _N, _T if turned else _N, c.shape[1], c.shape[0], stop - start, address(factor),
+          element(b, start, 0), b_row, element(a, 0, start), a_row, address(keep), element(c, 0, 0), c_row)
 
 
 @numba.njit(fastmath={"contract", "reassoc"}, **STRICT)                # the order of the sum is free, so it vectorizes

@@ -7,7 +7,7 @@ import numpy as np
 from numba import boolean
 
 from numformer.functional.normalization import check_norm
-from numformer.kernels.compiled import STRICT, Kernel
+from numformer.kernels.compiled import STRICT, Kernel, inlined
 from numformer.kernels.memory import borrow, row
 from numformer.kernels.shapes import empty_rows, line, matrix, new_line, new_matrix, rows_of
 
@@ -41,26 +41,32 @@ def two_means(dy, gain, x, mean, rstd):
     return first / len(x), second / len(x)
 
 
+@inlined
+def normalize_one(x, gain, shift, epsilon, inside, centred, y):
+    """One vector, which y may be too; returns its mean, rstd and bend: see `layer_norm` for what they are."""
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    mean = x.dtype.type(mean_of(x)) if centred else zero
+    variance = x.dtype.type(mean_square(x, mean))
+    if inside:
+        r, bend = one / math.sqrt(variance + epsilon), one
+    else:
+        root = math.sqrt(variance)
+        r = one / (root + epsilon)
+        bend = (root + epsilon) / root if root != zero else zero
+    if len(shift) > 0:
+        for c in range(len(x)):
+            y[c] = gain[c] * ((x[c] - mean) * r) + shift[c]
+    else:
+        for c in range(len(x)):
+            y[c] = gain[c] * ((x[c] - mean) * r)
+    return mean, r, bend
+
+
 def normalize(x, gain, shift, epsilon, inside, centred, y, mean, rstd, bend):
-    """x, y (N, C); gain (C,), shift (C,) or empty; mean, rstd, bend (N,): see `layer_norm` for what they are."""
-    x, y, zero, one = borrow(x), borrow(y), x.dtype.type(0), x.dtype.type(1)
+    """x, y (N, C); gain (C,), shift (C,) or empty; mean, rstd, bend (N,)."""
+    x, y = borrow(x), borrow(y)
     for n in range(len(x)):
-        x_n, y_n = row(x, n), row(y, n)
-        mean[n] = mu = x.dtype.type(mean_of(x_n)) if centred else zero
-        variance = x.dtype.type(mean_square(x_n, mu))
-        if inside:
-            r, bend[n] = one / math.sqrt(variance + epsilon), one
-        else:
-            root = math.sqrt(variance)
-            r = one / (root + epsilon)
-            bend[n] = (root + epsilon) / root if root != zero else zero
-        rstd[n] = r
-        if len(shift) > 0:
-            for c in range(len(x_n)):
-                y_n[c] = gain[c] * ((x_n[c] - mu) * r) + shift[c]
-        else:
-            for c in range(len(x_n)):
-                y_n[c] = gain[c] * ((x_n[c] - mu) * r)
+        mean[n], rstd[n], bend[n] = normalize_one(row(x, n), gain, shift, epsilon, inside, centred, row(y, n))
 
 
 def normalize_backward(dy, x, gain, centred, mean, rstd, bend, dx, dgain, dshift):

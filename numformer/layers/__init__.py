@@ -2,6 +2,7 @@
 
 from numformer.layers.attention import MultiHeadAttention
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
+from numformer.layers.cache import KeyValueCache
 from numformer.layers.dropout import Dropout, Identity, ResidualDropout
 from numformer.layers.embedding import Embedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
@@ -10,7 +11,7 @@ from numformer.layers.normalization import LayerNorm, RMSNorm
 from numformer.layers.positions import ALiBi, LearnedPositions, RotaryPositions, SinusoidalPositions
 
 __all__ = [
-    "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "LayerNorm", "LearnedPositions", "Linear",
-    "MultiHeadAttention", "PostNormBlock", "PreNormBlock", "RMSNorm", "ResidualDropout", "RotaryPositions", "SinusoidalPositions", "SwiGLU",
-    "TransformerBlock", "Unembedding",
+    "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
+    "LearnedPositions", "Linear", "MultiHeadAttention", "PostNormBlock", "PreNormBlock", "RMSNorm", "ResidualDropout",
+    "RotaryPositions", "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
 ]

@@ -7,6 +7,7 @@ from numformer.checks import check_array, check_divides, check_generator, check_
 from numformer.functional.attention import attention_weights
 from numformer.functional.dropout import dropout_seed
 from numformer.functional.pattern import CAUSAL, EVERYWHERE
+from numformer.layers.cache import KeyValueCache
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
 from numformer.layers.normalization import RMSNorm
@@ -142,31 +143,32 @@ class MultiHeadAttention(Layer):
         dx = self._project_backward(dq, saved_query, self.query, self.query_norm, self.rotary)
         return dx + dcontext if itself else (dx, dcontext)
 
-    def step(self, x, cache=None):
-        """Continue a sequence: attend causally from new positions to all positions so far. Inference only.
+    def step(self, x, cache=None, pattern=CAUSAL):
+        """Continue a sequence: attend from new positions to all positions so far. Inference only.
 
         Parameters
         ----------
         x : ndarray, shape (B, T, C)
             The new positions alone.
-        cache : tuple (k, v) of ndarray, shape (B, G, S, D), optional
+        cache : KeyValueCache, optional
             What the last call returned; None at the start.
+        pattern : AttentionPattern
+            For T queries at the last of all S positions.
 
         Returns
         -------
         y : ndarray, shape (B, T, C)
-        cache : tuple
+        cache : KeyValueCache
             A new value; the old one stays as it was.
         """
         self._check(x, None)
-        start = 0 if cache is None else cache[0].shape[2]
+        start = 0 if cache is None else len(cache)
         q, _ = self._project(x, self.query, self.query_norm, self.rotary, start)
         k, _ = self._project(x, self.key, self.key_norm, self.rotary, start)
         v, _ = self._project(x, self.value, UNCHANGED, UNCHANGED)
-        if cache is not None:
-            k, v = np.concatenate([cache[0], k], axis=2), np.concatenate([cache[1], v], axis=2)
-        o, _ = scaled_dot_product_attention(q, k, v, CAUSAL, slopes=self.slopes)
-        return self.output(_join_heads(o)), (k, v)
+        cache = KeyValueCache(k, v) if cache is None else cache.append(k, v)
+        o, _ = scaled_dot_product_attention(q, cache.k, cache.v, pattern, slopes=self.slopes)
+        return self.output(_join_heads(o)), cache
 
     def weights(self, x, context=None, pattern=EVERYWHERE):
         """The attention weights (B, H, T, S) of a forward without dropout, for looking at.

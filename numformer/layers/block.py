@@ -1,6 +1,7 @@
 """The Transformer block: attention and feed-forward, each added to what came in, with the norm before or after."""
 
-from numformer.functional.pattern import EVERYWHERE
+from numformer.functional.pattern import CAUSAL, EVERYWHERE
+from numformer.layers.block_step import one_token_step
 from numformer.layers.dropout import ResidualDropout
 from numformer.parameter import Layer
 
@@ -69,9 +70,13 @@ class PreNormBlock(TransformerBlock):
         da = self.attention.backward(da, saved_attention)
         return dx + self.norm1.backward(da, saved_norm1)
 
-    def step(self, x, cache=None):
+    def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""
-        a, cache = self.attention.step(self.norm1(x), cache)
+        if cache is not None and pattern is CAUSAL and x.size == x.shape[-1]:
+            found = one_token_step(self, x, cache)
+            if found is not None:
+                return found
+        a, cache = self.attention.step(self.norm1(x), cache, pattern)
         h = x + a
         return h + self.feedforward(self.norm2(h)), cache
 
@@ -123,9 +128,9 @@ class PostNormBlock(TransformerBlock):
         dx, da = self.residual.backward(dsum, saved_sum1)
         return dx + self.attention.backward(da, saved_attention)
 
-    def step(self, x, cache=None):
+    def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""
-        a, cache = self.attention.step(x, cache)
+        a, cache = self.attention.step(x, cache, pattern)
         h = self.norm1(x + a)
         return self.norm2(h + self.feedforward(h)), cache
 

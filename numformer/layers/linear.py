@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from numformer.backend import linear, linear_backward
 from numformer.checks import check_whole
-from numformer.functional.linear import linear, linear_backward
 from numformer.parameter import Layer, Parameter, constant, normal
 
 
@@ -45,8 +45,7 @@ class Linear(Layer):
         return linear(x, self.weight.data, None if self.bias is None else self.bias.data)
 
     def backward(self, dy, saved):
-        dx, dweight, dbias = linear_backward(dy, saved)
-        self.weight.grad += dweight
+        dx, _, dbias = linear_backward(dy, saved, self.weight.grad)   # weight.grad += x' dy
         if self.bias is not None:
             self.bias.grad += dbias
         return dx
@@ -88,6 +87,5 @@ class Unembedding(Layer):
         return linear(x, self.weight.data.T)
 
     def backward(self, dy, saved):
-        dx, dweight, _ = linear_backward(dy, saved)                   # dweight: (C, V), of the transpose
-        self.weight.grad += dweight.T
+        dx, _, _ = linear_backward(dy, saved, self.weight.grad.T)     # the gradient of the transpose, (C, V)
         return dx

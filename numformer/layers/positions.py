@@ -8,10 +8,18 @@ from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, 
 from numformer.parameter import Layer, normal
 
 
+def _places(start, T):
+    """Positions of T tokens from `start` on, (T,); or (B, T) for a start of each sequence. Below 0, before a sequence begins: 0."""
+    if np.ndim(start) == 0:
+        check_whole("positions", "start", start, least=0)
+        return np.arange(start, start + T)
+    return np.maximum(np.asarray(start)[:, None] + np.arange(T), 0)
+
+
 class SinusoidalPositions(Layer):
     """Add the fixed sinusoids of the 2017 Transformer to (B, T, C): `sinusoidal_positions`. No parameters, any length.
 
-    The option `start` of `forward` is the position of the first token.
+    The option `start` of `forward` is the position of the first token, or an array of them, one for each sequence.
 
     Parameters
     ----------
@@ -31,7 +39,8 @@ class SinusoidalPositions(Layer):
 
     def forward(self, x, start=0):
         T = check_array("SinusoidalPositions", "x", x, "(B, T, C)", C=self.d_model)["T"]
-        y = x + sinusoidal_positions(np.arange(start, start + T), self.d_model, x.real.dtype)
+        places = _places(start, T)                                    # (T,) or (B, T)
+        y = x + sinusoidal_positions(places.reshape(-1), self.d_model, x.real.dtype).reshape(*places.shape, self.d_model)
 
         saved = ()
         return y, saved
@@ -44,7 +53,7 @@ class SinusoidalPositions(Layer):
 class LearnedPositions(Layer):
     """Add a trained vector for every position to (B, T, C), up to a greatest length.
 
-    The option `start` of `forward` is the position of the first token.
+    The option `start` of `forward` is the position of the first token, or an array of them, one for each sequence.
 
     Parameters
     ----------
@@ -77,21 +86,22 @@ class LearnedPositions(Layer):
 
     def forward(self, x, start=0):
         length, width = self.weight.data.shape
-        check_whole("LearnedPositions", "start", start, least=0)
         T = check_array("LearnedPositions", "x", x, "(B, T, C)", self.weight.data.dtype, C=width)["T"]
-        if start + T > length:
-            raise ValueError(f"LearnedPositions: positions {start} .. {start + T - 1} were asked for, "
+        places = _places(start, T)                                    # (T,) or (B, T)
+        first, last = places.min(), places.max()
+        if last >= length:
+            raise ValueError(f"LearnedPositions: positions {first} .. {last} were asked for, "
                              f"but only 0 .. {length - 1} were learned; shorten the input.")
-        y = x + self.weight.data[start : start + T]
+        y = x + self.weight.data[places]
 
-        saved = (start, T)
+        saved = (places,)
         return y, saved
 
     def backward(self, dy, saved):
-        start, T = saved
+        places, = saved
 
-        # y = x + weight[start : start + T]
-        self.weight.grad[start : start + T] += dy.sum(axis=0)
+        # y = x + weight[places]
+        np.add.at(self.weight.grad, places, dy.sum(axis=0) if places.ndim == 1 else dy)
         return dy.copy()
 
 

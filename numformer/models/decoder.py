@@ -1,11 +1,12 @@
 """The decoder-only Transformer: one model whose switches cover 2017's choices, GPT-2's and LLaMA's."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
-from numformer.functional.pattern import CAUSAL
+from numformer.functional.pattern import CAUSAL, AttentionPattern
 from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention,
     PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, Unembedding)
@@ -161,33 +162,39 @@ class Decoder(Layer):
         # loss = cross_entropy(forward(inputs), targets)
         self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
 
-    def step(self, ids, cache=None):
+    def step(self, ids, cache=None, pads=None):
         """Continue sequences: logits of new tokens alone, given the keys and values of the tokens before.
 
         Parameters
         ----------
         ids : ndarray of int, shape (B, T)
             The new tokens, any number of them.
-        cache : tuple, optional
+        cache : DecoderCache, optional
             What the last call returned; None at the start.
+        pads : ndarray of int, shape (B,), optional
+            At the start: how many of the first tokens of each sequence only fill up the row. Nobody attends to them.
 
         Returns
         -------
         logits : ndarray, shape (B, T, V)
-        cache : tuple
-            For each block its keys and values. A new value; the old one stays good.
+        cache : DecoderCache
+            A new value; the old one stays good.
         """
         _check_two_axes(ids)
-        if cache is not None and (len(cache) != len(self.blocks) or any(len(k) != len(ids) for k, _ in cache)):
+        blocks, pads = (None, pads) if cache is None else (cache.blocks, cache.pads)
+        if blocks is not None and (len(blocks) != len(self.blocks) or any(len(past.k) != len(ids) for past in blocks)):
             raise ValueError(f"Decoder: the cache must hold keys and values of {len(self.blocks)} blocks for B={len(ids)} sequences; "
                              "begin with cache=None.")
-        start = 0 if cache is None else cache[0][0].shape[2]
-        x, _ = self.positions.forward(self.embedding(ids), start=start)
-        caches = []
-        for block, past in zip(self.blocks, cache or [None] * len(self.blocks), strict=True):
-            x, past = block.step(x, past)
-            caches.append(past)
-        return self.head(self.norm(x)), tuple(caches)
+        start = 0 if cache is None else len(cache)
+        pattern = CAUSAL
+        if pads is not None:                                          # what fills up is a document of its own
+            pattern = AttentionPattern(causal=True, documents=(np.arange(start + ids.shape[1]) >= pads[:, None]).astype(int))
+        x, _ = self.positions.forward(self.embedding(ids), start=start if pads is None else start - pads)
+        after = []
+        for block, past in zip(self.blocks, blocks or [None] * len(self.blocks), strict=True):
+            x, past = block.step(x, past, pattern)
+            after.append(past)
+        return self.head(self.norm(x)), DecoderCache(tuple(after), pads)
 
     def attention_weights(self, ids):
         """The attention weights of every block on `ids`, for looking at: a list of (B, H, T, T)."""
@@ -198,6 +205,17 @@ class Decoder(Layer):
             weights.append(block.weights(x, CAUSAL))
             x = block(x, CAUSAL)
         return weights
+
+
+@dataclass(frozen=True)
+class DecoderCache:
+    """The keys and values of every block, and how many positions of each sequence only fill up: see `Decoder.step`."""
+
+    blocks: tuple
+    pads: np.ndarray | None = None
+
+    def __len__(self):
+        return len(self.blocks[0]) if self.blocks else 0
 
 
 def _check_two_axes(ids):

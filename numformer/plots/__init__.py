@@ -2,6 +2,7 @@
 
 from numformer.plots.attention import attention_map
 from numformer.plots.audit import audit_errors
+from numformer.plots.growth import growth_of_time
 from numformer.plots.training import loss_curve
 
-__all__ = ["attention_map", "audit_errors", "loss_curve"]
+__all__ = ["attention_map", "audit_errors", "growth_of_time", "loss_curve"]
