@@ -5,7 +5,7 @@ import pytest
 
 from numformer import functional as F
 from numformer.layers import (
-    ALiBi, Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, MultiHeadAttention, ResidualDropout, RotaryPositions,
+    ALiBi, Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, MultiHeadAttention, PostNormBlock, PreNormBlock, RotaryPositions,
     SinusoidalPositions, Unembedding)
 
 
@@ -32,12 +32,13 @@ def test_positions_begin_at_zero_with_the_usual_base(rng):
 
 def test_what_they_refuse(rng):
     for rate in (1, 1.5, -0.1):
-        for layer in (Dropout, ResidualDropout):
-            with pytest.raises(ValueError, match="rate="):
-                layer(rate)
+        with pytest.raises(ValueError, match="rate="):
+            Dropout(rate)
+        with pytest.raises(ValueError, match="dropout="):
+            PreNormBlock(None, None, None, None, rate)
         with pytest.raises(ValueError, match="dropout="):
             MultiHeadAttention(8, 2, rng, dropout=rate)
-    assert Dropout(0.0).rate == ResidualDropout(0.0).rate == 0
+    assert Dropout(0.0).rate == PostNormBlock(None, None, None, None).dropout == 0
     for positions in (RotaryPositions(6), ALiBi(3)):
         with pytest.raises(ValueError, match="does not fit n_heads=2"):
             MultiHeadAttention(8, 2, rng, positions=positions)

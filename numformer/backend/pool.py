@@ -120,6 +120,20 @@ def run_side_by_side(function, items):
     return [value for value, _ in results]
 
 
+def run_by_shares(function, items, shares=4):
+    """`run_side_by_side` for many small items: they are dealt out like cards, a share of them at a time.
+
+    Examples
+    --------
+    >>> run_by_shares(len, ["a", "bb", "ccc", "dddd", "e"], shares=2)
+    [1, 2, 3, 4, 1]
+    """
+    items, results = list(items), {}
+    for share, found in enumerate(run_side_by_side(lambda share: [function(item) for item in items[share::shares]], range(shares))):
+        results.update(zip(range(share, len(items), shares), found))
+    return [results[k] for k in range(len(items))]
+
+
 def _work_off(function, items, todo, results):
     """Take item after item until none is left. An error is kept, not raised: the others must be over before it comes out."""
     _place.inside = True

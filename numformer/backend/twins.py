@@ -133,6 +133,12 @@ def _pair(name):
     return forward, backward
 
 
+def add(x, y):
+    """x + y; a compiled twin has no more to give than memory that was used before."""
+    room = _page("room") if _twin == "numba" and x.dtype == y.dtype and x.dtype in _REAL and x.shape == y.shape else None
+    return x + y if room is None else np.add(x, y, out=room.new_like(x))
+
+
 def linear_backward(dy, saved, dweight=None):
     """The gradient of `linear`, by the twin that ran forward."""
     functions, _, saved = saved

@@ -115,9 +115,10 @@ def residual_dropout_backward(dy, saved):
     Returns
     -------
     dx, dbranch : ndarray, shape of `dy`
+        `dx` is `dy` itself, and so is `dbranch` where nothing was silenced: do not write into them.
     """
     # y = x + dropout(branch)
-    return dy.copy(), dropout_backward(dy, saved)
+    return dy, dy if saved[0] is None else dropout_backward(dy, saved)
 
 
 def check_dropout(owner, x, rate, rng):

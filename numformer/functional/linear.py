@@ -32,11 +32,7 @@ def linear(x, weight, bias=None):
     >>> linear(np.array([[1.0, 2.0]]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]), np.array([0.0, 0.0, 0.5]))[0]
     array([[1. , 2. , 4.5]])
     """
-    sizes = check_array("linear", "weight", weight, "(C, F)")
-    check_array("linear", "x", x, "(..., C)", weight.dtype, C=sizes["C"])
-    if bias is not None:
-        check_array("linear", "bias", bias, "(F,)", weight.dtype, F=sizes["F"])
-
+    check_linear(x, weight, bias)
     vectors = x.reshape(-1, x.shape[-1])                              # (N, C): one product for all of them
     y = vectors @ weight
     if bias is not None:
@@ -72,8 +68,17 @@ def linear_backward(dy, saved, dweight=None):
 
     # y = vectors @ weight
     dx = dvectors @ weight.T
+    gradient = vectors.T @ dvectors
     if dweight is None:
-        dweight = vectors.T @ dvectors
+        dweight = gradient
     else:
-        dweight += vectors.T @ dvectors
+        dweight += gradient
     return dx.reshape(x.shape), dweight, dbias
+
+
+def check_linear(x, weight, bias):
+    """Check the arguments of `linear`."""
+    sizes = check_array("linear", "weight", weight, "(C, F)")
+    check_array("linear", "x", x, "(..., C)", weight.dtype, C=sizes["C"])
+    if bias is not None:
+        check_array("linear", "bias", bias, "(F,)", weight.dtype, F=sizes["F"])

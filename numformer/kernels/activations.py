@@ -10,6 +10,7 @@ from numformer.checks import check_array
 from numformer.functional.gated import check_gated
 from numformer.kernels.arithmetic import CONTRACT, exp, real32
 from numformer.kernels.compiled import Kernel, inlined
+from numformer.kernels.room import new_like
 from numformer.kernels.shapes import line, line_of, new_line
 
 RELU, RELU_SQUARED, GELU, GELU_TANH, SWISH = range(5)
@@ -160,7 +161,7 @@ def gated_linear_unit(g, h, activation="silu"):
     """The twin of `numformer.functional.gated_linear_unit`."""
     check_gated(g, h, activation)
     gates, others = line_of(g), line_of(h)
-    y, (a, slope) = np.empty_like(gates), np.empty((2, len(gates)), g.dtype)
+    y, a, slope = new_like(gates), new_like(gates), new_like(gates)
     GATED[g.dtype](KINDS[activation], g.dtype.type(1), gates, others, y, a, slope)
 
     saved = (KINDS[activation], others, a, slope)
@@ -170,7 +171,7 @@ def gated_linear_unit(g, h, activation="silu"):
 def gated_linear_unit_backward(dy, saved):
     """The twin of `numformer.functional.gated_linear_unit_backward`."""
     kind, h, a, slope = saved
-    dg, dh = np.empty((2, len(h)), h.dtype)
+    dg, dh = new_like(h), new_like(h)
     GATED_BACKWARD[h.dtype](kind, line_of(dy), h, a, slope, dg, dh)
     return dg.reshape(dy.shape), dh.reshape(dy.shape)
 
@@ -178,7 +179,7 @@ def gated_linear_unit_backward(dy, saved):
 def _forward(name, kind, x, beta=1.0):
     check_array(name, "x", x, "(...)")
     numbers = line_of(x)
-    y, slope = np.empty_like(numbers), np.empty_like(numbers)
+    y, slope = new_like(numbers), new_like(numbers)
     ACTIVATION[x.dtype](kind, x.dtype.type(beta), numbers, y, slope)
 
     saved = (kind, slope)                                             # the slope in place of x: it is all that the backward needs
@@ -188,7 +189,7 @@ def _forward(name, kind, x, beta=1.0):
 def _backward(dy, saved):
     """The gradient of all of them: dx = dy f'(x)."""
     kind, slope = saved
-    dx = np.empty_like(slope)
+    dx = new_like(slope)
     ACTIVATION_BACKWARD[slope.dtype](kind, line_of(dy), slope, dx)
     return dx.reshape(dy.shape)
 

@@ -25,6 +25,7 @@ from numformer.kernels.compiled import STRICT, Kernel, inlined
 from numformer.kernels.launch import (
     absent, any_strides, by_tokens, check_kernel_takes, in_turn, ranges, rule_types, tile_size, with_rows, work_room)
 from numformer.kernels.memory import borrow, carve, clear, copy, row, transpose
+from numformer.kernels.room import new_array
 from numformer.kernels.sharing import all_finished, finish, new_ledger, take, turn_of
 from numformer.kernels.tiles import (
     NONE, SOME, Rules, add_diagonals, add_product, bring_together, drop, hide, is_allowed, keys_to_visit, multiply, next_tile,
@@ -257,7 +258,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
              no_bias if bias is None else np.ascontiguousarray(bias), dropout_threshold(dropout) if dropping else 0,
              real(1 / (1 - dropout)), seed >> 32, seed & 0xFFFFFFFF)
     q, k, v = with_rows(q), with_rows(k), with_rows(v)
-    o, (m, l) = by_tokens(np.empty(q.size, real), q.shape), np.empty((2, B, H, T), real)
+    o, (m, l) = by_tokens(new_array((q.size,), q.dtype), q.shape), np.empty((2, B, H, T), real)
     tile = tile_size(T, S, D)
     kernel, ledger = FORWARD[q.dtype], new_ledger(B * H * -(-T // tile[0]))
     run(lambda task: kernel(q, k, v, *rules, *tile, *work_room(*tile, D, real), ledger, task, tasks, o, m, l), range(tasks))
@@ -280,7 +281,7 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
     check_kernel_takes(name, do=do)
     check_whole(name, "tasks", tasks)
     do, has_bias = with_rows(do), rules[6].size > 0
-    block = np.empty(q.size + k.size + v.size, q.dtype)               # one block for all three: three come at the price of page faults
+    block = new_array((q.size + k.size + v.size,), q.dtype)               # one block for all three: three come at the price of page faults
     dq, dk = by_tokens(block[:q.size], q.shape), by_tokens(block[q.size:-v.size], k.shape)
     dv = by_tokens(block[-v.size:], v.shape)
     dbias = np.zeros((B, H, T + S - 1) if has_bias else (0, 0, 0))    # float64: a diagonal is long

@@ -11,6 +11,7 @@ from numformer.kernels.arithmetic import exp
 from numformer.kernels.compiled import Kernel, inlined
 from numformer.kernels.memory import borrow, row
 from numformer.kernels.normalization import SUM, mean_of
+from numformer.kernels.room import new_like
 from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of, whole
 from numformer.kernels.tiles import larger
 
@@ -87,6 +88,6 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
 def cross_entropy_backward(dloss, saved):
     """The twin of `numformer.functional.cross_entropy_backward`: the softmax is made again from the logits."""
     rows, ids, options, top, total, n, shape = saved
-    dlogits = np.empty_like(rows)
+    dlogits = new_like(rows)
     BACKWARD[rows.dtype](float(dloss) / n, rows, ids, *options, top, total, dlogits)
     return dlogits.reshape(shape)

@@ -6,6 +6,7 @@ from numba import uint32
 from numformer.functional.dropout import check_dropout, check_residual, dropout_seed, dropout_threshold
 from numformer.kernels.compiled import Kernel, inlined
 from numformer.kernels.memory import borrow, row
+from numformer.kernels.room import new_like
 from numformer.kernels.shapes import matrix, new_matrix, rows_of
 from numformer.kernels.tiles import mix
 
@@ -56,7 +57,7 @@ def dropout_backward(dy, saved):
     if seed is None:
         return dy.copy()
     rows = rows_of(dy)
-    dx = np.empty_like(rows)
+    dx = new_like(rows)
     SILENCE[dy.dtype](rows, *_hash(seed, rate, dy.dtype), dx)
     return dx.reshape(dy.shape)
 
@@ -65,17 +66,17 @@ def residual_dropout(x, branch, rate, rng=None):
     """The twin of `numformer.functional.residual_dropout`."""
     check_residual(x, branch, rate, rng)
     if rng is None or rate == 0:
-        return x + branch, (None, 0.0)
+        return np.add(x, branch, out=new_like(x)), (None, 0.0)
     saved = dropout_seed(rng), float(rate)
     rows = rows_of(x)
-    y = np.empty_like(rows)
+    y = new_like(rows)
     ADD_SILENCED[x.dtype](rows, rows_of(branch), *_hash(*saved, x.dtype), y)
     return y.reshape(x.shape), saved
 
 
 def residual_dropout_backward(dy, saved):
     """The twin of `numformer.functional.residual_dropout_backward`."""
-    return dy.copy(), dropout_backward(dy, saved)
+    return dy, dy if saved[0] is None else dropout_backward(dy, saved)
 
 
 def _hash(seed, rate, dtype):

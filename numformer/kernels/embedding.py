@@ -1,11 +1,11 @@
 """The gradient of a lookup: every row of the table collects from all places where its id stood, in their order."""
 
-import numpy as np
 from numba import int64
 
 from numformer.functional.embedding import embedding as look_up
 from numformer.kernels.compiled import Kernel
 from numformer.kernels.memory import borrow, clear, row
+from numformer.kernels.room import new_array
 from numformer.kernels.shapes import line, matrix, new_matrix, rows_of, whole
 
 
@@ -30,6 +30,6 @@ def embedding(ids, weight):
 def embedding_backward(dy, saved):
     """The twin of `numformer.functional.embedding_backward`."""
     ids, vocabulary = saved
-    dweight = np.empty((vocabulary, dy.shape[-1]), dy.dtype)
+    dweight = new_array((vocabulary, dy.shape[-1]), dy.dtype)
     COLLECT[dy.dtype](whole(ids), rows_of(dy), dweight)
     return dweight

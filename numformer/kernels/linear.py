@@ -7,11 +7,11 @@ half as fast again as BLAS's own.
 import numba
 import numpy as np
 
-from numformer.functional.linear import linear as truth
-from numformer.functional.linear import linear_backward as truth_backward
+from numformer.functional.linear import check_linear
 from numformer.kernels.arithmetic import gemm
 from numformer.kernels.compiled import STRICT, Kernel, inlined
 from numformer.kernels.memory import borrow, row
+from numformer.kernels.room import new_array, new_like
 from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of
 
 
@@ -56,30 +56,36 @@ ADD_DOTS = Kernel(add_dots, lambda real: (line(real), matrix(real), new_line(rea
 
 
 def linear(x, weight, bias=None):
-    """The twin of `numformer.functional.linear`: itself, but for a single vector."""
-    fits = x.ndim and x.size == x.shape[-1] == len(weight) and x.flags.c_contiguous and x.dtype == weight.dtype
-    if not fits or not (weight.flags.c_contiguous or weight.flags.f_contiguous) or bias is not None and bias.shape != weight.shape[1:]:
-        return truth(x, weight, bias)
-    y = np.zeros(weight.shape[1], x.dtype) if bias is None else bias.astype(x.dtype)
-    if weight.flags.c_contiguous:
-        ADD_ROWS[x.dtype](x.reshape(-1), weight, y)
+    """The twin of `numformer.functional.linear`."""
+    check_linear(x, weight, bias)
+    vectors = rows_of(x)                                              # (N, C)
+    if len(vectors) == 1 and (weight.flags.c_contiguous or weight.flags.f_contiguous):
+        y = np.zeros((1, weight.shape[1]), x.dtype) if bias is None else bias[None].copy()
+        if weight.flags.c_contiguous:
+            ADD_ROWS[x.dtype](vectors[0], weight, y[0])
+        else:
+            ADD_DOTS[x.dtype](vectors[0], weight.T, y[0])
     else:
-        ADD_DOTS[x.dtype](x.reshape(-1), weight.T, y)
+        y = np.matmul(vectors, weight, out=new_array((len(vectors), weight.shape[1]), x.dtype))
+        if bias is not None:
+            y += bias
 
-    saved = (x, weight, bias is not None)
-    return y.reshape(*x.shape[:-1], len(y)), saved
+    saved = (vectors, weight, bias is not None)
+    return y.reshape(*x.shape[:-1], weight.shape[1]), saved
 
 
 def linear_backward(dy, saved, dweight=None):
     """The twin of `numformer.functional.linear_backward`: a gradient that is added goes there without a copy of its own."""
-    x, weight, biased = saved
-    if dweight is None or not (dweight.flags.c_contiguous or dweight.flags.f_contiguous) or dweight.dtype != x.dtype:
-        return truth_backward(dy, saved, dweight)
-    vectors, dvectors = rows_of(x), rows_of(dy)
+    vectors, weight, biased = saved
+    dvectors = rows_of(dy)                                            # (N, F)
     dbias = dvectors.sum(axis=0) if biased else None
-    dx = dvectors @ weight.T
-    if dweight.flags.c_contiguous:
-        ADD_GRADIENT[x.dtype](vectors, dvectors, dweight)
+    dx = np.matmul(dvectors, weight.T, out=new_like(vectors))
+    if dweight is None:
+        dweight = vectors.T @ dvectors
+    elif dweight.flags.c_contiguous:
+        ADD_GRADIENT[dy.dtype](vectors, dvectors, dweight)
+    elif dweight.flags.f_contiguous:
+        ADD_GRADIENT[dy.dtype](dvectors, vectors, dweight.T)
     else:
-        ADD_GRADIENT[x.dtype](dvectors, vectors, dweight.T)
-    return dx.reshape(x.shape), dweight, dbias
+        dweight += vectors.T @ dvectors
+    return dx.reshape(*dy.shape[:-1], len(weight)), dweight, dbias

@@ -9,7 +9,8 @@ from numba import boolean
 from numformer.functional.normalization import check_norm
 from numformer.kernels.compiled import STRICT, Kernel, inlined
 from numformer.kernels.memory import borrow, row
-from numformer.kernels.shapes import empty_rows, line, matrix, new_line, new_matrix, rows_of
+from numformer.kernels.room import new_like
+from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of
 
 SUM = dict(fastmath={"contract", "reassoc", "nsz"}, **STRICT)         # the order of a vector's sum is free, so it vectorizes
 
@@ -117,7 +118,7 @@ def rms_norm_backward(dy, saved):
 
 def _forward(x, gain, shift, epsilon, inside, centred):
     real, vectors, gain = x.dtype.type, rows_of(x), np.ascontiguousarray(gain)
-    y, (mean, rstd, bend) = empty_rows(x), np.empty((3, len(vectors)), real)
+    y, (mean, rstd, bend) = new_like(vectors), np.empty((3, len(vectors)), real)
     shifts = np.empty(0, real) if shift is None else np.ascontiguousarray(shift)
     FORWARD[x.dtype](vectors, gain, shifts, real(epsilon), inside, centred, y, mean, rstd, bend)
 
@@ -127,7 +128,7 @@ def _forward(x, gain, shift, epsilon, inside, centred):
 
 def _backward(dy, saved):
     vectors, gain, shifted, centred, mean, rstd, bend = saved
-    dx, dgain = np.empty_like(vectors), np.empty_like(gain)
+    dx, dgain = new_like(vectors), np.empty_like(gain)
     dshift = np.empty(len(gain) if shifted else 0, gain.dtype)
     BACKWARD[gain.dtype](rows_of(dy), vectors, gain, centred, mean, rstd, bend, dx, dgain, dshift)
     return dx.reshape(dy.shape), dgain, dshift if shifted else None

@@ -7,6 +7,7 @@ from numformer.functional.positions import check_rotary
 from numformer.kernels.compiled import Kernel
 from numformer.kernels.launch import any_strides, with_rows
 from numformer.kernels.memory import borrow, row
+from numformer.kernels.room import new_like
 from numformer.kernels.shapes import matrix
 
 
@@ -39,7 +40,7 @@ def rotary(x, cosine, sine, layout="half"):
     check_rotary(x, cosine, sine, layout)
     cosine, sine = (np.ascontiguousarray(table, x.dtype) for table in (cosine, sine))
     heads = x if x.ndim == 4 else x.reshape(1, -1, *x.shape[-2:])
-    y = np.empty(heads.shape, x.dtype)
+    y = new_like(heads)
     TURN[x.dtype](with_rows(heads), cosine, sine, layout == "half", y)
 
     saved = (cosine, sine, layout)

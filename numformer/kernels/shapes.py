@@ -14,10 +14,6 @@ def line_of(x):
     return np.ascontiguousarray(x).reshape(-1)
 
 
-def empty_rows(x):
-    return np.empty((x.size // x.shape[-1], x.shape[-1]), x.dtype)
-
-
 def line(real):
     """An array of one axis that is only read."""
     return types.Array(real, 1, "C", readonly=True)

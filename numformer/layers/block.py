@@ -1,8 +1,9 @@
 """The Transformer block: attention and feed-forward, each added to what came in, with the norm before or after."""
 
+from numformer.backend import add, residual_dropout, residual_dropout_backward
+from numformer.checks import check_number
 from numformer.functional.pattern import CAUSAL, EVERYWHERE
 from numformer.layers.block_step import one_token_step
-from numformer.layers.dropout import ResidualDropout
 from numformer.parameter import Layer
 
 
@@ -23,7 +24,8 @@ class TransformerBlock(Layer):
 
     def __init__(self, norm1, attention, norm2, feedforward, dropout=0.0):
         self.norm1, self.attention, self.norm2, self.feedforward = norm1, attention, norm2, feedforward
-        self.residual = ResidualDropout(dropout)
+        check_number("TransformerBlock", "dropout", dropout, least=0, below=1)
+        self.dropout = float(dropout)
 
 
 class PreNormBlock(TransformerBlock):
@@ -49,10 +51,10 @@ class PreNormBlock(TransformerBlock):
     def forward(self, x, pattern=EVERYWHERE, rng=None):
         a, saved_norm1 = self.norm1.forward(x)
         a, saved_attention = self.attention.forward(a, pattern=pattern, rng=rng)
-        h, saved_sum1 = self.residual.forward(x, a, rng)              # (B, T, C)
+        h, saved_sum1 = residual_dropout(x, a, self.dropout, rng)              # (B, T, C)
         f, saved_norm2 = self.norm2.forward(h)
         f, saved_feedforward = self.feedforward.forward(f)
-        y, saved_sum2 = self.residual.forward(h, f, rng)              # (B, T, C)
+        y, saved_sum2 = residual_dropout(h, f, self.dropout, rng)              # (B, T, C)
 
         saved = (saved_norm1, saved_attention, saved_sum1, saved_norm2, saved_feedforward, saved_sum2)
         return y, saved
@@ -61,14 +63,14 @@ class PreNormBlock(TransformerBlock):
         saved_norm1, saved_attention, saved_sum1, saved_norm2, saved_feedforward, saved_sum2 = saved
 
         # y = h + dropout(feedforward(norm2(h)))
-        dh, df = self.residual.backward(dy, saved_sum2)
+        dh, df = residual_dropout_backward(dy, saved_sum2)
         df = self.feedforward.backward(df, saved_feedforward)
-        dh = dh + self.norm2.backward(df, saved_norm2)
+        dh = add(dh, self.norm2.backward(df, saved_norm2))
 
         # h = x + dropout(attention(norm1(x)))
-        dx, da = self.residual.backward(dh, saved_sum1)
+        dx, da = residual_dropout_backward(dh, saved_sum1)
         da = self.attention.backward(da, saved_attention)
-        return dx + self.norm1.backward(da, saved_norm1)
+        return add(dx, self.norm1.backward(da, saved_norm1))
 
     def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""
@@ -106,10 +108,10 @@ class PostNormBlock(TransformerBlock):
 
     def forward(self, x, pattern=EVERYWHERE, rng=None):
         a, saved_attention = self.attention.forward(x, pattern=pattern, rng=rng)
-        h, saved_sum1 = self.residual.forward(x, a, rng)
+        h, saved_sum1 = residual_dropout(x, a, self.dropout, rng)
         h, saved_norm1 = self.norm1.forward(h)                        # (B, T, C)
         f, saved_feedforward = self.feedforward.forward(h)
-        y, saved_sum2 = self.residual.forward(h, f, rng)
+        y, saved_sum2 = residual_dropout(h, f, self.dropout, rng)
         y, saved_norm2 = self.norm2.forward(y)                        # (B, T, C)
 
         saved = (saved_attention, saved_sum1, saved_norm1, saved_feedforward, saved_sum2, saved_norm2)
@@ -120,13 +122,13 @@ class PostNormBlock(TransformerBlock):
 
         # y = norm2(h + dropout(feedforward(h)))
         dsum = self.norm2.backward(dy, saved_norm2)
-        dh, df = self.residual.backward(dsum, saved_sum2)
-        dh = dh + self.feedforward.backward(df, saved_feedforward)
+        dh, df = residual_dropout_backward(dsum, saved_sum2)
+        dh = add(dh, self.feedforward.backward(df, saved_feedforward))
 
         # h = norm1(x + dropout(attention(x)))
         dsum = self.norm1.backward(dh, saved_norm1)
-        dx, da = self.residual.backward(dsum, saved_sum1)
-        return dx + self.attention.backward(da, saved_attention)
+        dx, da = residual_dropout_backward(dsum, saved_sum1)
+        return add(dx, self.attention.backward(da, saved_attention))
 
     def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""

@@ -1,6 +1,6 @@
-"""Dropout, alone and on the way into the residual stream, and Identity: the layer that stands where a step was left out."""
+"""Dropout, and Identity: the layer that stands where a step was left out."""
 
-from numformer.backend import dropout, dropout_backward, residual_dropout, residual_dropout_backward
+from numformer.backend import dropout, dropout_backward
 from numformer.checks import check_number
 from numformer.parameter import Layer
 
@@ -33,36 +33,6 @@ class Dropout(Layer):
 
     def backward(self, dy, saved):
         return dropout_backward(dy, saved)
-
-
-class ResidualDropout(Layer):
-    """Add what a branch found to the residual stream, some of it silenced: `residual_dropout`.
-
-    Parameters
-    ----------
-    rate : float in [0, 1)
-
-    Raises
-    ------
-    ValueError
-        If the rate lies outside.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ResidualDropout(0.5)(np.ones(4), np.ones(4), rng=np.random.default_rng(0))
-    array([3., 3., 3., 1.])
-    """
-
-    def __init__(self, rate):
-        check_number("ResidualDropout", "rate", rate, least=0, below=1)
-        self.rate = float(rate)
-
-    def forward(self, x, branch, rng=None):
-        return residual_dropout(x, branch, self.rate, rng)
-
-    def backward(self, dy, saved):
-        return residual_dropout_backward(dy, saved)
 
 
 class Identity(Layer):

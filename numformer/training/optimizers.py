@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.backend import adam_step, run_side_by_side, sum_of_squares
+from numformer.backend import adam_step, run_by_shares, sum_of_squares
 from numformer.checks import check_number
 
 
@@ -44,7 +44,7 @@ class Optimizer:
             parameter, moments = self.parameters[name], self.state[name]
             self.update(parameter.data, parameter.grad, float(learning_rate), float(shorten), *moments.values())
 
-        run_side_by_side(move, self.parameters)
+        run_by_shares(move, self.parameters)
 
     def state_dict(self):
         """Copies of the moments, by ``moment.parameter``."""
@@ -198,7 +198,7 @@ def global_norm(parameters):
     >>> global_norm([parameter])
     5.0
     """
-    return sum(run_side_by_side(lambda parameter: sum_of_squares(parameter.grad), parameters)) ** 0.5
+    return sum(run_by_shares(lambda parameter: sum_of_squares(parameter.grad), parameters)) ** 0.5
 
 
 def clip_factor(norm, max_norm):

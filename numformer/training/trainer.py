@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from numformer.backend import keep_freed_memory, run_side_by_side
-from numformer.training.optimizers import clip_factor, global_norm
+from numformer.backend import run_by_shares, run_side_by_side, sum_of_squares
+from numformer.training.optimizers import clip_factor
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
 
@@ -51,11 +51,10 @@ class Trainer:
     """
 
     def __init__(self, model, stream, validation, config):
-        keep_freed_memory()
         self.model, self.stream, self.validation, self.config = model, stream, validation, config
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
-        self.replicas = [model.replica() for _ in range(config.shards)]
-        self.gradients = list(zip(model.parameters(), *(replica.parameters() for replica in self.replicas)))    # (total, of shards ...)
+        self.replicas = [model, *(model.replica() for _ in range(config.shards - 1))]        # the total begins as the first shard's
+        self.gradients = list(zip(*(replica.parameters() for replica in self.replicas)))     # of each parameter: the total, of the others
         self.step = 0                                                 # steps taken so far
         self.val_loss = None                                          # of the last validation,
         self.evaluated_at = None                                      # which was at this step
@@ -88,9 +87,9 @@ class Trainer:
                       for k, piece in enumerate(part.split(c.shards)) if piece.tokens]
             losses = run_side_by_side(self._gradient, pieces)
             loss, shard = loss + sum(losses), shard + c.shards
-            run_side_by_side(partial(_add_up, [k for k, *_ in pieces]), self.gradients)
+            squares = run_by_shares(partial(_add_up, [k for k, *_ in pieces if k > 0]), self.gradients)
         with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught here, or in the next step
-            norm = global_norm(self.optimizer.parameters.values())
+            norm = math.sqrt(sum(squares))
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self.check_finite()
                 raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient's length {norm}; lower the learning rate.")
@@ -105,7 +104,8 @@ class Trainer:
         k, batch, share, shard = piece
         replica = self.replicas[k]
         rng = np.random.default_rng([self.config.seed, 2, self.step, shard])      # 2: dropout's branch of the seed
-        replica.zero_grad()
+        if k > 0:
+            replica.zero_grad()
         with np.errstate(over="ignore", invalid="ignore"):
             loss, saved = replica.loss(batch, rng)
             replica.loss_backward(saved, share)
@@ -176,10 +176,11 @@ class Trainer:
 
 
 def _add_up(shards, gradients):
-    """Add the gradients that some shards have for a parameter to its total."""
-    total, *of_shards = gradients
+    """Add the gradients that some shards have for a parameter to its total; return the sum of its squares."""
+    total = gradients[0]
     for k in shards:
-        total.grad += of_shards[k].grad
+        total.grad += gradients[k].grad
+    return sum_of_squares(total.grad)
 
 
 # The step is also the data stream's cursor and, with the seed, the whole random state: see BlockStream and Trainer._gradient.
