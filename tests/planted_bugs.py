@@ -91,14 +91,15 @@ FUNCTIONS = [
 ]
 
 LAYERS = [
-    ("Linear.backward", "dx, _, dbias = linear_backward(dy, saved, self.weight.grad)", "dx, self.weight.grad, dbias = linear_backward(dy, saved)"),
+    ("Linear.backward", "dx, _, dbias = linear_backward(dy, saved, self.weight.grad)",
+     "dx, self.weight.grad, dbias = linear_backward(dy, saved)"),
     ("Linear.backward", "self.bias.grad += dbias", "pass"),
     ("Unembedding.backward", "dx, _, _ = linear_backward(dy, saved, self.weight.grad.T)", "dx, _, _ = linear_backward(dy, saved)"),
     ("Embedding.backward", "dy * self.scale", "dy"),
     ("LayerNorm.backward", "self.gain.grad += dgain", "self.gain.grad -= dgain"),
     ("RMSNorm.backward", "self.gain.grad += dgain", "self.gain.grad += 2 * dgain"),
     ("LearnedPositions.backward", "dy.sum(axis=0)", "dy.mean(axis=0)"),
-    ("LearnedPositions.backward", "grad[start : start + T]", "grad[:T]"),
+    ("LearnedPositions.backward", "grad[places] +=", "grad[:len(places)] +="),
     ("FeedForward.backward", "f_backward(da, saved_activation)", "da"),
     ("GatedFeedForward.backward", "self.hidden.backward(dh, saved_hidden) + self.gate", "self.gate"),
     ("GatedFeedForward.backward", "self.gate.backward(dg, saved_gate)", "dg @ self.gate.weight.data.T"),

@@ -101,7 +101,10 @@ class LearnedPositions(Layer):
         places, = saved
 
         # y = x + weight[places]
-        np.add.at(self.weight.grad, places, dy.sum(axis=0) if places.ndim == 1 else dy)
+        if places.ndim == 1:
+            self.weight.grad[places] += dy.sum(axis=0)
+        else:                                                         # a position may stand in several sequences
+            np.add.at(self.weight.grad, places, dy)
         return dy.copy()
 
 
