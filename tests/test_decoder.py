@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from numformer.functional import CAUSAL
-from numformer.models.decoder import DecoderCache
 from numformer.models import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, Decoder, DecoderConfig, count
+from numformer.models.decoder import DecoderCache
 
 SIZES = dict(n_layers=2, n_heads=2, d_model=16, dtype="float64")
 STYLES = {
@@ -13,6 +13,7 @@ STYLES = {
     "GPT-2": DecoderConfig(**{**GPT2, "vocab_size": 9, "context_length": 8}, **SIZES),
     "LLaMA": DecoderConfig(**{**LLAMA, "vocab_size": 9, "context_length": 8}, **SIZES, n_kv_heads=1),
     "alibi": DecoderConfig(vocab_size=9, context_length=8, positions="alibi", query_key_norm=True, **SIZES),
+    "n-grams": DecoderConfig(vocab_size=9, context_length=8, ngrams=4, ngram_rows=200, feedforward="relu_squared", **SIZES),
 }
 PUBLISHED = {                                                         # in millions: the papers' figures, GPT-2's from its code release
     "gpt1": 117, "gpt2": 124, "gpt2-medium": 355, "gpt2-large": 774, "gpt2-xl": 1558,
@@ -68,7 +69,7 @@ def test_attention_weights_are_those_of_the_forward(style, rng):
     for w in weights:
         np.testing.assert_allclose(w.sum(axis=-1), 1, rtol=1e-12)
         assert (np.triu(w, 1) == 0).all()
-    x, _ = model.positions.forward(model.embedding(ids), start=0)
+    x, _ = model.positions.forward(model._embed(ids)[0], start=0)
     block = model.blocks[0]
     inside = block.norm1(x) if model.config.norm_first else x
     v = block.attention.value(inside).reshape(2, 6, -1, 8).repeat(2 // block.attention.n_kv_heads, axis=2)     # (B, S, H, D)
@@ -120,3 +121,11 @@ def test_nan_in_a_parameter_reaches_the_loss(rng):
     model = Decoder(STYLES["GPT-2"], rng)
     model.blocks[1].feedforward.hidden.weight.data[0, 0] = np.nan
     assert np.isnan(model.loss((np.zeros((1, 3), int), np.zeros((1, 3), int)))[0])
+
+
+def test_branches_that_start_at_zero_change_nothing(rng):
+    """The logits of a new model are then those of its embeddings alone."""
+    config = DecoderConfig(vocab_size=9, context_length=8, zero_branches=True, **SIZES)
+    model, ids = Decoder(config, rng), rng.integers(0, 9, (2, 8))
+    x, _ = model.positions.forward(model.embedding(ids), start=0)
+    assert np.array_equal(model(ids), model.head(model.norm(x)))

@@ -266,3 +266,49 @@ def test_a_hash_equal_to_the_threshold_keeps():
     seed = (5 << 32) + 9
     assert F.attention_dropout_mask(seed, (1, 1, 1, 1), bits / 2**32).item()
     assert not F.attention_dropout_mask(seed, (1, 1, 1, 1), (bits + 1) / 2**32).item()
+
+
+def test_rows_of_ngrams_by_their_definition(rng):
+    ids = rng.integers(-1, 5, (3, 9))
+    for n in (1, 2, 3):
+        padded = np.concatenate([np.full((3, n - 1), -1), ids], axis=1)
+        rows = F.ngram_rows(ids, n, 5, 6 ** n)
+        seen = {}
+        for b in range(3):
+            for t in range(9):
+                gram = tuple(int(i) if i >= 0 else 5 for i in padded[b, t:t + n])
+                assert rows[b, t] == sum(token * 6 ** (n - 1 - k) for k, token in enumerate(gram)), "its own number"
+                seen[gram] = rows[b, t]
+        assert len(set(seen.values())) == len(seen)
+        hashed = F.ngram_rows(ids, n, 5, 6 ** n - 1)
+        codes = rows.astype(object) * 0x9E3779B97F4A7C15 % 2**64
+        assert hashed.tolist() == [[int(code >> 32) % (6 ** n - 1) for code in row] for row in codes]
+    assert F.ngram_rows(ids, 9, 50000, 7).max() < 7, "also where the number itself is beyond 64 bits"
+    spread = np.bincount(F.ngram_rows(rng.integers(0, 65, (100, 1000)), 4, 65, 50).reshape(-1), minlength=50)
+    assert spread.min() > 1700 and spread.max() < 2300
+    for bad in (dict(n=0), dict(vocab_size=0), dict(n_rows=0)):
+        with pytest.raises(ValueError, match="ngram_rows"):
+            F.ngram_rows(ids, **{**dict(n=2, vocab_size=5, n_rows=7), **bad})
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 8), (8, 3), (1, 5)])
+def test_orthogonalize_applies_its_polynomial_to_the_singular_values(shape, rng):
+    a, b, c = 3.4445, -4.7750, 2.0315
+    G = rng.standard_normal(shape)
+    U, s, Vt = np.linalg.svd(G, full_matrices=False)
+    x = s / np.sqrt((s * s).sum())
+    for steps in range(1, 6):
+        x = a * x + b * x ** 3 + c * x ** 5
+        np.testing.assert_allclose(F.orthogonalize(G, steps), U * x @ Vt, rtol=1e-9, atol=1e-11)
+    assert np.array_equal(F.orthogonalize(G), F.orthogonalize(G, 5)) and F.orthogonalize(G.astype(np.float32)).dtype == np.float32
+    assert (F.orthogonalize(np.zeros(shape)) == 0).all()
+    with pytest.raises(ValueError, match="orthogonalize"):
+        F.orthogonalize(np.zeros(3))
+
+
+def test_five_steps_lead_near_to_one():
+    """The polynomial, iterated on all numbers from 0.01 to 1."""
+    x = np.linspace(0.01, 1, 2000)
+    for _ in range(5):
+        x = 3.4445 * x - 4.7750 * x ** 3 + 2.0315 * x ** 5
+    assert 0.68 < x.min() and x.max() < 1.14

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from numformer.functional import orthogonalize
 from numformer.layers import Linear
-from numformer.training import SCHEDULES, SGD, Adam, AdamW, TrainingConfig, clip_factor, global_norm, learning_rate
+from numformer.models import Decoder, DecoderConfig
+from numformer.training import SCHEDULES, SGD, Adam, AdamW, Muon, TrainingConfig, clip_factor, global_norm, learning_rate
 
 
 def test_schedules_at_their_ends():
@@ -56,7 +58,7 @@ def test_what_optimizers_are_when_nothing_is_said(rng):
     assert SGD(layer, 0).momentum == 0 and Adam(layer, 0, 0, 0).epsilon == 0 and AdamW(layer, weight_decay=0).weight_decay == 0
 
 
-@pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
+@pytest.mark.parametrize("kind", [SGD, Adam, AdamW, Muon])
 def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
     layer = Linear(3, 2, rng)
     optimizer = kind(layer)
@@ -71,7 +73,33 @@ def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
         other.load_state_dict({}, 1)
 
 
+def test_muon_by_its_equation(rng):
+    """Matrices of linear layers by orthogonal steps; vectors and tables as AdamW moves them."""
+    config = DecoderConfig(vocab_size=7, context_length=4, n_layers=1, n_heads=1, d_model=4, dtype="float64")
+    models = [Decoder(config, np.random.default_rng(3)) for _ in range(2)]
+    settings = dict(beta1=0.8, beta2=0.9, weight_decay=0.3)
+    muon, adamw = Muon(models[0], momentum=0.7, ratio=5.0, iterations=4, **settings), AdamW(models[1], **settings)
+    hidden = {name for name in muon.parameters if name.startswith("blocks") and muon.parameters[name].data.ndim == 2}
+    assert muon.hidden == hidden and len(hidden) == 6
+    truth = {name: muon.parameters[name].data.copy() for name in hidden}
+    b = dict.fromkeys(hidden, 0.0)
+    for _ in range(3):
+        for name in muon.parameters:
+            g = rng.standard_normal(muon.parameters[name].data.shape)
+            muon.parameters[name].grad[...] = adamw.parameters[name].grad[...] = g
+            if name in hidden:
+                b[name] = 0.7 * b[name] + 0.5 * g
+                step = orthogonalize(0.5 * g + 0.7 * b[name], 4) * max(1, g.shape[1] / g.shape[0]) ** 0.5
+                truth[name] = (1 - 0.5 * 0.3) * truth[name] - 0.5 * step
+        muon.step(0.1, 0.5)
+        adamw.step(0.1, 0.5)
+    for name, parameter in muon.parameters.items():
+        np.testing.assert_allclose(parameter.data, truth[name] if name in hidden else adamw.parameters[name].data, rtol=1e-10, atol=1e-12)
+    assert Muon(models[0]).momentum == 0.95 and Muon(models[0]).ratio == 10 and Muon(models[0]).iterations == 5
+
+
 @pytest.mark.parametrize("make", [
+    lambda m: Muon(m, momentum=1.0), lambda m: Muon(m, momentum=-0.1), lambda m: Muon(m, ratio=-1), lambda m: Muon(m, iterations=0),
     lambda m: SGD(m, 1.0), lambda m: SGD(m, -0.1), lambda m: Adam(m, beta1=-0.1), lambda m: Adam(m, beta1=1.0),
     lambda m: Adam(m, beta2=1.0), lambda m: Adam(m, beta2=-0.1), lambda m: Adam(m, epsilon=-1e-9), lambda m: AdamW(m, weight_decay=-1)])
 def test_bad_optimizers(make, rng):
@@ -87,7 +115,7 @@ def test_the_norm_is_summed_in_float64(rng):
     assert abs(global_norm(layer.parameters()) / 1e27 - 1) < 1e-6
 
 
-@pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
+@pytest.mark.parametrize("kind", [SGD, Adam, AdamW, Muon])
 def test_clipping(kind, rng):
     """A gradient that is too long moves the parameters as if it had been shortened beforehand."""
     layer = Linear(3, 2, rng, dtype=np.float64)

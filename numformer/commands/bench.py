@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from numformer import backend
-from numformer.benchmarks import attention, generating, training
+from numformer.benchmarks import attention, generating, speedrun, training
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.audit import FORMATS
 from numformer.commands.show import print_json
+from numformer.datasets import DOCUMENTATION, load_corpus
 
-SUBJECTS = {"attention": attention, "train": training, "generate": generating}
+SUBJECTS = {"attention": attention, "train": training, "generate": generating, "speedrun": speedrun}
 
 
 def add_arguments(parser):
@@ -20,6 +21,7 @@ def add_arguments(parser):
     parser.add_argument("--case", action="append", metavar="CASE",
                         help="attention: BxHxTxD:PATTERN with causal, everywhere or window=N; train: LAYERSxHEADSxWIDTH:BATCHxLENGTH; "
                              "generate: LAYERSxHEADSxWIDTH:TEXTS; may be given several times")
+    parser.add_argument("--data", metavar="DATA", help="speedrun: a text file or tinyshakespeare, as in train (default: Python's documentation)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of both sides (default: all cores)")
     parser.add_argument("--seconds", type=float, metavar="S", help="about how long to time each case (default: 6 for attention, else 20)")
     parser.add_argument("--no-memory", action="store_true", help="attention: leave out memory, for which each side runs once more")
@@ -34,7 +36,7 @@ def run(arguments):
         if arguments.threads is not None:
             check_whole("bench", "--threads", arguments.threads)
         module = SUBJECTS[arguments.subject]
-        cases = [module.Case.parse(name) for name in arguments.case or module.CASES]
+        cases = [] if module is speedrun else [module.Case.parse(name) for name in arguments.case or module.CASES]
     except ValueError as error:
         raise UsageError(str(error)) from error
     if arguments.growth and Path(arguments.growth).suffix.lower() not in FORMATS:
@@ -42,7 +44,7 @@ def run(arguments):
     if backend.compiled_attention() is None:
         raise UsageError("bench: without Numba there is no kernel to measure; pip install numba.")
     with backend.threads(arguments.threads):
-        result = {"attention": _attention, "train": _train, "generate": _generate}[arguments.subject](cases, seconds, arguments)
+        result = {"attention": _attention, "train": _train, "generate": _generate, "speedrun": _speedrun}[arguments.subject](cases, seconds, arguments)
     if arguments.json:
         print_json(result)
     return 0
@@ -112,6 +114,21 @@ def _generate(cases, seconds, arguments):
         print(f"{case.name:14}{rates[0]:>11}{rates[1]:>11}{rates[2]:>14}{ratios[0]:>7}{ratios[1]:>7}{row['allowed']:>9.0f}"
               f"{row['of_allowed']:>9.0%}{row['memory_gbytes']:>6.0f}", flush=True)
     return {"cases": rows}
+
+
+def _speedrun(cases, seconds, arguments):
+    corpus = load_corpus(DOCUMENTATION if arguments.data is None else arguments.data)
+    found = speedrun.race(corpus, lambda words: print(words, file=sys.stderr))
+    print("validation loss over all of it, and seconds of training; evaluation is not counted")
+    for seed, (loss, took) in enumerate(found["speedrun"]["runs"]):
+        print(f"speedrun, seed {seed}:       {loss:.4f} {took:7.2f} s")
+    print(f"speedrun, median:       {found['speedrun']['loss']:.4f} {found['speedrun']['seconds']:7.2f} s")
+    print(f"speedrun-long:          {found['long'][0]:.4f} {found['long'][1]:7.2f} s")
+    if found["torch"]:
+        print(f"PyTorch, {speedrun.RECIPE}:   {found['torch'][0]:.4f} {found['torch'][1]:7.2f} s")
+        print(f"speedrun takes {found['of_torch']:.3f} of PyTorch's time")
+    print(f"kernels and first steps before the clock ran: {found['warm_up_seconds']:.1f} s")
+    return found
 
 
 def _or_dash(number, form):

@@ -20,6 +20,7 @@ from numformer.functional.dropout import (
 from numformer.functional.embedding import embedding, embedding_backward
 from numformer.functional.gated import gated_linear_unit, gated_linear_unit_backward
 from numformer.functional.linear import linear, linear_backward
+from numformer.functional.ngrams import ngram_rows
 from numformer.functional.normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from numformer.functional.orthogonal import orthogonalize
 from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern
@@ -36,9 +37,9 @@ __all__ = [
     "add_by_distance_backward", "alibi", "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights",
     "cross_entropy", "cross_entropy_backward", "dropout", "dropout_backward", "dropout_mask", "dropout_seed", "embedding",
     "embedding_backward", "gated_linear_unit", "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward",
-    "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax", "log_softmax_backward", "orthogonalize",
-    "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets", "relu", "relu_backward", "relu_squared",
-    "relu_squared_backward", "residual_dropout", "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rotary",
+    "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax", "log_softmax_backward", "ngram_rows",
+    "orthogonalize", "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets", "relu", "relu_backward",
+    "relu_squared", "relu_squared_backward", "residual_dropout", "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rotary",
     "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
     "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
     "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_steps",

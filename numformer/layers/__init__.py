@@ -4,7 +4,7 @@ from numformer.layers.attention import MultiHeadAttention
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
 from numformer.layers.cache import KeyValueCache
 from numformer.layers.dropout import Dropout, Identity
-from numformer.layers.embedding import Embedding
+from numformer.layers.embedding import Embedding, NGramEmbedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
 from numformer.layers.linear import Linear, Unembedding
 from numformer.layers.normalization import LayerNorm, RMSNorm
@@ -12,6 +12,6 @@ from numformer.layers.positions import ALiBi, LearnedPositions, RotaryPositions,
 
 __all__ = [
     "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
-    "LearnedPositions", "Linear", "MultiHeadAttention", "PostNormBlock", "PreNormBlock", "RMSNorm",
-    "RotaryPositions", "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
+    "LearnedPositions", "Linear", "MultiHeadAttention", "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions",
+    "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional.pattern import CAUSAL, AttentionPattern
 from numformer.layers import (
-    ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention,
+    ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention, NGramEmbedding,
     PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, Unembedding)
 from numformer.models.decoder_config import GATED
 from numformer.parameter import Layer, normal
@@ -56,6 +56,8 @@ class Decoder(Layer):
         # The 2017 model scales its embedding up by sqrt(C), so its table starts that much smaller than a unit normal.
         std, scale = (c.d_model ** -0.5, math.sqrt(c.d_model)) if c.embedding_scale else (c.init_std, 1.0)
         self.embedding = Embedding(c.vocab_size, c.d_model, rng, std, scale, dtype)
+        self.ngrams = (NGramEmbedding(c.vocab_size, c.d_model, c.ngrams, c.ngram_rows, rng, c.init_std, dtype) if c.ngrams > 1
+                       else None)
         self.positions = (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, dtype) if c.positions == "learned"
                           else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
         self.dropout = Dropout(c.dropout)
@@ -106,7 +108,7 @@ class Decoder(Layer):
             If ids are not integers of two axes in that range, or T is too long.
         """
         _check_two_axes(ids)
-        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
+        x, saved_embedding = self._embed(ids)                         # (B, T, C)
         x, saved_positions = self.positions.forward(x, start=0)
         x, saved_dropout = self.dropout.forward(x, rng)
         saved_blocks = []
@@ -130,10 +132,21 @@ class Decoder(Layer):
         for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
             dx = block.backward(dx, saved_block)
 
-        # x = dropout(positions(embedding(ids)))
+        # x = dropout(positions(embedding(ids) + ngrams(ids)))
         dx = self.dropout.backward(dx, saved_dropout)
         dx = self.positions.backward(dx, saved_positions)
-        return self.embedding.backward(dx, saved_embedding)
+        saved_tokens, saved_ngrams = saved_embedding
+        if self.ngrams is not None:
+            self.ngrams.backward(dx, saved_ngrams)
+        return self.embedding.backward(dx, saved_tokens)
+
+    def _embed(self, ids, before=None, filled_up=False):
+        """The sum of the vectors of each token, and of the n-grams that end with it; what fills up is part of none."""
+        x, saved_tokens = self.embedding.forward(ids)
+        if self.ngrams is None:
+            return x, (saved_tokens, None)
+        y, saved_ngrams = self.ngrams.forward(np.where(filled_up, -1, ids), before)
+        return x + y, (saved_tokens, saved_ngrams)
 
     def loss(self, batch, rng=None):
         """Mean cross-entropy of a batch.
@@ -189,17 +202,23 @@ class Decoder(Layer):
         pattern = CAUSAL
         if pads is not None:                                          # what fills up is a document of its own
             pattern = AttentionPattern(causal=True, documents=(np.arange(start + ids.shape[1]) >= pads[:, None]).astype(int))
-        x, _ = self.positions.forward(self.embedding(ids), start=start if pads is None else start - pads)
+        before = None if cache is None else cache.last
+        filled_up = False if pads is None else start + np.arange(ids.shape[1]) < pads[:, None]
+        x, _ = self.positions.forward(self._embed(ids, before, filled_up)[0], start=start if pads is None else start - pads)
         after = []
         for block, past in zip(self.blocks, blocks or [None] * len(self.blocks), strict=True):
             x, past = block.step(x, past, pattern)
             after.append(past)
-        return self.head(self.norm(x)), DecoderCache(tuple(after), pads)
+        last = None
+        if self.ngrams is not None:
+            last = np.where(filled_up, -1, ids)
+            last = (last if before is None else np.concatenate([before, last], axis=1))[:, -self.ngrams.reach:]
+        return self.head(self.norm(x)), DecoderCache(tuple(after), pads, last)
 
     def attention_weights(self, ids):
         """The attention weights of every block on `ids`, for looking at: a list of (B, H, T, T)."""
         _check_two_axes(ids)
-        x, _ = self.positions.forward(self.embedding(ids), start=0)
+        x, _ = self.positions.forward(self._embed(ids)[0], start=0)
         weights = []
         for block in self.blocks:
             weights.append(block.weights(x, CAUSAL))
@@ -209,10 +228,11 @@ class Decoder(Layer):
 
 @dataclass(frozen=True)
 class DecoderCache:
-    """The keys and values of every block, and how many positions of each sequence only fill up: see `Decoder.step`."""
+    """The keys and values of every block, how many positions of each sequence only fill up, and the last tokens, where n-grams matter."""
 
     blocks: tuple
     pads: np.ndarray | None = None
+    last: np.ndarray | None = None
 
     def __len__(self):
         return len(self.blocks[0]) if self.blocks else 0

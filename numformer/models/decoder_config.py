@@ -48,6 +48,11 @@ class DecoderConfig:
         Whether the output head is the embedding's table.
     embedding_scale : bool
         Whether embeddings are multiplied by sqrt(C).
+    ngrams : int
+        Up to how many tokens in a row have a vector of their own, which is added to that of the last: see `NGramEmbedding`; 1 for
+        single tokens alone.
+    ngram_rows : int
+        Most rows of a table of n-grams.
     dropout : float in [0, 1)
         For embeddings, attention weights and branches.
     epsilon : float
@@ -90,6 +95,8 @@ class DecoderConfig:
     bias: bool = True
     tied: bool = True
     embedding_scale: bool = False
+    ngrams: int = 1
+    ngram_rows: int = 16384
     dropout: float = 0.0
     epsilon: float = 1e-5
     init_std: float = 0.02
@@ -100,7 +107,7 @@ class DecoderConfig:
 
     def __post_init__(self):
         owner = "DecoderConfig"
-        for name in ("vocab_size", "context_length", "n_layers"):
+        for name in ("vocab_size", "context_length", "n_layers", "ngrams", "ngram_rows"):
             check_whole(owner, name, getattr(self, name))
         check_divides(owner, "d_model", self.d_model, "n_heads", self.n_heads)
         if self.n_kv_heads is not None:

@@ -1,6 +1,10 @@
 """Named runs: what `numformer train --preset NAME` trains, and how."""
 
 # Each preset is a pair: switches of DecoderConfig without the vocabulary, which comes from the data, and of TrainingConfig.
+_FAST = dict(n_heads=4, d_model=128, norm="rms_norm", positions="rotary", query_key_norm=True, feedforward="relu_squared", bias=False,
+             zero_branches=True, init_std=0.03, ngrams=4)
+_MUON = dict(optimizer="muon", batch_size=12, min_learning_rate=0.0, schedule="linear", momentum=0.95, weight_decay=0.0, eval_every=0,
+             save_every=0)
 PRESETS = {
     "tiny": (
         dict(context_length=64, n_layers=3, n_heads=4, d_model=96, norm="rms_norm", feedforward="swiglu", positions="rotary",
@@ -17,5 +21,15 @@ PRESETS = {
         dict(context_length=256, n_layers=6, n_heads=6, d_model=384, bias=False, dropout=0.2),
         dict(steps=5000, batch_size=64, shards=8, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, eval_every=250,
              save_every=50),
+    ),
+    # The fastest way to the loss of nanogpt-cpu, 1.898: what follows two to four letters is looked up, one block sees to the rest
+    "speedrun": (
+        dict(_FAST, context_length=64, n_layers=1),
+        dict(_MUON, steps=100, learning_rate=0.01, warmup_steps=5, muon_ratio=2.0),
+    ),
+    # The same, for as long as PyTorch takes for nanogpt-cpu: below 1.6
+    "speedrun-long": (
+        dict(_FAST, context_length=128, n_layers=4),
+        dict(_MUON, steps=550, learning_rate=0.006, warmup_steps=10, muon_ratio=3.0),
     ),
 }

@@ -10,7 +10,8 @@ from numformer.training.schedules import SCHEDULES
 OPTIMIZERS = {
     "sgd": lambda model, c: SGD(model, c.momentum),
     "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
-    "muon": lambda model, c: Muon(model, c.beta1, c.beta2, weight_decay=c.weight_decay, momentum=c.momentum, ratio=c.muon_ratio),
+    "muon": lambda model, c: Muon(model, c.beta1, c.beta2, weight_decay=c.weight_decay, momentum=c.momentum, ratio=c.muon_ratio,
+                               iterations=c.muon_iterations),
     "adamw": lambda model, c: AdamW(model, c.beta1, c.beta2, weight_decay=c.weight_decay),
 }
 
@@ -41,6 +42,8 @@ class TrainingConfig:
         Of the optimizer, where it has them.
     muon_ratio : float
         Of Muon: the learning rate of hidden matrices, as a multiple of that of the others.
+    muon_iterations : int
+        Of Muon: steps of the iteration that makes a matrix orthogonal.
     clip_norm : float
         Greatest length of the gradient; 0 for no bound.
     eval_every : int
@@ -80,6 +83,7 @@ class TrainingConfig:
     momentum: float = 0.9
     weight_decay: float = 0.1
     muon_ratio: float = 10.0
+    muon_iterations: int = 5
     clip_norm: float = 1.0
     eval_every: int = 500
     eval_blocks: int = 0
@@ -89,7 +93,7 @@ class TrainingConfig:
 
     def __post_init__(self):
         owner = "TrainingConfig"
-        for name in ("steps", "batch_size", "accumulation", "shards"):
+        for name in ("steps", "batch_size", "accumulation", "shards", "muon_iterations"):
             check_whole(owner, name, getattr(self, name))
         for name in ("warmup_steps", "eval_every", "eval_blocks", "save_every", "patience", "seed"):
             check_whole(owner, name, getattr(self, name), least=0)

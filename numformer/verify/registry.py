@@ -9,7 +9,7 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, MultiHeadAttention,
-    PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
+    NGramEmbedding, PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
 from numformer.models import Decoder, DecoderConfig
 from numformer.parameter import Parameter
 from numformer.verify.cases import Case, LossOf, Pair
@@ -54,6 +54,8 @@ LAYERS = [
          wrong=[((np.array([6]),), ValueError, "0 .. 5"), ((np.array([-1]),), ValueError, "hold -1"),
                 ((np.array([1.0]),), TypeError, "integers"), ((np.array([], int),), ValueError, "empty")]),
     Case("embedding scaled", lambda rng, dtype: Embedding(6, 4, rng, scale=2.0, dtype=dtype), [], ids=(IDS,)),
+    Case("n-gram embedding", lambda rng, dtype: NGramEmbedding(6, 4, largest=3, n_rows=50, rng=rng, dtype=dtype), [], ids=(IDS,),
+         wrong=[((np.array([[6]]),), ValueError, "0 .. 5"), ((np.array([[1.0]]),), TypeError, "integers")]),
     Case("sinusoidal positions", lambda rng, dtype: SinusoidalPositions(5), [(2, 3, 5)], lambda: {"start": 4},
          wrong=[((floats(2, 3, 4),), ValueError, "C=5")]),
     Case("learned positions", lambda rng, dtype: LearnedPositions(6, 4, rng, dtype=dtype), [(2, 3, 4)], lambda: {"start": 2},
@@ -110,6 +112,8 @@ MODELS = [
          [], ids=(IDS,)),
     Case("decoder, alibi, query-key norm", decoder(positions="alibi", query_key_norm=True, z_loss=0.1, feedforward="geglu"),
          [], ids=(IDS,)),
+    Case("decoder with n-grams, squared ReLU", decoder(ngrams=3, ngram_rows=40, feedforward="relu_squared", norm="rms_norm"), [],
+         ids=(IDS,)),
     Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [], ids=(IDS,)),
 ]
 
