@@ -21,7 +21,7 @@ def add_arguments(parser):
     parser.add_argument("--case", action="append", metavar="CASE",
                         help="attention: BxHxTxD:PATTERN with causal, everywhere or window=N; train: LAYERSxHEADSxWIDTH:BATCHxLENGTH; "
                              "generate: LAYERSxHEADSxWIDTH:TEXTS; may be given several times")
-    parser.add_argument("--data", metavar="DATA", help="speedrun: a text file or tinyshakespeare, as in train (default: Python's documentation)")
+    parser.add_argument("--data", metavar="DATA", help="speedrun: a text file or tinyshakespeare (default: Python's documentation)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of both sides (default: all cores)")
     parser.add_argument("--seconds", type=float, metavar="S", help="about how long to time each case (default: 6 for attention, else 20)")
     parser.add_argument("--no-memory", action="store_true", help="attention: leave out memory, for which each side runs once more")
@@ -44,7 +44,8 @@ def run(arguments):
     if backend.compiled_attention() is None:
         raise UsageError("bench: without Numba there is no kernel to measure; pip install numba.")
     with backend.threads(arguments.threads):
-        result = {"attention": _attention, "train": _train, "generate": _generate, "speedrun": _speedrun}[arguments.subject](cases, seconds, arguments)
+        bench = {"attention": _attention, "train": _train, "generate": _generate, "speedrun": _speedrun}[arguments.subject]
+        result = bench(cases, seconds, arguments)
     if arguments.json:
         print_json(result)
     return 0
@@ -121,7 +122,7 @@ def _speedrun(cases, seconds, arguments):
     found = speedrun.race(corpus, lambda words: print(words, file=sys.stderr))
     print("validation loss over all of it, and seconds of training; evaluation is not counted")
     for seed, (loss, took) in enumerate(found["speedrun"]["runs"]):
-        print(f"speedrun, seed {seed}:       {loss:.4f} {took:7.2f} s")
+        print(f"speedrun, seed {seed}:       {loss:.4f} {took:7.2f} s", flush=True)
     print(f"speedrun, median:       {found['speedrun']['loss']:.4f} {found['speedrun']['seconds']:7.2f} s")
     print(f"speedrun-long:          {found['long'][0]:.4f} {found['long'][1]:7.2f} s")
     if found["torch"]:
