@@ -34,7 +34,7 @@ SUITES = {                                                            # the test
                     "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
     "layers/": ["test_defaults.py", "test_contract.py", "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py",
                 "test_decoder.py", "test_generation.py"],
-    "kernels/": ["plain_kernels.py", "test_twins.py"],
+    "kernels/": ["plain_parts.py", "plain_kernels.py", "test_twins.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }
 PATIENCE = 6                                                          # a mutant that takes so many times as long hangs: the tests noticed
@@ -132,7 +132,8 @@ def functions(path):
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef):
             function = inspect.unwrap(getattr(module, node.name))
-            drawn_up = {part.id for decorator in node.decorator_list for part in ast.walk(decorator) if isinstance(part, ast.Name)}
+            drawn_up = {part.id for inner in ast.walk(node) if isinstance(inner, ast.FunctionDef) for decorator in inner.decorator_list
+                        for part in ast.walk(decorator) if isinstance(part, ast.Name)}
             if function.__module__ == module.__name__ and not drawn_up & {"intrinsic", "overload"}:       # these make code, they do not run
                 yield node.name, node, function
         elif isinstance(node, ast.ClassDef):

@@ -2,7 +2,7 @@
 
 What is no Python, addresses and atomic steps, has a stand-in here of the same meaning; tiles are small, so that ragged ones are
 met at once. Once they are in place, `test_twins.py` runs on plain Python too.
-Run it by itself: NUMBA_DISABLE_JIT=1 python -m pytest tests/plain_kernels.py tests/test_twins.py
+Run it by itself: NUMBA_DISABLE_JIT=1 python -m pytest tests/plain_parts.py tests/plain_kernels.py tests/test_twins.py
 """
 
 import os
@@ -105,6 +105,30 @@ def test_plain_kernels_equal_the_truth(seed, tasks):
                  {key: x.astype(np.float32) if key == "bias" else x for key, x in options.items()}, tasks=tasks)
     for x, y in zip(single, truth):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [
+    dict(dropout=0.4, seed=5, softcap=0.5), dict(dropout=0.4), dict(dropout=2.0**-32, seed=3), dict(softcap=0.5)], ids=str)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_options_together(options, hidden, rng):
+    """A cap and dropout; a rate without a seed; a rate of one hash in all; NaN that nobody may see, under a cap."""
+    T, S = 11, 8
+    q, do = rng.standard_normal((2, 1, 2, T, 3))
+    k, v = rng.standard_normal((2, 1, 1, S, 3))
+    mask = np.ones((T, S), bool)
+    if hidden:
+        mask[:, 2] = False
+        k[..., 2, :] = v[..., 2, :] = np.nan
+    truth = run(F, q, k, v, do, AttentionPattern(mask=mask), options)
+    assert hidden or np.isfinite(truth[0]).all()
+    for x, y in zip(run(attention, q, k, v, do, AttentionPattern(mask=mask), options), truth):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+def test_a_bias_of_one_number_has_a_gradient_too(rng):
+    q, k, v, do = rng.standard_normal((4, 1, 1, 1, 2))
+    found = run(attention, q, k, v, do, AttentionPattern(), dict(bias=np.array([[0.7]])))
+    assert len(found) == 5 and found[4].tolist() == [[0]]
 
 
 def test_rows_that_see_nothing_and_logits_of_minus_infinity():

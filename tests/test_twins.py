@@ -34,7 +34,7 @@ def arguments(name, shape, rng):
         x = 2 * rng.standard_normal((2, 3, *shape[-1:], 2 * (shape[-1] // 2 + 1)))
         return (x, *F.rotary_angles(3, 3 + x.shape[-2], x.shape[-1]), str(rng.choice(["half", "interleaved"]))), {}
     if name == "embedding":
-        return (rng.integers(0, 60, shape), rng.standard_normal((60, shape[-1]))), {}
+        return (rng.integers(0, 60, shape), rng.standard_normal((60, shape[-1] + 2))), {}
     if name == "linear":                                              # a single vector is what its kernel is for
         weight = rng.standard_normal((shape[-1], 7))
         return (x[(0,) * (x.ndim - 1)], np.asfortranarray(weight) if rng.random() < 0.5 else weight, shift[0] + np.arange(7.0)), {}

@@ -219,7 +219,7 @@ def gelu_tanh_backward(dy, saved):
 
     # t = tanh(x * (_ROOT + _CUBIC * x * x))
     bend = 1 - t * t
-    near = np.where(bend == 0, 0, x)                                  # far out, where x * x may overflow, tanh is flat
+    near = np.where(bend == 0, bend, x)                               # far out, where x * x may overflow, tanh is flat
     slope = bend * (_ROOT + 3 * _CUBIC * (near * near))
 
     # y = 0.5 * x * (1 + t)

@@ -43,7 +43,7 @@ def dropout(x, rate, rng=None):
     """
     check_dropout("dropout", x, rate, rng)
     if rng is None or rate == 0:
-        return x.copy(), (None, 0.0)
+        return x.copy(), (None, rate)
     seed, rate = dropout_seed(rng), float(rate)
     y = _silence(x, seed, rate)
 
@@ -100,7 +100,7 @@ def residual_dropout(x, branch, rate, rng=None):
     array([3., 3., 3., 1., 1., 1.])
     """
     check_residual(x, branch, rate, rng)
-    b, saved_dropout = (branch, (None, 0.0)) if rng is None or rate == 0 else dropout(branch, rate, rng)
+    b, saved_dropout = (branch, (None, rate)) if rng is None or rate == 0 else dropout(branch, rate, rng)
     y = x + b
 
     saved = saved_dropout

@@ -44,7 +44,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
     G, S = k.shape[1], k.shape[2]
     rules = Rules(borrow(first), borrow(last), borrow(mask), scale, softcap, borrow(slopes), borrow(bias), threshold, kept,
                   seed_high, seed_low, T, S)
-    alpha, top, total = room[0], room[1], room[7]
+    alpha, top, total, dropping = room[0], room[1], room[7], threshold > 0
 
     one, blocks = q.dtype.type(1), -(-T // rows)
     units = B * H * blocks
@@ -60,7 +60,7 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
         transpose(q[b, h, i0:i1], qt)
         m_i[:], l_i[:] = -np.inf, 0
         clear(acc)
-        if threshold > 0:
+        if dropping:
             row_hashes(rules, b, h, i0, hashes[:I])
         untouched = True
         begin, end = keys_to_visit(rules, b, i0, i1)
@@ -75,11 +75,11 @@ def forward(q, k, v, first, last, mask, scale, softcap, slopes, bias, threshold,
             k_j = k[b, h * G // H, j0:j1]                             # (J, D)
             v_j = bring_together(v[b, h * G // H, j0:j1], room, 5)
 
-            scores(rules, h, first_row, j0, k_j, qt[:, x:y], s, carve(room, 6, J, y - x))                     # s = scale k q'
+            scores(rules, h, first_row, j0, k_j, qt[:, x:y], s, carve(room, 6, *s.shape))                     # s = scale k q'
             if found == SOME:
                 hide(s, s.dtype.type(-np.inf), rules, b, h, first_row, j0)
             rose = online_softmax(s, m_i[x:y], l_i[x:y], alpha[x:y], top[x:y], total[x:y])                    # p = exp(s - m)
-            if threshold > 0:
+            if dropping:
                 drop(s, rules, hashes[x:y], j0, s)
             if rose and not untouched:                                # acc *= alpha
                 for i in range(x, y):
@@ -125,7 +125,7 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
     zero, one = q.dtype.type(0), q.dtype.type(1)
     rules = Rules(borrow(first), borrow(last), borrow(mask), scale, softcap, borrow(slopes), borrow(bias), threshold, kept,
                   seed_high, seed_low, T, S)
-    delta, one_over_l = room[0], room[1]
+    delta, one_over_l, dropping = room[0], room[1], threshold > 0
 
     units = len(parts) * B * G
     for turn in range(units):
@@ -152,7 +152,7 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
                     one_over_l[i] = one / l[b, h, i0 + i]
                 if want_dq:
                     clear(dq[b, h, i0:i1])
-                if threshold > 0:
+                if dropping:
                     row_hashes(rules, b, h, i0, hashes[:I])
                 begin, end = keys_to_visit(rules, b, i0, i1)
                 j1 = max(begin, s0)
@@ -175,11 +175,11 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
 
                     # o = p v
                     product(one, v_j, dot[:, x:y], ds, False)         # dp = do v'
-                    if threshold > 0:
+                    if dropping:
                         drop(p, rules, hashes[x:y], j0, dropped)
                         drop(ds, rules, hashes[x:y], j0, ds)
                     if want_dkv:                                      # dv += p' do
-                        add_product(found, one, dropped if threshold > 0 else p, do_i[x:y], dv[b, g, j0:j1],
+                        add_product(found, one, dropped if dropping else p, do_i[x:y], dv[b, g, j0:j1],
                                     rules, b, h, first_row, j0, True)
 
                     # p = softmax(s)
@@ -284,7 +284,7 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=in_turn):
     block = new_array((q.size + k.size + v.size,), q.dtype)               # one block for all three: three come at the price of page faults
     dq, dk = by_tokens(block[:q.size], q.shape), by_tokens(block[q.size:-v.size], k.shape)
     dv = by_tokens(block[-v.size:], v.shape)
-    dbias = np.zeros((B, H, T + S - 1) if has_bias else (0, 0, 0))    # float64: a diagonal is long
+    dbias = np.zeros((B, H, has_bias * (T + S - 1)))              # float64: a diagonal is long
     parts = [(0, T, 0, S, True, True)]
     if tasks > B * G and not has_bias:
         parts = [(t0, t1, 0, S, True, False) for t0, t1 in ranges(T, tile[0], tasks)]

@@ -30,8 +30,8 @@ def affine(x, weight, bias, y):
 @inlined
 def norm_heads(x, gain, epsilon, D):
     """RMSNorm of each head, in place."""
-    for h in range(len(x) // D):
-        head = x[h * D:(h + 1) * D]
+    for start in range(0, len(x), D):
+        head = x[start:start + D]
         normalize_one(head, gain, gain[:0], epsilon, True, False, head)
 
 

@@ -13,8 +13,8 @@ from numformer.kernels.tiles import mix
 
 @inlined
 def row_hash(n, seed_low, seed_high):
-    """What all numbers of row n share: `attention_dropout_mask` of one example and one head."""
-    return mix(uint32(mix(uint32(mix(uint32(seed_high ^ mix(uint32(seed_low ^ mix(uint32(0)))))))) ^ uint32(n)))
+    """What all numbers of row n share: `attention_dropout_mask` of the first example and head, for which mix(0) is 0."""
+    return mix(uint32(mix(uint32(mix(uint32(seed_high ^ mix(uint32(seed_low)))))) ^ uint32(n)))
 
 
 @inlined
@@ -47,7 +47,7 @@ ADD_SILENCED = Kernel(add_silenced, lambda real: (*2 * [matrix(real)], uint32, u
 def dropout(x, rate, rng=None):
     """The twin of `numformer.functional.dropout`: the same mask, to the bit."""
     check_dropout("dropout", x, rate, rng)
-    saved = (None, 0.0) if rng is None or rate == 0 else (dropout_seed(rng), float(rate))
+    saved = (None, rate) if rng is None or rate == 0 else (dropout_seed(rng), float(rate))
     return dropout_backward(x, saved), saved
 
 
@@ -66,7 +66,7 @@ def residual_dropout(x, branch, rate, rng=None):
     """The twin of `numformer.functional.residual_dropout`."""
     check_residual(x, branch, rate, rng)
     if rng is None or rate == 0:
-        return np.add(x, branch, out=new_like(x)), (None, 0.0)
+        return np.add(x, branch, out=new_like(x)), (None, rate)
     saved = dropout_seed(rng), float(rate)
     rows = rows_of(x)
     y = new_like(rows)

@@ -129,6 +129,6 @@ def _forward(x, gain, shift, epsilon, inside, centred):
 def _backward(dy, saved):
     vectors, gain, shifted, centred, mean, rstd, bend = saved
     dx, dgain = new_like(vectors), np.empty_like(gain)
-    dshift = np.empty(len(gain) if shifted else 0, gain.dtype)
+    dshift = np.empty(len(gain) * shifted, gain.dtype)
     BACKWARD[gain.dtype](rows_of(dy), vectors, gain, centred, mean, rstd, bend, dx, dgain, dshift)
     return dx.reshape(dy.shape), dgain, dshift if shifted else None

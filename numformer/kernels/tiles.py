@@ -159,7 +159,7 @@ def online_softmax(s, m_i, l_i, alpha, top, total):
     for j in range(0, J - 3, 4):                                      # four keys at a time, so that `top` is fetched once for four
         for i in range(I):
             top[i] = larger(top[i], larger(larger(s[j, i], s[j + 1, i]), larger(s[j + 2, i], s[j + 3, i])))
-    for j in range(J // 4 * 4, J):
+    for j in range(J - J % 4, J):
         for i in range(I):
             top[i] = larger(top[i], s[j, i])
     rose = False
