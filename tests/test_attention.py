@@ -67,7 +67,7 @@ def test_patterns_that_do_not_fit(rng, pattern, words):
 
 @pytest.mark.parametrize("pattern, words", [
     (AttentionPattern(mask=np.ones((4, 4), bool)), "(4, 5)"), (AttentionPattern(documents=[[1, 1]]), "S=5"),
-    (AttentionPattern(lengths=[1, 1], mask=np.ones((3, 1, 4, 5), bool)), "differ in B"),
+    (AttentionPattern(lengths=[1, 1], mask=np.ones((3, 1, 4, 5), bool)), "and 2 lengths or documents differ in B"),
     (AttentionPattern(lengths=[1, 1], documents=np.ones((3, 5), int)), "differ in B")])
 def test_rules_that_contradict_each_other(pattern, words):
     with pytest.raises(ValueError) as caught:

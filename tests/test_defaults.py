@@ -48,3 +48,14 @@ def test_what_they_refuse(rng):
     for weight in (np.ones((2, 3)), Linear(2, 3, rng).bias):
         with pytest.raises((TypeError, ValueError), match="weight"):
             Unembedding(weight)
+
+
+def test_steps_begin_at_position_zero(rng):
+    """Attention in steps, the first of them without a cache, is attention to the whole: with positions that tell."""
+    for positions in (RotaryPositions(4), ALiBi(2), None):
+        layer = MultiHeadAttention(8, 2, rng, positions=positions, dtype=np.float64)
+        x, cache, parts = rng.standard_normal((1, 6, 8)), None, []
+        for start, stop in ((0, 3), (3, 4), (4, 6)):
+            y, cache = layer.step(x[:, start:stop], cache)
+            parts.append(y)
+        np.testing.assert_allclose(np.concatenate(parts, axis=1), layer(x, pattern=F.CAUSAL), rtol=1e-10, atol=1e-12)

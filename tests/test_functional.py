@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numformer import functional as F
+from numformer.functional.attention import drops
 from numformer.functional.dropout import _mix, dropout_seed
 
 
@@ -301,7 +302,7 @@ def test_orthogonalize_applies_its_polynomial_to_the_singular_values(shape, rng)
         x = a * x + b * x ** 3 + c * x ** 5
         np.testing.assert_allclose(F.orthogonalize(G, steps), U * x @ Vt, rtol=1e-9, atol=1e-11)
     assert np.array_equal(F.orthogonalize(G), F.orthogonalize(G, 5)) and F.orthogonalize(G.astype(np.float32)).dtype == np.float32
-    assert (F.orthogonalize(np.zeros(shape)) == 0).all()
+    assert (F.orthogonalize(np.zeros(shape)) == 0).all() and F.orthogonalize(G).flags.c_contiguous
     with pytest.raises(ValueError, match="orthogonalize"):
         F.orthogonalize(np.zeros(3))
 
@@ -312,3 +313,42 @@ def test_five_steps_lead_near_to_one():
     for _ in range(5):
         x = 3.4445 * x - 4.7750 * x ** 3 + 2.0315 * x ** 5
     assert 0.68 < x.min() and x.max() < 1.14
+
+
+def test_no_dropout_asks_for_nothing(rng):
+    """No generator, or a rate of 0: no number is drawn, no mask is made, and what comes out is a copy."""
+    x, branch = rng.standard_normal((2, 3, 4))
+    for rate, generator in ((0.4, None), (0, rng), (0.0, rng)):
+        before = rng.bit_generator.state
+        y, saved = F.dropout(x, rate, generator)
+        assert np.array_equal(y, x) and y is not x and np.array_equal(F.dropout_backward(x, saved), x)
+        y, saved = F.residual_dropout(x, branch, rate, generator)
+        dx, dbranch = F.residual_dropout_backward(y, saved)
+        assert np.array_equal(y, x + branch) and np.array_equal(dx, y) and np.array_equal(dbranch, y)
+        assert rng.bit_generator.state == before
+    assert drops(0.1, 5) and not drops(0.0, 5) and not drops(0.1, None)
+
+
+def test_kappa_where_the_deviation_is_one(rng):
+    """Outside of the root, with (sigma + epsilon) / sigma = 1 + epsilon."""
+    x, gain, dy = np.array([[1.0, -1.0, 1.0, -1.0]]), rng.standard_normal(4), rng.standard_normal((1, 4))
+    g, r = dy * gain, 1 / 1.25
+    wanted = r * (g - g.mean() - 1.25 * (x * r) * (g * x * r).mean())
+    for norm, back, mean in ((F.layer_norm, F.layer_norm_backward, 0), (F.rms_norm, F.rms_norm_backward, r * g.mean())):
+        _, saved = norm(x, gain, epsilon=0.25, epsilon_inside=False)
+        np.testing.assert_allclose(back(dy, saved)[0], wanted + mean, rtol=1e-12)
+
+
+def test_tables_of_the_right_precision_are_not_copied(rng):
+    x, (cosine, sine) = rng.standard_normal((3, 4)), F.rotary_angles(0, 3, 4)
+    _, saved = F.rotary(x, cosine, sine)
+    assert saved[0] is cosine and saved[1] is sine
+    _, saved = F.rotary(x.astype(np.float32), cosine, sine)
+    assert saved[0].dtype == saved[1].dtype == np.float32
+
+
+@pytest.mark.parametrize("n_heads", range(1, 20))
+def test_slopes_of_any_number_of_heads(n_heads):
+    power = max(2**k for k in range(6) if 2**k <= n_heads)
+    wanted = [2.0 ** (-8 * (h + 1) / power) for h in range(power)] + [2.0 ** (-8 * (h + 1) / (2 * power)) for h in range(0, 2 * power, 2)]
+    np.testing.assert_allclose(F.alibi_slopes(n_heads), wanted[:n_heads], rtol=1e-14)

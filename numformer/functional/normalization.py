@@ -186,4 +186,4 @@ def _reciprocal_root(square, epsilon, inside):
     if inside:
         return (square + epsilon) ** -0.5, 1.0
     root = square ** 0.5
-    return 1 / (root + epsilon), np.where(root == 0, 0, (root + epsilon) / np.where(root == 0, 1, root))
+    return 1 / (root + epsilon), (root + epsilon) / np.where(root == 0, 1, root)      # root = 0 has x_hat = 0, which kappa scales

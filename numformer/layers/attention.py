@@ -182,10 +182,10 @@ class MultiHeadAttention(Layer):
 
     def _check(self, x, context):
         """Check both, and return what the keys and values are made of."""
-        sizes = check_array("MultiHeadAttention", "x", x, "(B, T, C)", C=self.query.weight.data.shape[0])
+        sizes = check_array("MultiHeadAttention", "x", x, "(B, T, C)", C=len(self.query.weight.data))
         if context is None:
             return x
-        check_array("MultiHeadAttention", "context", context, "(B, S, C)", B=sizes["B"], C=self.key.weight.data.shape[0])
+        check_array("MultiHeadAttention", "context", context, "(B, S, C)", B=sizes["B"], C=len(self.key.weight.data))
         return context
 
     def _project(self, x, linear, norm, rotary, start=0):
