@@ -13,6 +13,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import gc
 import inspect
 import os
 import sys
@@ -204,8 +205,9 @@ def main():
     paths = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern)) if path.name != "__init__.py"]
     if any(path.parent.name == "kernels" for path in paths):
         os.environ["NUMBA_DISABLE_JIT"] = "1"
-    for test in {test for path in paths for test in suite(path)}:     # once here, instead of once in every child
+    for test in {"conftest", *(test for path in paths for test in suite(path))}:      # once here, instead of once in every child
         import_module(Path(test).stem)
+    gc.freeze()                                                       # nor need every child look through all that for garbage
     jobs = []
     for path in paths:
         for name, tree, function in functions(path):
