@@ -398,7 +398,7 @@ def test_heads_normalized_and_turned_in_place(heads, rng, monkeypatch):
 @pytest.mark.parametrize("options", [
     dict(), dict(centred=True, shifts=True, biases=True), dict(inside=False), dict(norms=True, slopes=True), dict(turned=True),
     dict(turned=True, halves=True, norms=True, biases=True)], ids=str)
-def test_a_block_of_any_widths(C, F_width, capacity, gated, options, rng):
+def test_a_block_of_any_widths(C, F_width, capacity, gated, options, rng, monkeypatch):
     """The feed-forward narrower or wider than the model, the cache shorter or longer; each weight at random."""
     heads = 3 if C == 6 else 1
     D, G = C // heads, 1
@@ -443,13 +443,33 @@ def test_a_block_of_any_widths(C, F_width, capacity, gated, options, rng):
     f = F.silu(affine(a, "gate"))[0] * affine(a, "hidden") if gated else F.silu(affine(a, "hidden"))[0]
     wanted = h + affine(f, "down")
 
+    calls, kernel = [], block_step.block_step
+    monkeypatch.setattr(block_step, "BLOCK_STEP", {x.dtype: lambda *given: calls.append(given) or kernel(*given)})
     found = block_step.run_block_step(x, [w[name] for name in shapes], epsilons, centred, inside, halves, "silu", angles, keys, values,
                                       position)
+    (_, *arrays, y), = calls
+    assert [array.ndim for array in arrays[:21]] == [len(shape) for shape in shapes.values()]
+    assert arrays[29].ndim == arrays[30].ndim == 1 and len(arrays[29]) == len(arrays[30]) == (D // 2 if angles else 0)
+    assert arrays[-2].shape == (3, C) and arrays[-1].shape == (4, max(C, F_width, capacity)) and y is found
+    with pytest.raises(ValueError, match="shorter"):
+        block_step.run_block_step(x, [None], epsilons, centred, inside, halves, "silu", angles, keys, values, position)
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(keys, before[0], rtol=1e-12)
     np.testing.assert_allclose(values, before[1], rtol=1e-12)
 
 
+@pytest.fixture
+def by_rows(monkeypatch):
+    """The kernels of `linear` are compiled for matrices whose rows lie one behind the other: in Python nobody else would mind."""
+    for name in ("ADD_ROWS", "ADD_DOTS", "ADD_GRADIENT"):
+        def checked(*given, function=getattr(linear, name).function):
+            assert all(x.flags.c_contiguous for x in given)
+            function(*given)
+
+        monkeypatch.setattr(linear, name, {np.dtype(float): checked})
+
+
+@pytest.mark.usefixtures("by_rows")
 @pytest.mark.parametrize("C, width", [(1, 1), (1, 3), (4, 1), (4, 3)])
 def test_which_linear_maps_the_kernel_takes(C, width, rng, monkeypatch):
     """A single vector without gaps, and weights without gaps by rows or columns; everything else is the truth's."""
@@ -473,6 +493,7 @@ def test_which_linear_maps_the_kernel_takes(C, width, rng, monkeypatch):
             linear.linear(*given)
 
 
+@pytest.mark.usefixtures("by_rows")
 @pytest.mark.parametrize("C, width", [(1, 1), (4, 3)])
 def test_which_gradients_of_weights_are_added_by_the_kernel(C, width, rng, monkeypatch):
     asked, truth = [], linear.truth_backward

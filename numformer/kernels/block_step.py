@@ -12,6 +12,7 @@ from numba import boolean, int64, types
 from numformer.kernels.activations import KINDS, activate
 from numformer.kernels.arithmetic import exp
 from numformer.kernels.compiled import Kernel, inlined
+from numformer.kernels.launch import absent
 from numformer.kernels.linear import add_rows_of, dot
 from numformer.kernels.memory import borrow, row
 from numformer.kernels.normalization import normalize_one
@@ -52,7 +53,8 @@ def attend_to_cache(q, keys, values, S, slopes, scores, o):
     H, zero, one = len(q) // D, q.dtype.type(0), q.dtype.type(1)
     scale = one / q.dtype.type(math.sqrt(D))
     for h in range(H):
-        q_h, o_h, k, v = q[h * D:(h + 1) * D], o[h * D:(h + 1) * D], keys[h * G // H], values[h * G // H]
+        start, stop, k, v = h * D, (h + 1) * D, keys[h * G // H], values[h * G // H]
+        q_h, o_h = q[start:stop], o[start:stop]
         slope = slopes[h] if len(slopes) > 0 else zero
         top = q.dtype.type(-np.inf)
         for j in range(S):
@@ -78,14 +80,14 @@ def block_step(x, gain1, shift1, query, query_bias, key, key_bias, value, value_
     """y = h + feedforward(norm2(h)), h = x + attention(norm1(x)); x, y (C,).
 
     Matrices are (in, out); an array of length 0 is one that is not there. keys, values (G, capacity, D) take the new position
-    in; room is (4, C or more), wide (5, F or capacity or more).
+    in; room is (3, C), wide (4, C, F or capacity, whichever is largest).
     """
     C, D, real = len(x), keys.shape[2], x.dtype.type
-    a, q, h = room[0, :C], room[1, :C], room[2, :C]
+    a, q, rest = room[0], room[1], wide[3]                            # `rest` is for v, then for scores, then for slopes
     normalize_one(x, gain1, shift1, epsilon1, inside, centred, a)
     affine(a, query, query_bias, q)
     width = key.shape[1]
-    k, v = room[3, :width], wide[0, :width]
+    k, v = room[2, :width], rest[:width]
     affine(a, key, key_bias, k)
     affine(a, value, value_bias, v)
     if len(query_gain) > 0:
@@ -97,17 +99,17 @@ def block_step(x, gain1, shift1, query, query_bias, key, key_bias, value, value_
     for g in range(keys.shape[0]):
         for d in range(D):
             keys[g, position, d], values[g, position, d] = k[g * D + d], v[g * D + d]
-    attend_to_cache(q, borrow(keys), borrow(values), position + 1, slopes, wide[1], a)
+    attend_to_cache(q, borrow(keys), borrow(values), position + 1, slopes, rest, a)
+    h = q                                                             # their room is free again
     affine(a, output, output_bias, h)
     for c in range(C):
         h[c] += x[c]
 
     F = hidden.shape[1]
-    u, f, slope = wide[0, :F], wide[2, :F], wide[3, :F]
+    g, u, f, slope = wide[0, :F], wide[1, :F], wide[2, :F], rest[:F]
     normalize_one(h, gain2, shift2, epsilon2, inside, centred, a)
     affine(a, hidden, hidden_bias, u)
     if gate.size > 0:
-        g = wide[4, :F]
         affine(a, gate, gate_bias, g)
         activate(kind, real(1), g, f, slope)
         for n in range(F):
@@ -146,11 +148,11 @@ def run_block_step(x, weights, epsilons, centred, inside, halves, activation, an
     ndarray, shape (C,)
     """
     real = x.dtype.type
-    nothing = np.empty(0, real), np.empty((0, 0), real)
+    _, *nothing = absent(real)                                        # a line and a matrix
     weights = [nothing[name in MATRICES] if array is None else array for name, array in zip(NAMES, weights, strict=True)]
     cosine, sine = (nothing[0], nothing[0]) if angles is None else angles
-    room = np.empty((4, len(x)), real)
-    wide = np.empty((5, max(len(x), keys.shape[1], weights[NAMES.index("hidden")].shape[1])), real)
+    room = np.empty((3, len(x)), real)
+    wide = np.empty((4, max(len(x), keys.shape[1], weights[NAMES.index("hidden")].shape[1])), real)
     y = np.empty_like(x)
     BLOCK_STEP[x.dtype](x, *weights, *map(real, epsilons), centred, inside, halves, KINDS[activation], cosine, sine, keys, values, position,
                         room, wide, y)

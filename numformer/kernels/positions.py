@@ -15,19 +15,20 @@ def turn(x, cosine, sine, halves, y):
     """y_a = x_a cos - x_b sin and y_b = x_a sin + x_b cos; x, y (A, B, T, D), and pairs (a, b) in halves or side by side."""
     x, y, cosine, sine = borrow(x), borrow(y), borrow(cosine), borrow(sine)
     A, B, T, D = x.shape
+    half = D // 2
     for first in range(A):
         for second in range(B):
             x_ab, y_ab = x[first, second], y[first, second]
             for t in range(T):
                 x_t, y_t, cos, sin = row(x_ab, t), row(y_ab, t), row(cosine, t), row(sine, t)
                 if halves:
-                    a, b = x_t[:D // 2], x_t[D // 2:]
-                    y_a, y_b = y_t[:D // 2], y_t[D // 2:]
-                    for i in range(D // 2):
+                    a, b = x_t[:half], x_t[half:]
+                    y_a, y_b = y_t[:half], y_t[half:]
+                    for i in range(half):
                         y_a[i] = a[i] * cos[i] - b[i] * sin[i]
                         y_b[i] = a[i] * sin[i] + b[i] * cos[i]
                 else:
-                    for i in range(D // 2):
+                    for i in range(half):
                         y_t[2 * i] = x_t[2 * i] * cos[i] - x_t[2 * i + 1] * sin[i]
                         y_t[2 * i + 1] = x_t[2 * i] * sin[i] + x_t[2 * i + 1] * cos[i]
 
