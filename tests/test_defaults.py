@@ -59,3 +59,24 @@ def test_steps_begin_at_position_zero(rng):
             y, cache = layer.step(x[:, start:stop], cache)
             parts.append(y)
         np.testing.assert_allclose(np.concatenate(parts, axis=1), layer(x, pattern=F.CAUSAL), rtol=1e-10, atol=1e-12)
+
+
+def test_a_start_for_each_sequence(rng):
+    """Places before a sequence begins, which nobody attends to, are those of its first token."""
+    x, start = rng.standard_normal((3, 4, 6)), np.array([-2, 0, 3])
+    places = np.array([[0, 0, 0, 1], [0, 1, 2, 3], [3, 4, 5, 6]])
+    fixed, learned = SinusoidalPositions(6), LearnedPositions(7, 6, rng, dtype=np.float64)
+    y, saved = learned.forward(x, start=start)
+    assert np.array_equal(y, x + learned.weight.data[places])
+    for b in range(3):
+        np.testing.assert_allclose(fixed(x, start=start)[b], x[b] + F.sinusoidal_positions(places[b], 6), rtol=1e-12)
+    learned.backward(x, saved)
+    wanted = np.zeros((7, 6))
+    np.add.at(wanted, places, x)
+    np.testing.assert_allclose(learned.weight.grad, wanted, rtol=1e-12)
+    for layer in (fixed, learned):
+        assert np.array_equal(layer(x, start=0), layer(x)) and not np.array_equal(layer(x, start=2), layer(x))
+        with pytest.raises(ValueError, match="start=-1"):
+            layer(x, start=-1)
+    with pytest.raises(ValueError, match="positions 1 .. 7"):
+        learned(x, start=np.array([1, 2, 4]))

@@ -128,3 +128,25 @@ def test_bad_batches(prompts, rngs, words, rng):
     model = Decoder(STYLES["LLaMA"], rng)
     with pytest.raises(ValueError, match=words):
         next(generate_batch(model, prompts, 1, rngs))
+
+
+def test_rooms_double_when_they_are_full(rng):
+    """64 positions at first, or twice as many as there are; nothing is copied before a room is full or its next place is taken."""
+    q = rng.standard_normal((2, 3, 2, 140, 4))                        # keys and values of B, G, D = 3, 2, 4
+    k, v = q
+
+    def rooms_of(cache, T):
+        after, keys, values = cache.with_room(T)
+        assert keys.shape == values.shape and keys.shape[:2] == (3, 2) and keys.shape[3] == 4 and len(after) == len(cache) + T
+        return keys.shape[2], np.shares_memory(cache.k, keys) and np.shares_memory(cache.v, values)
+
+    assert rooms_of(KeyValueCache(k[:, :, :1], v[:, :, :1]), 1) == (64, True)
+    assert rooms_of(KeyValueCache(k[:, :, :40], v[:, :, :40]), 40) == (80, True)
+    assert rooms_of(KeyValueCache(k[:, :, :40], v[:, :, :40]), 41) == (162, False)
+    assert rooms_of(KeyValueCache(k[:, :, :32], v[:, :, :32]), 32) == (64, True)
+    assert rooms_of(KeyValueCache(k[:, :, :32], v[:, :, :32]), 33) == (130, False)
+    short = KeyValueCache(k[:, :, :40], v[:, :, :40])
+    longer = short.append(k[:, :, 40:42], v[:, :, 40:42])
+    assert rooms_of(short, 1) == (82, False), "the next place is taken"
+    assert rooms_of(longer, 38) == (80, True)
+    assert np.array_equal(longer.k, k[:, :, :42]) and np.array_equal(longer.v, v[:, :, :42]) and np.array_equal(short.k, k[:, :, :40])
