@@ -15,7 +15,9 @@ import contextlib
 import copy
 import gc
 import inspect
+import math
 import os
+import resource
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +40,8 @@ SUITES = {                                                            # the test
     "kernels/": ["test_twins.py::test_twins_equal_the_truth", "plain_parts.py", "plain_kernels.py", "test_twins.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }
-PATIENCE = 6                                                          # a mutant that takes so many times as long hangs: the tests noticed
+PATIENCE = 6                                                          # a mutant that computes so many times as long hangs: noticed
+STUCK = 900                                                           # seconds after which one that computes nothing hangs too
 
 SWAPS = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
@@ -165,10 +168,11 @@ def arguments_of_pytest(path):
 
 
 def survives(path, tree, function, seconds):
-    """Whether the tests pass with this mutant within so many seconds: run in a child process."""
+    """Whether the tests pass with this mutant within so many seconds of processor time: run in a child process."""
     child = os.fork()
     if child == 0:
         status = 1
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             with contextlib.suppress(BaseException):
                 put_in_place(tree, function)
@@ -179,7 +183,7 @@ def survives(path, tree, function, seconds):
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return status == 0
-        if time.monotonic() - started > seconds:
+        if time.monotonic() - started > STUCK:
             os.kill(child, 9)
             os.waitpid(child, 0)
             return False
@@ -221,12 +225,13 @@ def main():
     seconds = {}
 
     def alone(path):
-        """Seconds that the tests take without any change."""
+        """Seconds of processor time that the tests may take: so a pause of the whole machine is no hanging mutant."""
         _, tree, function = next(functions(path))
-        started = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         if not survives(path, Mutator().visit(copy.deepcopy(tree)), function, 600):
             sys.exit(f"the tests of {path.relative_to(PACKAGE)} fail without any change")
-        return PATIENCE * (time.monotonic() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return PATIENCE * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
     def run(job):
         path, _, tree, function, number = job
