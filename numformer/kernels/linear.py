@@ -80,12 +80,13 @@ def linear_backward(dy, saved, dweight=None):
     dvectors = rows_of(dy)                                            # (N, F)
     dbias = dvectors.sum(axis=0) if biased else None
     dx = np.matmul(dvectors, weight.T, out=new_like(vectors))
-    if dweight is None:
-        dweight = vectors.T @ dvectors
-    elif dweight.flags.c_contiguous:
+    fits = dweight is not None and dweight.dtype == dy.dtype
+    if fits and dweight.flags.c_contiguous:
         ADD_GRADIENT[dy.dtype](vectors, dvectors, dweight)
-    elif dweight.flags.f_contiguous:
+    elif fits and dweight.flags.f_contiguous:
         ADD_GRADIENT[dy.dtype](dvectors, vectors, dweight.T)
-    else:
+    elif dweight is not None:
         dweight += vectors.T @ dvectors
+    else:
+        dweight = vectors.T @ dvectors
     return dx.reshape(*dy.shape[:-1], len(weight)), dweight, dbias
