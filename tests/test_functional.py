@@ -119,6 +119,13 @@ def test_activations_at_the_ends(name):
     assert abs(gradient[0]) < 1e-300 and gradient[1] == (0 if name == "sigmoid" else 1)
 
 
+def test_the_sigmoid_takes_the_smaller_exponential():
+    """To the bit: of numbers above 0 e^-x, of those below e^x."""
+    x = np.linspace(0, 3, 301)
+    assert np.array_equal(F.sigmoid(x)[0], 1 / (1 + np.exp(-x)))
+    assert np.array_equal(F.sigmoid(-x)[0], np.exp(-x) / (1 + np.exp(-x)))
+
+
 def test_norms_by_their_definition(rng):
     x, gain, shift = rng.standard_normal((2, 7)), rng.standard_normal(7), rng.standard_normal(7)
     mean, std, rms = x.mean(-1, keepdims=True), x.std(-1, keepdims=True), np.sqrt((x ** 2).mean(-1, keepdims=True))
@@ -352,3 +359,22 @@ def test_slopes_of_any_number_of_heads(n_heads):
     power = max(2**k for k in range(6) if 2**k <= n_heads)
     wanted = [2.0 ** (-8 * (h + 1) / power) for h in range(power)] + [2.0 ** (-8 * (h + 1) / (2 * power)) for h in range(0, 2 * power, 2)]
     np.testing.assert_allclose(F.alibi_slopes(n_heads), wanted[:n_heads], rtol=1e-14)
+
+
+@pytest.mark.parametrize("options", [
+    dict(), dict(weight_decay=0.3), dict(shorten=0.5), dict(beta1=0.6, beta2=0.7, epsilon=0.1, weight_decay=0.2, shorten=2.0)], ids=str)
+def test_adam_by_its_equations(options, rng):
+    """In place, with the bias of both running means taken out."""
+    data, mean, square = rng.standard_normal((3, 4)), np.zeros((3, 4)), np.zeros((3, 4))
+    beta1, beta2, epsilon = options.get("beta1", 0.9), options.get("beta2", 0.999), options.get("epsilon", 1e-8)
+    theta, m, v = data.copy(), 0, 0
+    for t in (1, 2, 3):
+        grad = rng.standard_normal((3, 4))
+        given = grad.copy()
+        assert F.adam_step(data, grad, mean, square, 0.1, t, **options) is None
+        g = options.get("shorten", 1) * grad
+        m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+        theta = theta * (1 - 0.1 * options.get("weight_decay", 0))
+        theta = theta - 0.1 * (m / (1 - beta1 ** t)) / (np.sqrt(v / (1 - beta2 ** t)) + epsilon)
+        for found, wanted in ((data, theta), (mean, m), (square, v), (grad, given)):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)
