@@ -12,7 +12,8 @@ import pytest
 from numformer import functional as F
 from numformer.functional.dropout import _mix
 from numformer.kernels import (
-    activations, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization, positions, sharing, tiles)
+    activations, arithmetic, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization, positions,
+    sharing, tiles)
 from numformer.kernels.tiles import ALL, NONE, SOME
 
 NO_MASK = np.zeros((1, 1, 0, 0), bool)
@@ -519,3 +520,56 @@ def test_which_gradients_of_weights_are_added_by_the_kernel(C, width, rng, monke
 def test_half_of_all_lies_below_zero():
     below, density = activations.normal_below(np.float32(0))
     assert below == 0.5 and abs(density * math.sqrt(2 * math.pi) - 1) < 1e-7
+
+
+@pytest.fixture
+def blas(monkeypatch):
+    """BLAS as its reference tells it, by columns, over the memory behind an element; and the number of terms of each call."""
+    calls = []
+
+    def seen(of, shape, strides):
+        array, i, j = of
+        return np.lib.stride_tricks.as_strided(array[i:, j:], shape, [array.itemsize * step for step in strides])
+
+    def gemm(kind, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        assert (kind, turn_a) == (ord("s" if c[0].dtype == np.float32 else "d"), ord("N")) and turn_b in (ord("N"), ord("T"))
+        assert lda >= m and ldc >= m and ldb >= (n if turn_b == ord("T") else k), "BLAS refuses such strides"
+        left, result = seen(a, (m, k), (1, lda)), seen(c, (m, n), (1, ldc))
+        right = seen(b, (k, n), (ldb, 1) if turn_b == ord("T") else (1, ldb))
+        result[...] = alpha * (left @ right) + (beta * result if beta else 0)
+        assert beta.dtype == result.dtype
+        calls.append(k)
+
+    monkeypatch.setattr(arithmetic, "_gemm", gemm)
+    monkeypatch.setattr(arithmetic, "address", lambda x: x)
+    monkeypatch.setattr(arithmetic, "element", lambda x, i, j: (x, i, j))
+    return calls
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("R, K, C", [(1, 1, 1), (3, 1, 2), (1, 4, 3), (3, 4, 1), (5, 96, 2), (2, 97, 3), (3, 192, 2), (2, 300, 4)])
+def test_what_blas_is_told(R, K, C, dtype, rng, blas):
+    """Matrices with gaps between their rows, or turned; sums of at most 96 terms, all about as long."""
+    def matrix(rows, columns):
+        return rng.standard_normal((rows, columns)).astype(dtype)
+
+    lefts = [matrix(R, K), matrix(R, K + 3)[:, :K], matrix(K, R).T, matrix(K, R + 2)[:, :R].T]
+    for a in lefts:
+        for b, whole in ((matrix(K, C), matrix(R, C)), (matrix(K, C + 2)[:, :C], matrix(R, C + 5))):
+            c, before = whole[:, :C], whole.copy()
+            for add in (True, False):
+                if not add:
+                    c[...] = np.nan
+                wanted = a.astype(float) @ b
+                tolerance = 1e-4 if dtype == np.float32 else 1e-11
+                arithmetic.product(dtype(0.3), a, b, c, add)
+                np.testing.assert_allclose(c, 0.3 * wanted + before[:, :C] * add, rtol=tolerance, atol=tolerance)
+                assert sum(blas) == K and len(blas) == math.ceil(K / 96) and max(blas) - min(blas) <= 1
+                blas.clear()
+                c[...] = before[:, :C] if add else np.nan
+                arithmetic.gemm(a, b, c, add)
+                np.testing.assert_allclose(c, wanted + before[:, :C] * add, rtol=tolerance, atol=tolerance)
+                assert blas == [K]
+                blas.clear()
+                c[...] = before[:, :C]
+            assert np.array_equal(whole, before), "nothing is written beside it"
