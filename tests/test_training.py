@@ -1,5 +1,7 @@
 """The trainer: shards, accumulation, state, and what it says when numbers break."""
 
+import tracemalloc
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -191,3 +193,31 @@ def test_memory_stays_flat():
     finally:
         tracemalloc.stop()
     assert held[-1] - held[1] < 20_000, held                          # bytes, over 100 steps and 4 validations
+
+
+def test_memory_of_a_step_grows_with_length_as_a_line():
+    """What a forward keeps for its backward: twice as much for twice the length, attention included."""
+    kept = {}
+    for T in (256, 512, 1024):
+        config = DecoderConfig(vocab_size=9, context_length=1024, n_layers=2, n_heads=2, d_model=32)
+        model, ids = Decoder(config, np.random.default_rng(0)), np.arange(2 * T).reshape(2, T) % 9
+        model.loss_backward(model.loss((ids, ids))[1])                # compiled code, threads, gradients
+        _forget_rooms()
+        tracemalloc.start()
+        try:
+            loss, saved = model.loss((ids, ids))
+            kept[T] = tracemalloc.get_traced_memory()[0]
+            model.loss_backward(saved)
+            assert tracemalloc.get_traced_memory()[1] < 2.5 * kept[T]
+        finally:
+            tracemalloc.stop()
+        del saved
+    assert kept[1024] / kept[512] == pytest.approx(2, rel=0.05) and kept[512] / kept[256] == pytest.approx(2, rel=0.1)
+
+
+def _forget_rooms():
+    """Arrays of other lengths shall not wait in this one's figures."""
+    if find_spec("numba") is not None:
+        from numformer.kernels import room
+
+        room.forget()

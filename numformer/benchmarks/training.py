@@ -160,9 +160,9 @@ def breakdown(case, steps=20):
     return {**times, "rest": 1000 * total / steps - sum(times.values())}
 
 
-def growth(seconds=3.0):
+def growth(seconds=4.0):
     """Step times in ms as one size grows and the others stay: {"B": {4: ms, ...}, "T": ..., "C": ..., "L": ...}."""
-    base = dict(L=2, H=2, C=64, B=8, T=64)
+    base = dict(L=2, H=2, C=128, B=8, T=64)
     grown = {"B": (8, 16, 32, 64), "T": (64, 128, 256, 512, 1024), "C": (64, 128, 256, 512), "L": (2, 4, 8, 16)}
     found = {}
     for size, values in grown.items():
@@ -173,12 +173,12 @@ def growth(seconds=3.0):
 
 
 def slope(times):
-    """The exponent p of time ~ size^p, by least squares over the upper half of the sizes.
+    """The exponent p of time ~ size^p, by least squares over all sizes but the first, which is all overhead.
 
     Examples
     --------
-    >>> round(slope({1: 5.0, 2: 6.0, 4: 10.0, 8: 40.0}), 3)
+    >>> round(slope({1: 7.0, 2: 4.0, 4: 16.0, 8: 64.0}), 3)
     2.0
     """
-    sizes = sorted(times)[len(times) // 2:]
+    sizes = sorted(times)[1:]
     return float(np.polyfit(np.log(sizes), np.log([times[size] for size in sizes]), 1)[0])
