@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from numformer import functional as F
 from numformer.functional.attention import drops
-from numformer.functional.dropout import _mix, dropout_seed
+from numformer.functional.dropout import _mix, dropout_mask, dropout_seed
 
 
 def test_softmax_ignores_a_constant_and_survives_large_scores():
@@ -265,6 +265,15 @@ def test_buckets_by_default_and_what_they_refuse():
 def test_seeds_have_64_bits():
     seeds = [dropout_seed(np.random.default_rng(k)) for k in range(64)]
     assert len(set(seeds)) == 64 and max(seeds) > 2**63 and max(seeds) < 2**64
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 4), (2, 3, 4), (2, 0), (0, 2)])
+def test_the_vectors_of_any_array_are_the_rows_of_one_head(shape):
+    columns = shape[-1] if shape else 1
+    wanted = F.attention_dropout_mask(11, (1, 1, math.prod(shape) // max(1, columns), columns), 0.5).reshape(shape)
+    assert np.array_equal(dropout_mask(11, shape, 0.5), wanted)
+    y, _ = F.dropout(np.ones(shape), 0.5, np.random.default_rng(1))
+    assert y.shape == shape and set(y.flat) <= {0, 2}
 
 
 def test_a_hash_equal_to_the_threshold_keeps():

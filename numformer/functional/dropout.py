@@ -100,7 +100,7 @@ def residual_dropout(x, branch, rate, rng=None):
     array([3., 3., 3., 1., 1., 1.])
     """
     check_residual(x, branch, rate, rng)
-    b, saved_dropout = (branch, (None, rate)) if rng is None or rate == 0 else dropout(branch, rate, rng)
+    b, saved_dropout = dropout(branch, rate, rng)
     y = x + b
 
     saved = saved_dropout
@@ -148,7 +148,7 @@ def dropout_mask(seed, shape, rate):
     array([ True,  True,  True, False, False, False])
     """
     columns = shape[-1] if shape else 1
-    return attention_dropout_mask(seed, (1, 1, math.prod(shape) // columns, columns), rate).reshape(shape)
+    return attention_dropout_mask(seed, (1, 1, math.prod(shape[:-1]), columns), rate).reshape(shape)
 
 
 def _silence(x, seed, rate):
