@@ -10,9 +10,9 @@ from numformer.training.schedules import SCHEDULES
 OPTIMIZERS = {
     "sgd": lambda model, c: SGD(model, c.momentum),
     "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
+    "adamw": lambda model, c: AdamW(model, c.beta1, c.beta2, weight_decay=c.weight_decay),
     "muon": lambda model, c: Muon(model, c.beta1, c.beta2, weight_decay=c.weight_decay, momentum=c.momentum, ratio=c.muon_ratio,
                                iterations=c.muon_iterations),
-    "adamw": lambda model, c: AdamW(model, c.beta1, c.beta2, weight_decay=c.weight_decay),
 }
 
 
