@@ -547,13 +547,15 @@ def blas(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("R, K, C", [(1, 1, 1), (3, 1, 2), (1, 4, 3), (3, 4, 1), (5, 96, 2), (2, 97, 3), (3, 192, 2), (2, 300, 4)])
+@pytest.mark.parametrize("R, K, C", [(1, 1, 1), (3, 1, 2), (1, 4, 3), (3, 2, 2), (3, 4, 1), (5, 96, 2), (2, 97, 3), (3, 192, 2), (2, 300, 4)])
 def test_what_blas_is_told(R, K, C, dtype, rng, blas):
     """Matrices with gaps between their rows, or turned; sums of at most 96 terms, all about as long."""
     def matrix(rows, columns):
         return rng.standard_normal((rows, columns)).astype(dtype)
 
     lefts = [matrix(R, K), matrix(R, K + 3)[:, :K], matrix(K, R).T, matrix(K, R + 2)[:, :R].T]
+    if K == 1:                                                        # where no other column follows, its distance says nothing
+        lefts.append(np.lib.stride_tricks.as_strided(matrix(R, 5), (R, 1), [size * np.dtype(dtype).itemsize for size in (5, 3)]))
     for a in lefts:
         for b, whole in ((matrix(K, C), matrix(R, C)), (matrix(K, C + 2)[:, :C], matrix(R, C + 5))):
             c, before = whole[:, :C], whole.copy()
