@@ -547,7 +547,8 @@ def blas(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("R, K, C", [(1, 1, 1), (3, 1, 2), (1, 4, 3), (3, 2, 2), (3, 4, 1), (5, 96, 2), (2, 97, 3), (3, 192, 2), (2, 300, 4)])
+@pytest.mark.parametrize("R, K, C", [
+    (1, 1, 1), (3, 1, 2), (1, 4, 3), (3, 2, 2), (3, 4, 1), (5, 96, 2), (2, 97, 3), (3, 192, 2), (2, 300, 4)])
 def test_what_blas_is_told(R, K, C, dtype, rng, blas):
     """Matrices with gaps between their rows, or turned; sums of at most 96 terms, all about as long."""
     def matrix(rows, columns):

@@ -49,7 +49,7 @@ def orthogonalize(matrix, steps=5):
     check_whole("orthogonalize", "steps", steps)
     a, b, c = QUINTIC
     length = float(np.linalg.norm(matrix))                            # at least every singular value
-    x = matrix * (1 / length if length > 0 else 0.0)
+    x = matrix * (1 / length) if length > 0 else matrix
     x = x.T if C > F else x                                           # the smaller of the two Gram matrices
     for _ in range(steps):
         A = x @ x.T
