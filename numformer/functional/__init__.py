@@ -8,8 +8,8 @@ does not fit is a ValueError or a TypeError before any work.
 """
 
 from numformer.functional.activations import (
-    ACTIVATIONS, gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, relu, relu_backward, relu_squared, relu_squared_backward, sigmoid,
-    sigmoid_backward, silu, silu_backward, swish, swish_backward)
+    ACTIVATIONS, gelu, gelu_backward, gelu_tanh, gelu_tanh_backward, sigmoid, sigmoid_backward, silu, silu_backward, swish,
+    swish_backward)
 from numformer.functional.adam import adam_step, sum_of_squares
 from numformer.functional.attention import (
     attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
@@ -28,6 +28,7 @@ from numformer.functional.positions import (
     alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions)
 from numformer.functional.relative_positions import (
     add_by_distance, add_by_distance_backward, relative_position_bias, relative_position_bias_backward, relative_position_buckets)
+from numformer.functional.relu import relu, relu_backward, relu_squared, relu_squared_backward
 from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
 from numformer.functional.tiled_attention import TileStep, tiled_attention, tiled_attention_steps

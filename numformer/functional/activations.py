@@ -1,116 +1,11 @@
-r"""The nonlinearities of the feed-forward: ReLU and its square, GELU in both forms, and Swish, whose beta = 1 is SiLU."""
+r"""The smooth nonlinearities of the feed-forward: GELU in both forms, and Swish, whose beta = 1 is SiLU."""
 
 import math
 
 import numpy as np
 
 from numformer.checks import check_array
-
-
-def relu(x):
-    r"""Keep what is positive.
-
-    .. math:: y = \max(0, x)
-
-    Parameters
-    ----------
-    x : ndarray, any shape
-
-    Returns
-    -------
-    y : ndarray, shape of `x`
-    saved : tuple
-        For `relu_backward`.
-
-    Raises
-    ------
-    TypeError
-        If `x` is no array of floats.
-
-    References
-    ----------
-    Nair and Hinton (2010), "Rectified Linear Units Improve Restricted Boltzmann Machines".
-
-    Examples
-    --------
-    >>> relu(np.array([-1.0, 2.0]))[0]
-    array([0., 2.])
-    """
-    check_array("relu", "x", x, "(...)")
-    closed = x.real <= 0                                              # branch on the real part; NaN is not <= 0: it goes through
-    y = np.where(closed, 0, x)
-
-    saved = (closed,)
-    return y, saved
-
-
-def relu_backward(dy, saved):
-    r"""The gradient of `relu`: the gate that the forward set. At 0 it is 0.
-
-    .. math:: \bar{x} = \bar{y}\, [x > 0]
-
-    Returns
-    -------
-    dx : ndarray, shape of `x`
-    """
-    closed, = saved
-
-    # y = where(closed, 0, x)
-    return np.where(closed, 0, dy)
-
-
-def relu_squared(x):
-    r"""Keep what is positive, squared: without ReLU's kink, and the sparser the larger the rest.
-
-    .. math:: y = \max(0, x)^2
-
-    Parameters
-    ----------
-    x : ndarray, any shape
-
-    Returns
-    -------
-    y : ndarray, shape of `x`
-    saved : tuple
-        For `relu_squared_backward`.
-
-    Raises
-    ------
-    TypeError
-        If `x` is no array of floats.
-
-    References
-    ----------
-    So et al. (2021), "Primer: Searching for Efficient Transformers for Language Modeling", section 4.2.
-
-    Examples
-    --------
-    >>> relu_squared(np.array([-1.0, 3.0]))[0]
-    array([0., 9.])
-    """
-    positive, saved_relu = relu(x)
-    y = positive * positive
-
-    saved = (positive, saved_relu)
-    return y, saved
-
-
-def relu_squared_backward(dy, saved):
-    r"""The gradient of `relu_squared`: it has no jump.
-
-    .. math:: \bar{x} = 2 \max(0, x)\, \bar{y}
-
-    Returns
-    -------
-    dx : ndarray, shape of `x`
-    """
-    positive, saved_relu = saved
-
-    # y = positive * positive
-    dpositive = 2 * positive * dy
-
-    # positive = relu(x)
-    return relu_backward(dpositive, saved_relu)
+from numformer.functional.relu import relu, relu_backward, relu_squared, relu_squared_backward
 
 
 def gelu(x):
