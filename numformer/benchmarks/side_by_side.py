@@ -21,8 +21,8 @@ def medians_in_turns(sides, seconds=6.0):
     return {name: {part: float(np.median(times)) for part, times in parts.items()} for name, parts in in_turns(sides, seconds).items()}
 
 
-def in_turns(sides, seconds=6.0):
-    """Time several programs in turns: a round runs each for about a tenth of a second, or once, after a rest.
+def in_turns(sides, seconds=6.0, turn=TURN_SECONDS):
+    """Time several programs in turns: a round runs each for about so long, or once, after a rest and half as long to warm up.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ def in_turns(sides, seconds=6.0):
         Each returns the times of its parts in seconds, by name.
     seconds : float
         About how long all of it may take; three rounds at least.
+    turn : float
+        Seconds of a turn.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def in_turns(sides, seconds=6.0):
     """
     took = {name: _seconds(side) for name, side in sides.items()}     # warm-up, and how often a side fits into its turn
     took = {name: _seconds(side) for name, side in sides.items()}
-    times = {name: max(1, int(TURN_SECONDS / max(t, 1e-9))) for name, t in took.items()}
+    times = {name: max(1, int(turn / max(t, 1e-9))) for name, t in took.items()}
     times = {name: min(n, 1000) for name, n in times.items()}
     round_seconds = sum(REST_SECONDS + took[name] * (times[name] + times[name] // 2) for name in sides)
     rounds = int(min(15, max(3, seconds / max(round_seconds, 1e-9))))

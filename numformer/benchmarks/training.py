@@ -103,7 +103,7 @@ def torch_side(case, compiled=False):
     return side
 
 
-def measure(case, seconds=20.0, compiled=True):
+def measure(case, seconds=40.0, compiled=True):
     """All that `numformer bench train` tells of one case.
 
     Returns
@@ -118,7 +118,7 @@ def measure(case, seconds=20.0, compiled=True):
         sides["torch"] = torch_side(case)
         if compiled and shutil.which("g++"):                          # which torch.compile needs
             sides["torch_compiled"] = torch_side(case, compiled=True)
-    found = in_turns({**sides, "sgemm": sgemm_side(), "memory": memory_side()}, seconds)
+    found = in_turns({**sides, "sgemm": sgemm_side(), "memory": memory_side()}, seconds, turn=1.0)    # as training goes on and on
     rate = 1 / float(np.median(found["sgemm"]["flop"]))
     row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9,
            "memory_gbytes": 1e-9 / float(np.median(found["memory"]["byte"]))}

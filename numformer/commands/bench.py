@@ -23,14 +23,16 @@ def add_arguments(parser):
                              "generate: LAYERSxHEADSxWIDTH:TEXTS; may be given several times")
     parser.add_argument("--data", metavar="DATA", help="speedrun: a text file or tinyshakespeare (default: Python's documentation)")
     parser.add_argument("--threads", type=int, metavar="N", help="threads of both sides (default: all cores)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="about how long to time each case (default: 6 for attention, else 20)")
+    parser.add_argument("--seconds", type=float, metavar="S",
+                        help="about how long to time each case (default: attention 6, train 40, generate 20)")
     parser.add_argument("--no-memory", action="store_true", help="attention: leave out memory, for which each side runs once more")
     parser.add_argument("--no-compile", action="store_true", help="train: leave out torch.compile, which takes a minute")
     parser.add_argument("--growth", metavar="PICTURE", help="train: also draw how a step's time grows with batch, length, width and layers")
 
 
 def run(arguments):
-    seconds = arguments.seconds if arguments.seconds is not None else 6.0 if arguments.subject == "attention" else 20.0
+    usual = {"attention": 6.0, "train": 40.0}.get(arguments.subject, 20.0)
+    seconds = usual if arguments.seconds is None else arguments.seconds
     try:
         check_number("bench", "--seconds", seconds, least=0)
         if arguments.threads is not None:
