@@ -287,7 +287,7 @@ def test_a_hash_equal_to_the_threshold_keeps():
 
 def test_rows_of_ngrams_by_their_definition(rng):
     ids = rng.integers(-1, 5, (3, 9))
-    for n in (1, 2, 3):
+    for n in (1, 2, 3, 4):
         padded = np.concatenate([np.full((3, n - 1), -1), ids], axis=1)
         rows = F.ngram_rows(ids, n, 5, 6 ** n)
         seen = {}
