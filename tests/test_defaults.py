@@ -5,8 +5,8 @@ import pytest
 
 from numformer import functional as F
 from numformer.layers import (
-    ALiBi, Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, MultiHeadAttention, PostNormBlock, PreNormBlock, RotaryPositions,
-    SinusoidalPositions, Unembedding)
+    ALiBi, Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, MultiHeadAttention, NGramEmbedding, PostNormBlock, PreNormBlock,
+    RotaryPositions, SinusoidalPositions, Unembedding)
 
 
 @pytest.mark.parametrize("build, name, std", [
@@ -80,3 +80,13 @@ def test_a_start_for_each_sequence(rng):
             layer(x, start=-1)
     with pytest.raises(ValueError, match="positions 1 .. 7"):
         learned(x, start=np.array([1, 2, 4]))
+
+
+def test_smallest_tables_of_ngrams(rng):
+    layer = NGramEmbedding(1, 1, largest=2, n_rows=1, rng=rng)
+    assert layer(np.array([[0, 0]])).shape == (1, 2, 1) and layer.reach == 1
+    for bad in (dict(vocab_size=0), dict(d_model=0), dict(largest=1), dict(n_rows=0)):
+        with pytest.raises(ValueError, match="NGramEmbedding"):
+            NGramEmbedding(**{**dict(vocab_size=3, d_model=2, largest=2, n_rows=5, rng=rng), **bad})
+    first = NGramEmbedding(65, 100, largest=2, n_rows=9000, rng=rng).tables[0].data
+    assert first.dtype == np.float32 and abs(first.std() / 0.02 - 1) < 0.02
