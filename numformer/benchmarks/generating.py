@@ -1,6 +1,5 @@
 """Generation beside PyTorch: one token at a time, with the keys and values of the tokens before kept in preallocated arrays."""
 
-import re
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -8,12 +7,12 @@ from importlib.util import find_spec
 import numpy as np
 
 from numformer import backend
+from numformer.benchmarks.cases import VOCABULARY, decoder, decoder_config, read_sizes
 from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles
 from numformer.generation import generate, generate_batch
-from numformer.models import Decoder, DecoderConfig
 
 CASES = ("4x4x128:1", "6x6x384:1", "6x6x384:8")
-VOCABULARY, PROMPT, CONTEXT, TOKENS = 65, 8, 256, 64
+PROMPT, CONTEXT, TOKENS = 8, 256, 64
 
 
 @dataclass(frozen=True)
@@ -35,19 +34,15 @@ class Case:
         >>> Case.parse("6x6x384:1")
         Case(name='6x6x384:1', L=6, H=6, C=384, B=1)
         """
-        found = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)", name)
-        if not found or not all(int(size) for size in found.groups()):
-            raise ValueError(f"case {name!r} must read LAYERSxHEADSxWIDTH:TEXTS, for example 6x6x384:1.")
-        case = cls(name, *map(int, found.groups()))
+        case = cls(name, *read_sizes(name, "xx:", "LAYERSxHEADSxWIDTH:TEXTS, for example 6x6x384:1"))
         case.config()                                                 # heads must divide the width
         return case
 
     def config(self):
-        """GPT-2's choices without biases, as in nanoGPT's model for characters."""
-        return DecoderConfig(vocab_size=VOCABULARY, context_length=CONTEXT, n_layers=self.L, n_heads=self.H, d_model=self.C, bias=False)
+        return decoder_config(self.L, self.H, self.C, CONTEXT)
 
     def model(self):
-        return Decoder(self.config(), np.random.default_rng(0))
+        return decoder(self.config())
 
     def prompts(self):
         return np.random.default_rng(1).integers(0, VOCABULARY, (self.B, PROMPT))

@@ -2,7 +2,6 @@
 
 import cProfile
 import pstats
-import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ import numpy as np
 
 import numformer
 from numformer import backend
+from numformer.benchmarks.cases import VOCABULARY, decoder, decoder_config, read_sizes
 from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles, sgemm_side
-from numformer.models import Decoder, DecoderConfig
 from numformer.training import BlockStream, Trainer, TrainingConfig
 
 CASES = ("4x4x128:12x64", "6x6x384:16x256")
-VOCABULARY = 65
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,15 @@ class Case:
         >>> Case.parse("4x4x128:12x64")
         Case(name='4x4x128:12x64', L=4, H=4, C=128, B=12, T=64)
         """
-        found = re.fullmatch(r"(\d+)x(\d+)x(\d+):(\d+)x(\d+)", name)
-        if not found or not all(int(size) for size in found.groups()):
-            raise ValueError(f"case {name!r} must read LAYERSxHEADSxWIDTH:BATCHxLENGTH, for example 4x4x128:12x64.")
-        case = cls(name, *map(int, found.groups()))
+        case = cls(name, *read_sizes(name, "xx:x", "LAYERSxHEADSxWIDTH:BATCHxLENGTH, for example 4x4x128:12x64"))
         case.config()                                                 # heads must divide the width
         return case
 
     def config(self):
-        """GPT-2's choices without biases, as in nanoGPT's model for characters."""
-        return DecoderConfig(vocab_size=VOCABULARY, context_length=self.T, n_layers=self.L, n_heads=self.H, d_model=self.C, bias=False)
+        return decoder_config(self.L, self.H, self.C, self.T)
 
     def model(self):
-        return Decoder(self.config(), np.random.default_rng(0))
+        return decoder(self.config())
 
     @property
     def flops(self):
