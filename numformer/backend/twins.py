@@ -83,7 +83,7 @@ def scaled_dot_product_attention_backward(do, saved):
 def _kernel_for(q, k, v, bias):
     """The compiled twin, if it is wanted, there, and can take these arrays (what is no array at all, the truth will refuse)."""
     arrays = [q, k, v] if bias is None else [q, k, v, bias]
-    fit = all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in arrays) and q.ndim == k.ndim == 4
+    fit = all(isinstance(x, np.ndarray) and x.dtype in _REAL for x in arrays) and q.ndim == k.ndim == 4
     if _twin == "numpy" or not fit or q.shape[3] > 256:
         return None
     return compiled_attention()

@@ -9,7 +9,7 @@ import numpy as np
 from numformer import backend
 from numformer.benchmarks.cases import VOCABULARY, decoder, decoder_config, read_sizes
 from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles
-from numformer.generation import generate, generate_batch
+from numformer.generation import generate_batch
 
 CASES = ("4x4x128:1", "6x6x384:1", "6x6x384:8")
 PROMPT, CONTEXT, TOKENS = 8, 256, 64
@@ -59,12 +59,8 @@ def our_side(case):
     def side():
         rngs = [np.random.default_rng(k) for k in range(case.B)]
         started = time.perf_counter()
-        if case.B == 1:
-            for _ in generate(model, prompts[0], TOKENS, rngs[0]):
-                pass
-        else:
-            for _ in generate_batch(model, list(prompts), TOKENS, rngs):
-                pass
+        for _ in generate_batch(model, list(prompts), TOKENS, rngs):
+            pass
         return {"token": (time.perf_counter() - started) / TOKENS}
 
     return side

@@ -2,11 +2,10 @@
 
 import math
 
-import numba
 import numpy as np
 
 from numformer.functional.adam import adam_step as truth
-from numformer.kernels.compiled import STRICT, Kernel
+from numformer.kernels.compiled import Kernel, summing
 from numformer.kernels.shapes import line, line_of, new_line
 
 
@@ -19,7 +18,7 @@ def step(data, grad, mean, square, keep, shorten, beta1, rest1, beta2, rest2, sc
         data[n] = data[n] * keep - rate * mean[n] / (math.sqrt(square[n] * scale) + epsilon)
 
 
-@numba.njit(fastmath={"contract", "reassoc", "nsz"}, **STRICT)        # the order of the sum is free, so it vectorizes
+@summing
 def sum_squares(x):
     total = 0.0
     for n in range(len(x)):

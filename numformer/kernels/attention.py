@@ -12,7 +12,6 @@ References: Milakov and Gimelshein (2018), "Online normalizer calculation for so
 "FlashAttention", algorithms 1 and 4; Dao (2023), "FlashAttention-2", algorithms 1 and 2.
 """
 
-import numba
 import numpy as np
 from numba import float64, int64, types
 
@@ -21,7 +20,7 @@ from numformer.functional.attention import check_attention, drops
 from numformer.functional.dropout import dropout_threshold
 from numformer.functional.pattern import EVERYWHERE
 from numformer.kernels.arithmetic import product
-from numformer.kernels.compiled import STRICT, Kernel, inlined
+from numformer.kernels.compiled import Kernel, inlined, summing
 from numformer.kernels.launch import (
     absent, any_strides, by_tokens, check_kernel_takes, in_turn, ranges, rule_types, tile_size, with_rows, work_room)
 from numformer.kernels.memory import borrow, carve, clear, copy, row, transpose
@@ -202,7 +201,7 @@ def backward(do, q, k, v, o, m, l, first, last, mask, scale, softcap, slopes, bi
     return all_finished(ledger, task)
 
 
-@numba.njit(fastmath={"contract", "reassoc", "nsz"}, **STRICT)        # the compiler may choose the order of a row's sum: it vectorizes
+@summing
 def row_products(x, y, total):
     """The sums of x * y along their rows, in float64: ds is a difference of this and dp, and their errors stay."""
     for i in range(len(total)):

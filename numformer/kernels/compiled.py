@@ -26,6 +26,11 @@ def inlined(function):
     return numba.njit(fastmath={"contract"}, **STRICT)(function)
 
 
+def summing(function):
+    """A sum, as a part of a kernel: its order is free (`reassoc`), so that it vectorizes."""
+    return numba.njit(fastmath={"contract", "reassoc", "nsz"}, **STRICT)(function)
+
+
 class Kernel:
     """A function that Numba compiles for each precision when that is first asked for.
 

@@ -2,21 +2,20 @@
 
 import math
 
-import numba
 import numpy as np
 from numba import float64, int64
 
 from numformer.functional.cross_entropy import IGNORE_INDEX, check_cross_entropy
 from numformer.kernels.arithmetic import exp
-from numformer.kernels.compiled import Kernel, inlined
+from numformer.kernels.compiled import Kernel, inlined, summing
 from numformer.kernels.memory import borrow, row
-from numformer.kernels.normalization import SUM, mean_of
+from numformer.kernels.normalization import mean_of
 from numformer.kernels.room import new_like
 from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of, whole
 from numformer.kernels.tiles import larger
 
 
-@numba.njit(**SUM)
+@summing
 def sum_of_exponentials(z, m):
     total = z.dtype.type(0)
     for v in range(len(z)):

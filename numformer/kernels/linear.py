@@ -4,12 +4,11 @@ Many vectors are a matrix product, which BLAS does; with one, every weight is us
 half as fast again as BLAS's own.
 """
 
-import numba
 import numpy as np
 
 from numformer.functional.linear import check_linear
 from numformer.kernels.arithmetic import gemm
-from numformer.kernels.compiled import STRICT, Kernel, inlined
+from numformer.kernels.compiled import Kernel, inlined, summing
 from numformer.kernels.memory import borrow, row
 from numformer.kernels.room import new_array, new_like
 from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of
@@ -30,7 +29,7 @@ def add_rows(x, weight, y):
     add_rows_of(x, weight, y)
 
 
-@numba.njit(fastmath={"contract", "reassoc", "nsz"}, **STRICT)        # the order of the sum is free, so it vectorizes
+@summing
 def dot(x, y):
     total = x.dtype.type(0)
     for c in range(len(x)):

@@ -2,20 +2,17 @@
 
 import math
 
-import numba
 import numpy as np
 from numba import boolean
 
 from numformer.functional.normalization import check_norm
-from numformer.kernels.compiled import STRICT, Kernel, inlined
+from numformer.kernels.compiled import Kernel, inlined, summing
 from numformer.kernels.memory import borrow, row
 from numformer.kernels.room import new_like
 from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of
 
-SUM = dict(fastmath={"contract", "reassoc", "nsz"}, **STRICT)         # the order of a vector's sum is free, so it vectorizes
 
-
-@numba.njit(**SUM)
+@summing
 def mean_of(x):
     total = x.dtype.type(0)
     for c in range(len(x)):
@@ -23,7 +20,7 @@ def mean_of(x):
     return total / len(x)
 
 
-@numba.njit(**SUM)
+@summing
 def mean_square(x, mean):
     total = x.dtype.type(0)
     for c in range(len(x)):
@@ -31,7 +28,7 @@ def mean_square(x, mean):
     return total / len(x)
 
 
-@numba.njit(**SUM)
+@summing
 def two_means(dy, gain, x, mean, rstd):
     """The means of g and of g x_hat, where g = gain dy."""
     first = second = dy.dtype.type(0)

@@ -198,12 +198,11 @@ class Decoder(Layer):
         if blocks is not None and (len(blocks) != len(self.blocks) or any(len(past.k) != len(ids) for past in blocks)):
             raise ValueError(f"Decoder: the cache must hold keys and values of {len(self.blocks)} blocks for B={len(ids)} sequences; "
                              "begin with cache=None.")
-        start = 0 if cache is None else len(cache)
-        pattern = CAUSAL
+        start, before = (0, None) if cache is None else (len(cache), cache.last)
+        pattern, filled_up = CAUSAL, False
         if pads is not None:                                          # what fills up is a document of its own
-            pattern = AttentionPattern(causal=True, documents=(np.arange(start + ids.shape[1]) >= pads[:, None]).astype(int))
-        before = None if cache is None else cache.last
-        filled_up = False if pads is None else start + np.arange(ids.shape[1]) < pads[:, None]
+            tokens = np.arange(start + ids.shape[1]) >= pads[:, None]                             # (B, S)
+            pattern, filled_up = AttentionPattern(causal=True, documents=tokens.astype(int)), ~tokens[:, start:]
         x, _ = self.positions.forward(self._embed(ids, before, filled_up)[0], start=start if pads is None else start - pads)
         after = []
         for block, past in zip(self.blocks, blocks or [None] * len(self.blocks), strict=True):

@@ -83,9 +83,7 @@ def _pair_of_twins(pair, dtype):
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
     worst, where = max((_twin_error(x, true), tensor) for tensor, x, true in zip(
         ("y", *(f"d{tensor}" for tensor in pair.input_names)), (y, *gradients), (true_y, *true_gradients)) if true is not None)
-    bound = TWIN[dtype] * pair.condition
-    return {"parameters": 0, "inputs": sum(x.size for x in inputs), "max_error": worst, "bound": bound, "method": f"twin in {dtype.name}",
-            "ok": worst <= bound, "worst": where, "findings": [], "seconds": time.perf_counter() - started}
+    return _twin_row(dtype, sum(x.size for x in inputs), worst, where, started, pair.condition)
 
 
 def _twin_error(x, true):
@@ -104,5 +102,10 @@ def _attention_twins(k, dtype):
             numbers += x.size
             if error > worst:
                 worst, where = error, f"{name}, T={q.shape[2]} S={key.shape[2]} D={q.shape[3]}"
-    return {"parameters": 0, "inputs": numbers, "max_error": worst, "bound": TWIN[dtype], "method": f"twin in {dtype.name}",
-            "ok": worst <= TWIN[dtype], "worst": where, "findings": [], "seconds": time.perf_counter() - started}
+    return _twin_row(dtype, numbers, worst, where, started)
+
+
+def _twin_row(dtype, numbers, worst, where, started, condition=1.0):
+    bound = TWIN[dtype] * condition
+    return {"parameters": 0, "inputs": numbers, "max_error": worst, "bound": bound, "method": f"twin in {dtype.name}",
+            "ok": worst <= bound, "worst": where, "findings": [], "seconds": time.perf_counter() - started}
