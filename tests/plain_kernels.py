@@ -5,6 +5,7 @@ met at once. Once they are in place, `test_twins.py` runs on plain Python too.
 Run it by itself: NUMBA_DISABLE_JIT=1 python -m pytest tests/plain_parts.py tests/plain_kernels.py tests/test_twins.py
 """
 
+import ctypes
 import os
 
 import numpy as np
@@ -17,8 +18,8 @@ from numformer.verify.attention_cases import run
 if os.environ.get("NUMBA_DISABLE_JIT") != "1":                        # Numba reads it when it is imported
     pytest.skip("needs NUMBA_DISABLE_JIT=1", allow_module_level=True)
 from numformer.kernels import (  # noqa: E402
-    activations, adam, arithmetic, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization, positions,
-    sharing, tiles)
+    activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, linear, memory, normalization, positions, sharing,
+    tiles, token_step)
 
 
 def product(factor, a, b, c, add):
@@ -43,15 +44,22 @@ def add(ledger, n, value):
     return ledger[n] - value
 
 
+def matrix_at(place, rows, columns, stride, like):
+    if rows * columns == 0:
+        return np.zeros((rows, columns), like.dtype)
+    memory = (ctypes.c_char * (((rows - 1) * stride + columns) * like.itemsize)).from_address(int(place))
+    return np.ndarray((rows, columns), like.dtype, memory, strides=(stride * like.itemsize, like.itemsize))
+
+
 STAND_INS = {
     "borrow": lambda x: x, "row": lambda x, i: x[i], "carve": carve, "turn_block": turn_block, "_exchange": exchange, "_add": add,
-    "product": product,
+    "product": product, "matrix_at": matrix_at,
     "gemm": lambda a, b, c, add: product(1, a, b, c, add), "exp": lambda x: arithmetic._exp32(x) if x.dtype == np.float32 else np.exp(x),
     "tanh": lambda x: arithmetic._tanh32(x) if x.dtype == np.float32 else np.tanh(x),
     "normal_below": lambda x: activations._normal_below32(x) if x.dtype == np.float32 else activations._normal_below64(x),
     "tile_size": lambda T, S, D: (9, 6), "LOOKS": 3, "LOOKS_MORE": 2}
-MODULES = (activations, adam, arithmetic, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization,
-           positions, sharing, tiles)
+MODULES = (activations, adam, arithmetic, attention, cross_entropy, dropout, embedding, linear, memory, normalization, positions, sharing,
+           tiles, token_step)
 for module in MODULES:
     for name, stand_in in STAND_INS.items():
         if hasattr(module, name) and not (module is arithmetic and name in ("product", "gemm")):     # plain_parts.py has a BLAS for them

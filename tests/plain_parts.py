@@ -12,8 +12,8 @@ import pytest
 from numformer import functional as F
 from numformer.functional.dropout import _mix
 from numformer.kernels import (
-    activations, arithmetic, attention, block_step, cross_entropy, dropout, embedding, linear, memory, normalization, positions,
-    sharing, tiles)
+    activations, arithmetic, attention, cross_entropy, dropout, embedding, linear, memory, normalization, positions, sharing,
+    tiles, token_step)
 from numformer.kernels.tiles import ALL, NONE, SOME
 
 NO_MASK = np.zeros((1, 1, 0, 0), bool)
@@ -345,89 +345,101 @@ def test_how_attention_is_cut_into_units(tasks, with_bias, T, S, rng, monkeypatc
     assert len(given["BACKWARD"]["ledger"]) == len(parts) * B * G + 1
 
 
-def softmax_of_cache(q, keys, values, S, slopes):
-    """Heads of attention (H, D) to the first S positions of a cache (G, capacity, D)."""
-    H, G, D = len(q), len(keys), q.shape[1]
-    o = np.empty((H, D))
-    for h in range(H):
-        k, v = keys[h * G // H, :S], values[h * G // H, :S]
-        z = k @ q[h] / math.sqrt(D) - (slopes[h] * np.arange(S)[::-1] if len(slopes) else 0)
-        p = np.exp(z - z.max())
-        o[h] = p / p.sum() @ v
-    return o
+def softmax_of_cache(q, keys, values, slope):
+    """One head of attention (D,) to all positions (S, D)."""
+    z = keys @ q / math.sqrt(len(q)) - slope * np.arange(len(keys))[::-1]
+    p = np.exp(z - z.max())
+    return p / p.sum() @ values, z
 
 
-@pytest.mark.parametrize("H, G, D", [(1, 1, 1), (1, 1, 3), (4, 2, 3), (6, 3, 2), (2, 1, 4)])
-def test_attention_to_a_cache(H, G, D, rng):
+@pytest.mark.parametrize("D", [1, 3, 4])
+def test_attention_to_a_cache(D, rng):
     for S in (1, 2, 7):
-        for slopes in (np.zeros(0), 0.3 + rng.random(H)):
+        for slope in (0.0, 0.4):
             for size in (1, 1e3):                                     # exponentials of large scores would overflow
-                q, (keys, values) = size * rng.standard_normal((H, D)), rng.standard_normal((2, G, 8, D))
-                scores, o = np.full((2, 8 + H * D), 7.0)
-                block_step.attend_to_cache(q.reshape(-1), keys, values, S, slopes, scores, o)
-                np.testing.assert_allclose(o[:H * D], softmax_of_cache(q, keys, values, S, slopes).reshape(-1), rtol=1e-11, atol=1e-12)
-                z = keys[G - 1, :S] @ q[-1] / math.sqrt(D) - (slopes[-1] * np.arange(S)[::-1] if len(slopes) else 0)
+                q, (keys, values) = size * rng.standard_normal(D), rng.standard_normal((2, S, D))
+                scores, o = np.full((2, 8), 7.0)
+                token_step.attend_to_cache(q, keys, values, slope, scores, o)
+                wanted, z = softmax_of_cache(q, keys, values, slope)
+                np.testing.assert_allclose(o[:D], wanted, rtol=1e-11, atol=1e-12)
                 np.testing.assert_allclose(scores[:S], z, rtol=1e-11, atol=1e-12)
-                assert (o[H * D:] == 7).all() and (scores[S:] == 7).all()
+                assert (o[D:] == 7).all() and (scores[S:] == 7).all()
 
 
-def test_a_map_to_one_number_has_its_bias(rng):
-    for width in (1, 3):
-        x, weight, bias = rng.standard_normal(4), rng.standard_normal((4, width)), rng.standard_normal(width)
+def test_numbers_at_an_address(rng):
+    x = rng.standard_normal(9)
+    assert token_step.places([None, x]) == [0, x.ctypes.data]
+    assert token_step.line_at(x.ctypes.data, 2, 7, x).tolist() == x[2:7].tolist()
+    assert len(token_step.line_at(0, 2, 7, x)) == 0
+
+
+def test_a_product_in_parts(rng, monkeypatch):
+    """Of any widths, one too; with a bias or without; from any place on."""
+    monkeypatch.setattr(token_step, "PARTS", 3)
+    for width in (1, 3, 6):
+        x, weight, bias = rng.standard_normal(5), rng.standard_normal((5, width)), rng.standard_normal(width)
+        sums = np.full((3, 2 + width), 7.0)
+        for part in range(3):
+            token_step.multiply(x, weight.ctypes.data, 5 * part // 3, 5 * (part + 1) // 3, sums[part, 2:])
+        assert (sums[:, :2] == 7).all()
+        np.testing.assert_allclose(sums[1, 2:], x[1:3] @ weight[1:3], rtol=1e-12)
         for shift in (bias, np.zeros(0)):
             y = np.full(width, 7.0)
-            block_step.affine(x, weight, shift, y)
+            token_step.add_up(sums, 2, shift, y)
             np.testing.assert_allclose(y, x @ weight + (bias if len(shift) else 0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_heads_normalized_and_turned_in_place(heads, rng, monkeypatch):
     x, gain = rng.standard_normal((heads, 6)), rng.standard_normal(6)
-    seen, normalize_one = [], block_step.normalize_one
-    monkeypatch.setattr(block_step, "normalize_one", lambda *given: seen.append(given[0].copy()) or normalize_one(*given))
+    seen, normalize_one = [], token_step.normalize_one
+    monkeypatch.setattr(token_step, "normalize_one", lambda *given: seen.append(given[0].copy()) or normalize_one(*given))
     y = x.reshape(-1).copy()
-    block_step.norm_heads(y, gain, 0.1, 6)
+    token_step.norm_heads(y, gain, 0.1, 6)
     np.testing.assert_allclose(y.reshape(x.shape), F.rms_norm(x, gain, 0.1)[0], rtol=1e-12)
     assert np.array_equal(seen, x)
     cosine, sine = F.rotary_angles(5, 6, 6)
     for layout in ("half", "interleaved"):
         y = x.reshape(-1).copy()
-        block_step.turn_heads(y, cosine[0], sine[0], layout == "half", 6)
+        token_step.turn_heads(y, cosine[0], sine[0], layout == "half", 6)
         np.testing.assert_allclose(y.reshape(x.shape), F.rotary(x[:, None], cosine, sine, layout)[0][:, 0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("C, F_width, capacity", [(6, 2, 3), (6, 1, 1), (6, 11, 3), (6, 4, 17), (1, 1, 1), (2, 1, 1)])
+@pytest.mark.parametrize("parts, tasks", [(1, 1), (2, 3), (5, 2)])
+@pytest.mark.parametrize("H, G, D, width, capacity, V", [
+    (3, 1, 2, 2, 3, 5), (3, 3, 2, 1, 1, 1), (3, 1, 2, 11, 3, 9), (6, 2, 2, 4, 40, 3), (1, 1, 1, 1, 1, 2), (2, 2, 1, 3, 2, 4)])
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("options", [
     dict(), dict(centred=True, shifts=True, biases=True), dict(inside=False), dict(norms=True, slopes=True), dict(turned=True),
     dict(turned=True, halves=True, norms=True, biases=True)], ids=str)
-def test_a_block_of_any_widths(C, F_width, capacity, gated, options, rng, monkeypatch):
-    """The feed-forward narrower or wider than the model, the cache shorter or longer; each weight at random."""
-    heads = 3 if C == 6 else 1
-    D, G = C // heads, 1
-    options = options if D % 2 == 0 else options | dict(turned=False)        # an odd width has no pairs
+def test_a_token_through_blocks_of_any_widths(parts, tasks, H, G, D, width, capacity, V, gated, options, rng, monkeypatch):
+    """Two blocks, each weight at random; the feed-forward narrower or wider than the model, the cache shorter or longer."""
+    monkeypatch.setattr(token_step, "PARTS", parts)
+    C, KV, L, position = H * D, G * D, 2, capacity - 1
+    turned = options.get("turned") and D % 2 == 0                     # an odd width has no pairs
     shapes = dict(
-        gain1=(C,), shift1=(C,), query=(C, C), query_bias=(C,), key=(C, G * D), key_bias=(G * D,), value=(C, G * D), value_bias=(G * D,),
-        query_gain=(D,), key_gain=(D,), slopes=(heads,), output=(C, C), output_bias=(C,), gain2=(C,), shift2=(C,), gate=(C, F_width),
-        gate_bias=(F_width,), hidden=(C, F_width), hidden_bias=(F_width,), down=(F_width, C), down_bias=(C,))
-    assert tuple(shapes) == block_step.NAMES
-    w = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
-    for names, wanted in ((("shift1", "shift2"), "shifts"), (("query_gain", "key_gain"), "norms"), (("slopes",), "slopes"),
-                          ([name for name in shapes if name.endswith("bias")], "biases")):
-        if not options.get(wanted):
-            w.update(dict.fromkeys(names))
-    if not gated:
-        w.update(gate=None, gate_bias=None)
-    x, position, epsilons = rng.standard_normal(C), capacity - 1, [0.1, 0.2, 0.3, 0.4]
-    keys, values = rng.standard_normal((2, G, capacity, D))
+        gain1=(C,), shift1=(C,), query=(C, C), query_bias=(C,), key=(C, KV), key_bias=(KV,), value=(C, KV), value_bias=(KV,),
+        query_gain=(D,), key_gain=(D,), output=(C, C), output_bias=(C,), gain2=(C,), shift2=(C,), gate=(C, width), gate_bias=(width,),
+        hidden=(C, width), hidden_bias=(width,), down=(width, C), down_bias=(C,))
+    assert tuple(shapes) == token_step.NAMES
+    blocks = [{name: rng.standard_normal(shape) for name, shape in shapes.items()} for _ in range(L)]
+    gain, shift, head = rng.standard_normal(C), rng.standard_normal(C), rng.standard_normal((V, C))
+    absent = [name for name in shapes if name.startswith("gate") and not gated or name.endswith("bias") and not options.get("biases")
+              or name in ("query_gain", "key_gain") and not options.get("norms") or name[:5] == "shift" and not options.get("shifts")]
+    for w in blocks:
+        w.update(dict.fromkeys(absent))
+    shift = shift if options.get("shifts") else None
+    slopes = rng.random(H) if options.get("slopes") else None
+    x, epsilons = rng.standard_normal(C), 0.1 + rng.random((L, 4))
+    caches = rng.standard_normal((L, 2, G, capacity, D))
     centred, inside, halves = (options.get(name, name == "inside") for name in ("centred", "inside", "halves"))
-    angles = tuple(table[0] for table in F.rotary_angles(position, position + 1, D)) if options.get("turned") else None
-    before = keys.copy(), values.copy()
+    angles = tuple(table[0] for table in F.rotary_angles(position, position + 1, D)) if turned else None
+    wanted_caches = caches.copy()
 
     def norm(x, gain, shift, epsilon):
         return F.layer_norm(x, gain, shift, epsilon, inside)[0] if centred else F.rms_norm(x, gain, epsilon, inside)[0]
 
-    def affine(x, name):
+    def affine(x, w, name):
         return x @ w[name] + (0 if w[f"{name}_bias"] is None else w[f"{name}_bias"])
 
     def heads_of(x, gain, epsilon):
@@ -436,29 +448,37 @@ def test_a_block_of_any_widths(C, F_width, capacity, gated, options, rng, monkey
         layout = "half" if halves else "interleaved"
         return x if angles is None else F.rotary(x[:, None], *(table[None] for table in angles), layout)[0][:, 0]
 
-    a = norm(x, w["gain1"], w["shift1"], 0.1)
-    before[0][:, position] = heads_of(affine(a, "key"), w["key_gain"], 0.4)
-    before[1][:, position] = affine(a, "value").reshape(-1, D)
-    q = heads_of(affine(a, "query"), w["query_gain"], 0.3)
-    o = softmax_of_cache(q, *before, capacity, () if w["slopes"] is None else w["slopes"])
-    h = x + affine(o.reshape(-1), "output")
-    a = norm(h, w["gain2"], w["shift2"], 0.2)
-    f = F.silu(affine(a, "gate"))[0] * affine(a, "hidden") if gated else F.silu(affine(a, "hidden"))[0]
-    wanted = h + affine(f, "down")
+    h = x
+    for w, eps, (keys, values) in zip(blocks, epsilons, wanted_caches):
+        a = norm(h, w["gain1"], w["shift1"], eps[0])
+        keys[:, position] = heads_of(affine(a, w, "key"), w["key_gain"], eps[3])
+        values[:, position] = affine(a, w, "value").reshape(-1, D)
+        q = heads_of(affine(a, w, "query"), w["query_gain"], eps[2])
+        o = [softmax_of_cache(q[n], keys[n * G // H], values[n * G // H], 0 if slopes is None else slopes[n])[0] for n in range(H)]
+        h = h + affine(np.reshape(o, -1), w, "output")
+        a = norm(h, w["gain2"], w["shift2"], eps[1])
+        f = F.silu(affine(a, w, "gate"))[0] * affine(a, w, "hidden") if gated else F.silu(affine(a, w, "hidden"))[0]
+        h = h + affine(f, w, "down")
+    wanted = head @ norm(h, gain, shift, 0.2)
 
-    calls, kernel = [], block_step.block_step
-    monkeypatch.setattr(block_step, "BLOCK_STEP", {x.dtype: lambda *given: calls.append(given) or kernel(*given)})
-    found = block_step.run_block_step(x, [w[name] for name in shapes], epsilons, centred, inside, halves, "silu", angles, keys, values,
-                                      position)
-    (_, *arrays, y), = calls
-    assert [array.ndim for array in arrays[:21]] == [len(shape) for shape in shapes.values()]
-    assert arrays[29].ndim == arrays[30].ndim == 1 and len(arrays[29]) == len(arrays[30]) == (D // 2 if angles else 0)
-    assert arrays[-2].shape == (3, C) and arrays[-1].shape == (4, max(C, F_width, capacity)) and y is found
-    with pytest.raises(ValueError, match="shorter"):
-        block_step.run_block_step(x, [None], epsilons, centred, inside, halves, "silu", angles, keys, values, position)
-    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-11)
-    np.testing.assert_allclose(keys, before[0], rtol=1e-12)
-    np.testing.assert_allclose(values, before[1], rtol=1e-12)
+    calls, kernel = [], token_step.token_step
+    monkeypatch.setattr(token_step, "TOKEN_STEP", {x.dtype: lambda *given: calls.append(given) or kernel(*given)})
+    done = []
+    weights, ends = (np.array(token_step.places(arrays)) for arrays in ([w[name] for w in blocks for name in shapes], [gain, shift, head]))
+    found = token_step.run_token_step(
+        x, weights.reshape(L, -1), epsilons, ends, 0.2, width, centred, inside, "silu", angles, halves, slopes, H, G,
+        [(*token_step.places(pair), capacity) for pair in caches], position, V, tasks,
+        lambda work, tasks: done.extend(work(task) for task in tasks))
+    assert done == [True] * min(tasks, parts) and len(calls) == len(done)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(caches, wanted_caches, rtol=1e-10, atol=1e-11)
+    given = dict(zip(kernel.__code__.co_varnames, calls[0]))
+    assert given["cosine"].ndim == given["slopes"].ndim == 1 and len(given["cosine"]) == (D // 2 if turned else 0)
+    assert given["ledgers"].tolist() == [[1] * parts + [parts]] * (4 * L + 1)
+    assert given["room"].shape == (7, max(C, width, capacity)) and given["outer"].shape == (2 * L * parts, C)
+    assert given["inner"].shape == (parts, max(3 * C, 2 * width))
+    rooms = [call[-1] for call in calls]
+    assert not any(np.shares_memory(a, b) for n, a in enumerate(rooms) for b in rooms[:n])
 
 
 @pytest.fixture

@@ -136,9 +136,11 @@ def test_rooms_double_when_they_are_full(rng):
     k, v = q
 
     def rooms_of(cache, T):
-        after, keys, values = cache.with_room(T)
-        assert keys.shape == values.shape and keys.shape[:2] == (3, 2) and keys.shape[3] == 4 and len(after) == len(cache) + T
-        return keys.shape[2], np.shares_memory(cache.k, keys) and np.shares_memory(cache.v, values)
+        after = cache.with_room(T)
+        assert after.k.shape == after.v.shape == (3, 2, len(cache) + T, 4)
+        keys, values, capacity = after.places
+        assert keys == after.k.ctypes.data and values == after.v.ctypes.data == keys + 3 * 2 * capacity * 4 * after.k.itemsize
+        return capacity, np.shares_memory(cache.k, after.k) and np.shares_memory(cache.v, after.v)
 
     assert rooms_of(KeyValueCache(k[:, :, :1], v[:, :, :1]), 1) == (64, True)
     assert rooms_of(KeyValueCache(k[:, :, :40], v[:, :, :40]), 40) == (80, True)

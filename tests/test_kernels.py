@@ -275,7 +275,7 @@ def test_eight_python_threads_at_once(rng):
 
 def test_no_unsafe_arithmetic_in_the_compiled_code():
     """`nnan` and `ninf` let LLVM assume that there is no NaN and no Inf; `fast` has both."""
-    pages = [import_module(f"numformer.kernels.{page}") for page in {*backend.TWINS.values(), "attention", "block_step"}]
+    pages = [import_module(f"numformer.kernels.{page}") for page in {*backend.TWINS.values(), "attention", "token_step"}]
     functions = {id(found): found for page in pages for found in vars(page).values() if isinstance(found, Kernel)}
     assert len(functions) >= 20
     for function in functions.values():

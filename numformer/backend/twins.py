@@ -50,10 +50,15 @@ def compiled_attention():
     return _page("attention")
 
 
-def compiled_block_step(x):
-    """`numformer.kernels.block_step.run_block_step`, if it is wanted, there, and can take numbers such as x; else None."""
-    page = _page("block_step") if _twin == "numba" and x.dtype in _REAL else None
-    return page and page.run_block_step
+def compiled_token_step(dtype):
+    """The page of the compiled way of one token through a decoder, if it is wanted, there, and can take such numbers; else None."""
+    return _page("token_step") if _twin == "numba" and dtype in _REAL else None
+
+
+def token_step(x, weights, *arguments):
+    """`numformer.kernels.token_step.run_token_step`, on several threads where that pays: the bits do not depend on their number."""
+    page = compiled_token_step(x.dtype)
+    return page.run_token_step(x, weights, *arguments, tasks=_tasks(len(weights) * 12 * len(x) ** 2), run=run_with_helpers)
 
 
 def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None, softcap=None, dropout=0.0, seed=None):

@@ -55,6 +55,22 @@ def carve(context, room, n, rows, columns):
 
 
 @intrinsic
+def matrix_at(context, place, rows, columns, stride, like):
+    """A matrix that begins at an address, its rows `stride` numbers apart, of the type of those of `like`; the caller keeps it."""
+    matrix = types.Array(like.dtype, 2, "A")
+
+    def generate(context, builder, signature, arguments):
+        place, rows, columns, stride, _ = arguments
+        found, real = context.make_array(matrix)(context, builder), context.get_data_type(matrix.dtype)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(real))
+        populate_array(found, builder.inttoptr(place, real.as_pointer()), shape=[rows, columns],
+                       strides=[builder.mul(stride, size), size], itemsize=size, meminfo=None)
+        return found._getvalue()
+
+    return matrix(types.intp, types.intp, types.intp, types.intp, like), generate
+
+
+@intrinsic
 def turn_block(context, x, i, d, xt):
     """xt[d:d+8, i:i+8] = x[i:i+8, d:d+8]', in registers.
 

@@ -59,6 +59,14 @@ def finish(ledger):
 
 
 @inlined
+def wait_for_all(ledger):
+    """Wait, awake, until the work is finished: for what comes next and needs all of it."""
+    units = len(ledger) - 1
+    while _add(ledger, units, 0) < units:
+        pass
+
+
+@inlined
 def all_finished(ledger, task):
     """Whether the whole work is finished; waits for that a little, awake. Task 0 is the caller's, and leaves first."""
     units = len(ledger) - 1

@@ -3,7 +3,6 @@
 from numformer.backend import add, residual_dropout, residual_dropout_backward
 from numformer.checks import check_number
 from numformer.functional.pattern import CAUSAL, EVERYWHERE
-from numformer.layers.block_step import one_token_step
 from numformer.parameter import Layer
 
 
@@ -74,10 +73,6 @@ class PreNormBlock(TransformerBlock):
 
     def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""
-        if cache is not None and pattern is CAUSAL and x.size == x.shape[-1]:
-            found = one_token_step(self, x, cache)
-            if found is not None:
-                return found
         a, cache = self.attention.step(self.norm1(x), cache, pattern)
         h = x + a
         return h + self.feedforward(self.norm2(h)), cache

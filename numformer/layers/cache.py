@@ -42,18 +42,23 @@ class KeyValueCache:
 
     def append(self, k, v):
         """A cache that holds these positions too; k, v (B, G, T, D)."""
-        after, keys, values = self.with_room(k.shape[2])
-        keys[:, :, len(self):len(after)], values[:, :, len(self):len(after)] = k, v
+        after = self.with_room(k.shape[2])
+        after.k[:, :, len(self):], after.v[:, :, len(self):] = k, v
         return after
 
+    @property
+    def places(self):
+        """(keys, values, capacity): where the room's arrays (B, G, capacity, D) lie, and for how many positions, for a kernel."""
+        return self._room.places
+
     def with_room(self, T):
-        """(cache, keys, values): a cache of T positions more, and the whole room, where the caller writes what they are."""
+        """A cache of T positions more, of which the caller says what they are."""
         after, room = object.__new__(KeyValueCache), self._room
         if room.used != self._length or self._length + T > room.arrays.shape[3]:
             room = _Room(self.k, self.v, more=T)
         room.used += T
         after._room, after._length = room, room.used
-        return after, *room.arrays
+        return after
 
 
 class _Room:
@@ -62,3 +67,4 @@ class _Room:
         self.arrays = np.empty((2, B, G, max(LEAST, 2 * (S + more)), D), k.dtype)
         self.used = S
         self.arrays[0][:, :, :S], self.arrays[1][:, :, :S] = k, v
+        self.places = *(array.ctypes.data for array in self.arrays), self.arrays.shape[3]

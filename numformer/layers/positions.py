@@ -88,9 +88,8 @@ class LearnedPositions(Layer):
         length, width = self.weight.data.shape
         T = check_array("LearnedPositions", "x", x, "(B, T, C)", self.weight.data.dtype, C=width)["T"]
         places = _places(start, T)                                    # (T,) or (B, T)
-        first, last = places.min(), places.max()
-        if last >= length:
-            raise ValueError(f"LearnedPositions: positions {first} .. {last} were asked for, "
+        if places.max() >= length:
+            raise ValueError(f"LearnedPositions: positions {places.min()} .. {places.max()} were asked for, "
                              f"but only 0 .. {length - 1} were learned; shorten the input.")
         y = x + self.weight.data[places]
 

@@ -10,6 +10,7 @@ from numformer.functional.pattern import CAUSAL, AttentionPattern
 from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention, NGramEmbedding,
     PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, Unembedding)
+from numformer.layers.token_step import TokenStep
 from numformer.models.decoder_config import GATED
 from numformer.parameter import Layer, normal
 
@@ -204,15 +205,25 @@ class Decoder(Layer):
             tokens = np.arange(start + ids.shape[1]) >= pads[:, None]                             # (B, S)
             pattern, filled_up = AttentionPattern(causal=True, documents=tokens.astype(int)), ~tokens[:, start:]
         x, _ = self.positions.forward(self._embed(ids, before, filled_up)[0], start=start if pads is None else start - pads)
-        after = []
-        for block, past in zip(self.blocks, blocks or [None] * len(self.blocks), strict=True):
-            x, past = block.step(x, past, pattern)
-            after.append(past)
+        compiled = None if blocks is None or x.size > x.shape[-1] or pattern is not CAUSAL else self._compiled(cache)
+        if compiled is not None:
+            logits, after = compiled(x, blocks)
+        else:
+            after = []
+            for block, past in zip(self.blocks, blocks or [None] * len(self.blocks), strict=True):
+                x, past = block.step(x, past, pattern)
+                after.append(past)
+            logits = self.head(self.norm(x))
         last = None
         if self.ngrams is not None:
             last = np.where(filled_up, -1, ids)
             last = (last if before is None else np.concatenate([before, last], axis=1))[:, -self.ngrams.reach:]
-        return self.head(self.norm(x)), DecoderCache(tuple(after), pads, last)
+        return logits, DecoderCache(tuple(after), pads, last, compiled)
+
+    def _compiled(self, cache):
+        """The compiled way of one token, kept from step to step; None where there is none."""
+        parts = self.blocks, self.norm, self.head
+        return cache.compiled if cache.compiled and cache.compiled.is_of(*parts) else TokenStep.of(*parts)
 
     def attention_weights(self, ids):
         """The attention weights of every block on `ids`, for looking at: a list of (B, H, T, T)."""
@@ -227,11 +238,13 @@ class Decoder(Layer):
 
 @dataclass(frozen=True)
 class DecoderCache:
-    """The keys and values of every block, how many positions of each sequence only fill up, and the last tokens, where n-grams matter."""
+    """The keys and values of every block; how many positions of each sequence only fill up; the last tokens, where n-grams matter;
+    and the compiled way of one token."""
 
     blocks: tuple
     pads: np.ndarray | None = None
     last: np.ndarray | None = None
+    compiled: TokenStep | None = None
 
     def __len__(self):
         return len(self.blocks[0]) if self.blocks else 0
