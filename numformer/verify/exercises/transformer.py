@@ -1,74 +1,14 @@
-"""What a student may be asked for: every function pair, on random problems whose sizes all differ, so that no two axes pass for one.
-
-An exercise has levels, the plain one first. Options belong to a level; who has not got so far is not asked for them.
-"""
-
-import inspect
-from dataclasses import dataclass
+"""Exercises on the Transformer's own functions."""
 
 import numpy as np
 
 from numformer import functional as F
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """A pair of functions, which arguments have a gradient, and makers of problems.
-
-    A maker takes a random generator and returns the arguments by name, in the order of the function, and the options. The
-    note is told to whoever is wrong.
-    """
-
-    function: object
-    gradient: object
-    wanted: tuple
-    levels: dict
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One random problem, made anew from its seed whenever it is asked for: what a student writes into is nobody else's."""
-
-    exercise: Exercise
-    level: str
-    seed: int
-
-    def arguments(self):
-        """(arguments by name, options)."""
-        return self.exercise.levels[self.level](np.random.default_rng(self.seed))
-
-    def truth(self):
-        """(y, saved, dy, gradients by name)."""
-        arguments, options = self.arguments()
-        y, saved = self.exercise.function(*arguments.values(), **options)
-        dy = np.random.default_rng(self.seed + 1).standard_normal(np.shape(y)) if np.shape(y) else 1.7
-        gradients = self.exercise.gradient(dy, saved)
-        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-        return y, saved, dy, dict(zip((f"d{name}" for name in self.exercise.wanted), gradients))
-
-
-def sizes(rng, n):
-    """So many different sizes, 2 to 7 and in any order."""
-    return (int(size) for size in rng.permutation(np.arange(2, 8))[:n])
-
-
-def pointwise(**options):
-    def make(rng):
-        rows, columns = sizes(rng, 2)
-        return {"x": 1.5 * rng.standard_normal((rows, columns))}, options
-    return make
+from numformer.verify.exercises.exercise import Exercise, one_number, pointwise, sizes
 
 
 def large(rng):
     rows, columns = sizes(rng, 2)
     return {"x": 800 + 300 * rng.standard_normal((rows, columns))}, {}
-
-
-def one_number(function, gradient, **options):
-    levels = {"plain": pointwise()}
-    levels.update({f"{name}={value}": pointwise(**{name: value}) for name, value in options.items()})
-    return Exercise(function, gradient, ("x",), levels)
 
 
 def masked(rng):
@@ -208,34 +148,3 @@ EXERCISES = {
     "gated_linear_unit": Exercise(F.gated_linear_unit, F.gated_linear_unit_backward, ("g", "h"), {
         "plain": gated(), 'activation="relu"': gated(activation="relu")}),
 }
-SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
-
-
-def find_exercise(name):
-    """(the name in full, its exercise, whether the backward is meant)."""
-    base, backward = (name[:-len("_backward")], True) if isinstance(name, str) and name.endswith("_backward") else (name, False)
-    base = SHORT.get(base, base)
-    if base not in EXERCISES:
-        raise ValueError(f"check: {name!r} is no exercise; there are {', '.join([*SHORT, *EXERCISES])}, each also with _backward.")
-    return base + "_backward" * backward, EXERCISES[base], backward
-
-
-def accepts(function, option):
-    """Whether a function takes a keyword argument of this name."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return True
-    return any(parameter.kind == parameter.VAR_KEYWORD or parameter.name == option and parameter.kind != parameter.POSITIONAL_ONLY
-               for parameter in parameters)
-
-
-def defaults_wanted(function, exercise, given):
-    """Our defaults for what a student's function requires beyond the arguments: {name: default}."""
-    try:
-        theirs = list(inspect.signature(function).parameters.values())[given:]
-        ours = inspect.signature(exercise.function).parameters
-    except (TypeError, ValueError):
-        return {}
-    return {p.name: ours[p.name].default for p in theirs if p.default is p.empty and p.name in ours and p.kind in (
-        p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and ours[p.name].default is not p.empty}
