@@ -31,6 +31,9 @@ class Corpus:
     name: str
     text: str
 
+    def __len__(self):
+        return len(self.text)
+
     @property
     def sha256(self):
         """Checksum of the text as UTF-8: a run goes on only with the text that it began with."""

@@ -407,7 +407,8 @@ def test_heads_normalized_and_turned_in_place(heads, rng, monkeypatch):
 
 @pytest.mark.parametrize("parts, tasks", [(1, 1), (2, 3), (5, 2)])
 @pytest.mark.parametrize("H, G, D, width, capacity, V", [
-    (3, 1, 2, 2, 3, 5), (3, 3, 2, 1, 1, 1), (3, 1, 2, 11, 3, 9), (6, 2, 2, 4, 40, 3), (1, 1, 1, 1, 1, 2), (2, 2, 1, 3, 2, 4)])
+    (3, 1, 2, 2, 3, 5), (3, 3, 2, 1, 1, 1), (3, 1, 2, 11, 3, 9), (6, 2, 2, 4, 40, 3), (1, 1, 1, 1, 1, 2), (1, 1, 2, 3, 4, 2),
+    (2, 2, 1, 3, 2, 4)])
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("options", [
     dict(), dict(centred=True, shifts=True, biases=True), dict(inside=False), dict(norms=True, slopes=True), dict(turned=True),

@@ -75,7 +75,7 @@ def test_count(capsys, name, parameters):
 
 
 def test_count_of_a_run(capsys, run):
-    model, _, _ = load_run(run)
+    model, *_ = load_run(run)
     assert last_json(call(capsys, "count", run, "--json")[1])["parameters"] == sum(a.size for a in model.state_dict().values())
 
 
@@ -342,8 +342,8 @@ def test_a_reader_that_goes_away_is_no_error(run):
 
 
 def test_load_run_from_a_notebook(run):
-    model, tokenizer, facts = load_run(run)
-    assert tokenizer.decode(tokenizer.encode("fox")) == "fox" and facts["preset"] == "tiny"
+    model, tokenizer, facts, task = load_run(run)
+    assert tokenizer.decode(tokenizer.encode("fox")) == "fox" and facts["preset"] == "tiny" and task.name == "text"
     with pytest.raises(CheckpointError):
         (run.parent / "empty").mkdir()
         (run.parent / "empty" / "checkpoint.safetensors").write_bytes(b"")

@@ -27,11 +27,11 @@ def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(capsys, run, t
 
 
 def test_the_files_settings_lead_when_resuming(capsys, run, text, tmp_path, monkeypatch):
-    from numformer.training import PRESETS
+    from numformer.tasks import PRESETS, Preset
 
     out = tmp_path / run.name
     call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--eval-every", 10, "--save-every", 10, "--stop-at", 12, *SMALL)
-    monkeypatch.setitem(PRESETS, "tiny", (dict(context_length=4, n_layers=7, n_heads=1, d_model=4), dict(steps=3, seed=4)))
+    monkeypatch.setitem(PRESETS, "tiny", Preset(dict(context_length=4, n_layers=7, n_heads=1, d_model=4), dict(steps=3, seed=4)))
     assert call(capsys, "train", "--out", out, "--resume", "--threads", 1)[0] == 0
     assert content(out) == content(run)
 

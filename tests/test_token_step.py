@@ -85,6 +85,17 @@ def test_one_token_through_a_decoder(options, dtype, rng):
         caches = after
 
 
+def test_a_decoder_of_one_block(rng):
+    blocks, norm, head = decoder_of(rng)
+    decoder = blocks[:1], norm, head
+    _, caches = by_parts(decoder, rng.standard_normal((1, 3, C)), [None])
+    x = rng.standard_normal((1, 1, C))
+    y, after = TokenStep.of(*decoder)(x, caches)
+    wanted, _ = by_parts(decoder, x, [KeyValueCache(caches[0].k, caches[0].v)])
+    np.testing.assert_allclose(y, wanted, rtol=1e-11, atol=1e-11)
+    assert len(after) == 1 and len(after[0]) == 4
+
+
 @pytest.mark.parametrize("options", [
     dict(attention=OwnAttention), dict(feedforward=OwnFeedForward), dict(norms=(LayerNorm, RMSNorm)), dict(norms=(RMSNorm, LayerNorm)),
     dict(norms=(OwnNorm, OwnNorm)), dict(inside=(True, False)), dict(inside=(False, True)), dict(block=PostNormBlock)], ids=str)

@@ -8,15 +8,16 @@ import numpy as np
 
 from numformer import backend
 from numformer.models import Decoder, DecoderConfig
+from numformer.tasks import PRESETS
 from numformer.tokenizers import CharacterTokenizer
-from numformer.training import PRESETS, BlockStream, Trainer, TrainingConfig, consecutive_blocks, learning_rate
+from numformer.training import BlockStream, Trainer, TrainingConfig, consecutive_blocks, learning_rate
 
 RECIPE, LOSS, SEEDS = "nanogpt-cpu", 1.898, 5
 
 
 def trainer(preset, corpus, seed):
     """A trainer of a preset, as `numformer train` makes it."""
-    switches, settings = PRESETS[preset]
+    switches, settings, *_ = PRESETS[preset]
     tokenizer, config = CharacterTokenizer.of(corpus.text), replace(TrainingConfig(**settings), seed=seed)
     ids, validation = (tokenizer.encode(part) for part in corpus.split())
     model = Decoder(DecoderConfig(vocab_size=len(tokenizer), **switches), np.random.default_rng([seed, 0]))

@@ -18,7 +18,7 @@ def run(arguments):
     if name in CONFIGS:
         config = CONFIGS[name]
     elif (path := Path(name) / "checkpoint.safetensors").is_file():
-        config, _ = read_facts(load_checkpoint(path)[1], path)
+        _, _, config, _ = read_facts(load_checkpoint(path)[1], path)
     else:
         raise UsageError(f"{name} is neither a model nor a run; choose from {', '.join(CONFIGS)}, or give the folder of a run.")
     costs = count(config)

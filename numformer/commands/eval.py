@@ -2,10 +2,9 @@
 
 import math
 
-from numformer.commands.runs import add_run_arguments, load_run, run_corpus
+from numformer.commands.runs import add_run_arguments, load_run, run_material
 from numformer.commands.show import print_json
-from numformer.datasets import DataError, load_corpus
-from numformer.training import consecutive_blocks, mean_loss
+from numformer.training import mean_loss
 
 
 def add_arguments(parser):
@@ -14,14 +13,19 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    model, tokenizer, facts = load_run(arguments.run, arguments.best)
-    corpus = run_corpus(facts) if arguments.data is None else load_corpus(arguments.data)
-    try:
-        batches = consecutive_blocks(tokenizer.encode(corpus.split()[1]), model.config.context_length)
-    except ValueError as error:
-        raise DataError(f"the last tenth of {corpus.name} cannot be measured: {error}") from None
+    model, tokenizer, facts, task = load_run(arguments.run, arguments.best)
+    material = run_material(task, facts) if arguments.data is None else task.load(arguments.data)
+    batches = task.validation(material, tokenizer, model.config)
     loss, tokens = mean_loss(model, batches), sum(batch.tokens for batch in batches)
-    print(f"validation loss {loss:.4f} nats, {loss / math.log(2):.4f} bits a character, over {tokens:,} characters")
+    result = {"val_loss": loss, "tokens": tokens}
+    if task.unit == "nats a character":
+        result["bits_per_character"] = loss / math.log(2)
+        print(f"validation loss {loss:.4f} nats, {loss / math.log(2):.4f} bits a character, over {tokens:,} characters")
+    else:
+        print(f"validation loss {loss:.4f} {task.unit}, over {tokens:,}")
+    for name, value in task.measure(model, tokenizer, material).items():
+        result[name] = value
+        print(f"{name.replace('_', ' ')}: {value:.4g}")
     if arguments.json:
-        print_json({"val_loss": loss, "bits_per_character": loss / math.log(2), "tokens": tokens})
+        print_json(result)
     return 0

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from numformer.commands import UsageError
-from numformer.datasets import DOCUMENTATION, TINY_SHAKESPEARE, DataError, load_corpus
-from numformer.models import Decoder, DecoderConfig
+from numformer.datasets import DOCUMENTATION, TINY_SHAKESPEARE, DataError
+from numformer.models import KINDS
+from numformer.tasks import TASKS
 from numformer.tokenizers import tokenizer_from_json
 from numformer.training import CheckpointError, load_checkpoint, part_of
 
@@ -22,21 +23,24 @@ def add_run_arguments(parser):
 
 
 def read_facts(facts, path):
-    """(DecoderConfig, tokenizer) of a checkpoint's facts.
+    """(task, kind of the model, its config, tokenizer) of a checkpoint's facts.
 
     Raises
     ------
     CheckpointError
-        If facts are missing, or tell of a model, tokenizer or settings that this version does not know.
+        If facts are missing, or tell of a task, model, tokenizer or settings that this version does not know.
     """
     with blame(path, UNKNOWN):
-        if facts["model"]["kind"] != "Decoder":
-            raise ValueError(f"its model is a {facts['model']['kind']}")
+        kind, task = facts["model"]["kind"], facts.get("task", "text")        # the first runs had no other task
+        if task not in TASKS:
+            raise ValueError(f"its task is {task}")
+        if kind not in TASKS[task].kinds:
+            raise ValueError(f"its model is a {kind}")
         for part, keys in {"data": ("argument", "name", "sha256", "characters"), "training": ("steps",)}.items():
             missing = [key for key in keys if key not in facts[part]]
             if missing:
                 raise ValueError(f"{part} is without {', '.join(missing)}")
-        return DecoderConfig.from_dict(facts["model"]["config"]), tokenizer_from_json(facts["tokenizer"])
+        return TASKS[task], kind, KINDS[kind][1].from_dict(facts["model"]["config"]), tokenizer_from_json(facts["tokenizer"])
 
 
 @contextmanager
@@ -59,10 +63,11 @@ def load_run(folder, best=False):
 
     Returns
     -------
-    model : Decoder
+    model : Layer
     tokenizer : CharacterTokenizer
     facts : dict
         All facts of the checkpoint.
+    task : Task
 
     Raises
     ------
@@ -75,36 +80,36 @@ def load_run(folder, best=False):
     if not path.is_file():
         raise UsageError(f"there is no {path}; give the folder of a run, such as `numformer train` made.")
     arrays, facts = load_checkpoint(path)
-    config, tokenizer = read_facts(facts, path)
-    model = Decoder(config, np.random.default_rng(0))
+    task, kind, config, tokenizer = read_facts(facts, path)
+    model = KINDS[kind][0](config, np.random.default_rng(0))
     with blame(path, MISSHAPEN):
         model.load_state_dict(part_of(arrays, "model."))
-    return model, tokenizer, facts
+    return model, tokenizer, facts, task
 
 
-def corpus_argument(data):
+def data_argument(data):
     """How a checkpoint remembers `--data`: by name, or by absolute path."""
-    return data if data in (DOCUMENTATION, TINY_SHAKESPEARE) and not Path(data).exists() else str(Path(data).resolve())
+    return data if data in (DOCUMENTATION, TINY_SHAKESPEARE, None) and not Path(data or "").is_file() else str(Path(data).resolve())
 
 
-def run_corpus(facts, data=None):
-    """The text that a run was begun with, from where it lay then or from `data`.
+def run_material(task, facts, data=None):
+    """The material that a run was begun with, from where it lay then or from `data`.
 
     Raises
     ------
     UsageError
-        If the text there is another one by now.
+        If the material there is another one by now.
     DataError
         If there is none.
     """
     try:
-        corpus = load_corpus(facts["data"]["argument"] if data is None else data)
+        material = task.load(facts["data"]["argument"] if data is None else data)
     except DataError as error:
         raise type(error)(f"the text of this run: {error}") from None
-    if corpus.sha256 != facts["data"]["sha256"]:
-        raise UsageError(f"{corpus.name} is not the text that the run was begun with, {facts['data']['name']} of "
+    if material.sha256 != facts["data"]["sha256"]:
+        raise UsageError(f"{material.name} is not the text that the run was begun with, {facts['data']['name']} of "
                          f"{facts['data']['characters']} characters; give that one with --data.")
-    return corpus
+    return material
 
 
 def show_text(text, stream):

@@ -8,8 +8,9 @@ import numpy as np
 from numformer.checks import check_whole
 from numformer.commands import UsageError
 from numformer.commands.runs import add_run_arguments, load_run, show_text
-from numformer.commands.show import first_prompt, print_json
+from numformer.commands.show import print_json
 from numformer.generation import check_sampling, generate
+from numformer.tasks import first_prompt
 
 
 def add_arguments(parser):
@@ -31,7 +32,7 @@ def run(arguments):
         check_sampling(arguments.temperature, arguments.top_k, arguments.top_p)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    model, tokenizer, _ = load_run(arguments.run, arguments.best)
+    model, tokenizer, *_ = load_run(arguments.run, arguments.best)
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
     try:
         ids = tokenizer.encode(prompt)

@@ -8,24 +8,21 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.runs import MISSHAPEN, UNKNOWN, blame, corpus_argument, read_facts, run_corpus
+from numformer.commands.runs import MISSHAPEN, UNKNOWN, blame, data_argument, read_facts, run_material
 from numformer.commands.show import Progress, draw_pictures, print_json
-from numformer.datasets import DOCUMENTATION, DataError, load_corpus
-from numformer.models import Decoder, DecoderConfig
-from numformer.tokenizers import CharacterTokenizer
-from numformer.training import (
-    PRESETS, BlockStream, NotFinite, RunFolder, Trainer, TrainingConfig, consecutive_blocks, load_checkpoint, train,
-    write_atomically)
+from numformer.datasets import DOCUMENTATION
+from numformer.models import KINDS
+from numformer.tasks import PRESETS, TASKS
+from numformer.training import NotFinite, RunFolder, Trainer, TrainingConfig, load_checkpoint, train, write_atomically
 
 DEFAULT_PRESET = "tiny"
-FROM_THE_DATA = {"vocab_size"}                                        # a setting that no flag can set
 CHANGEABLE = {"steps", "patience"}                                    # settings that a run may be resumed with another value of
 
 
@@ -37,12 +34,16 @@ def add_arguments(parser):
     parser.add_argument("--stop-at", type=int, metavar="STEP", default=None, help="save and stop at this step, to resume later")
     parser.add_argument("--threads", type=int, metavar="N", default=None,
                         help="threads (default: as many as cores); results do not depend on it")
-    for title, config in (("model", DecoderConfig), ("training", TrainingConfig)):
+    from_the_data = set().union(*(task.from_the_data for task in TASKS.values()))
+    flags = set()
+    for title, configs in (("model", [config for _, config in KINDS.values()]), ("training", [TrainingConfig])):
         group = parser.add_argument_group(f"{title} settings, instead of the preset's")
-        described = described_parameters(config)
-        for field in fields(config):
-            if field.name not in FROM_THE_DATA:
-                _add_override(group, field, described.get(field.name, ""))
+        for config in configs:
+            described = described_parameters(config)
+            for field in fields(config):
+                if field.name not in from_the_data | flags:
+                    _add_override(group, field, described.get(field.name, ""))
+                    flags.add(field.name)
 
 
 def described_parameters(config):
@@ -85,7 +86,7 @@ def _run(arguments):
         raise UsageError(f"there is no run in {out} to go on with; check --out, or begin one without --resume.")
     if checkpoint.exists() and not arguments.resume:
         raise UsageError(f"{out} holds a run already; add --resume to go on with it, or choose another --out.")
-    trainer, tokenizer, facts = _resumed(arguments, checkpoint) if arguments.resume else _new(arguments)
+    task, trainer, tokenizer, facts = _resumed(arguments, checkpoint) if arguments.resume else _new(arguments)
     stop_at = arguments.stop_at
     if stop_at is not None and not trainer.step < stop_at <= trainer.config.steps:
         raise UsageError(f"--stop-at {stop_at} must come after step {trainer.step} and not after the last, {trainer.config.steps}.")
@@ -94,13 +95,13 @@ def _run(arguments):
     except OSError as error:
         raise UsageError(f"--out {out} cannot be made a folder: {error.strerror}; choose another.") from None
 
-    progress = Progress(trainer, tokenizer)
+    progress = Progress(trainer, tokenizer, task)
     try:
         with _stop_signals() as stopped:
             if not arguments.resume:
                 folder.save(checkpoint, trainer, facts)               # first of all: from here on there is something to resume
             folder.open(trainer.step, trainer.evaluated_at)
-            write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "data", "model", "training")}))
+            write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "task", "data", "model", "training")}))
             ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
                           lambda: bool(stopped) or trainer.step == stop_at != trainer.config.steps)
     except BrokenPipeError:
@@ -114,51 +115,64 @@ def _run(arguments):
         progress.close()
         folder.close()
     metrics = folder.read_metrics()
-    draw_pictures(folder, trainer.model, tokenizer, metrics)
+    draw_pictures(folder, trainer.model, tokenizer, task, metrics)
     losses = [line["loss"] for line in metrics if "loss" in line][-100:]
-    tokens = trainer.step * trainer.stream.batch_size * trainer.stream.context_length
     result = {
-        "steps": trainer.step, "tokens": tokens, "train_seconds": round(trainer.seconds, 3),
+        "steps": trainer.step, "tokens": trainer.step * trainer.stream.tokens, "train_seconds": round(trainer.seconds, 3),
         "train_loss": float(np.mean(losses)) if losses else None,
         "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss, "val_blocks": trainer.config.eval_blocks or "all",
         "parameters": sum(p.data.size for p in trainer.model.parameters()), "run": str(out), "ended": ended,
     }
-    _say_the_end(result, trainer, stopped, arguments)
+    _say_the_end(result, trainer, task, stopped, arguments)
     return 1 if stopped else 0
 
 
 def _new(arguments):
-    """A trainer at step 0, its tokenizer, and the facts for its checkpoint."""
+    """The task, a trainer at step 0, its tokenizer, and the facts for its checkpoint."""
     preset = arguments.preset or DEFAULT_PRESET
     if preset not in PRESETS:
         raise UsageError(f"--preset {preset} is unknown; choose from {', '.join(PRESETS)}.")
-    model_switches, training_settings = PRESETS[preset]
-    training = _config(TrainingConfig, {**training_settings, **_overrides(arguments, TrainingConfig)})
-    # The vocabulary comes with the data; whatever else is wrong is said before it is read.
-    model = _config(DecoderConfig, {**model_switches, **_overrides(arguments, DecoderConfig), "vocab_size": 1})
-    data = DOCUMENTATION if arguments.data is None else arguments.data
-    corpus = load_corpus(data)
-    tokenizer = CharacterTokenizer.of(corpus.text)
-    model = replace(model, vocab_size=len(tokenizer))
+    chosen = PRESETS[preset]
+    task, config = TASKS[chosen.task], KINDS[chosen.kind][1]
+    training = _config(TrainingConfig, {**chosen.training, **_overrides(arguments, TrainingConfig)})
+    # Some settings come with the data; whatever else is wrong is said before it is read.
+    switches = {**chosen.model, **_overrides(arguments, config)}
+    _refuse_others(arguments, chosen.kind, preset)
+    _config(config, {**switches, **dict.fromkeys(task.from_the_data, 1)})
+    data = task.default_data if arguments.data is None else arguments.data
+    material = task.load(data)
+    tokenizer = task.tokenizer(material)
+    model = _config(config, {**switches, **task.switches(tokenizer)})
     facts = {
-        "preset": preset,
-        "data": {"argument": corpus_argument(data), "name": corpus.name, "sha256": corpus.sha256, "characters": len(corpus.text)},
-        "model": {"kind": "Decoder", "config": model.as_dict()},
+        "preset": preset, "task": task.name,
+        "data": {"argument": data_argument(data), "name": material.name, "sha256": material.sha256, "characters": len(material)},
+        "model": {"kind": chosen.kind, "config": model.as_dict()},
         "training": training.as_dict(),
         "tokenizer": tokenizer.to_json(),
     }
-    return _trainer(model, training, tokenizer, corpus), tokenizer, facts
+    return task, _trainer(task, chosen.kind, model, training, tokenizer, material), tokenizer, facts
+
+
+def _refuse_others(arguments, kind, whose):
+    """Flags of other models than this kind are a mistake."""
+    known = {field.name for field in fields(KINDS[kind][1])}
+    for _, config in KINDS.values():
+        for name in _overrides(arguments, config):
+            if name not in known:
+                raise UsageError(f"--{name.replace('_', '-')} is no setting of a {kind}, which {whose} trains; leave it out.")
 
 
 def _resumed(arguments, checkpoint):
-    """A trainer in the state of a checkpoint; the file's settings lead, whatever the presets say today."""
+    """The task, a trainer in the state of a checkpoint, ...; the file's settings lead, whatever the presets say today."""
     arrays, facts = load_checkpoint(checkpoint)
-    model, tokenizer = read_facts(facts, checkpoint)
+    task, kind, model, tokenizer = read_facts(facts, checkpoint)
+    facts.setdefault("task", task.name)
     progress = facts.pop("progress", None)
     if arguments.preset not in (None, facts.get("preset")):
         raise UsageError(f"--preset {arguments.preset} is not the preset of {checkpoint.parent}, {facts.get('preset')}; leave it out.")
+    _refuse_others(arguments, kind, checkpoint.parent)
     settings = {**facts["model"]["config"], **facts["training"]}
-    given = {**_overrides(arguments, DecoderConfig), **_overrides(arguments, TrainingConfig)}
+    given = {**_overrides(arguments, KINDS[kind][1]), **_overrides(arguments, TrainingConfig)}
     for name, value in given.items():
         if name not in CHANGEABLE and settings.get(name) != value:
             raise UsageError(f"--{name.replace('_', '-')} {value} is not what {checkpoint.parent} was begun with, {settings.get(name)}; "
@@ -168,24 +182,18 @@ def _resumed(arguments, checkpoint):
     changed = {name: value for name, value in given.items() if name in CHANGEABLE}
     training = _config(TrainingConfig, {**training.as_dict(), **changed})
     facts["training"] = training.as_dict()
-    trainer = _trainer(model, training, tokenizer, run_corpus(facts, arguments.data))
+    trainer = _trainer(task, kind, model, training, tokenizer, run_material(task, facts, arguments.data))
     with blame(checkpoint, MISSHAPEN):
         trainer.load_state_dict(arrays, progress or {})
     if "steps" in changed and changed["steps"] < trainer.step:
         raise UsageError(f"--steps {changed['steps']} have been taken already: {checkpoint.parent} is at step {trainer.step}.")
-    return trainer, tokenizer, facts
+    return task, trainer, tokenizer, facts
 
 
-def _trainer(model_config, config, tokenizer, corpus):
-    training_text, validation_text = corpus.split()
-    T = model_config.context_length
-    for name, part in (("first nine tenths, to train on,", training_text), ("last tenth, to validate on,", validation_text)):
-        if len(part) <= T:
-            raise DataError(f"{corpus.name} is too short: its {name} are {len(part)} characters, but a block of context_length={T} and "
-                            f"its last target are {T + 1}; give at least {10 * (T + 1)} characters, or a smaller --context-length.")
-    stream = BlockStream(tokenizer.encode(training_text), T, config.batch_size * config.accumulation, config.seed)
-    validation = consecutive_blocks(tokenizer.encode(validation_text), T, blocks=config.eval_blocks or None)
-    model = Decoder(model_config, np.random.default_rng([config.seed, 0]))            # 0: the weights' branch of the seed
+def _trainer(task, kind, model_config, config, tokenizer, material):
+    stream = task.stream(material, tokenizer, model_config, config)
+    validation = task.validation(material, tokenizer, model_config, config.eval_blocks or None)
+    model = KINDS[kind][0](model_config, np.random.default_rng([config.seed, 0]))     # 0: the weights' branch of the seed
     return Trainer(model, stream, validation, config)
 
 
@@ -234,13 +242,13 @@ def _stop_signals():
             signal.signal(number, handler)
 
 
-def _say_the_end(result, trainer, stopped, arguments):
+def _say_the_end(result, trainer, task, stopped, arguments):
     out, config = result["run"], trainer.config
     if result["ended"] == "stopped":
         text = f"stopped at step {trainer.step} of {config.steps}; go on with:\n  numformer train --resume --out {out}"
         print(text, file=sys.stderr if stopped else sys.stdout)
     elif result["val_loss"] is not None:
-        print(f"{result['ended']} at step {trainer.step}: validation loss {result['val_loss']:.4f} nats a character "
+        print(f"{result['ended']} at step {trainer.step}: validation loss {result['val_loss']:.4f} {task.unit} "
               f"(best {trainer.best_loss:.4f} at step {trainer.best_step}). Next:\n  numformer sample {out}")
     else:
         print(f"{result['ended']} at step {trainer.step}. Next:\n  numformer sample {out}")

@@ -4,4 +4,6 @@ from numformer.models.counting import count
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 
-__all__ = ["CONFIGS", "Decoder", "DecoderConfig", "GPT2", "LLAMA", "TRANSFORMER_2017", "count"]
+KINDS = {"Decoder": (Decoder, DecoderConfig)}                         # what a checkpoint may hold: the model and its config
+
+__all__ = ["CONFIGS", "Decoder", "DecoderConfig", "GPT2", "KINDS", "LLAMA", "TRANSFORMER_2017", "count"]

@@ -1,34 +1,57 @@
 """Named runs: what `numformer train --preset NAME` trains, and how."""
 
-# Each preset is a pair: switches of DecoderConfig without the vocabulary, which comes from the data, and of TrainingConfig.
+from typing import NamedTuple
+
+
+class Preset(NamedTuple):
+    """A named run.
+
+    Parameters
+    ----------
+    model : dict
+        Settings of the model's config, without those that come with the data.
+    training : dict
+        Settings of `TrainingConfig`.
+    kind : str
+        Of the model: a name in `numformer.models.KINDS`.
+    task : str
+        A name in `numformer.tasks.TASKS`.
+    """
+
+    model: dict
+    training: dict
+    kind: str = "Decoder"
+    task: str = "text"
+
+
 _FAST = dict(n_heads=4, d_model=128, norm="rms_norm", positions="rotary", query_key_norm=True, feedforward="relu_squared", bias=False,
              zero_branches=True, init_std=0.03, ngrams=4)
 _MUON = dict(optimizer="muon", batch_size=12, min_learning_rate=0.0, schedule="linear", momentum=0.95, weight_decay=0.0, eval_every=0,
              save_every=0)
 PRESETS = {
-    "tiny": (
+    "tiny": Preset(
         dict(context_length=64, n_layers=3, n_heads=4, d_model=96, norm="rms_norm", feedforward="swiglu", positions="rotary",
              query_key_norm=True, bias=False, init_std=0.08),
         dict(steps=640, batch_size=16, learning_rate=4e-3, min_learning_rate=2e-4, warmup_steps=30, eval_every=160, save_every=160),
     ),
     # nanoGPT's character model for a CPU (Karpathy 2022), with tanh GELU as GPT-2's own code has it
-    "nanogpt-cpu": (
+    "nanogpt-cpu": Preset(
         dict(context_length=64, n_layers=4, n_heads=4, d_model=128, bias=False),
         dict(steps=2000, batch_size=12, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, eval_every=500, save_every=250),
     ),
     # nanoGPT's character model for an accelerator: hours on a laptop
-    "nanogpt": (
+    "nanogpt": Preset(
         dict(context_length=256, n_layers=6, n_heads=6, d_model=384, bias=False, dropout=0.2),
         dict(steps=5000, batch_size=64, shards=8, learning_rate=1e-3, min_learning_rate=1e-4, warmup_steps=100, eval_every=250,
              save_every=50),
     ),
     # The fastest way to the loss of nanogpt-cpu, 1.898: what follows two to four letters is looked up, one block sees to the rest
-    "speedrun": (
+    "speedrun": Preset(
         dict(_FAST, context_length=64, n_layers=1),
         dict(_MUON, steps=100, learning_rate=0.01, warmup_steps=5, muon_ratio=2.0),
     ),
     # The same, for as long as PyTorch takes for nanogpt-cpu: below 1.6
-    "speedrun-long": (
+    "speedrun-long": Preset(
         dict(_FAST, context_length=128, n_layers=4),
         dict(_MUON, steps=550, learning_rate=0.006, warmup_steps=10, muon_ratio=3.0),
     ),

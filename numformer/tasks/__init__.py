@@ -1,0 +1,9 @@
+"""What `numformer train` can learn: tasks, and named settings for each."""
+
+from numformer.tasks.presets import PRESETS, Preset
+from numformer.tasks.task import Task
+from numformer.tasks.text import TextTask, first_prompt
+
+TASKS = {task.name: task for task in (TextTask(),)}
+
+__all__ = ["PRESETS", "Preset", "TASKS", "Task", "first_prompt"]

@@ -1,0 +1,61 @@
+"""What a run is about: where its examples come from, which models learn from them, and what is said of the result."""
+
+from abc import ABC, abstractmethod
+
+from numformer.datasets import DataError
+
+
+class Task(ABC):
+    """A task without a state of its own: what it needs of a run comes in as arguments.
+
+    Attributes
+    ----------
+    name : str
+        A checkpoint keeps it, and finds its task by it.
+    kinds : tuple of str
+        Of `numformer.models.KINDS`: the models that can learn it.
+    unit : str
+        Of the loss.
+    from_the_data : set of str
+        Settings of a model that come with the data: no flag sets them.
+    default_data : str or None
+        What is learned from where no ``--data`` was given; None where the task makes its examples by a rule.
+    """
+
+    name = ""
+    kinds = ()
+    unit = "nats a token"
+    from_the_data = frozenset()
+    default_data = None
+
+    def load(self, data):
+        """The material of that name or file, with a `name`, a `sha256` and a length; DataError where there is none."""
+        raise DataError(f"the task {self.name} makes its own examples; leave --data out.")
+
+    @abstractmethod
+    def tokenizer(self, material):
+        """The tokenizer of the material."""
+
+    def switches(self, tokenizer):
+        """The settings in `from_the_data`, with their values."""
+        return {"vocab_size": len(tokenizer)}
+
+    @abstractmethod
+    def stream(self, material, tokenizer, config, training):
+        """Batches without end, for a `Trainer`; DataError where the material is too short for the model."""
+
+    @abstractmethod
+    def validation(self, material, tokenizer, config, blocks=None):
+        """Batches to measure on, of held-out material alone; of only so many blocks for an estimate."""
+
+    def sample(self, model, tokenizer, rng):
+        """A few lines to look at while a model trains."""
+        return ""
+
+    def pictures(self, model, tokenizer):
+        """Pictures of a trained model: {name of a file: Axes}."""
+        return {}
+
+    def measure(self, model, tokenizer, material):
+        """What is measured beside the loss, on held-out material: {name: number}."""
+        return {}
