@@ -114,7 +114,8 @@ def test_config_round_trip():
 
 
 def test_hidden_width_defaults():
-    assert DecoderConfig(9, 8, 1, 1, 48).hidden_width == 192 and DecoderConfig(9, 8, 1, 1, 48, feedforward="swiglu").hidden_width == 128
+    sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=1, d_model=48)
+    assert DecoderConfig(**sizes).hidden_width == 192 and DecoderConfig(**sizes, feedforward="swiglu").hidden_width == 128
 
 
 def test_nan_in_a_parameter_reaches_the_loss(rng):

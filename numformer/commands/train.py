@@ -47,15 +47,16 @@ def add_arguments(parser):
 
 
 def described_parameters(config):
-    """What the docstring of a config says of each of its parameters: {name: "type: description"}.
+    """What the docstrings of a config, and of those that it inherits from, say of each parameter: {name: "type: description"}.
 
     Examples
     --------
     >>> described_parameters(TrainingConfig)["patience"]
     'int: Stop after this many validations in a row without a gain; 0 for never.'
     """
-    section = inspect.getdoc(config).split("Parameters\n----------\n")[1].split("\n\n")[0]
-    entries = re.findall(r"^(\S.*?) : (.*)\n((?:    .*(?:\n|$))*)", section, flags=re.MULTILINE)
+    pages = [inspect.getdoc(kind) for kind in reversed(config.__mro__) if hasattr(kind, "__dataclass_fields__")]
+    sections = "\n".join(page.split("Parameters\n----------\n")[1].split("\n\n")[0] for page in pages)
+    entries = re.findall(r"^(\S.*?) : (.*)\n((?:    .*(?:\n|$))*)", sections, flags=re.MULTILINE)
     return {name: f"{kind}: {' '.join(text.split())}" for names, kind, text in entries for name in names.split(", ")}
 
 

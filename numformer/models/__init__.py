@@ -1,9 +1,10 @@
 """Layers wired into the architectures of the papers."""
 
+from numformer.models.blocks import BlockConfig
 from numformer.models.counting import count
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 
 KINDS = {"Decoder": (Decoder, DecoderConfig)}                         # what a checkpoint may hold: the model and its config
 
-__all__ = ["CONFIGS", "Decoder", "DecoderConfig", "GPT2", "KINDS", "LLAMA", "TRANSFORMER_2017", "count"]
+__all__ = ["BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "GPT2", "KINDS", "LLAMA", "TRANSFORMER_2017", "count"]

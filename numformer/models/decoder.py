@@ -7,11 +7,9 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional.pattern import CAUSAL, AttentionPattern
-from numformer.layers import (
-    ALiBi, Dropout, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention, NGramEmbedding,
-    PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, Unembedding)
+from numformer.layers import Dropout, Embedding, Identity, LearnedPositions, NGramEmbedding, SinusoidalPositions, Unembedding
 from numformer.layers.token_step import TokenStep
-from numformer.models.decoder_config import GATED
+from numformer.models.blocks import block_of, last_norm_of
 from numformer.parameter import Layer, normal
 
 
@@ -62,31 +60,10 @@ class Decoder(Layer):
         self.positions = (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, dtype) if c.positions == "learned"
                           else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
         self.dropout = Dropout(c.dropout)
-        self.blocks = [self._block(rng, dtype) for _ in range(c.n_layers)]
-        self.norm = self._norm(dtype) if c.norm_first else Identity()
+        self.blocks = [block_of(c, rng) for _ in range(c.n_layers)]
+        self.norm = last_norm_of(c)
         self.head = Unembedding(self.embedding.weight if c.tied
                                 else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
-
-    def _norm(self, dtype):
-        c = self.config
-        if c.norm == "layer_norm":
-            return LayerNorm(c.d_model, c.bias, c.epsilon, dtype=dtype)
-        return RMSNorm(c.d_model, c.epsilon, dtype=dtype)
-
-    def _block(self, rng, dtype):
-        c = self.config
-        # Every branch adds to the residual stream: its last matrix starts smaller the more branches there are (GPT-2, section 2.3).
-        initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=dtype,
-                       output_std=0.0 if c.zero_branches else c.init_std * (2 * c.n_layers) ** -0.5)
-        d_head = c.d_model // c.n_heads
-        positions = (RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions == "rotary"
-                     else ALiBi(c.n_heads) if c.positions == "alibi" else None)
-        attention = MultiHeadAttention(c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, positions=positions,
-                                       query_key_norm=c.query_key_norm, dropout=c.dropout, **initial)
-        feedforward = (GatedFeedForward(c.d_model, c.hidden_width, GATED[c.feedforward], **initial) if c.feedforward in GATED
-                       else FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial))
-        block = PreNormBlock if c.norm_first else PostNormBlock
-        return block(self._norm(dtype), attention, self._norm(dtype), feedforward, c.dropout)
 
     def forward(self, ids, rng=None):
         """Logits for the token after each.

@@ -1,16 +1,15 @@
 """What a decoder is made of, and the sizes of the published ones."""
 
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass
+from typing import ClassVar
 
-from numformer.checks import check_choice, check_divides, check_number, check_whole
-from numformer.functional.activations import ACTIVATIONS
-
-GATED = {"swiglu": "silu", "geglu": "gelu"}                           # gated feed-forwards, and the activation of their gate
+from numformer.checks import check_number
+from numformer.models.blocks import BlockConfig
 
 
-@dataclass(frozen=True)
-class DecoderConfig:
-    """The switches of a `Decoder`. The defaults are GPT-2's choices.
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(BlockConfig):
+    """The switches of a `Decoder`: those of `BlockConfig`, and these. The defaults are GPT-2's choices.
 
     Parameters
     ----------
@@ -18,32 +17,8 @@ class DecoderConfig:
         V.
     context_length : int
         The longest sequence it is trained on.
-    n_layers : int
-        Blocks.
-    n_heads : int
-        H, query heads in a block.
-    d_model : int
-        C, the width.
-    n_kv_heads : int, optional
-        G, key-value heads, which divides H; H unless given.
-    d_hidden : int, optional
-        F; unless given 4 C, or for gated feed-forwards 8/3 C rounded up to a multiple of 8.
-    norm : "layer_norm" or "rms_norm"
-        How vectors are held in size.
-    norm_first : bool
-        Pre-norm, with one more norm before the output head; or post-norm.
-    feedforward : "relu", "relu_squared", "gelu", "gelu_tanh", "silu", "swiglu" or "geglu"
-        The nonlinearity of the feed-forward; the last two are gated.
     positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
         How the model learns the order of its tokens.
-    rotary_base : float
-        See `RotaryPositions`.
-    rotary_layout : "half" or "interleaved"
-        See `RotaryPositions`.
-    query_key_norm : bool
-        Whether queries and keys pass an RMSNorm.
-    bias : bool
-        Whether linear maps and LayerNorms have one.
     tied : bool
         Whether the output head is the embedding's table.
     embedding_scale : bool
@@ -53,18 +28,8 @@ class DecoderConfig:
         single tokens alone.
     ngram_rows : int
         Most rows of a table of n-grams.
-    dropout : float in [0, 1)
-        For embeddings, attention weights and branches.
-    epsilon : float
-        Of the norms.
-    init_std : float
-        Of initial weights.
-    zero_branches : bool
-        Whether the last matrix of every branch starts at zero, so that a new block changes nothing.
     label_smoothing, z_loss : float
         Of the loss; see `cross_entropy`.
-    dtype : "float32" or "float64"
-        Of parameters and everything computed from them.
 
     Raises
     ------
@@ -78,85 +43,23 @@ class DecoderConfig:
     ValueError: DecoderConfig: d_model=128 is not divisible by n_heads=3; use n_heads=2 or d_model=129.
     """
 
+    POSITIONS: ClassVar = ("learned", "sinusoidal", *BlockConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *BlockConfig.WHOLE, "ngrams", "ngram_rows")
+
     vocab_size: int
     context_length: int
-    n_layers: int
-    n_heads: int
-    d_model: int
-    n_kv_heads: int | None = None
-    d_hidden: int | None = None
-    norm: str = "layer_norm"
-    norm_first: bool = True
-    feedforward: str = "gelu_tanh"
     positions: str = "learned"
-    rotary_base: float = 10000.0
-    rotary_layout: str = "half"
-    query_key_norm: bool = False
-    bias: bool = True
     tied: bool = True
     embedding_scale: bool = False
     ngrams: int = 1
     ngram_rows: int = 16384
-    dropout: float = 0.0
-    epsilon: float = 1e-5
-    init_std: float = 0.02
-    zero_branches: bool = False
     label_smoothing: float = 0.0
     z_loss: float = 0.0
-    dtype: str = "float32"
 
     def __post_init__(self):
-        owner = "DecoderConfig"
-        for name in ("vocab_size", "context_length", "n_layers", "ngrams", "ngram_rows"):
-            check_whole(owner, name, getattr(self, name))
-        check_divides(owner, "d_model", self.d_model, "n_heads", self.n_heads)
-        if self.n_kv_heads is not None:
-            check_divides(owner, "n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)
-        if self.d_hidden is not None:
-            check_whole(owner, "d_hidden", self.d_hidden)
-        check_choice(owner, "norm", self.norm, ["layer_norm", "rms_norm"])
-        check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])
-        check_choice(owner, "positions", self.positions, ["learned", "sinusoidal", "rotary", "alibi", "none"])
-        check_choice(owner, "rotary_layout", self.rotary_layout, ["half", "interleaved"])
-        check_choice(owner, "dtype", self.dtype, ["float32", "float64"])
-        for name in ("norm_first", "query_key_norm", "bias", "tied", "embedding_scale", "zero_branches"):
-            check_choice(owner, name, getattr(self, name), [True, False])
-        for name in ("dropout", "label_smoothing"):
-            check_number(owner, name, getattr(self, name), least=0, below=1)
-        for name in ("init_std", "z_loss"):
-            check_number(owner, name, getattr(self, name), least=0)
-        check_number(owner, "epsilon", self.epsilon, least=1e-12)
-        check_number(owner, "rotary_base", self.rotary_base, least=1)
-        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            raise ValueError(f"{owner}: rotary positions need heads of even width, but d_model / n_heads = "
-                             f"{self.d_model // self.n_heads}; use another n_heads, or other positions.")
-
-    @property
-    def hidden_width(self):
-        """F, with its default worked out."""
-        if self.d_hidden is not None:
-            return self.d_hidden
-        return -(-8 * self.d_model // 24) * 8 if self.feedforward in GATED else 4 * self.d_model
-
-    def as_dict(self):
-        """All switches, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, switches):
-        """The config of `as_dict`.
-
-        Raises
-        ------
-        ValueError
-            If a switch is unknown or a needed one is missing.
-        """
-        known = {field.name for field in fields(cls)}
-        missing = {field.name for field in fields(cls) if field.default is MISSING} - set(switches)
-        if set(switches) - known or missing:
-            raise ValueError(f"DecoderConfig: the switches do not fit; unknown: {sorted(set(switches) - known)}, "
-                             f"missing: {sorted(missing)}.")
-        return cls(**switches)
+        super().__post_init__()
+        check_number("DecoderConfig", "label_smoothing", self.label_smoothing, least=0, below=1)
+        check_number("DecoderConfig", "z_loss", self.z_loss, least=0)
 
 
 # What each paper chose; a named config below adds its sizes.
