@@ -113,3 +113,8 @@ LAYERS = [
     ("Decoder.backward", "self.positions.backward(dx, saved_positions)", "dx"),
     ("Decoder.backward", "reversed(self.blocks), reversed(saved_blocks)", "self.blocks, saved_blocks"),
 ]
+
+LAYERS += [                                                           # the encoder
+    ("Encoder.backward", "self.norm.backward(dy, saved_norm)", "dy"),
+    ("Encoder.backward", "reversed(self.blocks), reversed(saved_blocks)", "self.blocks, saved_blocks"),
+]
