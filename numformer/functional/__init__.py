@@ -23,12 +23,18 @@ from numformer.functional.linear import linear, linear_backward
 from numformer.functional.ngrams import ngram_rows
 from numformer.functional.normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from numformer.functional.orthogonal import orthogonalize
-from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern
+from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern, layer_patterns
 from numformer.functional.positions import (
     alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions)
+from numformer.functional.relative_attention import (
+    relative_attention, relative_attention_backward, relative_attention_weights, relative_scores, relative_scores_backward,
+    relative_values, relative_values_backward)
 from numformer.functional.relative_positions import (
     add_by_distance, add_by_distance_backward, relative_position_bias, relative_position_bias_backward, relative_position_buckets)
 from numformer.functional.relu import relu, relu_backward, relu_squared, relu_squared_backward
+from numformer.functional.scores import (
+    additive_scores, additive_scores_backward, dot_scores, dot_scores_backward, general_scores, general_scores_backward,
+    scaled_dot_scores, scaled_dot_scores_backward)
 from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
 from numformer.functional.tiled_attention import TileStep, tiled_attention, tiled_attention_steps
@@ -44,4 +50,7 @@ __all__ = [
     "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
     "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
     "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_steps",
+    "additive_scores", "additive_scores_backward", "dot_scores", "dot_scores_backward", "general_scores", "general_scores_backward",
+    "layer_patterns", "relative_attention", "relative_attention_backward", "relative_attention_weights", "relative_scores",
+    "relative_scores_backward", "relative_values", "relative_values_backward", "scaled_dot_scores", "scaled_dot_scores_backward",
 ]

@@ -77,7 +77,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     if drops(dropout, seed):
         thinned = np.where(attention_dropout_mask(seed, p.shape, dropout), 1 / (1 - dropout), 0).astype(p.real.dtype)
     weights = p if thinned is None else p * thinned                   # T x S is written out here anyway: keep what was thinned
-    o = _masked_product(weights, _for_every_head(v, q), saved_weights[-1])    # (B, H, T, D)
+    o = masked_product(weights, for_every_head(v, q), saved_weights[-1])    # (B, H, T, D)
 
     saved = (q, k, v, thinned, saved_weights)
     return o, saved
@@ -109,8 +109,8 @@ def scaled_dot_product_attention_backward(do, saved):
 
     # o = masked_product(weights, v)
     weights = p if thinned is None else p * thinned
-    dv = _masked_product(weights.mT, do, turned)        # (B, H, S, D)
-    dweights = do @ _for_every_head(v, q).mT            # (B, H, T, S); softmax_backward cuts what is masked
+    dv = masked_product(weights.mT, do, turned)        # (B, H, S, D)
+    dweights = do @ for_every_head(v, q).mT            # (B, H, T, S); softmax_backward cuts what is masked
 
     # weights = p * thinned
     dp = dweights if thinned is None else dweights * thinned
@@ -127,9 +127,9 @@ def scaled_dot_product_attention_backward(do, saved):
     if saved_cap is not None:
         dscores = np.where(mask, soft_cap_backward(dscores, saved_cap), 0)    # a masked NaN stays out
     dproducts = dscores * scale
-    dq = _masked_product(dproducts, _for_every_head(k, q), mask)      # (B, H, T, D)
-    dk = _masked_product(dproducts.mT, q, turned)       # (B, H, S, D)
-    return dq, _for_every_head_backward(dk, k), _for_every_head_backward(dv, v), *dbias
+    dq = masked_product(dproducts, for_every_head(k, q), mask)      # (B, H, T, D)
+    dk = masked_product(dproducts.mT, q, turned)       # (B, H, S, D)
+    return dq, for_every_head_backward(dk, k), for_every_head_backward(dv, v), *dbias
 
 
 @QUIET
@@ -158,9 +158,8 @@ def attention_weights(q, k, pattern=EVERYWHERE, scale=None, slopes=None, bias=No
     return _weights(q, k, pattern, scale, slopes, bias, softcap)[0]
 
 
-def check_attention(q, k, pattern, scale, slopes, bias, softcap):
+def check_attention(q, k, pattern, scale, slopes=None, bias=None, softcap=None, name="scaled_dot_product_attention"):
     """Check what goes into the scores, and return their scale as a float."""
-    name = "scaled_dot_product_attention"
     sizes = check_array(name, "q", q, "(B, H, T, D)")
     B, H, T, D = sizes["B"], sizes["H"], sizes["T"], sizes["D"]
     sizes = check_array(name, "k", k, "(B, G, S, D)", q.dtype, B=B, D=D)
@@ -186,11 +185,11 @@ def check_attention(q, k, pattern, scale, slopes, bias, softcap):
     return 1 / math.sqrt(D) if scale is None else float(scale)
 
 
-def drops(dropout, seed):
+def drops(dropout, seed, name="scaled_dot_product_attention"):
     """Whether weights are silenced: a rate alone does nothing without a seed. Both are checked."""
-    check_number("scaled_dot_product_attention", "dropout", dropout, least=0, below=1)
+    check_number(name, "dropout", dropout, least=0, below=1)
     if seed is not None:
-        check_seed("scaled_dot_product_attention", seed)
+        check_seed(name, seed)
     return seed is not None and dropout > 0
 
 
@@ -199,7 +198,7 @@ def _weights(q, k, pattern, scale, slopes, bias, softcap):
     scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
     mask = pattern.dense(q.shape[2], k.shape[2])
     saved_cap = saved_bias = None
-    scores = q @ _for_every_head(k, q).mT * scale       # (B, H, T, S)
+    scores = q @ for_every_head(k, q).mT * scale       # (B, H, T, S)
     if softcap is not None:
         scores, saved_cap = soft_cap(scores, softcap)
     if slopes is not None:
@@ -212,19 +211,19 @@ def _weights(q, k, pattern, scale, slopes, bias, softcap):
     return p, saved
 
 
-def _for_every_head(x, q):
+def for_every_head(x, q):
     """Repeat key-value heads, (B, G, S, D) to (B, H, S, D), so that every query head has one."""
     groups = q.shape[1] // x.shape[1]
     return x if groups == 1 else np.repeat(x, groups, axis=1)
 
 
-def _for_every_head_backward(dx, x):
+def for_every_head_backward(dx, x):
     """Sum the gradients of the query heads that one key-value head served, (B, H, S, D) to (B, G, S, D)."""
     B, G, S, D = x.shape
     return dx.reshape(B, G, -1, S, D).sum(axis=2)
 
 
-def _masked_product(weights, x, mask):
+def masked_product(weights, x, mask):
     """weights @ x, where a masked weight silences even NaN and Inf, although 0 * NaN is NaN.
 
     weights (B, H, T, S), x (B, H, S, D), mask broadcastable to (B, H, T, S).

@@ -1,9 +1,11 @@
 """Which query may attend to which key: the structure of a mask, before the mask itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+
+from numformer.checks import check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,33 @@ class AttentionPattern:
             raise TypeError(f"AttentionPattern: mask must be an array of bool, True = may attend, but is {came}.")
         if self.mask is not None and self.mask.ndim not in (2, 4):
             raise ValueError(f"AttentionPattern: mask must have shape (T, S) or (B, H, T, S), but has shape {self.mask.shape}.")
+
+    def local(self, window):
+        """This pattern, narrowed to a window: all its rules stay, and a query sees no farther than left and right.
+
+        Parameters
+        ----------
+        window : tuple (left, right)
+            As in the constructor. A window that the pattern has already stays too: on each side the nearer border holds.
+
+        Raises
+        ------
+        ValueError
+            If the window is no pair of whole numbers or None.
+
+        Examples
+        --------
+        >>> AttentionPattern(causal=True).local((1, 1)).dense(3, 3).astype(int)
+        array([[1, 0, 0],
+               [1, 1, 0],
+               [0, 1, 1]])
+        """
+        window = AttentionPattern(window=window).window
+        if window is None:
+            raise ValueError("AttentionPattern: local needs a window (left, right); None in either place leaves that side open.")
+        if self.window is not None:
+            window = tuple(min((side for side in sides if side is not None), default=None) for sides in zip(self.window, window))
+        return replace(self, window=window)
 
     def check(self, B, H, T, S):
         """Raise a ValueError if this pattern does not fit B, H or the mask's T and S; `intervals` and `dense` see to the rest."""
@@ -187,3 +216,53 @@ def _runs(documents):
 
 EVERYWHERE = AttentionPattern()
 CAUSAL = AttentionPattern(causal=True)
+
+
+def layer_patterns(pattern, n_layers, window, global_every, global_first=True):
+    """The pattern of each layer of a stack in which most layers look near by, and every few of them everywhere.
+
+    Local layers cost T times the window instead of T times T; the global ones between them carry news across the whole text.
+
+    Parameters
+    ----------
+    pattern : AttentionPattern
+        What holds in all layers: causal, lengths, documents.
+    n_layers : int
+    window : tuple (left, right)
+        How far a local layer sees. Published numbers count differently: "128 tokens" of ModernBERT are (64, 64), a "sliding window
+        of 4096" of Gemma, which counts the query itself, is (4095, 0).
+    global_every : int
+        One layer in so many is global.
+    global_first : bool
+        Whether a group begins with its global layer (ModernBERT: layers 0, 3, 6 ... of every 3) or ends with it (Gemma 2: layers
+        1, 3, 5 ... of every 2; Gemma 3: layers 5, 11 ... of every 6).
+
+    Returns
+    -------
+    list of AttentionPattern
+        One for each layer; only two different ones.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not of that form.
+
+    References
+    ----------
+    Warner et al. (2024), "Smarter, Better, Faster, Longer" (ModernBERT), section 2.1.2. Gemma Team (2024), "Gemma 2", section 2.
+
+    Examples
+    --------
+    >>> [pattern.window for pattern in layer_patterns(EVERYWHERE, 4, (64, 64), global_every=3)]
+    [None, (64, 64), (64, 64), None]
+    >>> [pattern.window for pattern in layer_patterns(CAUSAL, 4, (4095, 0), global_every=2, global_first=False)]
+    [(4095, 0), None, (4095, 0), None]
+    """
+    if not isinstance(pattern, AttentionPattern):
+        raise TypeError(f"layer_patterns: pattern must be an AttentionPattern, but is {type(pattern).__name__}.")
+    check_whole("layer_patterns", "n_layers", n_layers)
+    check_whole("layer_patterns", "global_every", global_every)
+    if not isinstance(global_first, (bool, np.bool_)):
+        raise TypeError(f"layer_patterns: global_first={global_first!r} must be True or False.")
+    local, place = pattern.local(window), 0 if global_first else global_every - 1
+    return [pattern if i % global_every == place else local for i in range(n_layers)]

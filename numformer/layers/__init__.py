@@ -8,10 +8,13 @@ from numformer.layers.embedding import Embedding, NGramEmbedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
 from numformer.layers.linear import Linear, Unembedding
 from numformer.layers.normalization import LayerNorm, RMSNorm
-from numformer.layers.positions import ALiBi, LearnedPositions, RotaryPositions, SinusoidalPositions
+from numformer.layers.positions import ALiBi, ConcatenatedPositions, LearnedPositions, RotaryPositions, SinusoidalPositions
+from numformer.layers.relative_positions import RelativePositionBias, ShawPositions
+from numformer.layers.score_attention import ScoreAttention
 
 __all__ = [
     "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
     "LearnedPositions", "Linear", "MultiHeadAttention", "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions",
     "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
+    "ConcatenatedPositions", "RelativePositionBias", "ScoreAttention", "ShawPositions",
 ]

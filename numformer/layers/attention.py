@@ -12,10 +12,12 @@ from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
 from numformer.layers.normalization import RMSNorm
 from numformer.layers.positions import ALiBi, RotaryPositions
+from numformer.layers.relative_positions import RelativePositionBias, ShawPositions
 from numformer.parameter import Layer
 
 
 UNCHANGED = Identity()
+POSITIONS = RotaryPositions, ALiBi, RelativePositionBias, ShawPositions
 
 
 class MultiHeadAttention(Layer):
@@ -40,10 +42,12 @@ class MultiHeadAttention(Layer):
     d_context : int, optional
         The width of the context of cross-attention; C unless given.
     bias : bool
-    positions : RotaryPositions or ALiBi, optional
-        How the scores learn of position.
+    positions : RotaryPositions, ALiBi, RelativePositionBias or ShawPositions, optional
+        How the scores learn of position. The last two are trained, as parameters of this layer and of all others that were given the same.
     query_key_norm : bool
         Whether queries and keys pass an `RMSNorm` over D, so that scores cannot grow without bound.
+    scale : float above 0, optional
+        What q . k is multiplied by; 1 / sqrt(D) unless given. T5 takes 1.0: its first weights are that much smaller.
     dropout : float in [0, 1)
         Rate for the attention weights.
     std, output_std : float, optional
@@ -71,18 +75,19 @@ class MultiHeadAttention(Layer):
     """
 
     def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, bias=True, positions=None, query_key_norm=False,
-                 dropout=0.0, std=None, output_std=None, dtype=np.float32):
+                 scale=None, dropout=0.0, std=None, output_std=None, dtype=np.float32):
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         d_context = d_model if d_context is None else d_context
         check_divides("MultiHeadAttention", "d_model", d_model, "n_heads", n_heads)
         check_divides("MultiHeadAttention", "n_heads", n_heads, "n_kv_heads", n_kv_heads)
         check_number("MultiHeadAttention", "dropout", dropout, least=0, below=1)
-        if not isinstance(positions, (RotaryPositions, ALiBi, type(None))):
-            raise TypeError(f"MultiHeadAttention: positions must be RotaryPositions, ALiBi or None, but is {positions!r}.")
+        if scale is not None:
+            check_number("MultiHeadAttention", "scale", scale, above=0)
+        if not isinstance(positions, (*POSITIONS, type(None))):
+            raise TypeError(f"MultiHeadAttention: positions must be {', '.join(kind.__name__ for kind in POSITIONS)} or None, "
+                            f"but is {positions!r}.")
         d_head = d_model // n_heads
-        wrong_width = isinstance(positions, RotaryPositions) and positions.d_head != d_head
-        wrong_heads = isinstance(positions, ALiBi) and len(positions.slopes) != n_heads
-        if wrong_width or wrong_heads:
+        if getattr(positions, "d_head", d_head) != d_head or getattr(positions, "n_heads", n_heads) != n_heads:
             raise ValueError(f"MultiHeadAttention: {positions!r} does not fit n_heads={n_heads} heads of width {d_head}.")
 
         self.query = Linear(d_model, d_model, rng, bias, std, dtype)
@@ -93,6 +98,8 @@ class MultiHeadAttention(Layer):
         self.key_norm = RMSNorm(d_head, dtype=dtype) if query_key_norm else UNCHANGED
         self.rotary = positions if isinstance(positions, RotaryPositions) else UNCHANGED
         self.slopes = positions.slopes if isinstance(positions, ALiBi) else None
+        self.relative = positions if isinstance(positions, (RelativePositionBias, ShawPositions)) else None
+        self.scale = None if scale is None else float(scale)
         self.n_heads, self.n_kv_heads, self.d_head, self.dropout = n_heads, n_kv_heads, d_head, float(dropout)
 
     def forward(self, x, context=None, pattern=EVERYWHERE, rng=None):
@@ -118,8 +125,7 @@ class MultiHeadAttention(Layer):
         k, saved_key = self._project(context, self.key, self.key_norm, self.rotary)           # (B, G, S, D)
         v, saved_value = self._project(context, self.value, UNCHANGED, UNCHANGED)             # (B, G, S, D)
         seed = None if rng is None else dropout_seed(rng)
-        o, saved_attention = scaled_dot_product_attention(
-            q, k, v, pattern, slopes=self.slopes, dropout=self.dropout, seed=seed)
+        o, saved_attention = self._attend(q, k, v, pattern, self.dropout, seed)               # (B, H, T, D)
         y, saved_output = self.output.forward(_join_heads(o))         # (B, T, C)
 
         saved = (itself, saved_query, saved_key, saved_value, saved_attention, saved_output)
@@ -132,8 +138,8 @@ class MultiHeadAttention(Layer):
         # y = output(join_heads(o))
         do = _split_heads(self.output.backward(dy, saved_output), self.d_head)
 
-        # o = scaled_dot_product_attention(q, k, v)
-        dq, dk, dv = scaled_dot_product_attention_backward(do, saved_attention)
+        # o = attend(q, k, v)
+        dq, dk, dv = self._attend_backward(do, saved_attention)
 
         # v = project(context, value);  k = project(context, key, key_norm, rotary)
         dcontext = (self._project_backward(dv, saved_value, self.value, UNCHANGED, UNCHANGED)
@@ -167,7 +173,7 @@ class MultiHeadAttention(Layer):
         k, _ = self._project(x, self.key, self.key_norm, self.rotary, start)
         v, _ = self._project(x, self.value, UNCHANGED, UNCHANGED)
         cache = KeyValueCache(k, v) if cache is None else cache.append(k, v)
-        o, _ = scaled_dot_product_attention(q, cache.k, cache.v, pattern, slopes=self.slopes)
+        o, _ = self._attend(q, cache.k, cache.v, pattern)
         return self.output(_join_heads(o)), cache
 
     def weights(self, x, context=None, pattern=EVERYWHERE):
@@ -178,7 +184,37 @@ class MultiHeadAttention(Layer):
         context = self._check(x, context)
         q, _ = self._project(x, self.query, self.query_norm, self.rotary, context.shape[1] - x.shape[1])
         k, _ = self._project(context, self.key, self.key_norm, self.rotary)
-        return attention_weights(q, k, pattern, slopes=self.slopes)
+        if isinstance(self.relative, ShawPositions):
+            return self.relative.weights(q, k, pattern, self.scale)
+        return attention_weights(q, k, pattern, self.scale, self.slopes, self._bias(q, k)[0])
+
+    def _attend(self, q, k, v, pattern, dropout=0.0, seed=None):
+        """Attention in all heads, with what the positions have to say to it."""
+        if isinstance(self.relative, ShawPositions):
+            return self.relative.forward(q, k, v, pattern, self.scale, dropout, seed)
+        bias, saved_bias = self._bias(q, k)                           # (H, T + S - 1)
+        o, saved_attention = scaled_dot_product_attention(
+            q, k, v, pattern, self.scale, self.slopes, bias, dropout=dropout, seed=seed)
+
+        saved = (saved_bias, saved_attention)
+        return o, saved
+
+    def _attend_backward(self, do, saved):
+        if isinstance(self.relative, ShawPositions):
+            return self.relative.backward(do, saved)
+        saved_bias, saved_attention = saved
+
+        # o = scaled_dot_product_attention(q, k, v, bias)
+        dq, dk, dv, *dbias = scaled_dot_product_attention_backward(do, saved_attention)
+
+        # bias = relative.lookup(T, S)
+        if dbias:
+            self.relative.lookup_backward(*dbias, saved_bias)
+        return dq, dk, dv
+
+    def _bias(self, q, k):
+        """The learned bias of every distance between these queries and keys, and what its backward needs; (None, None) without one."""
+        return (None, None) if self.relative is None else self.relative.lookup(q.shape[2], k.shape[2])
 
     def _check(self, x, context):
         """Check both, and return what the keys and values are made of."""

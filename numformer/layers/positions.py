@@ -107,6 +107,54 @@ class LearnedPositions(Layer):
         return dy.copy()
 
 
+class ConcatenatedPositions(Layer):
+    r"""Set the vector of its position beside every token's, instead of adding it: (B, T, C) becomes (B, T, C + P).
+
+    .. math:: y_t = \mathrm{concat}(x_t, p_t)
+
+    Nothing of the token is overlaid, but all that follows is wider: a model of width C + P has ((C + P) / C)^2 times the weights in a
+    square projection. Adding is the same as this with a projection behind it, (C + P) to C, whose upper and lower parts are both the
+    identity. The option `start` of `forward` is that of the layer inside.
+
+    Parameters
+    ----------
+    positions : SinusoidalPositions or LearnedPositions
+        What would be added to vectors of width P.
+
+    Raises
+    ------
+    TypeError
+        If `positions` is something else.
+
+    Examples
+    --------
+    >>> ConcatenatedPositions(SinusoidalPositions(2))(np.full((1, 2, 3), 7.0)).round(2)
+    array([[[7.  , 7.  , 7.  , 0.  , 1.  ],
+            [7.  , 7.  , 7.  , 0.84, 0.54]]])
+    """
+
+    def __init__(self, positions):
+        if not isinstance(positions, (SinusoidalPositions, LearnedPositions)):
+            raise TypeError(f"ConcatenatedPositions: positions must be SinusoidalPositions or LearnedPositions, but is {positions!r}.")
+        self.positions = positions
+        self.width = positions.weight.data.shape[1] if isinstance(positions, LearnedPositions) else positions.d_model
+
+    def forward(self, x, start=0):
+        sizes = check_array("ConcatenatedPositions", "x", x, "(B, T, C)")
+        p, saved_positions = self.positions.forward(np.zeros((sizes["B"], sizes["T"], self.width), x.dtype), start=start)
+        y = np.concatenate([x, p], axis=-1)                           # (B, T, C + P)
+
+        saved = (saved_positions, sizes["C"])
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_positions, C = saved
+
+        # y = concatenate([x, positions(zeros)])
+        self.positions.backward(dy[..., C:], saved_positions)
+        return dy[..., :C].copy()
+
+
 class RotaryPositions(Layer):
     """Turn queries and keys, (B, H, T, D), by their positions: `rotary`. No parameters, any length.
 

@@ -70,7 +70,8 @@ def _kind(block, norm, head):
     if type(block) is not PreNormBlock:
         return None
     attention, feedforward, norms, dtype = block.attention, block.feedforward, (block.norm1, block.norm2, norm), norm.gain.data.dtype
-    known = (type(attention) is MultiHeadAttention and type(feedforward) in (FeedForward, GatedFeedForward)
+    known = (type(attention) is MultiHeadAttention and attention.relative is None and attention.scale is None
+             and type(feedforward) in (FeedForward, GatedFeedForward)
              and type(norm) in (LayerNorm, RMSNorm) and len({(type(part), part.epsilon_inside) for part in norms}) == 1)
     if not known or not compiled_token_step(dtype):
         return None

@@ -2,10 +2,10 @@
 
 import inspect
 
-from numformer.verify.exercises import transformer
+from numformer.verify.exercises import scores, transformer
 from numformer.verify.exercises.exercise import Problem
 
-PAGES = (transformer,)
+PAGES = (transformer, scores)
 EXERCISES = {name: exercise for page in PAGES for name, exercise in page.EXERCISES.items()}
 SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
 
