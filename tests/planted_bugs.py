@@ -133,7 +133,7 @@ FUNCTIONS += [                                                        # score fu
     ("general_scores_backward", "np.tensordot(q, du, axes=((0, 1), (0, 1)))", "q.mT @ du", "sum over the batch is missing in dweight"),
     ("general_scores_backward", "np.tensordot(q, du, axes=((0, 1), (0, 1)))", "np.tensordot(du, q, axes=((0, 1), (0, 1)))",
      "dweight is transposed"),
-    ("relative_scores_backward", "_collect(dscores, places, len(table))", "_collect(dscores, places[:, ::-1], len(table))[..., ::-1]", None),
+    ("relative_scores_backward", "_collect(dscores, places, len(table))", "_collect(dscores, places, len(table))[..., ::-1]", None),
     ("relative_scores_backward", "np.tensordot(dby_place, q, axes=((0, 1, 2), (0, 1, 2)))",
      "np.tensordot(dby_place[0], q[0], axes=((0, 1), (0, 1)))", "first example alone"),
     ("relative_scores_backward", "np.tensordot(dby_place, q, axes=((0, 1, 2), (0, 1, 2)))", "(dby_place.mT @ q).sum(axis=0)",
@@ -143,7 +143,7 @@ FUNCTIONS += [                                                        # score fu
     ("relative_attention_backward", "dweights = dweights + do", "dweights = do", "value table is missing"),
     ("relative_attention_backward", "dq = dq + masked_product", "dq = masked_product", "key table is missing in dq"),
     ("relative_attention_backward", "dweights * thinned", "dweights", None),
-    ("relative_attention_backward", "p * thinned", "p", None),
+    ("relative_attention_backward", "mask.mT, p * thinned", "mask.mT, p", None),
     ("relative_attention_backward", "dscores * scale", "dscores", None),
 ]
 
