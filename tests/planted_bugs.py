@@ -117,6 +117,8 @@ LAYERS = [
 LAYERS += [                                                           # the encoder
     ("Encoder.backward", "self.norm.backward(dy, saved_norm)", "dy"),
     ("Encoder.backward", "reversed(self.blocks), reversed(saved_blocks)", "self.blocks, saved_blocks"),
+]
+
 FUNCTIONS += [                                                        # score functions, relative positions
     ("additive_scores_backward", "dt * (1 - t * t)", "dt", "derivative of tanh, 1 - t * t, is missing"),
     ("additive_scores_backward", "1 - t * t", "1 - t", "square in the derivative"),
@@ -139,6 +141,7 @@ FUNCTIONS += [                                                        # score fu
     ("relative_scores_backward", "np.tensordot(dby_place, q, axes=((0, 1, 2), (0, 1, 2)))", "(dby_place.mT @ q).sum(axis=0)",
      "sum over the heads is missing"),
     ("relative_values_backward", "np.tensordot(by_place, do, axes=((0, 1, 2), (0, 1, 2)))", "(by_place.mT @ do).sum(axis=0)",
+     "sum over the heads is missing"),
     ("relative_values_backward", "_deal_out(dby_place, places)", "_deal_out(dby_place, places[:, ::-1])", None),
     ("relative_attention_backward", "dweights = dweights + do", "dweights = do", "value table is missing"),
     ("relative_attention_backward", "dq = dq + masked_product", "dq = masked_product", "key table is missing in dq"),

@@ -38,7 +38,8 @@ def test_layers_that_are_global():
 
 @pytest.mark.parametrize("change, error, words", [
     (dict(window=3), ValueError, "window=3"), (dict(window=None), ValueError, "needs a window"),
-    (dict(window=(-1, 0)), ValueError, "window"), (dict(n_layers=0), ValueError, "n_layers=0"), (dict(global_every=0), ValueError, "global_every=0"),
+    (dict(window=(-1, 0)), ValueError, "window"), (dict(n_layers=0), ValueError, "n_layers=0"),
+    (dict(global_every=0), ValueError, "global_every=0"),
     (dict(global_first=1), TypeError, "global_first=1"), (dict(pattern=np.ones((2, 2), bool)), TypeError, "AttentionPattern")])
 def test_stacks_that_cannot_be(change, error, words):
     with pytest.raises(error) as caught:
