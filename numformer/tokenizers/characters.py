@@ -1,22 +1,24 @@
-"""From text to ids and back."""
+"""Characters as tokens."""
 
 import numpy as np
 
-from numformer.checks import check_ids
+from numformer.tokenizers.base import Tokenizer, check_text
 
 
-class CharacterTokenizer:
+class CharacterTokenizer(Tokenizer):
     """One id for every character: the vocabulary is the sorted set of characters of a text.
 
     Parameters
     ----------
     characters : str
         All characters, each once, in the order of their ids.
+    special : tuple of str
+        Names of special tokens: their ids come before the characters'.
 
     Raises
     ------
     ValueError
-        If there are none, or one stands there twice.
+        If there are no characters, or one stands there twice, or a special token does.
 
     Examples
     --------
@@ -28,16 +30,17 @@ class CharacterTokenizer:
     ValueError: CharacterTokenizer: the text holds 'p' (U+0070) at position 3, but the 4 known characters are 'ehlo'.
     """
 
-    def __init__(self, characters):
+    def __init__(self, characters, special=()):
         if not isinstance(characters, str) or not characters or len(set(characters)) < len(characters):
             raise ValueError(f"CharacterTokenizer: characters={characters!r} must be a text that holds each character once.")
+        super().__init__(special, len(characters))
         self.characters = characters
         codes = _code_points(characters)
-        self._ids = np.argsort(codes)                                 # id of each code point, in the order of the code points
-        self._codes = codes[self._ids]
+        order = np.argsort(codes)
+        self._codes, self._ids = codes[order], order + len(self.special)      # id of each code point, in the order of the code points
 
     @classmethod
-    def of(cls, text):
+    def of(cls, text, special=()):
         """The tokenizer of a text's characters.
 
         Raises
@@ -45,10 +48,7 @@ class CharacterTokenizer:
         ValueError
             If the text is empty.
         """
-        return cls("".join(sorted(set(text))))
-
-    def __len__(self):
-        return len(self.characters)
+        return cls("".join(sorted(set(text))), special)
 
     def encode(self, text):
         """The ids of a text.
@@ -63,18 +63,19 @@ class CharacterTokenizer:
 
         Raises
         ------
-        ValueError
-            If a character is unknown: it is shown, with its place.
+        ValueError, TypeError
+            If a character is unknown (it is shown, with its place), or the text is no str.
         """
+        check_text("CharacterTokenizer", text)
         codes = _code_points(text)
         places = np.searchsorted(self._codes, codes)
         places[places == len(self._codes)] = 0
         unknown = np.flatnonzero(self._codes[places] != codes)
         if unknown.size:
             at = int(unknown[0])
-            known = self.characters if len(self) <= 100 else self.characters[:100] + "..."
+            known = self.characters if len(self.characters) <= 100 else self.characters[:100] + "..."
             raise ValueError(f"CharacterTokenizer: the text holds {text[at]!r} (U+{ord(text[at]):04X}) at position {at}, "
-                             f"but the {len(self)} known characters are {known!r}.")
+                             f"but the {len(self.characters)} known characters are {known!r}.")
         return self._ids[places]
 
     def decode(self, ids):
@@ -85,27 +86,12 @@ class CharacterTokenizer:
         ValueError, TypeError
             If an id is out of range, or no integer.
         """
-        ids = np.asarray(ids)
-        if ids.size:
-            check_ids("CharacterTokenizer", "ids", ids, len(self))
-        return "".join(self.characters[i] for i in ids)
+        pieces = [*self.special, *self.characters]
+        return "".join([pieces[i] for i in self._checked_ids(ids)])
 
     def to_json(self):
         """What `tokenizer_from_json` reads."""
-        return {"kind": "characters", "characters": self.characters}
-
-
-def tokenizer_from_json(facts):
-    """The tokenizer that `to_json` described.
-
-    Raises
-    ------
-    ValueError
-        If its kind is unknown.
-    """
-    if not isinstance(facts, dict) or facts.get("kind") != "characters":
-        raise ValueError(f"tokenizer_from_json: {facts!r} is no tokenizer of this version; it reads kind 'characters'.")
-    return CharacterTokenizer(facts["characters"])
+        return {"kind": "characters", "special": list(self.special), "characters": self.characters}
 
 
 def _code_points(text):
