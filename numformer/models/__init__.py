@@ -10,3 +10,6 @@ KINDS = {"Decoder": (Decoder, DecoderConfig)}                         # what a c
 
 __all__ = ["BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "GPT2", "KINDS", "LLAMA",
            "TRANSFORMER_2017", "count"]
+from numformer.models.ngram import KneserNey
+
+__all__ = ["CONFIGS", "Decoder", "DecoderConfig", "GPT2", "KneserNey", "LLAMA", "TRANSFORMER_2017", "count"]
