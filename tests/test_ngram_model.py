@@ -152,6 +152,7 @@ def test_arrays_round_trip(rng):
     (lambda arrays: arrays.update(vocab_size=np.int64(3)), "arrays must be vocab_size"),
     (lambda arrays: arrays.update({"counts.2": arrays["counts.2"][1:]}), "codes.2 must ascend, with a count each"),
     (lambda arrays: arrays.update({"codes.2": arrays["codes.2"][::-1]}), "codes.2 must ascend"),
+    (lambda arrays: arrays.update({"codes.1": np.array([0, 1, 1])}), "codes.1 must ascend"),
     (lambda arrays: arrays.update({"codes.1": np.array([0, 1, 3])}), "codes.1 must lie in 0 .. 2"),
     (lambda arrays: arrays.update({"codes.2": arrays["codes.2"] + 3}), "codes.2 must lie in 0 .. 8"),
     (lambda arrays: arrays.update({"counts.1": np.array([1, -1, 1])}), "counts.1 must lie in 0"),

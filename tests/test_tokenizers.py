@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numformer.datasets import load_corpus
 from numformer.tokenizers import BytePairTokenizer, CharacterTokenizer, WordTokenizer, tokenizer_from_json
 from numformer.tokenizers.byte_pairs import merge, split_bytes
 from numformer.tokenizers.words import join_words, split_words
@@ -40,6 +41,7 @@ def test_text_never_makes_a_special_token():
     assert TRAINED.encode("[CLS] cat").min() >= 3 and TRAINED.decode(TRAINED.encode("[CLS] cat")) == "[CLS] cat"
     words = WordTokenizer(["[", "]", "PAD", "CLS"], special=("PAD", "[UNK]"))
     assert words.encode("[PAD]").tolist() == [2, 4, 3] and words.encode("UNK").tolist() == [1]
+    assert WordTokenizer(["a", "!"], special=("<>", "/")).decode([0, 2, 2, 0, 0, 1, 3, 2]) == "<> a a <> <>/!a"
 
 
 @pytest.mark.parametrize("kind", range(3))
@@ -196,6 +198,12 @@ def test_training_counts_as_if_anew(text, n_merges):
     assert list(merges) == plain_training(split_bytes(text.encode()), n_merges)
 
 
+def test_training_on_real_text():
+    """Long enough for pairs whose counts fall before they are merged."""
+    text = load_corpus().text[:5000]
+    assert list(BytePairTokenizer.of(text, 150).merges) == plain_training(split_bytes(text.encode()), 150)
+
+
 @given(st.text(st.sampled_from("the catsdog,"), max_size=40))
 def test_encoding_carries_out_the_merges_in_their_order(text):
     wanted = []
@@ -214,6 +222,7 @@ def test_training_by_hand():
     assert BytePairTokenizer.of("bc.ab.bc.ab", 1).merges == ((a, b),)             # equally often: the smaller numbers
     assert BytePairTokenizer.of("bc.ab.ab.bc.bc", 1).merges == ((b, c),)
     assert BytePairTokenizer.of("aaa", 5).merges == ((a, a),) and BytePairTokenizer.of(b"\xff\xfe." * 2, 1).merges == ((255, 254),)
+    assert BytePairTokenizer([(0, 0)]).encode(b"\0\0\0").tolist() == [256, 0]
     assert BytePairTokenizer.of("abab abab", 0).encode("ab").tolist() == [a, b]
     assert BytePairTokenizer.of("abab.abab", 2).encode("ababab").tolist() == [257, 256]
 
