@@ -1,8 +1,10 @@
 """Classes that own parameters and wire the functions together; see `numformer.parameter.Layer` for their contract."""
 
 from numformer.layers.attention import MultiHeadAttention
+from numformer.layers.bidirectional import Bidirectional
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
 from numformer.layers.cache import KeyValueCache
+from numformer.layers.convolution import CausalConvolution
 from numformer.layers.dropout import Dropout, Identity
 from numformer.layers.embedding import Embedding, NGramEmbedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
@@ -11,8 +13,10 @@ from numformer.layers.normalization import LayerNorm, RMSNorm
 from numformer.layers.positions import ALiBi, ConcatenatedPositions, LearnedPositions, RotaryPositions, SinusoidalPositions
 from numformer.layers.relative_positions import RelativePositionBias, ShawPositions
 from numformer.layers.score_attention import ScoreAttention
+from numformer.layers.recurrent import GRU, LSTM, RNN
 
 __all__ = [
+    "Bidirectional", "CausalConvolution", "GRU", "LSTM", "RNN",
     "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
     "LearnedPositions", "Linear", "MultiHeadAttention", "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions",
     "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",

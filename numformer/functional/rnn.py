@@ -1,0 +1,119 @@
+"""The plain recurrent cell: one time step of Elman's network, with what the cells of the LSTM and the GRU share.
+
+A cell maps an input and a state to the next state. Over a sequence the products with the inputs need no state, so they may be
+done for all time steps at once; `rnn_step` is the rest of the cell, which must wait for the step before.
+"""
+
+import numpy as np
+
+from numformer.checks import check_array
+from numformer.functional.linear import linear, linear_backward
+
+
+def rnn_cell(x, state, input_weight, recurrent_weight, bias=None):
+    r"""Mix the new input with what is remembered, and squash: the sum is the next memory.
+
+    .. math:: h' = \tanh(x W + h U + b)
+
+    Parameters
+    ----------
+    x : ndarray, shape (B, C)
+        One time step.
+    state : ndarray, shape (B, F)
+        h, what the cell gave at the time step before; zeros at the start.
+    input_weight : ndarray, shape (C, F)
+        W.
+    recurrent_weight : ndarray, shape (F, F)
+        U.
+    bias : ndarray, shape (F,), optional
+
+    Returns
+    -------
+    state : ndarray, shape (B, F)
+        h', which is the cell's output too.
+    saved : tuple
+        For `rnn_cell_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision, or their widths do not fit.
+
+    References
+    ----------
+    Elman (1990), "Finding Structure in Time", figure 2; there the squashing function is the logistic one.
+
+    Examples
+    --------
+    >>> h = np.zeros((1, 1))
+    >>> for x in (1.0, 0.0, 0.0):
+    ...     h, _ = rnn_cell(np.array([[x]]), h, np.array([[1.0]]), np.array([[0.5]]))
+    ...     print(h.round(3))
+    [[0.762]]
+    [[0.363]]
+    [[0.18]]
+    """
+    check_cell("rnn_cell", x, state, input_weight, recurrent_weight, bias)
+    a, saved_input = linear(x, input_weight, bias)                    # (B, F)
+    after, saved_step = rnn_step(a, state, recurrent_weight)
+
+    saved = (saved_input, saved_step, state)
+    return after, saved
+
+
+def rnn_cell_backward(dstate, saved):
+    r"""The gradient of `rnn_cell`.
+
+    .. math::
+
+        \bar{a} = \bar{h'} (1 - h'^2), \qquad \bar{h} = \bar{a} U^\top, \qquad \bar{U} = h^\top \bar{a}, \qquad
+        \bar{x} = \bar{a} W^\top, \qquad \bar{W} = x^\top \bar{a}, \qquad \bar{b} = \sum_n \bar{a}_n
+
+    Returns
+    -------
+    dx : ndarray, shape (B, C)
+    dstate : ndarray, shape (B, F)
+        Of the state before.
+    dinput_weight : ndarray, shape (C, F)
+    drecurrent_weight : ndarray, shape (F, F)
+    dbias : ndarray, shape (F,), or None where there was no bias
+    """
+    saved_input, saved_step, state = saved
+
+    # after = rnn_step(a, state, recurrent_weight)
+    da, dbefore = rnn_step_backward(dstate, saved_step)
+    drecurrent_weight = state.T @ da
+
+    # a = linear(x, input_weight, bias)
+    dx, dinput_weight, dbias = linear_backward(da, saved_input)
+    return dx, dbefore, dinput_weight, drecurrent_weight, dbias
+
+
+def rnn_step(a, state, recurrent_weight):
+    """`rnn_cell` from a = x W + b, shape (B, F)."""
+    after = np.tanh(a + state @ recurrent_weight)
+
+    saved = (after, recurrent_weight)
+    return after, saved
+
+
+def rnn_step_backward(dstate, saved):
+    """(da, dstate) of `rnn_step`. The weight's gradient is h' da: one product for all time steps, when all da are there."""
+    after, recurrent_weight = saved
+
+    # after = tanh(a + state @ recurrent_weight)
+    da = dstate * (1 - after * after)
+    return da, da @ recurrent_weight.T
+
+
+def check_cell(owner, x, state, input_weight, recurrent_weight, bias, gates=1, parts=1):
+    """Check the arguments of a cell with so many blocks of width F in its weights and so many in its state."""
+    F, dtype = check_array(owner, "recurrent_weight", recurrent_weight, "(F, _)")["F"], recurrent_weight.dtype
+    wide, held = (f"{n}F" if n > 1 else "F" for n in (gates, parts))
+    widths = {"F": F, wide: gates * F, held: parts * F}
+    check_array(owner, "recurrent_weight", recurrent_weight, f"(F, {wide})", **widths)
+    C = check_array(owner, "input_weight", input_weight, f"(C, {wide})", dtype, **widths)["C"]
+    B = check_array(owner, "x", x, "(B, C)", dtype, C=C)["B"]
+    check_array(owner, "state", state, f"(B, {held})", dtype, B=B, **widths)
+    if bias is not None:
+        check_array(owner, "bias", bias, f"({wide},)", dtype, **widths)
