@@ -69,7 +69,7 @@ def gru_cell(x, state, input_weight, recurrent_weight, bias=None, recurrent_bias
     a, saved_input = linear(x, input_weight, bias)                    # (B, 3F)
     after, saved_step = gru_step(a, state, recurrent_weight, recurrent_bias, reset_after)
 
-    saved = (saved_input, saved_step, state, reset_gate(saved_step), recurrent_bias is not None, reset_after)
+    saved = (saved_input, saved_step, recurrent_weight, recurrent_bias is not None, reset_after)
     return after, saved
 
 
@@ -97,11 +97,11 @@ def gru_cell_backward(dstate, saved):
     dbias : ndarray, shape (3F,), or None where there was no bias
     drecurrent_bias : ndarray, shape (F,), only where there was one
     """
-    saved_input, saved_step, state, reset, biased, reset_after = saved
+    saved_input, saved_step, recurrent_weight, biased, reset_after = saved
 
     # after = gru_step(a, state, recurrent_weight, recurrent_bias, reset_after)
-    da, dbefore = gru_step_backward(dstate, saved_step)
-    drecurrent_weight, drecurrent_bias = gru_weight_gradients(da, state, reset, reset_after)
+    da, dbefore = gru_step_backward(dstate, saved_step, recurrent_weight.T)
+    drecurrent_weight, drecurrent_bias = gru_weight_gradients(da, *state_and_reset(saved_step), reset_after)
 
     # a = linear(x, input_weight, bias)
     dx, dinput_weight, dbias = linear_backward(da, saved_input)
@@ -124,16 +124,18 @@ def gru_step(a, state, recurrent_weight, recurrent_bias, reset_after):
         n = np.tanh(a[:, 2 * F:] + (r * seen) @ recurrent_weight[:, 2 * F:])
     after = n + z * (state - n)
 
-    saved = (state, recurrent_weight, gates, saved_gates, seen, n, reset_after)
+    saved = (state, gates, saved_gates, seen, n, reset_after)
     return after, saved
 
 
-def gru_step_backward(dstate, saved):
-    """(da, dstate) of `gru_step`; the weights' gradients are `gru_weight_gradients`, for all time steps at once."""
-    state, recurrent_weight, gates, saved_gates, seen, n, reset_after = saved
-    F = len(recurrent_weight)
+def gru_step_backward(dstate, saved, turned):
+    """(da, dstate) of `gru_step`, from the turned weight, (3F, F): a loop over time turns it once.
+
+    The weights' own gradients are `gru_weight_gradients`, for all time steps at once.
+    """
+    state, gates, saved_gates, seen, n, reset_after = saved
+    F = state.shape[1]
     r, z = gates[:, :F], gates[:, F:]
-    of_gates, of_candidate = recurrent_weight[:, :2 * F], recurrent_weight[:, 2 * F:]
 
     # after = n + z * (state - n)
     dn, dz, dbefore = dstate * (1 - z), dstate * (state - n), dstate * z
@@ -141,32 +143,32 @@ def gru_step_backward(dstate, saved):
     # n = tanh(...)
     dcandidate = dn * (1 - n * n)
     if reset_after:
-        # ... a[:, 2 * F:] + r * seen, where seen = state @ of_candidate + recurrent_bias
+        # ... a[:, 2 * F:] + r * seen, where seen = state @ recurrent_weight[:, 2 * F:] + recurrent_bias
         dr = dcandidate * seen
-        dbefore = dbefore + (dcandidate * r) @ of_candidate.T
+        dbefore = dbefore + (dcandidate * r) @ turned[2 * F:]
     else:
-        # ... a[:, 2 * F:] + (r * state) @ of_candidate
-        dproduct = dcandidate @ of_candidate.T
+        # ... a[:, 2 * F:] + (r * state) @ recurrent_weight[:, 2 * F:]
+        dproduct = dcandidate @ turned[2 * F:]
         dr = dproduct * seen
         dbefore = dbefore + dproduct * r
 
-    # gates = sigmoid(a[:, :2 * F] + state @ of_gates)
+    # gates = sigmoid(a[:, :2 * F] + state @ recurrent_weight[:, :2 * F])
     dgates = sigmoid_backward(np.concatenate([dr, dz], axis=1), saved_gates)
-    return np.concatenate([dgates, dcandidate], axis=1), dbefore + dgates @ of_gates.T
+    return np.concatenate([dgates, dcandidate], axis=1), dbefore + dgates @ turned[:2 * F]
 
 
 def gru_weight_gradients(da, state, reset, reset_after):
     """(drecurrent_weight, drecurrent_bias), the bias's as if there were one, from da of any number of time steps, (N, 3F)."""
     dgates, dcandidate = da[:, :2 * state.shape[1]], da[:, 2 * state.shape[1]:]
     if reset_after:
-        # a[:, 2 * F:] + reset * (state @ of_candidate + recurrent_bias)
+        # a[:, 2 * F:] + reset * (state @ recurrent_weight[:, 2 * F:] + recurrent_bias)
         dseen = dcandidate * reset
         return state.T @ np.concatenate([dgates, dseen], axis=1), dseen.sum(axis=0)
-    # a[:, 2 * F:] + (reset * state) @ of_candidate
+    # a[:, 2 * F:] + (reset * state) @ recurrent_weight[:, 2 * F:]
     return np.concatenate([state.T @ dgates, (reset * state).T @ dcandidate], axis=1), dcandidate.sum(axis=0)
 
 
-def reset_gate(saved):
-    """The reset gate of a `gru_step`, (B, F)."""
-    gates = saved[2]
-    return gates[:, :gates.shape[1] // 2]
+def state_and_reset(saved):
+    """Two of what a `gru_step` saved: the state before it and its reset gate, (B, F)."""
+    state, gates = saved[:2]
+    return state, gates[:, :state.shape[1]]

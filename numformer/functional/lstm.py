@@ -56,7 +56,7 @@ def lstm_cell(x, state, input_weight, recurrent_weight, bias=None):
     a, saved_input = linear(x, input_weight, bias)                    # (B, 4F)
     after, saved_step = lstm_step(a, state, recurrent_weight)
 
-    saved = (saved_input, saved_step, state[:, :len(recurrent_weight)])
+    saved = (saved_input, saved_step, state, recurrent_weight)
     return after, saved
 
 
@@ -82,11 +82,11 @@ def lstm_cell_backward(dstate, saved):
     drecurrent_weight : ndarray, shape (F, 4F)
     dbias : ndarray, shape (4F,), or None where there was no bias
     """
-    saved_input, saved_step, h = saved
+    saved_input, saved_step, state, recurrent_weight = saved
 
     # after = lstm_step(a, state, recurrent_weight)
-    da, dbefore = lstm_step_backward(dstate, saved_step)
-    drecurrent_weight = h.T @ da
+    da, dbefore = lstm_step_backward(dstate, saved_step, recurrent_weight.T)
+    drecurrent_weight = state[:, :len(recurrent_weight)].T @ da
 
     # a = linear(x, input_weight, bias)
     dx, dinput_weight, dbias = linear_backward(da, saved_input)
@@ -105,14 +105,17 @@ def lstm_step(a, state, recurrent_weight):
     shown = np.tanh(memory)
     after = np.concatenate([o * shown, memory], axis=1)               # (B, 2F)
 
-    saved = (recurrent_weight, c, gates, saved_gates, g, shown)       # tanh costs more than its memory: keep it
+    saved = (c, gates, saved_gates, g, shown)                         # tanh costs more than its memory: keep it
     return after, saved
 
 
-def lstm_step_backward(dstate, saved):
-    """(da, dstate) of `lstm_step`. The weight's gradient is h' da: one product for all time steps, when all da are there."""
-    recurrent_weight, c, gates, saved_gates, g, shown = saved
-    F = len(recurrent_weight)
+def lstm_step_backward(dstate, saved, turned):
+    """(da, dstate) of `lstm_step`, from the turned weight, (4F, F): a loop over time turns it once.
+
+    The weight's own gradient is h' da, in one product for all time steps, when all da are there.
+    """
+    c, gates, saved_gates, g, shown = saved
+    F = c.shape[1]
     i, f, o = gates[:, :F], gates[:, F:2 * F], gates[:, 2 * F:]
 
     # after = concatenate([o * shown, memory])
@@ -129,4 +132,4 @@ def lstm_step_backward(dstate, saved):
     da = np.concatenate([sigmoid_backward(np.concatenate([di, df, do], axis=1), saved_gates), dg * (1 - g * g)], axis=1)
 
     # a = a + h @ recurrent_weight
-    return da, np.concatenate([da @ recurrent_weight.T, dc], axis=1)
+    return da, np.concatenate([da @ turned, dc], axis=1)

@@ -57,7 +57,7 @@ def rnn_cell(x, state, input_weight, recurrent_weight, bias=None):
     a, saved_input = linear(x, input_weight, bias)                    # (B, F)
     after, saved_step = rnn_step(a, state, recurrent_weight)
 
-    saved = (saved_input, saved_step, state)
+    saved = (saved_input, saved_step, state, recurrent_weight)
     return after, saved
 
 
@@ -78,10 +78,10 @@ def rnn_cell_backward(dstate, saved):
     drecurrent_weight : ndarray, shape (F, F)
     dbias : ndarray, shape (F,), or None where there was no bias
     """
-    saved_input, saved_step, state = saved
+    saved_input, saved_step, state, recurrent_weight = saved
 
     # after = rnn_step(a, state, recurrent_weight)
-    da, dbefore = rnn_step_backward(dstate, saved_step)
+    da, dbefore = rnn_step_backward(dstate, saved_step, recurrent_weight.T)
     drecurrent_weight = state.T @ da
 
     # a = linear(x, input_weight, bias)
@@ -93,17 +93,20 @@ def rnn_step(a, state, recurrent_weight):
     """`rnn_cell` from a = x W + b, shape (B, F)."""
     after = np.tanh(a + state @ recurrent_weight)
 
-    saved = (after, recurrent_weight)
+    saved = (after,)
     return after, saved
 
 
-def rnn_step_backward(dstate, saved):
-    """(da, dstate) of `rnn_step`. The weight's gradient is h' da: one product for all time steps, when all da are there."""
-    after, recurrent_weight = saved
+def rnn_step_backward(dstate, saved, turned):
+    """(da, dstate) of `rnn_step`, from the turned weight, (F, F): a loop over time turns it once.
+
+    The weight's own gradient is h' da, in one product for all time steps, when all da are there.
+    """
+    after, = saved
 
     # after = tanh(a + state @ recurrent_weight)
     da = dstate * (1 - after * after)
-    return da, da @ recurrent_weight.T
+    return da, da @ turned
 
 
 def check_cell(owner, x, state, input_weight, recurrent_weight, bias, gates=1, parts=1):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.functional.gru import gru_step, gru_step_backward, gru_weight_gradients, reset_gate
+from numformer.functional.gru import gru_step, gru_step_backward, gru_weight_gradients, state_and_reset
 from numformer.functional.lstm import lstm_step, lstm_step_backward
 from numformer.functional.rnn import rnn_step, rnn_step_backward
 from numformer.layers.through_time import Recurrent
@@ -49,8 +49,8 @@ class RNN(Recurrent):
     def _step(self, a, state):
         return rnn_step(a, state, self.recurrent_weight.data)
 
-    def _step_backward(self, dstate, saved):
-        return rnn_step_backward(dstate, saved)
+    def _step_backward(self, dstate, saved, turned):
+        return rnn_step_backward(dstate, saved, turned)
 
 
 class LSTM(Recurrent):
@@ -102,8 +102,8 @@ class LSTM(Recurrent):
     def _step(self, a, state):
         return lstm_step(a, state, self.recurrent_weight.data)
 
-    def _step_backward(self, dstate, saved):
-        return lstm_step_backward(dstate, saved)
+    def _step_backward(self, dstate, saved, turned):
+        return lstm_step_backward(dstate, saved, turned)
 
     def _outputs(self, states):
         return states if self.whole_state else states[..., :self.width]
@@ -158,11 +158,11 @@ class GRU(Recurrent):
         bias = None if self.recurrent_bias is None else self.recurrent_bias.data
         return gru_step(a, state, self.recurrent_weight.data, bias, self.reset_after)
 
-    def _step_backward(self, dstate, saved):
-        return gru_step_backward(dstate, saved)
+    def _step_backward(self, dstate, saved, turned):
+        return gru_step_backward(dstate, saved, turned)
 
     def _add_weight_gradients(self, da, h, steps):
-        reset = np.concatenate([reset_gate(saved_step) for saved_step in steps])    # (T B, F)
+        reset = np.concatenate([state_and_reset(saved_step)[1] for saved_step in steps])    # (T B, F)
         drecurrent_weight, drecurrent_bias = gru_weight_gradients(da, h, reset, self.reset_after)
         self.recurrent_weight.grad += drecurrent_weight
         if self.recurrent_bias is not None:

@@ -62,6 +62,7 @@ class Recurrent(Layer):
         """Gradient of `x`, or of `x` and `state` where one was given."""
         states, steps, running, saved_input, given = saved
         dstates = self._outputs_backward(self._time_first(dy))         # (T, B, state_width)
+        turned = np.ascontiguousarray(self.recurrent_weight.data.T)   # (gates F, F): a copy, for products are faster with it
         dstate, da = np.zeros_like(states[0]), [None] * len(steps)
         for t in reversed(range(len(steps))):
             # y[t] = outputs(states[t + 1])
@@ -69,14 +70,15 @@ class Recurrent(Layer):
 
             # states[t + 1] = where(running[t], step(a[t], states[t]), states[t])
             if running is None:
-                da[t], dstate = self._step_backward(dstate, steps[t])
+                da[t], dstate = self._step_backward(dstate, steps[t], turned)
             else:
-                da[t], dbefore = self._step_backward(np.where(running[t], dstate, 0), steps[t])
+                da[t], dbefore = self._step_backward(np.where(running[t], dstate, 0), steps[t], turned)
                 dstate = dbefore + np.where(running[t], 0, dstate)
 
         # step(a[t], states[t]), for every t: the gradients of the weights
         da = np.stack(da)                                             # (T, B, gates F)
-        self._add_weight_gradients(da.reshape(-1, da.shape[2]), states[:-1, :, :self.width].reshape(-1, self.width), steps)
+        h = states[:-1, :, :self.width]                               # (T, B, F): the output before each step
+        self._add_weight_gradients(da.reshape(-1, da.shape[2]), h.reshape(-1, self.width), steps)
 
         # a = input(x)
         dx = self._batch_first(self.input.backward(da, saved_input))  # (B, T, C)
