@@ -88,6 +88,32 @@ FUNCTIONS = [
     ("scaled_dot_product_attention_backward", "dp = dweights if thinned is None else dweights * thinned", "dp = dweights", None),
     ("scaled_dot_product_attention_backward", "weights = p if thinned is None else p * thinned", "weights = p", None),
     ("scaled_dot_product_attention_backward", "np.where(mask, soft_cap_backward(dscores, saved_cap), 0)", "dscores", None),
+
+    ("rnn_cell_backward", "recurrent_weight.T)", "recurrent_weight)", "not transposed in dstate"),
+    ("rnn_cell_backward", "state.T @ da", "saved_step[0].T @ da", "the weight met the one before"),
+    ("rnn_cell_backward, rnn_step_backward", "dstate * (1 - after * after)", "dstate", "tanh's derivative is missing"),
+    ("rnn_cell_backward, rnn_step_backward", "1 - after * after", "1 - after", "square is missing"),
+    ("rnn_cell_backward, rnn_step_backward", "return da, da @ turned", "return da, dstate + da @ turned", "handed on"),
+    ("rnn_cell_backward, rnn_step_backward", "return da, da @ turned", "return da, dstate @ turned", None),
+    ("lstm_cell_backward, lstm_step_backward", "dmemory = dmemory + dh * o", "dmemory = dh * o", "left out"),
+    ("lstm_cell_backward, lstm_step_backward", "dmemory = dmemory + dh * o * (1 - shown * shown)", "pass", "through the output is missing"),
+    ("lstm_cell_backward, lstm_step_backward", "o * (1 - shown * shown)", "o", "derivative of tanh(c') is missing"),
+    ("lstm_cell_backward, lstm_step_backward", "dmemory * c, dmemory * f", "dmemory * c, dmemory", "forget gate is missing"),
+    ("lstm_cell_backward, lstm_step_backward", "dg * (1 - g * g)", "dg", "1 - g**2"),
+    ("lstm_cell_backward, lstm_step_backward", "sigmoid_backward(np.concatenate([di, df, do], axis=1), saved_gates)",
+     "np.concatenate([di, df, do], axis=1)", "s * (1 - s)"),
+    ("lstm_cell_backward, lstm_step_backward", "[di, df, do]", "[df, di, do]", None),
+    ("gru_cell_backward, gru_step_backward", "dstate * (state - n), dstate * z", "dstate * (state - n), 0", "direct path is missing"),
+    ("gru_cell_backward, gru_step_backward", "dstate * (state - n)", "dstate * state", "n is missing"),
+    ("gru_cell_backward, gru_step_backward", "dcandidate = dn * (1 - n * n)", "dcandidate = dn", "1 - n**2"),
+    ("gru_cell_backward, gru_step_backward", "(dcandidate * r) @", "dcandidate @", None),
+    ("gru_cell_backward, gru_step_backward", "dbefore + dproduct * r", "dbefore + dproduct", None),
+    ("gru_cell_backward, gru_weight_gradients", "dseen = dcandidate * reset", "dseen = dcandidate", None),
+    ("gru_cell_backward, gru_weight_gradients", "(reset * state).T", "state.T", None),
+    ("causal_convolution_backward", "dpadded[:, reach:].copy()", "dpadded[:, :T].copy()", None),
+    ("causal_convolution_backward", "dpadded[:, k * dilation:k * dilation + T] +=", "dpadded[:, k:k + T] +=", None),
+    ("causal_convolution_backward", "dpadded[:, k * dilation:k * dilation + T] +=", "dpadded[:, k * dilation:k * dilation + T] =", None),
+    ("causal_convolution_backward", "dy, saved_linear)", "dy[:, ::-1], saved_linear)", None),
 ]
 
 LAYERS = [
@@ -112,6 +138,19 @@ LAYERS = [
     ("MultiHeadAttention.backward", "saved_key, self.key, self.key_norm, self.rotary)", "saved_key, self.key, self.key_norm, UNCHANGED)"),
     ("Decoder.backward", "self.positions.backward(dx, saved_positions)", "dx"),
     ("Decoder.backward", "reversed(self.blocks), reversed(saved_blocks)", "self.blocks, saved_blocks"),
+
+    ("RNN.backward", "dstate = dstate + dstates[t]", "dstate = dstates[t]"),
+    ("RNN.backward", "states[:-1, :, :self.width]", "states[1:, :, :self.width]"),
+    ("RNN.backward", "np.where(running[t], dstate, 0)", "dstate"),
+    ("RNN.backward", "dbefore + np.where(running[t], 0, dstate)", "dbefore"),
+    ("RNN.backward", "return (dx, dstate) if given", "return (dx, 0 * dstate) if given"),
+    ("LSTM.backward", "self._outputs_backward(self._time_first(dy))", "self._outputs_backward(dy.transpose(1, 0, 2))"),
+    ("GRU.backward", "dx = self._batch_first(self.input.backward(da, saved_input))",
+     "dx = self.input.backward(da, saved_input).transpose(1, 0, 2).copy()"),
+    ("Bidirectional.backward", "return dx + self", "return self"),
+    ("Bidirectional.backward", "dy[:, :, width:]", "dy[:, :, -width:]"),
+    ("CausalConvolution.backward", "self.bias.grad += dbias", "self.bias.grad += dbias / 2"),
+    ("CausalConvolution.backward", "self.weight.grad += dweight", "self.weight.grad += dweight[::-1]"),
 ]
 
 LAYERS += [                                                           # the encoder
