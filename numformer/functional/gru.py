@@ -122,7 +122,7 @@ def gru_step(a, state, recurrent_weight, recurrent_bias, reset_after):
         r, z = gates[:, :F], gates[:, F:]
         seen = state
         n = np.tanh(a[:, 2 * F:] + (r * seen) @ recurrent_weight[:, 2 * F:])
-    after = n + z * (state - n)
+    after = z * state + (1 - z) * n
 
     saved = (state, gates, saved_gates, seen, n, reset_after)
     return after, saved
@@ -137,7 +137,7 @@ def gru_step_backward(dstate, saved, turned):
     F = state.shape[1]
     r, z = gates[:, :F], gates[:, F:]
 
-    # after = n + z * (state - n)
+    # after = z * state + (1 - z) * n
     dn, dz, dbefore = dstate * (1 - z), dstate * (state - n), dstate * z
 
     # n = tanh(...)
