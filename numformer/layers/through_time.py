@@ -61,7 +61,7 @@ class Recurrent(Layer):
     def backward(self, dy, saved):
         """Gradient of `x`, or of `x` and `state` where one was given."""
         states, steps, running, saved_input, given = saved
-        dstates = self._outputs_backward(self._time_first(dy))         # (T, B, state_width)
+        dstates = self._outputs_backward(self._time_first(dy))        # (T, B, state_width)
         turned = np.ascontiguousarray(self.recurrent_weight.data.T)   # (gates F, F): a copy, for products are faster with it
         dstate, da = np.zeros_like(states[0]), [None] * len(steps)
         for t in reversed(range(len(steps))):
