@@ -11,14 +11,13 @@ from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, S
 from numformer.layers.linear import Linear, Unembedding
 from numformer.layers.normalization import LayerNorm, RMSNorm
 from numformer.layers.positions import ALiBi, ConcatenatedPositions, LearnedPositions, RotaryPositions, SinusoidalPositions
+from numformer.layers.recurrent import GRU, LSTM, RNN
 from numformer.layers.relative_positions import RelativePositionBias, ShawPositions
 from numformer.layers.score_attention import ScoreAttention
-from numformer.layers.recurrent import GRU, LSTM, RNN
 
 __all__ = [
-    "Bidirectional", "CausalConvolution", "GRU", "LSTM", "RNN",
-    "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
-    "LearnedPositions", "Linear", "MultiHeadAttention", "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions",
-    "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
-    "ConcatenatedPositions", "RelativePositionBias", "ScoreAttention", "ShawPositions",
+    "ALiBi", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding", "FeedForward", "GEGLU", "GRU",
+    "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions", "Linear", "MultiHeadAttention",
+    "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention",
+    "ShawPositions", "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
 ]

@@ -5,11 +5,11 @@ from numformer.models.counting import count
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 from numformer.models.encoder import Encoder, EncoderConfig
+from numformer.models.ngram import KneserNey
 
 KINDS = {"Decoder": (Decoder, DecoderConfig)}                         # what a checkpoint may hold: the model and its config
 
-__all__ = ["BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "GPT2", "KINDS", "LLAMA",
-           "TRANSFORMER_2017", "count"]
-from numformer.models.ngram import KneserNey
-
-__all__ = ["CONFIGS", "Decoder", "DecoderConfig", "GPT2", "KneserNey", "LLAMA", "TRANSFORMER_2017", "count"]
+__all__ = [
+    "BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
+    "TRANSFORMER_2017", "count",
+]

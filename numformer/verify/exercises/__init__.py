@@ -6,10 +6,8 @@ from numformer.verify.exercises import recurrent, scores, transformer
 from numformer.verify.exercises.exercise import Problem
 
 PAGES = (transformer, scores, recurrent)
-
 EXERCISES = {name: exercise for page in PAGES for name, exercise in page.EXERCISES.items()}
 SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
-
 
 __all__ = ["EXERCISES", "Problem", "accepts", "defaults_wanted", "find_exercise"]
 

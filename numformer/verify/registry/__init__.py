@@ -8,7 +8,6 @@ from numformer.verify.cases import Case, LossOf
 from numformer.verify.registry import recurrent, scores, transformer, vision
 
 PAGES = (transformer, vision, scores, recurrent)
-
 LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name, [])] for name in ("LAYERS", "MODELS", "PAIRS"))
 LOSSES = [Case(f"loss of {case.name}", lambda rng, dtype, case=case: LossOf(case.build(rng, dtype)), [], case.options, case.ids)
           for case in MODELS]
