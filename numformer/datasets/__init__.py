@@ -1,0 +1,11 @@
+"""What to learn from: texts, and tasks made by rule."""
+
+from numformer.datasets.dates import date_pairs, written_dates
+from numformer.datasets.numbers import english, french, held_out_numbers, number_pairs, number_pieces, number_text, number_vocabulary
+from numformer.datasets.split import is_held_out
+from numformer.datasets.texts import DOCUMENTATION, TINY_SHAKESPEARE, Corpus, DataError, NoSuchFile, load_corpus
+
+__all__ = [
+    "Corpus", "DOCUMENTATION", "DataError", "NoSuchFile", "TINY_SHAKESPEARE", "date_pairs", "english", "french", "held_out_numbers",
+    "is_held_out", "load_corpus", "number_pairs", "number_pieces", "number_text", "number_vocabulary", "written_dates",
+]
