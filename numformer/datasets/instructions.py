@@ -1,0 +1,168 @@
+"""Four small tasks whose instruction stands in the text, so that one model can learn them all: text in, text out.
+
+========================  ===========  ==============================================
+prompt                    answer       from
+========================  ===========  ==============================================
+``reverse: hello``        ``olleh``    3 to 8 small letters
+``sort: hello``           ``ehllo``    3 to 8 small letters
+``add: 123+45``           ``168``      two numbers of 0 .. 999
+``french: ninety-seven``  `french`     a number of 0 .. 99,999 in English words
+========================  ===========  ==============================================
+
+Lengths are drawn alike, and so are numbers of digits: otherwise nearly everything would be long. One prompt in twenty is
+held out, by a hash of what it asks. What gives another prompt away is held out with it: the reversed word, the same
+letters in another order to sort, the same sum with its terms exchanged. The numbers below a hundred are all for training, as
+in `held_out_numbers`.
+
+References
+----------
+Raffel et al. (2020), "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.4: a
+prefix names the task.
+"""
+
+import numpy as np
+
+from numformer.checks import check_choice, check_whole
+from numformer.datasets.numbers import english, french
+from numformer.datasets.split import is_held_out
+
+HELD_OUT_SHARE = 0.05
+SHORTEST, LONGEST = 3, 8                                              # letters of a word
+TERM_DIGITS, NUMBER_DIGITS = 3, 5
+MOST_HELD_OUT = 1000                                                  # of a task, each once: the french ones are 5,000 or so
+
+
+def _reverse(rng):
+    word = _word(rng)
+    return word, word[::-1], min(word, word[::-1])
+
+
+def _sort(rng):
+    word = _word(rng)
+    answer = "".join(sorted(word))
+    return word, answer, answer
+
+
+def _add(rng):
+    a, b = _number(TERM_DIGITS, rng), _number(TERM_DIGITS, rng)
+    return f"{a}+{b}", str(a + b), f"{min(a, b)}+{max(a, b)}"
+
+
+def _french(rng):
+    number = _number(NUMBER_DIGITS, rng)
+    return english(number), french(number), None if number < 100 else str(number)
+
+
+# Each draws (what the prompt asks, the answer, the key by which it is held out, or None where it never is).
+_TASKS = {"reverse": _reverse, "sort": _sort, "add": _add, "french": _french}
+INSTRUCTIONS = tuple(_TASKS)
+
+
+def instruction_pairs(task, n, seed, held_out=False):
+    """Draw prompts of one task with their answers.
+
+    Parameters
+    ----------
+    task : str
+        "reverse", "sort", "add" or "french".
+    n : int
+        How many; at most 1,000 that are held out.
+    seed : int
+    held_out : bool
+        Draw prompts that are held out, each once; a training prompt may come again.
+
+    Returns
+    -------
+    list of (str, str)
+
+    Raises
+    ------
+    ValueError
+        If the task is unknown, or `n` no whole number, or too large.
+
+    Examples
+    --------
+    >>> instruction_pairs("add", 3, seed=0)
+    [('add: 172+4', '176'), ('add: 6+230', '236'), ('add: 20+3', '23')]
+    """
+    check_choice("instruction_pairs", "task", task, INSTRUCTIONS)
+    check_whole("instruction_pairs", "n", n)
+    check_whole("instruction_pairs", "seed", seed, least=0)
+    if held_out and n > MOST_HELD_OUT:
+        raise ValueError(f"instruction_pairs: n={n} held-out prompts are too many; ask for at most {MOST_HELD_OUT}.")
+    rng = np.random.default_rng([seed, INSTRUCTIONS.index(task), int(held_out)])
+    pairs, seen = [], set()
+    while len(pairs) < n:
+        question, answer, key = _TASKS[task](rng)
+        if (key is not None and is_held_out(f"{task}: {key}", HELD_OUT_SHARE)) != held_out or held_out and question in seen:
+            continue
+        seen.add(question)
+        pairs.append((f"{task}: {question}", answer))
+    return pairs
+
+
+def instruction_mixture(n, seed):
+    """Prompts to train on, of all tasks in equal shares and in random order.
+
+    Parameters
+    ----------
+    n : int
+        How many in all, a multiple of four.
+    seed : int
+
+    Returns
+    -------
+    list of (str, str)
+
+    Raises
+    ------
+    ValueError
+        If `n` is not a multiple of four.
+
+    Examples
+    --------
+    >>> for prompt, answer in instruction_mixture(4, seed=0):
+    ...     print(prompt, "->", answer)
+    add: 172+4 -> 176
+    sort: xzohuf -> fhouxz
+    reverse: qnhibbae -> eabbihnq
+    french: nine hundred and five -> neuf cent cinq
+    """
+    check_whole("instruction_mixture", "n", n)
+    if n % len(INSTRUCTIONS):
+        raise ValueError(f"instruction_mixture: n={n} must be a multiple of {len(INSTRUCTIONS)}, for all tasks have equal shares; "
+                         f"use {n + -n % len(INSTRUCTIONS)}.")
+    pairs = [pair for task in INSTRUCTIONS for pair in instruction_pairs(task, n // len(INSTRUCTIONS), seed)]
+    order = np.random.default_rng([seed, len(INSTRUCTIONS)]).permutation(n)
+    return [pairs[i] for i in order]
+
+
+def held_out_instructions(n, seed=0):
+    """Prompts that no training ever sees, for each task its own list.
+
+    Parameters
+    ----------
+    n : int, 1 .. 1000
+        How many of each task.
+    seed : int
+
+    Returns
+    -------
+    dict of str to list of (str, str)
+
+    Examples
+    --------
+    >>> held_out_instructions(1)["sort"]
+    [('sort: qfns', 'fnqs')]
+    """
+    return {task: instruction_pairs(task, n, seed, held_out=True) for task in INSTRUCTIONS}
+
+
+def _word(rng):
+    return "".join(chr(ord("a") + letter) for letter in rng.integers(26, size=rng.integers(SHORTEST, LONGEST + 1)))
+
+
+def _number(most_digits, rng):
+    """A number whose number of digits is drawn first."""
+    digits = rng.integers(1, most_digits + 1)
+    return int(rng.integers(10 ** (digits - 1) if digits > 1 else 0, 10**digits))
