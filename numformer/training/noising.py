@@ -1,0 +1,248 @@
+"""Noise that a text is restored from: spans behind sentinels (T5), infilling and mixed sentences (BART).
+
+All take texts without special ids: what is added around them, `pair_batch` adds. Spans never touch each other, and every
+arrangement of the spans' lengths that were drawn is as likely as another.
+"""
+
+import numpy as np
+
+from numformer.checks import check_ids, check_number, check_whole
+from numformer.training.masking import check_rng
+
+
+def corrupt_spans(ids, sentinels, rng, rate=0.15, mean_span=3):
+    r"""Replace spans by sentinels; the target holds what was there, after the same sentinels.
+
+    From "thank you for inviting me to your party last week" come "thank you <X> me to your party <Y> week" and
+    "<X> for inviting <Y> last <Z>". Of N ids, :math:`m = \mathrm{round}(\text{rate}\, N)` are hidden, in
+    :math:`k = \mathrm{round}(m / \text{mean span})` spans; at least one of each, and at least one id stays. Spans have at
+    least one id, and every way to cut m into k lengths is as likely as another.
+
+    Parameters
+    ----------
+    ids : ndarray of int, shape (N,)
+        Two ids or more, none of them a sentinel.
+    sentinels : sequence of int
+        In the order of use, one more than there are spans; the last one used closes the target.
+    rng : numpy.random.Generator
+    rate : float in (0, 1)
+    mean_span : float, 1 or more
+
+    Returns
+    -------
+    source, target : ndarray of int, shape (N - m + k,), (m + k + 1,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the text is too short or holds a sentinel, or there are too few sentinels.
+
+    References
+    ----------
+    Raffel et al. (2020), "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", sections 3.1.4
+    and 3.3.4, figure 2.
+
+    Examples
+    --------
+    >>> corrupt_spans(np.arange(10), [101, 102, 103], np.random.default_rng(1), rate=0.4, mean_span=2)
+    (array([  0,   1,   2, 101,   5,   6, 102,   9]), array([101,   3,   4, 102,   7,   8, 103]))
+    """
+    owner = "corrupt_spans"
+    _check_text(owner, ids, rng, rate)
+    check_number(owner, "mean_span", mean_span, least=1)
+    sentinels = np.asarray(sentinels)
+    check_ids(owner, "sentinels", sentinels, size=2**31)
+    if len(ids) < 2:
+        raise ValueError(f"{owner}: a text of {len(ids)} id cannot be hidden in part; give two or more.")
+    if np.isin(ids, sentinels).any():
+        raise ValueError(f"{owner}: ids hold a sentinel; give a text without special ids.")
+    n = len(ids)
+    hidden = min(max(1, round(rate * n)), n - 1)
+    spans = min(max(1, round(hidden / mean_span)), n - hidden + 1)    # with an id between any two
+    if len(sentinels) < spans + 1:
+        raise ValueError(f"{owner}: a text of {n} ids has {spans} spans, but there are {len(sentinels)} sentinels; give {spans + 1}.")
+    starts, lengths = _arrange(_cut(hidden, spans, rng), n, rng)
+
+    source, target, at = [], [], 0
+    for sentinel, start, length in zip(sentinels, starts, lengths):
+        source += [ids[at:start], [sentinel]]
+        target += [[sentinel], ids[start : start + length]]
+        at = start + length
+    return np.concatenate([*source, ids[at:]]), np.concatenate([*target, [sentinels[spans]]])
+
+
+def hide_tokens(ids, mask_id, rng, rate=0.15):
+    r"""Replace single ids by the mask: BART's token masking, where the whole text is the target.
+
+    Parameters
+    ----------
+    ids : ndarray of int, shape (N,)
+    mask_id : int
+    rng : numpy.random.Generator
+    rate : float in (0, 1)
+        :math:`\mathrm{round}(\text{rate}\, N)` are hidden, at least one.
+
+    Returns
+    -------
+    ndarray of int, shape (N,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the text is empty, holds the mask, or the rate lies outside.
+
+    References
+    ----------
+    Lewis et al. (2020), "BART: Denoising Sequence-to-Sequence Pre-training", section 2.2.
+
+    Examples
+    --------
+    >>> hide_tokens(np.arange(10), 99, np.random.default_rng(0), rate=0.3)
+    array([ 0,  1,  2,  3,  4, 99, 99,  7,  8, 99])
+    """
+    _check_masked_text("hide_tokens", ids, mask_id, rng, rate)
+    noisy = ids.copy()
+    noisy[rng.choice(len(ids), size=max(1, round(rate * len(ids))), replace=False)] = mask_id
+    return noisy
+
+
+def infill(ids, mask_id, rng, rate=0.3, mean_span=3):
+    r"""Replace spans by one mask each: the model has to find out how many ids are missing.
+
+    Lengths are drawn from a Poisson distribution until :math:`m = \mathrm{round}(\text{rate}\, N)` ids (at least one) are
+    hidden; the last is cut to fit. A span of length 0 puts a mask where nothing is missing. If the text has no room for more
+    spans apart, the last one takes all that is left to hide.
+
+    Parameters
+    ----------
+    ids : ndarray of int, shape (N,)
+    mask_id : int
+    rng : numpy.random.Generator
+    rate : float in (0, 1)
+    mean_span : float, above 0
+
+    Returns
+    -------
+    ndarray of int, shape (N - m + number of spans,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the text is empty, holds the mask, or the rate lies outside.
+
+    References
+    ----------
+    Lewis et al. (2020), "BART: Denoising Sequence-to-Sequence Pre-training", section 2.2; the rate is that of section 5.
+
+    Examples
+    --------
+    >>> infill(np.arange(10), 99, np.random.default_rng(0))
+    array([99,  1,  2,  3, 99,  4,  5,  6, 99,  9])
+    """
+    _check_masked_text("infill", ids, mask_id, rng, rate)
+    check_number("infill", "mean_span", mean_span, above=0)
+    n = len(ids)
+    hidden = max(1, round(rate * n))
+    lengths, left, room = [], hidden, n - hidden + 1                  # room: spans with an id between any two
+    while left:
+        last = len(lengths) + 1 == room
+        lengths.append(left if last else min(int(rng.poisson(mean_span)), left))
+        left -= lengths[-1]
+
+    noisy, at = [], 0
+    for start, length in zip(*_arrange(rng.permutation(lengths), n, rng)):        # permuted: the one cut to fit is not always the last
+        noisy += [ids[at:start], [mask_id]]
+        at = start + length
+    return np.concatenate([*noisy, ids[at:]])
+
+
+def permute_sentences(sentences, rng):
+    """Put the sentences of a document in random order.
+
+    Parameters
+    ----------
+    sentences : list of ndarray
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    list of ndarray
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are none, or `rng` is no generator.
+
+    References
+    ----------
+    Lewis et al. (2020), "BART: Denoising Sequence-to-Sequence Pre-training", section 2.2.
+
+    Examples
+    --------
+    >>> permute_sentences([np.array([1, 2]), np.array([3]), np.array([4, 5])], np.random.default_rng(0))
+    [array([4, 5]), array([1, 2]), array([3])]
+    """
+    check_rng("permute_sentences", rng)
+    if not sentences:
+        raise ValueError("permute_sentences: there are no sentences; give at least one.")
+    return [sentences[i] for i in rng.permutation(len(sentences))]
+
+
+def noise_document(sentences, mask_id, rng, rate=0.3, mean_span=3):
+    """What BART learns from: the sentences in random order, then infilled; the target is the document.
+
+    Parameters
+    ----------
+    sentences : list of ndarray of int
+    mask_id, rng, rate, mean_span
+        As in `infill`.
+
+    Returns
+    -------
+    source, target : ndarray of int
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `permute_sentences` and `infill`.
+
+    References
+    ----------
+    Lewis et al. (2020), "BART: Denoising Sequence-to-Sequence Pre-training", section 5: the combination for the large model.
+
+    Examples
+    --------
+    >>> noise_document([np.arange(4), np.arange(10, 14)], 99, np.random.default_rng(0))
+    (array([99,  1,  2, 99,  3, 10, 11, 99, 13]), array([ 0,  1,  2,  3, 10, 11, 12, 13]))
+    """
+    mixed = permute_sentences(sentences, rng)
+    return infill(np.concatenate(mixed), mask_id, rng, rate, mean_span), np.concatenate(sentences)
+
+
+def _cut(total, parts, rng):
+    """Cut a number into so many summands of at least one, every way alike: choose the places of the cuts."""
+    cuts = np.sort(rng.choice(total - 1, size=parts - 1, replace=False)) + 1
+    return np.diff(cuts, prepend=0, append=total)
+
+
+def _arrange(lengths, n, rng):
+    """(starts, lengths) of spans within n ids, in order, with at least one id between any two."""
+    lengths = np.asarray(lengths)
+    gaps = _cut(n - lengths.sum() + 2, len(lengths) + 1, rng)         # two more, for the first and the last gap may be empty
+    gaps[[0, -1]] -= 1
+    return np.cumsum(gaps[:-1]) + np.cumsum(lengths) - lengths, lengths
+
+
+def _check_text(owner, ids, rng, rate):
+    check_rng(owner, rng)
+    check_number(owner, "rate", rate, above=0, below=1)
+    check_ids(owner, "ids", ids, size=2**31)
+    if ids.ndim != 1:
+        raise ValueError(f"{owner}: ids must have shape (N,), but have {ids.shape}; give one text at a time.")
+
+
+def _check_masked_text(owner, ids, mask_id, rng, rate):
+    _check_text(owner, ids, rng, rate)
+    check_whole(owner, "mask_id", mask_id, least=0)
+    if (ids == mask_id).any():
+        raise ValueError(f"{owner}: ids hold mask_id={mask_id}; give a text without special ids.")

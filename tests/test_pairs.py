@@ -1,0 +1,133 @@
+"""Pairs of texts in batches: what a row holds, and in which order rows come."""
+
+import numpy as np
+import pytest
+
+from numformer.functional import IGNORE_INDEX
+from numformer.training import Epochs, NoiseStream, PairBatch, PairStream, consecutive_pairs, pair_batch
+
+SPECIAL = {"padding": 0, "begin": 1, "end": 2}
+
+
+def some_pairs(rng, n, longest=20):
+    return [(rng.integers(3, 50, rng.integers(1, longest + 1)), rng.integers(3, 50, rng.integers(0, longest + 1))) for _ in range(n)]
+
+
+def unpack(batch):
+    """The pairs of a batch, read from every one of its arrays; what they must agree in is asserted."""
+    pairs = []
+    for inputs, length, outputs, targets in zip(*batch):
+        count = int((targets != IGNORE_INDEX).sum())
+        assert (inputs[length:] == 0).all() and (outputs[count:] == 0).all() and (targets[count:] == IGNORE_INDEX).all()
+        assert outputs[0] == 1 and targets[count - 1] == 2 and np.array_equal(outputs[1:count], targets[: count - 1])
+        pairs.append((tuple(inputs[:length].tolist()), tuple(targets[: count - 1].tolist())))
+    return pairs
+
+
+def as_tuples(pairs):
+    return [(tuple(map(int, source)), tuple(map(int, target))) for source, target in pairs]
+
+
+def test_a_batch_holds_its_pairs_and_no_more_padding_than_it_needs(rng):
+    pairs = some_pairs(rng, 30)
+    batch = pair_batch(pairs, **SPECIAL)
+    assert unpack(batch) == as_tuples(pairs)
+    assert batch.inputs.shape == (30, max(len(source) for source, _ in pairs)) and batch.lengths.max() == batch.inputs.shape[1]
+    assert batch.outputs.shape == batch.targets.shape == (30, 1 + max(len(target) for _, target in pairs))
+    assert batch.tokens == sum(len(target) + 1 for _, target in pairs)
+    assert all(array.dtype == np.int64 for array in batch)
+
+
+def test_split_keeps_all_rows_in_their_order(rng):
+    batch = pair_batch(some_pairs(rng, 7), **SPECIAL)
+    for parts in (1, 2, 3, 7, 20):
+        pieces = batch.split(parts)
+        assert len(pieces) == min(parts, 7) and all(isinstance(piece, PairBatch) and piece.tokens for piece in pieces)
+        assert max(len(piece.inputs) for piece in pieces) - min(len(piece.inputs) for piece in pieces) <= 1
+        assert all(np.array_equal(np.concatenate(arrays), whole) for arrays, whole in zip(zip(*pieces), batch))
+
+
+def test_a_stream_is_a_function_of_seed_and_step(rng):
+    pairs = some_pairs(rng, 50)
+    streams = [PairStream(pairs, 8, seed, **SPECIAL) for seed in (0, 0, 1)]
+    forwards = [unpack(streams[0].batch(step)) for step in range(30)]
+    backwards = [unpack(streams[1].batch(step)) for step in reversed(range(30))]
+    assert forwards == backwards[::-1] != [unpack(streams[2].batch(step)) for step in range(30)]
+
+
+@pytest.mark.parametrize("n, batch_size", [(50, 8), (7, 7), (3, 10), (64, 8), (700, 4)])
+def test_an_epoch_holds_every_pair_once_and_the_next_is_another(n, batch_size, rng):
+    pairs = [([3 + k] * rng.integers(1, 9), [3 + k]) for k in range(n)]
+    stream, steps = PairStream(pairs, batch_size, 0, **SPECIAL), -(-n // batch_size)
+    epochs = [[unpack(stream.batch(epoch * steps + step)) for step in range(steps)] for epoch in range(2)]
+    for epoch in epochs:
+        assert sorted(pair for batch in epoch for pair in batch) == sorted(as_tuples(pairs))
+        assert sorted(map(len, epoch))[1:] == [batch_size if steps > 1 else n] * (steps - 1)
+    if n > batch_size:
+        assert epochs[0] != epochs[1] and set(map(frozenset, epochs[0])) != set(map(frozenset, epochs[1]))     # not only in another order
+
+
+def test_pairs_of_like_lengths_go_together(rng):
+    pairs = some_pairs(rng, 2000, longest=60)
+    stream = PairStream(pairs, 16, 0, **SPECIAL)
+    batches = [stream.batch(step) for step in range(125)]
+    padding = sum(batch.inputs.size - batch.lengths.sum() for batch in batches) / sum(batch.inputs.size for batch in batches)
+    shuffled = [pair_batch([pairs[i] for i in rng.choice(2000, 16)], **SPECIAL) for _ in range(125)]
+    loose = sum(batch.inputs.size - batch.lengths.sum() for batch in shuffled) / sum(batch.inputs.size for batch in shuffled)
+    assert padding < 0.04 < 0.4 < loose
+    means = np.array([batch.lengths.mean() for batch in batches])     # but short ones do not come first
+    assert abs(np.corrcoef(np.arange(125), means)[0, 1]) < 0.3
+
+
+def test_consecutive_pairs_keep_their_order(rng):
+    pairs = some_pairs(rng, 23)
+    for batch_size in (1, 5, 23, 100):
+        batches = consecutive_pairs(pairs, batch_size, **SPECIAL)
+        assert [pair for batch in batches for pair in unpack(batch)] == as_tuples(pairs)
+        assert len(batches) == -(-23 // batch_size)
+
+
+def test_noise_is_new_in_every_epoch_and_does_not_depend_on_the_batch():
+    texts = [np.arange(3, 3 + n) for n in range(5, 25)]
+
+    def epoch(batch_size, number, seed=0):
+        stream = NoiseStream(texts, lambda text, rng: (rng.permutation(text), text), batch_size, seed, **SPECIAL)
+        steps = -(-20 // batch_size)
+        return sorted(pair for step in range(steps) for pair in unpack(stream.batch(number * steps + step)))
+
+    assert epoch(4, 0) == epoch(7, 0) == epoch(20, 0)
+    assert [target for _, target in sorted(epoch(4, 0), key=lambda pair: len(pair[1]))] == [tuple(text.tolist()) for text in texts]
+    assert not set(epoch(4, 0)) & set(epoch(4, 1)) and epoch(4, 0, seed=1) != epoch(4, 0)
+
+
+def test_noise_streams_take_sentences():
+    documents = [[np.array([3]), np.array([4, 5])], [np.array([6])]]
+    stream = NoiseStream(documents, lambda text, rng: (text[0], np.concatenate(text)), 2, 0, **SPECIAL)
+    assert sorted(unpack(stream.batch(0))) == [((3,), (3, 4, 5)), ((6,), (6,))]
+
+
+ONE = [([3], [4])]
+
+
+@pytest.mark.parametrize("make", [
+    lambda pairs, **special: pair_batch(pairs, **special), lambda pairs, **special: PairStream(pairs, 2, 0, **special),
+    lambda pairs, **special: consecutive_pairs(pairs, 2, **special)])
+@pytest.mark.parametrize("pairs, special, error, words", [
+    ([], {}, ValueError, "there are no pairs"), ([*ONE, ([], [4])], {}, (ValueError, TypeError), "source of pair 1"),
+    ([([-1], [4])], {}, ValueError, "hold -1"), ([([3], [4.0])], {}, TypeError, "target of pair 0 must be an array of integers"),
+    ([([[3]], [4])], {}, ValueError, "shapes"), (ONE, {"begin": -1}, ValueError, "begin=-1"), (ONE, {"end": None}, ValueError, "end=None")])
+def test_bad_pairs(make, pairs, special, error, words):
+    with pytest.raises(error, match=words):
+        make(pairs, **SPECIAL | special)
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: PairStream(ONE, 0, 0, **SPECIAL), ValueError, "batch_size=0"),
+    (lambda: PairStream(ONE, 1, -1, **SPECIAL), ValueError, "seed=-1"),
+    (lambda: PairStream(ONE, 1, 0, **SPECIAL).batch(-1), ValueError, "step=-1"), (lambda: Epochs([], 1, 0), ValueError, "no examples"),
+    (lambda: consecutive_pairs(ONE, 0, **SPECIAL), ValueError, "batch_size=0"),
+    (lambda: NoiseStream([], None, 1, 0, **SPECIAL), ValueError, "no examples"),
+    (lambda: NoiseStream([[3, 4]], None, 1, 0, **SPECIAL), TypeError, "array of ids")])
+def test_bad_requests(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
