@@ -1,0 +1,179 @@
+"""Passages of the library: what follows what, and what is about the same topic.
+
+All are made of `library_sections`, the held-out ones of the held-out sections: so no sentence stands in both parts.
+"""
+
+import numpy as np
+
+from numformer.checks import check_whole
+from numformer.datasets.library import library_sections
+
+
+def next_sentence_pairs(n, seed, characters=120, held_out=False):
+    """Two passages each: in half of the pairs the second follows the first, in the others it is from anywhere else.
+
+    A section is cut between two sentences: the first passage are the sentences before the cut, the second those after it,
+    each as many as there is room for, and at least one. A second passage "from anywhere else" is that after another cut, in
+    another section.
+
+    Parameters
+    ----------
+    n : int
+        How many pairs; even.
+    seed : int
+    characters : int
+        How long a passage may be, if it has more than one sentence.
+    held_out : bool
+
+    Returns
+    -------
+    list of (str, str, bool)
+        First passage, second passage, whether the second follows the first; in random order, every first one once.
+
+    Raises
+    ------
+    ValueError
+        If `n` is odd, or more than there are cuts.
+    DataError
+        As `library_sections`.
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", section 3.1, task 2.
+
+    Examples
+    --------
+    >>> pairs = next_sentence_pairs(100, seed=0)
+    >>> sum(follows for _, _, follows in pairs)
+    50
+    """
+    owner = "next_sentence_pairs"
+    check_whole(owner, "n", n)
+    check_whole(owner, "seed", seed, least=0)
+    check_whole(owner, "characters", characters)
+    if n % 2:
+        raise ValueError(f"{owner}: n={n} must be even, for half of the pairs follow; use {n + 1}.")
+    sections = library_sections(held_out)
+    cuts = [(s, at) for s, section in enumerate(sections) for at in range(1, len(section.sentences))]
+    if n > len(cuts):
+        raise ValueError(f"{owner}: n={n} is more than the {len(cuts)} places where a section can be cut; ask for fewer, "
+                         "and for others with another seed.")
+    rng, pairs = np.random.default_rng([seed, int(held_out)]), []
+    for number, cut in enumerate(rng.choice(len(cuts), size=n, replace=False)):
+        section, at = cuts[cut]
+        follows, other = number < n // 2, (section, at)
+        while not follows and other[0] == section:
+            other = cuts[rng.integers(len(cuts))]
+        first = _run(sections[section].sentences[:at][::-1], characters)[::-1]
+        second = _run(sections[other[0]].sentences[other[1]:], characters)
+        pairs.append((" ".join(first), " ".join(second), follows))
+    return [pairs[i] for i in rng.permutation(n)]
+
+
+def topic_passages(topics=8, characters=200, held_out=False):
+    """Passages with the number of their topic: as many of each, so that guessing is right once in `topics`.
+
+    The topics are those with the most passages for training. A section is cut into passages of consecutive sentences, each
+    as long as there is room for. Those that fill less than half of it are left out; and so are, evenly spread, those that a
+    topic has more of than the smallest one.
+
+    Parameters
+    ----------
+    topics : int, 2 or more
+    characters : int
+        How long a passage may be.
+    held_out : bool
+
+    Returns
+    -------
+    passages : list of (str, int)
+        Topic by topic, in the library's order.
+    names : tuple of str
+        The topics' names, sorted: the same for both parts.
+
+    Raises
+    ------
+    ValueError
+        If there are not so many topics.
+    DataError
+        As `library_sections`.
+
+    Examples
+    --------
+    >>> passages, names = topic_passages(topics=4, held_out=True)
+    >>> len(names), {label for _, label in passages} == {0, 1, 2, 3}, max(len(text) for text, _ in passages) <= 200
+    (4, True, True)
+    """
+    check_whole("topic_passages", "topics", topics, least=2)
+    check_whole("topic_passages", "characters", characters)
+    parts = {part: _by_topic(library_sections(part), characters) for part in {False, held_out}}
+    most = sorted(parts[False], key=lambda name: (-len(parts[False][name]), name))
+    names = tuple(sorted(name for name in most[:topics] if name in parts[held_out]))
+    if len(names) < topics:
+        raise ValueError(f"topic_passages: topics={topics} is too many for passages of {characters} characters; there are {len(names)}.")
+    each = min(len(parts[held_out][name]) for name in names)
+    chosen = [(parts[held_out][name], label) for label, name in enumerate(names)]
+    return [(found[i * len(found) // each], label) for found, label in chosen for i in range(each)], names
+
+
+def topic_triplets(passages, seed):
+    """For each passage another one of its topic, and one of another topic: what sentence embeddings learn from.
+
+    Parameters
+    ----------
+    passages : list of (str, int)
+        As of `topic_passages`: two topics or more, two passages or more of each.
+    seed : int
+
+    Returns
+    -------
+    list of (str, str, str)
+        The passage, one of the same topic, one of another; in random order. Every passage comes first once.
+
+    Raises
+    ------
+    ValueError
+        If a topic has one passage alone, or there is but one topic.
+
+    References
+    ----------
+    Reimers and Gurevych (2019), "Sentence-BERT", section 3: the triplet objective.
+
+    Examples
+    --------
+    >>> sorted(topic_triplets([("cat", 0), ("dog", 0), ("oak", 1), ("elm", 1)], seed=0))
+    [('cat', 'dog', 'elm'), ('dog', 'cat', 'oak'), ('elm', 'oak', 'dog'), ('oak', 'elm', 'cat')]
+    """
+    check_whole("topic_triplets", "seed", seed, least=0)
+    labels = np.array([label for _, label in passages])
+    if len(set(labels.tolist())) < 2 or np.unique(labels, return_counts=True)[1].min() < 2:
+        raise ValueError("topic_triplets: the passages must be of two topics or more, and two or more of each.")
+    rng, triplets = np.random.default_rng([seed, 2]), []
+    for i in rng.permutation(len(passages)):
+        same = np.flatnonzero(labels == labels[i])
+        other = np.flatnonzero(labels != labels[i])
+        places = i, rng.choice(same[same != i]), rng.choice(other)
+        triplets.append(tuple(passages[place][0] for place in places))
+    return triplets
+
+
+def _run(sentences, characters):
+    """The first sentences, as many as have room, with a space between; at least one."""
+    count, length = 1, len(sentences[0])
+    while count < len(sentences) and length + 1 + len(sentences[count]) <= characters:
+        length += 1 + len(sentences[count])
+        count += 1
+    return sentences[:count]
+
+
+def _by_topic(sections, characters):
+    """Each topic's passages of half to all of so many characters."""
+    found = {}
+    for section in sections:
+        sentences = section.sentences
+        while sentences:
+            run = _run(sentences, characters)
+            sentences, passage = sentences[len(run):], " ".join(run)
+            if characters / 2 <= len(passage) <= characters:
+                found.setdefault(section.topic, []).append(passage)
+    return found
