@@ -182,3 +182,19 @@ def check_divides(owner, name, value, part_name, part):
         nearest = next(d for distance in range(1, value + part) for d in (part - distance, part + distance) if d > 0 and value % d == 0)
         raise ValueError(f"{owner}: {name}={value} is not divisible by {part_name}={part}; "
                          f"use {part_name}={nearest} or {name}={-(-value // part) * part}.")
+
+
+def check_mask(owner, mask, shape):
+    """Check that `mask` is an array of bool of a shape.
+
+    Examples
+    --------
+    >>> check_mask("demo", np.ones((2, 3), bool), (2, 4))
+    Traceback (most recent call last):
+    ValueError: demo: mask must have shape (2, 4), True = real, but has shape (2, 3).
+    """
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
+        came = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else f"{type(mask).__name__}"
+        raise TypeError(f"{owner}: mask must be an array of bool, True = real, but is {came}; use np.arange(T) < lengths[:, None].")
+    if mask.shape != shape:
+        raise ValueError(f"{owner}: mask must have shape {shape}, True = real, but has shape {mask.shape}.")

@@ -153,7 +153,34 @@ LAYERS = [
     ("CausalConvolution.backward", "self.weight.grad += dweight", "self.weight.grad += dweight[::-1]"),
 ]
 
-LAYERS += [                                                           # the encoder
+# BatchNorm, patches, pooling and the encoder
+
+FUNCTIONS += [
+    ("batch_norm_backward", "\n                  - dx_hat.sum(axis=0) / len(dx_hat) ", "\n                  ", "term of the mean is missing"),
+    ("batch_norm_backward", "- x_hat * ((dx_hat * x_hat).sum(axis=0) / len(dx_hat))", "", "term of the variance is missing"),
+    ("batch_norm_backward", "if not given:", "if False:", "mean and of the variance are missing"),
+    ("batch_norm_backward", "if not given:", "if True:", "statistics that are given are constants"),
+    ("batch_norm_backward", "rstd * dx_hat", "dx_hat", "1 / sigma in front is missing"),
+    ("batch_norm_backward", "dx_hat = dvectors * gain", "dx_hat = dvectors", "gain is missing"),
+    ("batch_norm_backward", "dvectors.sum(axis=0) if", "dvectors.mean(axis=0) if", None),
+    ("patches_backward", "dy = dy.transpose(0, 1, 3, 2, 4, 5) ", "", "another shape"),
+    ("patches_backward", "dy = dy.transpose(0, 1, 3, 2, 4, 5)", "dy = dy.transpose(0, 1, 4, 2, 3, 5)", "inside a patch are exchanged"),
+    ("patch_convolution_backward", "dy @ weight[i, j].T", "dy @ weight[-1 - i, -1 - j].T", "filter is turned around"),
+    ("patch_convolution_backward", "dy.sum(axis=places)", "dy.sum(axis=0)", "over the batch alone"),
+    ("mean_pooling_backward", "(dy / n)", "dy", "1 / n is missing"),
+    ("mean_pooling_backward", "np.where(real, (dy / n)[:, None], 0)", "(dy / n)[:, None] + 0 * real", "which must be 0"),
+    ("max_pooling_backward", "np.put_along_axis(dx, winner, dy[:, None], axis=1)", "dx += dy[:, None]",
+     "every position gets the gradient"),
+]
+
+LAYERS += [
+    ("BatchNorm.backward", "self.gain.grad += dgain", "self.gain.grad = dgain"),
+    ("BatchNorm.backward", "self.shift.grad += dshift", "pass"),
+    ("PatchEmbedding.backward", "self.weight.grad += dweight", "pass"),
+    ("PatchEmbedding.backward", "self.bias.grad += dbias", "self.bias.grad -= dbias"),
+    ("LearnedPositions2D.backward", "dtable[..., :half].sum(axis=1)", "dtable[..., half:].sum(axis=1)"),
+    ("LearnedPositions2D.backward", "dtable[..., half:].sum(axis=0)", "dtable[..., half:].mean(axis=0)"),
+    ("Pooling.backward", "dx[:, 0] = dy", "dx[:, -1] = dy"),
     ("Encoder.backward", "self.norm.backward(dy, saved_norm)", "dy"),
     ("Encoder.backward", "reversed(self.blocks), reversed(saved_blocks)", "self.blocks, saved_blocks"),
 ]

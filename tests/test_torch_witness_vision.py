@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from numformer.functional import AttentionPattern
+from numformer.functional import AttentionPattern, BatchStatistics, batch_norm, batch_norm_backward
+from numformer.layers import BatchNorm, PatchEmbedding, Pooling
 from numformer.models import Encoder, EncoderConfig
 
 torch = pytest.importorskip("torch")
@@ -60,3 +61,71 @@ def test_encoder(norm_first, feedforward, rng):
     expected.backward(torch.tensor(dy))
     close(ours.backward(dy, saved), leaf.grad)
     encoder_gradients_agree(ours, theirs)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_batch_norm_and_its_statistics(bias, rng):
+    ours, theirs = shaken(BatchNorm(5, bias, dtype=float), rng), torch.nn.BatchNorm1d(5, dtype=torch.float64)
+    theirs.weight.data = torch.tensor(ours.gain.data)
+    if bias:
+        theirs.bias.data = torch.tensor(ours.shift.data)
+    statistics = BatchStatistics(np.zeros(5), np.ones(5))             # PyTorch's at the start
+    for _ in range(3):
+        x, dy = rng.standard_normal((2, 4, 3, 5)) * 3 + 1
+        leaf = tensor(x)
+        y, saved = ours.forward(x)
+        statistics = ours.updated(statistics, saved)
+        expected = theirs(leaf.transpose(1, 2)).transpose(1, 2)       # it has the width on the second axis
+        close(y, expected, 1e-12)
+        expected.backward(torch.tensor(dy))
+        close(ours.backward(dy, saved), leaf.grad)
+        close(statistics.mean, theirs.running_mean, 1e-12)
+        close(statistics.variance, theirs.running_var, 1e-12)
+    close(ours.gain.grad, theirs.weight.grad)
+    if bias:
+        close(ours.shift.grad, theirs.bias.grad)
+    theirs.eval()
+    y, saved = ours.forward(x, statistics=statistics)
+    leaf = tensor(x)
+    expected = theirs(leaf.transpose(1, 2)).transpose(1, 2)
+    close(y, expected, 1e-12)
+    expected.backward(torch.tensor(dy))
+    close(ours.backward(dy, saved), leaf.grad)
+
+
+def test_functional_batch_norm(rng):
+    x, gain, shift, dy = rng.standard_normal((4, 5)), *rng.standard_normal((2, 5)), rng.standard_normal((4, 5))
+    leaves = [tensor(array) for array in (x, gain, shift)]
+    y, saved = batch_norm(x, gain, shift, 0.01)
+    expected = torch.nn.functional.batch_norm(leaves[0], None, None, leaves[1], leaves[2], training=True, eps=0.01)
+    close(y, expected, 1e-12)
+    expected.backward(torch.tensor(dy))
+    for found, leaf in zip(batch_norm_backward(dy, saved), leaves, strict=True):
+        close(found, leaf.grad)
+
+
+@pytest.mark.parametrize("form", ["flatten", "convolution"])
+def test_patch_embedding_is_a_strided_convolution(form, rng):
+    ours = shaken(PatchEmbedding(6, 3, 2, 5, rng, form, dtype=float), rng)
+    images, dy = rng.standard_normal((2, 6, 6, 2)), rng.standard_normal((2, 4, 5))
+    leaf, weight, bias = tensor(images), tensor(ours.weight.data), tensor(ours.bias.data)
+    y, saved = ours.forward(images)
+    expected = torch.nn.functional.conv2d(leaf.permute(0, 3, 1, 2), weight.permute(3, 2, 0, 1), bias, stride=3).flatten(2).transpose(1, 2)
+    close(y, expected, 1e-12)
+    expected.backward(torch.tensor(dy))
+    close(ours.backward(dy, saved), leaf.grad)
+    close(ours.weight.grad, weight.grad)
+    close(ours.bias.grad, bias.grad)
+
+
+def test_pooling(rng):
+    x, dy, mask = rng.standard_normal((2, 5, 3)), rng.standard_normal((2, 3)), np.arange(5) < np.array([[5], [2]])
+    real = torch.tensor(mask)[..., None]
+    for kind, theirs in (("mean", lambda z: (z * real).sum(1) / real.sum(1)), ("class", lambda z: z[:, 0]),
+                         ("max", lambda z: z.masked_fill(~real, -torch.inf).amax(1))):
+        leaf = tensor(x)
+        y, saved = Pooling(kind).forward(x, mask=mask)
+        expected = theirs(leaf)
+        close(y, expected, 1e-12)
+        expected.backward(torch.tensor(dy))
+        close(Pooling(kind).backward(dy, saved), leaf.grad)

@@ -2,6 +2,7 @@
 
 from numformer.layers.attention import MultiHeadAttention
 from numformer.layers.bidirectional import Bidirectional
+from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
 from numformer.layers.cache import KeyValueCache
 from numformer.layers.convolution import CausalConvolution
@@ -20,4 +21,12 @@ __all__ = [
     "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions", "Linear", "MultiHeadAttention",
     "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention",
     "ShawPositions", "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
+from numformer.layers.patches import PatchEmbedding
+from numformer.layers.pooling import Pooling
+from numformer.layers.positions_2d import LearnedPositions2D, SinusoidalPositions2D
+
+    "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
+    "LearnedPositions", "Linear", "MultiHeadAttention", "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions",
+    "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
+    "BatchNorm", "LearnedPositions2D", "PatchEmbedding", "Pooling", "SinusoidalPositions2D",
 ]

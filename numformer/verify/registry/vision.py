@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from numformer import functional as F
 from numformer.functional import AttentionPattern
+from numformer.layers import BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D
 from numformer.models import Encoder, EncoderConfig
-from numformer.verify.cases import Case
+from numformer.verify.cases import Case, Pair
 from numformer.verify.registry.transformer import floats, seeded
 
 
@@ -13,6 +15,13 @@ def encoder(**switches):
     return lambda rng, dtype: Encoder(EncoderConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
 
 
+def embedded(form, **options):
+    return lambda rng, dtype: PatchEmbedding(4, 2, 3, 5, rng, form, dtype=dtype, **options)
+
+
+GIVEN = np.array([0.3, -0.2, 1.0, 0.0, 2.0]), np.array([0.5, 2.0, 1.0, 3.0, 0.1])
+REAL = np.array([[True, True, False], [True, False, True]])
+
 LAYERS = [
     Case("encoder", encoder(), [(2, 3, 8)], lambda: {"pattern": AttentionPattern(lengths=[3, 1])},
          wrong=[((floats(2, 3, 7),), ValueError, "C=8"), ((floats(3, 8),), ValueError, "C=8")]),
@@ -20,4 +29,34 @@ LAYERS = [
     Case("encoder, rotary, rms norm, local and global",
          encoder(positions="rotary", norm="rms_norm", feedforward="geglu", bias=False), [(1, 4, 8)],
          lambda: {"pattern": [AttentionPattern(), AttentionPattern(window=(1, 1))]}),
+    Case("batch norm", lambda rng, dtype: BatchNorm(5, dtype=dtype), [(2, 3, 5)],
+         wrong=[((floats(2, 4),), ValueError, "C=5"), ((floats(1, 5),), ValueError, "2 vectors or more")]),
+    Case("batch norm without bias, masked", lambda rng, dtype: BatchNorm(5, bias=False, dtype=dtype), [(2, 3, 5)],
+         lambda: {"mask": REAL}, wrong=[((floats(3, 2, 5),), ValueError, "(3, 2), True = real")]),
+    Case("batch norm, statistics given", lambda rng, dtype: BatchNorm(5, dtype=dtype), [(2, 5)], lambda: {"statistics": GIVEN}),
+    *(Case(f"patch embedding, {form}", embedded(form), [(2, 4, 4, 3)],
+           wrong=[((floats(2, 4, 4, 1),), ValueError, "channels=3"), ((floats(2, 6, 4, 3),), ValueError, "height=4"),
+                  ((floats(4, 4, 3),), ValueError, "(B, height, width, channels)")]) for form in ("flatten", "convolution")),
+    Case("patch embedding without bias", embedded("convolution", bias=False), [(1, 4, 4, 3)]),
+    Case("sinusoidal positions 2-D", lambda rng, dtype: SinusoidalPositions2D(2, 3, 4), [(2, 6, 4)],
+         wrong=[((floats(2, 5, 4),), ValueError, "T=6")]),
+    Case("learned positions 2-D", lambda rng, dtype: LearnedPositions2D(2, 3, 4, rng, dtype=dtype), [(2, 6, 4)],
+         wrong=[((floats(2, 6, 5),), ValueError, "C=4")]),
+    *(Case(f"pooling, {kind}", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
+           wrong=[((floats(3, 4),), ValueError, "(B, T, C)"), ((floats(2, 0, 4),), ValueError, "")]) for kind in ("class", "mean", "max")),
+    *(Case(f"pooling, {kind}, masked", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)], lambda: {"mask": REAL})
+      for kind in ("mean", "max")),
+]
+
+PAIRS = [
+    Pair("batch norm", F.batch_norm, F.batch_norm_backward, [(2, 3, 5), (5,), (5,)]),
+    Pair("batch norm, masked", F.batch_norm, F.batch_norm_backward, [(2, 3, 5), (5,), (5,)], options=dict(mask=REAL)),
+    Pair("batch norm, statistics given", F.batch_norm, F.batch_norm_backward, [(3, 5), (5,), (5,)],
+         options=dict(statistics=GIVEN, epsilon=0.2)),
+    Pair("batch norm of a coordinate that hardly varies", F.batch_norm, F.batch_norm_backward, [(6, 2), (2,), (2,)],
+         options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5),
+    Pair("patches", F.patches, F.patches_backward, [(2, 4, 6, 3)], after=(2,)),
+    Pair("patch convolution", F.patch_convolution, F.patch_convolution_backward, [(2, 4, 6, 3), (2, 2, 3, 5), (5,)]),
+    Pair("mean pooling", F.mean_pooling, F.mean_pooling_backward, [(2, 3, 4)], after=(REAL,)),
+    Pair("max pooling", F.max_pooling, F.max_pooling_backward, [(2, 3, 4)], after=(REAL,)),
 ]
