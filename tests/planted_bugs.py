@@ -156,7 +156,8 @@ LAYERS = [
 # BatchNorm, patches, pooling and the encoder
 
 FUNCTIONS += [
-    ("batch_norm_backward", "\n                  - dx_hat.sum(axis=0) / len(dx_hat) ", "\n                  ", "term of the mean is missing"),
+    ("batch_norm_backward", "\n                  - dx_hat.sum(axis=0) / len(dx_hat) ", "\n                  ",
+     "term of the mean is missing"),
     ("batch_norm_backward", "- x_hat * ((dx_hat * x_hat).sum(axis=0) / len(dx_hat))", "", "term of the variance is missing"),
     ("batch_norm_backward", "if not given:", "if False:", "mean and of the variance are missing"),
     ("batch_norm_backward", "if not given:", "if True:", "statistics that are given are constants"),

@@ -12,9 +12,8 @@ from numformer.functional.activations import (
     swish_backward)
 from numformer.functional.adam import adam_step, sum_of_squares
 from numformer.functional.attention import attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward
-from numformer.functional.convolution import causal_convolution, causal_convolution_backward
-    attention_weights, scaled_dot_product_attention, scaled_dot_product_attention_backward)
 from numformer.functional.batch_norm import BatchStatistics, batch_norm, batch_norm_backward, gathered_statistics
+from numformer.functional.convolution import causal_convolution, causal_convolution_backward
 from numformer.functional.cross_entropy import IGNORE_INDEX, cross_entropy, cross_entropy_backward
 from numformer.functional.dropout import (
     attention_dropout_mask, dropout, dropout_backward, dropout_mask, dropout_seed, residual_dropout, residual_dropout_backward)
@@ -26,15 +25,14 @@ from numformer.functional.lstm import lstm_cell, lstm_cell_backward
 from numformer.functional.ngrams import ngram_rows
 from numformer.functional.normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from numformer.functional.orthogonal import orthogonalize
-from numformer.functional.pattern import AttentionPattern, CAUSAL, EVERYWHERE, layer_patterns
+from numformer.functional.patches import patch_convolution, patch_convolution_backward, patches, patches_backward
+from numformer.functional.pattern import CAUSAL, EVERYWHERE, AttentionPattern, layer_patterns
+from numformer.functional.pooling import max_pooling, max_pooling_backward, mean_pooling, mean_pooling_backward
 from numformer.functional.positions import alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions
+from numformer.functional.positions_2d import sinusoidal_positions_2d
 from numformer.functional.relative_attention import (
     relative_attention, relative_attention_backward, relative_attention_weights, relative_scores, relative_scores_backward,
     relative_values, relative_values_backward)
-from numformer.functional.patches import patch_convolution, patch_convolution_backward, patches, patches_backward
-from numformer.functional.pooling import max_pooling, max_pooling_backward, mean_pooling, mean_pooling_backward
-    alibi, alibi_backward, alibi_slopes, rotary, rotary_angles, rotary_backward, sinusoidal_positions)
-from numformer.functional.positions_2d import sinusoidal_positions_2d
 from numformer.functional.relative_positions import (
     add_by_distance, add_by_distance_backward, relative_position_bias, relative_position_bias_backward, relative_position_buckets)
 from numformer.functional.relu import relu, relu_backward, relu_squared, relu_squared_backward
@@ -47,31 +45,21 @@ from numformer.functional.softmax import log_softmax, log_softmax_backward, soft
 from numformer.functional.tiled_attention import TileStep, tiled_attention, tiled_attention_steps
 
 __all__ = [
-    "ACTIVATIONS", "AttentionPattern", "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "TileStep", "adam_step", "add_by_distance",
-    "add_by_distance_backward", "additive_scores", "additive_scores_backward", "alibi", "alibi_backward", "alibi_slopes",
-    "attention_dropout_mask", "attention_weights", "causal_convolution", "causal_convolution_backward", "cross_entropy",
-    "cross_entropy_backward", "dot_scores", "dot_scores_backward", "dropout", "dropout_backward", "dropout_mask", "dropout_seed",
-    "embedding", "embedding_backward", "gated_linear_unit", "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh",
-    "gelu_tanh_backward", "general_scores", "general_scores_backward", "gru_cell", "gru_cell_backward", "layer_norm",
-    "layer_norm_backward", "layer_patterns", "linear", "linear_backward", "log_softmax", "log_softmax_backward", "lstm_cell",
-    "lstm_cell_backward", "ngram_rows", "orthogonalize", "relative_attention", "relative_attention_backward",
-    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets",
-    "relative_scores", "relative_scores_backward", "relative_values", "relative_values_backward", "relu", "relu_backward",
-    "relu_squared", "relu_squared_backward", "residual_dropout", "residual_dropout_backward", "rms_norm", "rms_norm_backward",
-    "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles", "rotary_backward", "scaled_dot_product_attention",
+    "ACTIVATIONS", "AttentionPattern", "BatchStatistics", "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "TileStep", "adam_step",
+    "add_by_distance", "add_by_distance_backward", "additive_scores", "additive_scores_backward", "alibi", "alibi_backward",
+    "alibi_slopes", "attention_dropout_mask", "attention_weights", "batch_norm", "batch_norm_backward", "causal_convolution",
+    "causal_convolution_backward", "cross_entropy", "cross_entropy_backward", "dot_scores", "dot_scores_backward", "dropout",
+    "dropout_backward", "dropout_mask", "dropout_seed", "embedding", "embedding_backward", "gated_linear_unit",
+    "gated_linear_unit_backward", "gathered_statistics", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores",
+    "general_scores_backward", "gru_cell", "gru_cell_backward", "layer_norm", "layer_norm_backward", "layer_patterns", "linear",
+    "linear_backward", "log_softmax", "log_softmax_backward", "lstm_cell", "lstm_cell_backward", "max_pooling", "max_pooling_backward",
+    "mean_pooling", "mean_pooling_backward", "ngram_rows", "orthogonalize", "patch_convolution", "patch_convolution_backward",
+    "patches", "patches_backward", "relative_attention", "relative_attention_backward", "relative_attention_weights",
+    "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
+    "relative_scores_backward", "relative_values", "relative_values_backward", "relu", "relu_backward", "relu_squared",
+    "relu_squared_backward", "residual_dropout", "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rnn_cell",
+    "rnn_cell_backward", "rotary", "rotary_angles", "rotary_backward", "scaled_dot_product_attention",
     "scaled_dot_product_attention_backward", "scaled_dot_scores", "scaled_dot_scores_backward", "sigmoid", "sigmoid_backward", "silu",
-    "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward", "sum_of_squares", "swish",
-    "swish_backward", "tiled_attention", "tiled_attention_steps",
-    "ACTIVATIONS", "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "AttentionPattern", "TileStep", "adam_step", "add_by_distance",
-    "add_by_distance_backward", "alibi", "alibi_backward", "alibi_slopes", "attention_dropout_mask", "attention_weights",
-    "cross_entropy", "cross_entropy_backward", "dropout", "dropout_backward", "dropout_mask", "dropout_seed", "embedding",
-    "embedding_backward", "gated_linear_unit", "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward",
-    "layer_norm", "layer_norm_backward", "linear", "linear_backward", "log_softmax", "log_softmax_backward", "ngram_rows",
-    "orthogonalize", "relative_position_bias", "relative_position_bias_backward", "relative_position_buckets", "relu", "relu_backward",
-    "relu_squared", "relu_squared_backward", "residual_dropout", "residual_dropout_backward", "rms_norm", "rms_norm_backward", "rotary",
-    "rotary_angles", "rotary_backward", "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "sigmoid",
-    "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
+    "silu_backward", "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
     "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_steps",
-    "BatchStatistics", "batch_norm", "batch_norm_backward", "gathered_statistics", "max_pooling", "max_pooling_backward", "mean_pooling",
-    "mean_pooling_backward", "patch_convolution", "patch_convolution_backward", "patches", "patches_backward", "sinusoidal_positions_2d",
 ]

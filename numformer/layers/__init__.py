@@ -1,8 +1,8 @@
 """Classes that own parameters and wire the functions together; see `numformer.parameter.Layer` for their contract."""
 
 from numformer.layers.attention import MultiHeadAttention
-from numformer.layers.bidirectional import Bidirectional
 from numformer.layers.batch_norm import BatchNorm
+from numformer.layers.bidirectional import Bidirectional
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
 from numformer.layers.cache import KeyValueCache
 from numformer.layers.convolution import CausalConvolution
@@ -11,22 +11,18 @@ from numformer.layers.embedding import Embedding, NGramEmbedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
 from numformer.layers.linear import Linear, Unembedding
 from numformer.layers.normalization import LayerNorm, RMSNorm
+from numformer.layers.patches import PatchEmbedding
+from numformer.layers.pooling import Pooling
 from numformer.layers.positions import ALiBi, ConcatenatedPositions, LearnedPositions, RotaryPositions, SinusoidalPositions
+from numformer.layers.positions_2d import LearnedPositions2D, SinusoidalPositions2D
 from numformer.layers.recurrent import GRU, LSTM, RNN
 from numformer.layers.relative_positions import RelativePositionBias, ShawPositions
 from numformer.layers.score_attention import ScoreAttention
 
 __all__ = [
-    "ALiBi", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding", "FeedForward", "GEGLU", "GRU",
-    "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions", "Linear", "MultiHeadAttention",
-    "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention",
-    "ShawPositions", "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
-from numformer.layers.patches import PatchEmbedding
-from numformer.layers.pooling import Pooling
-from numformer.layers.positions_2d import LearnedPositions2D, SinusoidalPositions2D
-
-    "ALiBi", "Dropout", "Embedding", "FeedForward", "GEGLU", "GatedFeedForward", "Identity", "KeyValueCache", "LayerNorm",
-    "LearnedPositions", "Linear", "MultiHeadAttention", "NGramEmbedding", "PostNormBlock", "PreNormBlock", "RMSNorm", "RotaryPositions",
-    "SinusoidalPositions", "SwiGLU", "TransformerBlock", "Unembedding",
-    "BatchNorm", "LearnedPositions2D", "PatchEmbedding", "Pooling", "SinusoidalPositions2D",
+    "ALiBi", "BatchNorm", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding", "FeedForward", "GEGLU",
+    "GRU", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear",
+    "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding", "Pooling", "PostNormBlock", "PreNormBlock", "RMSNorm", "RNN",
+    "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
+    "SwiGLU", "TransformerBlock", "Unembedding",
 ]

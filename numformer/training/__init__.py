@@ -8,18 +8,14 @@ from numformer.training.muon import Muon
 from numformer.training.noising import corrupt_spans, hide_tokens, infill, noise_document, permute_sentences
 from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer, clip_factor, global_norm
 from numformer.training.pairs import NoiseStream, PairBatch, PairStream, consecutive_pairs, pair_batch
-from numformer.training.presets import PRESETS
 from numformer.training.run_folder import RunFolder, train
 from numformer.training.schedules import SCHEDULES, learning_rate
 from numformer.training.trainer import NotFinite, Trainer, mean_loss, part_of
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
-    "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "Muon", "NotFinite", "OPTIMIZERS", "Optimizer", "RunFolder",
-    "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "clip_factor", "consecutive_blocks", "global_norm", "learning_rate",
-    "load_checkpoint", "mean_loss", "part_of", "save_checkpoint", "train", "write_atomically",
     "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "Epochs", "MaskedStream", "Muon", "NoiseStream", "NotFinite",
-    "OPTIMIZERS", "Optimizer", "PRESETS", "PairBatch", "PairStream", "RunFolder", "SCHEDULES", "SGD", "Trainer", "TrainingConfig",
+    "OPTIMIZERS", "Optimizer", "PairBatch", "PairStream", "RunFolder", "SCHEDULES", "SGD", "Trainer", "TrainingConfig",
     "clip_factor", "consecutive_blocks", "consecutive_pairs", "corrupt_spans", "global_norm", "hide_tokens", "infill", "learning_rate",
     "load_checkpoint", "mask_tokens", "mean_loss", "noise_document", "pair_batch", "part_of", "permute_sentences", "save_checkpoint",
     "train", "write_atomically",

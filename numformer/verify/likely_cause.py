@@ -7,9 +7,8 @@ import numpy as np
 from numformer.verify.mistakes import attention, linear, norms, pointwise, recurrent, scores, softmax, vision
 
 CLOSE, SAME = 1e-9, 1e-7                                              # right; and near enough to a known mistake
-MISTAKES = {**linear.MISTAKES, **softmax.MISTAKES, **norms.MISTAKES, **attention.MISTAKES, **pointwise.MISTAKES, **vision.MISTAKES}
+MISTAKES = {name: mistakes for page in (attention, linear, norms, pointwise, recurrent, scores, softmax, vision)
             for name, mistakes in page.MISTAKES.items()}
-
 
 
 def likely_cause(name, outputs_of, problem, wrong):

@@ -6,7 +6,6 @@ from numformer.verify.exercises import recurrent, scores, transformer, vision
 from numformer.verify.exercises.exercise import Problem
 
 PAGES = (transformer, scores, recurrent, vision)
-
 EXERCISES = {name: exercise for page in PAGES for name, exercise in page.EXERCISES.items()}
 SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
 
