@@ -1,0 +1,94 @@
+"""Tasks of pairs: read a text, and write another."""
+
+import hashlib
+from dataclasses import dataclass
+
+from numformer.generation import write_greedily
+from numformer.tasks.task import Task
+from numformer.tokenizers import CharacterTokenizer
+from numformer.training import PairStream, consecutive_pairs
+
+PAD, BEGIN, END = SPECIAL = "[PAD]", "[BEGIN]", "[END]"
+VALIDATION_BATCH = 100
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of texts, to train on and held out.
+
+    Parameters
+    ----------
+    name : str
+    training, held_out : list of (str, str)
+    """
+
+    name: str
+    training: list
+    held_out: list
+
+    def __len__(self):
+        """Characters in all."""
+        return sum(len(source) + len(target) for source, target in self.training + self.held_out)
+
+    @property
+    def sha256(self):
+        """Checksum of all pairs."""
+        return hashlib.sha256(repr((self.training, self.held_out)).encode()).hexdigest()
+
+
+class PairTask(Task):
+    """Train a model that reads and writes; measured by the loss, and by how many held-out answers are exactly right.
+
+    A model has ``loss(PairBatch)``, ``begin(inputs, lengths)`` and ``step(ids, cache)``: see `write_greedily`. A subclass says its
+    `name`, its `kinds` and its `pairs`.
+    """
+
+    from_the_data = frozenset({"vocab_size"})
+    longest = 64                                                      # answers: pieces after which a model is stopped
+    samples = 4
+
+    def pairs(self):
+        """The `Pairs`, made by rule."""
+        raise TypeError(f"{type(self).__name__}: a subclass has to say its pairs.")
+
+    def load(self, data):
+        return super().load(data) if data is not None else self.pairs()
+
+    def tokenizer(self, material):
+        """Characters, unless a subclass knows better."""
+        return CharacterTokenizer.of("".join(map("".join, material.training + material.held_out)), special=SPECIAL)
+
+    def stream(self, material, tokenizer, config, training):
+        return PairStream(self.encoded(material.training, tokenizer), training.batch_size * training.accumulation, training.seed,
+                          *self.ids(tokenizer))
+
+    def validation(self, material, tokenizer, config, blocks=None):
+        pairs = material.held_out if blocks is None else material.held_out[:blocks]
+        return consecutive_pairs(self.encoded(pairs, tokenizer), VALIDATION_BATCH, *self.ids(tokenizer))
+
+    def encoded(self, pairs, tokenizer):
+        """Pairs of texts as pairs of ids."""
+        return [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+
+    def ids(self, tokenizer):
+        """Those of padding, of the begin and of the end."""
+        return tuple(map(tokenizer.special_id, SPECIAL))
+
+    def answers(self, model, tokenizer, sources):
+        """What a model writes for each source text, greedily."""
+        written = []
+        for first in range(0, len(sources), VALIDATION_BATCH):
+            ids = [tokenizer.encode(source) for source in sources[first:first + VALIDATION_BATCH]]
+            written += write_greedily(model, ids, *self.ids(tokenizer), longest=self.longest)
+        return [tokenizer.decode(ids) for ids in written]
+
+    def sample(self, model, tokenizer, rng):
+        pairs = self.pairs().held_out
+        chosen = [pairs[k][0] for k in rng.choice(len(pairs), size=min(self.samples, len(pairs)), replace=False)]
+        return "\n".join(f"{source} -> {answer}" for source, answer in zip(chosen, self.answers(model, tokenizer, chosen)))
+
+    def measure(self, model, tokenizer, material):
+        """The part of the held-out answers that are right to the last character."""
+        sources, targets = zip(*material.held_out)
+        answers = self.answers(model, tokenizer, list(sources))
+        return {"exact": sum(answer == target for answer, target in zip(answers, targets)) / len(targets)}
