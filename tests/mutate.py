@@ -33,10 +33,11 @@ KERNELS = [f"kernels/{page}.py" for page in (                         # compiled
     "activations", "adam", "arithmetic", "attention", "token_step", "cross_entropy", "dropout", "embedding", "linear", "memory",
     "normalization", "positions", "sharing", "tiles")]
 SUITES = {                                                            # the tests that may notice, the quick ones first
-    "functional/": ["test_scores.py", "test_relative_positions.py", "test_local_and_global.py", "test_functional.py", "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
+    "functional/": ["test_scores.py", "test_relative_positions.py", "test_local_and_global.py", "test_functional.py",
+                    "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
                     "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
-    "layers/": ["test_scores.py", "test_relative_positions.py", "test_defaults.py", "test_token_step.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
-                "test_torch_witness_layers.py", "test_decoder.py", "test_generation.py"],
+    "layers/": ["test_scores.py", "test_relative_positions.py", "test_defaults.py", "test_token_step.py", "test_contract.py",
+                "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py", "test_decoder.py", "test_generation.py"],
     "kernels/": ["test_twins.py::test_twins_equal_the_truth", "plain_parts.py", "plain_kernels.py", "test_twins.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }
