@@ -1,0 +1,197 @@
+"""Tokens to their experts and back, without a loop over tokens: sort the choices by expert, so that each expert has one slice.
+
+N tokens with k choices each make N k places: choice j of token n is place n k + j. A slot is a place that is served, and the slots
+stand in the order of the experts.
+
+    slots, counts = sort_by_expert(chosen, n_experts)
+    sent = dispatch_to_experts(x, slots, k)                 a row for every slot: first those for expert 0, then 1, ...
+    y = combine_experts(outputs, weights, slots)            the experts' outputs of these rows, added up for each token
+
+Both are sums with a 0-1 matrix: dispatching hands a token out, combining collects it, and each is the other's gradient.
+"""
+
+import numpy as np
+
+from numformer.checks import check_array, check_ids, check_whole
+
+
+def sort_by_expert(chosen, n_experts, capacity=None):
+    """Bring the choices of each expert together, in the order of the tokens.
+
+    Parameters
+    ----------
+    chosen : ndarray of int, shape (N, k)
+        The experts of every token, as `numformer.functional.top_k_experts` gives them.
+    n_experts : int
+        E.
+    capacity : int, optional
+        Most tokens of an expert. What comes later in the order of the tokens has no slot.
+
+    Returns
+    -------
+    slots : ndarray of int64, shape (M,)
+        The places that are served; all N k of them without a capacity.
+    counts : ndarray of int64, shape (E,)
+        How many slots each expert has; they add up to M.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the experts are not integers in 0 .. E-1, or a size is not a whole number above 0.
+
+    Examples
+    --------
+    >>> chosen = np.array([[1, 0], [1, 2], [1, 0]])
+    >>> sort_by_expert(chosen, n_experts=3)
+    (array([1, 5, 0, 2, 4, 3]), array([2, 3, 1]))
+    >>> sort_by_expert(chosen, n_experts=3, capacity=1)
+    (array([1, 0, 3]), array([1, 1, 1]))
+    """
+    check_whole("sort_by_expert", "n_experts", n_experts)
+    check_ids("sort_by_expert", "chosen", chosen, n_experts)
+    if chosen.ndim != 2:
+        raise ValueError(f"sort_by_expert: chosen must have shape (N, k), but has shape {chosen.shape}.")
+    slots = np.argsort(chosen, axis=None, kind="stable")              # (N k,): stable, so the order of the tokens stays
+    counts = np.bincount(chosen.reshape(-1), minlength=n_experts)     # (E,)
+    if capacity is not None:
+        check_whole("sort_by_expert", "capacity", capacity)
+        rank = np.arange(len(slots)) - np.repeat(np.cumsum(counts) - counts, counts)      # how many came to that expert before
+        slots, counts = slots[rank < capacity], np.minimum(counts, capacity)
+    return slots, counts
+
+
+def dispatch_to_experts(x, slots, k):
+    r"""Hand out a copy of its token to every slot.
+
+    .. math:: y_m = x_{\lfloor s_m / k \rfloor}
+
+    Parameters
+    ----------
+    x : ndarray, shape (N, C)
+    slots : ndarray of int, shape (M,)
+        s, different numbers in 0 .. N k - 1.
+    k : int
+        Choices of a token.
+
+    Returns
+    -------
+    y : ndarray, shape (M, C)
+    saved : tuple
+        For `dispatch_to_experts_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `x` is no array of floats of that shape, or the slots are not such numbers.
+
+    Examples
+    --------
+    >>> dispatch_to_experts(np.array([[1.0, 1.1], [2.0, 2.1]]), slots=np.array([2, 0, 1]), k=2)[0]
+    array([[2. , 2.1],
+           [1. , 1.1],
+           [1. , 1.1]])
+    """
+    check_array("dispatch_to_experts", "x", x, "(N, C)")
+    check_whole("dispatch_to_experts", "k", k)
+    _check_slots("dispatch_to_experts", slots, len(x) * k)
+    y = x[slots // k]                                                 # (M, C)
+
+    saved = (slots, len(x), k)
+    return y, saved
+
+
+def dispatch_to_experts_backward(dy, saved):
+    r"""The gradient of `dispatch_to_experts`: a token collects from all its copies.
+
+    .. math:: \bar{x}_n = \sum_{m \,:\, \lfloor s_m / k \rfloor = n} \bar{y}_m
+
+    Returns
+    -------
+    dx : ndarray, shape (N, C)
+        0 for a token without a slot.
+    """
+    slots, N, k = saved
+
+    # y = x[slots // k]
+    return _collect(dy, slots, N, k)
+
+
+def combine_experts(outputs, weights, slots):
+    r"""Add up for each token what its experts said, each times its weight.
+
+    .. math:: y_n = \sum_{m \,:\, \lfloor s_m / k \rfloor = n} w_{n,\, s_m \bmod k}\, o_m
+
+    Parameters
+    ----------
+    outputs : ndarray, shape (M, C)
+        o, a row for every slot.
+    weights : ndarray, shape (N, k)
+        w.
+    slots : ndarray of int, shape (M,)
+        s, different numbers in 0 .. N k - 1.
+
+    Returns
+    -------
+    y : ndarray, shape (N, C)
+        0 for a token without a slot.
+    saved : tuple
+        For `combine_experts_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision and of those shapes, or the slots are not such numbers.
+
+    Examples
+    --------
+    >>> combine_experts(np.array([[1.0], [10.0], [100.0]]), np.array([[0.5, 0.5], [0.9, 0.1]]), slots=np.array([2, 0, 1]))[0]
+    array([[55. ],
+           [ 0.9]])
+    """
+    N, k = check_array("combine_experts", "weights", weights, "(N, k)").values()
+    _check_slots("combine_experts", slots, weights.size)
+    check_array("combine_experts", "outputs", outputs, "(M, C)", weights.dtype, M=len(slots))
+    w = weights.reshape(-1)[slots][:, None]                           # (M, 1)
+    y = _collect(w * outputs, slots, N, k)                            # (N, C)
+
+    saved = (outputs, w, slots, N, k)
+    return y, saved
+
+
+def combine_experts_backward(dy, saved):
+    r"""The gradient of `combine_experts`: what an expert said is judged by the token's gradient, and so is its weight.
+
+    .. math:: \bar{o}_m = w_m\, \bar{y}_{\lfloor s_m / k \rfloor}, \qquad
+              \bar{w}_m = o_m \cdot \bar{y}_{\lfloor s_m / k \rfloor}
+
+    Returns
+    -------
+    doutputs : ndarray, shape (M, C)
+    dweights : ndarray, shape (N, k)
+        0 for a choice without a slot.
+    """
+    outputs, w, slots, N, k = saved
+
+    # y = collect(w * outputs, slots)
+    dproduct = dy[slots // k]                                         # (M, C)
+    doutputs = w * dproduct
+    dw = (outputs * dproduct).sum(axis=-1)                            # (M,)
+
+    # w = weights.reshape(-1)[slots]
+    dweights = np.zeros(N * k, dw.dtype)
+    dweights[slots] = dw                                              # no slot twice: nothing is overwritten
+    return doutputs, dweights.reshape(N, k)
+
+
+def _collect(rows, slots, N, k):
+    """The sum of the rows of each token, (M, C) to (N, C), always in the order of its choices."""
+    places = np.zeros((N * k, rows.shape[-1]), rows.dtype)
+    places[slots] = rows
+    return places.reshape(N, k, -1).sum(axis=1)
+
+
+def _check_slots(owner, slots, places):
+    check_ids(owner, "slots", slots, places)
+    if slots.ndim != 1 or (np.bincount(slots) > 1).any():
+        raise ValueError(f"{owner}: slots must be different numbers in one row, shape (M,), but have shape {slots.shape} and "
+                         f"{len(np.unique(slots))} different numbers; use sort_by_expert.")
