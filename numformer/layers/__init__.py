@@ -10,6 +10,7 @@ from numformer.layers.dropout import Dropout, Identity
 from numformer.layers.embedding import Embedding, NGramEmbedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
 from numformer.layers.linear import Linear, Unembedding
+from numformer.layers.mixture_of_experts import MixtureOfExperts
 from numformer.layers.normalization import LayerNorm, RMSNorm
 from numformer.layers.patches import PatchEmbedding
 from numformer.layers.pooling import Pooling
@@ -22,7 +23,7 @@ from numformer.layers.score_attention import ScoreAttention
 __all__ = [
     "ALiBi", "BatchNorm", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding", "FeedForward", "GEGLU",
     "GRU", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear",
-    "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding", "Pooling", "PostNormBlock", "PreNormBlock", "RMSNorm", "RNN",
-    "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
+    "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding", "Pooling", "PostNormBlock", "PreNormBlock", "RMSNorm",
+    "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
     "SwiGLU", "TransformerBlock", "Unembedding",
 ]

@@ -16,7 +16,7 @@ class TransformerBlock(Layer):
     attention : MultiHeadAttention
     norm2 : Layer
         The norm of the feed-forward branch.
-    feedforward : Layer
+    feedforward : FeedForward, GatedFeedForward or MixtureOfExperts
     dropout : float in [0, 1)
         Rate for what each branch adds.
     """
@@ -25,6 +25,16 @@ class TransformerBlock(Layer):
         self.norm1, self.attention, self.norm2, self.feedforward = norm1, attention, norm2, feedforward
         check_number("TransformerBlock", "dropout", dropout, least=0, below=1)
         self.dropout = float(dropout)
+
+    def _feedforward_loss(self, saved_feedforward):
+        """What the feed-forward is asked for beside the task, as a mixture of experts is; 0 where it is asked for nothing."""
+        return self.feedforward.auxiliary_loss(saved_feedforward) if hasattr(self.feedforward, "auxiliary_loss") else 0.0
+
+    def _feedforward_backward(self, df, saved_feedforward, dauxiliary):
+        """The gradient of the feed-forward, and of dauxiliary * `_feedforward_loss`."""
+        if hasattr(self.feedforward, "auxiliary_loss"):
+            return self.feedforward.backward(df, saved_feedforward, dauxiliary)
+        return self.feedforward.backward(df, saved_feedforward)
 
 
 class PreNormBlock(TransformerBlock):
@@ -58,18 +68,23 @@ class PreNormBlock(TransformerBlock):
         saved = (saved_norm1, saved_attention, saved_sum1, saved_norm2, saved_feedforward, saved_sum2)
         return y, saved
 
-    def backward(self, dy, saved):
+    def backward(self, dy, saved, dauxiliary=0.0):
         saved_norm1, saved_attention, saved_sum1, saved_norm2, saved_feedforward, saved_sum2 = saved
 
         # y = h + dropout(feedforward(norm2(h)))
         dh, df = residual_dropout_backward(dy, saved_sum2)
-        df = self.feedforward.backward(df, saved_feedforward)
+        df = self._feedforward_backward(df, saved_feedforward, dauxiliary)
         dh = add(dh, self.norm2.backward(df, saved_norm2))
 
         # h = x + dropout(attention(norm1(x)))
         dx, da = residual_dropout_backward(dh, saved_sum1)
         da = self.attention.backward(da, saved_attention)
         return add(dx, self.norm1.backward(da, saved_norm1))
+
+    def auxiliary_loss(self, saved):
+        """That of the feed-forward in the forward that saved; `backward` adds its gradient, times dauxiliary."""
+        *_, saved_feedforward, _ = saved
+        return self._feedforward_loss(saved_feedforward)
 
     def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""
@@ -112,18 +127,23 @@ class PostNormBlock(TransformerBlock):
         saved = (saved_attention, saved_sum1, saved_norm1, saved_feedforward, saved_sum2, saved_norm2)
         return y, saved
 
-    def backward(self, dy, saved):
+    def backward(self, dy, saved, dauxiliary=0.0):
         saved_attention, saved_sum1, saved_norm1, saved_feedforward, saved_sum2, saved_norm2 = saved
 
         # y = norm2(h + dropout(feedforward(h)))
         dsum = self.norm2.backward(dy, saved_norm2)
         dh, df = residual_dropout_backward(dsum, saved_sum2)
-        dh = add(dh, self.feedforward.backward(df, saved_feedforward))
+        dh = add(dh, self._feedforward_backward(df, saved_feedforward, dauxiliary))
 
         # h = norm1(x + dropout(attention(x)))
         dsum = self.norm1.backward(dh, saved_norm1)
         dx, da = residual_dropout_backward(dsum, saved_sum1)
         return add(dx, self.attention.backward(da, saved_attention))
+
+    def auxiliary_loss(self, saved):
+        """That of the feed-forward in the forward that saved; `backward` adds its gradient, times dauxiliary."""
+        *_, saved_feedforward, _, _ = saved
+        return self._feedforward_loss(saved_feedforward)
 
     def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence; see `MultiHeadAttention.step`."""

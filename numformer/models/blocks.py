@@ -148,8 +148,16 @@ def last_norm_of(config):
     return norm_of(config) if config.norm_first else Identity()
 
 
-def block_of(config, rng):
-    """One block, as the switches of a `BlockConfig` have it."""
+def feedforward_of(config, initial):
+    """The feed-forward of a block, gated or not; `initial` are the options of its first weights."""
+    c = config
+    if c.feedforward in GATED:
+        return GatedFeedForward(c.d_model, c.hidden_width, GATED[c.feedforward], **initial)
+    return FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial)
+
+
+def block_of(config, rng, feedforward=feedforward_of):
+    """One block, as the switches of a `BlockConfig` have it, with a feed-forward that `feedforward` makes of them."""
     c = config
     # Every branch adds to the residual stream: its last matrix starts smaller the more branches there are (GPT-2, section 2.3).
     initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=np.dtype(c.dtype),
@@ -159,7 +167,5 @@ def block_of(config, rng):
                  else ALiBi(c.n_heads) if c.positions == "alibi" else None)
     attention = MultiHeadAttention(c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, positions=positions, query_key_norm=c.query_key_norm,
                                    dropout=c.dropout, **initial)
-    feedforward = (GatedFeedForward(c.d_model, c.hidden_width, GATED[c.feedforward], **initial) if c.feedforward in GATED
-                   else FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial))
     block = PreNormBlock if c.norm_first else PostNormBlock
-    return block(norm_of(c), attention, norm_of(c), feedforward, c.dropout)
+    return block(norm_of(c), attention, norm_of(c), feedforward(c, initial), c.dropout)

@@ -1,6 +1,6 @@
 """What a model costs: parameters, operations a token, and the memory of its KV cache. No matrix is allocated for it."""
 
-from numformer.layers import Linear, MultiHeadAttention, Unembedding
+from numformer.layers import Linear, MixtureOfExperts, MultiHeadAttention, Unembedding
 from numformer.models.decoder import Decoder
 
 
@@ -11,7 +11,8 @@ def count(config):
 
     A multiplication and an addition are two operations. The first sum runs over all matrices that multiply (the output
     head among them, tied or not; lookup tables not); the second is q . k and p . v, over the keys that a causal query sees on
-    average at full context. The backward pass costs twice the forward.
+    average at full context. Of E experts only the k that a token passes are counted, in the sums and as active parameters. The
+    backward pass costs twice the forward.
 
     Parameters
     ----------
@@ -20,7 +21,7 @@ def count(config):
     Returns
     -------
     dict
-        ``parameters``; ``flops_per_token`` of a forward pass; ``training_flops_per_token``, three times that;
+        ``parameters``; ``active_parameters``, those that a token passes; ``flops_per_token`` of a forward pass; ``training_flops_per_token``, three times that;
         ``kv_bytes_per_token``, in the config's dtype.
 
     Examples
@@ -31,16 +32,30 @@ def count(config):
     """
     model = Decoder(config, rng=None)
     visible = (config.context_length + 1) / 2
-    flops = kv_numbers = 0
+    parameters, flops = _numbers(model), 2 * _multiplied(model)
+    active, kv_numbers = parameters, 0
     for _, layer in model.named_layers():
-        if isinstance(layer, (Linear, Unembedding)):
-            flops += 2 * layer.weight.data.size
+        if isinstance(layer, MixtureOfExperts):
+            for expert in layer.experts[layer.k:]:                    # which k a token passes does not matter: they are alike
+                active -= _numbers(expert)
+                flops -= 2 * _multiplied(expert)
         if isinstance(layer, MultiHeadAttention):
             flops += 4 * layer.n_heads * layer.d_head * visible
             kv_numbers += 2 * layer.n_kv_heads * layer.d_head
     return {
-        "parameters": sum(parameter.data.size for parameter in model.parameters()),
+        "parameters": parameters,
+        "active_parameters": active,
         "flops_per_token": round(flops),
         "training_flops_per_token": round(3 * flops),
         "kv_bytes_per_token": kv_numbers * model.embedding.weight.data.itemsize,
     }
+
+
+def _numbers(layer):
+    """All its parameters' numbers."""
+    return sum(parameter.data.size for parameter in layer.parameters())
+
+
+def _multiplied(layer):
+    """The numbers of its matrices that multiply."""
+    return sum(part.weight.data.size for _, part in layer.named_layers() if isinstance(part, (Linear, Unembedding)))

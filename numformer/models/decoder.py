@@ -7,9 +7,10 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional.pattern import CAUSAL, AttentionPattern
-from numformer.layers import Dropout, Embedding, Identity, LearnedPositions, NGramEmbedding, SinusoidalPositions, Unembedding
+from numformer.layers import (
+    Dropout, Embedding, Identity, LearnedPositions, MixtureOfExperts, NGramEmbedding, SinusoidalPositions, Unembedding)
 from numformer.layers.token_step import TokenStep
-from numformer.models.blocks import block_of, last_norm_of
+from numformer.models.blocks import GATED, block_of, feedforward_of, last_norm_of
 from numformer.parameter import Layer, normal
 
 
@@ -60,7 +61,7 @@ class Decoder(Layer):
         self.positions = (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, dtype) if c.positions == "learned"
                           else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
         self.dropout = Dropout(c.dropout)
-        self.blocks = [block_of(c, rng) for _ in range(c.n_layers)]
+        self.blocks = [block_of(c, rng, feedforward_of if c.n_experts == 1 else _experts_of) for _ in range(c.n_layers)]
         self.norm = last_norm_of(c)
         self.head = Unembedding(self.embedding.weight if c.tied
                                 else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
@@ -99,7 +100,7 @@ class Decoder(Layer):
         saved = (saved_embedding, saved_positions, saved_dropout, saved_blocks, saved_norm, saved_head)
         return logits, saved
 
-    def backward(self, dlogits, saved):
+    def backward(self, dlogits, saved, dauxiliary=0.0):
         saved_embedding, saved_positions, saved_dropout, saved_blocks, saved_norm, saved_head = saved
 
         # logits = head(norm(x))
@@ -108,7 +109,7 @@ class Decoder(Layer):
 
         # x = block(x), L times
         for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dx = block.backward(dx, saved_block)
+            dx = block.backward(dx, saved_block, dauxiliary)
 
         # x = dropout(positions(embedding(ids) + ngrams(ids)))
         dx = self.dropout.backward(dx, saved_dropout)
@@ -127,7 +128,7 @@ class Decoder(Layer):
         return x + y, (saved_tokens, saved_ngrams)
 
     def loss(self, batch, rng=None):
-        """Mean cross-entropy of a batch.
+        """Mean cross-entropy of a batch, and what its experts, if there are any, are asked for beside: see `MixtureOfExperts`.
 
         Parameters
         ----------
@@ -142,6 +143,7 @@ class Decoder(Layer):
         inputs, targets = batch
         logits, saved_forward = self.forward(inputs, rng)
         loss, saved_loss = cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing, z_loss=self.config.z_loss)
+        loss = loss + self.auxiliary_loss(saved_forward)
 
         saved = (saved_forward, saved_loss)
         return loss, saved
@@ -150,8 +152,13 @@ class Decoder(Layer):
         """Add the gradient of dloss * loss to every parameter."""
         saved_forward, saved_loss = saved
 
-        # loss = cross_entropy(forward(inputs), targets)
-        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
+        # loss = cross_entropy(forward(inputs), targets) + auxiliary_loss
+        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward, dauxiliary=dloss)
+
+    def auxiliary_loss(self, saved):
+        """The sum of the blocks' auxiliary losses in the forward that saved; 0 where no block has experts."""
+        *_, saved_blocks, _, _ = saved
+        return sum(block.auxiliary_loss(saved_block) for block, saved_block in zip(self.blocks, saved_blocks))
 
     def step(self, ids, cache=None, pads=None):
         """Continue sequences: logits of new tokens alone, given the keys and values of the tokens before.
@@ -225,6 +232,13 @@ class DecoderCache:
 
     def __len__(self):
         return len(self.blocks[0]) if self.blocks else 0
+
+
+def _experts_of(config, initial):
+    c = config
+    return MixtureOfExperts(c.d_model, c.hidden_width, c.n_experts, c.experts_per_token, GATED.get(c.feedforward, c.feedforward),
+                            gated=c.feedforward in GATED, gates_over=c.gates_over, capacity_factor=c.capacity_factor,
+                            balance_weight=c.balance_weight, z_weight=c.router_z_weight, **initial)
 
 
 def _check_two_axes(ids):

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from numformer.checks import check_number
+from numformer.checks import check_choice, check_number
+from numformer.functional.router import check_k
 from numformer.models.blocks import BlockConfig
 
 
@@ -17,6 +18,17 @@ class DecoderConfig(BlockConfig):
         V.
     context_length : int
         The longest sequence it is trained on.
+    n_experts : int
+        E, feed-forwards in a block, of which a router chooses for every token: see `MixtureOfExperts`; 1 for a plain feed-forward,
+        to which the next five settings mean nothing.
+    experts_per_token : int
+        k.
+    gates_over : "chosen" or "all"
+        Whose logits share the softmax that weighs the experts; with one expert per token it must be "all".
+    capacity_factor : float
+        How many times its even share of a batch's tokens an expert takes at most; 0 for all that are sent.
+    balance_weight, router_z_weight : float
+        Of the auxiliary losses of every block, which are added to the loss.
     positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
         How the model learns the order of its tokens.
     tied : bool
@@ -44,10 +56,16 @@ class DecoderConfig(BlockConfig):
     """
 
     POSITIONS: ClassVar = ("learned", "sinusoidal", *BlockConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *BlockConfig.WHOLE, "ngrams", "ngram_rows")
+    WHOLE: ClassVar = ("vocab_size", "context_length", *BlockConfig.WHOLE, "ngrams", "ngram_rows", "n_experts", "experts_per_token")
 
     vocab_size: int
     context_length: int
+    n_experts: int = 1
+    experts_per_token: int = 2
+    gates_over: str = "chosen"
+    capacity_factor: float = 0.0
+    balance_weight: float = 0.01
+    router_z_weight: float = 0.0
     positions: str = "learned"
     tied: bool = True
     embedding_scale: bool = False
@@ -58,8 +76,16 @@ class DecoderConfig(BlockConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check_number("DecoderConfig", "label_smoothing", self.label_smoothing, least=0, below=1)
-        check_number("DecoderConfig", "z_loss", self.z_loss, least=0)
+        owner = "DecoderConfig"
+        check_number(owner, "label_smoothing", self.label_smoothing, least=0, below=1)
+        for name in ("z_loss", "capacity_factor", "balance_weight", "router_z_weight"):
+            check_number(owner, name, getattr(self, name), least=0)
+        check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
+        if self.n_experts > 1:
+            check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
+            if self.experts_per_token == 1 and self.gates_over == "chosen":
+                raise ValueError(f"{owner}: with experts_per_token=1 and gates_over='chosen' every weight is 1, and the router learns "
+                                 "nothing of the loss; use gates_over='all' or experts_per_token=2.")
 
 
 # What each paper chose; a named config below adds its sizes.
@@ -70,6 +96,7 @@ GPT3 = dict(vocab_size=50257, context_length=2048)
 LLAMA = dict(vocab_size=32000, context_length=2048, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False,
              tied=False, epsilon=1e-6)
 LLAMA2 = {**LLAMA, "context_length": 4096, "epsilon": 1e-5}
+MIXTRAL = {**LLAMA2, "context_length": 32768, "rotary_base": 1000000.0, "n_experts": 8, "experts_per_token": 2}
 LLAMA3 = {**LLAMA2, "vocab_size": 128256, "context_length": 8192, "rotary_base": 500000.0}
 
 
@@ -107,4 +134,6 @@ CONFIGS = {
     "llama3-8b": _sizes(LLAMA3, 32, 32, 4096, d_hidden=14336, n_kv_heads=8),
     "llama3-70b": _sizes(LLAMA3, 80, 64, 8192, d_hidden=28672, n_kv_heads=8),
     "llama3-405b": _sizes(LLAMA3, 126, 128, 16384, d_hidden=53248, n_kv_heads=8),
+    # Jiang et al. (2024), "Mixtral of Experts", table 1: 47 B, of which 13 B work for a token; its code release has the rotary base
+    "mixtral-8x7b": _sizes(MIXTRAL, 32, 32, 4096, d_hidden=14336, n_kv_heads=8),
 }
