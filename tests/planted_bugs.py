@@ -226,3 +226,35 @@ LAYERS += [
     ("MultiHeadAttention.backward", "self._attend_backward(do, saved_attention)",
      "scaled_dot_product_attention_backward(do, saved_attention[1])[:3]"),
 ]
+
+# Mixture of experts
+
+FUNCTIONS += [
+    ("top_k_gates_backward", "_where_chosen(softmax_backward(dweights, saved_softmax), chosen, shape)",
+     "_where_chosen(dweights, chosen, shape)", "Jacobian is left out"),
+    ("top_k_gates_backward", "softmax_backward(_where_chosen(dweights, chosen, shape), saved_softmax)",
+     "softmax_backward(_where_chosen(dweights, chosen, shape), saved_softmax) * _where_chosen(np.ones(chosen.shape), chosen, shape)",
+     "not chosen get nothing"),
+    ("top_k_gates_backward", 'if over == "chosen":', "if True:", None),
+    ("load_balance_loss_backward", "E * float(dloss) / N", "E * float(dloss)", "mean over the tokens is missing"),
+    ("load_balance_loss_backward", "E * float(dloss) / N", "float(dloss) / N", "factor E is missing"),
+    ("load_balance_loss_backward", "softmax_backward(dp, saved_softmax)", "dp.copy()", "Jacobian is left out"),
+    ("load_balance_loss_backward", "float(dloss)", "1.0", "dy does not enter"),
+    ("router_z_loss_backward", "2 * float(dloss)", "float(dloss)", "factor 2 is missing"),
+    ("router_z_loss_backward", "lse * (2 * float(dloss) / len(lse))", "2 * float(dloss) / len(lse)", "log-sum-exp itself is missing"),
+    ("router_z_loss_backward", "/ len(lse)", "/ logits.size", None),
+    ("dispatch_to_experts_backward", "return _collect(dy, slots, N, k)",
+     "dx = np.zeros((N, dy.shape[1]))\n    dx[slots // k] = dy\n    return dx", "`=` stands for `+=`"),
+    ("dispatch_to_experts_backward", "_collect(dy, slots, N, k)", "_collect(dy, np.sort(slots), N, k)", "order of the tokens"),
+    ("combine_experts_backward", "doutputs = w * dproduct", "doutputs = dproduct", "weight is missing in doutputs"),
+    ("combine_experts_backward", "dweights[slots] = dw", "dweights[:len(dw)] = dw", "order of the slots"),
+    ("combine_experts_backward", "(outputs * dproduct).sum(axis=-1)", "(w * outputs * dproduct).sum(axis=-1)", "multiplied by the weights"),
+    ("combine_experts_backward", "(outputs * dproduct).sum(", "(outputs * dproduct).mean(", None),
+]
+
+LAYERS += [
+    ("MixtureOfExperts.backward", "dtokens + self.router.backward(dlogits, saved_router)", "dtokens"),
+    ("MixtureOfExperts.backward", "dtokens + self.router", "self.router"),
+    ("MixtureOfExperts.backward", "top_k_gates_backward(dweights, saved_gates)", "np.zeros_like(logits)"),
+    ("MixtureOfExperts.backward", "if dauxiliary:", "if True:\n        dauxiliary = 1.0"),
+]

@@ -24,7 +24,8 @@ def run(arguments):
     costs = count(config)
     print(f"{name}: {config.n_layers} layers, {config.n_heads} heads, width {config.d_model}, "
           f"vocabulary {config.vocab_size:,}, context {config.context_length:,}")
-    for label, key, unit in (("parameters", "parameters", ""), ("active", "active_parameters", "for a token"), ("forward pass", "flops_per_token", "FLOPs a token"),
+    for label, key, unit in (("parameters", "parameters", ""), ("active", "active_parameters", "for a token"),
+                             ("forward pass", "flops_per_token", "FLOPs a token"),
                              ("training step", "training_flops_per_token", "FLOPs a token"),
                              ("KV cache", "kv_bytes_per_token", f"bytes a token in {config.dtype}")):
         print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())

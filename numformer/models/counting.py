@@ -21,8 +21,8 @@ def count(config):
     Returns
     -------
     dict
-        ``parameters``; ``active_parameters``, those that a token passes; ``flops_per_token`` of a forward pass; ``training_flops_per_token``, three times that;
-        ``kv_bytes_per_token``, in the config's dtype.
+        ``parameters``; ``active_parameters``, those that a token passes; ``flops_per_token`` of a forward pass;
+        ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, in the config's dtype.
 
     Examples
     --------
