@@ -248,8 +248,8 @@ FUNCTIONS += [
     ("dispatch_to_experts_backward", "_collect(dy, slots, N, k)", "_collect(dy, np.sort(slots), N, k)", "order of the tokens"),
     ("combine_experts_backward", "doutputs = w * dproduct", "doutputs = dproduct", "weight is missing in doutputs"),
     ("combine_experts_backward", "dweights[slots] = dw", "dweights[:len(dw)] = dw", "order of the slots"),
-    ("combine_experts_backward", "(outputs * dproduct).sum(axis=-1)", "(w * outputs * dproduct).sum(axis=-1)", "multiplied by the weights"),
-    ("combine_experts_backward", "(outputs * dproduct).sum(", "(outputs * dproduct).mean(", None),
+    ("combine_experts_backward", "\"mc,mc->m\", outputs", "\"mc,mc->m\", w * outputs", "multiplied by the weights"),
+    ("combine_experts_backward", "dproduct = dy[slots // k]", "dproduct = dy[np.sort(slots) // k]", None),
 ]
 
 LAYERS += [

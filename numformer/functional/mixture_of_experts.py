@@ -175,7 +175,7 @@ def combine_experts_backward(dy, saved):
     # y = collect(w * outputs, slots)
     dproduct = dy[slots // k]                                         # (M, C)
     doutputs = w * dproduct
-    dw = (outputs * dproduct).sum(axis=-1)                            # (M,)
+    dw = np.einsum("mc,mc->m", outputs, dproduct)                     # (M,)
 
     # w = weights.reshape(-1)[slots]
     dweights = np.zeros(N * k, dw.dtype)
