@@ -21,6 +21,7 @@ PUBLISHED = {                                                         # in milli
     "gpt3-13b": 13000, "gpt3": 175000,
     "llama-7b": 6700, "llama-13b": 13000, "llama-33b": 32500, "llama-65b": 65200,
     "llama2-7b": 6700, "llama2-13b": 13000, "llama2-70b": 69000, "llama3-8b": 8000, "llama3-70b": 70600, "llama3-405b": 405000,
+    "mixtral-8x7b": 46700,
 }
 ROUNDED = {"gpt3-medium", "gpt3-xl", "gpt3-2.7b", "gpt3-13b"}         # printed with two digits, up to 1.8% from what their sizes give
 

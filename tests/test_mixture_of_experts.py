@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from test_planted_bugs import patched
 
+from numformer import backend
 from numformer import functional as F
 from numformer.generation import generate
 from numformer.layers import FeedForward, GatedFeedForward, MixtureOfExperts
 from numformer.layers.token_step import TokenStep
 from numformer.models import CONFIGS, Decoder, DecoderConfig, count
+from numformer.training import BlockStream, Trainer, TrainingConfig
 from numformer.verify import LAYER, MODEL, gradcheck
 from numformer.verify.cases import LossOf
 
@@ -338,6 +340,20 @@ def test_later_tokens_do_not_change_earlier_logits(rng):
         model, ids = Decoder(config, rng), rng.integers(0, 9, (1, 8))
         changed = np.concatenate([ids[:, :5], rng.integers(0, 9, (1, 3))], axis=1)
         np.testing.assert_allclose(model(changed)[:, :5], model(ids)[:, :5], rtol=1e-12, atol=1e-15)
+
+
+def test_training_does_not_depend_on_the_number_of_threads(rng):
+    """Every shard has its own balance and capacity, whoever runs it; what it gives is added in the shards' order."""
+    config = DecoderConfig(**{**SIZES, "dtype": "float32"}, n_experts=4, capacity_factor=1.2)
+    ids, states = rng.integers(0, 9, 500), []
+    for n in (1, 2):
+        with backend.threads(n):
+            stream = BlockStream(ids, 8, 4, seed=0)
+            trainer = Trainer(Decoder(config, np.random.default_rng(0)), stream, [], TrainingConfig(steps=4, warmup_steps=0))
+            for _ in range(4):
+                trainer.train_step()
+            states.append(trainer.model.state_dict())
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
 
 
 def test_mixtral_is_counted_without_allocation():
