@@ -113,7 +113,7 @@ ONE = [([3], [4])]
     lambda pairs, **special: pair_batch(pairs, **special), lambda pairs, **special: PairStream(pairs, 2, 0, **special),
     lambda pairs, **special: consecutive_pairs(pairs, 2, **special)])
 @pytest.mark.parametrize("pairs, special, error, words", [
-    ([], {}, ValueError, "there are no pairs"), ([*ONE, ([], [4])], {}, (ValueError, TypeError), "source of pair 1"),
+    ([], {}, ValueError, "there are no pairs"), ([*ONE, ([], [4])], {}, ValueError, "source of pair 1 is empty"),
     ([([-1], [4])], {}, ValueError, "hold -1"), ([([3], [4.0])], {}, TypeError, "target of pair 0 must be an array of integers"),
     ([([[3]], [4])], {}, ValueError, "shapes"), (ONE, {"begin": -1}, ValueError, "begin=-1"), (ONE, {"end": None}, ValueError, "end=None")])
 def test_bad_pairs(make, pairs, special, error, words):

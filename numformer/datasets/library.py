@@ -132,7 +132,7 @@ def _files(root):
                 tree = ast.parse(path.read_bytes())
         except (OSError, SyntaxError, ValueError):                    # unreadable, or a file that is broken on purpose
             continue
-        yield parts[0].removeprefix("_py").lstrip("_"), [paragraph for text in _docstrings(tree) for paragraph in _paragraphs(text)]
+        yield parts[0].removeprefix("_py").strip("_"), [paragraph for text in _docstrings(tree) for paragraph in _paragraphs(text)]
 
 
 def _docstrings(node):

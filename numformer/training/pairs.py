@@ -210,6 +210,8 @@ def _checked(owner, pairs, padding, begin, end):
         if source.ndim != 1 or target.ndim != 1:
             raise ValueError(f"{owner}: source and target of pair {number} must have shapes (S,) and (T,), "
                              f"but have {source.shape} and {target.shape}.")
+        if not source.size:                                           # an encoder of nothing has nothing to attend to
+            raise ValueError(f"{owner}: source of pair {number} is empty; give at least one id.")
         check_ids(owner, f"source of pair {number}", source, size=2**31)
         if target.size:                                               # an empty target is one: nothing but the end
             check_ids(owner, f"target of pair {number}", target, size=2**31)
