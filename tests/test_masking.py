@@ -158,6 +158,18 @@ def test_infilled_spans_follow_poisson(rng):
     assert np.abs(shares - poisson).max() < 0.01 and abs(np.mean(found) - 3) < 0.05
 
 
+def test_the_span_that_is_cut_to_fit_may_stand_anywhere(rng):
+    first, last = [], []
+    for _ in range(3000):
+        noisy = infill(np.arange(40), 99, rng)
+        framed = np.concatenate([[-1], noisy, [40]])
+        at = np.flatnonzero(framed == 99)
+        lengths = framed[at + 1] - framed[at - 1] - 1
+        first.append(lengths[0])
+        last.append(lengths[-1])
+    assert abs(np.mean(first) - np.mean(last)) < 5 * np.hypot(np.std(first), np.std(last)) / np.sqrt(3000)
+
+
 def test_sentences_and_documents(rng):
     sentences = [np.array([10, 11, 12]), np.array([20]), np.array([30, 31])]
     orders = {tuple(int(s[0]) for s in permute_sentences(sentences, rng)) for _ in range(200)}

@@ -228,9 +228,8 @@ def _cut(total, parts, rng):
 def _arrange(lengths, n, rng):
     """(starts, lengths) of spans within n ids, in order, with at least one id between any two."""
     lengths = np.asarray(lengths)
-    gaps = _cut(n - lengths.sum() + 2, len(lengths) + 1, rng)         # two more, for the first and the last gap may be empty
-    gaps[[0, -1]] -= 1
-    return np.cumsum(gaps[:-1]) + np.cumsum(lengths) - lengths, lengths
+    gaps = _cut(n - lengths.sum() + 2, len(lengths) + 1, rng)         # before, between and after; two more, for the outer may be empty
+    return np.cumsum(gaps[:-1]) - 1 + np.cumsum(lengths) - lengths, lengths
 
 
 def _check_text(owner, ids, rng, rate):
