@@ -16,7 +16,7 @@ class Progress:
         from tqdm import tqdm
 
         self.trainer, self.tokenizer, self.task = trainer, tokenizer, task
-        self.losses = []
+        self.losses, self.tokens_before = [], trainer.tokens
         self.bar = tqdm(total=trainer.config.steps, initial=trainer.step, unit="step", ascii=True, disable=None, file=sys.stderr,
                         dynamic_ncols=True)
 
@@ -37,7 +37,7 @@ class Progress:
             self.write("    " + sample.replace("\n", "\n    "))
 
     def tokens_a_second(self):
-        return len(self.losses) * self.trainer.stream.tokens / max(self.trainer.seconds, 1e-9)
+        return (self.trainer.tokens - self.tokens_before) / max(self.trainer.seconds, 1e-9)
 
     def write(self, text):
         with suppress(BrokenPipeError), self.bar.external_write_mode(file=sys.stderr):        # a run does not end where nobody looks

@@ -119,7 +119,7 @@ def _run(arguments):
     draw_pictures(folder, trainer.model, tokenizer, task, metrics)
     losses = [line["loss"] for line in metrics if "loss" in line][-100:]
     result = {
-        "steps": trainer.step, "tokens": trainer.step * trainer.stream.tokens, "train_seconds": round(trainer.seconds, 3),
+        "steps": trainer.step, "tokens": trainer.tokens, "train_seconds": round(trainer.seconds, 3),
         "train_loss": float(np.mean(losses)) if losses else None,
         "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss, "val_blocks": trainer.config.eval_blocks or "all",
         "parameters": sum(p.data.size for p in trainer.model.parameters()), "run": str(out), "ended": ended,

@@ -72,11 +72,6 @@ class BlockStream:
         check_length("BlockStream", ids, context_length)
         self.ids, self.context_length, self.batch_size, self.seed = ids, context_length, batch_size, seed
 
-    @property
-    def tokens(self):
-        """Targets in a batch."""
-        return self.batch_size * self.context_length
-
     def batch(self, step):
         """The batch of one step."""
         rng = np.random.default_rng([self.seed, 1, step])             # 1: the stream's own branch of the seed

@@ -55,7 +55,8 @@ class Trainer:
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
         self.replicas = [model, *(model.replica() for _ in range(config.shards - 1))]        # the total begins as the first shard's
         self.gradients = list(zip(*(replica.parameters() for replica in self.replicas)))     # of each parameter: the total, of the others
-        self.step = 0                                                 # steps taken so far
+        self.step = 0                                                 # steps taken so far,
+        self.tokens = 0                                               # and the targets in them that counted
         self.val_loss = None                                          # of the last validation,
         self.evaluated_at = None                                      # which was at this step
         self.best_loss, self.best_step, self.worse = None, None, 0    # worse: validations since the best
@@ -96,6 +97,7 @@ class Trainer:
             rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate, c.warmup_steps)
             self.optimizer.step(rate, clip_factor(norm, c.clip_norm))
         self.step += 1
+        self.tokens += batch.tokens
         self.seconds += time.perf_counter() - started
         return {"step": self.step, "loss": loss, "learning_rate": rate, "gradient_norm": norm}
 
@@ -184,7 +186,7 @@ def _add_up(shards, gradients):
 
 
 # The step is also the data stream's cursor and, with the seed, the whole random state: see BlockStream and Trainer._gradient.
-_PROGRESS = ("step", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
+_PROGRESS = ("step", "tokens", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
 
 
 def mean_loss(model, batches, should_stop=lambda: False):
