@@ -6,10 +6,11 @@ from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.ngram import KneserNey
+from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
 
 KINDS = {"Decoder": (Decoder, DecoderConfig)}                         # what a checkpoint may hold: the model and its config
 
 __all__ = [
     "BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
-    "TRANSFORMER_2017", "count",
+    "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
 ]

@@ -25,6 +25,8 @@ class Case:
         What `forward` must refuse, and words that its message must hold.
     condition : float
         By how much the function itself multiplies rounding errors: the bound grows with it.
+    batch : tuple, optional
+        Of a model: what its loss is checked on, if not on its ids, each but the first to be foretold.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Case:
     ids: tuple = ()
     wrong: list = field(default_factory=list)
     condition: float = 1.0
+    batch: tuple = None
 
     def layer(self, dtype=np.float64, seed=0):
         """The layer, with every parameter moved away from the special values 0 and 1."""
@@ -111,19 +114,20 @@ class Pair:
 
 
 class LossOf:
-    """A model's loss on its own ids, seen as a layer: each id but the first is to be foretold.
+    """A model's loss, seen as a layer: on a batch of its own and so without inputs, or on ids, each but the first to be foretold.
 
     Parameters
     ----------
     model : Layer
         With `loss` and `loss_backward`.
+    batch : tuple, optional
     """
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, batch=None):
+        self.model, self.batch = model, batch
 
-    def forward(self, ids, **options):
-        return self.model.loss((ids[:, :-1], ids[:, 1:]), **options)
+    def forward(self, *ids, **options):
+        return self.model.loss(self.batch or (ids[0][:, :-1], ids[0][:, 1:]), **options)
 
     def backward(self, dloss, saved):
         self.model.loss_backward(saved, float(dloss))

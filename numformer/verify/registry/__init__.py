@@ -9,7 +9,8 @@ from numformer.verify.registry import mixture_of_experts, recurrent, scores, tra
 
 PAGES = (transformer, vision, scores, recurrent, mixture_of_experts)
 LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name, [])] for name in ("LAYERS", "MODELS", "PAIRS"))
-LOSSES = [Case(f"loss of {case.name}", lambda rng, dtype, case=case: LossOf(case.build(rng, dtype)), [], case.options, case.ids)
+LOSSES = [Case(f"loss of {case.name}", lambda rng, dtype, case=case: LossOf(case.build(rng, dtype), case.batch), [], case.options,
+               () if case.batch else case.ids)
           for case in MODELS]
 
 __all__ = ["LAYERS", "LOSSES", "MODELS", "PAIRS"]

@@ -5,7 +5,7 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import AttentionPattern
 from numformer.layers import BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D
-from numformer.models import Encoder, EncoderConfig
+from numformer.models import Encoder, EncoderConfig, VisionTransformer, VisionTransformerConfig
 from numformer.verify.cases import Case, Pair
 from numformer.verify.registry.transformer import floats, seeded
 
@@ -21,6 +21,14 @@ def embedded(form, **options):
 
 GIVEN = np.array([0.3, -0.2, 1.0, 0.0, 2.0]), np.array([0.5, 2.0, 1.0, 3.0, 0.1])
 REAL = np.array([[True, True, False], [True, False, True]])
+
+
+def vision(**switches):
+    sizes = dict(image_size=4, patch_size=2, channels=2, n_classes=3, n_layers=1, n_heads=2, d_model=4, d_hidden=6)
+    return lambda rng, dtype: VisionTransformer(VisionTransformerConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+
+
+LABELLED = np.random.default_rng(7).standard_normal((2, 4, 4, 2)), np.array([2, 0])
 
 LAYERS = [
     Case("encoder", encoder(), [(2, 3, 8)], lambda: {"pattern": AttentionPattern(lengths=[3, 1])},
@@ -46,6 +54,17 @@ LAYERS = [
            wrong=[((floats(3, 4),), ValueError, "(B, T, C)"), ((floats(2, 0, 4),), ValueError, "")]) for kind in ("class", "mean", "max")),
     *(Case(f"pooling, {kind}, masked", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)], lambda: {"mask": REAL})
       for kind in ("mean", "max")),
+]
+
+MODELS = [
+    Case("vision transformer", vision(n_layers=2), [(2, 4, 4, 2)], batch=LABELLED,
+         wrong=[((floats(2, 4, 4, 3),), ValueError, "channels=2"), ((floats(2, 6, 6, 2),), ValueError, "height=4"),
+                ((floats(4, 4, 2),), ValueError, "(B, height, width, channels)")]),
+    Case("vision transformer, mean of patches, sinusoids, dropout",
+         vision(pooling="mean", positions="sinusoidal_2d", patches="convolution", dropout=0.3, label_smoothing=0.1), [(2, 4, 4, 2)], seeded,
+         batch=LABELLED),
+    Case("vision transformer, maximum, rows and columns, post-norm",
+         vision(pooling="max", positions="learned_2d", norm_first=False, feedforward="swiglu", bias=False), [(2, 4, 4, 2)], batch=LABELLED),
 ]
 
 PAIRS = [
