@@ -35,9 +35,11 @@ KERNELS = [f"kernels/{page}.py" for page in (                         # compiled
 SUITES = {                                                            # the tests that may notice, the quick ones first
     "functional/": ["test_scores.py", "test_relative_positions.py", "test_local_and_global.py", "test_functional.py",
                     "test_fifty_digits.py", "test_contract.py", "test_attention.py", "test_torch_witness.py",
-                    "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py"],
+                    "test_torch_witness_layers.py", "test_tiled_attention.py", "test_check.py", "test_vision_parts.py",
+                    "test_mixture_of_experts.py", "test_recurrent.py"],
     "layers/": ["test_scores.py", "test_relative_positions.py", "test_defaults.py", "test_token_step.py", "test_contract.py",
-                "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py", "test_decoder.py", "test_generation.py"],
+                "test_attention.py", "test_torch_witness.py", "test_torch_witness_layers.py", "test_decoder.py", "test_generation.py",
+                "test_vision_parts.py", "test_mixture_of_experts.py", "test_recurrent.py"],
     "kernels/": ["test_twins.py::test_twins_equal_the_truth", "plain_parts.py", "plain_kernels.py", "test_twins.py"],
     "training/": ["test_optimizers.py", "test_torch_witness.py", "test_training.py", "test_checkpoint.py"],
 }

@@ -8,7 +8,7 @@ import pytest
 from numformer import functional as F
 from numformer.digits import load_digits
 from numformer.models import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
-from numformer.training import LabelledBatch, LabelledStream, Trainer, TrainingConfig, accuracy, labelled_batches, mean_loss, shifted
+from numformer.training import LabelledBatch, LabelledStream, Trainer, TrainingConfig, accuracy, labelled_batches, mean_loss
 
 SIZES = dict(image_size=8, patch_size=2, channels=1, n_classes=10, n_layers=2, n_heads=2, d_model=16)
 PUBLISHED = {"vit-base-16": 86, "vit-large-16": 307, "vit-huge-14": 632}        # in millions: table 1 of the paper
@@ -124,25 +124,6 @@ def test_a_stream_shows_every_example_once_a_round():
     assert not np.array_equal(LabelledStream(labels, labels, 4, seed=4).batch(0).labels, batches[0].labels)
     many = LabelledStream(labels[:3], labels[:3], 8, seed=0).batch(1).labels
     assert len(many) == 8 and np.bincount(many).min() >= 2, "a batch may hold several rounds"
-
-
-def test_a_stream_may_change_its_inputs(rng):
-    images, labels = rng.random((6, 4, 5, 2)), np.arange(6)
-    stream = LabelledStream(images, labels, 4, seed=3, change=shifted)
-    one, again, plain = stream.batch(2), stream.batch(2), LabelledStream(images, labels, 4, seed=3).batch(2)
-    assert np.array_equal(one.inputs, again.inputs) and np.array_equal(one.labels, plain.labels)
-    assert not np.array_equal(one.inputs, plain.inputs) and np.array_equal(plain.inputs, images[plain.labels])
-
-
-def test_shifted_images_lose_only_their_edges(rng):
-    images, found = rng.random((200, 5, 6, 2)) + 1, set()
-    moved = shifted(images, rng, 2)
-    for before, after in zip(np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0))), moved):
-        places = [(r, c) for r, c in np.ndindex(5, 5) if np.array_equal(before[r : r + 5, c : c + 6], after)]
-        assert len(places) == 1
-        found.update(places)
-    assert len(found) == 25, "every shift comes up"
-    assert np.array_equal(shifted(images, rng, 0), images) and shifted(images.astype(np.float32), rng).dtype == np.float32
 
 
 def test_batches_split_and_measure(rng):

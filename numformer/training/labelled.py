@@ -51,8 +51,6 @@ class LabelledStream:
     batch_size : int
         B.
     seed : int
-    change : callable, optional
-        (inputs of a batch, generator) to inputs of the same shape and meaning, such as `shifted`: so no round is like another.
 
     Raises
     ------
@@ -66,10 +64,10 @@ class LabelledStream:
     array([0, 1, 2, 3, 4, 5])
     """
 
-    def __init__(self, inputs, labels, batch_size, seed, change=None):
+    def __init__(self, inputs, labels, batch_size, seed):
         check_whole("LabelledStream", "batch_size", batch_size)
         check_labelled("LabelledStream", inputs, labels)
-        self.inputs, self.labels, self.batch_size, self.seed, self.change = inputs, labels, batch_size, seed, change
+        self.inputs, self.labels, self.batch_size, self.seed = inputs, labels, batch_size, seed
 
     def batch(self, step):
         """The batch of one step."""
@@ -77,38 +75,7 @@ class LabelledStream:
         rounds = range(first // N, (first + self.batch_size - 1) // N + 1)
         order = np.concatenate([np.random.default_rng([self.seed, 1, k]).permutation(N) for k in rounds])      # 1: the stream's own branch
         chosen = order[first % N : first % N + self.batch_size]
-        inputs = self.inputs[chosen]
-        if self.change is not None:
-            inputs = self.change(inputs, np.random.default_rng([self.seed, 3, step]))         # 3: the branch of what is changed
-        return LabelledBatch(inputs, self.labels[chosen])
-
-
-def shifted(images, rng, most=1):
-    """Images, each moved by up to `most` pixels down or up and right or left; what comes in at the edges is 0.
-
-    Parameters
-    ----------
-    images : ndarray, shape (B, height, width, channels)
-    rng : numpy.random.Generator
-    most : int
-
-    Returns
-    -------
-    ndarray, shape (B, height, width, channels)
-
-    Examples
-    --------
-    >>> image = np.array([[1, 2], [3, 4]]).reshape(1, 2, 2, 1)
-    >>> shifted(image, np.random.default_rng(0))[0, ..., 0]
-    array([[3, 4],
-           [0, 0]])
-    """
-    check_whole("shifted", "most", most, least=0)
-    B, height, width, _ = images.shape
-    wide = np.pad(images, ((0, 0), (most, most), (most, most), (0, 0)))
-    down, right = rng.integers(0, 2 * most + 1, (2, B, 1))
-    rows, columns = down + np.arange(height), right + np.arange(width)        # (B, height), (B, width)
-    return wide[np.arange(B)[:, None, None], rows[:, :, None], columns[:, None, :]]
+        return LabelledBatch(self.inputs[chosen], self.labels[chosen])
 
 
 def labelled_batches(inputs, labels, batch_size=256):
