@@ -314,11 +314,11 @@ def test_the_layer_uses_the_kernel_and_the_truth_on_request(rng):
     backend.use("numpy")
     try:
         truth, saved_truth = layer.forward(x, pattern=CAUSAL, rng=np.random.default_rng(1))
-        assert saved_truth[4][0] is None and saved[4][0] is kernel
+        assert saved_truth[4][1][0] is None and saved[4][1][0] is kernel
         np.testing.assert_allclose(y, truth, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(layer.backward(truth, saved), layer.backward(truth, saved_truth), rtol=1e-3, atol=1e-5)
     finally:
         backend.use("numba")
-    assert layer.forward(x.astype(np.complex64))[1][4][0] is None
+    assert layer.forward(x.astype(np.complex64))[1][4][1][0] is None
     with pytest.raises(ValueError, match="twin='fortran'"):
         backend.use("fortran")
