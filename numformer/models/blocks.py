@@ -1,6 +1,6 @@
 """The Transformer block from switches: what the models that stack such blocks have in common."""
 
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +9,13 @@ from numformer.checks import check_choice, check_divides, check_number, check_wh
 from numformer.functional.activations import ACTIVATIONS
 from numformer.layers import (
     ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, MultiHeadAttention, PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions)
+from numformer.models.switches import Switches
 
 GATED = {"swiglu": "silu", "geglu": "gelu"}                           # gated feed-forwards, and the activation of their gate
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockConfig:
+class BlockConfig(Switches):
     """The switches of a stack of blocks; a model's config inherits them and adds its own.
 
     Parameters
@@ -115,26 +116,6 @@ class BlockConfig:
         if self.d_hidden is not None:
             return self.d_hidden
         return -(-8 * self.d_model // 24) * 8 if self.feedforward in GATED else 4 * self.d_model
-
-    def as_dict(self):
-        """All switches, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, switches):
-        """The config of `as_dict`.
-
-        Raises
-        ------
-        ValueError
-            If a switch is unknown or a needed one is missing.
-        """
-        known = {field.name for field in fields(cls)}
-        missing = {field.name for field in fields(cls) if field.default is MISSING} - set(switches)
-        if set(switches) - known or missing:
-            raise ValueError(f"{cls.__name__}: the switches do not fit; unknown: {sorted(set(switches) - known)}, "
-                             f"missing: {sorted(missing)}.")
-        return cls(**switches)
 
 
 def norm_of(config):
