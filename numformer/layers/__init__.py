@@ -1,6 +1,7 @@
 """Classes that own parameters and wire the functions together; see `numformer.parameter.Layer` for their contract."""
 
 from numformer.layers.attention import MultiHeadAttention
+from numformer.layers.attentive_gru import AttentiveGRU
 from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.bidirectional import Bidirectional
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
@@ -21,9 +22,9 @@ from numformer.layers.relative_positions import RelativePositionBias, ShawPositi
 from numformer.layers.score_attention import ScoreAttention
 
 __all__ = [
-    "ALiBi", "BatchNorm", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding", "FeedForward", "GEGLU",
-    "GRU", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear",
-    "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding", "Pooling", "PostNormBlock", "PreNormBlock", "RMSNorm",
-    "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
-    "SwiGLU", "TransformerBlock", "Unembedding",
+    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding",
+    "FeedForward", "GEGLU", "GRU", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions",
+    "LearnedPositions2D", "Linear", "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding", "Pooling",
+    "PostNormBlock", "PreNormBlock", "RMSNorm", "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions",
+    "SinusoidalPositions", "SinusoidalPositions2D", "SwiGLU", "TransformerBlock", "Unembedding",
 ]

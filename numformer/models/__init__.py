@@ -6,11 +6,16 @@ from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.ngram import KneserNey
+from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
 
-KINDS = {"Decoder": (Decoder, DecoderConfig)}                         # what a checkpoint may hold: the model and its config
+KINDS = {                                                             # what a checkpoint may hold: the model and its config
+    "Decoder": (Decoder, DecoderConfig),
+    "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+}
 
 __all__ = [
     "BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
-    "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
+    "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig",
+    "count",
 ]
