@@ -1,9 +1,10 @@
 """What `numformer train` can learn: tasks, and named settings for each."""
 
+from numformer.tasks.dates import DateTask
 from numformer.tasks.presets import PRESETS, Preset
 from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
 
-TASKS = {task.name: task for task in (TextTask(),)}
+TASKS = {task.name: task for task in (TextTask(), DateTask())}
 
 __all__ = ["PRESETS", "Preset", "TASKS", "Task", "first_prompt"]

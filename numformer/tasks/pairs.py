@@ -89,6 +89,10 @@ class PairTask(Task):
 
     def measure(self, model, tokenizer, material):
         """The part of the held-out answers that are right to the last character."""
-        sources, targets = zip(*material.held_out)
-        answers = self.answers(model, tokenizer, list(sources))
-        return {"exact": sum(answer == target for answer, target in zip(answers, targets)) / len(targets)}
+        right = self.right(model, tokenizer, material.held_out)
+        return {"exact": sum(right) / len(right)}
+
+    def right(self, model, tokenizer, pairs):
+        """Of each pair, whether the answer is right to the last character: a list of bool."""
+        sources, targets = zip(*pairs)
+        return [answer == target for answer, target in zip(self.answers(model, tokenizer, list(sources)), targets)]

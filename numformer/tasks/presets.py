@@ -55,4 +55,11 @@ PRESETS = {
         dict(_FAST, context_length=128, n_layers=4),
         dict(_MUON, steps=550, learning_rate=0.006, warmup_steps=10, muon_ratio=3.0),
     ),
+    # Bahdanau, Cho, Bengio (2015) in small: characters, and a GRU of one layer
+    "seq2seq": Preset(
+        dict(d_model=32, d_hidden=64),
+        dict(steps=1500, batch_size=128, learning_rate=4e-3, min_learning_rate=0.0, warmup_steps=50, weight_decay=0.0, eval_every=500,
+             save_every=500),
+        kind="Seq2Seq", task="dates",
+    ),
 }

@@ -1,0 +1,59 @@
+"""The task of written dates: read one as people write it, and write it as ISO 8601 does."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from numformer.backend import one_blas_thread
+from numformer.datasets import date_pairs
+from numformer.tasks.pairs import END, Pairs, PairTask
+
+TRAINING, HELD_OUT = 30000, 1000                                      # pairs
+LENGTHS = (8, 12, 16, 20, 40)                                         # bounds of the bins of source lengths: up to 11, 15, 19, and the rest
+
+
+class DateTask(PairTask):
+    """Dates in many forms to one: "Tuesday, 3rd of March, 2031" to "2031-03-03".
+
+    Measured on dates that no form of was seen: how many are right, and how many of those whose sources are so and so long.
+    """
+
+    name = "dates"
+    kinds = ("Seq2Seq",)
+    unit = "nats a character"
+    longest = 16
+
+    def pairs(self):
+        return _pairs()
+
+    def measure(self, model, tokenizer, material):
+        right = np.array(self.right(model, tokenizer, material.held_out))
+        lengths = np.array([len(source) for source, _ in material.held_out])
+        measured = {"exact": float(right.mean())}
+        for least, below in zip(LENGTHS, LENGTHS[1:]):
+            chosen = right[(lengths >= least) & (lengths < below)]
+            if chosen.size:
+                measured[f"exact_{least}_to_{below - 1}"] = float(chosen.mean())
+        return measured
+
+    def pictures(self, model, tokenizer):
+        """Where the model looked for each character that it wrote, from the longest date that was held out."""
+        if model.config.attention == "none":
+            return {}
+        from numformer.plots import attention_map
+        from numformer.plots.axes import new_axes
+
+        source, _ = max(self.pairs().held_out, key=lambda pair: len(pair[0]))
+        _, begin, _ = self.ids(tokenizer)
+        ids, answer = tokenizer.encode(source), self.answers(model, tokenizer, [source])[0]
+        with one_blas_thread():
+            weights = model.attention_weights(ids[None], np.array([len(ids)]), np.array([[begin, *tokenizer.encode(answer)]]))[0]
+        ax = attention_map(weights, list(source), ax=new_axes((2 + 0.22 * len(source), 1.2 + 0.22 * len(weights))), queries=[*answer, END],
+                           title="Where the decoder looked for what it wrote")
+        ax.set(xlabel="read", ylabel="written")
+        return {"alignment.png": ax}
+
+
+@lru_cache(maxsize=1)
+def _pairs():
+    return Pairs("written dates", date_pairs(TRAINING, seed=0), date_pairs(HELD_OUT, seed=0, held_out=True))
