@@ -176,6 +176,38 @@ class MultiHeadAttention(Layer):
         o, _ = self._attend(q, cache.k, cache.v, pattern)
         return self.output(_join_heads(o)), cache
 
+    def remember(self, context):
+        """Project the context of cross-attention once, for all steps that will attend to it.
+
+        Parameters
+        ----------
+        context : ndarray, shape (B, S, d_context)
+
+        Returns
+        -------
+        KeyValueCache
+            For `step_to`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the context does not fit, or the layer has positions: what is written has no distance from what was read.
+        """
+        if self.rotary is not UNCHANGED or self.slopes is not None or self.relative is not None:
+            raise ValueError("MultiHeadAttention: a query that steps has no distance from the keys of another sequence; "
+                             "build the layer of a cross-attention with positions=None.")
+        check_array("MultiHeadAttention", "context", context, "(B, S, C)", C=len(self.key.weight.data))
+        k, _ = self._project(context, self.key, self.key_norm, UNCHANGED)
+        v, _ = self._project(context, self.value, UNCHANGED, UNCHANGED)
+        return KeyValueCache(k, v)
+
+    def step_to(self, x, memory, pattern=EVERYWHERE):
+        """Attend from new positions x (B, T, C) to what `remember` gave; y (B, T, C). Inference only."""
+        self._check(x, None)
+        q, _ = self._project(x, self.query, self.query_norm, UNCHANGED)
+        o, _ = self._attend(q, memory.k, memory.v, pattern)
+        return self.output(_join_heads(o))
+
     def weights(self, x, context=None, pattern=EVERYWHERE):
         """The attention weights (B, H, T, S) of a forward without dropout, for looking at.
 

@@ -46,6 +46,10 @@ class KeyValueCache:
         after.k[:, :, len(self):], after.v[:, :, len(self):] = k, v
         return after
 
+    def rows(self, order):
+        """A cache of some of the sequences, or of one several times: what a beam search keeps; order, array of int."""
+        return KeyValueCache(self.k[order], self.v[order])
+
     @property
     def places(self):
         """(keys, values, capacity): where the room's arrays (B, G, capacity, D) lie, and for how many positions, for a kernel."""

@@ -5,6 +5,8 @@ from numformer.models.counting import count
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 from numformer.models.encoder import Encoder, EncoderConfig
+from numformer.models.encoder_decoder import EncoderDecoder
+from numformer.models.encoder_decoder_config import BART, ENCODER_DECODERS, T5, EncoderDecoderConfig
 from numformer.models.ngram import KneserNey
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
@@ -15,7 +17,7 @@ KINDS = {                                                             # what a c
 }
 
 __all__ = [
-    "BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "Encoder", "EncoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
-    "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig",
-    "count",
+    "BART", "BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder",
+    "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017",
+    "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
 ]

@@ -8,7 +8,8 @@ import numpy as np
 from numformer.checks import check_choice, check_divides, check_number, check_whole
 from numformer.functional.activations import ACTIVATIONS
 from numformer.layers import (
-    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, MultiHeadAttention, PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions)
+    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, MultiHeadAttention, PostNormBlock, PostNormCrossBlock, PreNormBlock,
+    PreNormCrossBlock, RMSNorm, RelativePositionBias, RotaryPositions)
 from numformer.models.switches import Switches
 
 GATED = {"swiglu": "silu", "geglu": "gelu"}                           # gated feed-forwards, and the activation of their gate
@@ -44,6 +45,8 @@ class BlockConfig(Switches):
         See `RotaryPositions`.
     query_key_norm : bool
         Whether queries and keys pass an RMSNorm.
+    scaled_scores : bool
+        Whether attention's scores are divided by sqrt(D); those of T5 are not.
     bias : bool
         Whether linear maps and LayerNorms have one.
     dropout : float in [0, 1)
@@ -78,6 +81,7 @@ class BlockConfig(Switches):
     rotary_base: float = 10000.0
     rotary_layout: str = "half"
     query_key_norm: bool = False
+    scaled_scores: bool = True
     bias: bool = True
     dropout: float = 0.0
     epsilon: float = 1e-5
@@ -137,16 +141,46 @@ def feedforward_of(config, initial):
     return FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial)
 
 
-def block_of(config, rng, feedforward=feedforward_of):
-    """One block, as the switches of a `BlockConfig` have it, with a feed-forward that `feedforward` makes of them."""
+def relative_bias_of(config, rng, bidirectional):
+    """T5's bias by distance, one table for all blocks of a stack; None for a config of other positions."""
     c = config
-    # Every branch adds to the residual stream: its last matrix starts smaller the more branches there are (GPT-2, section 2.3).
-    initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=np.dtype(c.dtype),
-                   output_std=0.0 if c.zero_branches else c.init_std * (2 * c.n_layers) ** -0.5)
-    d_head = c.d_model // c.n_heads
-    positions = (RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions == "rotary"
-                 else ALiBi(c.n_heads) if c.positions == "alibi" else None)
-    attention = MultiHeadAttention(c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, positions=positions, query_key_norm=c.query_key_norm,
-                                   dropout=c.dropout, **initial)
+    return RelativePositionBias(c.n_heads, rng, c.n_buckets, c.max_distance, bidirectional, c.init_std,
+                                np.dtype(c.dtype)) if c.positions == "t5" else None
+
+
+def block_of(config, rng, feedforward=feedforward_of, relative=None):
+    """One block, as the switches of a `BlockConfig` have it, with a feed-forward that `feedforward` makes of them.
+
+    `relative` is the `RelativePositionBias` that all blocks of a stack share, where there is one.
+    """
+    c, initial = config, _initial(config, rng, branches=2)
     block = PreNormBlock if c.norm_first else PostNormBlock
-    return block(norm_of(c), attention, norm_of(c), feedforward(c, initial), c.dropout)
+    return block(norm_of(c), _self_attention(c, initial, relative), norm_of(c), feedforward(c, initial), c.dropout)
+
+
+def cross_block_of(config, rng, relative=None):
+    """One block of a decoder that reads what an encoder made; as `block_of` otherwise."""
+    c, initial = config, _initial(config, rng, branches=3)
+    block = PreNormCrossBlock if c.norm_first else PostNormCrossBlock
+    return block(norm_of(c), _self_attention(c, initial, relative), norm_of(c), _attention(c, initial), norm_of(c),
+                 feedforward_of(c, initial), c.dropout)
+
+
+def _initial(config, rng, branches):
+    """The options of a block's first weights. Every branch adds to the residual stream: its last matrix starts smaller the more
+    branches there are (GPT-2, section 2.3)."""
+    c = config
+    return dict(rng=rng, bias=c.bias, std=c.init_std, dtype=np.dtype(c.dtype),
+                output_std=0.0 if c.zero_branches else c.init_std * (branches * c.n_layers) ** -0.5)
+
+
+def _self_attention(config, initial, relative):
+    c, d_head = config, config.d_model // config.n_heads
+    return _attention(c, initial, RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions == "rotary"
+                      else ALiBi(c.n_heads) if c.positions == "alibi" else relative)
+
+
+def _attention(config, initial, positions=None):
+    c = config
+    return MultiHeadAttention(c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, positions=positions, query_key_norm=c.query_key_norm,
+                              scale=None if c.scaled_scores else 1.0, dropout=c.dropout, **initial)

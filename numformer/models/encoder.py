@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from numformer.functional.pattern import EVERYWHERE, AttentionPattern
-from numformer.models.blocks import BlockConfig, block_of, last_norm_of
+from numformer.models.blocks import BlockConfig, block_of, last_norm_of, relative_bias_of
 from numformer.parameter import Layer
 
 
@@ -56,7 +56,8 @@ class Encoder(Layer):
 
     def __init__(self, config, rng):
         self.config = config
-        self.blocks = [block_of(config, rng) for _ in range(config.n_layers)]
+        relative = relative_bias_of(config, rng, bidirectional=True)
+        self.blocks = [block_of(config, rng, relative=relative) for _ in range(config.n_layers)]
         self.norm = last_norm_of(config)
 
     def forward(self, x, pattern=EVERYWHERE, rng=None):

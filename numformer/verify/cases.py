@@ -116,6 +116,8 @@ class Pair:
 class LossOf:
     """A model's loss, seen as a layer: on a batch of its own and so without inputs, or on ids, each but the first to be foretold.
 
+    Of a model that reads inputs of some lengths and writes outputs, these are the outputs'.
+
     Parameters
     ----------
     model : Layer
@@ -127,7 +129,10 @@ class LossOf:
         self.model, self.batch = model, batch
 
     def forward(self, *ids, **options):
-        return self.model.loss(self.batch or (ids[0][:, :-1], ids[0][:, 1:]), **options)
+        if self.batch is not None:
+            return self.model.loss(self.batch, **options)
+        *read, written = ids
+        return self.model.loss((*read, written[:, :-1], written[:, 1:]), **options)
 
     def backward(self, dloss, saved):
         self.model.loss_backward(saved, float(dloss))
