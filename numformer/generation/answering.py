@@ -31,12 +31,7 @@ def write_greedily(model, sources, padding, begin, end, longest=64):
         If there are no sources, or one is empty.
     """
     check_whole("write_greedily", "longest", longest)
-    if not sources or min(map(len, sources)) == 0:
-        raise ValueError("write_greedily: give at least one source, and none that is empty.")
-    lengths = np.array([len(source) for source in sources])
-    inputs = np.full((len(sources), lengths.max()), padding)
-    for row, source in zip(inputs, sources):
-        row[:len(source)] = source
+    inputs, lengths = lay_sources("write_greedily", sources, padding)
     ids, answers, open_ = np.full((len(sources), 1), begin), [[] for _ in sources], np.ones(len(sources), bool)
     with one_blas_thread():
         cache = model.begin(inputs, lengths)
@@ -50,3 +45,21 @@ def write_greedily(model, sources, padding, begin, end, longest=64):
                 answers[b].append(int(chosen[b]))
             ids = chosen[:, None]
     return [np.array(answer, int) for answer in answers]
+
+
+def lay_sources(owner, sources, padding):
+    """Sources of any lengths as (inputs (B, S), lengths (B,)), padded at their ends.
+
+    Examples
+    --------
+    >>> lay_sources("demo", [[5, 6], [7]], padding=0)
+    (array([[5, 6],
+           [7, 0]]), array([2, 1]))
+    """
+    if not len(sources) or min(map(len, sources)) == 0:
+        raise ValueError(f"{owner}: give at least one source, and none that is empty.")
+    lengths = np.array([len(source) for source in sources])
+    inputs = np.full((len(sources), lengths.max()), padding)
+    for row, source in zip(inputs, sources):
+        row[:len(source)] = source
+    return inputs, lengths

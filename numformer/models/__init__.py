@@ -3,7 +3,7 @@
 from numformer.models.blocks import BlockConfig
 from numformer.models.counting import count
 from numformer.models.decoder import Decoder
-from numformer.models.decoder_config import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
+from numformer.models.decoder_config import DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.encoder_decoder import EncoderDecoder
 from numformer.models.encoder_decoder_config import BART, ENCODER_DECODERS, T5, EncoderDecoderConfig
@@ -11,13 +11,16 @@ from numformer.models.ngram import KneserNey
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
 
+CONFIGS = DECODERS | ENCODER_DECODERS                                 # the published sizes, for `count`
 KINDS = {                                                             # what a checkpoint may hold: the model and its config
     "Decoder": (Decoder, DecoderConfig),
+    "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+    "VisionTransformer": (VisionTransformer, VisionTransformerConfig),
 }
 
 __all__ = [
-    "BART", "BlockConfig", "CONFIGS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder",
-    "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017",
-    "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
+    "BART", "BlockConfig", "CONFIGS", "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig",
+    "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5",
+    "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
 ]

@@ -104,7 +104,7 @@ def _sizes(choices, n_layers, n_heads, d_model, **more):
     return DecoderConfig(**choices, n_layers=n_layers, n_heads=n_heads, d_model=d_model, **more)
 
 
-CONFIGS = {
+DECODERS = {
     # Radford et al. (2018), section 4.1: 117 M
     "gpt1": _sizes(GPT1, 12, 12, 768),
     # Radford et al. (2019), table 2; its parameter counts of the small ones are known to be misprints: 124 M, 355 M, 774 M, 1558 M

@@ -1,8 +1,9 @@
 """Pictures with matplotlib: each function takes `ax=` and returns it; none opens a window or writes a file."""
 
+from numformer.plots.alignment import alignment_map
 from numformer.plots.attention import attention_map
 from numformer.plots.audit import audit_errors
 from numformer.plots.growth import growth_of_time
 from numformer.plots.training import loss_curve
 
-__all__ = ["attention_map", "audit_errors", "growth_of_time", "loss_curve"]
+__all__ = ["alignment_map", "attention_map", "audit_errors", "growth_of_time", "loss_curve"]

@@ -62,4 +62,19 @@ PRESETS = {
              save_every=500),
         kind="Seq2Seq", task="dates",
     ),
+    # Vaswani et al. (2017), smaller: post-norm, sinusoids, one table for all, label smoothing, and a schedule without an end
+    "translate": Preset(
+        dict(context_length=64, n_layers=2, n_heads=4, d_model=128, init_std=0.08, label_smoothing=0.1),
+        dict(steps=2500, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, schedule="inverse_sqrt", warmup_steps=400, beta2=0.98,
+             optimizer="adam", eval_every=500, save_every=500),
+        kind="EncoderDecoder", task="translate",
+    ),
+    # Raffel et al. (2020), smaller: pre-norm with RMSNorm, no biases, a learned bias by distance, unscaled scores
+    "t5": Preset(
+        dict(context_length=80, n_layers=2, n_heads=4, d_model=128, norm="rms_norm", norm_first=True, positions="t5", scaled_scores=False,
+             bias=False, init_std=0.06, epsilon=1e-6),
+        dict(steps=4000, batch_size=64, learning_rate=3e-3, min_learning_rate=1e-4, warmup_steps=200, beta2=0.98, weight_decay=0.01,
+             eval_every=1000, eval_blocks=400, save_every=500),
+        kind="EncoderDecoder", task="instructions",
+    ),
 }

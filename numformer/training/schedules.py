@@ -17,7 +17,7 @@ def constant(step, steps, peak, floor=0.0, warmup=0):
     steps : int
         Length of the run.
     peak, floor : float
-        Highest learning rate, and the one to which `linear` and `cosine` fall at step S, just after the last.
+        Highest learning rate, and the one to which `linear` and `cosine` fall at step S, just after the last; `inverse_sqrt` stops there.
     warmup : int
         w, steps of the rise.
 
@@ -72,12 +72,35 @@ def cosine(step, steps, peak, floor=0.0, warmup=0):
     return floor + 0.5 * (peak - floor) * (1 + math.cos(math.pi * _progress(step, steps, warmup)))
 
 
+def inverse_sqrt(step, steps, peak, floor=0.0, warmup=0):
+    r"""Rise over the warm-up, then fall with the root of the steps taken: the schedule of the 2017 Transformer, which knows no end.
+
+    .. math:: \eta_s = \max\left(\eta_{floor},\; \eta_{peak} \sqrt{(w + 1) / (s + 1)}\right), \quad s \ge w
+
+    The paper has no peak but a width: there :math:`\eta_{peak} = (C\, w)^{-1/2}`, and steps are counted from 1.
+
+    Parameters as in `constant`.
+
+    References
+    ----------
+    Vaswani et al. (2017), "Attention Is All You Need", eq. 3.
+
+    Examples
+    --------
+    >>> [round(inverse_sqrt(step, 9, peak=1.0, warmup=1), 3) for step in (0, 1, 2, 7)]
+    [0.5, 1.0, 0.816, 0.5]
+    """
+    if step < warmup:
+        return constant(step, steps, peak, floor, warmup)
+    return max(floor, peak * math.sqrt((warmup + 1) / (step + 1)))
+
+
 def _progress(step, steps, warmup):
     """How far the fall has come, from 0 to 1."""
     return min(1.0, (step - warmup) / max(1, steps - warmup))
 
 
-SCHEDULES = {"constant": constant, "linear": linear, "cosine": cosine}
+SCHEDULES = {"constant": constant, "linear": linear, "cosine": cosine, "inverse_sqrt": inverse_sqrt}
 
 
 def learning_rate(schedule, step, steps, peak, floor=0.0, warmup=0):

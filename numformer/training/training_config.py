@@ -34,7 +34,7 @@ class TrainingConfig:
         How a gradient becomes a step.
     learning_rate, min_learning_rate : float
         Peak and floor of the schedule.
-    schedule : "cosine", "linear" or "constant"
+    schedule : "cosine", "linear", "inverse_sqrt" or "constant"
         How the learning rate moves after the warm-up.
     warmup_steps : int
         Steps over which the learning rate rises to its peak.
