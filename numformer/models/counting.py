@@ -15,8 +15,8 @@ def count(config):
     A multiplication and an addition are two operations. The first sum runs over all matrices that multiply (the output
     head among them, tied or not; lookup tables not); the second is q . k and p . v, over the n keys that a query sees at full context:
     T, or (T + 1) / 2 on average where attention is causal. A token of an encoder-decoder is one that is read together with one that
-    is written, and so are the bytes of its cache. Of E experts only the k that a token passes are counted, in the sums and as active parameters. The
-    backward pass costs twice the forward.
+    is written, and so are the bytes of its cache. Of E experts only the k that a token passes are counted, in the sums and as active
+    parameters. The backward pass costs twice the forward.
 
     Parameters
     ----------
