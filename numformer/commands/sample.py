@@ -1,4 +1,4 @@
-"""numformer sample: write text with a run's model."""
+"""numformer sample: write text with a run's model, or its answer to a text."""
 
 import sys
 import time
@@ -10,12 +10,12 @@ from numformer.commands import UsageError
 from numformer.commands.runs import add_run_arguments, load_run, show_text
 from numformer.commands.show import print_json
 from numformer.generation import check_sampling, generate
-from numformer.tasks import first_prompt
+from numformer.tasks import PairTask, first_prompt
 
 
 def add_arguments(parser):
     add_run_arguments(parser)
-    parser.add_argument("--prompt", default=None, help="text to begin with (default: a new line)")
+    parser.add_argument("--prompt", default=None, help="text to begin with (default: a new line), or to answer (default: some that were held out)")
     parser.add_argument("--tokens", type=int, default=500, metavar="N", help="characters to write (default: 500)")
     parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="0: always the likeliest (default: 0.8)")
     parser.add_argument("--top-k", type=int, default=None, metavar="K", help="draw among the K likeliest")
@@ -32,7 +32,9 @@ def run(arguments):
         check_sampling(arguments.temperature, arguments.top_k, arguments.top_p)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    model, tokenizer, *_ = load_run(arguments.run, arguments.best)
+    model, tokenizer, _, task = load_run(arguments.run, arguments.best)
+    if isinstance(task, PairTask):
+        return _answer(task, model, tokenizer, arguments)
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
     try:
         ids = tokenizer.encode(prompt)
@@ -51,4 +53,20 @@ def run(arguments):
         print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new), "seconds": round(seconds, 3)})
     else:
         show_text("\n", sys.stdout)
+    return 0
+
+
+def _answer(task, model, tokenizer, arguments):
+    """What a model that reads and writes makes of the prompt, or of a few sources that were held out."""
+    started = time.perf_counter()
+    try:
+        text = (task.sample(model, tokenizer, np.random.default_rng(arguments.seed)) if arguments.prompt is None
+                else task.answers(model, tokenizer, [arguments.prompt])[0])
+    except ValueError as error:
+        raise UsageError(f"--prompt: {error}") from None
+    if arguments.json:
+        print_json({"text": text, "tokens": len(tokenizer.encode(text)) if arguments.prompt else None,
+                    "seconds": round(time.perf_counter() - started, 3)})
+    else:
+        show_text(f"{text}\n", sys.stdout)
     return 0

@@ -1,7 +1,9 @@
 """What `numformer train` can learn: tasks, and named settings for each."""
 
 from numformer.tasks.dates import DateTask
+from numformer.tasks.denoise import DenoiseTask
 from numformer.tasks.instructions import InstructionTask
+from numformer.tasks.pairs import PairTask
 from numformer.tasks.presets import PRESETS, Preset
 from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
@@ -9,4 +11,6 @@ from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (TextTask(), DateTask(), TranslateTask(), InstructionTask())}
 
-__all__ = ["PRESETS", "Preset", "TASKS", "Task", "first_prompt"]
+__all__ = [
+    "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt",
+]

@@ -5,7 +5,7 @@ from functools import lru_cache
 from numformer.datasets import INSTRUCTIONS, held_out_instructions, instruction_mixture
 from numformer.tasks.pairs import Pairs, PairTask
 
-TRAINING_PAIRS = 200_000
+TRAINING_PAIRS = 60_000
 HELD_OUT = 250                                                        # of each task
 
 

@@ -73,8 +73,16 @@ PRESETS = {
     "t5": Preset(
         dict(context_length=80, n_layers=2, n_heads=4, d_model=128, norm="rms_norm", norm_first=True, positions="t5", scaled_scores=False,
              bias=False, init_std=0.06, epsilon=1e-6),
-        dict(steps=4000, batch_size=64, learning_rate=3e-3, min_learning_rate=1e-4, warmup_steps=200, beta2=0.98, weight_decay=0.01,
-             eval_every=1000, eval_blocks=400, save_every=500),
+        dict(_MUON, steps=3000, batch_size=48, learning_rate=0.006, muon_ratio=3.0, warmup_steps=50, eval_every=500, eval_blocks=200,
+             save_every=500),
         kind="EncoderDecoder", task="instructions",
+    ),
+    # Lewis et al. (2020), smaller: post-norm, GELU, learned positions
+    "bart": Preset(
+        dict(context_length=256, n_layers=2, n_heads=4, d_model=128, feedforward="gelu", positions="learned", embedding_scale=False,
+             init_std=0.06),
+        dict(_MUON, steps=2000, batch_size=32, learning_rate=0.004, muon_ratio=3.0, warmup_steps=100, eval_every=500, eval_blocks=200,
+             save_every=500),
+        kind="EncoderDecoder", task="denoise",
     ),
 }

@@ -10,7 +10,7 @@ from numformer.generation import beam_search, write_greedily
 from numformer.tasks.pairs import SPECIAL, VALIDATION_BATCH, Pairs, PairTask
 from numformer.tokenizers import WordTokenizer
 
-TRAINING_PAIRS = 50_000
+TRAINING_PAIRS = 20_000
 BEAMS, LENGTH_PENALTY = 4, 0.6                                        # of the paper, section 6.1
 SHOWN = 97_281                                                        # "ninety-seven" before, four twenties and seventeen after
 
