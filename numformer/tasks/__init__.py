@@ -9,7 +9,7 @@ from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
 from numformer.tasks.translate import TranslateTask
 
-TASKS = {task.name: task for task in (TextTask(), DateTask(), TranslateTask(), InstructionTask())}
+TASKS = {task.name: task for task in (TextTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask())}
 
 __all__ = [
     "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt",
