@@ -261,3 +261,10 @@ LAYERS += [
     ("MixtureOfExperts.backward", "top_k_gates_backward(dweights, saved_gates)", "np.zeros_like(logits)"),
     ("MixtureOfExperts.backward", "if dauxiliary:", "if True:\n        dauxiliary = 1.0"),
 ]
+
+LAYERS += [
+    ("GatedConvolution.backward", "ds = dy * s, dy * a", "ds = dy * s, dy * s"),
+    ("GatedConvolution.backward", "np.concatenate([da, dg], axis=2)", "np.concatenate([dg, da], axis=2)"),
+    ("GatedConvolution.backward", "dg = sigmoid_backward(ds, saved_gate)", "dg = ds"),
+    ("GatedConvolution.backward", "self.norm.backward(dn, saved_norm)", "dn"),
+]

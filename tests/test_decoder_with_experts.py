@@ -12,7 +12,7 @@ from numformer.generation import generate
 from numformer.layers import MixtureOfExperts
 from numformer.layers.token_step import TokenStep
 from numformer.models import CONFIGS, Decoder, DecoderConfig, count
-from numformer.training import BlockStream, Trainer, TrainingConfig
+from numformer.training import Batch, BlockStream, Trainer, TrainingConfig, mean_loss
 from numformer.verify import MODEL, gradcheck
 from numformer.verify.cases import LossOf
 
@@ -38,6 +38,14 @@ def test_the_loss_is_the_cross_entropy_and_the_auxiliary_losses(rng):
     assert len(parts) == 2 and min(parts) > 0.01
     loss, _ = model.loss((ids[:, :-1], ids[:, 1:]))
     assert loss == F.cross_entropy(logits, ids[:, 1:])[0] + sum(parts)
+
+
+def test_a_validation_is_the_cross_entropy_alone(rng):
+    """Not what training adds: the experts' auxiliary losses, label smoothing, z-loss."""
+    model, ids = Decoder(replace(DROPLESS, label_smoothing=0.2, z_loss=0.1), rng), rng.integers(0, 9, (2, 9))
+    batch = Batch(ids[:, :-1], ids[:, 1:])
+    alone = F.cross_entropy(model(batch.inputs), batch.targets)[0]
+    assert model.evaluation_loss(batch) == mean_loss(model, [batch]) == alone < model.loss(batch)[0] - 0.05
 
 
 @pytest.mark.parametrize("norm_first", [True, False])

@@ -22,13 +22,16 @@ def run(arguments):
     else:
         raise UsageError(f"{name} is neither a model nor a run; choose from {', '.join(CONFIGS)}, or give the folder of a run.")
     costs = count(config)
-    print(f"{name}: {config.n_layers} layers, {config.n_heads} heads, width {config.d_model}, "
+    heads = f"{config.n_heads} heads, " if hasattr(config, "n_heads") else ""
+    print(f"{name}: {config.n_layers} layers, {heads}width {config.d_model}, "
           f"vocabulary {config.vocab_size:,}, context {config.context_length:,}")
     for label, key, unit in (("parameters", "parameters", ""), ("active", "active_parameters", "for a token"),
                              ("forward pass", "flops_per_token", "FLOPs a token"),
                              ("training step", "training_flops_per_token", "FLOPs a token"),
-                             ("KV cache", "kv_bytes_per_token", f"bytes a token in {config.dtype}")):
-        print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())
+                             ("KV cache", "kv_bytes_per_token", f"bytes a token in {config.dtype}"),
+                             ("state", "state_bytes", f"bytes a text in {config.dtype}")):
+        if costs[key]:
+            print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())
     if arguments.json:
         print_json({"name": name, **costs})
     return 0

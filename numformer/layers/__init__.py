@@ -6,7 +6,7 @@ from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.bidirectional import Bidirectional
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
 from numformer.layers.cache import KeyValueCache
-from numformer.layers.convolution import CausalConvolution
+from numformer.layers.convolution import CausalConvolution, GatedConvolution
 from numformer.layers.cross_block import PostNormCrossBlock, PreNormCrossBlock
 from numformer.layers.dropout import Dropout, Identity
 from numformer.layers.embedding import Embedding, NGramEmbedding
@@ -24,9 +24,9 @@ from numformer.layers.score_attention import ScoreAttention
 
 __all__ = [
     "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding",
-    "FeedForward", "GEGLU", "GRU", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm", "LearnedPositions",
-    "LearnedPositions2D", "Linear", "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding", "Pooling",
-    "PostNormBlock", "PostNormCrossBlock", "PreNormBlock", "PreNormCrossBlock", "RMSNorm", "RNN", "RelativePositionBias",
+    "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm",
+    "LearnedPositions", "LearnedPositions2D", "Linear", "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding",
+    "Pooling", "PostNormBlock", "PostNormCrossBlock", "PreNormBlock", "PreNormCrossBlock", "RMSNorm", "RNN", "RelativePositionBias",
     "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D", "SwiGLU", "TransformerBlock",
     "Unembedding",
 ]

@@ -3,7 +3,9 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.functional.activations import sigmoid, sigmoid_backward
 from numformer.functional.convolution import causal_convolution, causal_convolution_backward, convolve
+from numformer.layers.normalization import LayerNorm
 from numformer.parameter import Layer, constant, normal
 
 
@@ -93,3 +95,76 @@ class CausalConvolution(Layer):
         check_array("CausalConvolution", "state", state, "(B, reach, C)", weight.dtype, B=sizes["B"], reach=self.reach, C=sizes["C"])
         seen = np.concatenate([state, x], axis=1)                     # (B, reach + T, C)
         return convolve(seen, weight, bias, self.dilation), seen[:, sizes["T"]:].copy()
+
+
+class GatedConvolution(Layer):
+    r"""A causal convolution whose other half opens and shuts its gates, (B, T, C) to (B, T, C); it normalizes what it reads.
+
+    .. math:: y = a \odot \sigma(g), \qquad [a, g] = \mathrm{conv}(\mathrm{norm}(x))
+
+    What it gives is meant to be added to the stream that it reads, as in a pre-norm block.
+
+    Parameters
+    ----------
+    d_model : int
+        C.
+    width : int
+        K, positions that it sees.
+    rng : numpy.random.Generator or None
+    dilation : int
+        d, their distance.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a number is not a whole one above 0, or `x` or a state does not fit.
+
+    References
+    ----------
+    Dauphin et al. (2017), "Language Modeling with Gated Convolutional Networks", eq. 1.
+
+    Examples
+    --------
+    >>> GatedConvolution(4, 3, np.random.default_rng(0))(np.ones((1, 6, 4), np.float32)).shape
+    (1, 6, 4)
+    """
+
+    def __init__(self, d_model, width, rng, dilation=1, dtype=np.float32):
+        check_whole("GatedConvolution", "d_model", d_model)
+        self.norm = LayerNorm(d_model, dtype=dtype)
+        self.convolution = CausalConvolution(d_model, 2 * d_model, width, rng, dilation, dtype=dtype)
+
+    @property
+    def reach(self):
+        """How many positions before it a position sees into."""
+        return self.convolution.reach
+
+    def forward(self, x):
+        n, saved_norm = self.norm.forward(x)
+        c, saved_convolution = self.convolution.forward(n)            # (B, T, 2C)
+        a, g = np.split(c, 2, axis=2)
+        s, saved_gate = sigmoid(g)
+        y = a * s
+
+        saved = (saved_norm, saved_convolution, a, s, saved_gate)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_norm, saved_convolution, a, s, saved_gate = saved
+
+        # y = a * s
+        da, ds = dy * s, dy * a
+
+        # s = sigmoid(g)
+        dg = sigmoid_backward(ds, saved_gate)
+
+        # [a, g] = convolution(norm(x))
+        dn = self.convolution.backward(np.concatenate([da, dg], axis=2), saved_convolution)
+        return self.norm.backward(dn, saved_norm)
+
+    def step(self, x, state=None):
+        """Continue sequences; the state is that of the convolution. Inference only."""
+        c, state = self.convolution.step(self.norm(x), state)
+        a, g = np.split(c, 2, axis=2)
+        return a * sigmoid(g)[0], state

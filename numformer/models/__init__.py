@@ -1,6 +1,7 @@
 """Layers wired into the architectures of the papers."""
 
 from numformer.models.blocks import BlockConfig
+from numformer.models.convolution_language_model import ConvolutionLanguageModel, ConvolutionLanguageModelConfig
 from numformer.models.counting import count
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
@@ -8,19 +9,23 @@ from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.encoder_decoder import EncoderDecoder
 from numformer.models.encoder_decoder_config import BART, ENCODER_DECODERS, T5, EncoderDecoderConfig
 from numformer.models.ngram import KneserNey
+from numformer.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
 
 CONFIGS = DECODERS | ENCODER_DECODERS                                 # the published sizes, for `count`
 KINDS = {                                                             # what a checkpoint may hold: the model and its config
+    "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
+    "RecurrentLanguageModel": (RecurrentLanguageModel, RecurrentLanguageModelConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
     "VisionTransformer": (VisionTransformer, VisionTransformerConfig),
 }
 
 __all__ = [
-    "BART", "BlockConfig", "CONFIGS", "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig",
-    "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5",
+    "BART", "BlockConfig", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig", "DECODERS", "Decoder",
+    "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS",
+    "KneserNey", "LLAMA", "RecurrentLanguageModel", "RecurrentLanguageModelConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5",
     "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
 ]

@@ -1,10 +1,7 @@
-"""What a model costs: parameters, operations a token, and the memory of its KV cache. No matrix is allocated for it."""
+"""What a model costs: parameters, operations a token, and the memory of its KV cache or state. No matrix is allocated for it."""
 
-from numformer.layers import Linear, MixtureOfExperts, MultiHeadAttention, Unembedding
-from numformer.models.decoder import Decoder
+from numformer.layers import GRU, LSTM, RNN, CausalConvolution, Linear, MixtureOfExperts, MultiHeadAttention, Unembedding
 from numformer.models.encoder import Encoder
-from numformer.models.encoder_decoder import EncoderDecoder
-from numformer.models.encoder_decoder_config import EncoderDecoderConfig
 
 
 def count(config):
@@ -20,13 +17,15 @@ def count(config):
 
     Parameters
     ----------
-    config : DecoderConfig or EncoderDecoderConfig
+    config : dataclass
+        Of a model in `numformer.models.KINDS`.
 
     Returns
     -------
     dict
         ``parameters``; ``active_parameters``, those that a token passes; ``flops_per_token`` of a forward pass;
-        ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, in the config's dtype.
+        ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, by which a KV cache grows, and ``state_bytes`` of a
+        sequence however long, both in the config's dtype; 0 where there is none.
 
     Examples
     --------
@@ -34,12 +33,12 @@ def count(config):
     >>> count(CONFIGS["gpt2-xl"])["parameters"]
     1557611200
     """
-    model = EncoderDecoder(config, rng=None) if isinstance(config, EncoderDecoderConfig) else Decoder(config, rng=None)
+    model = _model_of(config)
     T, encoders = config.context_length, [part for _, part in model.named_layers() if isinstance(part, Encoder)]
     read = [id(layer) for encoder in encoders for _, layer in encoder.named_layers()]
     across = [id(block.cross_attention) for _, block in model.named_layers() if hasattr(block, "cross_attention")]
     parameters, flops = _numbers(model), 2 * _multiplied(model)
-    active, kv_numbers = parameters, 0
+    active, kv_numbers, state_numbers = parameters, 0, 0
     for _, layer in model.named_layers():
         if isinstance(layer, MixtureOfExperts):
             for expert in layer.experts[layer.k:]:                    # which k a token passes does not matter: they are alike
@@ -48,13 +47,29 @@ def count(config):
         if isinstance(layer, MultiHeadAttention):
             flops += 4 * layer.n_heads * layer.d_head * (T if id(layer) in read + across else (T + 1) / 2)
             kv_numbers += 0 if id(layer) in read else 2 * layer.n_kv_heads * layer.d_head      # an encoder remembers nothing
+        if isinstance(layer, RECURRENT):
+            state_numbers += layer.state_width
+        if isinstance(layer, CausalConvolution):
+            state_numbers += layer.reach * layer.weight.data.shape[1]
+    itemsize = model.embedding.weight.data.itemsize
     return {
         "parameters": parameters,
         "active_parameters": active,
         "flops_per_token": round(flops),
         "training_flops_per_token": round(3 * flops),
-        "kv_bytes_per_token": kv_numbers * model.embedding.weight.data.itemsize,
+        "kv_bytes_per_token": kv_numbers * itemsize,
+        "state_bytes": state_numbers * itemsize,
     }
+
+
+RECURRENT = (RNN, LSTM, GRU)
+
+
+def _model_of(config):
+    """The model of a config, with shapes alone."""
+    from numformer.models import KINDS                                # the list of all models, of which this page is a part
+
+    return next(model for model, its_config in KINDS.values() if type(config) is its_config)(config, rng=None)
 
 
 def _numbers(layer):
@@ -64,4 +79,6 @@ def _numbers(layer):
 
 def _multiplied(layer):
     """The numbers of its matrices that multiply."""
-    return sum(part.weight.data.size for _, part in layer.named_layers() if isinstance(part, (Linear, Unembedding)))
+    parts = [part for _, part in layer.named_layers()]
+    return (sum(part.weight.data.size for part in parts if isinstance(part, (Linear, Unembedding, CausalConvolution)))
+            + sum(part.recurrent_weight.data.size for part in parts if isinstance(part, RECURRENT)))

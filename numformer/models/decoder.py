@@ -155,6 +155,11 @@ class Decoder(Layer):
         # loss = cross_entropy(forward(inputs), targets) + auxiliary_loss
         self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward, dauxiliary=dloss)
 
+    def evaluation_loss(self, batch):
+        """Mean cross-entropy of a batch alone: no label smoothing, no z-loss, nothing that experts are asked for. Inference only."""
+        inputs, targets = batch
+        return cross_entropy(self(inputs), targets)[0]
+
     def auxiliary_loss(self, saved):
         """The sum of the blocks' auxiliary losses in the forward that saved; 0 where no block has experts."""
         *_, saved_blocks, _, _ = saved

@@ -18,7 +18,7 @@ class TextTask(Task):
     """Train on the first nine tenths of a text; the loss is the mean over all characters of the last tenth."""
 
     name = "text"
-    kinds = ("Decoder",)
+    kinds = ("Decoder", "RecurrentLanguageModel", "ConvolutionLanguageModel")
     unit = "nats a character"
     from_the_data = frozenset({"vocab_size"})
     default_data = DOCUMENTATION

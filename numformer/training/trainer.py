@@ -192,6 +192,8 @@ _PROGRESS = ("step", "tokens", "val_loss", "evaluated_at", "best_loss", "best_st
 def mean_loss(model, batches, should_stop=lambda: False):
     """Mean loss of a model over batches, weighted by their tokens.
 
+    Where a model has ``evaluation_loss(batch)``, that is it: the cross-entropy alone, without what training adds to it.
+
     Parameters
     ----------
     model : Layer
@@ -214,9 +216,11 @@ def mean_loss(model, batches, should_stop=lambda: False):
     if not batches:
         raise ValueError("mean_loss: there are no batches; give a text that holds a block.")
 
+    measured = getattr(model, "evaluation_loss", lambda batch: model.loss(batch)[0])
+
     def total(batch):
         with np.errstate(over="ignore", invalid="ignore"):            # what is not finite is caught below and named
-            return None if should_stop() else float(model.loss(batch)[0]) * batch.tokens
+            return None if should_stop() else float(measured(batch)) * batch.tokens
 
     totals = run_side_by_side(total, batches)
     if None in totals:

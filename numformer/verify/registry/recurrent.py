@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.layers import GRU, LSTM, RNN, Bidirectional, CausalConvolution
+from numformer.layers import GRU, LSTM, RNN, Bidirectional, CausalConvolution, GatedConvolution
 from numformer.verify.cases import Case, Pair
 
 
@@ -55,6 +55,8 @@ LAYERS = [
                 ((floats(2, 0, 3),), ValueError, "must hold something")]),
     Case("causal convolution, dilated, without bias",
          lambda rng, dtype: CausalConvolution(2, 3, 3, rng, dilation=2, bias=False, dtype=dtype), [(2, 6, 2)]),
+    Case("gated convolution", lambda rng, dtype: GatedConvolution(3, 2, rng, dilation=2, dtype=dtype), [(2, 4, 3)],
+         wrong=[((floats(2, 3, 4),), ValueError, "C=3"), ((floats(2, 3),), ValueError, "(B, T, C)")]),
 ]
 
 PAIRS = [
