@@ -28,6 +28,18 @@ _FAST = dict(n_heads=4, d_model=128, norm="rms_norm", positions="rotary", query_
              zero_branches=True, init_std=0.03, ngrams=4)
 _MUON = dict(optimizer="muon", batch_size=12, min_learning_rate=0.0, schedule="linear", momentum=0.95, weight_decay=0.0, eval_every=0,
              save_every=0)
+# Language models side by side: about 0.8 M parameters in all (of a mixture of experts, those that a token passes), the same blocks in
+# the same order, and so the same tokens. They differ in their kind, and in the learning rate that suits it.
+_SIDE_BY_SIDE = dict(steps=1600, batch_size=16, warmup_steps=100, eval_every=400, save_every=400)
+_LLAMA = dict(context_length=128, n_layers=4, n_heads=4, d_model=128, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False,
+              epsilon=1e-6)
+
+
+def _beside(learning_rate, kind="Decoder", **model):
+    training = dict(_SIDE_BY_SIDE, learning_rate=learning_rate, min_learning_rate=learning_rate / 20)
+    return Preset(dict(dict(context_length=128), **model), training, kind)
+
+
 PRESETS = {
     "tiny": Preset(
         dict(context_length=64, n_layers=3, n_heads=4, d_model=96, norm="rms_norm", feedforward="swiglu", positions="rotary",
@@ -85,4 +97,16 @@ PRESETS = {
              save_every=500),
         kind="EncoderDecoder", task="denoise",
     ),
+    "rnn": _beside(1e-3, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
+    "lstm": _beside(4e-3, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
+    "cnn": _beside(2e-3, "ConvolutionLanguageModel", n_layers=8, d_model=128),
+    # What Vaswani et al. (2017) chose, without the encoder
+    "decoder-2017": _beside(1e-3, n_layers=4, n_heads=4, d_model=128, norm_first=False, feedforward="relu", positions="sinusoidal",
+                            embedding_scale=True),
+    # GPT-2's choices: the norm first, GELU, learned positions
+    "gpt": _beside(2e-3, n_layers=4, n_heads=4, d_model=128),
+    # LLaMA's: RMSNorm, SwiGLU, rotary positions, no biases
+    "llama": _beside(3e-3, **_LLAMA),
+    # Mixtral's: eight experts of half the width, of which a token passes two
+    "moe": _beside(3e-3, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
 }
