@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.runs import read_facts
+from numformer.commands.runs import load_run, read_facts
 from numformer.commands.show import print_json
 from numformer.models import CONFIGS, count
 from numformer.training import load_checkpoint
+
+SIZES = {"layers": "n_layers", "heads": "n_heads", "width": "d_model", "vocabulary": "vocab_size", "context": "context_length"}
 
 
 def add_arguments(parser):
@@ -14,22 +16,22 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    name = arguments.name
+    name, folder = arguments.name, Path(arguments.name)
     if name in CONFIGS:
         config = CONFIGS[name]
-    elif (path := Path(name) / "checkpoint.safetensors").is_file():
-        _, _, config, _ = read_facts(load_checkpoint(path)[1], path)
+        costs = count(config)
+    elif (path := folder / "checkpoint.safetensors").is_file():
+        _, kind, config, _ = read_facts(load_checkpoint(path)[1], path)
+        costs = load_run(folder)[0].costs() if kind == "NGramLanguageModel" else count(config)
     else:
         raise UsageError(f"{name} is neither a model nor a run; choose from {', '.join(CONFIGS)}, or give the folder of a run.")
-    costs = count(config)
-    heads = f"{config.n_heads} heads, " if hasattr(config, "n_heads") else ""
-    print(f"{name}: {config.n_layers} layers, {heads}width {config.d_model}, "
-          f"vocabulary {config.vocab_size:,}, context {config.context_length:,}")
+    sizes = {word: getattr(config, field, None) for word, field in SIZES.items()}
+    print(f"{name}: {', '.join(f'{word} {size:,}' for word, size in sizes.items() if size is not None)}")
     for label, key, unit in (("parameters", "parameters", ""), ("active", "active_parameters", "for a token"),
                              ("forward pass", "flops_per_token", "FLOPs a token"),
                              ("training step", "training_flops_per_token", "FLOPs a token"),
-                             ("KV cache", "kv_bytes_per_token", f"bytes a token in {config.dtype}"),
-                             ("state", "state_bytes", f"bytes a text in {config.dtype}")):
+                             ("KV cache", "kv_bytes_per_token", "bytes a token"),
+                             ("state", "state_bytes", "bytes a text")):
         if costs[key]:
             print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())
     if arguments.json:

@@ -1,6 +1,7 @@
 """What a run shows of itself: progress while it trains, pictures and JSON at the end."""
 
 import json
+import math
 import sys
 from contextlib import suppress
 
@@ -29,7 +30,8 @@ class Progress:
         trainer = self.trainer
         training = f"training loss {np.mean(self.losses[-100:]):.4f}, " if self.losses else ""
         estimate = f" (an estimate, over {trainer.config.eval_blocks} blocks)" if trainer.config.eval_blocks else ""
-        self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{estimate}, "
+        bits = f", {trainer.val_loss / math.log(2):.3f} bits a character" if self.task.unit == "nats a character" else ""
+        self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{bits}{estimate}, "
                    f"{self.tokens_a_second():,.0f} tokens/s")
         rng = np.random.default_rng([trainer.config.seed, 3, trainer.step])   # 3: a branch of its own, so that training does not feel it
         sample = self.task.sample(trainer.model, self.tokenizer, rng)

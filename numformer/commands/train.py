@@ -20,7 +20,7 @@ from numformer.commands.show import Progress, draw_pictures, print_json
 from numformer.datasets import DOCUMENTATION
 from numformer.models import KINDS
 from numformer.tasks import PRESETS, TASKS
-from numformer.training import NotFinite, RunFolder, Trainer, TrainingConfig, load_checkpoint, train, write_atomically
+from numformer.training import NotFinite, RunFolder, TrainingConfig, load_checkpoint, train, write_atomically
 
 DEFAULT_PRESET = "tiny"
 CHANGEABLE = {"steps", "patience"}                                    # settings that a run may be resumed with another value of
@@ -195,7 +195,7 @@ def _trainer(task, kind, model_config, config, tokenizer, material):
     stream = task.stream(material, tokenizer, model_config, config)
     validation = task.validation(material, tokenizer, model_config, config.eval_blocks or None)
     model = KINDS[kind][0](model_config, np.random.default_rng([config.seed, 0]))     # 0: the weights' branch of the seed
-    return Trainer(model, stream, validation, config)
+    return task.trainer(model, stream, validation, config)
 
 
 def _overrides(arguments, config):

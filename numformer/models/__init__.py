@@ -9,6 +9,7 @@ from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.encoder_decoder import EncoderDecoder
 from numformer.models.encoder_decoder_config import BART, ENCODER_DECODERS, T5, EncoderDecoderConfig
 from numformer.models.ngram import KneserNey
+from numformer.models.ngram_language_model import NGramLanguageModel, NGramLanguageModelConfig
 from numformer.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
@@ -18,6 +19,7 @@ KINDS = {                                                             # what a c
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
+    "NGramLanguageModel": (NGramLanguageModel, NGramLanguageModelConfig),
     "RecurrentLanguageModel": (RecurrentLanguageModel, RecurrentLanguageModelConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
     "VisionTransformer": (VisionTransformer, VisionTransformerConfig),
@@ -26,6 +28,7 @@ KINDS = {                                                             # what a c
 __all__ = [
     "BART", "BlockConfig", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig", "DECODERS", "Decoder",
     "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS",
-    "KneserNey", "LLAMA", "RecurrentLanguageModel", "RecurrentLanguageModelConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5",
-    "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count",
+    "KneserNey", "LLAMA", "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
+    "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer",
+    "VisionTransformerConfig", "count",
 ]

@@ -3,14 +3,14 @@
 from numformer.tasks.dates import DateTask
 from numformer.tasks.denoise import DenoiseTask
 from numformer.tasks.instructions import InstructionTask
+from numformer.tasks.ngrams import NGramTask
 from numformer.tasks.pairs import PairTask
 from numformer.tasks.presets import PRESETS, Preset
 from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
 from numformer.tasks.translate import TranslateTask
 
-TASKS = {task.name: task for task in (TextTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask())}
+TASKS = {task.name: task for task in (
+    TextTask(), NGramTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask())}
 
-__all__ = [
-    "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt",
-]
+__all__ = ["PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]

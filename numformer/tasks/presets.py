@@ -97,6 +97,8 @@ PRESETS = {
              save_every=500),
         kind="EncoderDecoder", task="denoise",
     ),
+    # No gradient: step n counts n-grams, and its validation shows what they tell of the next character
+    "ngram": Preset(dict(context_length=128), dict(steps=7, eval_every=1, save_every=0), "NGramLanguageModel", "ngrams"),
     "rnn": _beside(1e-3, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
     "lstm": _beside(4e-3, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
     "cnn": _beside(2e-3, "ConvolutionLanguageModel", n_layers=8, d_model=128),

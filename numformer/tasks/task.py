@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 from numformer.datasets import DataError
+from numformer.training import Trainer
 
 
 class Task(ABC):
@@ -47,6 +48,10 @@ class Task(ABC):
     @abstractmethod
     def validation(self, material, tokenizer, config, blocks=None):
         """Batches to measure on, of held-out material alone; of only so many blocks for an estimate."""
+
+    def trainer(self, model, stream, validation, training):
+        """What trains a model of this task."""
+        return Trainer(model, stream, validation, training)
 
     def sample(self, model, tokenizer, rng):
         """A few lines to look at while a model trains."""

@@ -2,6 +2,7 @@
 
 from numformer.training.batches import Batch, BlockStream, consecutive_blocks
 from numformer.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint, write_atomically
+from numformer.training.counting_trainer import CountingTrainer
 from numformer.training.epochs import Epochs
 from numformer.training.labelled import LabelledBatch, LabelledStream, accuracy, labelled_batches
 from numformer.training.masking import MaskedStream, mask_tokens
@@ -15,9 +16,9 @@ from numformer.training.trainer import NotFinite, Trainer, mean_loss, part_of
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
-    "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "Epochs", "LabelledBatch", "LabelledStream", "MaskedStream", "Muon",
-    "NoiseStream", "NotFinite", "OPTIMIZERS", "Optimizer", "PairBatch", "PairStream", "RunFolder", "SCHEDULES", "SGD", "Trainer",
-    "TrainingConfig", "accuracy", "clip_factor", "consecutive_blocks", "consecutive_pairs", "corrupt_spans", "global_norm",
-    "hide_tokens", "infill", "labelled_batches", "learning_rate", "load_checkpoint", "mask_tokens", "mean_loss", "noise_document",
-    "pair_batch", "part_of", "permute_sentences", "save_checkpoint", "train", "write_atomically",
+    "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "CountingTrainer", "Epochs", "LabelledBatch", "LabelledStream",
+    "MaskedStream", "Muon", "NoiseStream", "NotFinite", "OPTIMIZERS", "Optimizer", "PairBatch", "PairStream", "RunFolder", "SCHEDULES",
+    "SGD", "Trainer", "TrainingConfig", "accuracy", "clip_factor", "consecutive_blocks", "consecutive_pairs", "corrupt_spans",
+    "global_norm", "hide_tokens", "infill", "labelled_batches", "learning_rate", "load_checkpoint", "mask_tokens", "mean_loss",
+    "noise_document", "pair_batch", "part_of", "permute_sentences", "save_checkpoint", "train", "write_atomically",
 ]
