@@ -10,6 +10,7 @@ VERBS = {
     "eval": "the loss of a run over all of its validation text",
     "sample": "write text with a run's model",
     "count": "parameters, FLOPs a token and KV cache of a model",
+    "compare": "language models side by side: loss, time, memory, and how far back they feel",
     "audit": "check every gradient here against the complex step",
     "bench": "measure speed and memory beside PyTorch",
     "doctor": "check versions, threads and gradients on this machine",

@@ -151,7 +151,7 @@ def _new(arguments):
         "training": training.as_dict(),
         "tokenizer": tokenizer.to_json(),
     }
-    return task, _trainer(task, chosen.kind, model, training, tokenizer, material), tokenizer, facts
+    return task, new_trainer(task, chosen.kind, model, training, tokenizer, material), tokenizer, facts
 
 
 def _refuse_others(arguments, kind, whose):
@@ -183,7 +183,7 @@ def _resumed(arguments, checkpoint):
     changed = {name: value for name, value in given.items() if name in CHANGEABLE}
     training = _config(TrainingConfig, {**training.as_dict(), **changed})
     facts["training"] = training.as_dict()
-    trainer = _trainer(task, kind, model, training, tokenizer, run_material(task, facts, arguments.data))
+    trainer = new_trainer(task, kind, model, training, tokenizer, run_material(task, facts, arguments.data))
     with blame(checkpoint, MISSHAPEN):
         trainer.load_state_dict(arrays, progress or {})
     if "steps" in changed and changed["steps"] < trainer.step:
@@ -191,7 +191,8 @@ def _resumed(arguments, checkpoint):
     return task, trainer, tokenizer, facts
 
 
-def _trainer(task, kind, model_config, config, tokenizer, material):
+def new_trainer(task, kind, model_config, config, tokenizer, material):
+    """What trains a model of that kind and config from the beginning."""
     stream = task.stream(material, tokenizer, model_config, config)
     validation = task.validation(material, tokenizer, model_config, config.eval_blocks or None)
     model = KINDS[kind][0](model_config, np.random.default_rng([config.seed, 0]))     # 0: the weights' branch of the seed

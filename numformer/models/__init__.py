@@ -4,7 +4,8 @@ from numformer.models.blocks import BlockConfig
 from numformer.models.convolution_language_model import ConvolutionLanguageModel, ConvolutionLanguageModelConfig
 from numformer.models.counting import count
 from numformer.models.decoder import Decoder
-from numformer.models.decoder_config import DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
+from numformer.models.decoder_config import CONFIGS, DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
+from numformer.models.distance import gradient_by_distance
 from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.encoder_decoder import EncoderDecoder
 from numformer.models.encoder_decoder_config import BART, ENCODER_DECODERS, T5, EncoderDecoderConfig
@@ -30,5 +31,5 @@ __all__ = [
     "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS",
     "KneserNey", "LLAMA", "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
     "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer",
-    "VisionTransformerConfig", "count",
+    "VisionTransformerConfig", "count", "gradient_by_distance",
 ]
