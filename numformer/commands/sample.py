@@ -15,7 +15,8 @@ from numformer.tasks import PairTask, first_prompt
 
 def add_arguments(parser):
     add_run_arguments(parser)
-    parser.add_argument("--prompt", default=None, help="text to begin with (default: a new line), or to answer (default: some that were held out)")
+    parser.add_argument("--prompt", default=None,
+                        help="text to begin with (default: a new line), or to answer (default: some that were held out)")
     parser.add_argument("--tokens", type=int, default=500, metavar="N", help="characters to write (default: 500)")
     parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="0: always the likeliest (default: 0.8)")
     parser.add_argument("--top-k", type=int, default=None, metavar="K", help="draw among the K likeliest")

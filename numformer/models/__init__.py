@@ -4,7 +4,7 @@ from numformer.models.blocks import BlockConfig
 from numformer.models.convolution_language_model import ConvolutionLanguageModel, ConvolutionLanguageModelConfig
 from numformer.models.counting import count
 from numformer.models.decoder import Decoder
-from numformer.models.decoder_config import CONFIGS, DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
+from numformer.models.decoder_config import DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig
 from numformer.models.distance import gradient_by_distance
 from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.models.encoder_decoder import EncoderDecoder
