@@ -11,6 +11,7 @@ VERBS = {
     "sample": "write text with a run's model",
     "count": "parameters, FLOPs a token and KV cache of a model",
     "compare": "language models side by side: loss, time, memory, and how far back they feel",
+    "reproduce": "train presets for several seeds, and write a table of what they reach",
     "audit": "check every gradient here against the complex step",
     "bench": "measure speed and memory beside PyTorch",
     "doctor": "check versions, threads and gradients on this machine",

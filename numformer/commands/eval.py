@@ -13,19 +13,27 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    model, tokenizer, facts, task = load_run(arguments.run, arguments.best)
-    material = run_material(task, facts) if arguments.data is None else task.load(arguments.data)
-    batches = task.validation(material, tokenizer, model.config)
-    loss, tokens = mean_loss(model, batches), sum(batch.tokens for batch in batches)
-    result = {"val_loss": loss, "tokens": tokens}
-    if task.unit == "nats a character":
-        result["bits_per_character"] = loss / math.log(2)
-        print(f"validation loss {loss:.4f} nats, {loss / math.log(2):.4f} bits a character, over {tokens:,} characters")
+    result, unit = evaluated(arguments.run, arguments.best, arguments.data)
+    loss, tokens, bits = result["val_loss"], result["tokens"], result.get("bits_per_character")
+    if bits is None:
+        print(f"validation loss {loss:.4f} {unit}, over {tokens:,}")
     else:
-        print(f"validation loss {loss:.4f} {task.unit}, over {tokens:,}")
-    for name, value in task.measure(model, tokenizer, material).items():
-        result[name] = value
-        print(f"{name.replace('_', ' ')}: {value:.4g}")
+        print(f"validation loss {loss:.4f} nats, {bits:.4f} bits a character, over {tokens:,} characters")
+    for name, value in result.items():
+        if name not in ("val_loss", "tokens", "bits_per_character"):
+            print(f"{name.replace('_', ' ')}: {value:.4g}")
     if arguments.json:
         print_json(result)
     return 0
+
+
+def evaluated(folder, best=False, data=None):
+    """What is measured of a run: ({name: number}, unit of the loss)."""
+    model, tokenizer, facts, task = load_run(folder, best)
+    material = run_material(task, facts) if data is None else task.load(data)
+    batches = task.validation(material, tokenizer, model.config)
+    loss = mean_loss(model, batches)
+    result = {"val_loss": loss, "tokens": sum(batch.tokens for batch in batches)}
+    if task.unit == "nats a character":
+        result["bits_per_character"] = loss / math.log(2)
+    return result | task.measure(model, tokenizer, material), task.unit

@@ -1,5 +1,6 @@
 """What `numformer train` can learn: tasks, and named settings for each."""
 
+from numformer.tasks.claims import CLAIMS, Claim
 from numformer.tasks.dates import DateTask
 from numformer.tasks.denoise import DenoiseTask
 from numformer.tasks.instructions import InstructionTask
@@ -13,4 +14,6 @@ from numformer.tasks.translate import TranslateTask
 TASKS = {task.name: task for task in (
     TextTask(), NGramTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask())}
 
-__all__ = ["PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]
+__all__ = [
+    "CLAIMS", "Claim", "NGramTask", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt",
+]

@@ -1,0 +1,173 @@
+"""Runs side by side, the gradient against distance, and claims that are held against runs."""
+
+import numpy as np
+import pytest
+
+from command import call, last_json
+from numformer.models import (
+    ConvolutionLanguageModel, ConvolutionLanguageModelConfig, Decoder, DecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig,
+    gradient_by_distance)
+from numformer.plots import gradients_by_distance, losses_by_tokens
+from numformer.tasks import CLAIMS, PRESETS, Claim
+
+SMALL = ["--context-length", "16", "--batch-size", "4", "--warmup-steps", "2", "--steps", "4", "--eval-every", "2"]
+SIZES = dict(vocab_size=12, context_length=10, n_layers=2, d_model=6, tied=False, dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, text):
+    """Three small runs of the same text."""
+    from numformer.cli import main
+
+    out = tmp_path_factory.mktemp("compared")
+    for preset, more in (("lstm", ["--n-layers", "1", "--d-model", "16"]), ("moe", ["--n-layers", "1", "--d-model", "16"]), ("ngram", [])):
+        assert main(["train", "--preset", preset, "--data", text, "--out", str(out / preset), *SMALL, *more]) == 0
+    return [out / preset for preset in ("lstm", "moe", "ngram")]
+
+
+# ---- the gradient against distance ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [
+    RecurrentLanguageModel(RecurrentLanguageModelConfig(**SIZES, cell="lstm"), np.random.default_rng(0)),
+    ConvolutionLanguageModel(ConvolutionLanguageModelConfig(**SIZES), np.random.default_rng(0)),
+    Decoder(DecoderConfig(**SIZES, n_heads=2, embedding_scale=True), np.random.default_rng(0))], ids=lambda m: type(m).__name__)
+def test_gradients_by_distance_are_those_of_the_table_where_every_token_is_another(model):
+    """Then the gradient of a token's row in the table is that of its only place."""
+    rows, half = [np.random.default_rng(k).permutation(12)[:10] for k in range(2)], 5
+    targets, wanted = np.random.default_rng(9).integers(0, 12, (2, 10)), np.zeros(half + 1)
+    for ids, its_targets in zip(rows, targets):
+        for t in range(half, 10):
+            only = np.full((1, 10), -100)
+            only[0, t] = its_targets[t]
+            model.zero_grad()
+            model.loss_backward(model.loss((ids[None], only))[1])
+            wanted += [np.linalg.norm(model.embedding.weight.grad[ids[t - k]]) / 10 for k in range(half + 1)]
+    model.zero_grad()
+    found = gradient_by_distance(model, np.stack(rows), targets, places=10)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    assert not any(parameter.grad.any() for parameter in model.parameters()), "the model's own gradients are left alone"
+
+
+def test_gradients_of_a_plain_recurrent_network_vanish_by_a_factor(rng):
+    """With the recurrent matrix at half of an orthogonal one, each step halves what comes back, before W carries it to the vectors."""
+    model = RecurrentLanguageModel(RecurrentLanguageModelConfig(**{**SIZES, "n_layers": 1, "context_length": 40}, cell="rnn"), rng)
+    model.layers[0].recurrent_weight.data *= 0.5
+    g = gradient_by_distance(model, rng.integers(0, 12, (2, 40)), rng.integers(0, 12, (2, 40)))
+    stretch = np.linalg.cond(model.layers[0].input.weight.data)
+    assert (g <= g[0] * stretch * 0.5 ** np.arange(21)).all() and g[20] < 1e-5 * g[0]
+
+
+def test_sequences_of_one_token_have_no_distances(rng):
+    model = RecurrentLanguageModel(RecurrentLanguageModelConfig(**SIZES), rng)
+    with pytest.raises(ValueError, match="T=1"):
+        gradient_by_distance(model, np.array([[1]]), np.array([[2]]))
+
+
+# ---- numformer compare ----------------------------------------------------------------------------------------------
+
+
+def test_compare_prints_and_draws(capsys, runs, tmp_path):
+    status, out, _ = call(capsys, "compare", *runs, "--seconds", 0, "--out", tmp_path / "side.png", "--json")
+    result = last_json(out)
+    assert status == 0 and (tmp_path / "side.png").read_bytes().startswith(b"\x89PNG") and result["files"] == [str(tmp_path / "side.png")]
+    lstm, moe, ngram = result["runs"]
+    assert [row["name"] for row in (lstm, moe, ngram)] == ["lstm", "moe", "ngram"]
+    for folder, row in zip(runs, result["runs"]):
+        assert row["val_loss"] == last_json(call(capsys, "eval", folder, "--json")[1])["val_loss"]
+        assert row["memory_bytes"] > 1e5 and row["train_minutes"] > 0 and row["run"] == str(folder)
+        assert row["train_minutes"] == pytest.approx(row["seconds_per_million_tokens"] * row["tokens"] / 6e7)
+    assert lstm["tokens"] == moe["tokens"] == 4 * 4 * 16 and moe["parameters"] > moe["active_parameters"]
+    assert len(lstm["gradient_by_distance"]) == len(moe["gradient_by_distance"]) == 9 and ngram["gradient_by_distance"] is None
+    assert [tokens for tokens, _ in lstm["losses"]] == [128, 256] and len(ngram["losses"]) == 1
+    table = [line.split()[0] for line in out.splitlines()[2:5]]
+    assert table == sorted(table, key=lambda name: {row["name"]: row["val_loss"] for row in result["runs"]}[name])
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["nowhere"], "there is no nowhere/checkpoint.safetensors"), ([], "required: RUN"), (["x", "--out", "a.gif"], ".png, .svg, .pdf"),
+    (["x", "--seconds", "-1"], "--seconds=-1"), (["x", "--threads", "0"], "--threads 0")])
+def test_wrong_usage_of_compare(argv, words, capsys):
+    status, _, err = call(capsys, "compare", *argv)
+    assert status == 2 and words in err
+
+
+def test_runs_of_different_texts_are_not_compared(capsys, runs, tmp_path):
+    (tmp_path / "other.txt").write_text("what else is there to read, but this line?\n" * 60)
+    call(capsys, "train", "--preset", "ngram", "--data", tmp_path / "other.txt", "--out", tmp_path / "r", *SMALL)
+    status, _, err = call(capsys, "compare", runs[0], tmp_path / "r")
+    assert status == 2 and "learned other.txt" in err and "learned fox.txt" in err
+
+
+# ---- pictures -------------------------------------------------------------------------------------------------------
+
+
+def test_curves_are_told_apart_without_colour():
+    curves = {str(k): [(1, 3.0), (2, 2.0 + k)] for k in range(9)}
+    lines = losses_by_tokens(curves).lines
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines[:8]}) == 8 and len(lines) == 9
+    assert lines[3].get_xydata().tolist() == [[1, 3], [2, 5]] and "5.000" in lines[3].get_label()
+    level, = losses_by_tokens({"counted": [(7, 1.5)]}).lines
+    assert set(level.get_ydata()) == {1.5}
+
+
+def test_gradients_are_drawn_as_parts_of_the_first():
+    from matplotlib.figure import Figure
+
+    given = Figure().add_subplot()
+    ax = gradients_by_distance({"rnn": [4.0, 2.0, 0.0, 1.0]}, given)
+    assert ax is given and ax.get_yscale() == "log" and ax.lines[0].get_xydata().tolist() == [[0, 1], [1, 0.5], [3, 0.25]]
+    assert losses_by_tokens({"a": [(1, 1.0), (2, 0.5)]}, given) is given
+    for draw in (gradients_by_distance, losses_by_tokens):
+        with pytest.raises(ValueError, match="no "):
+            draw({})
+
+
+# ---- numformer reproduce --------------------------------------------------------------------------------------------
+
+
+def test_claims_are_about_presets():
+    assert set(CLAIMS) | {name for claim in CLAIMS.values() for name in claim.ahead_of} <= set(PRESETS)
+
+
+def test_what_holds():
+    lower, higher = Claim(bound=1.3, ahead_of=("rnn", "lstm")), Claim("exact", 0.9, ("copy",), more_is_better=True)
+    assert lower.holds(1.3, {"rnn": 1.5, "lstm": 1.4}) is True and lower.holds(1.31, {}) is False
+    assert lower.holds(1.2, {"rnn": 1.2}) is False and lower.holds(1.2, {"rnn": 1.5}) is None
+    assert higher.holds(0.9, {"copy": 0.1}) is True and higher.holds(0.89, {"copy": 0.1}) is False
+    assert higher.holds(0.9, {"copy": 0.9}) is False and Claim().holds(7.0, {}) is True
+    assert str(lower) == "at most 1.3, ahead of rnn, ahead of lstm" and str(higher) == "at least 0.9, ahead of copy" and str(Claim()) == "-"
+
+
+def test_reproduce_trains_each_seed_once_and_writes_a_table(capsys, text, tmp_path, monkeypatch):
+    from numformer.commands import reproduce
+
+    monkeypatch.setitem(CLAIMS, "ngram", Claim("bits_per_character", 5.0))
+    argv = ["reproduce", "ngram", "--seeds", 3, "--steps", 3, "--data", text, "--out", tmp_path / "r", "--json"]
+    status, out, _ = call(capsys, *argv)
+    row, = last_json(out)["rows"]
+    table = (tmp_path / "r" / "table.md").read_text()
+    assert status == 0 and row["holds"] is True and row["median"] == sorted(row["each"])[1] and len(row["each"]) == 3
+    assert table.splitlines()[2].startswith("| ngram | bits per character |") and "at most 5 | yes |" in table and "steps 3" in table
+    monkeypatch.setattr(reproduce.train, "run", None)                 # whoever trains again, fails
+    assert last_json(call(capsys, *argv)[1])["rows"] == [row]
+    monkeypatch.setitem(CLAIMS, "ngram", Claim("bits_per_character", 0.01))
+    status, out, _ = call(capsys, *argv)
+    assert status == 1 and "**no**" in out
+    status, _, err = call(capsys, *argv, "--steps", 2)
+    assert status == 2 and "other settings; choose another --out" in err
+
+
+def test_reproduce_goes_on_with_a_run_that_was_stopped(capsys, text, tmp_path):
+    folder = tmp_path / "r" / "ngram-1"
+    call(capsys, "train", "--preset", "ngram", "--data", text, "--seed", 1, "--steps", 3, "--stop-at", 2, "--out", folder)
+    status, out, _ = call(capsys, "reproduce", "ngram", "--seeds", 1, "--steps", 3, "--data", text, "--out", tmp_path / "r", "--json")
+    row, = last_json(out)["rows"]
+    assert row["minutes"] is None and "| - |" in out
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["gpt9"], "nothing is said of gpt9; choose from ngram"), (["ngram", "--seeds", "0"], "--seeds 0")])
+def test_wrong_usage_of_reproduce(argv, words, capsys):
+    status, _, err = call(capsys, "reproduce", *argv)
+    assert status == 2 and words in err
