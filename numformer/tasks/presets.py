@@ -30,14 +30,14 @@ _MUON = dict(optimizer="muon", batch_size=12, min_learning_rate=0.0, schedule="l
              save_every=0)
 # Language models side by side: about 0.8 M parameters in all (of a mixture of experts, those that a token passes), the same blocks in
 # the same order, and so the same tokens. They differ in their kind, and in the learning rate that suits it.
-_SIDE_BY_SIDE = dict(steps=1600, batch_size=16, warmup_steps=100, eval_every=400, save_every=400)
-_LLAMA = dict(context_length=128, n_layers=4, n_heads=4, d_model=128, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False,
-              epsilon=1e-6)
+_SIDE_BY_SIDE = dict(optimizer="muon", muon_ratio=3.0, momentum=0.95, weight_decay=0.0, schedule="linear", min_learning_rate=0.0,
+                     warmup_steps=20, steps=1200, batch_size=16, eval_every=300, save_every=300)
+_BLOCKS = dict(n_layers=4, n_heads=4, d_model=128, init_std=0.05)
+_LLAMA = dict(_BLOCKS, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False, epsilon=1e-6)
 
 
 def _beside(learning_rate, kind="Decoder", **model):
-    training = dict(_SIDE_BY_SIDE, learning_rate=learning_rate, min_learning_rate=learning_rate / 20)
-    return Preset(dict(dict(context_length=128), **model), training, kind)
+    return Preset(dict(context_length=128, **model), dict(_SIDE_BY_SIDE, learning_rate=learning_rate), kind)
 
 
 PRESETS = {
@@ -99,16 +99,15 @@ PRESETS = {
     ),
     # No gradient: step n counts n-grams, and its validation shows what they tell of the next character
     "ngram": Preset(dict(context_length=128), dict(steps=7, eval_every=1, save_every=0), "NGramLanguageModel", "ngrams"),
-    "rnn": _beside(1e-3, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
-    "lstm": _beside(4e-3, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
-    "cnn": _beside(2e-3, "ConvolutionLanguageModel", n_layers=8, d_model=128),
+    "rnn": _beside(0.002, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
+    "lstm": _beside(0.006, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
+    "cnn": _beside(0.006, "ConvolutionLanguageModel", n_layers=8, d_model=128),
     # What Vaswani et al. (2017) chose, without the encoder
-    "decoder-2017": _beside(1e-3, n_layers=4, n_heads=4, d_model=128, norm_first=False, feedforward="relu", positions="sinusoidal",
-                            embedding_scale=True),
+    "decoder-2017": _beside(0.003, **_BLOCKS, norm_first=False, feedforward="relu", positions="sinusoidal", embedding_scale=True),
     # GPT-2's choices: the norm first, GELU, learned positions
-    "gpt": _beside(2e-3, n_layers=4, n_heads=4, d_model=128),
+    "gpt": _beside(0.006, **_BLOCKS),
     # LLaMA's: RMSNorm, SwiGLU, rotary positions, no biases
-    "llama": _beside(3e-3, **_LLAMA),
+    "llama": _beside(0.006, **_LLAMA),
     # Mixtral's: eight experts of half the width, of which a token passes two
-    "moe": _beside(3e-3, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
+    "moe": _beside(0.006, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
 }
