@@ -64,6 +64,15 @@ def test_sequences_of_one_token_have_no_distances(rng):
         gradient_by_distance(model, np.array([[1]]), np.array([[2]]))
 
 
+def test_models_that_look_up_ngrams_have_no_one_vector_for_a_token(rng, capsys, text, tmp_path):
+    model = Decoder(DecoderConfig(**SIZES, n_heads=2, ngrams=2), rng)
+    with pytest.raises(ValueError, match="ngrams=1"):
+        gradient_by_distance(model, np.array([[1, 2]]), np.array([[2, 3]]))
+    call(capsys, "train", "--preset", "speedrun", "--data", text, "--out", tmp_path / "r", "--d-model", 16, *SMALL)
+    row, = last_json(call(capsys, "compare", tmp_path / "r", "--seconds", 0, "--json")[1])["runs"]
+    assert row["gradient_by_distance"] is None and row["val_loss"] > 0
+
+
 # ---- numformer compare ----------------------------------------------------------------------------------------------
 
 

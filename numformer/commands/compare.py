@@ -76,11 +76,11 @@ class Compared:
         loss, progress = mean_loss(self.model, batches), self.facts["progress"]
         costs = self.model.costs() if hasattr(self.model, "costs") else count(self.model.config)
         gradients = None
-        if hasattr(self.model, "backward"):
+        if hasattr(self.model, "backward") and getattr(self.model, "ngrams", None) is None:
             with backend.one_blas_thread():
                 gradients = gradient_by_distance(self.model, *(ids[:BLOCKS] for ids in batches[0])).tolist()
         return {
-            "run": str(self.folder), "name": self.facts["preset"], "parameters": costs["parameters"],
+            "run": str(self.folder), "name": self.facts.get("preset", self.folder.name), "parameters": costs["parameters"],
             "active_parameters": costs["active_parameters"], "tokens": progress["tokens"], "val_loss": loss,
             "bits_per_character": loss / math.log(2), "memory_bytes": self._memory(), "gradient_by_distance": gradients,
             "losses": self._losses(),

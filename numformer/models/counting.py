@@ -1,5 +1,7 @@
 """What a model costs: parameters, operations a token, and the memory of its KV cache or state. No matrix is allocated for it."""
 
+import numpy as np
+
 from numformer.layers import GRU, LSTM, RNN, CausalConvolution, Linear, MixtureOfExperts, MultiHeadAttention, Unembedding
 from numformer.models.encoder import Encoder
 
@@ -51,7 +53,7 @@ def count(config):
             state_numbers += layer.state_width
         if isinstance(layer, CausalConvolution):
             state_numbers += layer.reach * layer.weight.data.shape[1]
-    itemsize = model.embedding.weight.data.itemsize
+    itemsize = np.dtype(config.dtype).itemsize
     return {
         "parameters": parameters,
         "active_parameters": active,

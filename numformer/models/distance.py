@@ -34,7 +34,7 @@ def gradient_by_distance(model, inputs, targets, places=8):
     Raises
     ------
     ValueError
-        If sequences are too short.
+        If sequences are too short, or the model looks up n-grams: then a token is part of several vectors.
 
     References
     ----------
@@ -53,6 +53,8 @@ def gradient_by_distance(model, inputs, targets, places=8):
     B, T = inputs.shape
     if T < 2:
         raise ValueError(f"gradient_by_distance: sequences of T={T} tokens have no second half; give longer ones.")
+    if getattr(model, "ngrams", None) is not None:
+        raise ValueError("gradient_by_distance: a model that looks up n-grams has several vectors for a token; use one with ngrams=1.")
     table = model.embedding.weight.data
     probe = model.replica()                                           # the same model, but every place has a vector of its own to blame
     probe.embedding = Embedding(B * T, table.shape[1], None, scale=model.embedding.scale, dtype=table.dtype)
