@@ -268,3 +268,15 @@ LAYERS += [
     ("GatedConvolution.backward", "dg = sigmoid_backward(ds, saved_gate)", "dg = ds"),
     ("GatedConvolution.backward", "self.norm.backward(dn, saved_norm)", "dn"),
 ]
+
+# Sequence to sequence with recurrent networks
+
+LAYERS += [
+    ("AttentiveGRU.backward", "dstate = dstate + dquery[:, 0]", "pass"),
+    ("AttentiveGRU.backward", "dc = dc + da[t] @ turned_context", "pass"),
+    ("AttentiveGRU.backward", "dc = dc + da[t] @ turned_context", "dc = da[t] @ turned_context"),
+    ("AttentiveGRU.backward", "dmemory = [dmemory[0] + dkeys, dmemory[1] + dvalues]", "dmemory = [dkeys, dvalues]"),
+    ("AttentiveGRU.backward", "self.context_weight.grad += c.T @ rows", "self.context_weight.grad += c[::-1].T @ rows"),
+    ("AttentiveGRU.backward", "self.recurrent_bias.grad += drecurrent_bias", "self.recurrent_bias.grad += rows[:, 2 * F:].sum(axis=0)"),
+    ("AttentiveGRU.backward", "dstate + dy[:, t, :F], dy[:, t, F:]", "dstate, dy[:, t, F:]"),
+]

@@ -218,7 +218,8 @@ def test_an_out_that_is_a_file(capsys, text, tmp_path):
 
 def test_every_flag_of_train_is_explained(capsys):
     out = " ".join(call(capsys, "train", "--help")[1].split())
-    for words in ('"layer_norm" or "rms_norm"', '"cosine", "linear", "inverse_sqrt" or "constant"', "--patience N int: Stop after this many",
+    for words in ('"layer_norm" or "rms_norm"', '"cosine", "linear", "inverse_sqrt" or "constant"',
+                  "--patience N int: Stop after this many",
                   "H, query heads"):
         assert words in out
 

@@ -136,8 +136,9 @@ class AttentiveGRU(Layer):
         """What all steps need of a context, made once, for `step`: a tuple of arrays, each with an axis B in front, or None."""
         (keys, values, finite), saved = self.attention.prepare(context)
         if lengths is not None:
-            lengths = np.asarray(lengths)
-            AttentionPattern(lengths=lengths).check(len(finite), 1, 1, finite.shape[1])
+            lengths, (B, S) = np.asarray(lengths), finite.shape
+            if lengths.shape != (B,) or lengths.dtype.kind not in "iu" or lengths.min() < 0 or lengths.max() > S:
+                raise ValueError(f"AttentiveGRU: lengths={lengths.tolist()} must be B={B} whole numbers in 0 .. S={S}.")
         return (keys, values, finite, lengths), saved
 
     def step(self, x, state, memory):

@@ -6,7 +6,8 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.datasets import date_pairs
-from numformer.tasks.pairs import END, Pairs, PairTask
+from numformer.generation import write_greedily
+from numformer.tasks.pairs import Pairs, PairTask
 
 TRAINING, HELD_OUT = 30000, 1000                                      # pairs
 LENGTHS = (8, 12, 16, 20, 40)                                         # bounds of the bins of source lengths: up to 11, 15, 19, and the rest
@@ -44,11 +45,13 @@ class DateTask(PairTask):
         from numformer.plots.axes import new_axes
 
         source, _ = max(self.pairs().held_out, key=lambda pair: len(pair[0]))
-        _, begin, _ = self.ids(tokenizer)
-        ids, answer = tokenizer.encode(source), self.answers(model, tokenizer, [source])[0]
+        padding, begin, end = self.ids(tokenizer)
+        ids = tokenizer.encode(source)
+        answer, = write_greedily(model, [ids], padding, begin, end, longest=self.longest)
         with one_blas_thread():
-            weights = model.attention_weights(ids[None], np.array([len(ids)]), np.array([[begin, *tokenizer.encode(answer)]]))[0]
-        ax = attention_map(weights, list(source), ax=new_axes((2 + 0.22 * len(source), 1.2 + 0.22 * len(weights))), queries=[*answer, END],
+            weights = model.attention_weights(ids[None], np.array([len(ids)]), np.array([[begin, *answer]]))[0]      # (T, S)
+        ax = attention_map(weights, list(source), ax=new_axes((2 + 0.22 * len(source), 1.2 + 0.22 * len(weights))),
+                           queries=[tokenizer.decode([token]) for token in (*answer, end)],
                            title="Where the decoder looked for what it wrote")
         ax.set(xlabel="read", ylabel="written")
         return {"alignment.png": ax}
