@@ -14,4 +14,4 @@ from numformer.tasks.translate import TranslateTask
 TASKS = {task.name: task for task in (
     TextTask(), NGramTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask())}
 
-__all__ = ["PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]
+__all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]
