@@ -13,7 +13,7 @@ FLOORS = {
     "backend": 3,
     "layers": 4,
     "models": 5,
-    "training": 6, "generation": 6, "tokenizers": 6, "datasets": 6, "digits": 6,
+    "training": 6, "generation": 6, "tokenizers": 6, "datasets": 6,
     "verify": 7, "interop": 7, "plots": 7,
     "tasks": 7.5,
     "benchmarks": 8, "commands": 9, "cli": 10, "__main__": 11,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from numformer import functional as F
-from numformer.digits import load_digits
+from numformer.datasets import load_digits
 from numformer.models import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
 from numformer.training import LabelledBatch, LabelledStream, Trainer, TrainingConfig, accuracy, labelled_batches, mean_loss
 
 SIZES = dict(image_size=8, patch_size=2, channels=1, n_classes=10, n_layers=2, n_heads=2, d_model=16)
-PUBLISHED = {"vit-base-16": 86, "vit-large-16": 307, "vit-huge-14": 632}        # in millions: table 1 of the paper
+PUBLISHED = {"vit-base": 86, "vit-large": 307, "vit-huge": 632}        # in millions: table 1 of the paper
 
 
 def shaken(rng, **switches):
@@ -28,7 +28,7 @@ def test_counts_equal_the_published_ones(name):
     millions = sum(parameter.data.size for parameter in model.parameters()) / 1e6
     if name in PUBLISHED:
         assert abs(millions / PUBLISHED[name] - 1) < 0.01
-    if name == "vit-base-16":                                         # to the last one: a row of positions less, that of the class token
+    if name == "vit-base":                                         # to the last one: a row of positions less, that of the class token
         assert round(millions * 1e6) == 86_567_656 - 768
 
 
@@ -109,7 +109,7 @@ def test_bad_batches(rng):
 
 
 def test_config_round_trip():
-    config = VISION_CONFIGS["vit-large-16"]
+    config = VISION_CONFIGS["vit-large"]
     assert VisionTransformerConfig.from_dict(config.as_dict()) == config and config.side == 14
 
 

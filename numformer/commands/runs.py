@@ -40,7 +40,8 @@ def read_facts(facts, path):
             missing = [key for key in keys if key not in facts[part]]
             if missing:
                 raise ValueError(f"{part} is without {', '.join(missing)}")
-        return TASKS[task], kind, KINDS[kind][1].from_dict(facts["model"]["config"]), tokenizer_from_json(facts["tokenizer"])
+        tokenizer = tokenizer_from_json(facts["tokenizer"]) if TASKS[task].tokens else None
+        return TASKS[task], kind, KINDS[kind][1].from_dict(facts["model"]["config"]), tokenizer
 
 
 @contextmanager
@@ -64,7 +65,8 @@ def load_run(folder, best=False):
     Returns
     -------
     model : Layer
-    tokenizer : CharacterTokenizer
+    tokenizer : Tokenizer or None
+        None where the task has no tokens.
     facts : dict
         All facts of the checkpoint.
     task : Task

@@ -36,6 +36,8 @@ def run(arguments):
     model, tokenizer, _, task = load_run(arguments.run, arguments.best)
     if isinstance(task, PairTask):
         return _answer(task, model, tokenizer, arguments)
+    if not hasattr(model, "step"):
+        raise UsageError(f"{arguments.run} holds a {type(model).__name__}, which writes no text; see numformer eval {arguments.run}.")
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
     try:
         ids = tokenizer.encode(prompt)

@@ -149,7 +149,7 @@ def _new(arguments):
         "data": {"argument": data_argument(data), "name": material.name, "sha256": material.sha256, "characters": len(material)},
         "model": {"kind": chosen.kind, "config": model.as_dict()},
         "training": training.as_dict(),
-        "tokenizer": tokenizer.to_json(),
+        "tokenizer": tokenizer.to_json() if task.tokens else None,
     }
     return task, new_trainer(task, chosen.kind, model, training, tokenizer, material), tokenizer, facts
 
@@ -245,14 +245,14 @@ def _stop_signals():
 
 
 def _say_the_end(result, trainer, task, stopped, arguments):
-    out, config = result["run"], trainer.config
+    out, config, verb = result["run"], trainer.config, "sample" if hasattr(trainer.model, "step") else "eval"
     if result["ended"] == "stopped":
         text = f"stopped at step {trainer.step} of {config.steps}; go on with:\n  numformer train --resume --out {out}"
         print(text, file=sys.stderr if stopped else sys.stdout)
     elif result["val_loss"] is not None:
         print(f"{result['ended']} at step {trainer.step}: validation loss {result['val_loss']:.4f} {task.unit} "
-              f"(best {trainer.best_loss:.4f} at step {trainer.best_step}). Next:\n  numformer sample {out}")
+              f"(best {trainer.best_loss:.4f} at step {trainer.best_step}). Next:\n  numformer {verb} {out}")
     else:
-        print(f"{result['ended']} at step {trainer.step}. Next:\n  numformer sample {out}")
+        print(f"{result['ended']} at step {trainer.step}. Next:\n  numformer {verb} {out}")
     if arguments.json:
         print_json(result)

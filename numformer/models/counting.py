@@ -4,6 +4,8 @@ import numpy as np
 
 from numformer.layers import GRU, LSTM, RNN, CausalConvolution, Linear, MixtureOfExperts, MultiHeadAttention, Unembedding
 from numformer.models.encoder import Encoder
+from numformer.models.seq2seq import Seq2Seq
+from numformer.models.vision_transformer import VisionTransformer
 
 
 def count(config):
@@ -27,7 +29,8 @@ def count(config):
     dict
         ``parameters``; ``active_parameters``, those that a token passes; ``flops_per_token`` of a forward pass;
         ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, by which a KV cache grows, and ``state_bytes`` of a
-        sequence however long, both in the config's dtype; 0 where there is none.
+        sequence however long, both in the config's dtype; 0 where there is none. Of a Vision Transformer
+        ``parameters``, ``flops_per_image`` and ``training_flops_per_image``; of two recurrent networks ``parameters`` alone.
 
     Examples
     --------
@@ -36,6 +39,10 @@ def count(config):
     1557611200
     """
     model = _model_of(config)
+    if isinstance(model, VisionTransformer):
+        return _of_images(config, model)
+    if isinstance(model, Seq2Seq):
+        return {"parameters": _numbers(model)}
     T, encoders = config.context_length, [part for _, part in model.named_layers() if isinstance(part, Encoder)]
     read = [id(layer) for encoder in encoders for _, layer in encoder.named_layers()]
     across = [id(block.cross_attention) for _, block in model.named_layers() if hasattr(block, "cross_attention")]
@@ -72,6 +79,14 @@ def _model_of(config):
     from numformer.models import KINDS                                # the list of all models, of which this page is a part
 
     return next(model for model, its_config in KINDS.values() if type(config) is its_config)(config, rng=None)
+
+
+def _of_images(config, model):
+    """Every patch passes the patches' matrix, every vector the blocks', and one vector the head; everyone attends to everyone."""
+    patches, T = config.side ** 2, config.side ** 2 + (config.pooling == "class")
+    flops = 2 * patches * model.patches.weight.data.size + 2 * T * _multiplied(model.encoder) + 2 * model.head.weight.data.size
+    flops += sum(4 * layer.n_heads * layer.d_head * T * T for _, layer in model.named_layers() if isinstance(layer, MultiHeadAttention))
+    return {"parameters": _numbers(model), "flops_per_image": flops, "training_flops_per_image": 3 * flops}
 
 
 def _numbers(layer):

@@ -225,9 +225,9 @@ def _sizes(n_layers, n_heads, d_model, patch_size):
 
 # Dosovitskiy et al. (2021), table 1: 86 M, 307 M and 632 M
 VISION_CONFIGS = {
-    "vit-base-16": _sizes(12, 12, 768, 16),
+    "vit-base": _sizes(12, 12, 768, 16),
     "vit-base-32": _sizes(12, 12, 768, 32),
-    "vit-large-16": _sizes(24, 16, 1024, 16),
+    "vit-large": _sizes(24, 16, 1024, 16),
     "vit-large-32": _sizes(24, 16, 1024, 32),
-    "vit-huge-14": _sizes(32, 16, 1280, 14),
+    "vit-huge": _sizes(32, 16, 1280, 14),
 }

@@ -3,6 +3,7 @@
 from numformer.tasks.claims import CLAIMS, Claim
 from numformer.tasks.dates import DateTask
 from numformer.tasks.denoise import DenoiseTask
+from numformer.tasks.digits import DigitTask
 from numformer.tasks.instructions import InstructionTask
 from numformer.tasks.ngrams import NGramTask
 from numformer.tasks.pairs import PairTask
@@ -12,6 +13,6 @@ from numformer.tasks.text import TextTask, first_prompt
 from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (
-    TextTask(), NGramTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask())}
+    TextTask(), NGramTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask(), DigitTask())}
 
 __all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]

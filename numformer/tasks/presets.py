@@ -110,4 +110,10 @@ PRESETS = {
     "llama": _beside(0.006, **_LLAMA),
     # Mixtral's: eight experts of half the width, of which a token passes two
     "moe": _beside(0.006, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
+    # Dosovitskiy et al. (2021) in small
+    "vit": Preset(
+        dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, dropout=0.1, init_std=0.1),
+        dict(steps=1000, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=250, save_every=250),
+        kind="VisionTransformer", task="digits",
+    ),
 }

@@ -21,6 +21,8 @@ class Task(ABC):
         Settings of a model that come with the data: no flag sets them.
     default_data : str or None
         What is learned from where no ``--data`` was given; None where the task makes its examples by a rule.
+    tokens : bool
+        Whether its material is made of tokens; without, its tokenizer is None.
     """
 
     name = ""
@@ -28,6 +30,7 @@ class Task(ABC):
     unit = "nats a token"
     from_the_data = frozenset()
     default_data = None
+    tokens = True
 
     def load(self, data):
         """The material of that name or file, with a `name`, a `sha256` and a length; DataError where there is none."""
@@ -35,7 +38,7 @@ class Task(ABC):
 
     @abstractmethod
     def tokenizer(self, material):
-        """The tokenizer of the material."""
+        """The tokenizer of the material, or None."""
 
     def switches(self, tokenizer):
         """The settings in `from_the_data`, with their values."""

@@ -1,0 +1,102 @@
+"""Pictures of what a Vision Transformer sees."""
+
+import math
+
+import numpy as np
+
+from numformer.checks import check_array
+from numformer.plots.axes import new_axes
+
+
+def patch_attention(images, weights, labels=None, ax=None, title="Attention to patches"):
+    """Images in a row, and under each how much weight each of its patches gets: brighter for more, each on its own scale.
+
+    Parameters
+    ----------
+    images : ndarray, shape (B, height, width, 1)
+        Grey images; 0 is white paper.
+    weights : ndarray, shape (B, T)
+        Of square patches from left to right and from top to bottom, as many in a row as in a column.
+    labels : list of str, optional
+        What to write under each image.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes or the number of labels do not fit, or the patches are no square of them.
+    """
+    sizes = check_array("patch_attention", "images", images, "(B, height, width, channels)", channels=1)
+    B, height, width = sizes["B"], sizes["height"], sizes["width"]
+    side = _side("patch_attention", "weights", check_array("patch_attention", "weights", weights, "(B, T)", B=B)["T"])
+    if labels is not None and len(labels) != B:
+        raise ValueError(f"patch_attention: {len(labels)} labels came for B={B} images; give one an image.")
+    if ax is None:
+        ax = new_axes((1.1 * B + 0.4, 3.2))
+    for b in range(B):
+        left, right = 1.1 * b, 1.1 * b + 1                            # every image one wide, with a tenth between them
+        tall = height / width
+        ax.imshow(images[b, ..., 0], cmap="gray_r", extent=(left, right, 0, tall), interpolation="nearest")
+        ax.imshow(weights[b].reshape(side, side), cmap="cividis", extent=(left, right, -1.1 * tall, -0.1 * tall), interpolation="nearest")
+    ax.set(xlim=(-0.05, 1.1 * B - 0.05), ylim=(-1.15 * tall, 1.05 * tall), yticks=[], title=title)
+    ax.set_xticks([1.1 * b + 0.5 for b in range(B)], labels or [""] * B, fontsize=8)
+    ax.tick_params(length=0)
+    return ax
+
+
+def position_similarity(vectors, ax=None, title="Similarity of positions"):
+    """For every patch a small map: how like its position's vector are those of all patches. The maps stand where their patches stand.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (T, C)
+        Of square patches from left to right and from top to bottom, as many in a row as in a column.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If vectors have another shape, one of them is zero, or their number is no square.
+
+    References
+    ----------
+    Dosovitskiy et al. (2021), "An Image Is Worth 16x16 Words", figure 7 in the centre.
+    """
+    side = _side("position_similarity", "vectors", check_array("position_similarity", "vectors", vectors, "(T, C)")["T"])
+    lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+    if not lengths.all():
+        raise ValueError("position_similarity: a vector is zero, and has no direction.")
+    directions = vectors / lengths
+    maps = (directions @ directions.T).reshape(side, side, side, side)        # (row, column) of a patch, then of the others
+    if ax is None:
+        ax = new_axes((5.6, 4.8))
+    wide = np.full((side, side, side + 1, side + 1), np.nan)          # a gap after each map
+    wide[:, :, :side, :side] = maps
+    grid = wide.transpose(0, 2, 1, 3).reshape(side * (side + 1), -1)[:-1, :-1]
+    image = ax.imshow(grid, cmap="cividis", vmin=-1, vmax=1, interpolation="nearest")
+    ax.figure.colorbar(image, ax=ax, label="cosine", shrink=0.8)
+    centres = [(side + 1) * k + (side - 1) / 2 for k in range(side)]
+    ax.set_xticks(centres, range(1, side + 1))
+    ax.set_yticks(centres, range(1, side + 1))
+    ax.set(xlabel="column of the patch", ylabel="row of the patch", title=title)
+    return ax
+
+
+def _side(owner, name, T):
+    """Patches in a row, of T in all."""
+    side = math.isqrt(T)
+    if not T or side * side != T:
+        raise ValueError(f"{owner}: {name} of T={T} patches cannot be laid out as a square; T must be 1, 4, 9, 16, ...")
+    return side
