@@ -61,15 +61,17 @@ def run(arguments):
 
 def _answer(task, model, tokenizer, arguments):
     """What a model that reads and writes makes of the prompt, or of a few sources that were held out."""
-    started = time.perf_counter()
-    try:
-        text = (task.sample(model, tokenizer, np.random.default_rng(arguments.seed)) if arguments.prompt is None
-                else task.answers(model, tokenizer, [arguments.prompt])[0])
-    except ValueError as error:
-        raise UsageError(f"--prompt: {error}") from None
+    started, tokens = time.perf_counter(), None
+    if arguments.prompt is None:
+        text = task.sample(model, tokenizer, np.random.default_rng(arguments.seed))
+    else:
+        try:
+            (ids,) = task.written(model, tokenizer, [arguments.prompt])
+        except ValueError as error:
+            raise UsageError(f"--prompt: {error}") from None
+        text, tokens = tokenizer.decode(ids), len(ids)
     if arguments.json:
-        print_json({"text": text, "tokens": len(tokenizer.encode(text)) if arguments.prompt else None,
-                    "seconds": round(time.perf_counter() - started, 3)})
+        print_json({"text": text, "tokens": tokens, "seconds": round(time.perf_counter() - started, 3)})
     else:
         show_text(f"{text}\n", sys.stdout)
     return 0

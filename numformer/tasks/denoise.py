@@ -80,11 +80,11 @@ class DenoiseTask(PairTask):
         return "\n".join(f"{tokenizer.decode(noised)!r}\n-> {tokenizer.decode(restored)!r}"
                          for noised, restored in zip(chosen, self.restored(model, tokenizer, chosen)))
 
-    def answers(self, model, tokenizer, sources):
+    def written(self, model, tokenizer, sources):
         """What a model makes of texts in which the name of the mask stands where something is hidden."""
         mask = [tokenizer.special_id(MASK)]
         ids = [np.concatenate([part for text in source.split(MASK) for part in (tokenizer.encode(text), mask)][:-1]) for source in sources]
-        return [tokenizer.decode(written) for written in self.restored(model, tokenizer, ids)]
+        return self.restored(model, tokenizer, ids)
 
     def restored(self, model, tokenizer, sources):
         """What a model makes of noised ids, greedily."""

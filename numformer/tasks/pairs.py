@@ -75,12 +75,16 @@ class PairTask(Task):
         return tuple(map(tokenizer.special_id, SPECIAL))
 
     def answers(self, model, tokenizer, sources):
-        """What a model writes for each source text, greedily."""
+        """What a model writes for each source text."""
+        return [tokenizer.decode(ids) for ids in self.written(model, tokenizer, sources)]
+
+    def written(self, model, tokenizer, sources):
+        """The ids of its answers, written greedily."""
         written = []
         for first in range(0, len(sources), VALIDATION_BATCH):
             ids = [tokenizer.encode(source) for source in sources[first:first + VALIDATION_BATCH]]
             written += write_greedily(model, ids, *self.ids(tokenizer), longest=self.longest)
-        return [tokenizer.decode(ids) for ids in written]
+        return written
 
     def sample(self, model, tokenizer, rng):
         pairs = self.pairs().held_out

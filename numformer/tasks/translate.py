@@ -6,7 +6,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.datasets import english, held_out_numbers, number_pairs
-from numformer.generation import beam_search, write_greedily
+from numformer.generation import beam_search
 from numformer.tasks.pairs import SPECIAL, VALIDATION_BATCH, Pairs, PairTask
 from numformer.tokenizers import WordTokenizer
 
@@ -29,23 +29,20 @@ class TranslateTask(PairTask):
         """Words, and hyphens between them: one vocabulary for both languages, in which "six" is the same word."""
         return WordTokenizer.of(" ".join(" ".join(pair) for pair in material.training), special=SPECIAL)
 
-    def answers(self, model, tokenizer, sources):
-        """What a model writes for each source text, by beam search."""
-        return self._written(model, tokenizer, sources, beam_search, beams=BEAMS, length_penalty=LENGTH_PENALTY)
+    def written(self, model, tokenizer, sources):
+        """The ids of a model's answers, by beam search."""
+        written = []
+        for first in range(0, len(sources), VALIDATION_BATCH):
+            ids = [tokenizer.encode(source) for source in sources[first:first + VALIDATION_BATCH]]
+            written += beam_search(model, ids, *self.ids(tokenizer), BEAMS, self.longest, LENGTH_PENALTY)
+        return written
 
     def measure(self, model, tokenizer, material):
         """The part of the held-out answers that are right to the last character, by beam search and greedily."""
         sources, targets = zip(*material.held_out)
-        greedy = self._written(model, tokenizer, sources, write_greedily)
+        greedy = super().written(model, tokenizer, sources)
         return {**super().measure(model, tokenizer, material),
-                "exact_greedily": sum(answer == target for answer, target in zip(greedy, targets)) / len(targets)}
-
-    def _written(self, model, tokenizer, sources, write, **options):
-        written = []
-        for first in range(0, len(sources), VALIDATION_BATCH):
-            ids = [tokenizer.encode(source) for source in sources[first:first + VALIDATION_BATCH]]
-            written += write(model, ids, *self.ids(tokenizer), longest=self.longest, **options)
-        return [tokenizer.decode(ids) for ids in written]
+                "exact_greedily": sum(tokenizer.decode(ids) == target for ids, target in zip(greedy, targets)) / len(targets)}
 
     def pictures(self, model, tokenizer):
         """Which words of a number each word of its translation looked at."""
