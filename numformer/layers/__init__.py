@@ -3,6 +3,7 @@
 from numformer.layers.attention import MultiHeadAttention
 from numformer.layers.attentive_gru import AttentiveGRU
 from numformer.layers.batch_norm import BatchNorm
+from numformer.layers.bert_heads import ClassPooler, MaskedTokenHead
 from numformer.layers.bidirectional import Bidirectional
 from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
 from numformer.layers.cache import KeyValueCache
@@ -23,10 +24,10 @@ from numformer.layers.relative_positions import RelativePositionBias, ShawPositi
 from numformer.layers.score_attention import ScoreAttention
 
 __all__ = [
-    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ConcatenatedPositions", "Dropout", "Embedding",
-    "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM", "LayerNorm",
-    "LearnedPositions", "LearnedPositions2D", "Linear", "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "PatchEmbedding",
-    "Pooling", "PostNormBlock", "PostNormCrossBlock", "PreNormBlock", "PreNormCrossBlock", "RMSNorm", "RNN", "RelativePositionBias",
-    "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D", "SwiGLU", "TransformerBlock",
-    "Unembedding",
+    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassPooler", "ConcatenatedPositions", "Dropout",
+    "Embedding", "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM",
+    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "MaskedTokenHead", "MixtureOfExperts", "MultiHeadAttention",
+    "NGramEmbedding", "PatchEmbedding", "Pooling", "PostNormBlock", "PostNormCrossBlock", "PreNormBlock", "PreNormCrossBlock",
+    "RMSNorm", "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions",
+    "SinusoidalPositions2D", "SwiGLU", "TransformerBlock", "Unembedding",
 ]

@@ -1,5 +1,7 @@
 """Layers wired into the architectures of the papers."""
 
+from numformer.models.bert import BERT_CONFIGS, Bert, BertConfig
+from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.blocks import BlockConfig
 from numformer.models.convolution_language_model import ConvolutionLanguageModel, ConvolutionLanguageModelConfig
 from numformer.models.counting import count
@@ -17,6 +19,7 @@ from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransforme
 
 CONFIGS = DECODERS | ENCODER_DECODERS                                 # the published sizes, for `count`
 KINDS = {                                                             # what a checkpoint may hold: the model and its config
+    "Bert": (Bert, BertConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
@@ -27,9 +30,9 @@ KINDS = {                                                             # what a c
 }
 
 __all__ = [
-    "BART", "BlockConfig", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig", "DECODERS", "Decoder",
-    "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS",
-    "KneserNey", "LLAMA", "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
-    "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer",
-    "VisionTransformerConfig", "count", "gradient_by_distance",
+    "BART", "BERT_CONFIGS", "Bert", "BertConfig", "BertEncoder", "BertEncoderConfig", "BlockConfig", "CONFIGS",
+    "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig", "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder",
+    "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA", "NGramLanguageModel",
+    "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig",
+    "T5", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count", "gradient_by_distance",
 ]

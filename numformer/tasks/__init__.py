@@ -5,6 +5,7 @@ from numformer.tasks.dates import DateTask
 from numformer.tasks.denoise import DenoiseTask
 from numformer.tasks.digits import DigitTask
 from numformer.tasks.instructions import InstructionTask
+from numformer.tasks.masked import MaskedTask
 from numformer.tasks.ngrams import NGramTask
 from numformer.tasks.pairs import PairTask
 from numformer.tasks.presets import PRESETS, Preset
@@ -13,6 +14,6 @@ from numformer.tasks.text import TextTask, first_prompt
 from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (
-    TextTask(), NGramTask(), DateTask(), TranslateTask(), InstructionTask(), DenoiseTask(), DigitTask())}
+    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), InstructionTask(), DenoiseTask(), DigitTask())}
 
 __all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]

@@ -1,6 +1,7 @@
 """Batches, schedules, optimizers, the trainer, checkpoints and the folder of a run."""
 
 from numformer.training.batches import Batch, BlockStream, consecutive_blocks
+from numformer.training.bert_batches import BertBatch, BertRows, BertStream, consecutive_masked_rows, passage_rows
 from numformer.training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint, write_atomically
 from numformer.training.counting_trainer import CountingTrainer
 from numformer.training.epochs import Epochs
@@ -16,9 +17,10 @@ from numformer.training.trainer import NotFinite, Trainer, mean_loss, part_of
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
-    "Adam", "AdamW", "Batch", "BlockStream", "CheckpointError", "CountingTrainer", "Epochs", "LabelledBatch", "LabelledStream",
-    "MaskedStream", "Muon", "NoiseStream", "NotFinite", "OPTIMIZERS", "Optimizer", "PairBatch", "PairStream", "RunFolder", "SCHEDULES",
-    "SGD", "Trainer", "TrainingConfig", "accuracy", "clip_factor", "consecutive_blocks", "consecutive_pairs", "corrupt_spans",
-    "global_norm", "hide_tokens", "infill", "labelled_batches", "learning_rate", "load_checkpoint", "mask_tokens", "mean_loss",
-    "noise_document", "pair_batch", "part_of", "permute_sentences", "save_checkpoint", "train", "write_atomically",
+    "Adam", "AdamW", "Batch", "BertBatch", "BertRows", "BertStream", "BlockStream", "CheckpointError", "CountingTrainer", "Epochs",
+    "LabelledBatch", "LabelledStream", "MaskedStream", "Muon", "NoiseStream", "NotFinite", "OPTIMIZERS", "Optimizer", "PairBatch",
+    "PairStream", "RunFolder", "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "accuracy", "clip_factor", "consecutive_blocks",
+    "consecutive_masked_rows", "consecutive_pairs", "corrupt_spans", "global_norm", "hide_tokens", "infill", "labelled_batches",
+    "learning_rate", "load_checkpoint", "mask_tokens", "mean_loss", "noise_document", "pair_batch", "part_of", "passage_rows",
+    "permute_sentences", "save_checkpoint", "train", "write_atomically",
 ]

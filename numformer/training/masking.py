@@ -81,6 +81,8 @@ class MaskedStream:
         B.
     seed : int
     dynamic : bool
+    lengths : ndarray of int, shape (N,), optional
+        How many ids of each row are no padding: rows of like lengths go together.
 
     Raises
     ------
@@ -99,9 +101,9 @@ class MaskedStream:
     ((4, 16), [2, 2, 2, 2])
     """
 
-    def __init__(self, rows, special, vocab_size, mask_id, batch_size, seed, dynamic=True, rate=0.15):
+    def __init__(self, rows, special, vocab_size, mask_id, batch_size, seed, dynamic=True, rate=0.15, lengths=None):
         _check_mask("MaskedStream", rows, special, vocab_size, mask_id, rate)
-        self.epochs = Epochs(np.zeros(len(rows), int), batch_size, seed)
+        self.epochs = Epochs(np.zeros(len(rows), int) if lengths is None else lengths, batch_size, seed)
         self.rows, self.dynamic, self.seed = rows, dynamic, seed
         self.settings = {"special": special, "vocab_size": vocab_size, "mask_id": mask_id, "rate": rate}
         if not dynamic:
