@@ -20,8 +20,9 @@ def run(arguments):
     else:
         print(f"validation loss {loss:.4f} nats, {bits:.4f} bits a character, over {tokens:,} characters")
     for name, value in result.items():
-        if name not in ("val_loss", "tokens", "bits_per_character"):
-            print(f"{name.replace('_', ' ')}: {value:.4g}")
+        if name not in ("val_loss", "tokens", "bits_per_character") and not name.endswith("_before"):
+            before = result.get(f"{name}_before")
+            print(f"{name.replace('_', ' ')}: {value:.4g}{'' if before is None else f', before training {before:.4g}'}")
     if arguments.json:
         print_json(result)
     return 0
@@ -36,4 +37,5 @@ def evaluated(folder, best=False, data=None):
     result = {"val_loss": loss, "tokens": sum(batch.tokens for batch in batches)}
     if task.unit == "nats a character":
         result["bits_per_character"] = loss / math.log(2)
-    return result | task.measure(model, tokenizer, material), task.unit
+    before = {f"{name}_before": value for name, value in facts.get("before", {}).items()}
+    return result | task.measure(model, tokenizer, material) | before, task.unit

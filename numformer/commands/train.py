@@ -15,10 +15,10 @@ import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.runs import MISSHAPEN, UNKNOWN, blame, data_argument, read_facts, run_material
+from numformer.commands.runs import MISSHAPEN, UNKNOWN, blame, data_argument, load_run, read_facts, run_material
 from numformer.commands.show import Progress, draw_pictures, print_json
 from numformer.datasets import DOCUMENTATION
-from numformer.models import KINDS
+from numformer.models import KINDS, BertEncoderConfig, take_over_trunk, trunk_switches
 from numformer.tasks import PRESETS, TASKS
 from numformer.training import NotFinite, RunFolder, TrainingConfig, load_checkpoint, train, write_atomically
 
@@ -30,6 +30,8 @@ def add_arguments(parser):
     parser.add_argument("--preset", default=None, help=f"named settings: {', '.join(PRESETS)} (default: {DEFAULT_PRESET})")
     parser.add_argument("--data", default=None, help=f"a text file, tinyshakespeare, or {DOCUMENTATION} (the default)")
     parser.add_argument("--out", metavar="RUN", default=None, help="folder of the run (default: a new one under runs/)")
+    parser.add_argument("--from", dest="start", metavar="RUN", default=None,
+                        help="begin with the trunk of another run's model, its sizes and its tokenizer (topics and sbert: of a BERT)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in RUN; its settings lead")
     parser.add_argument("--stop-at", type=int, metavar="STEP", default=None, help="save and stop at this step, to resume later")
     parser.add_argument("--threads", type=int, metavar="N", default=None,
@@ -81,6 +83,8 @@ def run(arguments):
 def _run(arguments):
     if arguments.resume and not arguments.out:
         raise UsageError("--resume needs the folder of a run: --out RUN.")
+    if arguments.resume and arguments.start:
+        raise UsageError("--from says how a run begins, but --resume goes on with one; leave one of them out.")
     out = Path(arguments.out) if arguments.out else _new_folder(arguments.preset or DEFAULT_PRESET)
     checkpoint = out / "checkpoint.safetensors"
     if arguments.resume and not checkpoint.exists():
@@ -102,7 +106,7 @@ def _run(arguments):
             if not arguments.resume:
                 folder.save(checkpoint, trainer, facts)               # first of all: from here on there is something to resume
             folder.open(trainer.step, trainer.evaluated_at)
-            write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "task", "data", "model", "training")}))
+            write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "task", "data", "model", "training", "from") if name in facts}))
             ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
                           lambda: bool(stopped) or trainer.step == stop_at != trainer.config.steps)
     except BrokenPipeError:
@@ -137,12 +141,13 @@ def _new(arguments):
     task, config = TASKS[chosen.task], KINDS[chosen.kind][1]
     training = _config(TrainingConfig, {**chosen.training, **_overrides(arguments, TrainingConfig)})
     # Some settings come with the data; whatever else is wrong is said before it is read.
-    switches = {**chosen.model, **_overrides(arguments, config)}
+    start, start_tokenizer = _start(arguments, chosen.kind, preset)
+    switches = {**chosen.model, **({} if start is None else trunk_switches(start.config)), **_overrides(arguments, config)}
     _refuse_others(arguments, chosen.kind, preset)
     _config(config, {**switches, **dict.fromkeys(task.from_the_data, 1)})
     data = task.default_data if arguments.data is None else arguments.data
     material = task.load(data)
-    tokenizer = task.tokenizer(material)
+    tokenizer = task.tokenizer(material) if start is None else start_tokenizer
     model = _config(config, {**switches, **task.switches(tokenizer)})
     facts = {
         "preset": preset, "task": task.name,
@@ -151,7 +156,29 @@ def _new(arguments):
         "training": training.as_dict(),
         "tokenizer": tokenizer.to_json() if task.tokens else None,
     }
-    return task, new_trainer(task, chosen.kind, model, training, tokenizer, material), tokenizer, facts
+    trainer = new_trainer(task, chosen.kind, model, training, tokenizer, material)
+    if start is not None:
+        facts["from"] = str(Path(arguments.start).resolve())
+        try:
+            take_over_trunk(trainer.model, start)
+        except ValueError as error:
+            raise UsageError(f"--from {arguments.start}: {error} Leave out the settings that change its shape.") from None
+    if task.measured_before:
+        facts["before"] = task.measure(trainer.model, tokenizer, material)
+    return task, trainer, tokenizer, facts
+
+
+def _start(arguments, kind, preset):
+    """The model and the tokenizer of the run to begin with; (None, None) where none is wanted."""
+    if arguments.start is None:
+        return None, None
+    if not issubclass(KINDS[kind][1], BertEncoderConfig):
+        raise UsageError(f"--from is for models on a BERT's trunk, but {preset} trains a {kind}; leave it out.")
+    model, tokenizer, facts, _ = load_run(arguments.start)
+    if not isinstance(model.config, BertEncoderConfig):
+        raise UsageError(f"--from {arguments.start}: its model, a {facts['model']['kind']}, has no trunk to begin with; "
+                         "give the run of a BERT.")
+    return model, tokenizer
 
 
 def _refuse_others(arguments, kind, whose):

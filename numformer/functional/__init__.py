@@ -44,6 +44,7 @@ from numformer.functional.router_losses import load_balance_loss, load_balance_l
 from numformer.functional.scores import (
     additive_scores, additive_scores_backward, dot_scores, dot_scores_backward, general_scores, general_scores_backward,
     scaled_dot_scores, scaled_dot_scores_backward)
+from numformer.functional.similarity import cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward
 from numformer.functional.soft_cap import soft_cap, soft_cap_backward
 from numformer.functional.softmax import log_softmax, log_softmax_backward, softmax, softmax_backward
 from numformer.functional.tiled_attention import TileStep, tiled_attention, tiled_attention_steps
@@ -52,7 +53,8 @@ __all__ = [
     "ACTIVATIONS", "AttentionPattern", "BatchStatistics", "CAUSAL", "EVERYWHERE", "IGNORE_INDEX", "TileStep", "adam_step",
     "add_by_distance", "add_by_distance_backward", "additive_scores", "additive_scores_backward", "alibi", "alibi_backward",
     "alibi_slopes", "attention_dropout_mask", "attention_weights", "batch_norm", "batch_norm_backward", "causal_convolution",
-    "causal_convolution_backward", "combine_experts", "combine_experts_backward", "cross_entropy", "cross_entropy_backward",
+    "causal_convolution_backward", "combine_experts", "combine_experts_backward", "cosine_similarity", "cosine_similarity_backward",
+    "cross_entropy", "cross_entropy_backward",
     "dispatch_to_experts", "dispatch_to_experts_backward", "dot_scores", "dot_scores_backward", "dropout", "dropout_backward",
     "dropout_mask", "dropout_seed", "embedding", "embedding_backward", "gated_linear_unit", "gated_linear_unit_backward",
     "gathered_statistics", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
@@ -68,4 +70,5 @@ __all__ = [
     "sigmoid", "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap",
     "soft_cap_backward", "softmax", "softmax_backward", "sort_by_expert", "sum_of_squares", "swish", "swish_backward",
     "tiled_attention", "tiled_attention_steps", "top_k_experts", "top_k_gates", "top_k_gates_backward",
+    "triplet_loss", "triplet_loss_backward",
 ]

@@ -1,7 +1,8 @@
 """Layers wired into the architectures of the papers."""
 
 from numformer.models.bert import BERT_CONFIGS, Bert, BertConfig
-from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
+from numformer.models.bert_classifier import BertClassifier, BertClassifierConfig
+from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig, take_over_trunk, trunk_switches
 from numformer.models.blocks import BlockConfig
 from numformer.models.convolution_language_model import ConvolutionLanguageModel, ConvolutionLanguageModelConfig
 from numformer.models.counting import count
@@ -14,12 +15,15 @@ from numformer.models.encoder_decoder_config import BART, ENCODER_DECODERS, T5, 
 from numformer.models.ngram import KneserNey
 from numformer.models.ngram_language_model import NGramLanguageModel, NGramLanguageModelConfig
 from numformer.models.recurrent_language_model import RecurrentLanguageModel, RecurrentLanguageModelConfig
+from numformer.models.sentence_bert import SentenceBert, SentenceBertConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransformer, VisionTransformerConfig
 
-CONFIGS = DECODERS | ENCODER_DECODERS                                 # the published sizes, for `count`
+CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS                  # the published sizes, for `count`
 KINDS = {                                                             # what a checkpoint may hold: the model and its config
     "Bert": (Bert, BertConfig),
+    "SentenceBert": (SentenceBert, SentenceBertConfig),
+    "BertClassifier": (BertClassifier, BertClassifierConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
@@ -30,9 +34,10 @@ KINDS = {                                                             # what a c
 }
 
 __all__ = [
-    "BART", "BERT_CONFIGS", "Bert", "BertConfig", "BertEncoder", "BertEncoderConfig", "BlockConfig", "CONFIGS",
-    "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig", "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder",
-    "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA", "NGramLanguageModel",
-    "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig",
-    "T5", "TRANSFORMER_2017", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "count", "gradient_by_distance",
+    "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig", "BertEncoder", "BertEncoderConfig",
+    "BlockConfig", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig", "DECODERS", "Decoder",
+    "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS",
+    "KneserNey", "LLAMA", "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
+    "SentenceBert", "SentenceBertConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017", "VISION_CONFIGS",
+    "VisionTransformer", "VisionTransformerConfig", "count", "gradient_by_distance", "take_over_trunk", "trunk_switches",
 ]

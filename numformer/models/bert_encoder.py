@@ -1,6 +1,6 @@
 """The trunk of BERT and of all that is built on it: tokens, positions and segments in, a vector for every token out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -160,6 +160,35 @@ class BertEncoder(Layer):
         if self.segments is not None:
             x = x + self.segments(np.zeros_like(ids) if segments is None else segments)
         return self.encoder.attention_weights(self.norm(x), self.patterns(lengths))
+
+
+def trunk_switches(config):
+    """The switches of a config that make its trunk: all of `BertEncoderConfig` but dropout, which is a matter of how it is trained."""
+    return {field.name: getattr(config, field.name) for field in fields(BertEncoderConfig) if field.name != "dropout"}
+
+
+def take_over_trunk(model, other):
+    """Copy the weights of another model's trunk into a model's own; and those of the pooler, where both have one.
+
+    Raises
+    ------
+    ValueError
+        If the trunks differ in shape; nothing is copied then.
+
+    Examples
+    --------
+    >>> from numformer.models import Bert, BertConfig, SentenceBert, SentenceBertConfig
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> bert, rng = Bert(BertConfig(**sizes), np.random.default_rng(0)), np.random.default_rng(1)
+    >>> model = SentenceBert(SentenceBertConfig(**sizes), rng)
+    >>> take_over_trunk(model, bert)
+    >>> ids = np.array([[1, 5, 2]])
+    >>> bool((model.trunk(ids) == bert(ids)).all())
+    True
+    """
+    model.trunk.load_state_dict(other.trunk.state_dict())
+    if getattr(model, "pooler", None) is not None and getattr(other, "pooler", None) is not None:
+        model.pooler.load_state_dict(other.pooler.state_dict())
 
 
 def check_rows(owner, ids, lengths=None):

@@ -9,11 +9,13 @@ from numformer.tasks.masked import MaskedTask
 from numformer.tasks.ngrams import NGramTask
 from numformer.tasks.pairs import PairTask
 from numformer.tasks.presets import PRESETS, Preset
+from numformer.tasks.sentences import PassageTask
 from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
+from numformer.tasks.topics import TopicTask
 from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (
-    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), InstructionTask(), DenoiseTask(), DigitTask())}
+    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), PassageTask(), InstructionTask(), DenoiseTask(), DigitTask())}
 
 __all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]

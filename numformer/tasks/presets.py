@@ -129,6 +129,17 @@ PRESETS = {
         dict(_LIBRARY, steps=1500, learning_rate=0.004, warmup_steps=50),
         "Bert", "masked",
     ),
+    # Classifiers and sentence embeddings on a trunk: from scratch, or with --from RUN from that of one of the runs above
+    "topics": Preset(
+        dict(_BERT, context_length=80, dropout=0.1),
+        dict(_LIBRARY, steps=200, learning_rate=0.002, warmup_steps=20),
+        "BertClassifier", "topics",
+    ),
+    "sbert": Preset(
+        dict(_BERT, context_length=80, dropout=0.1),
+        dict(_LIBRARY, steps=200, learning_rate=0.002, warmup_steps=20),
+        "SentenceBert", "passages",
+    ),
     "modernbert": Preset(
         dict(_BERT, context_length=64, segments=0, next_sentence=False, dynamic_masks=True, norm_first=True, positions="rotary",
              feedforward="geglu", bias=False, window=8, global_every=3, mask_rate=0.3),

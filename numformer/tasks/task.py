@@ -19,6 +19,8 @@ class Task(ABC):
         Of the loss.
     from_the_data : set of str
         Settings of a model that come with the data: no flag sets them.
+    measured_before : bool
+        Whether `measure` says something of a model before it was trained on this task, too: what training was worth.
     default_data : str or None
         What is learned from where no ``--data`` was given; None where the task makes its examples by a rule.
     tokens : bool
@@ -31,6 +33,7 @@ class Task(ABC):
     from_the_data = frozenset()
     default_data = None
     tokens = True
+    measured_before = False
 
     def load(self, data):
         """The material of that name or file, with a `name`, a `sha256` and a length; DataError where there is none."""

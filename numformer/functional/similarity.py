@@ -1,0 +1,158 @@
+"""How alike two vectors are, by their angle; and a loss that wants like ones nearer than unlike ones."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_number
+
+
+def cosine_similarity(x, y):
+    r"""The cosine of the angle between every vector of one set and every vector of another: 1 for the same direction, -1 for opposite ones.
+
+    .. math:: s_{ij} = \hat{x}_i \cdot \hat{y}_j, \qquad \hat{x} = x / |x|
+
+    Parameters
+    ----------
+    x : ndarray, shape (N, C)
+    y : ndarray, shape (M, C)
+
+    Returns
+    -------
+    s : ndarray, shape (N, M)
+        A vector of zeros has no direction: its cosines are 0, and so is its gradient.
+    saved : tuple
+        For `cosine_similarity_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not of those shapes.
+
+    References
+    ----------
+    Reimers and Gurevych (2019), "Sentence-BERT", section 3.
+
+    Examples
+    --------
+    >>> cosine_similarity(np.array([[3.0, 4.0]]), np.array([[6.0, 8.0], [0.0, -5.0]]))[0]
+    array([[ 1. , -0.8]])
+    """
+    C = check_array("cosine_similarity", "x", x, "(N, C)")["C"]
+    check_array("cosine_similarity", "y", y, "(M, C)", x.dtype, C=C)
+    x_hat, x_scale = _direction(x)                                    # (N, C), (N, 1)
+    y_hat, y_scale = _direction(y)                                    # (M, C), (M, 1)
+    s = x_hat @ y_hat.T                                               # (N, M)
+
+    saved = (x_hat, x_scale, y_hat, y_scale)
+    return s, saved
+
+
+def cosine_similarity_backward(ds, saved):
+    r"""The gradient of `cosine_similarity`: what would make a vector longer is taken away, for length does not count.
+
+    .. math:: \bar{x}_i = \frac{g_i - \hat{x}_i (\hat{x}_i \cdot g_i)}{|x_i|}, \qquad g_i = \sum_j \bar{s}_{ij}\, \hat{y}_j
+
+    and the same for y, with the roles exchanged.
+
+    Returns
+    -------
+    dx : ndarray, shape (N, C)
+    dy : ndarray, shape (M, C)
+    """
+    x_hat, x_scale, y_hat, y_scale = saved
+
+    # s = x_hat @ y_hat.T
+    dx_hat, dy_hat = ds @ y_hat, ds.T @ x_hat
+
+    # x_hat = x / |x|, and y_hat likewise
+    return _direction_backward(dx_hat, x_hat, x_scale), _direction_backward(dy_hat, y_hat, y_scale)
+
+
+def triplet_loss(anchors, positives, negatives, margin=1.0):
+    r"""How far each anchor is from having its positive nearer than its negative, by a margin; the mean over all triplets.
+
+    .. math:: L = \langle \max(0,\; |a_i - p_i| - |a_i - n_i| + m) \rangle_i
+
+    Parameters
+    ----------
+    anchors, positives, negatives : ndarray, shape (B, C)
+        a, p and n.
+    margin : float above 0
+        m, in the unit of a distance.
+
+    Returns
+    -------
+    loss : scalar of the dtype of the vectors
+    saved : tuple
+        For `triplet_loss_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes or dtypes differ, there are no triplets, or the margin is not above 0.
+
+    References
+    ----------
+    Reimers and Gurevych (2019), "Sentence-BERT", section 3, with Euclidean distance and a margin of 1, as there.
+
+    Examples
+    --------
+    >>> a, p, n = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]]), np.array([[0.0, 5.5]])
+    >>> float(triplet_loss(a, p, n)[0])
+    0.5
+    """
+    check_array("triplet_loss", "anchors", anchors, "(B, C)")
+    B, C = anchors.shape
+    check_array("triplet_loss", "positives", positives, "(B, C)", anchors.dtype, B=B, C=C)
+    check_array("triplet_loss", "negatives", negatives, "(B, C)", anchors.dtype, B=B, C=C)
+    check_number("triplet_loss", "margin", margin, above=0)
+    if not B:
+        raise ValueError(f"triplet_loss: anchors have shape {anchors.shape} and hold no triplet; give at least one.")
+    to_positive, near = _away(anchors, positives)                     # (B, C), (B, 1)
+    to_negative, far = _away(anchors, negatives)
+    excess = near - far + float(margin)                               # (B, 1)
+    wrong = excess.real > 0                                           # a complex step must not decide
+    loss = np.where(wrong, excess, 0).sum() / B
+
+    saved = (to_positive, to_negative, wrong)
+    return loss, saved
+
+
+def triplet_loss_backward(dloss, saved):
+    r"""The gradient of `triplet_loss`: anchor and positive pull each other, anchor and negative push, where the margin is not kept yet.
+
+    .. math:: \bar{p}_i = -w_i\, u_i, \qquad \bar{n}_i = w_i\, v_i, \qquad \bar{a}_i = w_i\, (u_i - v_i)
+
+    with the unit vectors :math:`u = (a - p) / |a - p|` and :math:`v = (a - n) / |a - n|`, and :math:`w = \bar{L} / B` where the term is
+    above 0, else 0. Where two vectors are equal their distance has no derivative; 0 stands for it.
+
+    Returns
+    -------
+    danchors, dpositives, dnegatives : ndarray, shape (B, C)
+    """
+    to_positive, to_negative, wrong = saved
+
+    # loss = where(wrong, near - far + margin, 0).sum() / B
+    share = np.where(wrong, float(dloss) / len(wrong), 0).astype(to_positive.real.dtype)      # (B, 1)
+
+    # near = |anchors - positives|, far = |anchors - negatives|, and the derivative of a length is its direction
+    pull, push = share * to_positive, share * to_negative
+    return pull - push, -pull, push
+
+
+def _direction(x):
+    """Vectors of length 1, and what they were multiplied by: 1 / |x|, and 0 for a vector of zeros."""
+    square = (x * x).sum(axis=-1, keepdims=True)
+    some = square.real > 0
+    scale = np.where(some, np.where(some, square, 1) ** -0.5, 0)
+    return x * scale, scale
+
+
+def _direction_backward(dx_hat, x_hat, scale):
+    # x_hat = x * (x . x) ** -0.5
+    return scale * (dx_hat - x_hat * (x_hat * dx_hat).sum(axis=-1, keepdims=True))
+
+
+def _away(x, y):
+    """The unit vector from y to x, and their distance."""
+    u, scale = _direction(x - y)
+    return u, np.where(scale.real > 0, 1 / np.where(scale.real > 0, scale, 1), 0)
