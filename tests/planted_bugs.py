@@ -280,3 +280,29 @@ LAYERS += [
     ("AttentiveGRU.backward", "self.recurrent_bias.grad += drecurrent_bias", "self.recurrent_bias.grad += rows[:, 2 * F:].sum(axis=0)"),
     ("AttentiveGRU.backward", "dstate + dy[:, t, :F], dy[:, t, F:]", "dstate, dy[:, t, F:]"),
 ]
+
+# BERT's heads and models, the cosine and the triplet loss
+
+FUNCTIONS += [
+    ("cosine_similarity_backward", "ds @ b_hat, ds.T @ a_hat", "ds @ b_hat, ds.T @ b_hat[:1].repeat(len(a_hat), 0)", None),
+    ("cosine_similarity_backward, _direction_backward", " - x_hat * (x_hat * dx_hat).sum(axis=-1, keepdims=True)", "",
+     "lengths are taken for constants"),
+    ("cosine_similarity_backward, _direction_backward", "scale * (dx_hat", "(dx_hat", "1 / |a| is missing"),
+    ("cosine_similarity_backward, _direction_backward", "(x_hat * dx_hat).sum(axis=-1, keepdims=True)", "(x_hat * dx_hat)", None),
+    ("triplet_loss_backward", "/ len(wrong)", "* 1", "mean over the triplets is missing"),
+    ("triplet_loss_backward", "np.where(wrong, float(dloss) / len(wrong), 0)", "np.full(wrong.shape, float(dloss) / len(wrong))",
+     "keep the margin get a gradient"),
+    ("triplet_loss_backward", "pull - push, -pull", "pull, -pull", "anchor gets nothing of its negative"),
+    ("triplet_loss_backward", "-pull, push", "pull, push", None),
+]
+
+LAYERS += [
+    ("ClassPooler.backward", "dy * (1 - y * y)", "dy"),
+    ("MaskedTokenHead.backward", "self.bias.grad += dy.sum(axis=tuple(range(dy.ndim - 1)))", "self.bias.grad += dy.sum(axis=0)[0]"),
+    ("MaskedTokenHead.backward", "gelu_backward(self.norm.backward(dh, saved_norm), saved_gelu)", "self.norm.backward(dh, saved_norm)"),
+    ("BertEncoder.backward", "self.norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)", "dx"),
+    ("BertEncoder.backward", "self.segments.backward(dx, saved_segments)", "pass"),
+    ("BertEncoder.backward", "dx = self.positions.backward(dx, saved_positions)", "pass"),
+    ("BertClassifier.backward", "self.pooler.backward(dx, saved_pooler)", "np.repeat(dx[:, None], saved_trunk[-1][1].shape[1], 1)"),
+    ("SentenceBert.backward", "self.pooling.backward(dy, saved_pooling)", "0 * self.pooling.backward(dy, saved_pooling)"),
+]

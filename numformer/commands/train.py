@@ -106,7 +106,8 @@ def _run(arguments):
             if not arguments.resume:
                 folder.save(checkpoint, trainer, facts)               # first of all: from here on there is something to resume
             folder.open(trainer.step, trainer.evaluated_at)
-            write_atomically(folder.config, _pretty({name: facts[name] for name in ("preset", "task", "data", "model", "training", "from") if name in facts}))
+            told = ("preset", "task", "data", "model", "training", "from")
+            write_atomically(folder.config, _pretty({name: facts[name] for name in told if name in facts}))
             ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
                           lambda: bool(stopped) or trainer.step == stop_at != trainer.config.steps)
     except BrokenPipeError:

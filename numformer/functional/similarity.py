@@ -5,15 +5,15 @@ import numpy as np
 from numformer.checks import check_array, check_number
 
 
-def cosine_similarity(x, y):
+def cosine_similarity(a, b):
     r"""The cosine of the angle between every vector of one set and every vector of another: 1 for the same direction, -1 for opposite ones.
 
-    .. math:: s_{ij} = \hat{x}_i \cdot \hat{y}_j, \qquad \hat{x} = x / |x|
+    .. math:: s_{ij} = \hat{a}_i \cdot \hat{b}_j, \qquad \hat{a} = a / |a|
 
     Parameters
     ----------
-    x : ndarray, shape (N, C)
-    y : ndarray, shape (M, C)
+    a : ndarray, shape (N, C)
+    b : ndarray, shape (M, C)
 
     Returns
     -------
@@ -36,35 +36,35 @@ def cosine_similarity(x, y):
     >>> cosine_similarity(np.array([[3.0, 4.0]]), np.array([[6.0, 8.0], [0.0, -5.0]]))[0]
     array([[ 1. , -0.8]])
     """
-    C = check_array("cosine_similarity", "x", x, "(N, C)")["C"]
-    check_array("cosine_similarity", "y", y, "(M, C)", x.dtype, C=C)
-    x_hat, x_scale = _direction(x)                                    # (N, C), (N, 1)
-    y_hat, y_scale = _direction(y)                                    # (M, C), (M, 1)
-    s = x_hat @ y_hat.T                                               # (N, M)
+    C = check_array("cosine_similarity", "a", a, "(N, C)")["C"]
+    check_array("cosine_similarity", "b", b, "(M, C)", a.dtype, C=C)
+    a_hat, a_scale = _direction(a)                                    # (N, C), (N, 1)
+    b_hat, b_scale = _direction(b)                                    # (M, C), (M, 1)
+    s = a_hat @ b_hat.T                                               # (N, M)
 
-    saved = (x_hat, x_scale, y_hat, y_scale)
+    saved = (a_hat, a_scale, b_hat, b_scale)
     return s, saved
 
 
 def cosine_similarity_backward(ds, saved):
     r"""The gradient of `cosine_similarity`: what would make a vector longer is taken away, for length does not count.
 
-    .. math:: \bar{x}_i = \frac{g_i - \hat{x}_i (\hat{x}_i \cdot g_i)}{|x_i|}, \qquad g_i = \sum_j \bar{s}_{ij}\, \hat{y}_j
+    .. math:: \bar{a}_i = \frac{g_i - \hat{a}_i (\hat{a}_i \cdot g_i)}{|a_i|}, \qquad g_i = \sum_j \bar{s}_{ij}\, \hat{b}_j
 
-    and the same for y, with the roles exchanged.
+    and the same for b, with the roles exchanged.
 
     Returns
     -------
-    dx : ndarray, shape (N, C)
-    dy : ndarray, shape (M, C)
+    da : ndarray, shape (N, C)
+    db : ndarray, shape (M, C)
     """
-    x_hat, x_scale, y_hat, y_scale = saved
+    a_hat, a_scale, b_hat, b_scale = saved
 
-    # s = x_hat @ y_hat.T
-    dx_hat, dy_hat = ds @ y_hat, ds.T @ x_hat
+    # s = a_hat @ b_hat.T
+    da_hat, db_hat = ds @ b_hat, ds.T @ a_hat
 
-    # x_hat = x / |x|, and y_hat likewise
-    return _direction_backward(dx_hat, x_hat, x_scale), _direction_backward(dy_hat, y_hat, y_scale)
+    # a_hat = a / |a|, and b_hat likewise
+    return _direction_backward(da_hat, a_hat, a_scale), _direction_backward(db_hat, b_hat, b_scale)
 
 
 def triplet_loss(anchors, positives, negatives, margin=1.0):

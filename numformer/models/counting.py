@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.layers import GRU, LSTM, RNN, CausalConvolution, Linear, MixtureOfExperts, MultiHeadAttention, Unembedding
+from numformer.models.bert_encoder import BertEncoder
 from numformer.models.encoder import Encoder
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.vision_transformer import VisionTransformer
@@ -15,9 +16,9 @@ def count(config):
 
     A multiplication and an addition are two operations. The first sum runs over all matrices that multiply (the output
     head among them, tied or not; lookup tables not); the second is q . k and p . v, over the n keys that a query sees at full context:
-    T, or (T + 1) / 2 on average where attention is causal. A token of an encoder-decoder is one that is read together with one that
-    is written, and so are the bytes of its cache. Of E experts only the k that a token passes are counted, in the sums and as active
-    parameters. The backward pass costs twice the forward.
+    T, fewer on average where attention is causal or local. A token of an encoder-decoder is one that is read together with one that
+    is written, and so are the bytes of its cache; a token of BERT passes all of its heads. Of E experts only the k that a token passes
+    are counted, in the sums and as active parameters. The backward pass costs twice the forward.
 
     Parameters
     ----------
@@ -37,15 +38,15 @@ def count(config):
     >>> from numformer.models import CONFIGS
     >>> count(CONFIGS["gpt2-xl"])["parameters"]
     1557611200
+    >>> count(CONFIGS["bert-base"])["parameters"]
+    110106428
     """
     model = _model_of(config)
     if isinstance(model, VisionTransformer):
         return _of_images(config, model)
     if isinstance(model, Seq2Seq):
         return {"parameters": _numbers(model)}
-    T, encoders = config.context_length, [part for _, part in model.named_layers() if isinstance(part, Encoder)]
-    read = [id(layer) for encoder in encoders for _, layer in encoder.named_layers()]
-    across = [id(block.cross_attention) for _, block in model.named_layers() if hasattr(block, "cross_attention")]
+    T, seen, cached = config.context_length, *_keys_seen(model, config.context_length)
     parameters, flops = _numbers(model), 2 * _multiplied(model)
     active, kv_numbers, state_numbers = parameters, 0, 0
     for _, layer in model.named_layers():
@@ -54,8 +55,8 @@ def count(config):
                 active -= _numbers(expert)
                 flops -= 2 * _multiplied(expert)
         if isinstance(layer, MultiHeadAttention):
-            flops += 4 * layer.n_heads * layer.d_head * (T if id(layer) in read + across else (T + 1) / 2)
-            kv_numbers += 0 if id(layer) in read else 2 * layer.n_kv_heads * layer.d_head      # an encoder remembers nothing
+            flops += 4 * layer.n_heads * layer.d_head * seen.get(id(layer), (T + 1) / 2)
+            kv_numbers += 2 * layer.n_kv_heads * layer.d_head if id(layer) in cached else 0
         if isinstance(layer, RECURRENT):
             state_numbers += layer.state_width
         if isinstance(layer, CausalConvolution):
@@ -79,6 +80,24 @@ def _model_of(config):
     from numformer.models import KINDS                                # the list of all models, of which this page is a part
 
     return next(model for model, its_config in KINDS.values() if type(config) is its_config)(config, rng=None)
+
+
+def _keys_seen(model, T):
+    """How many keys a query sees on average, {id of an attention: n}, where that is not causal; and the ids of those with a cache."""
+    parts = [part for _, part in model.named_layers()]
+    cached = {id(part) for part in parts if isinstance(part, MultiHeadAttention)}
+    seen = {id(part.cross_attention): T for part in parts if hasattr(part, "cross_attention")}
+    for encoder in parts:
+        if isinstance(encoder, Encoder):                              # remembers nothing
+            read = [id(block.attention) for block in encoder.blocks]
+            seen.update(dict.fromkeys(read, T))
+            cached.difference_update(read)
+    for trunk in parts:
+        if isinstance(trunk, BertEncoder):
+            for block, pattern in zip(trunk.encoder.blocks, trunk.patterns()):
+                first, last = pattern.intervals(T, T)
+                seen[id(block.attention)] = float((last - first).mean())
+    return seen, cached
 
 
 def _of_images(config, model):

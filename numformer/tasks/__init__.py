@@ -16,6 +16,7 @@ from numformer.tasks.topics import TopicTask
 from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (
-    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), PassageTask(), InstructionTask(), DenoiseTask(), DigitTask())}
+    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), PassageTask(), InstructionTask(), DenoiseTask(),
+    DigitTask())}
 
 __all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]

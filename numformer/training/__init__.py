@@ -11,7 +11,7 @@ from numformer.training.muon import Muon
 from numformer.training.noising import corrupt_spans, hide_tokens, infill, noise_document, permute_sentences
 from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer, clip_factor, global_norm
 from numformer.training.pairs import NoiseStream, PairBatch, PairStream, consecutive_pairs, pair_batch
-from numformer.training.passage_batches import LabelledBatch, LabelledRows, PassageStream, TripletBatch, Triplets, consecutive_passages
+from numformer.training.passage_batches import LabelledRows, LabelledTextBatch, PassageStream, TripletBatch, Triplets, consecutive_passages
 from numformer.training.run_folder import RunFolder, train
 from numformer.training.schedules import SCHEDULES, learning_rate
 from numformer.training.trainer import NotFinite, Trainer, mean_loss, part_of
@@ -19,10 +19,10 @@ from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
     "Adam", "AdamW", "Batch", "BertBatch", "BertRows", "BertStream", "BlockStream", "CheckpointError", "CountingTrainer", "Epochs",
-    "LabelledBatch", "LabelledRows", "LabelledStream", "MaskedStream", "Muon", "NoiseStream", "NotFinite", "OPTIMIZERS", "Optimizer",
-    "PairBatch", "PairStream", "PassageStream", "RunFolder", "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "TripletBatch",
-    "Triplets", "accuracy", "clip_factor", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages",
-    "corrupt_spans", "global_norm", "hide_tokens", "infill", "labelled_batches", "learning_rate", "load_checkpoint", "mask_tokens",
-    "mean_loss", "noise_document", "pair_batch", "part_of", "passage_rows", "permute_sentences", "save_checkpoint", "train",
-    "write_atomically",
+    "LabelledBatch", "LabelledRows", "LabelledStream", "LabelledTextBatch", "MaskedStream", "Muon", "NoiseStream", "NotFinite",
+    "OPTIMIZERS", "Optimizer", "PairBatch", "PairStream", "PassageStream", "RunFolder", "SCHEDULES", "SGD", "Trainer", "TrainingConfig",
+    "TripletBatch", "Triplets", "accuracy", "clip_factor", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
+    "consecutive_passages", "corrupt_spans", "global_norm", "hide_tokens", "infill", "labelled_batches", "learning_rate",
+    "load_checkpoint", "mask_tokens", "mean_loss", "noise_document", "pair_batch", "part_of", "passage_rows", "permute_sentences",
+    "save_checkpoint", "train", "write_atomically",
 ]

@@ -8,7 +8,7 @@ from numformer.checks import check_ids, check_whole
 from numformer.training.epochs import Epochs
 
 
-class LabelledBatch(NamedTuple):
+class LabelledTextBatch(NamedTuple):
     """What a classifier of texts learns from at once.
 
     Parameters
@@ -85,7 +85,7 @@ class LabelledRows:
     >>> from numformer.training import passage_rows
     >>> rows = LabelledRows(passage_rows([(np.array([5, 6]),), (np.array([7]),)], 8, 0, 1, 2), [1, 0])
     >>> rows.take([1])
-    LabelledBatch(ids=array([[1, 7, 2]]), lengths=array([3]), labels=array([0]))
+    LabelledTextBatch(ids=array([[1, 7, 2]]), lengths=array([3]), labels=array([0]))
     """
 
     def __init__(self, rows, labels):
@@ -96,7 +96,7 @@ class LabelledRows:
 
     def take(self, chosen):
         """The batch of some rows."""
-        return LabelledBatch(*_no_wider(self.rows, chosen), self.labels[chosen])
+        return LabelledTextBatch(*_no_wider(self.rows, chosen), self.labels[chosen])
 
     @property
     def lengths(self):
@@ -178,7 +178,7 @@ def consecutive_passages(examples, batch_size, n=None):
 
     Returns
     -------
-    list of LabelledBatch or TripletBatch
+    list of LabelledTextBatch or TripletBatch
     """
     check_whole("consecutive_passages", "batch_size", batch_size)
     chosen = np.arange(len(examples))

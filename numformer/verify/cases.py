@@ -25,8 +25,8 @@ class Case:
         What `forward` must refuse, and words that its message must hold.
     condition : float
         By how much the function itself multiplies rounding errors: the bound grows with it.
-    batch : tuple, optional
-        Of a model: what its loss is checked on, if not on its ids, each but the first to be foretold.
+    batch : callable, optional
+        Of a model: makes the batch of its loss from ids, where that is not what `next_tokens` makes of them.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Case:
     ids: tuple = ()
     wrong: list = field(default_factory=list)
     condition: float = 1.0
-    batch: tuple = None
+    batch: object = None
 
     def layer(self, dtype=np.float64, seed=0):
         """The layer, with every parameter moved away from the special values 0 and 1."""
@@ -114,28 +114,30 @@ class Pair:
 
 
 class LossOf:
-    """A model's loss, seen as a layer: on a batch of its own and so without inputs, or on ids, each but the first to be foretold.
-
-    Of a model that reads inputs of some lengths and writes outputs, these are the outputs'.
+    """A model's loss on its own ids, seen as a layer: each id but the first is to be foretold, or what else the case has in mind.
 
     Parameters
     ----------
     model : Layer
         With `loss` and `loss_backward`.
-    batch : tuple, optional
+    batch : callable, optional
+        As in `Case`.
     """
 
     def __init__(self, model, batch=None):
-        self.model, self.batch = model, batch
+        self.model, self.batch = model, batch or next_tokens
 
     def forward(self, *ids, **options):
-        if self.batch is not None:
-            return self.model.loss(self.batch, **options)
-        *read, written = ids
-        return self.model.loss((*read, written[:, :-1], written[:, 1:]), **options)
+        return self.model.loss(self.batch(*ids), **options)
 
     def backward(self, dloss, saved):
         self.model.loss_backward(saved, float(dloss))
 
     def named_parameters(self):
         return self.model.named_parameters()
+
+
+def next_tokens(*ids):
+    """Each id but the first is to be foretold; of a model that reads and writes, that is of what it writes, the last of the arrays."""
+    *read, written = ids
+    return (*read, written[:, :-1], written[:, 1:])

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from numformer.verify.mistakes import attention, mixture_of_experts, linear, norms, pointwise, recurrent, scores, softmax, vision
+from numformer.verify.mistakes import attention, bert, mixture_of_experts, linear, norms, pointwise, recurrent, scores, softmax, vision
 
 CLOSE, SAME = 1e-9, 1e-7                                              # right; and near enough to a known mistake
-MISTAKES = {name: mistakes for page in (attention, mixture_of_experts, linear, norms, pointwise, recurrent, scores, softmax, vision)
+MISTAKES = {name: mistakes for page in (attention, bert, mixture_of_experts, linear, norms, pointwise, recurrent, scores, softmax, vision)
             for name, mistakes in page.MISTAKES.items()}
 
 

@@ -2,10 +2,10 @@
 
 import inspect
 
-from numformer.verify.exercises import mixture_of_experts, recurrent, scores, transformer, vision
+from numformer.verify.exercises import bert, mixture_of_experts, recurrent, scores, transformer, vision
 from numformer.verify.exercises.exercise import Problem
 
-PAGES = (transformer, scores, recurrent, vision, mixture_of_experts)
+PAGES = (transformer, scores, recurrent, vision, mixture_of_experts, bert)
 EXERCISES = {name: exercise for page in PAGES for name, exercise in page.EXERCISES.items()}
 SHORT = {"attention": "scaled_dot_product_attention"}                 # names that may be used for longer ones
 

@@ -28,7 +28,9 @@ def vision(**switches):
     return lambda rng, dtype: VisionTransformer(VisionTransformerConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
 
 
-LABELLED = np.random.default_rng(7).standard_normal((2, 4, 4, 2)), np.array([2, 0])
+def labelled():
+    return np.random.default_rng(7).standard_normal((2, 4, 4, 2)), np.array([2, 0])
+
 
 LAYERS = [
     Case("encoder", encoder(), [(2, 3, 8)], lambda: {"pattern": AttentionPattern(lengths=[3, 1])},
@@ -57,14 +59,14 @@ LAYERS = [
 ]
 
 MODELS = [
-    Case("vision transformer", vision(n_layers=2), [(2, 4, 4, 2)], batch=LABELLED,
+    Case("vision transformer", vision(n_layers=2), [(2, 4, 4, 2)], batch=labelled,
          wrong=[((floats(2, 4, 4, 3),), ValueError, "channels=2"), ((floats(2, 6, 6, 2),), ValueError, "height=4"),
                 ((floats(4, 4, 2),), ValueError, "(B, height, width, channels)")]),
     Case("vision transformer, mean of patches, sinusoids, dropout",
          vision(pooling="mean", positions="sinusoidal_2d", patches="convolution", dropout=0.3, label_smoothing=0.1), [(2, 4, 4, 2)], seeded,
-         batch=LABELLED),
+         batch=labelled),
     Case("vision transformer, maximum, rows and columns, post-norm",
-         vision(pooling="max", positions="learned_2d", norm_first=False, feedforward="swiglu", bias=False), [(2, 4, 4, 2)], batch=LABELLED),
+         vision(pooling="max", positions="learned_2d", norm_first=False, feedforward="swiglu", bias=False), [(2, 4, 4, 2)], batch=labelled),
 ]
 
 PAIRS = [
