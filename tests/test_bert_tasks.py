@@ -1,0 +1,127 @@
+"""The presets of BERT's family through the command line: each trains, resumes byte for byte, evaluates; and how one begins with another."""
+
+import json
+
+import numpy as np
+import pytest
+
+from command import call, content, last_json
+from numformer.commands.runs import load_run
+from numformer.datasets import library, library_text
+from numformer.functional import IGNORE_INDEX
+from numformer.models import BertConfig, KneserNey
+from numformer.tasks import TASKS, masked
+from numformer.tasks import library as tasks_library
+from numformer.tasks.sentences import recall_at_1
+
+TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12", "--context-length", "32", "--batch-size", "8",
+        "--warmup-steps", "2", "--steps", "4", "--eval-every", "2", "--eval-blocks", "6", "--save-every", "2"]
+MEASURED = {
+    "bert": {"masked_accuracy", "n_gram_accuracy", "next_sentence_accuracy"}, "roberta": {"masked_accuracy", "n_gram_accuracy"},
+    "modernbert": {"masked_accuracy", "n_gram_accuracy"}, "topics": {"accuracy"}, "sbert": {"recall_at_1", "recall_at_1_before"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_library():
+    """A quarter of the library, and one pair of passages for each cut."""
+    all_of_it = library._sections
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masked, "ROUNDS", 1)
+        patch.setattr(library, "_sections", lambda root: all_of_it(root)[::4])
+        tasks_library._tokenizer.cache_clear()
+        yield
+    tasks_library._tokenizer.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    from numformer.cli import main
+
+    out = tmp_path_factory.mktemp("bert") / "r"
+    assert main(["train", "--preset", "bert", "--out", str(out), *TINY]) == 0
+    return out
+
+
+@pytest.mark.parametrize("preset", MEASURED)
+def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
+    one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
+    status, said, err = call(capsys, "train", "--preset", preset, "--out", one, "--json", *TINY)
+    assert status == 0 and "validation loss" in err and f"numformer eval {one}" in said and last_json(said)["steps"] == 4
+    assert call(capsys, "train", "--preset", preset, "--out", other, "--stop-at", "3", *TINY)[0] == 0
+    assert call(capsys, "train", "--resume", "--out", other)[0] == 0
+    assert content(one) == content(other)
+    status, said, _ = call(capsys, "eval", one, "--json")
+    result = last_json(said)
+    assert status == 0 and set(result) == {"val_loss", "tokens", *MEASURED[preset]} and result["val_loss"] > 0
+    assert all(0 <= result[name] <= 1 for name in MEASURED[preset])
+    status, _, err = call(capsys, "sample", one)
+    assert status == 2 and "writes no text" in err
+    status, said, _ = call(capsys, "count", one)
+    assert status == 0 and "parameters" in said
+
+
+@pytest.mark.parametrize("preset, flags", [("topics", []), ("sbert", ["--objective", "in_batch"])])
+def test_a_run_begins_with_the_trunk_of_another(preset, flags, bert, capsys, tmp_path):
+    steps = ["--steps", "2", "--batch-size", "8", "--eval-blocks", "6", "--learning-rate", "0", "--min-learning-rate", "0", *flags]
+    assert call(capsys, "train", "--preset", preset, "--from", bert, "--out", tmp_path / "r", *steps)[0] == 0
+    begun, tokenizer, facts, _ = load_run(tmp_path / "r")
+    start, start_tokenizer, _, _ = load_run(bert)
+    assert facts["from"] == str(bert.resolve()) and json.loads((tmp_path / "r" / "config.json").read_text())["from"] == facts["from"]
+    assert tokenizer.to_json() == start_tokenizer.to_json() and begun.config.d_model == 8
+    ids = np.array([[1, 50, 60, 70, 2]])
+    assert np.array_equal(begun.trunk(ids), start(ids)), "a learning rate of 0 leaves it as it began"
+    if preset == "sbert":
+        result = last_json(call(capsys, "eval", tmp_path / "r", "--json")[1])
+        assert result["recall_at_1"] == result["recall_at_1_before"]
+    assert call(capsys, "train", "--resume", "--out", tmp_path / "r", "--steps", "3")[0] == 0
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["--preset", "sbert", "--from", "RUN", "--n-layers", "2"], "its shape"),
+    (["--preset", "tiny", "--from", "RUN"], "tiny trains a Decoder"),
+    (["--preset", "sbert", "--from", "DECODER"], "a Decoder, has no trunk"),
+    (["--preset", "sbert", "--from", "nowhere"], "there is no nowhere"),
+    (["--resume", "--from", "RUN", "--out", "RUN"], "leave one of them out"),
+    (["--preset", "bert", "--data", "some.txt"], "leave --data out"),
+    (["--preset", "sbert", "--n-experts", "2"], "is no setting of a SentenceBert"),
+    (["--preset", "bert", "--positions", "spiral"], "positions='spiral'"),
+    (["--preset", "bert", "--context-length", "4"], "room")])
+def test_runs_that_cannot_be(argv, words, bert, run, capsys, tmp_path):
+    argv = [{"RUN": str(bert), "DECODER": str(run)}.get(word, word) for word in argv]
+    status, _, err = call(capsys, "train", *argv, *([] if "--out" in argv else ["--out", tmp_path / "r"]))
+    assert status in (1, 2) and words in err and err.count("\n") == 1
+
+
+def test_training_and_held_out_rows_share_no_text():
+    task = TASKS["masked"]
+    tokenizer = task.tokenizer(library_text())
+    for next_sentence in (True, False):
+        config = BertConfig(vocab_size=len(tokenizer), context_length=64, n_layers=1, n_heads=1, d_model=8, next_sentence=next_sentence)
+        parts = [{tuple(ids.tolist()) for ids in task.rows(tokenizer, config, held_out).ids} for held_out in (False, True)]
+        assert len(parts[0]) > 3 * len(parts[1]) and not parts[0] & parts[1]
+
+
+def test_the_n_gram_is_given_what_stands_before_and_no_more():
+    task = TASKS["masked"]
+    tokenizer = task.tokenizer(library_text())
+    text = np.array([10, 11, 12, 13, 14, 2] * 30)
+    n_gram = KneserNey.fit(text, masked.N_GRAM, len(tokenizer))
+    ids, hidden = np.array([[1, 10, 11, 12, 13, 14], [9, 10, 11, 12, 13, 9]]), np.array([[False] * 4 + [True] * 2, [False] * 5 + [True]])
+    assert task.n_gram_is_right(n_gram, ids, hidden, tokenizer).tolist() == [True, True, False]       # [CLS] counts as the begin of a text
+
+
+def test_a_sample_shows_the_truth_of_wrong_guesses(bert, rng):
+    model, tokenizer, _, task = load_run(bert)
+    config, rows = model.config, task.rows(tokenizer, model.config, held_out=True)
+    said = task.sample(model, tokenizer, rng)
+    assert said.startswith("[CLS]") and "[SEP]" in said and "|" in said
+    batch = task.validation(None, tokenizer, config, blocks=3)[0]
+    assert len(batch.inputs) == 3 and (np.where(batch.targets == IGNORE_INDEX, batch.inputs, batch.targets)
+                                       == rows.ids[:3, :batch.inputs.shape[1]]).all()
+
+
+def test_recall():
+    vectors, topics = np.array([[1, 0, 0], [2, 0.1, 0], [0, 1, 0], [0, 5, 1], [1, 0, 0.05]]), np.array([0, 0, 1, 1, 1])
+    assert recall_at_1(vectors, topics) == 0.6
+    assert recall_at_1(np.array([[1.0, 0], [9, 0], [0, 1], [0, 9]]), np.array([0, 0, 1, 1])) == 1
