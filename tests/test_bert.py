@@ -113,7 +113,8 @@ def test_batches_that_do_not_fit_are_named(change, error, words, rng):
 
 @pytest.mark.parametrize("config, change, words", [
     (BertConfig, dict(positions="spiral"), "positions='spiral'"), (BertConfig, dict(mask_rate=0.0), "mask_rate"),
-    (BertConfig, dict(segments=-1), "segments=-1"), (BertConfig, dict(window=1.5), "window=1.5"), (BertConfig, dict(global_every=0), "global_every=0"),
+    (BertConfig, dict(segments=-1), "segments=-1"), (BertConfig, dict(window=1.5), "window=1.5"),
+    (BertConfig, dict(global_every=0), "global_every=0"),
     (BertConfig, dict(positions="rotary", d_model=6), "even width"), (BertConfig, dict(next_sentence=2), "next_sentence"),
     (SentenceBertConfig, dict(pooling="sum"), "pooling='sum'"), (SentenceBertConfig, dict(margin=0), "margin=0"),
     (SentenceBertConfig, dict(scale=-1.0), "scale"), (BertClassifierConfig, dict(n_classes=0), "n_classes=0")])
@@ -149,7 +150,8 @@ def test_rows_that_are_too_long_lose_from_the_longer_passage():
 
 @pytest.mark.parametrize("change, words", [
     (dict(passages=[]), "no passages"), (dict(passages=[()]), "one or two"), (dict(context_length=4), "room"),
-    (dict(passages=[(np.zeros(0, int), np.array([5]))]), "empty"), (dict(padding=-1), "padding"), (dict(follows=[True]), "1 values of follows")])
+    (dict(passages=[(np.zeros(0, int), np.array([5]))]), "empty"), (dict(padding=-1), "padding"),
+    (dict(follows=[True]), "1 values of follows")])
 def test_rows_that_cannot_be(change, words):
     settings = dict(passages=[(np.array([5]), np.array([6]))] * 2, context_length=8, padding=0, begin=1, separator=2)
     with pytest.raises(ValueError, match=words):
@@ -213,7 +215,8 @@ def test_a_trunk_is_taken_over(rng):
     assert classifier.config.dropout == 0.0
     take_over_trunk(classifier, bert)
     ids = rng.integers(0, 20, (2, 7))
-    assert np.array_equal(classifier.trunk(ids), bert(ids)) and np.array_equal(classifier.pooler.linear.weight.data, bert.pooler.linear.weight.data)
+    assert np.array_equal(classifier.trunk(ids), bert(ids))
+    assert np.array_equal(classifier.pooler.linear.weight.data, bert.pooler.linear.weight.data)
     bert.trunk.embedding.weight.data += 1
     assert not np.array_equal(classifier.trunk(ids), bert(ids)), "a copy, not the same arrays"
     smaller = SentenceBert(SentenceBertConfig(**{**SIZES, "n_layers": 1}), rng)

@@ -22,13 +22,13 @@ from numformer.models.vision_transformer import VISION_CONFIGS, VisionTransforme
 CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS                  # the published sizes, for `count`
 KINDS = {                                                             # what a checkpoint may hold: the model and its config
     "Bert": (Bert, BertConfig),
-    "SentenceBert": (SentenceBert, SentenceBertConfig),
     "BertClassifier": (BertClassifier, BertClassifierConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
     "NGramLanguageModel": (NGramLanguageModel, NGramLanguageModelConfig),
     "RecurrentLanguageModel": (RecurrentLanguageModel, RecurrentLanguageModelConfig),
+    "SentenceBert": (SentenceBert, SentenceBertConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
     "VisionTransformer": (VisionTransformer, VisionTransformerConfig),
 }

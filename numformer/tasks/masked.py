@@ -10,6 +10,8 @@ from numformer.tasks.library import MASK, SEPARATOR, VALIDATION_BATCH, LibraryTa
 from numformer.training import BertStream, consecutive_masked_rows, mask_tokens, passage_rows
 
 ROUNDS = 8                                                            # times that every place where a section can be cut gives a pair
+CHARACTERS = 200                                                      # of a passage: enough to tell what it is about
+MEASURED_RATE = 0.15                                                  # of hidden tokens, whatever a model was trained with: BERT's
 N_GRAM = 5                                                            # longer ones guess no better on the held-out texts
 
 
@@ -32,32 +34,31 @@ class MaskedTask(LibraryTask):
             return passage_rows([(ids[first:first + room],) for first in range(0, len(ids), room)], config.context_length, *layout)
         cuts = sum(len(section.sentences) - 1 for section in library_sections(held_out))
         rounds = 1 if held_out else ROUNDS
-        pairs = [pair for seed in range(rounds) for pair in next_sentence_pairs(cuts // 2 * 2, seed, held_out=held_out)]
+        pairs = [pair for seed in range(rounds) for pair in next_sentence_pairs(cuts // 2 * 2, seed, CHARACTERS, held_out)]
         first, second, follows = zip(*pairs)
         passages = list(zip(self.encoded(tokenizer, first), self.encoded(tokenizer, second)))
         return passage_rows(passages, config.context_length, *layout, follows)
 
-    def masks(self, tokenizer, config):
+    def masks(self, tokenizer, rate):
         """What `mask_tokens` needs to know."""
-        return {"special": range(len(tokenizer.special)), "vocab_size": len(tokenizer), "mask_id": tokenizer.special_id(MASK),
-                "rate": config.mask_rate}
+        return {"special": range(len(tokenizer.special)), "vocab_size": len(tokenizer), "mask_id": tokenizer.special_id(MASK), "rate": rate}
 
     def stream(self, material, tokenizer, config, training):
         return BertStream(self.rows(tokenizer, config, held_out=False), batch_size=training.batch_size * training.accumulation,
-                          seed=training.seed, dynamic=config.dynamic_masks, **self.masks(tokenizer, config))
+                          seed=training.seed, dynamic=config.dynamic_masks, **self.masks(tokenizer, config.mask_rate))
 
     def validation(self, material, tokenizer, config, blocks=None):
         rows = self.rows(tokenizer, config, held_out=True)
         if blocks is not None:
             rows = type(rows)(*(array[:blocks] for array in rows))
-        return consecutive_masked_rows(rows, batch_size=VALIDATION_BATCH, **self.masks(tokenizer, config))
+        return consecutive_masked_rows(rows, batch_size=VALIDATION_BATCH, **self.masks(tokenizer, config.mask_rate))
 
     def sample(self, model, tokenizer, rng):
         """A held-out row with its guesses: right ones in brackets, wrong ones with the truth after a bar."""
         rows = self.rows(tokenizer, model.config, held_out=True)
         row = int(rng.integers(len(rows.ids)))
         ids = rows.ids[row:row + 1, :rows.lengths[row]]
-        inputs, targets = mask_tokens(ids, rng=rng, **self.masks(tokenizer, model.config))
+        inputs, targets = mask_tokens(ids, rng=rng, **self.masks(tokenizer, MEASURED_RATE))
         guesses = model.masked_logits(inputs, rows.segments[row:row + 1, :rows.lengths[row]])[0].argmax(axis=-1)
         words = []
         for truth, hidden, guess in zip(ids[0], targets[0] != IGNORE_INDEX, guesses):
@@ -69,7 +70,8 @@ class MaskedTask(LibraryTask):
         """How many hidden tokens of the held-out texts are guessed, by the model from both sides and by an n-gram from the left alone."""
         right, by_n_gram, follows = [], [], []
         n_gram = KneserNey.fit(section_ids(tokenizer, held_out=False), N_GRAM, len(tokenizer))
-        for batch in self.validation(material, tokenizer, model.config):
+        rows = self.rows(tokenizer, model.config, held_out=True)
+        for batch in consecutive_masked_rows(rows, batch_size=VALIDATION_BATCH, **self.masks(tokenizer, MEASURED_RATE)):
             hidden = batch.targets != IGNORE_INDEX                    # (B, T)
             with one_blas_thread():
                 x = model(batch.inputs, batch.segments, batch.lengths)
