@@ -136,22 +136,23 @@ def test_gradients_are_drawn_as_parts_of_the_first():
 
 
 def test_claims_are_about_presets():
-    assert set(CLAIMS) | {name for claim in CLAIMS.values() for name in claim.ahead_of} <= set(PRESETS)
+    assert set(CLAIMS) | {name for claims in CLAIMS.values() for claim in claims for name in claim.ahead_of} <= set(PRESETS)
 
 
 def test_what_holds():
-    lower, higher = Claim(bound=1.3, ahead_of=("rnn", "lstm")), Claim("exact", 0.9, ("copy",), more_is_better=True)
-    assert lower.holds(1.3, {"rnn": 1.5, "lstm": 1.4}) is True and lower.holds(1.31, {}) is False
-    assert lower.holds(1.2, {"rnn": 1.2}) is False and lower.holds(1.2, {"rnn": 1.5}) is None
-    assert higher.holds(0.9, {"copy": 0.1}) is True and higher.holds(0.89, {"copy": 0.1}) is False
-    assert higher.holds(0.9, {"copy": 0.9}) is False and Claim().holds(7.0, {}) is True
-    assert str(lower) == "at most 1.3, ahead of rnn, ahead of lstm" and str(higher) == "at least 0.9, ahead of copy" and str(Claim()) == "-"
+    lower, higher = Claim(bound=1.3, ahead_of=("rnn", "lstm")), Claim("exact", 0.9, ("gru",), "copied", more_is_better=True)
+    assert lower.holds({"val_loss": 1.3}, {"rnn": 1.5, "lstm": 1.4}) is True and lower.holds({"val_loss": 1.31}, {}) is False
+    assert lower.holds({"val_loss": 1.2}, {"rnn": 1.2}) is False and lower.holds({"val_loss": 1.2}, {"rnn": 1.5}) is None
+    for exact, gru, copied, wanted in ((0.9, 0.1, 0.2, True), (0.89, 0.1, 0.2, False), (0.9, 0.9, 0.2, False), (0.9, 0.1, 0.9, False)):
+        assert higher.holds({"exact": exact, "copied": copied}, {"gru": gru}) is wanted
+    assert Claim().holds({"val_loss": 7.0}, {}) is True and str(Claim()) == "-"
+    assert str(lower) == "at most 1.3, ahead of rnn, ahead of lstm" and str(higher) == "at least 0.9, better than copied, ahead of gru"
 
 
 def test_reproduce_trains_each_seed_once_and_writes_a_table(capsys, text, tmp_path, monkeypatch):
     from numformer.commands import reproduce
 
-    monkeypatch.setitem(CLAIMS, "ngram", Claim("bits_per_character", 5.0))
+    monkeypatch.setitem(CLAIMS, "ngram", (Claim("bits_per_character", 5.0),))
     argv = ["reproduce", "ngram", "--seeds", 3, "--steps", 3, "--data", text, "--out", tmp_path / "r", "--json"]
     status, out, _ = call(capsys, *argv)
     row, = last_json(out)["rows"]
@@ -160,7 +161,7 @@ def test_reproduce_trains_each_seed_once_and_writes_a_table(capsys, text, tmp_pa
     assert table.splitlines()[2].startswith("| ngram | bits per character |") and "at most 5 | yes |" in table and "steps 3" in table
     monkeypatch.setattr(reproduce.train, "run", None)                 # whoever trains again, fails
     assert last_json(call(capsys, *argv)[1])["rows"] == [row]
-    monkeypatch.setitem(CLAIMS, "ngram", Claim("bits_per_character", 0.01))
+    monkeypatch.setitem(CLAIMS, "ngram", (Claim("bits_per_character", 0.01),))
     status, out, _ = call(capsys, *argv)
     assert status == 1 and "**no**" in out
     status, _, err = call(capsys, *argv, "--steps", 2)

@@ -89,15 +89,18 @@ def _chosen(name, arguments):
 
 
 def _rows(records):
-    figures = {name: [record["figures"][CLAIMS[name].figure] for record in found] for name, found in records.items()}
-    medians = {name: statistics.median(found) for name, found in figures.items()}
+    """One for each claim of each preset."""
+    medians = {name: {figure: statistics.median(record["figures"][figure] for record in found) for figure in found[0]["figures"]}
+               for name, found in records.items()}
     rows = []
     for name, found in records.items():
-        claim, minutes = CLAIMS[name], [record["minutes"] for record in found if record["minutes"] is not None]
-        others = {other: median for other, median in medians.items() if CLAIMS[other].figure == claim.figure}
-        rows.append({
-            "preset": name, "figure": claim.figure, "each": figures[name], "median": medians[name], "must_be": str(claim),
-            "holds": claim.holds(medians[name], others), "minutes": max(minutes, default=None)})
+        minutes = [record["minutes"] for record in found if record["minutes"] is not None]
+        for claim in CLAIMS[name]:
+            others = {other: figures[claim.figure] for other, figures in medians.items() if claim.figure in figures}
+            rows.append({
+                "preset": name, "figure": claim.figure, "each": [record["figures"][claim.figure] for record in found],
+                "median": medians[name][claim.figure], "must_be": str(claim), "holds": claim.holds(medians[name], others),
+                "minutes": max(minutes, default=None)})
     return rows
 
 
