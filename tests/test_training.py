@@ -124,7 +124,7 @@ def test_a_state_goes_on_as_if_nothing_had_happened():
 def test_patience_counts_validations_without_a_gain():
     t = trainer(patience=2)
     for loss, out in ((3.0, False), (2.0, False), (2.5, False), (2.0, True)):
-        t.model.loss = lambda batch, rng=None, loss=loss: (loss, None)
+        t.model.evaluation_loss = lambda batch, loss=loss: loss
         t.evaluate()
         assert t.out_of_patience is out
     assert t.best_loss == 2.0
@@ -133,7 +133,7 @@ def test_patience_counts_validations_without_a_gain():
 
 def test_a_validation_loss_that_is_not_finite_stops():
     t = trainer()
-    t.model.loss = lambda batch, rng=None: (np.nan, None)
+    t.model.evaluation_loss = lambda batch: np.nan
     with pytest.raises(NotFinite, match="validation loss is nan"):
         t.evaluate()
     assert t.best_loss is None and t.evaluated_at is None
