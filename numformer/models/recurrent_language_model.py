@@ -27,7 +27,7 @@ class RecurrentLanguageModelConfig(LanguageModelConfig):
     """
 
     cell: str = "lstm"
-    init_std: float = 0.1
+    init_std: float = 0.5                                             # the layers expect coordinates of about 1: less is a slow start
 
     def __post_init__(self):
         super().__post_init__()
