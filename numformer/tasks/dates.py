@@ -9,7 +9,7 @@ from numformer.datasets import date_pairs
 from numformer.generation import write_greedily
 from numformer.tasks.pairs import Pairs, PairTask
 
-TRAINING, HELD_OUT = 30000, 1000                                      # pairs
+TRAINING, HELD_OUT = 20000, 1000                                      # pairs
 LENGTHS = (8, 12, 16, 20, 40)                                         # bounds of the bins of source lengths: up to 11, 15, 19, and the rest
 
 
