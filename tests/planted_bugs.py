@@ -306,3 +306,20 @@ LAYERS += [
     ("BertClassifier.backward", "self.pooler.backward(dx, saved_pooler)", "np.repeat(dx[:, None], saved_trunk[-1][1].shape[1], 1)"),
     ("SentenceBert.backward", "self.pooling.backward(dy, saved_pooling)", "0 * self.pooling.backward(dy, saved_pooling)"),
 ]
+
+# Encoder-decoders
+
+LAYERS += [
+    ("PreNormCrossBlock.backward", "dg = add(dg, ", "dg = add(0 * dg, "),
+    ("PreNormCrossBlock.backward", "dh = add(dh, ", "dh = add(0 * dh, "),
+    ("PreNormCrossBlock.backward", "return add(dx, ", "return add(0 * dx, "),
+    ("PreNormCrossBlock.backward", "residual_dropout_backward(dg, saved_sum2)", "dg, dg"),
+    ("PreNormCrossBlock.backward", "saved_norm1)), dmemory", "saved_norm1)), 0 * dmemory"),
+    ("PostNormCrossBlock.backward", "dh = add(dh, dc)", "dh = dh"),
+    ("PostNormCrossBlock.backward", "dg = add(dg, ", "dg = add(dy, "),
+    ("PostNormCrossBlock.backward", "self.norm2.backward(dg, saved_norm2)", "dg"),
+    ("EncoderDecoder.backward", "dmemory = dread + dmemory", "dmemory = dread"),
+    ("EncoderDecoder.backward", "self._embed_backward(dx, saved_embedding, self.output_positions)", "pass"),
+    ("EncoderDecoder.backward", "self._read_backward(dmemory, saved_memory)", "self._read_backward(2 * dmemory, saved_memory)"),
+    ("EncoderDecoder.backward", "reversed(self.blocks), reversed(saved_blocks)", "self.blocks, saved_blocks"),
+]

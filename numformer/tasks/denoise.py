@@ -14,7 +14,7 @@ from numformer.training import NoiseStream, consecutive_pairs, noise_document
 
 MASK = "[MASK]"
 MERGES = 1000
-SENTENCES = 2                                                         # of a document
+SENTENCES, MOST_CHARACTERS = 2, 240                                   # of a document: no token is shorter than a character
 MEASURED = 200                                                        # held-out documents that are restored to be measured
 
 
@@ -127,6 +127,7 @@ def likeness(one, other):
 @lru_cache(maxsize=1)
 def _documents():
     def cut(held_out):
-        return [tuple(f"{sentence}\n" for sentence in section.sentences[first:first + SENTENCES])
-                for section in library_sections(held_out) for first in range(0, len(section.sentences) - SENTENCES + 1, SENTENCES)]
+        documents = [tuple(f"{sentence}\n" for sentence in section.sentences[first:first + SENTENCES])
+                     for section in library_sections(held_out) for first in range(0, len(section.sentences) - SENTENCES + 1, SENTENCES)]
+        return [document for document in documents if sum(map(len, document)) <= MOST_CHARACTERS]
     return Documents("library documents", cut(False), cut(True))
