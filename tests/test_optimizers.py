@@ -15,7 +15,8 @@ def test_schedules_at_their_ends():
     for name in SCHEDULES:
         rates = [learning_rate(name, step, 100, peak=1.0, floor=0.1, warmup=9) for step in range(101)]
         np.testing.assert_allclose(rates[:9], np.arange(1, 10) / 10)
-        assert rates[9] == 1.0 and abs(rates[100] - (1.0 if name == "constant" else 0.1)) < 1e-15
+        last = {"constant": 1.0, "inverse_sqrt": (10 / 101) ** 0.5}.get(name, 0.1)
+        assert rates[9] == 1.0 and abs(rates[100] - last) < 1e-15
         assert all(0 <= later <= earlier for earlier, later in zip(rates[9:], rates[10:]))
     assert abs(learning_rate("cosine", 50, 100, 1.0, 0.0) - 0.5) < 1e-15
     with pytest.raises(ValueError, match="'cosine'"):
