@@ -122,6 +122,6 @@ def test_a_sample_shows_the_truth_of_wrong_guesses(bert, rng):
 
 
 def test_recall():
-    vectors, topics = np.array([[1, 0, 0], [2, 0.1, 0], [0, 1, 0], [0, 5, 1], [1, 0, 0.05]]), np.array([0, 0, 1, 1, 1])
-    assert recall_at_1(vectors, topics) == 0.6
+    vectors, topics = np.array([[1, 0, 0], [2, 0.06, 0], [0, 1, 0], [0, 5, 1], [1, 0, 0.05]]), np.array([0, 0, 1, 1, 1])
+    assert recall_at_1(vectors, topics) == 0.8         # the last lies by the first two
     assert recall_at_1(np.array([[1.0, 0], [9, 0], [0, 1], [0, 9]]), np.array([0, 0, 1, 1])) == 1
