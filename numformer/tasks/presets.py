@@ -36,7 +36,7 @@ _LIBRARY = dict(optimizer="muon", batch_size=32, learning_rate=0.01, min_learnin
 # the same order, and so the same tokens. They differ in their kind, and in the learning rate that suits it.
 _SIDE_BY_SIDE = dict(optimizer="muon", muon_ratio=3.0, momentum=0.95, weight_decay=0.0, schedule="linear", min_learning_rate=0.0,
                      warmup_steps=20, steps=1200, batch_size=16, eval_every=300, save_every=300)
-_BLOCKS = dict(n_layers=4, n_heads=4, d_model=128, init_std=0.05)
+_BLOCKS = dict(n_layers=4, n_heads=4, d_model=128, init_std=0.1)
 _LLAMA = dict(_BLOCKS, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False, epsilon=1e-6)
 
 
@@ -104,17 +104,17 @@ PRESETS = {
     ),
     # No gradient: step n counts n-grams, and its validation shows what they tell of the next character
     "ngram": Preset(dict(context_length=128), dict(steps=7, eval_every=1, save_every=0), "NGramLanguageModel", "ngrams"),
-    "rnn": _beside(0.002, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
-    "lstm": _beside(0.006, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
+    "rnn": _beside(0.001, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
+    "lstm": _beside(0.012, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
     "cnn": _beside(0.006, "ConvolutionLanguageModel", n_layers=8, d_model=128),
     # What Vaswani et al. (2017) chose, without the encoder
     "decoder-2017": _beside(0.003, **_BLOCKS, norm_first=False, feedforward="relu", positions="sinusoidal", embedding_scale=True),
     # GPT-2's choices: the norm first, GELU, learned positions
-    "gpt": _beside(0.006, **_BLOCKS),
+    "gpt": _beside(0.012, **_BLOCKS),
     # LLaMA's: RMSNorm, SwiGLU, rotary positions, no biases
-    "llama": _beside(0.006, **_LLAMA),
+    "llama": _beside(0.012, **_LLAMA),
     # Mixtral's: eight experts of half the width, of which a token passes two
-    "moe": _beside(0.006, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
+    "moe": _beside(0.012, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
     # Dosovitskiy et al. (2021) in small
     "vit": Preset(
         dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, dropout=0.1, init_std=0.1),
