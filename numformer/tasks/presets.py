@@ -117,8 +117,9 @@ PRESETS = {
     "moe": _beside(0.012, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
     # Dosovitskiy et al. (2021) in small
     "vit": Preset(
-        dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, dropout=0.1, init_std=0.1),
-        dict(steps=1000, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=250, save_every=250),
+        dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, positions="learned_2d", dropout=0.2, init_std=0.1,
+             label_smoothing=0.1),
+        dict(steps=1500, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500),
         kind="VisionTransformer", task="digits",
     ),
     # BERT's inputs, norms and losses, with two changes for a run of minutes: rotary positions, which leave the plateau of guesses by
