@@ -81,7 +81,7 @@ PRESETS = {
     # Vaswani et al. (2017), smaller: post-norm, sinusoids, one table for all, label smoothing, and a schedule without an end
     "translate": Preset(
         dict(context_length=64, n_layers=2, n_heads=4, d_model=128, init_std=0.08, label_smoothing=0.1),
-        dict(steps=2500, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, schedule="inverse_sqrt", warmup_steps=400, beta2=0.98,
+        dict(steps=3000, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, schedule="inverse_sqrt", warmup_steps=400, beta2=0.98,
              optimizer="adam", eval_every=500, save_every=500),
         kind="EncoderDecoder", task="translate",
     ),
@@ -90,7 +90,7 @@ PRESETS = {
     "t5": Preset(
         dict(context_length=80, n_layers=2, n_heads=16, d_model=128, norm="rms_norm", norm_first=True, positions="t5", scaled_scores=False,
              bias=False, init_std=0.06, epsilon=1e-6),
-        dict(_MUON, steps=3000, batch_size=48, learning_rate=0.006, muon_ratio=2.0, warmup_steps=50, eval_every=500, eval_blocks=200,
+        dict(_MUON, steps=3500, batch_size=48, learning_rate=0.006, muon_ratio=2.0, warmup_steps=50, eval_every=500, eval_blocks=200,
              save_every=500),
         kind="EncoderDecoder", task="instructions",
     ),
