@@ -104,7 +104,7 @@ PRESETS = {
     ),
     # No gradient: step n counts n-grams, and its validation shows what they tell of the next character
     "ngram": Preset(dict(context_length=128), dict(steps=7, eval_every=1, save_every=0), "NGramLanguageModel", "ngrams"),
-    "rnn": _beside(0.001, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
+    "rnn": _beside(0.002, "RecurrentLanguageModel", cell="rnn", n_layers=2, d_model=436),
     "lstm": _beside(0.012, "RecurrentLanguageModel", cell="lstm", n_layers=2, d_model=220),
     "cnn": _beside(0.006, "ConvolutionLanguageModel", n_layers=8, d_model=128),
     # What Vaswani et al. (2017) chose, without the encoder
