@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -110,6 +112,32 @@ def test_blas_is_held_at_one_thread_and_restored_after():
         with backend.one_blas_thread():
             raise KeyError
     assert blas_threads() == before
+
+
+def test_a_blas_that_comes_with_the_first_kernel_is_held_too():
+    """In a fresh process SciPy's is not there before; half a step on one thread and half on two would have other bits."""
+    pytest.importorskip("numba")
+    code = """
+import numpy as np
+from threadpoolctl import ThreadpoolController
+from numformer import backend
+from numformer.layers import Linear
+
+def threads():
+    return [library.num_threads for library in ThreadpoolController().select(user_api="blas").lib_controllers]
+
+layer = Linear(8, 8, np.random.default_rng(0))
+ThreadpoolController().limit(limits=2, user_api="blas")
+alone = len(threads())
+with backend.one_blas_thread():
+    y, saved = layer.forward(np.ones((4, 8), np.float32))
+    layer.backward(y, saved)
+    inside = threads()
+print(alone < len(inside), inside, threads())
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                           env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})
+    assert found.stdout.split("\n")[0] in ("True [1, 1] [2, 2]", "False [1] [2]"), found.stdout     # one library, where both share it
 
 
 def test_blas_is_held_and_restored_by_any_thread():

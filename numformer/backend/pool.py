@@ -177,13 +177,19 @@ def run_with_helpers(function, tasks):
 
 @contextmanager
 def one_blas_thread():
-    """Hold every BLAS library of this process at one thread. Guards are counted: the last one out restores what was."""
+    """Hold every BLAS library of this process at one thread. Guards are counted: the last one out restores what was.
+
+    A library that comes while others are held, as SciPy's does with the first kernel, is held from the next guard on.
+    """
     global _guards, _limits
     process = os.getpid()
     with _lock:
-        if _guards == 0:
-            _limits = [(library, library.num_threads) for library in _blas(len(sys.modules))]
-            _set_blas_threads([(library, 1) for library, _ in _limits])
+        _limits = _limits if _guards else []
+        held = {library.filepath for library, _ in _limits}
+        new = [(library, library.num_threads) for library in _blas(len(sys.modules)) if library.filepath not in held]
+        if new:
+            _set_blas_threads([(library, 1) for library, _ in new])
+        _limits = _limits + new
         _guards += 1
     try:
         yield

@@ -10,7 +10,7 @@ from importlib import import_module
 import numpy as np
 
 from numformer import functional as truth
-from numformer.backend.pool import get_threads, is_inside, run_with_helpers
+from numformer.backend.pool import get_threads, is_inside, one_blas_thread, run_with_helpers
 from numformer.checks import check_choice
 from numformer.functional.pattern import EVERYWHERE
 
@@ -102,9 +102,11 @@ def _tasks(products):
 def _page(name):
     """A page of kernels/; None where Numba is missing."""
     try:
-        return import_module(f"numformer.kernels.{name}")
+        page = import_module(f"numformer.kernels.{name}")
     except ImportError:
         return None
+    with one_blas_thread():                                           # the BLAS that came with it is held too, if others are
+        return page
 
 
 def _functions(name, arguments):
