@@ -31,23 +31,24 @@ def in_turns(sides, seconds=6.0, turn=TURN_SECONDS):
     seconds : float
         About how long all of it may take; three rounds at least.
     turn : float
-        Seconds of a turn.
+        Seconds of a turn; neither a turn nor a rest is longer than all of it may take.
 
     Returns
     -------
     dict of str to dict
         For every side and each of its parts the mean of every round, in seconds.
     """
+    turn, rest = min(turn, seconds), min(REST_SECONDS, seconds)
     took = {name: _seconds(side) for name, side in sides.items()}     # warm-up, and how often a side fits into its turn
     took = {name: _seconds(side) for name, side in sides.items()}
     times = {name: max(1, int(turn / max(t, 1e-9))) for name, t in took.items()}
     times = {name: min(n, 1000) for name, n in times.items()}
-    round_seconds = sum(REST_SECONDS + took[name] * (times[name] + times[name] // 2) for name in sides)
+    round_seconds = sum(rest + took[name] * (times[name] + times[name] // 2) for name in sides)
     rounds = int(min(15, max(3, seconds / max(round_seconds, 1e-9))))
     found = {name: [] for name in sides}
     for _ in range(rounds):
         for name, side in sides.items():
-            time.sleep(REST_SECONDS)
+            time.sleep(rest)
             for _ in range(times[name] // 2):
                 side()                                                # the cores wake up, and the cache is this side's again
             turn = [side() for _ in range(times[name])]
