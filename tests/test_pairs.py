@@ -131,3 +131,18 @@ def test_bad_pairs(make, pairs, special, error, words):
 def test_bad_requests(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_validation_of_models_of_pairs_leaves_smoothing_out(rng):
+    from numformer.functional import cross_entropy
+    from numformer.models import EncoderDecoder, EncoderDecoderConfig, Seq2Seq, Seq2SeqConfig
+    from numformer.training import mean_loss
+
+    batch = pair_batch([([5, 6], [7]), ([8], [4, 3])], padding=0, begin=1, end=2)
+    sizes = dict(vocab_size=9, d_model=8, label_smoothing=0.3)
+    for model in (Seq2Seq(Seq2SeqConfig(**sizes, d_hidden=6), rng),
+                  EncoderDecoder(EncoderDecoderConfig(**sizes, context_length=6, n_layers=1, n_heads=2), rng)):
+        for parameter in model.parameters():                          # a fresh model says nothing, with and without smoothing
+            parameter.data += rng.standard_normal(parameter.data.shape).astype(np.float32)
+        plain = cross_entropy(model(*batch[:3]), batch.targets)[0]
+        assert mean_loss(model, [batch]) == pytest.approx(float(plain)) and model.loss(batch)[0] != pytest.approx(float(plain), rel=1e-3)

@@ -20,12 +20,6 @@ def test_attention_map_shows_weights_labels_and_masked_cells(rng):
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("key", "query", "heads")
 
 
-def test_queries_may_have_labels_of_their_own(rng):
-    ax = attention_map(rng.random((2, 3)), ["a", " ", "b"], queries=["x", "[END]"])
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "␣", "b"]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["x", "[END]"]
-
-
 def test_loss_curve_shows_training_and_validation():
     metrics = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0}, {"step": 2, "val_loss": 2.5}, {"step": 3, "loss": 1.0}]
     ax = loss_curve(metrics)
@@ -47,7 +41,6 @@ def test_pictures_draw_on_given_axes():
 
 @pytest.mark.parametrize("draw, words", [
     (lambda: attention_map(np.eye(2), tokens=["a"]), "1 labels came for S=2"),
-    (lambda: attention_map(np.eye(2), queries=["a"]), "1 labels came for T=2"),
     (lambda: attention_map(np.eye(2), mask=np.ones((3, 3), bool)), "mask"),
     (lambda: attention_map(np.ones(3)), "(T, S)"), (lambda: loss_curve([]), "no loss")])
 def test_bad_pictures(draw, words):

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional.pattern import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity, LearnedPositions, SinusoidalPositions, Unembedding
 from numformer.models.blocks import cross_block_of, last_norm_of, relative_bias_of
 from numformer.models.encoder import Encoder
-from numformer.parameter import Layer, normal
+from numformer.models.pair_model import PairModel
+from numformer.parameter import normal
 
 
-class EncoderDecoder(Layer):
+class EncoderDecoder(PairModel):
     r"""Predict every next token of an output from those before it and from a whole input.
 
     .. math::
@@ -114,34 +114,6 @@ class EncoderDecoder(Layer):
         self._embed_backward(dx, saved_embedding, self.output_positions)
         self._read_backward(dmemory, saved_memory)
         return None                                                   # ids have no gradient
-
-    def loss(self, batch, rng=None):
-        """Mean cross-entropy of a batch.
-
-        Parameters
-        ----------
-        batch : PairBatch, or (inputs, lengths, outputs, targets)
-            Targets (B, T) are the outputs one token on, or `IGNORE_INDEX`.
-        rng : numpy.random.Generator, optional
-
-        Returns
-        -------
-        loss : scalar, nats a target
-        saved : tuple
-        """
-        inputs, lengths, outputs, targets = batch
-        logits, saved_forward = self.forward(inputs, lengths, outputs, rng)
-        loss, saved_loss = cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
-
-        saved = (saved_forward, saved_loss)
-        return loss, saved
-
-    def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
-        saved_forward, saved_loss = saved
-
-        # loss = cross_entropy(forward(inputs, lengths, outputs), targets)
-        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
 
     def begin(self, inputs, lengths):
         """Read inputs, to write about them: a cache for `step`, with the keys and values of all that was read."""

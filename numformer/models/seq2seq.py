@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
 from numformer.layers.score_attention import SCORES
+from numformer.models.pair_model import PairModel
 from numformer.models.switches import Switches
-from numformer.parameter import Layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +69,7 @@ class Seq2SeqConfig(Switches):
         check_number(owner, "label_smoothing", self.label_smoothing, least=0, below=1)
 
 
-class Seq2Seq(Layer):
+class Seq2Seq(PairModel):
     r"""Read a sequence, then write another.
 
     .. math::
@@ -214,33 +213,6 @@ class Seq2Seq(Layer):
     def _context(self, h, lengths):
         """What the decoder takes beside its inputs and its first state."""
         return () if self.config.attention == "none" else (h, lengths)
-
-    def loss(self, batch, rng=None):
-        """Mean cross-entropy of a batch.
-
-        Parameters
-        ----------
-        batch : PairBatch, or tuple (inputs, lengths, outputs, targets)
-        rng : numpy.random.Generator, optional
-
-        Returns
-        -------
-        loss : scalar, nats a target
-        saved : tuple
-        """
-        inputs, lengths, outputs, targets = batch
-        logits, saved_forward = self.forward(inputs, lengths, outputs, rng)
-        loss, saved_loss = cross_entropy(logits, targets, label_smoothing=self.config.label_smoothing)
-
-        saved = (saved_forward, saved_loss)
-        return loss, saved
-
-    def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
-        saved_forward, saved_loss = saved
-
-        # loss = cross_entropy(forward(inputs, lengths, outputs), targets)
-        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
 
     def begin(self, inputs, lengths):
         """Read sources, (B, S) and (B,): the cache with which `step` begins to write."""

@@ -8,7 +8,7 @@ from numformer.checks import check_array
 from numformer.plots.axes import new_axes
 
 
-def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention", queries=None):
+def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
     """Who looks at whom: a row for every query, a column for every key, brighter for more weight.
 
     Colour goes with the root of the weight, for most weights are small beside that of a query with few keys.
@@ -18,14 +18,12 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention", q
     weights : ndarray, shape (T, S)
         Attention weights of one head, or a mean of several; rows sum to 1.
     tokens : list of str, optional
-        Labels of the keys; the last T of them label the queries too.
+        Labels of the keys; the last T of them label the queries.
     mask : ndarray of bool, shape (T, S), optional
         True where a query may look. Other cells are hatched.
     ax : matplotlib Axes, optional
         Where to draw; a new figure unless given.
     title : str
-    queries : list of str, optional
-        Labels of the queries, where they are others than the keys: what was written, against what was read.
 
     Returns
     -------
@@ -39,8 +37,6 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention", q
     T, S = check_array("attention_map", "weights", np.asarray(weights), "(T, S)").values()
     if tokens is not None and len(tokens) != S:
         raise ValueError(f"attention_map: {len(tokens)} labels came for S={S} keys; give one a key.")
-    if queries is not None and len(queries) != T:
-        raise ValueError(f"attention_map: {len(queries)} labels came for T={T} queries; give one a query.")
     if mask is not None and np.shape(mask) != (T, S):
         raise ValueError(f"attention_map: mask has shape {np.shape(mask)}, but must have (T, S) = ({T}, {S}).")
     if ax is None:
@@ -52,10 +48,9 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention", q
         for row, column in zip(i, j):
             ax.add_patch(_cell(column, row))
     if tokens is not None:
-        ax.set_xticks(range(S), map(visible, tokens), fontsize=8)
-        queries = tokens[S - T:] if queries is None else queries
-    if queries is not None:
-        ax.set_yticks(range(T), map(visible, queries), fontsize=8)
+        shown = [visible(token) for token in tokens]
+        ax.set_xticks(range(S), shown, fontsize=8)
+        ax.set_yticks(range(T), shown[S - T:], fontsize=8)
     ax.set(xlabel="key", ylabel="query", title=title)
     return ax
 

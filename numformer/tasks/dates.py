@@ -41,8 +41,7 @@ class DateTask(PairTask):
         """Where the model looked for each character that it wrote, from the longest date that was held out."""
         if model.config.attention == "none":
             return {}
-        from numformer.plots import attention_map
-        from numformer.plots.axes import new_axes
+        from numformer.plots import alignment_map
 
         source, _ = max(self.pairs().held_out, key=lambda pair: len(pair[0]))
         padding, begin, end = self.ids(tokenizer)
@@ -50,11 +49,8 @@ class DateTask(PairTask):
         answer, = write_greedily(model, [ids], padding, begin, end, longest=self.longest)
         with one_blas_thread():
             weights = model.attention_weights(ids[None], np.array([len(ids)]), np.array([[begin, *answer]]))[0]      # (T, S)
-        ax = attention_map(weights, list(source), ax=new_axes((2 + 0.22 * len(source), 1.2 + 0.22 * len(weights))),
-                           queries=[tokenizer.decode([token]) for token in (*answer, end)],
-                           title="Where the decoder looked for what it wrote")
-        ax.set(xlabel="read", ylabel="written")
-        return {"alignment.png": ax}
+        written = [tokenizer.decode([token]) for token in (*answer, end)]
+        return {"alignment.png": alignment_map(weights, list(source), written, title="Where the decoder looked for what it wrote")}
 
 
 @lru_cache(maxsize=1)
