@@ -34,8 +34,13 @@ class Batch(NamedTuple):
         >>> [len(part.inputs) for part in Batch(rows, rows).split(2)]
         [3, 2]
         """
-        parts = min(parts, len(self.inputs))
-        return [Batch(*pair) for pair in zip(np.array_split(self.inputs, parts), np.array_split(self.targets, parts))]
+        return split_rows(self, parts)
+
+
+def split_rows(batch, parts):
+    """Cut a tuple of arrays with as many rows each: into at most `parts` of its kind, of consecutive rows, as even as can be."""
+    parts = min(parts, len(batch[0]))
+    return [type(batch)(*arrays) for arrays in zip(*(np.array_split(array, parts) for array in batch))]
 
 
 class BlockStream:

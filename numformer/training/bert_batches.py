@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_ids, check_whole
 from numformer.functional import IGNORE_INDEX
+from numformer.training.batches import split_rows
 from numformer.training.masking import MaskedStream, mask_tokens
 
 
@@ -39,8 +40,7 @@ class BertBatch(NamedTuple):
 
     def split(self, parts):
         """Cut into at most `parts` batches of consecutive rows, as even as can be; none is empty."""
-        parts = min(parts, len(self.inputs))
-        return [BertBatch(*arrays) for arrays in zip(*(np.array_split(array, parts) for array in self))]
+        return split_rows(self, parts)
 
 
 class BertRows(NamedTuple):

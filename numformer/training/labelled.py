@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import run_side_by_side
 from numformer.checks import check_ids, check_whole
+from numformer.training.batches import split_rows
 
 
 class LabelledBatch(NamedTuple):
@@ -34,8 +35,7 @@ class LabelledBatch(NamedTuple):
         >>> [part.tokens for part in LabelledBatch(np.zeros((5, 2)), np.zeros(5, int)).split(2)]
         [3, 2]
         """
-        parts = min(parts, len(self.labels))
-        return [LabelledBatch(*pair) for pair in zip(np.array_split(self.inputs, parts), np.array_split(self.labels, parts))]
+        return split_rows(self, parts)
 
 
 class LabelledStream:

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_ids, check_whole
 from numformer.functional import IGNORE_INDEX
+from numformer.training.batches import split_rows
 from numformer.training.epochs import Epochs
 
 
@@ -43,8 +44,7 @@ class PairBatch(NamedTuple):
         >>> [len(part.inputs) for part in batch.split(2)]
         [3, 2]
         """
-        parts = min(parts, len(self.inputs))
-        return [PairBatch(*arrays) for arrays in zip(*(np.array_split(array, parts) for array in self))]
+        return split_rows(self, parts)
 
 
 def pair_batch(pairs, padding, begin, end):

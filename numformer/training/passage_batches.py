@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numformer.checks import check_ids, check_whole
+from numformer.training.batches import split_rows
 from numformer.training.epochs import Epochs
 
 
@@ -31,7 +32,7 @@ class LabelledTextBatch(NamedTuple):
 
     def split(self, parts):
         """Cut into at most `parts` batches of consecutive rows, as even as can be; none is empty."""
-        return _split(self, parts)
+        return split_rows(self, parts)
 
 
 class TripletBatch(NamedTuple):
@@ -62,7 +63,7 @@ class TripletBatch(NamedTuple):
 
     def split(self, parts):
         """Cut into at most `parts` batches of consecutive triplets, as even as can be; none is empty."""
-        return _split(self, parts)
+        return split_rows(self, parts)
 
 
 class LabelledRows:
@@ -186,11 +187,6 @@ def consecutive_passages(examples, batch_size, n=None):
         check_whole("consecutive_passages", "n", n)
         chosen = np.arange(n) * len(chosen) // n
     return [examples.take(chosen[first:first + batch_size]) for first in range(0, len(chosen), batch_size)]
-
-
-def _split(batch, parts):
-    parts = min(parts, batch.tokens)
-    return [type(batch)(*arrays) for arrays in zip(*(np.array_split(array, parts) for array in batch))]
 
 
 def _no_wider(rows, chosen):
