@@ -1,10 +1,12 @@
 """Blocks to train on, and blocks to measure on."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from numformer.models import Decoder, DecoderConfig
-from numformer.training import BlockStream, consecutive_blocks, mean_loss
+from numformer.training import BlockStream, Curriculum, consecutive_blocks, mean_loss
 
 CONFIG = DecoderConfig(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=16, dtype="float64")
 
@@ -51,3 +53,16 @@ def test_texts_too_short(ids, words):
     for make in (lambda: BlockStream(ids, 8, 2, 0), lambda: consecutive_blocks(ids, 8)):
         with pytest.raises(ValueError, match=words):
             make()
+
+
+def test_a_curriculum_gives_way_to_the_real_batches():
+    easy, real = (SimpleNamespace(batch=lambda step, name=name: (name, step)) for name in ("easy", "real"))
+    one, other, third = (Curriculum(easy, real, steps=2000, seed=seed) for seed in (0, 0, 1))
+    names = [one.batch(step)[0] for step in range(3000)]
+    assert [other.batch(step) for step in reversed(range(3000))] == [(name, step) for step, name in enumerate(names)][::-1]
+    assert names != [third.batch(step)[0] for step in range(3000)] and set(names[2000:]) == {"real"} and names[0] == "easy"
+    for first in range(0, 2000, 400):
+        assert abs(names[first:first + 400].count("easy") - 400 * (1 - (first + 200) / 2000)) < 50
+    for steps, seed in ((0, 0), (1.5, 0), (10, -1)):
+        with pytest.raises(ValueError, match=f"{'seed' if steps == 10 else 'steps'}="):
+            Curriculum(easy, real, steps, seed)

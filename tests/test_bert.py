@@ -72,6 +72,25 @@ def test_local_and_global_layers_take_turns(rng):
     assert (weights[0] > 0).all() and (weights[1][0, 0, 0, 3:] == 0).all()
 
 
+def test_content_layers_do_not_feel_the_order(rng):
+    """The vectors of all layers but the last, which is rotary, change places with their tokens."""
+    trunk = BertEncoder(BertEncoderConfig(**{**SIZES, "n_layers": 3, "positions": "rotary", "content_layers": 2}), rng)
+    ids, order = rng.integers(0, 20, (1, 9)), rng.permutation(9)
+    here, there = trunk.attention_weights(ids), trunk.attention_weights(ids[:, order])
+    same = [np.allclose(one[:, :, order][..., order], other, rtol=1e-12, atol=1e-14) for one, other in zip(here, there)]
+    assert same == [True, True, False]
+
+
+def test_like_attends_to_like(rng):
+    switches = dict(d_model=64, positions="none", segments=0, init_std=0.2, like_to_like=True)
+    trunk = BertEncoder(BertEncoderConfig(**{**SIZES, **switches}), rng)
+    weights = trunk.attention_weights(np.array([[4, 5, 6, 4, 7, 8]]))[0][0]           # (H, T, T)
+    assert (weights[:, 0, 3] > 10 * weights[:, 0, [1, 2, 4, 5]].max(axis=1)).all()
+    np.testing.assert_allclose(weights[:, 0, 0], weights[:, 0, 3], rtol=1e-12)
+    assert not any(np.shares_memory(block.attention.key.weight.data, block.attention.query.weight.data) for block in trunk.encoder.blocks)
+    assert BertEncoder(BertEncoderConfig(**SIZES, like_to_like=True), None)
+
+
 def test_segments_and_positions_matter(rng):
     trunk = BertEncoder(BertEncoderConfig(**SIZES), rng)
     ids = np.array([[1, 5, 5, 2]])
@@ -114,7 +133,9 @@ def test_batches_that_do_not_fit_are_named(change, error, words, rng):
 @pytest.mark.parametrize("config, change, words", [
     (BertConfig, dict(positions="spiral"), "positions='spiral'"), (BertConfig, dict(mask_rate=0.0), "mask_rate"),
     (BertConfig, dict(segments=-1), "segments=-1"), (BertConfig, dict(window=1.5), "window=1.5"),
-    (BertConfig, dict(global_every=0), "global_every=0"),
+    (BertConfig, dict(global_every=0), "global_every=0"), (BertConfig, dict(content_layers=3), "at most n_layers=2"),
+    (BertConfig, dict(content_layers=-1), "content_layers=-1"), (BertConfig, dict(like_to_like=1.5), "like_to_like"),
+    (BertConfig, dict(like_to_like=True, n_kv_heads=1), "n_kv_heads=1 and n_heads=2"), (BertConfig, dict(repeat_steps=-1), "repeat_steps"),
     (BertConfig, dict(positions="rotary", d_model=6), "even width"), (BertConfig, dict(next_sentence=2), "next_sentence"),
     (SentenceBertConfig, dict(pooling="sum"), "pooling='sum'"), (SentenceBertConfig, dict(margin=0), "margin=0"),
     (SentenceBertConfig, dict(scale=-1.0), "scale"), (BertClassifierConfig, dict(n_classes=0), "n_classes=0")])

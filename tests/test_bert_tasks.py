@@ -10,7 +10,7 @@ from numformer.commands.runs import load_run
 from numformer.datasets import library, library_text
 from numformer.functional import IGNORE_INDEX
 from numformer.models import BertConfig, KneserNey
-from numformer.tasks import TASKS, masked
+from numformer.tasks import PRESETS, TASKS, masked
 from numformer.tasks import library as tasks_library
 from numformer.tasks.sentences import recall_at_1
 
@@ -28,6 +28,7 @@ def small_library():
     all_of_it = library._sections
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(masked, "ROUNDS", 1)
+        patch.setattr(masked, "EASY_ROUNDS", 1)
         patch.setattr(library, "_sections", lambda root: all_of_it(root)[::4])
         tasks_library._tokenizer.cache_clear()
         yield
@@ -77,6 +78,18 @@ def test_a_run_begins_with_the_trunk_of_another(preset, flags, bert, capsys, tmp
     assert call(capsys, "train", "--resume", "--out", tmp_path / "r", "--steps", "3")[0] == 0
 
 
+def test_reproduce_trains_what_a_preset_begins_with_first(capsys, tmp_path, monkeypatch):
+    for name in ("bert", "topics"):
+        preset = PRESETS[name]
+        monkeypatch.setitem(PRESETS, name, preset._replace(model={**preset.model, "n_layers": 1, "n_heads": 2, "d_model": 8}))
+    out = tmp_path / "r"
+    said = call(capsys, "reproduce", "topics-from-bert", "--seeds", 1, "--steps", 1, "--out", out, "--json")[1]
+    assert [row["preset"] for row in last_json(said)["rows"]] == ["bert", "bert", "topics-from-bert"]
+    facts = json.loads((out / "topics-from-bert-1" / "config.json").read_text())
+    assert facts["preset"] == "topics" and facts["from"] == str((out / "bert-1").resolve())
+    assert "topics-from-bert" in (out / "table.md").read_text() and "from bert" in (out / "table.md").read_text()
+
+
 @pytest.mark.parametrize("argv, words", [
     (["--preset", "sbert", "--from", "RUN", "--n-layers", "2"], "its shape"),
     (["--preset", "tiny", "--from", "RUN"], "tiny trains a Decoder"),
@@ -96,10 +109,26 @@ def test_runs_that_cannot_be(argv, words, bert, run, capsys, tmp_path):
 def test_training_and_held_out_rows_share_no_text():
     task = TASKS["masked"]
     tokenizer = task.tokenizer(library_text())
-    for next_sentence in (True, False):
+    for next_sentence, easy in ((True, False), (True, True), (False, False)):
         config = BertConfig(vocab_size=len(tokenizer), context_length=64, n_layers=1, n_heads=1, d_model=8, next_sentence=next_sentence)
-        parts = [{tuple(ids.tolist()) for ids in task.rows(tokenizer, config, held_out).ids} for held_out in (False, True)]
+        parts = [{tuple(ids.tolist()) for ids in task.rows(tokenizer, config, held_out, easy and not held_out).ids}
+                 for held_out in (False, True)]
         assert len(parts[0]) > 3 * len(parts[1]) and not parts[0] & parts[1]
+
+
+def test_easy_rows_repeat_the_first_passage_where_the_next_should_follow():
+    task = TASKS["masked"]
+    tokenizer = task.tokenizer(library_text())
+    config = BertConfig(vocab_size=len(tokenizer), context_length=112, n_layers=1, n_heads=1, d_model=8)
+    shared = {}
+    for easy in (False, True):
+        rows = task.rows(tokenizer, config, held_out=False, easy=easy)
+        for ids, segments, length, follows in zip(*rows):
+            first, second = ids[:length][segments[:length] == 0], ids[:length][segments[:length] == 1]
+            shared.setdefault((easy, bool(follows)), []).append(np.isin(second, first).mean())
+    means = {key: np.mean(values) for key, values in shared.items()}
+    assert means[True, True] > 0.9 > 0.5 > means[False, True] > means[False, False] > 0
+    assert abs(means[True, False] - means[False, False]) < 0.02
 
 
 def test_the_n_gram_is_given_what_stands_before_and_no_more():

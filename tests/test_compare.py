@@ -8,7 +8,7 @@ from numformer.models import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig, Decoder, DecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig,
     gradient_by_distance)
 from numformer.plots import gradients_by_distance, losses_by_tokens
-from numformer.tasks import CLAIMS, PRESETS, Claim
+from numformer.tasks import CLAIMS, PRESETS, Claim, parts_of
 
 SMALL = ["--context-length", "16", "--batch-size", "4", "--warmup-steps", "2", "--steps", "4", "--eval-every", "2"]
 SIZES = dict(vocab_size=12, context_length=10, n_layers=2, d_model=6, tied=False, dtype="float64")
@@ -136,7 +136,8 @@ def test_gradients_are_drawn_as_parts_of_the_first():
 
 
 def test_claims_are_about_presets():
-    assert set(CLAIMS) | {name for claims in CLAIMS.values() for claim in claims for name in claim.ahead_of} <= set(PRESETS)
+    named = set(CLAIMS) | {name for claims in CLAIMS.values() for claim in claims for name in claim.ahead_of}
+    assert {part for name in named for part in parts_of(name)} <= {None, *PRESETS}
 
 
 def test_what_holds():

@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from numformer.datasets import (Corpus, DataError, library_sections, library_text, load_corpus, next_sentence_pairs, topic_passages,
-                                topic_triplets)
+from numformer.datasets import (
+    Corpus, DataError, library_sections, library_text, load_corpus, next_sentence_pairs, repeated_passages, topic_passages, topic_triplets)
 from numformer.datasets import library as page
 
 
@@ -135,6 +135,24 @@ def test_next_sentences(held_out, place):
         assert all(len(text) <= 120 or a == b for text, a, b in [(first, last, last), (second, begin, end)]) or first in place
         assert {sentence for sentence in (first, second) if sentence in place} <= sections
     assert pairs == next_sentence_pairs(400, seed=0, held_out=held_out) != next_sentence_pairs(400, seed=1, held_out=held_out)
+
+
+def test_repetitions_are_some_words_of_the_first_passage():
+    pairs = next_sentence_pairs(600, seed=0)
+    repeated = repeated_passages(pairs, seed=0)
+    assert repeated == repeated_passages(pairs, seed=0) != repeated_passages(pairs, seed=1)
+    shares, starts = [], Counter()
+    for (first, second, follows), (same, again, still) in zip(pairs, repeated):
+        assert same == first and still == follows
+        if follows:
+            assert f" {again} " in f" {first} "
+            shares.append(len(again.split()) / len(first.split()))
+            starts[first.startswith(again)] += 1
+        else:
+            assert again == second
+    assert max(shares) <= 0.8 and 0.5 < np.mean(shares) < 0.62 and starts[True] < starts[False]
+    with pytest.raises(ValueError, match="seed=-1"):
+        repeated_passages(pairs, -1)
 
 
 def test_passages_have_as_many_sentences_as_fit(place):

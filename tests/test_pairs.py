@@ -38,13 +38,17 @@ def test_a_batch_holds_its_pairs_and_no_more_padding_than_it_needs(rng):
     assert all(array.dtype == np.int64 for array in batch)
 
 
-def test_split_keeps_all_rows_in_their_order(rng):
-    batch = pair_batch(some_pairs(rng, 7), **SPECIAL)
+def test_split_keeps_all_rows_in_their_order_and_no_more_padding_than_they_need(rng):
+    pairs = some_pairs(rng, 7)
+    batch = pair_batch(pairs, **SPECIAL)
     for parts in (1, 2, 3, 7, 20):
         pieces = batch.split(parts)
         assert len(pieces) == min(parts, 7) and all(isinstance(piece, PairBatch) and piece.tokens for piece in pieces)
         assert max(len(piece.inputs) for piece in pieces) - min(len(piece.inputs) for piece in pieces) <= 1
-        assert all(np.array_equal(np.concatenate(arrays), whole) for arrays, whole in zip(zip(*pieces), batch))
+        assert [pair for piece in pieces for pair in unpack(piece)] == as_tuples(pairs)
+        for piece in pieces:
+            assert piece.lengths.max() == piece.inputs.shape[1] and (piece.targets != IGNORE_INDEX).any(axis=0).all()
+            assert piece.outputs.shape == piece.targets.shape
 
 
 def test_a_stream_is_a_function_of_seed_and_step(rng):
@@ -65,6 +69,16 @@ def test_an_epoch_holds_every_pair_once_and_the_next_is_another(n, batch_size, r
         assert sorted(map(len, epoch))[1:] == [batch_size if steps > 1 else n] * (steps - 1)
     if n > batch_size:
         assert epochs[0] != epochs[1] and set(map(frozenset, epochs[0])) != set(map(frozenset, epochs[1]))     # not only in another order
+
+
+def test_a_pool_of_one_leaves_lengths_mixed_and_sorted(rng):
+    lengths = rng.integers(1, 1000, 6400)
+    epochs = Epochs(lengths, 64, 0, pool=1)
+    batches = [lengths[epochs.rows(step)[1]] for step in range(100)]
+    assert all((np.diff(batch) <= 0).all() for batch in batches)
+    means, spread = np.array([batch.mean() for batch in batches]), lengths.std() / 8
+    assert abs(means - lengths.mean()).max() < 5 * spread and means.std() > spread / 2
+    assert sorted(np.concatenate(batches)) == sorted(lengths)
 
 
 def test_pairs_of_like_lengths_go_together(rng):
@@ -125,6 +139,7 @@ def test_bad_pairs(make, pairs, special, error, words):
     (lambda: PairStream(ONE, 0, 0, **SPECIAL), ValueError, "batch_size=0"),
     (lambda: PairStream(ONE, 1, -1, **SPECIAL), ValueError, "seed=-1"),
     (lambda: PairStream(ONE, 1, 0, **SPECIAL).batch(-1), ValueError, "step=-1"), (lambda: Epochs([], 1, 0), ValueError, "no examples"),
+    (lambda: Epochs([1], 1, 0, pool=0), ValueError, "pool=0"),
     (lambda: consecutive_pairs(ONE, 0, **SPECIAL), ValueError, "batch_size=0"),
     (lambda: NoiseStream([], None, 1, 0, **SPECIAL), ValueError, "no examples"),
     (lambda: NoiseStream([[3, 4]], None, 1, 0, **SPECIAL), TypeError, "array of ids")])

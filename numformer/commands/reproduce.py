@@ -11,14 +11,15 @@ from pathlib import Path
 from numformer.commands import UsageError, train
 from numformer.commands.eval import evaluated
 from numformer.commands.show import print_json
-from numformer.tasks import CLAIMS, PRESETS
+from numformer.tasks import CLAIMS, PRESETS, parts_of
 from numformer.training import write_atomically
 
 HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"]
 
 
 def add_arguments(parser):
-    parser.add_argument("names", metavar="NAME", nargs="*", help=f"presets (default: all of {', '.join(CLAIMS)})")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="presets, or A-from-B for those that begin with the run of another "
+                        f"(default: all of {', '.join(CLAIMS)})")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="train each with the seeds 1 .. N (default: 3)")
     parser.add_argument("--out", metavar="FOLDER", default="runs/reproduce", help="for runs and table.md (default: runs/reproduce)")
     parser.add_argument("--data", default=None, help="a text instead of the default, for tasks that learn from one")
@@ -33,6 +34,7 @@ def run(arguments):
             raise UsageError(f"reproduce: nothing is said of {name}; choose from {', '.join(CLAIMS)}.")
     if arguments.seeds < 1:
         raise UsageError(f"reproduce: --seeds {arguments.seeds} must be 1 or more.")
+    names = list(dict.fromkeys(each for name in names for each in (parts_of(name)[1], name) if each))     # what it begins with, first
     out = Path(arguments.out)
     records = {}
     for seed in range(1, arguments.seeds + 1):                        # a first seed of all, before a second of any
@@ -63,7 +65,10 @@ def _record(name, seed, out, arguments):
             raise UsageError(f"{folder} was trained with other settings; choose another --out.")
         return record
     whole = not (folder / "checkpoint.safetensors").exists()
-    argv = ["--preset", name, "--out", str(folder), "--seed", str(seed), *([] if whole else ["--resume"])]
+    preset, start = parts_of(name)
+    argv = ["--preset", preset, "--out", str(folder), "--seed", str(seed), *([] if whole else ["--resume"])]
+    if start is not None and whole:
+        argv += ["--from", str(out / f"{start}-{seed}")]
     for flag in ("data", "steps", "threads"):
         if getattr(arguments, flag) is not None:
             argv += [f"--{flag}", str(getattr(arguments, flag))]
@@ -83,9 +88,10 @@ def _record(name, seed, out, arguments):
 
 def _chosen(name, arguments):
     """What a run depends on, beside its seed."""
-    preset = PRESETS[name]
+    preset, start = PRESETS[parts_of(name)[0]], parts_of(name)[1]
+    begin = {} if start is None else {"from": start}
     steps = {} if arguments.steps is None else {"steps": arguments.steps}
-    return {"kind": preset.kind, "task": preset.task, "data": arguments.data, **preset.model, **preset.training, **steps}
+    return {"kind": preset.kind, "task": preset.task, "data": arguments.data, **preset.model, **preset.training, **begin, **steps}
 
 
 def _rows(records):

@@ -29,6 +29,7 @@ from numformer.datasets.split import is_held_out
 HELD_OUT_SHARE = 0.05
 SHORTEST, LONGEST = 3, 8                                              # letters of a word
 TERM_DIGITS, NUMBER_DIGITS = 3, 5
+MIXTURE = {"reverse": 5, "sort": 5, "add": 6, "french": 4}            # of twenty prompts; answers in French are long, and sums are hard
 MOST_HELD_OUT = 1000                                                  # of a task, each once: the french ones are 5,000 or so
 
 
@@ -102,12 +103,12 @@ def instruction_pairs(task, n, seed, held_out=False):
 
 
 def instruction_mixture(n, seed):
-    """Prompts to train on, of all tasks in equal shares and in random order.
+    """Prompts to train on, in random order; of twenty, 5 to reverse, 5 to sort, 6 to add, and 4 French ones.
 
     Parameters
     ----------
     n : int
-        How many in all, a multiple of four.
+        How many in all, a multiple of twenty.
     seed : int
 
     Returns
@@ -117,22 +118,27 @@ def instruction_mixture(n, seed):
     Raises
     ------
     ValueError
-        If `n` is not a multiple of four.
+        If `n` is not a multiple of twenty.
+
+    References
+    ----------
+    Raffel et al. (2020), section 3.5.2: rates at which tasks are mixed.
 
     Examples
     --------
-    >>> for prompt, answer in instruction_mixture(4, seed=0):
+    >>> for prompt, answer in instruction_mixture(20, seed=0)[:4]:
     ...     print(prompt, "->", answer)
-    add: 172+4 -> 176
+    french: three hundred and eighty-five -> trois cent quatre-vingt-cinq
     sort: xzohuf -> fhouxz
     reverse: qnhibbae -> eabbihnq
-    french: nine hundred and five -> neuf cent cinq
+    sort: aycbd -> abcdy
     """
     check_whole("instruction_mixture", "n", n)
-    if n % len(INSTRUCTIONS):
-        raise ValueError(f"instruction_mixture: n={n} must be a multiple of {len(INSTRUCTIONS)}, for all tasks have equal shares; "
-                         f"use {n + -n % len(INSTRUCTIONS)}.")
-    pairs = [pair for task in INSTRUCTIONS for pair in instruction_pairs(task, n // len(INSTRUCTIONS), seed)]
+    whole = sum(MIXTURE.values())
+    if n % whole:
+        raise ValueError(f"instruction_mixture: n={n} must be a multiple of {whole}, of which every task has its share; "
+                         f"use {n + -n % whole}.")
+    pairs = [pair for task, share in MIXTURE.items() for pair in instruction_pairs(task, n // whole * share, seed)]
     order = np.random.default_rng([seed, len(INSTRUCTIONS)]).permutation(n)
     return [pairs[i] for i in order]
 

@@ -70,6 +70,38 @@ def next_sentence_pairs(n, seed, characters=120, held_out=False):
     return [pairs[i] for i in rng.permutation(n)]
 
 
+def repeated_passages(pairs, seed):
+    """Where the second passage follows the first, put some consecutive words of the first in its place: pairs that are told at sight.
+
+    A model has to find out that words which both passages share tell whether they belong together. Next passages share few words,
+    such repetitions share all.
+
+    Parameters
+    ----------
+    pairs : list of (str, str, bool)
+        As of `next_sentence_pairs`.
+    seed : int
+
+    Returns
+    -------
+    list of (str, str, bool)
+        From two fifths to four fifths of the words of the first passage, at least one, wherever they begin.
+
+    Examples
+    --------
+    >>> repeated_passages([("a b c d e", "f g", True), ("a b", "c d", False)], seed=2)
+    [('a b c d e', 'b c', True), ('a b', 'c d', False)]
+    """
+    check_whole("repeated_passages", "seed", seed, least=0)
+    rng, repeated = np.random.default_rng([seed, 3]), []
+    for first, second, follows in pairs:
+        words = first.split(" ")
+        size = max(1, int(len(words) * rng.uniform(0.4, 0.8)))
+        start = rng.integers(len(words) - size + 1)
+        repeated.append((first, " ".join(words[start:start + size]) if follows else second, follows))
+    return repeated
+
+
 def topic_passages(topics=8, characters=200, held_out=False):
     """Passages with the number of their topic: as many of each, so that guessing is right once in `topics`.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
-from numformer.checks import check_ids, check_number
+from numformer.checks import check_ids, check_number, check_whole
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import ClassPooler, Linear, MaskedTokenHead
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
@@ -24,6 +24,9 @@ class BertConfig(BertEncoderConfig):
         How many tokens of a row are to be guessed: see `mask_tokens`.
     dynamic_masks : bool
         Whether masks are made anew in every epoch (RoBERTa), or once (BERT).
+    repeat_steps : int
+        Over so many first steps, ever fewer batches say a part of the first passage again where the next passage should stand: see
+        `Curriculum`. 0 for none.
 
     Examples
     --------
@@ -35,9 +38,11 @@ class BertConfig(BertEncoderConfig):
     next_sentence: bool = True
     mask_rate: float = 0.15
     dynamic_masks: bool = False
+    repeat_steps: int = 0
 
     def __post_init__(self):
         super().__post_init__()
+        check_whole("BertConfig", "repeat_steps", self.repeat_steps, least=0)
         check_number("BertConfig", "mask_rate", self.mask_rate, above=0, below=1)
 
 

@@ -33,6 +33,10 @@ class BertEncoderConfig(EncoderConfig):
         How many tokens to each side the local layers of an encoder see; 0 where all layers see everything.
     global_every : int
         Where there is a window: one layer in so many sees everything, the first among them; see `layer_patterns`.
+    content_layers : int
+        How many of the first layers look at content alone, without rotary positions or ALiBi.
+    like_to_like : bool
+        Whether keys begin with the weights of the queries, so that at first every token attends to its like.
 
     Raises
     ------
@@ -51,11 +55,19 @@ class BertEncoderConfig(EncoderConfig):
     epsilon: float = 1e-12
     window: int = 0
     global_every: int = 3
+    content_layers: int = 0
+    like_to_like: bool = False
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("segments", "window"):
-            check_whole(type(self).__name__, name, getattr(self, name), least=0)
+        owner = type(self).__name__
+        for name in ("segments", "window", "content_layers"):
+            check_whole(owner, name, getattr(self, name), least=0)
+        if self.content_layers > self.n_layers:
+            raise ValueError(f"{owner}: content_layers={self.content_layers} must be at most n_layers={self.n_layers}.")
+        if self.like_to_like and self.n_kv_heads not in (None, self.n_heads):
+            raise ValueError(f"{owner}: like_to_like needs as many key heads as query heads, but n_kv_heads={self.n_kv_heads} and "
+                             f"n_heads={self.n_heads}; leave one of them out.")
 
 
 class BertEncoder(Layer):
@@ -73,7 +85,9 @@ class BertEncoder(Layer):
     References
     ----------
     Devlin et al. (2019), "BERT", section 3 and figure 2; the norm is in the published code alone. Local and global layers: Warner et al.
-    (2024), "Smarter, Better, Faster, Longer" (ModernBERT), section 2.1.2.
+    (2024), "Smarter, Better, Faster, Longer" (ModernBERT), section 2.1.2. Layers without positions between others: Yang et al. (2025),
+    "Rope to Nope and Back Again". Queries and keys that are alike at first: Trockman and Kolter (2023), "Mimetic Initialization of
+    Self-Attention Layers", here in its simplest form.
 
     Examples
     --------
@@ -92,7 +106,10 @@ class BertEncoder(Layer):
         self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype) if c.segments else None
         self.norm = norm_of(c)
         self.dropout = Dropout(c.dropout)
-        self.encoder = Encoder(c, rng)
+        self.encoder = Encoder(c, rng, c.content_layers)
+        if c.like_to_like and rng is not None:
+            for block in self.encoder.blocks:
+                block.attention.key.weight.data[:] = block.attention.query.weight.data
 
     def forward(self, ids, segments=None, lengths=None, rng=None):
         """A vector for every token.

@@ -1,6 +1,6 @@
 """The encoder: a stack of blocks in which every vector may attend to every other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numformer.functional.pattern import EVERYWHERE, AttentionPattern
 from numformer.models.blocks import BlockConfig, block_of, last_norm_of, relative_bias_of
@@ -40,6 +40,8 @@ class Encoder(Layer):
         An `EncoderConfig`, or the config of a model that has an encoder.
     rng : numpy.random.Generator or None
         Draws the initial weights. None builds the shapes alone, for counting.
+    content_layers : int
+        How many of the first blocks do without rotary positions or ALiBi, and so look at what is there, not where.
 
     References
     ----------
@@ -54,10 +56,11 @@ class Encoder(Layer):
     (1, 5, 16)
     """
 
-    def __init__(self, config, rng):
+    def __init__(self, config, rng, content_layers=0):
         self.config = config
         relative = relative_bias_of(config, rng, bidirectional=True)
-        self.blocks = [block_of(config, rng, relative=relative) for _ in range(config.n_layers)]
+        self.blocks = [block_of(replace(config, positions="none") if k < content_layers else config, rng, relative=relative)
+                       for k in range(config.n_layers)]
         self.norm = last_norm_of(config)
 
     def forward(self, x, pattern=EVERYWHERE, rng=None):

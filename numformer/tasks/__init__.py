@@ -1,6 +1,6 @@
 """What `numformer train` can learn: tasks, and named settings for each."""
 
-from numformer.tasks.claims import CLAIMS, Claim
+from numformer.tasks.claims import CLAIMS, Claim, parts_of
 from numformer.tasks.dates import DateTask
 from numformer.tasks.denoise import DenoiseTask
 from numformer.tasks.digits import DigitTask
@@ -19,4 +19,4 @@ TASKS = {task.name: task for task in (
     TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), PassageTask(), InstructionTask(), DenoiseTask(),
     DigitTask())}
 
-__all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt"]
+__all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt", "parts_of"]

@@ -56,8 +56,20 @@ def _at_least(bound, figure="exact", **more):
     return Claim(figure, bound, more_is_better=True, **more)
 
 
+def parts_of(name):
+    """The preset of a name in `CLAIMS`, and the one whose run of the same seed it begins with, or None.
+
+    Examples
+    --------
+    >>> parts_of("topics-from-bert"), parts_of("topics")
+    (('topics', 'bert'), ('topics', None))
+    """
+    preset, _, start = name.partition("-from-")
+    return preset, start or None
+
+
 _MASKED = _at_least(None, "masked_accuracy", beats="n_gram_accuracy")
-CLAIMS = {                                                            # of each preset
+CLAIMS = {                                                            # of each preset, and of those that begin with the run of another
     "ngram": (Claim("bits_per_character", 1.76),),
     "rnn": (Claim(),),
     "lstm": (Claim(ahead_of=("rnn",)),),
@@ -73,6 +85,9 @@ CLAIMS = {                                                            # of each 
     "bert": (_MASKED, _at_least(0.8, "next_sentence_accuracy")),
     "roberta": (_MASKED,),
     "modernbert": (_MASKED,),
+    "topics": (Claim("accuracy", more_is_better=True),),
+    "topics-from-bert": (_at_least(None, "accuracy", ahead_of=("topics",)),),
     "sbert": (_at_least(None, "recall_at_1", beats="recall_at_1_before"),),
+    "sbert-from-bert": (_at_least(None, "recall_at_1", beats="recall_at_1_before", ahead_of=("sbert",)),),
     "vit": (_at_least(0.98, "accuracy"),),
 }

@@ -5,7 +5,7 @@ from functools import lru_cache
 from numformer.datasets import INSTRUCTIONS, held_out_instructions, instruction_mixture
 from numformer.tasks.pairs import Pairs, PairTask
 
-TRAINING_PAIRS = 60_000
+TRAINING_PAIRS = 120_000
 HELD_OUT = 250                                                        # of each task
 
 
@@ -15,6 +15,7 @@ class InstructionTask(PairTask):
     name = "instructions"
     kinds = ("EncoderDecoder",)
     longest = 72                                                      # the longest French answer has 61 characters
+    pool = 1                                                          # lengths tell the tasks apart, and every batch shall hold all four
 
     def pairs(self):
         return _pairs()

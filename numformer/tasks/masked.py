@@ -3,14 +3,15 @@
 import numpy as np
 
 from numformer.backend import one_blas_thread
-from numformer.datasets import library_sections, next_sentence_pairs
+from numformer.datasets import library_sections, next_sentence_pairs, repeated_passages
 from numformer.functional import IGNORE_INDEX
 from numformer.models import KneserNey
 from numformer.tasks.library import MASK, SEPARATOR, VALIDATION_BATCH, LibraryTask
-from numformer.training import BertStream, consecutive_masked_rows, mask_tokens, passage_rows
+from numformer.training import BertStream, Curriculum, consecutive_masked_rows, mask_tokens, passage_rows
 
 ROUNDS = 8                                                            # times that every place where a section can be cut gives a pair
-CHARACTERS = 200                                                      # of a passage: enough to tell what it is about
+EASY_ROUNDS = 2                                                       # the same for repetitions
+CHARACTERS = 240                                                      # of a passage: enough to tell what it is about
 MEASURED_RATE = 0.15                                                  # of hidden tokens, whatever a model was trained with: BERT's
 N_GRAM = 5                                                            # longer ones guess no better on the held-out texts
 
@@ -26,16 +27,16 @@ class MaskedTask(LibraryTask):
     kinds = ("Bert",)
     unit = "nats"
 
-    def rows(self, tokenizer, config, held_out):
-        """The `BertRows` of one part of the library."""
+    def rows(self, tokenizer, config, held_out, easy=False):
+        """The `BertRows` of one part of the library; easy ones are of `repeated_passages`."""
         layout = self.layout(tokenizer)
         if not config.next_sentence:
             ids, room = section_ids(tokenizer, held_out), config.context_length - 2
             return passage_rows([(ids[first:first + room],) for first in range(0, len(ids), room)], config.context_length, *layout)
         cuts = sum(len(section.sentences) - 1 for section in library_sections(held_out))
-        rounds = 1 if held_out else ROUNDS
+        rounds = 1 if held_out else EASY_ROUNDS if easy else ROUNDS
         pairs = [pair for seed in range(rounds) for pair in next_sentence_pairs(cuts // 2 * 2, seed, CHARACTERS, held_out)]
-        first, second, follows = zip(*pairs)
+        first, second, follows = zip(*(repeated_passages(pairs, seed=0) if easy else pairs))
         passages = list(zip(self.encoded(tokenizer, first), self.encoded(tokenizer, second)))
         return passage_rows(passages, config.context_length, *layout, follows)
 
@@ -44,8 +45,13 @@ class MaskedTask(LibraryTask):
         return {"special": range(len(tokenizer.special)), "vocab_size": len(tokenizer), "mask_id": tokenizer.special_id(MASK), "rate": rate}
 
     def stream(self, material, tokenizer, config, training):
-        return BertStream(self.rows(tokenizer, config, held_out=False), batch_size=training.batch_size * training.accumulation,
-                          seed=training.seed, dynamic=config.dynamic_masks, **self.masks(tokenizer, config.mask_rate))
+        def stream_of(easy):
+            return BertStream(self.rows(tokenizer, config, held_out=False, easy=easy), seed=training.seed, dynamic=config.dynamic_masks,
+                              batch_size=training.batch_size * training.accumulation, **self.masks(tokenizer, config.mask_rate))
+
+        if not (config.next_sentence and config.repeat_steps):
+            return stream_of(easy=False)
+        return Curriculum(stream_of(easy=True), stream_of(easy=False), config.repeat_steps, training.seed)
 
     def validation(self, material, tokenizer, config, blocks=None):
         rows = self.rows(tokenizer, config, held_out=True)

@@ -7,6 +7,7 @@ from numformer.generation import write_greedily
 from numformer.tasks.task import Task
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import PairStream, consecutive_pairs
+from numformer.training.epochs import POOL
 
 PAD, BEGIN, END = SPECIAL = "[PAD]", "[BEGIN]", "[END]"
 VALIDATION_BATCH = 100
@@ -46,6 +47,7 @@ class PairTask(Task):
     from_the_data = frozenset({"vocab_size"})
     longest = 64                                                      # answers: pieces after which a model is stopped
     samples = 4
+    pool = POOL                                                       # batches whose pairs are sorted by length together
 
     def pairs(self):
         """The `Pairs`, made by rule."""
@@ -60,7 +62,7 @@ class PairTask(Task):
 
     def stream(self, material, tokenizer, config, training):
         return PairStream(self.encoded(material.training, tokenizer), training.batch_size * training.accumulation, training.seed,
-                          *self.ids(tokenizer))
+                          *self.ids(tokenizer), self.pool)
 
     def validation(self, material, tokenizer, config, blocks=None):
         pairs = material.held_out if blocks is None else material.held_out[:blocks]

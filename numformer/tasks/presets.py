@@ -90,8 +90,8 @@ PRESETS = {
     "t5": Preset(
         dict(context_length=80, n_layers=2, n_heads=16, d_model=128, norm="rms_norm", norm_first=True, positions="t5", scaled_scores=False,
              bias=False, init_std=0.06, epsilon=1e-6),
-        dict(_MUON, steps=3500, batch_size=48, learning_rate=0.006, muon_ratio=2.0, warmup_steps=50, eval_every=500, eval_blocks=200,
-             save_every=500),
+        dict(_MUON, steps=2200, batch_size=96, shards=4, learning_rate=0.006, muon_ratio=2.0, warmup_steps=50, eval_every=550,
+             eval_blocks=200, save_every=550),
         kind="EncoderDecoder", task="instructions",
     ),
     # Lewis et al. (2020), smaller: post-norm, GELU, learned positions
@@ -122,11 +122,13 @@ PRESETS = {
         dict(steps=1500, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500),
         kind="VisionTransformer", task="digits",
     ),
-    # BERT's inputs, norms and losses, with two changes for a run of minutes: rotary positions, which leave the plateau of guesses by
-    # frequency within 150 steps (learned ones are still on it after 350); and twice the share of hidden tokens: a row says twice as much
+    # BERT's inputs, norms and losses, with changes for a run of minutes. Rotary positions leave the plateau of guesses by frequency
+    # within 150 steps (learned ones are still on it after 350). Whether passages belong together is told by words that they share, and
+    # no single word says so: with the other three changes this is found within 400 steps, without any one of them it is still chance
+    # after 600 or more
     "bert": Preset(
-        dict(_BERT, context_length=96),
-        dict(_LIBRARY, steps=2500),
+        dict(_TRUNK, context_length=112, content_layers=1, like_to_like=True, repeat_steps=1000),
+        dict(_LIBRARY, steps=2000, learning_rate=0.004),
         "Bert", "masked",
     ),
     "roberta": Preset(

@@ -7,7 +7,7 @@ import numpy as np
 from numformer.checks import check_ids, check_whole
 from numformer.functional import IGNORE_INDEX
 from numformer.training.batches import split_rows
-from numformer.training.epochs import Epochs
+from numformer.training.epochs import POOL, Epochs
 
 
 class PairBatch(NamedTuple):
@@ -36,15 +36,19 @@ class PairBatch(NamedTuple):
         return int((self.targets != IGNORE_INDEX).sum())
 
     def split(self, parts):
-        """Cut into at most `parts` batches of consecutive rows, as even as can be; none is empty.
+        """Cut into at most `parts` batches of consecutive rows, as even as can be; none is empty, or wider than its rows need.
 
         Examples
         --------
-        >>> batch = pair_batch([([5, 6], [7])] * 5, padding=0, begin=1, end=2)
-        >>> [len(part.inputs) for part in batch.split(2)]
-        [3, 2]
+        >>> batch = pair_batch([([5, 6, 7], [7])] * 3 + [([5], [7])] * 2, padding=0, begin=1, end=2)
+        >>> [part.inputs.shape for part in batch.split(2)]
+        [(3, 3), (2, 1)]
         """
-        return split_rows(self, parts)
+        return [part._narrow() for part in split_rows(self, parts)]
+
+    def _narrow(self):
+        S, T = self.lengths.max(), (self.targets != IGNORE_INDEX).sum(axis=1).max()
+        return PairBatch(self.inputs[:, :S], self.lengths, self.outputs[:, :T], self.targets[:, :T])
 
 
 def pair_batch(pairs, padding, begin, end):
@@ -81,7 +85,8 @@ class PairStream:
     """Batches of pairs, without end: in every epoch all pairs once, in a fresh order.
 
     Batch number `step` is a pure function of the seed and the step, as in `BlockStream`. Pairs of like lengths go together,
-    so that little is padding: see `Epochs`.
+    so that little is padding: see `Epochs`. Where that would make batches of one sort, a `pool` of 1 leaves them mixed; what is
+    padding then, `PairBatch.split` takes away.
 
     Parameters
     ----------
@@ -92,6 +97,8 @@ class PairStream:
     seed : int
     padding, begin, end : int
         As in `pair_batch`.
+    pool : int
+        As in `Epochs`.
 
     Raises
     ------
@@ -105,10 +112,10 @@ class PairStream:
     [3, 4, 5, 6, 7, 8]
     """
 
-    def __init__(self, pairs, batch_size, seed, padding, begin, end):
+    def __init__(self, pairs, batch_size, seed, padding, begin, end, pool=POOL):
         self.pairs = _checked("PairStream", pairs, padding, begin, end)
         self.padding, self.begin, self.end = padding, begin, end
-        self.epochs = Epochs([(len(source), len(target)) for source, target in self.pairs], batch_size, seed)
+        self.epochs = Epochs([(len(source), len(target)) for source, target in self.pairs], batch_size, seed, pool)
 
     def batch(self, step):
         """The batch of one step."""

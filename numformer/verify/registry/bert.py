@@ -58,6 +58,8 @@ MODELS = [
     Case("RoBERTa", model(Bert, BertConfig, segments=0, next_sentence=False), [], ids=(IDS,), batch=masked),
     Case("ModernBERT", model(Bert, BertConfig, segments=0, next_sentence=False, norm_first=True, positions="rotary", feedforward="geglu",
                              bias=False, window=1, global_every=2), [], ids=(IDS,), batch=masked),
+    Case("BERT with a content layer", model(Bert, BertConfig, positions="rotary", content_layers=1, like_to_like=True), [], ids=(IDS,),
+         batch=masked),
     Case("classifier on BERT", model(BertClassifier, BertClassifierConfig, n_classes=3, dropout=0.2), [], dropped, ids=(IDS,),
          batch=labelled, wrong=WRONG),
     # Without biases: the last one moves all vectors alike, so that no distance feels it, and its gradient is nothing but rounding
