@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
@@ -78,6 +79,7 @@ class BytePairTokenizer(Tokenizer):
         pieces = [bytes([byte]) for byte in range(256)]
         for left, right in self.merges:
             pieces.append(pieces[left] + pieces[right])
+        self._tokens = lru_cache(maxsize=2**16)(self._merged)         # texts have few different words, and many in common
         self._pieces = [name.encode("utf-8", "surrogatepass") for name in self.special] + pieces
 
     @classmethod
@@ -121,12 +123,10 @@ class BytePairTokenizer(Tokenizer):
         TypeError
             If it is neither.
         """
-        words = split_bytes(_as_bytes(text))
-        tokens = {word: self._tokens(word) for word in set(words)}    # a text has few different words
-        ids = np.fromiter(chain.from_iterable(map(tokens.__getitem__, words)), dtype=np.int64)
+        ids = np.fromiter(chain.from_iterable(map(self._tokens, split_bytes(_as_bytes(text)))), dtype=np.int64)
         return ids + len(self.special)
 
-    def _tokens(self, word):
+    def _merged(self, word):
         """Merge what was learnt first, until nothing is left to merge: what is made of a merge was learnt after it."""
         tokens = list(word)
         while len(tokens) > 1:
