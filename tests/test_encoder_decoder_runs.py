@@ -59,7 +59,7 @@ def test_a_preset_trains_and_resumes_byte_for_byte(capsys, run_of_preset, tmp_pa
 
 
 MEASURES = {"translate": {"exact", "exact_greedily"}, "t5": {"exact", "reverse", "sort", "add", "french"},
-            "bart": {"restored", "copied", "exact"}}
+            "bart": {f"{name}_{noise}" for name in ("restored", "copied") for noise in denoise.NOISES}}
 
 
 def test_a_run_is_measured(capsys, run_of_preset):
@@ -68,7 +68,7 @@ def test_a_run_is_measured(capsys, run_of_preset):
     found = last_json(said)
     assert status == 0 and found.keys() == {"val_loss", "tokens"} | MEASURES[name]
     assert all(0 <= found[measure] <= 1 for measure in MEASURES[name]) and 1 < found["val_loss"] < 30
-    assert "nats a token" in said and "exact: " in said
+    assert "nats a token" in said and ("restored masked: " if name == "bart" else "exact: ") in said
 
 
 PROMPTS = {"translate": "ninety-seven", "t5": "reverse: abc", "bart": "The [MASK] of a list."}
@@ -164,16 +164,35 @@ def test_restoring_is_measured_against_copying(monkeypatch):
     material = task.load(None)
     tokenizer = task.tokenizer(material)
     mask, pairs = tokenizer.special_id("[MASK]"), task.noised(material.held_out, tokenizer)
-    known = {source.tobytes(): target for source, target in pairs}
+    known = {source.tobytes(): target for noise in denoise.NOISES for source, target in task.noised(material.held_out, tokenizer, [noise])}
     perfect = task.measure(Knows(tokenizer, lambda ids: known[ids.tobytes()]), tokenizer, material)
     copies = task.measure(Knows(tokenizer, lambda ids: ids[ids != mask]), tokenizer, material)
-    assert perfect["restored"] == perfect["exact"] == 1.0 and 0.2 < perfect["copied"] < 0.8
-    assert copies["restored"] == copies["copied"] == perfect["copied"] and copies["exact"] == 0
+    for noise in denoise.NOISES:
+        assert perfect[f"restored_{noise}"] == 1.0
+        assert copies[f"restored_{noise}"] == copies[f"copied_{noise}"] == perfect[f"copied_{noise}"]
+    assert 0.2 < perfect["copied_permuted"] < perfect["copied_infilled"] < 0.8 and abs(perfect["copied_masked"] - 0.7) < 0.02
     assert all(np.array_equal(one, other) for one, other in zip(pairs[3], task.noised(material.held_out[:4], tokenizer)[3]))
     assert isinstance(task.stream(material, tokenizer, None, TrainingConfig(steps=1)), NoiseStream)
     whole = ["".join(document) for document in material.held_out]
     assert [tokenizer.decode(target) for _, target in pairs] == whole
     assert not set(whole) & {"".join(document) for document in material.training}
+
+
+def test_noises_take_turns():
+    task = TASKS["denoise"]
+    material = task.load(None)
+    tokenizer = task.tokenizer(material)
+    mask = tokenizer.special_id("[MASK]")
+    pairs = task.noised(material.held_out, tokenizer)
+    for source, target in pairs[::3]:
+        assert len(source) == len(target) and (source == mask).sum() == round(0.3 * len(target))
+        assert np.array_equal(source[source != mask], target[source != mask])
+    for source, target in pairs[1::3] + pairs[2::3]:
+        assert (source != mask).sum() == len(target) - round(0.3 * len(target))
+    stream = task.stream(material, tokenizer, None, TrainingConfig(steps=1, batch_size=len(material.training)))
+    batch = stream.batch(0)
+    alike = [(length == (targets >= 0).sum() - 1) for length, targets in zip(batch.lengths, batch.targets)]
+    assert 0 < sum(alike) < len(alike)
 
 
 def test_likeness_is_the_edit_distance(rng):

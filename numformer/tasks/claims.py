@@ -1,8 +1,11 @@
 """What presets are said to reach: `numformer reproduce` trains them and sees whether it is so."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from numformer.datasets import INSTRUCTIONS
+from numformer.tasks.dates import LENGTHS
+from numformer.tasks.denoise import NOISES
 
 
 class Claim(NamedTuple):
@@ -68,6 +71,11 @@ def parts_of(name):
     return preset, start or None
 
 
+def _by_length(**more):
+    """One for each length of a written date."""
+    return tuple(_at_least(None, f"exact_{least}_to_{below - 1}", **more) for least, below in pairwise(LENGTHS))
+
+
 _MASKED = _at_least(None, "masked_accuracy", beats="n_gram_accuracy")
 CLAIMS = {                                                            # of each preset, and of those that begin with the run of another
     "ngram": (Claim("bits_per_character", 1.76),),
@@ -78,10 +86,11 @@ CLAIMS = {                                                            # of each 
     "gpt": (Claim(ahead_of=("lstm",)),),
     "llama": (Claim(ahead_of=("lstm", "gpt", "decoder-2017")),),
     "moe": (Claim(ahead_of=("lstm",)),),
-    "seq2seq": (_at_least(0.99),),
+    "seq2seq": (_at_least(0.99, ahead_of=("seq2seq-no-attention",)), *_by_length(ahead_of=("seq2seq-no-attention",))),
+    "seq2seq-no-attention": (_at_least(None), *_by_length()),
     "translate": (_at_least(0.99),),
     "t5": tuple(_at_least(0.98, task) for task in INSTRUCTIONS),
-    "bart": (_at_least(None, "restored", beats="copied"),),
+    "bart": tuple(_at_least(None, f"restored_{noise}", beats=f"copied_{noise}") for noise in NOISES),
     "bert": (_MASKED, _at_least(0.8, "next_sentence_accuracy")),
     "roberta": (_MASKED,),
     "modernbert": (_MASKED,),

@@ -1,4 +1,4 @@
-"""The task of BART: restore documents whose sentences were mixed and whose spans were hidden."""
+"""The task of BART: restore documents whose tokens or spans were hidden, or whose sentences were mixed as well."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ from numformer.datasets import library_sections
 from numformer.generation import write_greedily
 from numformer.tasks.pairs import SPECIAL, VALIDATION_BATCH, PairTask
 from numformer.tokenizers import BytePairTokenizer
-from numformer.training import NoiseStream, consecutive_pairs, noise_document
+from numformer.training import NoiseStream, consecutive_pairs, hide_tokens, infill, noise_document
 
 MASK = "[MASK]"
 MERGES = 1000
 SENTENCES, MOST_CHARACTERS = 2, 240                                   # of a document: no token is shorter than a character
-MEASURED = 200                                                        # held-out documents that are restored to be measured
+MEASURED = 200                                                        # held-out documents that are restored after each noise
+RATE = 0.3                                                            # of tokens that are hidden
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,28 @@ class Documents:
         return hashlib.sha256(repr((self.training, self.held_out)).encode()).hexdigest()
 
 
+def _masked(sentences, mask, rng):
+    whole = np.concatenate(sentences)
+    return hide_tokens(whole, mask, rng, RATE), whole
+
+
+def _infilled(sentences, mask, rng):
+    whole = np.concatenate(sentences)
+    return infill(whole, mask, rng, RATE), whole
+
+
+def _permuted(sentences, mask, rng):
+    return noise_document(sentences, mask, rng, RATE)
+
+
+NOISES = {"masked": _masked, "infilled": _infilled, "permuted": _permuted}        # each (sentences, mask, rng) -> (source, target)
+
+
 class DenoiseTask(PairTask):
-    """Two sentences of the standard library's documentation, in random order and with three tenths of their tokens hidden, as they were."""
+    """Two sentences of the standard library's documentation, as they were before a noise that hid three tenths of their tokens.
+
+    One in three documents has single tokens masked, one spans infilled, one its sentences in random order and then spans infilled.
+    """
 
     name = "denoise"
     kinds = ("EncoderDecoder",)
@@ -62,17 +83,17 @@ class DenoiseTask(PairTask):
     def stream(self, material, tokenizer, config, training):
         mask = tokenizer.special_id(MASK)
         return NoiseStream([[tokenizer.encode(sentence) for sentence in document] for document in material.training],
-                           lambda sentences, rng: noise_document(sentences, mask, rng), training.batch_size * training.accumulation,
-                           training.seed, *self.ids(tokenizer))
+                           lambda sentences, rng: NOISES[rng.choice(list(NOISES))](sentences, mask, rng),
+                           training.batch_size * training.accumulation, training.seed, *self.ids(tokenizer))
 
     def validation(self, material, tokenizer, config, blocks=None):
         return consecutive_pairs(self.noised(material.held_out[:blocks], tokenizer), VALIDATION_BATCH, *self.ids(tokenizer))
 
-    def noised(self, documents, tokenizer):
-        """(noised, whole) ids of documents, by a noise that is always the same: that of a document's number."""
+    def noised(self, documents, tokenizer, noises=tuple(NOISES)):
+        """(noised, whole) ids of documents, by noises that take turns, and draw what a document's number says."""
         mask = tokenizer.special_id(MASK)
-        return [noise_document([tokenizer.encode(sentence) for sentence in document], mask, np.random.default_rng(number))
-                for number, document in enumerate(documents)]
+        return [NOISES[noises[number % len(noises)]]([tokenizer.encode(sentence) for sentence in document], mask,
+                                                     np.random.default_rng(number)) for number, document in enumerate(documents)]
 
     def sample(self, model, tokenizer, rng):
         pairs = self.noised(self.pairs().held_out, tokenizer)
@@ -94,14 +115,14 @@ class DenoiseTask(PairTask):
         return written
 
     def measure(self, model, tokenizer, material):
-        """How like the documents are to what the model restored, and to the noised documents themselves without their masks: copied."""
-        sources, targets = zip(*self.noised(material.held_out[:MEASURED], tokenizer))
-        restored, mask = self.restored(model, tokenizer, list(sources)), tokenizer.special_id(MASK)
-        return {
-            "restored": float(np.mean([likeness(ids, target) for ids, target in zip(restored, targets)])),
-            "copied": float(np.mean([likeness(source[source != mask], target) for source, target in zip(sources, targets)])),
-            "exact": float(np.mean([np.array_equal(ids, target) for ids, target in zip(restored, targets)])),
-        }
+        """How like the documents are to what the model restored after each noise, and to the copied source without its masks."""
+        measured, mask = {}, tokenizer.special_id(MASK)
+        for noise in NOISES:
+            sources, targets = zip(*self.noised(material.held_out[:MEASURED], tokenizer, (noise,)))
+            restored, copied = self.restored(model, tokenizer, list(sources)), [source[source != mask] for source in sources]
+            for name, texts in (("restored", restored), ("copied", copied)):
+                measured[f"{name}_{noise}"] = float(np.mean([likeness(ids, target) for ids, target in zip(texts, targets)]))
+        return measured
 
 
 def likeness(one, other):
