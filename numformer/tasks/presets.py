@@ -115,11 +115,13 @@ PRESETS = {
     "llama": _beside(0.012, **_LLAMA),
     # Mixtral's: eight experts of half the width, of which a token passes two
     "moe": _beside(0.012, **_LLAMA, d_hidden=176, n_experts=8, experts_per_token=2),
-    # Dosovitskiy et al. (2021) in small
+    # Dosovitskiy et al. (2021) in small. The settings were chosen on the training images alone: of two
+    # fifths of them, each left out in turn, 98.96% were told right, and with AdamW at 0.002 in place of Muon 96.9% and 98.3%
     "vit": Preset(
         dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, positions="learned_2d", dropout=0.2, init_std=0.1,
              label_smoothing=0.1),
-        dict(steps=1500, batch_size=64, learning_rate=2e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500),
+        dict(steps=1500, batch_size=64, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=50,
+             eval_every=500, save_every=500),
         kind="VisionTransformer", task="digits",
     ),
     # BERT's inputs, norms and losses, with changes for a run of minutes. Rotary positions leave the plateau of guesses by frequency
