@@ -1,6 +1,7 @@
 """Tokenizers: special tokens, words, byte pairs. Characters are in test_text.py."""
 
 import json
+import pickle
 from collections import Counter
 
 import numpy as np
@@ -247,3 +248,10 @@ def test_bad_training():
             BytePairTokenizer.of("cat", n_merges)
     with pytest.raises(TypeError, match="BytePairTokenizer: text must be str or bytes, but is list"):
         BytePairTokenizer.of(["cat"], 3)
+
+
+def test_byte_pairs_can_be_pickled_after_use():
+    tokenizer = BytePairTokenizer.of("low lower lowest", n_merges=3, special=("[PAD]",))
+    ids = tokenizer.encode("slow lower")
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.to_json() == tokenizer.to_json() and np.array_equal(again.encode("slow lower"), ids)

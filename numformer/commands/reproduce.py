@@ -88,7 +88,8 @@ def _record(name, seed, out, arguments):
 
 def _chosen(name, arguments):
     """What a run depends on, beside its seed."""
-    preset, start = PRESETS[parts_of(name)[0]], parts_of(name)[1]
+    name, start = parts_of(name)
+    preset = PRESETS[name]
     begin = {} if start is None else {"from": start}
     steps = {} if arguments.steps is None else {"steps": arguments.steps}
     return {"kind": preset.kind, "task": preset.task, "data": arguments.data, **preset.model, **preset.training, **begin, **steps}

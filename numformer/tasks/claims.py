@@ -55,8 +55,9 @@ class Claim(NamedTuple):
         return ", ".join(bound + beats + [f"ahead of {name}" for name in self.ahead_of]) or "-"
 
 
-def _at_least(bound, figure="exact", **more):
-    return Claim(figure, bound, more_is_better=True, **more)
+def _more(figure, bound=None, **others):
+    """A claim of a figure of which more is better."""
+    return Claim(figure, bound, more_is_better=True, **others)
 
 
 def parts_of(name):
@@ -71,12 +72,12 @@ def parts_of(name):
     return preset, start or None
 
 
-def _by_length(**more):
+def _by_length(**others):
     """One for each length of a written date."""
-    return tuple(_at_least(None, f"exact_{least}_to_{below - 1}", **more) for least, below in pairwise(LENGTHS))
+    return tuple(_more(f"exact_{least}_to_{below - 1}", **others) for least, below in pairwise(LENGTHS))
 
 
-_MASKED = _at_least(None, "masked_accuracy", beats="n_gram_accuracy")
+_MASKED = _more("masked_accuracy", beats="n_gram_accuracy")
 CLAIMS = {                                                            # of each preset, and of those that begin with the run of another
     "ngram": (Claim("bits_per_character", 1.76),),
     "rnn": (Claim(),),
@@ -86,17 +87,17 @@ CLAIMS = {                                                            # of each 
     "gpt": (Claim(ahead_of=("lstm",)),),
     "llama": (Claim(ahead_of=("lstm", "gpt", "decoder-2017")),),
     "moe": (Claim(ahead_of=("lstm",)),),
-    "seq2seq": (_at_least(0.99, ahead_of=("seq2seq-no-attention",)), *_by_length(ahead_of=("seq2seq-no-attention",))),
-    "seq2seq-no-attention": (_at_least(None), *_by_length()),
-    "translate": (_at_least(0.99),),
-    "t5": tuple(_at_least(0.98, task) for task in INSTRUCTIONS),
-    "bart": tuple(_at_least(None, f"restored_{noise}", beats=f"copied_{noise}") for noise in NOISES),
-    "bert": (_MASKED, _at_least(0.8, "next_sentence_accuracy")),
+    "seq2seq": (_more("exact", 0.99, ahead_of=("seq2seq-no-attention",)), *_by_length(ahead_of=("seq2seq-no-attention",))),
+    "seq2seq-no-attention": (_more("exact"), *_by_length()),
+    "translate": (_more("exact", 0.99),),
+    "t5": tuple(_more(task, 0.98) for task in INSTRUCTIONS),
+    "bart": tuple(_more(f"restored_{noise}", beats=f"copied_{noise}") for noise in NOISES),
+    "bert": (_MASKED, _more("next_sentence_accuracy", 0.8)),
     "roberta": (_MASKED,),
     "modernbert": (_MASKED,),
-    "topics": (Claim("accuracy", more_is_better=True),),
-    "topics-from-bert": (_at_least(None, "accuracy", ahead_of=("topics",)),),
-    "sbert": (_at_least(None, "recall_at_1", beats="recall_at_1_before"),),
-    "sbert-from-bert": (_at_least(None, "recall_at_1", beats="recall_at_1_before", ahead_of=("sbert",)),),
-    "vit": (_at_least(0.98, "accuracy"),),
+    "topics": (_more("accuracy"),),
+    "topics-from-bert": (_more("accuracy", ahead_of=("topics",)),),
+    "sbert": (_more("recall_at_1", beats="recall_at_1_before"),),
+    "sbert-from-bert": (_more("recall_at_1", beats="recall_at_1_before", ahead_of=("sbert",)),),
+    "vit": (_more("accuracy", 0.98),),
 }

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -44,21 +44,16 @@ class Documents:
         return hashlib.sha256(repr((self.training, self.held_out)).encode()).hexdigest()
 
 
-def _masked(sentences, mask, rng):
+def _in_order(noise, sentences, mask, rng):
     whole = np.concatenate(sentences)
-    return hide_tokens(whole, mask, rng, RATE), whole
+    return noise(whole, mask, rng, RATE), whole
 
 
-def _infilled(sentences, mask, rng):
-    whole = np.concatenate(sentences)
-    return infill(whole, mask, rng, RATE), whole
-
-
-def _permuted(sentences, mask, rng):
-    return noise_document(sentences, mask, rng, RATE)
-
-
-NOISES = {"masked": _masked, "infilled": _infilled, "permuted": _permuted}        # each (sentences, mask, rng) -> (source, target)
+NOISES = {                                                            # each (sentences, mask, rng) -> (source, target)
+    "masked": partial(_in_order, hide_tokens),
+    "infilled": partial(_in_order, infill),
+    "permuted": partial(noise_document, rate=RATE),
+}
 
 
 class DenoiseTask(PairTask):

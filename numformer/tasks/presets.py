@@ -29,7 +29,7 @@ _FAST = dict(n_heads=4, d_model=128, norm="rms_norm", positions="rotary", query_
 _MUON = dict(optimizer="muon", batch_size=12, min_learning_rate=0.0, schedule="linear", momentum=0.95, weight_decay=0.0, eval_every=0,
              save_every=0)
 _TRUNK = dict(n_layers=3, n_heads=4, d_model=128, positions="rotary", init_std=0.05)
-_BERT = dict(_TRUNK, mask_rate=0.3)
+_ROBERTA = dict(_TRUNK, context_length=64, segments=0, next_sentence=False, dynamic_masks=True, mask_rate=0.3)
 _LIBRARY = dict(optimizer="muon", batch_size=32, learning_rate=0.01, min_learning_rate=0.0, warmup_steps=50, schedule="linear",
                 momentum=0.95, weight_decay=0.0, muon_ratio=3.0, eval_every=500, save_every=500)
 # Language models side by side: about 0.8 M parameters in all (of a mixture of experts, those that a token passes), the same blocks in
@@ -38,7 +38,7 @@ _SIDE_BY_SIDE = dict(optimizer="muon", muon_ratio=3.0, momentum=0.95, weight_dec
                      warmup_steps=20, steps=1200, batch_size=16, eval_every=300, save_every=300)
 _BLOCKS = dict(n_layers=4, n_heads=4, d_model=128, init_std=0.1)
 _LLAMA = dict(_BLOCKS, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False, epsilon=1e-6)
-
+_SEQ2SEQ = dict(d_model=32, d_hidden=64)
 _DATES = dict(steps=1500, batch_size=128, learning_rate=4e-3, min_learning_rate=0.0, warmup_steps=50, weight_decay=0.0, eval_every=500,
               save_every=500)
 
@@ -75,9 +75,9 @@ PRESETS = {
         dict(_MUON, steps=550, learning_rate=0.006, warmup_steps=10, muon_ratio=3.0),
     ),
     # Bahdanau, Cho, Bengio (2015) in small: characters, and a GRU of one layer
-    "seq2seq": Preset(dict(d_model=32, d_hidden=64), _DATES, kind="Seq2Seq", task="dates"),
+    "seq2seq": Preset(_SEQ2SEQ, _DATES, kind="Seq2Seq", task="dates"),
     # The same without attention, as Cho et al. (2014) had it: the last states of the encoder are all that the decoder knows
-    "seq2seq-no-attention": Preset(dict(d_model=32, d_hidden=64, attention="none"), _DATES, kind="Seq2Seq", task="dates"),
+    "seq2seq-no-attention": Preset(dict(_SEQ2SEQ, attention="none"), _DATES, kind="Seq2Seq", task="dates"),
     # Vaswani et al. (2017), smaller: post-norm, sinusoids, one table for all, label smoothing, and a schedule without an end
     "translate": Preset(
         dict(context_length=64, n_layers=2, n_heads=4, d_model=128, init_std=0.08, label_smoothing=0.1),
@@ -134,13 +134,12 @@ PRESETS = {
         "Bert", "masked",
     ),
     "roberta": Preset(
-        dict(_BERT, context_length=64, segments=0, next_sentence=False, dynamic_masks=True),
+        _ROBERTA,
         dict(_LIBRARY, steps=3500),
         "Bert", "masked",
     ),
     "modernbert": Preset(
-        dict(_BERT, context_length=64, segments=0, next_sentence=False, dynamic_masks=True, norm_first=True, feedforward="geglu",
-             bias=False, window=8, global_every=3),
+        dict(_ROBERTA, norm_first=True, feedforward="geglu", bias=False, window=8, global_every=3),
         dict(_LIBRARY, steps=3500),
         "Bert", "masked",
     ),

@@ -163,6 +163,9 @@ class BytePairTokenizer(Tokenizer):
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace")
 
+    def __reduce__(self):
+        return type(self), (self.merges, self.special)                # the words that it remembers cannot be pickled, and need not
+
     def to_json(self):
         """What `tokenizer_from_json` reads."""
         return {"kind": "byte_pairs", "special": list(self.special), "merges": [list(pair) for pair in self.merges]}
