@@ -11,7 +11,7 @@ from numformer.training import pair_batch
 
 SIZES = dict(vocab_size=11, context_length=12, n_layers=2, n_heads=2, d_model=16, dtype="float64")
 STYLES = {"2017": dict(), "T5": T5, "BART": BART, "rotary": dict(positions="rotary", norm_first=True, feedforward="swiglu", n_kv_heads=1),
-          "alibi": dict(positions="alibi", tied=False)}
+          "alibi": dict(positions="alibi", tied=False), "learned and rotary": dict(positions="learned_rotary")}
 
 
 def model_of(style, rng, **switches):
@@ -206,7 +206,8 @@ def test_what_it_refuses(rng):
 @pytest.mark.parametrize("switches, words", [
     (dict(label_smoothing=1.0), "label_smoothing=1.0"), (dict(vocab_size=0), "vocab_size=0"), (dict(context_length=0), "context_length=0"),
     (dict(positions="t5", n_buckets=2), "n_buckets=2"), (dict(positions="t5", max_distance=4), "max_distance=4"),
-    (dict(scaled_scores="no"), "scaled_scores='no'"), (dict(n_heads=3), "n_heads=3"), (dict(positions="rotary", n_heads=16), "even width")])
+    (dict(scaled_scores="no"), "scaled_scores='no'"), (dict(n_heads=3), "n_heads=3"), (dict(positions="rotary", n_heads=16), "even width"),
+    (dict(positions="learned_rotary", n_heads=16), "even width")])
 def test_switches(switches, words):
     with pytest.raises(ValueError, match=words):
         EncoderDecoderConfig(**{**SIZES, **switches})

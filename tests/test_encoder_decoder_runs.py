@@ -1,5 +1,7 @@
 """Runs of encoder-decoders: every preset trains, resumes, is measured and answers; its task's own measures and pictures."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,12 @@ from command import call, content, last_json
 from numformer.datasets import library_sections
 from numformer.models import EncoderDecoder, EncoderDecoderConfig
 from numformer.plots import alignment_map
-from numformer.tasks import PRESETS, TASKS, denoise, instructions, translate
-from numformer.tasks.denoise import likeness
+from numformer.tasks import PRESETS, TASKS, denoise, documents, instructions, spans, translate
+from numformer.tasks.documents import likeness
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import NoiseStream, PairStream, TrainingConfig, learning_rate
 
-NAMES = ("translate", "t5", "bart")
+NAMES = ("translate", "t5", "t5-spans", "bart")
 SMALL = ["--n-layers", 1, "--n-heads", 2, "--d-model", 16, "--batch-size", 8, "--warmup-steps", 2, "--eval-blocks", 5, "--threads", 1]
 STEPS = ["--steps", 6, "--eval-every", 3, "--save-every", 3]
 
@@ -26,12 +28,13 @@ def few_examples():
         patch.setattr(translate, "held_out_numbers", lambda whole=translate.held_out_numbers: whole()[::100])
         patch.setattr(instructions, "TRAINING_PAIRS", 400)
         patch.setattr(instructions, "HELD_OUT", 5)
-        patch.setattr(denoise, "library_sections", sections.get)
-        patch.setattr(denoise, "MERGES", 50)
-        patch.setattr(denoise, "MEASURED", 4)
-        for task in ("translate", "instructions", "denoise"):
+        patch.setattr(documents, "library_sections", sections.get)
+        patch.setattr(documents, "MERGES", 50)
+        for page in (denoise, spans):
+            patch.setattr(page, "MEASURED", 4)
+        for task in ("translate", "instructions", "denoise", "spans"):
             patch.setattr(type(TASKS[task]), "longest", 8)
-        pages = [page for page in (translate._pairs, instructions._pairs, denoise._documents)]
+        pages = [page for page in (translate._pairs, instructions._pairs, documents._documents)]
         for page in pages:
             page.cache_clear()
         yield
@@ -59,6 +62,7 @@ def test_a_preset_trains_and_resumes_byte_for_byte(capsys, run_of_preset, tmp_pa
 
 
 MEASURES = {"translate": {"exact", "exact_greedily"}, "t5": {"exact", "reverse", "sort", "add", "french"},
+            "t5-spans": {"restored_spans", "copied_spans"},
             "bart": {f"{name}_{noise}" for name in ("restored", "copied") for noise in denoise.NOISES}}
 
 
@@ -68,10 +72,11 @@ def test_a_run_is_measured(capsys, run_of_preset):
     found = last_json(said)
     assert status == 0 and found.keys() == {"val_loss", "tokens"} | MEASURES[name]
     assert all(0 <= found[measure] <= 1 for measure in MEASURES[name]) and 1 < found["val_loss"] < 30
-    assert "nats a token" in said and ("restored masked: " if name == "bart" else "exact: ") in said
+    assert "nats a token" in said and {"bart": "restored masked: ", "t5-spans": "restored spans: "}.get(name, "exact: ") in said
 
 
-PROMPTS = {"translate": "ninety-seven", "t5": "reverse: abc", "bart": "The [MASK] of a list."}
+PROMPTS = {"translate": "ninety-seven", "t5": "reverse: abc", "bart": "The [MASK] of a list.",
+           "t5-spans": "The <0> of a <1>."}
 UNKNOWN = {"translate": "douzaine", "t5": "REVERSE"}
 
 
@@ -158,41 +163,66 @@ def test_instructions_are_measured_by_task(monkeypatch):
     assert isinstance(task.stream(material, tokenizer, None, TrainingConfig(steps=1)), PairStream)
 
 
+@pytest.mark.parametrize("name", ["denoise", "spans"])
+def test_documents(name):
+    task = TASKS[name]
+    material = task.load(None)
+    tokenizer = task.tokenizer(material)
+    pairs = task.noised(material.held_out, tokenizer)
+    assert all(np.array_equal(one, other) for one, other in zip(pairs[3], task.noised(material.held_out[:4], tokenizer)[3]))
+    assert isinstance(task.stream(material, tokenizer, None, TrainingConfig(steps=1)), NoiseStream)
+    assert not {sentence for document in material.held_out for sentence in document} & {
+        sentence for document in material.training for sentence in document}
+    assert len(material.training) > 1.3 * len(material.held_out) and max(len("".join(document)) for document in material.training) <= 240
+    assert sum(one[1] == other[0] for one, other in zip(material.training, material.training[1:])) > len(material.training) / 2
+
+
 def test_restoring_is_measured_against_copying(monkeypatch):
     task = TASKS["denoise"]
     monkeypatch.setattr(type(task), "longest", 400)
     material = task.load(None)
     tokenizer = task.tokenizer(material)
-    mask, pairs = tokenizer.special_id("[MASK]"), task.noised(material.held_out, tokenizer)
-    known = {source.tobytes(): target for noise in denoise.NOISES for source, target in task.noised(material.held_out, tokenizer, [noise])}
+    (mask,), known = task.mark_ids(tokenizer), {}
+    for number, document in enumerate(material.held_out[:4]):
+        sentences = [tokenizer.encode(sentence) for sentence in document]
+        for noise in denoise.NOISES.values():
+            known[noise(sentences, mask, np.random.default_rng(number)).tobytes()] = np.concatenate(sentences)
     perfect = task.measure(Knows(tokenizer, lambda ids: known[ids.tobytes()]), tokenizer, material)
     copies = task.measure(Knows(tokenizer, lambda ids: ids[ids != mask]), tokenizer, material)
     for noise in denoise.NOISES:
         assert perfect[f"restored_{noise}"] == 1.0
         assert copies[f"restored_{noise}"] == copies[f"copied_{noise}"] == perfect[f"copied_{noise}"]
-    assert 0.2 < perfect["copied_permuted"] < perfect["copied_infilled"] < 0.8 and abs(perfect["copied_masked"] - 0.7) < 0.02
-    assert all(np.array_equal(one, other) for one, other in zip(pairs[3], task.noised(material.held_out[:4], tokenizer)[3]))
-    assert isinstance(task.stream(material, tokenizer, None, TrainingConfig(steps=1)), NoiseStream)
-    whole = ["".join(document) for document in material.held_out]
-    assert [tokenizer.decode(target) for _, target in pairs] == whole
-    assert not set(whole) & {"".join(document) for document in material.training}
+    assert 0.2 < perfect["copied_permuted"] < 0.99 and all(abs(perfect[f"copied_{noise}"] - 0.7) < 0.02 for noise in ("masked", "infilled"))
 
 
-def test_noises_take_turns():
+def test_filling_spans_is_measured_against_leaving_them_out(monkeypatch):
+    task = TASKS["spans"]
+    monkeypatch.setattr(type(task), "longest", 400)
+    material = task.load(None)
+    tokenizer = task.tokenizer(material)
+    known = {source.tobytes(): target for source, target in task.noised(material.held_out[:4], tokenizer)}
+    perfect = task.measure(Knows(tokenizer, lambda ids: known[ids.tobytes()]), tokenizer, material)
+    silent = task.measure(Knows(tokenizer, lambda ids: ids[:0]), tokenizer, material)
+    assert perfect["restored_spans"] == 1.0
+    assert silent["restored_spans"] == silent["copied_spans"] == perfect["copied_spans"] == pytest.approx(0.85, abs=0.01)
+
+
+def test_one_noise_in_three_each():
     task = TASKS["denoise"]
     material = task.load(None)
     tokenizer = task.tokenizer(material)
-    mask = tokenizer.special_id("[MASK]")
-    pairs = task.noised(material.held_out, tokenizer)
-    for source, target in pairs[::3]:
-        assert len(source) == len(target) and (source == mask).sum() == round(0.3 * len(target))
-        assert np.array_equal(source[source != mask], target[source != mask])
-    for source, target in pairs[1::3] + pairs[2::3]:
-        assert (source != mask).sum() == len(target) - round(0.3 * len(target))
-    stream = task.stream(material, tokenizer, None, TrainingConfig(steps=1, batch_size=len(material.training)))
-    batch = stream.batch(0)
-    alike = [(length == (targets >= 0).sum() - 1) for length, targets in zip(batch.lengths, batch.targets)]
-    assert 0 < sum(alike) < len(alike)
+    (mask,), counts = task.mark_ids(tokenizer), Counter()
+    for source, target in task.noised(material.training * 3, tokenizer):
+        masks = (source == mask).sum()
+        counts["permuted" if not masks else "masked" if len(source) == len(target) else "infilled"] += 1
+        if not masks:
+            assert sorted(source) == sorted(target)
+            counts["other order"] += not np.array_equal(source, target)
+        else:
+            assert (source != mask).sum() == len(target) - round(0.3 * len(target))
+    n = len(material.training) * 3
+    assert all(abs(counts[noise] / n - 1 / 3) < 5 * (2 / 9 / n) ** 0.5 for noise in denoise.NOISES)
+    assert abs(counts["other order"] / counts["permuted"] - 0.5) < 5 * 0.5 * counts["permuted"] ** -0.5
 
 
 def test_likeness_is_the_edit_distance(rng):

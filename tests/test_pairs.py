@@ -114,6 +114,19 @@ def test_noise_is_new_in_every_epoch_and_does_not_depend_on_the_batch():
     assert not set(epoch(4, 0)) & set(epoch(4, 1)) and epoch(4, 0, seed=1) != epoch(4, 0)
 
 
+def test_a_decoder_may_misread_what_it_wrote(rng):
+    texts = [rng.integers(3, 50, n) for n in rng.integers(1, 40, 200)]
+    true, misread, again = (NoiseStream(texts, lambda text, rng: (text, text), 200, 0, **SPECIAL, misread=rate).batch(7)
+                            for rate in (0.0, 0.2, 0.2))
+    assert all(np.array_equal(one, other) for one, other in zip(misread, again))
+    for name in ("inputs", "lengths", "targets"):
+        assert np.array_equal(getattr(true, name), getattr(misread, name))
+    wrong, read = true.outputs != misread.outputs, np.arange(true.outputs.shape[1]) <= true.lengths[:, None]
+    read[:, 0] = False
+    assert not wrong[~read].any() and abs(wrong.sum() / read.sum() - 0.2 * 46 / 47) < 0.02      # one in 47 is replaced by itself
+    assert misread.outputs[read].min() >= 3
+
+
 def test_noise_streams_take_sentences():
     documents = [[np.array([3]), np.array([4, 5])], [np.array([6])]]
     stream = NoiseStream(documents, lambda text, rng: (text[0], np.concatenate(text)), 2, 0, **SPECIAL)
@@ -142,6 +155,7 @@ def test_bad_pairs(make, pairs, special, error, words):
     (lambda: Epochs([1], 1, 0, pool=0), ValueError, "pool=0"),
     (lambda: consecutive_pairs(ONE, 0, **SPECIAL), ValueError, "batch_size=0"),
     (lambda: NoiseStream([], None, 1, 0, **SPECIAL), ValueError, "no examples"),
+    (lambda: NoiseStream([np.array([3])], None, 1, 0, **SPECIAL, misread=1.0), ValueError, "misread=1.0"),
     (lambda: NoiseStream([[3, 4]], None, 1, 0, **SPECIAL), TypeError, "array of ids")])
 def test_bad_requests(call, error, words):
     with pytest.raises(error, match=words):

@@ -7,8 +7,8 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.functional.pattern import AttentionPattern, layer_patterns
-from numformer.layers import Dropout, Embedding, Identity, LearnedPositions, SinusoidalPositions
-from numformer.models.blocks import norm_of
+from numformer.layers import Dropout, Embedding
+from numformer.models.blocks import norm_of, positions_of
 from numformer.models.encoder import Encoder, EncoderConfig
 from numformer.parameter import Layer
 
@@ -101,8 +101,7 @@ class BertEncoder(Layer):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.embedding = Embedding(c.vocab_size, c.d_model, rng, c.init_std, dtype=dtype)
-        self.positions = (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, dtype) if c.positions == "learned"
-                          else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
+        self.positions = positions_of(c, rng)
         self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype) if c.segments else None
         self.norm = norm_of(c)
         self.dropout = Dropout(c.dropout)

@@ -8,11 +8,12 @@ import numpy as np
 from numformer.checks import check_choice, check_divides, check_number, check_whole
 from numformer.functional.activations import ACTIVATIONS
 from numformer.layers import (
-    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, MultiHeadAttention, PostNormBlock, PostNormCrossBlock, PreNormBlock,
-    PreNormCrossBlock, RMSNorm, RelativePositionBias, RotaryPositions)
+    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, LearnedPositions, MultiHeadAttention, PostNormBlock, PostNormCrossBlock,
+    PreNormBlock, PreNormCrossBlock, RMSNorm, RelativePositionBias, RotaryPositions, SinusoidalPositions)
 from numformer.models.switches import Switches
 
 GATED = {"swiglu": "silu", "geglu": "gelu"}                           # gated feed-forwards, and the activation of their gate
+LEARNED, ROTARY = ("learned", "learned_rotary"), ("rotary", "learned_rotary")         # the last is both at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ class BlockConfig(Switches):
         check_number(owner, "init_std", self.init_std, least=0)
         check_number(owner, "epsilon", self.epsilon, least=1e-12)
         check_number(owner, "rotary_base", self.rotary_base, least=1)
-        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+        if self.positions in ROTARY and self.d_model // self.n_heads % 2:
             raise ValueError(f"{owner}: rotary positions need heads of even width, but d_model / n_heads = "
                              f"{self.d_model // self.n_heads}; use another n_heads, or other positions.")
 
@@ -131,6 +132,13 @@ def norm_of(config):
 def last_norm_of(config):
     """What stands after the last block: with pre-norm nothing else has normalized the sum of all branches."""
     return norm_of(config) if config.norm_first else Identity()
+
+
+def positions_of(config, rng):
+    """What adds positions to embedded tokens; nothing where positions go into the attention alone."""
+    c = config
+    return (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, np.dtype(c.dtype)) if c.positions in LEARNED
+            else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
 
 
 def feedforward_of(config, initial):
@@ -176,7 +184,7 @@ def _initial(config, rng, branches):
 
 def _self_attention(config, initial, relative):
     c, d_head = config, config.d_model // config.n_heads
-    return _attention(c, initial, RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions == "rotary"
+    return _attention(c, initial, RotaryPositions(d_head, c.rotary_base, c.rotary_layout) if c.positions in ROTARY
                       else ALiBi(c.n_heads) if c.positions == "alibi" else relative)
 
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional.pattern import CAUSAL, AttentionPattern
-from numformer.layers import (
-    Dropout, Embedding, Identity, LearnedPositions, MixtureOfExperts, NGramEmbedding, SinusoidalPositions, Unembedding)
+from numformer.layers import Dropout, Embedding, MixtureOfExperts, NGramEmbedding, Unembedding
 from numformer.layers.token_step import TokenStep
-from numformer.models.blocks import GATED, block_of, feedforward_of, last_norm_of
+from numformer.models.blocks import GATED, block_of, feedforward_of, last_norm_of, positions_of
 from numformer.parameter import Layer, normal
 
 
@@ -58,8 +57,7 @@ class Decoder(Layer):
         self.embedding = Embedding(c.vocab_size, c.d_model, rng, std, scale, dtype)
         self.ngrams = (NGramEmbedding(c.vocab_size, c.d_model, c.ngrams, c.ngram_rows, rng, c.init_std, dtype) if c.ngrams > 1
                        else None)
-        self.positions = (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, dtype) if c.positions == "learned"
-                          else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
+        self.positions = positions_of(c, rng)
         self.dropout = Dropout(c.dropout)
         self.blocks = [block_of(c, rng, feedforward_of if c.n_experts == 1 else _experts_of) for _ in range(c.n_layers)]
         self.norm = last_norm_of(c)

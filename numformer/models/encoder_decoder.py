@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.functional.pattern import CAUSAL, AttentionPattern
-from numformer.layers import Dropout, Embedding, Identity, LearnedPositions, SinusoidalPositions, Unembedding
-from numformer.models.blocks import cross_block_of, last_norm_of, relative_bias_of
+from numformer.layers import Dropout, Embedding, Unembedding
+from numformer.models.blocks import cross_block_of, last_norm_of, positions_of, relative_bias_of
 from numformer.models.encoder import Encoder
 from numformer.models.pair_model import PairModel
 from numformer.parameter import normal
@@ -52,7 +52,7 @@ class EncoderDecoder(PairModel):
         # A table that is scaled up by sqrt(C) starts that much smaller than a unit normal.
         std, scale = (c.d_model ** -0.5, math.sqrt(c.d_model)) if c.embedding_scale else (c.init_std, 1.0)
         self.embedding = Embedding(c.vocab_size, c.d_model, rng, std, scale, dtype)
-        self.input_positions, self.output_positions = _positions_of(c, rng), _positions_of(c, rng)
+        self.input_positions, self.output_positions = positions_of(c, rng), positions_of(c, rng)
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng)
         relative = relative_bias_of(c, rng, bidirectional=False)
@@ -211,12 +211,6 @@ class EncoderDecoderCache:
         """The cache of some of the sequences, or of one several times: what a beam search goes on with; order, array of int."""
         return EncoderDecoderCache(tuple(past and past.rows(order) for past in self.blocks),
                                    tuple(memory.rows(order) for memory in self.memories), self.lengths[order])
-
-
-def _positions_of(config, rng):
-    c = config
-    return (LearnedPositions(c.context_length, c.d_model, rng, c.init_std, np.dtype(c.dtype)) if c.positions == "learned"
-            else SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity())
 
 
 def _checked(inputs, lengths, outputs=None):

@@ -24,9 +24,9 @@ class EncoderDecoderConfig(BlockConfig):
         Pre-norm, with one more norm after the last block of each stack; or post-norm.
     feedforward : "relu", "relu_squared", "gelu", "gelu_tanh", "silu", "swiglu" or "geglu"
         The nonlinearity of the feed-forward; the last two are gated.
-    positions : "sinusoidal", "learned", "rotary", "alibi", "t5" or "none"
-        How the model learns the order of its tokens: t5 is a bias by distance, see `RelativePositionBias`, one table for the
-        encoder and one for the decoder. None of them acts between the decoder and the memory.
+    positions : "sinusoidal", "learned", "learned_rotary", "rotary", "alibi", "t5" or "none"
+        How the model learns the order of its tokens: learned_rotary is both, t5 a bias by distance, see `RelativePositionBias`, one
+        table for the encoder and one for the decoder. None of them acts between the decoder and the memory.
     n_buckets, max_distance : int
         Of t5 positions.
     tied : bool
@@ -43,12 +43,12 @@ class EncoderDecoderConfig(BlockConfig):
 
     Examples
     --------
-    >>> EncoderDecoderConfig(vocab_size=65, context_length=64, n_layers=2, n_heads=4, d_model=32, positions="relative")
+    >>> EncoderDecoderConfig(vocab_size=65, context_length=64, n_layers=2, n_heads=4, d_model=32, norm="batch_norm")
     Traceback (most recent call last):
-    ValueError: EncoderDecoderConfig: positions='relative' is unknown; choose from 'sinusoidal', 'learned', 't5', 'rotary', 'alibi', 'none'.
+    ValueError: EncoderDecoderConfig: norm='batch_norm' is unknown; choose from 'layer_norm', 'rms_norm'.
     """
 
-    POSITIONS: ClassVar = ("sinusoidal", "learned", "t5", *BlockConfig.POSITIONS)
+    POSITIONS: ClassVar = ("sinusoidal", "learned", "learned_rotary", "t5", *BlockConfig.POSITIONS)
     WHOLE: ClassVar = ("vocab_size", "context_length", *BlockConfig.WHOLE)
 
     vocab_size: int

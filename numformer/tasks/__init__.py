@@ -10,6 +10,7 @@ from numformer.tasks.ngrams import NGramTask
 from numformer.tasks.pairs import PairTask
 from numformer.tasks.presets import PRESETS, Preset
 from numformer.tasks.sentences import PassageTask
+from numformer.tasks.spans import SpanTask
 from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
 from numformer.tasks.topics import TopicTask
@@ -17,6 +18,6 @@ from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (
     TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), PassageTask(), InstructionTask(), DenoiseTask(),
-    DigitTask())}
+    SpanTask(), DigitTask())}
 
 __all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt", "parts_of"]

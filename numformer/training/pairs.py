@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.checks import check_ids, check_whole
+from numformer.checks import check_ids, check_number, check_whole
 from numformer.functional import IGNORE_INDEX
 from numformer.training.batches import split_rows
 from numformer.training.epochs import POOL, Epochs
@@ -133,14 +133,22 @@ class NoiseStream:
     texts : list
         What the noise takes: an array of ids for each, or a list of such arrays, its sentences.
     noise : callable
-        ``noise(text, rng) -> (source, target)``, such as `corrupt_spans` or `noise_document` with their other arguments.
+        ``noise(text, rng) -> (source, target)``, such as `corrupt_spans` with its other arguments.
     batch_size, seed, padding, begin, end
         As in `PairStream`.
+    misread : float in [0, 1)
+        Each id of a target that the decoder reads is replaced with this probability, by one from anywhere in the batch's targets: so
+        a model learns to go on after a mistake, of which it makes its own when it writes. What it has to say stays as it is.
 
     Raises
     ------
     ValueError, TypeError
         If there are no texts, or one is no array; and, at the batch, what the noise and `pair_batch` raise.
+
+    References
+    ----------
+    Bengio, Vinyals, Jaitly and Shazeer (2015), "Scheduled Sampling for Sequence Prediction with Recurrent Neural Networks", section 2.3,
+    on mistakes that nobody taught the model to survive; Bowman et al. (2016), section 3.2, drop words of the decoder's input.
 
     Examples
     --------
@@ -149,9 +157,10 @@ class NoiseStream:
     ([[5, 6, 7, 2]], [[7, 6, 5]], [[6, 7, 5]])
     """
 
-    def __init__(self, texts, noise, batch_size, seed, padding, begin, end):
+    def __init__(self, texts, noise, batch_size, seed, padding, begin, end, misread=0.0):
         _check_special("NoiseStream", padding, begin, end)
-        self.texts, self.noise, self.seed = texts, noise, seed
+        check_number("NoiseStream", "misread", misread, least=0, below=1)
+        self.texts, self.noise, self.seed, self.misread = texts, noise, seed, misread
         self.padding, self.begin, self.end = padding, begin, end
         self.epochs = Epochs([(_size(text), 0) for text in texts], batch_size, seed)
 
@@ -159,7 +168,15 @@ class NoiseStream:
         """The batch of one step."""
         epoch, rows = self.epochs.rows(step)
         pairs = [self.noise(self.texts[row], np.random.default_rng([self.seed, 4, epoch, int(row)])) for row in rows]
-        return pair_batch(pairs, self.padding, self.begin, self.end)
+        batch = pair_batch(pairs, self.padding, self.begin, self.end)
+        return self._misread(batch, np.random.default_rng([self.seed, 8, step])) if self.misread else batch
+
+    def _misread(self, batch, rng):
+        outputs, read = batch.outputs.copy(), batch.targets != IGNORE_INDEX           # (B, T)
+        read[:, 0] = False                                            # there stands the id that begins
+        wrong = read & (rng.random(read.shape) < self.misread)
+        outputs[wrong] = rng.choice(batch.outputs[read], wrong.sum())
+        return batch._replace(outputs=outputs)
 
 
 def consecutive_pairs(pairs, batch_size, padding, begin, end):

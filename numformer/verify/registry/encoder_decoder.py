@@ -66,4 +66,5 @@ MODELS = [
          seeded, ids=PAIRS_OF_IDS, wrong=[((np.ones((1, 7), int), np.array([7]), np.array([[1]])), ValueError, "only 0 .. 5")]),
     Case("encoder-decoder, rotary", encoder_decoder(norm_first=True, feedforward="swiglu", positions="rotary", tied=False, n_kv_heads=1),
          [], ids=PAIRS_OF_IDS),
+    Case("encoder-decoder, learned and rotary", encoder_decoder(feedforward="gelu", positions="learned_rotary"), [], ids=PAIRS_OF_IDS),
 ]

@@ -1,0 +1,148 @@
+"""Tasks of restoring documents from what a noise left of them."""
+
+import hashlib
+import re
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from numformer.datasets import library_sections
+from numformer.generation import write_greedily
+from numformer.tasks.pairs import SPECIAL, VALIDATION_BATCH, PairTask
+from numformer.tokenizers import BytePairTokenizer
+from numformer.training import NoiseStream, consecutive_pairs
+
+MERGES = 1000
+SENTENCES, MOST_CHARACTERS = 2, 240                                   # of a document: no token is shorter than a character
+MEASURED = 200                                                        # held-out documents that are restored
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Documents of a few sentences, to train on and held out.
+
+    Parameters
+    ----------
+    name : str
+    training, held_out : list of tuple of str
+        Sentences, each with the end of its line.
+    """
+
+    name: str
+    training: list
+    held_out: list
+
+    def __len__(self):
+        """Characters in all."""
+        return sum(len(sentence) for document in self.training + self.held_out for sentence in document)
+
+    @property
+    def sha256(self):
+        """Checksum of all documents."""
+        return hashlib.sha256(repr((self.training, self.held_out)).encode()).hexdigest()
+
+
+class DocumentTask(PairTask):
+    """Restore two sentences of the standard library's documentation. A subclass says its `name`, its `marks` and its noise."""
+
+    kinds = ("EncoderDecoder",)
+    longest = 160
+    samples = 2
+    marks = ()                                                        # names of special tokens that stand for what is hidden
+    misread = 0.0                                                     # see `NoiseStream`
+
+    @abstractmethod
+    def pair(self, sentences, marks, rng):
+        """(source, target): what is left of a document by a random noise, and what is to be said of it.
+
+        Parameters
+        ----------
+        sentences : list of ndarray of int
+        marks : list of int
+            The ids of `marks`.
+        rng : numpy.random.Generator
+        """
+
+    def pairs(self):
+        return _documents()
+
+    def tokenizer(self, material):
+        """Byte pairs learned from the documents."""
+        text = "".join(dict.fromkeys(sentence for document in material.training for sentence in document))
+        return BytePairTokenizer.of(text, MERGES, special=(*SPECIAL, *self.marks))
+
+    def mark_ids(self, tokenizer):
+        """The ids of `marks`."""
+        return [tokenizer.special_id(name) for name in self.marks]
+
+    def stream(self, material, tokenizer, config, training):
+        marks = self.mark_ids(tokenizer)
+        return NoiseStream([[tokenizer.encode(sentence) for sentence in document] for document in material.training],
+                           lambda sentences, rng: self.pair(sentences, marks, rng),
+                           training.batch_size * training.accumulation, training.seed, *self.ids(tokenizer), self.misread)
+
+    def validation(self, material, tokenizer, config, blocks=None):
+        return consecutive_pairs(self.noised(material.held_out[:blocks], tokenizer), VALIDATION_BATCH, *self.ids(tokenizer))
+
+    def noised(self, documents, tokenizer):
+        """(source, target) ids of documents, by the noise that a document's number says."""
+        marks = self.mark_ids(tokenizer)
+        return [self.pair([tokenizer.encode(sentence) for sentence in document], marks, np.random.default_rng(number))
+                for number, document in enumerate(documents)]
+
+    def sample(self, model, tokenizer, rng):
+        pairs = self.noised(self.pairs().held_out, tokenizer)
+        chosen = [pairs[k][0] for k in rng.choice(len(pairs), size=min(self.samples, len(pairs)), replace=False)]
+        return "\n".join(f"{tokenizer.decode(source)!r}\n-> {tokenizer.decode(answer)!r}"
+                         for source, answer in zip(chosen, self.restored(model, tokenizer, chosen)))
+
+    def written(self, model, tokenizer, sources):
+        """What a model answers to texts in which the names of marks stand where something is hidden."""
+        mark = re.compile(f"({'|'.join(map(re.escape, self.marks))})")
+        return self.restored(model, tokenizer, [
+            np.concatenate([[tokenizer.special_id(part)] if part in self.marks else tokenizer.encode(part) for part in mark.split(source)])
+            for source in sources])
+
+    def restored(self, model, tokenizer, sources):
+        """What a model answers to noised ids, greedily."""
+        written = []
+        for first in range(0, len(sources), VALIDATION_BATCH):
+            written += write_greedily(model, sources[first:first + VALIDATION_BATCH], *self.ids(tokenizer), longest=self.longest)
+        return written
+
+
+def mean_likeness(texts, targets):
+    """The mean `likeness` of ids to what they should be."""
+    return float(np.mean([likeness(ids, target) for ids, target in zip(texts, targets)]))
+
+
+def likeness(one, other):
+    r"""How much of two sequences of ids is alike.
+
+    .. math:: 1 - \frac{\text{edits}}{\max(\text{lengths})}
+
+    where the edits (insert, delete, replace) are the fewest that make one of the other.
+
+    Examples
+    --------
+    >>> likeness(np.array([1, 2, 3, 4]), np.array([1, 3, 4])), likeness(np.array([1, 2]), np.array([3, 4]))
+    (0.75, 0.0)
+    """
+    place = np.arange(len(other) + 1)
+    edits = place                                                     # from nothing to each beginning of the other
+    for count, token in enumerate(one, 1):
+        row = np.minimum(edits + 1, np.append(count, edits[:-1] + (other != token)))      # delete; replace, or keep
+        edits = np.minimum.accumulate(row - place) + place            # insert any number
+    return 1 - int(edits[-1]) / max(len(one), len(other), 1)
+
+
+@lru_cache(maxsize=1)
+def _documents():
+    """For training a document begins at every sentence of a section but the last; held-out ones share none."""
+    def cut(held_out, every):
+        documents = [tuple(f"{sentence}\n" for sentence in section.sentences[first:first + SENTENCES])
+                     for section in library_sections(held_out) for first in range(0, len(section.sentences) - SENTENCES + 1, every)]
+        return [document for document in documents if sum(map(len, document)) <= MOST_CHARACTERS]
+    return Documents("library documents", cut(False, every=1), cut(True, every=SENTENCES))
