@@ -1,18 +1,19 @@
 """The presets of BERT's family through the command line: each trains, resumes byte for byte, evaluates; and how one begins with another."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from command import call, content, last_json
 from numformer.commands.runs import load_run
-from numformer.datasets import library, library_text
+from numformer.datasets import library, library_text, topic_passages
 from numformer.functional import IGNORE_INDEX
 from numformer.models import BertConfig, KneserNey
 from numformer.tasks import PRESETS, TASKS, masked
 from numformer.tasks import library as tasks_library
-from numformer.tasks.sentences import recall_at_1
+from numformer.tasks.sentences import nearest_others
 
 TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12", "--context-length", "32", "--batch-size", "8",
         "--warmup-steps", "2", "--steps", "4", "--eval-every", "2", "--eval-blocks", "6", "--save-every", "2"]
@@ -56,8 +57,10 @@ def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
     result = last_json(said)
     assert status == 0 and set(result) == {"val_loss", "tokens", *MEASURED[preset]} and result["val_loss"] > 0
     assert all(0 <= result[name] <= 1 for name in MEASURED[preset])
-    status, _, err = call(capsys, "sample", one)
-    assert status == 2 and "writes no text" in err
+    shown, again, other = (call(capsys, "sample", one, "--seed", seed)[1] for seed in (0, 0, 1))
+    assert shown == again != other and ("[CLS]" if preset in ("bert", "roberta", "modernbert") else "->") in shown
+    status, _, err = call(capsys, "sample", one, "--prompt", "very " * 31)
+    assert status == 2 and "too long for this model, which has room for 30; shorten it" in err
     status, said, _ = call(capsys, "count", one)
     assert status == 0 and "parameters" in said
 
@@ -150,7 +153,29 @@ def test_a_sample_shows_the_truth_of_wrong_guesses(bert, rng):
                                        == rows.ids[:3, :batch.inputs.shape[1]]).all()
 
 
-def test_recall():
+def test_recall(monkeypatch):
     vectors, topics = np.array([[1, 0, 0], [2, 0.06, 0], [0, 1, 0], [0, 5, 1], [1, 0, 0.05]]), np.array([0, 0, 1, 1, 1])
-    assert recall_at_1(vectors, topics) == 0.8         # the last lies by the first two
-    assert recall_at_1(np.array([[1.0, 0], [9, 0], [0, 1], [0, 9]]), np.array([0, 0, 1, 1])) == 1
+    assert nearest_others(vectors).tolist() == [1, 0, 3, 2, 0]        # the last lies by the first two, which are on another topic
+    task = TASKS["passages"]
+    monkeypatch.setattr(task, "held_out", lambda model, tokenizer: (None, topics, vectors), raising=False)
+    assert task.measure(None, None, None) == {"recall_at_1": 0.8}
+
+
+def test_masks_in_a_prompt_are_filled(bert, capsys):
+    status, said, _ = call(capsys, "sample", bert, "--prompt", "The [MASK] of a[MASK].", "--json")
+    assert status == 0 and re.fullmatch(r"The \[.+\] of a\[.+\]\.", last_json(said)["text"], re.DOTALL) and last_json(said)["tokens"] == 2
+    model, tokenizer, _, task = load_run(bert)
+    ids = task.row(tokenizer, model.config, "The [MASK]")
+    assert ids[0, 0] == tokenizer.special_id("[CLS]") and ids[0, -1] == tokenizer.special_id("[SEP]")
+    guess = tokenizer.decode([model.masked_logits(ids)[0, -2].argmax()])
+    assert task.answer(model, tokenizer, "The [MASK]") == (f"The [{guess}]", 1)
+
+
+@pytest.mark.parametrize("preset", ["topics", "sbert"])
+def test_what_a_prompt_is_about(preset, capsys, tmp_path):
+    assert call(capsys, "train", "--preset", preset, "--out", tmp_path / "r", *TINY, "--context-length", 80)[0] == 0
+    passages, names = topic_passages(8 if preset == "topics" else 16, held_out=True)
+    short = [text for text, _ in passages if len(text) < 78][:3]
+    said = [last_json(call(capsys, "sample", tmp_path / "r", "--prompt", text, "--json")[1]) for text in short]
+    assert all(answer["tokens"] == 0 for answer in said)
+    assert [answer["text"] for answer in said] == short if preset == "sbert" else all(answer["text"] in names for answer in said)

@@ -81,9 +81,11 @@ def test_without_scikit_learn(capsys, tmp_path, monkeypatch):
     assert status == 1 and "pip install 'numformer[data]'" in err and len(err.strip().splitlines()) == 1
 
 
-def test_a_vision_transformer_writes_no_text(capsys, digits):
-    status, _, err = call(capsys, "sample", digits)
-    assert status == 2 and "holds a VisionTransformer, which writes no text; see numformer eval" in err
+def test_a_vision_transformer_shows_what_it_told(capsys, digits):
+    status, said, _ = call(capsys, "sample", digits)
+    assert status == 0 and said.count("told") == 8
+    status, _, err = call(capsys, "sample", digits, "--prompt", "seven")
+    assert status == 2 and "holds a VisionTransformer, which answers no texts; leave --prompt out." in err
     out = call(capsys, "train", "--out", digits, "--resume")[1]
     assert f"numformer eval {digits}" in out and "sample" not in out
 

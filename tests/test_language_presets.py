@@ -13,12 +13,12 @@ from numformer.models import KINDS, KneserNey, NGramLanguageModel, NGramLanguage
 from numformer.tasks import PRESETS, TASKS
 from numformer.training import consecutive_blocks
 
-SMALL = ["--context-length", "16", "--batch-size", "4", "--warmup-steps", "2", "--eval-every", "2", "--save-every", "2"]
+SMALL = ["--context-length", "16", "--eval-every", "2", "--save-every", "2"]
 SIDE_BY_SIDE = ["rnn", "lstm", "cnn", "decoder-2017", "gpt", "llama", "moe"]
 
 
 def small(preset):
-    more = [] if preset == "ngram" else ["--n-layers", 1, "--d-model", 16]
+    more = [] if preset == "ngram" else ["--batch-size", 4, "--warmup-steps", 2, "--n-layers", 1, "--d-model", 16]
     return ["--preset", preset, *SMALL, *more, "--steps", 4]
 
 
@@ -37,6 +37,12 @@ def test_a_preset_trains_goes_on_and_is_used(preset, capsys, text, tmp_path):
     assert status == 0 and len(last_json(out)["text"]) == 33
     status, out, _ = call(capsys, "count", whole, "--json")
     assert status == 0 and last_json(out)["parameters"] == result["parameters"] > 0
+
+
+@pytest.mark.parametrize("flag", [["--learning-rate", "0.1"], ["--batch-size", "4"], ["--optimizer", "sgd"], ["--warmup-steps", "2"]])
+def test_who_counts_has_no_use_for_a_gradients_settings(flag, capsys, text, tmp_path):
+    status, _, err = call(capsys, "train", "--preset", "ngram", "--data", text, "--out", tmp_path / "r", *flag)
+    assert status == 2 and f"{flag[0]} means nothing to ngram" in err and not (tmp_path / "r").exists()
 
 
 def test_side_by_side_they_have_the_same_size_and_read_the_same_tokens():

@@ -71,6 +71,7 @@ def test_dropout_and_label_smoothing(rng):
     one, same, other = (model.loss(batch, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
     assert one == same != other and model.loss(batch)[0] == model.loss(batch)[0]
     smooth = shaken(rng, label_smoothing=0.3)
+    assert abs(smooth.evaluation_loss(batch) - F.cross_entropy(smooth(batch[0]), batch[1])[0]) < 1e-12
     expected, _ = F.cross_entropy(smooth(batch[0]), batch[1], label_smoothing=0.3)
     assert abs(smooth.loss(batch)[0] - expected) < 1e-12
 

@@ -10,13 +10,13 @@ from numformer.commands import UsageError
 from numformer.commands.runs import add_run_arguments, load_run, show_text
 from numformer.commands.show import print_json
 from numformer.generation import check_sampling, generate
-from numformer.tasks import PairTask, first_prompt
+from numformer.tasks import TextTask, first_prompt
 
 
 def add_arguments(parser):
     add_run_arguments(parser)
     parser.add_argument("--prompt", default=None,
-                        help="text to begin with (default: a new line), or to answer (default: some that were held out)")
+                        help="text to begin with (default: a new line), or to answer (default: something that was held out)")
     parser.add_argument("--tokens", type=int, default=500, metavar="N", help="characters to write (default: 500)")
     parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="0: always the likeliest (default: 0.8)")
     parser.add_argument("--top-k", type=int, default=None, metavar="K", help="draw among the K likeliest")
@@ -34,10 +34,8 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(str(error)) from None
     model, tokenizer, _, task = load_run(arguments.run, arguments.best)
-    if isinstance(task, PairTask):
+    if not isinstance(task, TextTask):
         return _answer(task, model, tokenizer, arguments)
-    if not hasattr(model, "step"):
-        raise UsageError(f"{arguments.run} holds a {type(model).__name__}, which writes no text; see numformer eval {arguments.run}.")
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
     try:
         ids = tokenizer.encode(prompt)
@@ -60,16 +58,18 @@ def run(arguments):
 
 
 def _answer(task, model, tokenizer, arguments):
-    """What a model that reads and writes makes of the prompt, or of a few sources that were held out."""
-    started, tokens = time.perf_counter(), None
+    """What a model makes of the prompt, or of something that was held out."""
+    started = time.perf_counter()
     if arguments.prompt is None:
-        text = task.sample(model, tokenizer, np.random.default_rng(arguments.seed))
+        answer = task.sample(model, tokenizer, np.random.default_rng(arguments.seed)), None       # several answers may be in it
     else:
         try:
-            (ids,) = task.written(model, tokenizer, [arguments.prompt])
+            answer = task.answer(model, tokenizer, arguments.prompt)
         except ValueError as error:
             raise UsageError(f"--prompt: {error}") from None
-        text, tokens = tokenizer.decode(ids), len(ids)
+        if answer is None:
+            raise UsageError(f"{arguments.run} holds a {type(model).__name__}, which answers no texts; leave --prompt out.")
+    text, tokens = answer
     if arguments.json:
         print_json({"text": text, "tokens": tokens, "seconds": round(time.perf_counter() - started, 3)})
     else:

@@ -144,7 +144,7 @@ def _new(arguments):
     # Some settings come with the data; whatever else is wrong is said before it is read.
     start, start_tokenizer = _start(arguments, chosen.kind, preset)
     switches = {**chosen.model, **({} if start is None else trunk_switches(start.config)), **_overrides(arguments, config)}
-    _refuse_others(arguments, chosen.kind, preset)
+    _refuse_others(arguments, chosen.kind, task, preset)
     _config(config, {**switches, **dict.fromkeys(task.from_the_data, 1)})
     data = task.default_data if arguments.data is None else arguments.data
     material = task.load(data)
@@ -182,13 +182,16 @@ def _start(arguments, kind, preset):
     return model, tokenizer
 
 
-def _refuse_others(arguments, kind, whose):
-    """Flags of other models than this kind are a mistake."""
+def _refuse_others(arguments, kind, task, whose):
+    """Flags of other models than this kind are a mistake, and those that the task's trainer has no use for."""
     known = {field.name for field in fields(KINDS[kind][1])}
     for _, config in KINDS.values():
         for name in _overrides(arguments, config):
             if name not in known:
                 raise UsageError(f"--{name.replace('_', '-')} is no setting of a {kind}, which {whose} trains; leave it out.")
+    for name in _overrides(arguments, TrainingConfig):
+        if name in task.unused:
+            raise UsageError(f"--{name.replace('_', '-')} means nothing to {whose}, which is trained without a gradient; leave it out.")
 
 
 def _resumed(arguments, checkpoint):
@@ -199,7 +202,7 @@ def _resumed(arguments, checkpoint):
     progress = facts.pop("progress", None)
     if arguments.preset not in (None, facts.get("preset")):
         raise UsageError(f"--preset {arguments.preset} is not the preset of {checkpoint.parent}, {facts.get('preset')}; leave it out.")
-    _refuse_others(arguments, kind, checkpoint.parent)
+    _refuse_others(arguments, kind, task, checkpoint.parent)
     settings = {**facts["model"]["config"], **facts["training"]}
     given = {**_overrides(arguments, KINDS[kind][1]), **_overrides(arguments, TrainingConfig)}
     for name, value in given.items():

@@ -9,11 +9,11 @@ from numformer.functional.pattern import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Embedding, Unembedding
 from numformer.models.blocks import cross_block_of, last_norm_of, positions_of, relative_bias_of
 from numformer.models.encoder import Encoder
-from numformer.models.pair_model import PairModel
+from numformer.models.predictor import Predictor
 from numformer.parameter import normal
 
 
-class EncoderDecoder(PairModel):
+class EncoderDecoder(Predictor):
     r"""Predict every next token of an output from those before it and from a whole input.
 
     .. math::

@@ -7,7 +7,7 @@ import numpy as np
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
 from numformer.layers.score_attention import SCORES
-from numformer.models.pair_model import PairModel
+from numformer.models.predictor import Predictor
 from numformer.models.switches import Switches
 
 
@@ -69,7 +69,7 @@ class Seq2SeqConfig(Switches):
         check_number(owner, "label_smoothing", self.label_smoothing, least=0, below=1)
 
 
-class Seq2Seq(PairModel):
+class Seq2Seq(Predictor):
     r"""Read a sequence, then write another.
 
     .. math::

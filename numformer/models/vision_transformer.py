@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_choice, check_divides, check_number
 from numformer.layers import Dropout, Identity, LearnedPositions, LearnedPositions2D, Linear, PatchEmbedding, Pooling, SinusoidalPositions2D
 from numformer.models.blocks import BlockConfig
 from numformer.models.encoder import Encoder
-from numformer.parameter import Layer, normal
+from numformer.models.predictor import Predictor
+from numformer.parameter import normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class VisionTransformerConfig(BlockConfig):
         return self.image_size // self.patch_size
 
 
-class VisionTransformer(Layer):
+class VisionTransformer(Predictor):
     r"""Say what an image shows.
 
     .. math::
@@ -184,34 +184,6 @@ class VisionTransformer(Layer):
 
         saved = (saved_patches, saved_positions)
         return x, saved
-
-    def loss(self, batch, rng=None):
-        """Mean cross-entropy of a batch.
-
-        Parameters
-        ----------
-        batch : pair (images, labels)
-            ndarray of shape (B, height, width, channels), and ndarray of int of shape (B,), in 0 .. n_classes-1.
-        rng : numpy.random.Generator, optional
-
-        Returns
-        -------
-        loss : scalar, nats an image
-        saved : tuple
-        """
-        images, labels = batch
-        logits, saved_forward = self.forward(images, rng)
-        loss, saved_loss = cross_entropy(logits, labels, label_smoothing=self.config.label_smoothing)
-
-        saved = (saved_forward, saved_loss)
-        return loss, saved
-
-    def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
-        saved_forward, saved_loss = saved
-
-        # loss = cross_entropy(forward(images), labels)
-        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
 
     def attention_weights(self, images):
         """The attention weights of every block on images, for looking at: a list of (B, H, T, T), the class token first if there is one."""

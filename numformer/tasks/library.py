@@ -1,5 +1,6 @@
 """What the tasks on the standard library's texts share: byte pairs, special tokens, and quick encoding of many passages."""
 
+import re
 from functools import lru_cache
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from numformer.datasets import library_text
 from numformer.tasks.task import Task
 from numformer.tokenizers import BytePairTokenizer
+from numformer.training import passage_rows
 
 PAD, CLASS, SEPARATOR, MASK = SPECIAL = "[PAD]", "[CLS]", "[SEP]", "[MASK]"
 N_MERGES = 1740                                                       # with the bytes and the special tokens, 2,000 ids
@@ -32,6 +34,15 @@ class LibraryTask(Task):
         """The ids of each text. A text that comes again is encoded once."""
         known = {text: tokenizer.encode(text) for text in set(texts)}
         return [known[text] for text in texts]
+
+    def row(self, tokenizer, config, text):
+        """The ids of one text as a row, (1, T). Where it spells a special token's name stands that token."""
+        special = re.compile(f"({'|'.join(map(re.escape, SPECIAL))})")
+        ids = np.concatenate([[tokenizer.special_id(part)] if part in SPECIAL else tokenizer.encode(part) for part in special.split(text)])
+        if len(ids) + 2 > config.context_length:
+            raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which has room for {config.context_length - 2}; "
+                             "shorten it.")
+        return passage_rows([(ids,)], config.context_length, *self.layout(tokenizer)).ids
 
 
 @lru_cache(maxsize=4)

@@ -72,6 +72,13 @@ class MaskedTask(LibraryTask):
             words.append(right if not hidden else f"[{said}]" if guess == truth else f"[{said}|{right}]")
         return "".join(words)
 
+    def answer(self, model, tokenizer, text):
+        """The text with its masks filled: each by the likeliest token in that place, whatever stands in the others."""
+        ids, mask = self.row(tokenizer, model.config, text), tokenizer.special_id(MASK)
+        guesses = model.masked_logits(ids)[0].argmax(axis=-1)
+        words = [f"[{tokenizer.decode([guess])}]" if token == mask else tokenizer.decode([token]) for token, guess in zip(ids[0], guesses)]
+        return "".join(words[1:-1]), int((ids == mask).sum())         # without the class token and the separator
+
     def measure(self, model, tokenizer, material):
         """How many hidden tokens of the held-out texts are guessed, by the model from both sides and by an n-gram from the left alone."""
         right, by_n_gram, follows = [], [], []

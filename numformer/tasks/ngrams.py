@@ -1,7 +1,9 @@
 """The task of n-gram models: the same text and the same measure as other language models', learned by counting."""
 
+from dataclasses import fields
+
 from numformer.tasks.text import TextTask
-from numformer.training import CountingTrainer
+from numformer.training import CountingTrainer, TrainingConfig
 
 
 class NGramTask(TextTask):
@@ -9,6 +11,8 @@ class NGramTask(TextTask):
 
     name = "ngrams"
     kinds = ("NGramLanguageModel",)
+    unused = frozenset(field.name for field in fields(TrainingConfig)) - {
+        "steps", "seed", "eval_every", "eval_blocks", "save_every", "patience"}
 
     def trainer(self, model, stream, validation, training):
         return CountingTrainer(model, stream, validation, training)

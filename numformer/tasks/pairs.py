@@ -88,6 +88,10 @@ class PairTask(Task):
             written += write_greedily(model, ids, *self.ids(tokenizer), longest=self.longest)
         return written
 
+    def answer(self, model, tokenizer, text):
+        (ids,) = self.written(model, tokenizer, [text])
+        return tokenizer.decode(ids), len(ids)
+
     def sample(self, model, tokenizer, rng):
         pairs = self.pairs().held_out
         chosen = [pairs[k][0] for k in rng.choice(len(pairs), size=min(self.samples, len(pairs)), replace=False)]

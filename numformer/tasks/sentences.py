@@ -37,22 +37,38 @@ class PassageTask(LibraryTask):
     def validation(self, material, tokenizer, config, blocks=None):
         return consecutive_passages(self.examples(tokenizer, config, held_out=True), VALIDATION_BATCH, blocks)
 
+    def held_out(self, model, tokenizer):
+        """(texts, topics, vectors) of all held-out passages: the topics by their numbers, the vectors (N, C)."""
+        texts, topics = zip(*topic_passages(TOPICS, held_out=True)[0])
+        rows = passage_rows([(ids,) for ids in self.encoded(tokenizer, texts)], model.config.context_length, *self.layout(tokenizer))
+        return texts, np.array(topics), in_batches(model, [rows.ids, rows.lengths])
+
     def measure(self, model, tokenizer, material):
         """How often the passage nearest to a held-out one, among all other held-out ones, is on its topic; guessing: one in sixteen."""
-        passages, _ = topic_passages(TOPICS, held_out=True)
-        texts, topics = zip(*passages)
-        rows = passage_rows([(ids,) for ids in self.encoded(tokenizer, texts)], model.config.context_length, *self.layout(tokenizer))
-        return {"recall_at_1": recall_at_1(in_batches(model, [rows.ids, rows.lengths]), np.array(topics))}
+        _, topics, vectors = self.held_out(model, tokenizer)
+        return {"recall_at_1": float((topics[nearest_others(vectors)] == topics).mean())}
+
+    def sample(self, model, tokenizer, rng):
+        """A held-out passage, and the nearest other one."""
+        texts, _, vectors = self.held_out(model, tokenizer)
+        row = int(rng.integers(len(texts)))
+        return f"{texts[row]} -> {texts[nearest_others(vectors)[row]]}"
+
+    def answer(self, model, tokenizer, text):
+        """The held-out passage that is nearest to the text."""
+        vector = model(self.row(tokenizer, model.config, text))       # (1, C)
+        texts, _, vectors = self.held_out(model, tokenizer)
+        return texts[int(cosine_similarity(vector, vectors)[0].argmax())], 0
 
 
-def recall_at_1(vectors, topics):
-    """How many vectors have one of their own topic as the nearest other, by cosine.
+def nearest_others(vectors):
+    """Of each vector, (N, C), the number of the other one that is nearest by cosine, (N,).
 
     Examples
     --------
-    >>> recall_at_1(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), np.array([0, 0, 1]))
-    0.6666666666666666
+    >>> nearest_others(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]))
+    array([1, 0, 1])
     """
     cosines, _ = cosine_similarity(vectors, vectors)
     np.fill_diagonal(cosines, -np.inf)                                # nobody is his own neighbour
-    return float((topics[cosines.argmax(axis=1)] == topics).mean())
+    return cosines.argmax(axis=1)

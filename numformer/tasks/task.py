@@ -21,6 +21,8 @@ class Task(ABC):
         Settings of a model that come with the data: no flag sets them.
     measured_before : bool
         Whether `measure` says something of a model before it was trained on this task, too: what training was worth.
+    unused : set of str
+        Settings of a `TrainingConfig` that mean nothing to its trainer: their flags are refused.
     default_data : str or None
         What is learned from where no ``--data`` was given; None where the task makes its examples by a rule.
     tokens : bool
@@ -31,6 +33,7 @@ class Task(ABC):
     kinds = ()
     unit = "nats a token"
     from_the_data = frozenset()
+    unused = frozenset()
     default_data = None
     tokens = True
     measured_before = False
@@ -62,6 +65,13 @@ class Task(ABC):
     def sample(self, model, tokenizer, rng):
         """A few lines to look at while a model trains."""
         return ""
+
+    def answer(self, model, tokenizer, text):
+        """(answer, tokens): what a model makes of a text, and how many tokens it wrote; ValueError where the text does not fit.
+
+        None of a model that answers no texts, or goes on with them instead.
+        """
+        return None
 
     def pictures(self, model, tokenizer):
         """Pictures of a trained model: {name of a file: Axes}."""

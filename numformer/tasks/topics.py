@@ -37,9 +37,14 @@ class TopicTask(LibraryTask):
     def sample(self, model, tokenizer, rng):
         """A held-out passage, its topic, and what the model takes it for."""
         passages, names = topic_passages(TOPICS, held_out=True)
-        text, label = passages[int(rng.integers(len(passages)))]
-        rows = passage_rows([(tokenizer.encode(text),)], model.config.context_length, *self.layout(tokenizer))
-        return f"{text} -> {names[int(model(rows.ids)[0].argmax())]} ({names[label]})"
+        row = int(rng.integers(len(passages)))
+        examples = self.examples(tokenizer, model.config, held_out=True).rows
+        told = int(model(examples.ids[row:row + 1], examples.lengths[row:row + 1])[0].argmax())
+        return f"{passages[row][0]} -> {names[told]} ({names[passages[row][1]]})"
+
+    def answer(self, model, tokenizer, text):
+        """The name of its topic."""
+        return topic_passages(TOPICS, held_out=True)[1][int(model(self.row(tokenizer, model.config, text))[0].argmax())], 0
 
     def measure(self, model, tokenizer, material):
         """The part of the held-out passages whose topic is found; guessing finds one in eight."""
