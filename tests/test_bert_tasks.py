@@ -19,7 +19,8 @@ TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12
         "--warmup-steps", "2", "--steps", "4", "--eval-every", "2", "--eval-blocks", "6", "--save-every", "2"]
 MEASURED = {
     "bert": {"masked_accuracy", "n_gram_accuracy", "next_sentence_accuracy"}, "roberta": {"masked_accuracy", "n_gram_accuracy"},
-    "modernbert": {"masked_accuracy", "n_gram_accuracy"}, "topics": {"accuracy"}, "sbert": {"recall_at_1", "recall_at_1_before"},
+    "modernbert": {"masked_accuracy", "n_gram_accuracy"}, "topics": {"accuracy"}, "few-topics": {"accuracy"},
+    "sbert": {"recall_at_1", "recall_at_1_before"},
 }
 
 
@@ -169,6 +170,15 @@ def test_masks_in_a_prompt_are_filled(bert, capsys):
     assert ids[0, 0] == tokenizer.special_id("[CLS]") and ids[0, -1] == tokenizer.special_id("[SEP]")
     guess = tokenizer.decode([model.masked_logits(ids)[0, -2].argmax()])
     assert task.answer(model, tokenizer, "The [MASK]") == (f"The [{guess}]", 1)
+
+
+def test_few_topics_are_eight_passages_of_each():
+    tokenizer = TASKS["topics"].tokenizer(library_text())
+    config = BertConfig(vocab_size=9, context_length=64, n_layers=1, n_heads=1, d_model=8)
+    all_of_them, few = (TASKS[name].examples(tokenizer, config, held_out=False) for name in ("topics", "few-topics"))
+    assert np.bincount(few.labels).tolist() == [8] * 8 and len(all_of_them.labels) > 2 * len(few.labels)
+    held_out = [TASKS[name].examples(tokenizer, config, held_out=True) for name in ("topics", "few-topics")]
+    assert np.array_equal(held_out[0].rows.ids, held_out[1].rows.ids)
 
 
 @pytest.mark.parametrize("preset", ["topics", "sbert"])

@@ -179,6 +179,9 @@ def test_topic_passages(topics, characters, place):
             section = library_sections()[first_and_last(text, place)[0][0]]
             assert section.topic == names[label] and section == ids[section.sentences[0]]
     assert len(training) > 40 * topics and len(held_out) > 6 * topics
+    few, whole = topic_passages(topics, characters, each=5)[0], topic_passages(topics, characters, each=10**6)[0]
+    assert Counter(label for _, label in few) == dict.fromkeys(range(topics), 5) and whole == training
+    assert len(set(few)) == len(few) and not {text for text, _ in few} & {text for text, _ in held_out}
     assert not {text for text, _ in training} & {text for text, _ in held_out}
 
 
@@ -196,6 +199,7 @@ def test_triplets():
     (lambda: next_sentence_pairs(10**6, 0), "places where a section can be cut"),
     (lambda: next_sentence_pairs(2, -1), "seed=-1"), (lambda: next_sentence_pairs(2, 0, characters=0), "characters=0"),
     (lambda: topic_passages(1), "topics=1"), (lambda: topic_passages(8, 0), "characters=0"),
+    (lambda: topic_passages(8, each=0), "each=0"),
     (lambda: topic_passages(400), "topics=400 is too many for passages of 200 characters; there are"),
     (lambda: topic_triplets([("a", 0), ("b", 0)], 0), "two topics"),
     (lambda: topic_triplets([("a", 0), ("b", 0), ("c", 1)], 0), "two or more"),

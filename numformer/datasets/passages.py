@@ -102,7 +102,7 @@ def repeated_passages(pairs, seed):
     return repeated
 
 
-def topic_passages(topics=8, characters=200, held_out=False):
+def topic_passages(topics=8, characters=200, held_out=False, each=None):
     """Passages with the number of their topic: as many of each, so that guessing is right once in `topics`.
 
     The topics are those with the most passages for training. A section is cut into passages of consecutive sentences, each
@@ -115,6 +115,8 @@ def topic_passages(topics=8, characters=200, held_out=False):
     characters : int
         How long a passage may be.
     held_out : bool
+    each : int, optional
+        Passages of each topic, where there are so many; all, if not given.
 
     Returns
     -------
@@ -138,12 +140,15 @@ def topic_passages(topics=8, characters=200, held_out=False):
     """
     check_whole("topic_passages", "topics", topics, least=2)
     check_whole("topic_passages", "characters", characters)
+    if each is not None:
+        check_whole("topic_passages", "each", each)
     parts = {part: _by_topic(library_sections(part), characters) for part in {False, held_out}}
     most = sorted(parts[False], key=lambda name: (-len(parts[False][name]), name))
     names = tuple(sorted(name for name in most[:topics] if name in parts[held_out]))
     if len(names) < topics:
         raise ValueError(f"topic_passages: topics={topics} is too many for passages of {characters} characters; there are {len(names)}.")
-    each = min(len(parts[held_out][name]) for name in names)
+    smallest = min(len(parts[held_out][name]) for name in names)
+    each = smallest if each is None else min(each, smallest)
     chosen = [(parts[held_out][name], label) for label, name in enumerate(names)]
     return [(found[i * len(found) // each], label) for found, label in chosen for i in range(each)], names
 

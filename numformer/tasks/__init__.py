@@ -13,11 +13,11 @@ from numformer.tasks.sentences import PassageTask
 from numformer.tasks.spans import SpanTask
 from numformer.tasks.task import Task
 from numformer.tasks.text import TextTask, first_prompt
-from numformer.tasks.topics import TopicTask
+from numformer.tasks.topics import FewTopicsTask, TopicTask
 from numformer.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (
-    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), PassageTask(), InstructionTask(), DenoiseTask(),
-    SpanTask(), DigitTask())}
+    TextTask(), NGramTask(), DateTask(), TranslateTask(), MaskedTask(), TopicTask(), FewTopicsTask(), PassageTask(), InstructionTask(),
+    DenoiseTask(), SpanTask(), DigitTask())}
 
 __all__ = ["CLAIMS", "Claim", "PRESETS", "PairTask", "Preset", "TASKS", "Task", "first_prompt", "parts_of"]

@@ -29,9 +29,11 @@ _FAST = dict(n_heads=4, d_model=128, norm="rms_norm", positions="rotary", query_
 _MUON = dict(optimizer="muon", batch_size=12, min_learning_rate=0.0, schedule="linear", momentum=0.95, weight_decay=0.0, eval_every=0,
              save_every=0)
 _TRUNK = dict(n_layers=3, n_heads=4, d_model=128, positions="rotary", init_std=0.05)
+_BERT = dict(_TRUNK, context_length=112, content_layers=1, like_to_like=True)
 _ROBERTA = dict(_TRUNK, context_length=64, segments=0, next_sentence=False, dynamic_masks=True, mask_rate=0.3)
 _LIBRARY = dict(optimizer="muon", batch_size=32, learning_rate=0.01, min_learning_rate=0.0, warmup_steps=50, schedule="linear",
                 momentum=0.95, weight_decay=0.0, muon_ratio=3.0, eval_every=500, save_every=500)
+_TUNED = dict(_LIBRARY, steps=200, learning_rate=0.003, warmup_steps=20, eval_every=50)
 # Language models side by side: about 0.8 M parameters in all (of a mixture of experts, those that a token passes), the same blocks in
 # the same order, and so the same tokens. They differ in their kind, and in the learning rate that suits it.
 _SIDE_BY_SIDE = dict(optimizer="muon", muon_ratio=3.0, momentum=0.95, weight_decay=0.0, schedule="linear", min_learning_rate=0.0,
@@ -138,29 +140,22 @@ PRESETS = {
     # no single word says so: with the other three changes 400 steps find it, without any one of them 500 to 900 did not (passages of
     # 120 characters)
     "bert": Preset(
-        dict(_TRUNK, context_length=112, content_layers=1, like_to_like=True, repeat_steps=1000),
+        dict(_BERT, repeat_steps=1000),
         dict(_LIBRARY, steps=2000, learning_rate=0.004),
         "Bert", "masked",
     ),
     "roberta": Preset(
         _ROBERTA,
-        dict(_LIBRARY, steps=3500),
+        dict(_LIBRARY, steps=3000),
         "Bert", "masked",
     ),
     "modernbert": Preset(
         dict(_ROBERTA, norm_first=True, feedforward="geglu", bias=False, window=8, global_every=3),
-        dict(_LIBRARY, steps=3500),
+        dict(_LIBRARY, steps=3000),
         "Bert", "masked",
     ),
-    # On a trunk of that kind: from scratch, or with --from RUN from that of such a run
-    "topics": Preset(
-        dict(_TRUNK, context_length=64, dropout=0.1),
-        dict(_LIBRARY, steps=200, learning_rate=0.003, warmup_steps=20, eval_every=50),
-        "BertClassifier", "topics",
-    ),
-    "sbert": Preset(
-        dict(_TRUNK, context_length=64, dropout=0.1),
-        dict(_LIBRARY, steps=200, learning_rate=0.003, warmup_steps=20, eval_every=50),
-        "SentenceBert", "passages",
-    ),
+    # On a trunk like that of bert: from scratch, or with --from RUN from that of such a run
+    "topics": Preset(dict(_BERT, dropout=0.1), _TUNED, "BertClassifier", "topics"),
+    "few-topics": Preset(dict(_BERT, dropout=0.1), _TUNED, "BertClassifier", "few-topics"),
+    "sbert": Preset(dict(_BERT, dropout=0.1), _TUNED, "SentenceBert", "passages"),
 }

@@ -10,10 +10,11 @@ TOPICS = 8
 class TopicTask(LibraryTask):
     """Train on passages of eight topics, as many of each; the loss is the mean over held-out ones.
 
-    There are a thousand passages: few enough that it matters what a model knows before. ``--from RUN`` begins with the trunk of a BERT.
+    There are a thousand passages. ``--from RUN`` begins with the trunk of a BERT.
     """
 
     name = "topics"
+    each = None                                                       # passages of each topic to train on; None: all
     kinds = ("BertClassifier",)
     unit = "nats a passage"
     from_the_data = frozenset({"vocab_size", "n_classes"})
@@ -23,7 +24,7 @@ class TopicTask(LibraryTask):
 
     def examples(self, tokenizer, config, held_out):
         """The `LabelledRows` of one part of the library."""
-        passages, _ = topic_passages(TOPICS, held_out=held_out)
+        passages, _ = topic_passages(TOPICS, held_out=held_out, each=None if held_out else self.each)
         texts, labels = zip(*passages)
         rows = passage_rows([(ids,) for ids in self.encoded(tokenizer, texts)], config.context_length, *self.layout(tokenizer))
         return LabelledRows(rows, labels)
@@ -51,3 +52,10 @@ class TopicTask(LibraryTask):
         examples = self.examples(tokenizer, model.config, held_out=True)
         logits = in_batches(model, [examples.rows.ids, examples.rows.lengths])
         return {"accuracy": float((logits.argmax(axis=-1) == examples.labels).mean())}
+
+
+class FewTopicsTask(TopicTask):
+    """The same with eight passages of each topic: now it matters what a model has read before."""
+
+    name = "few-topics"
+    each = 8
