@@ -47,7 +47,7 @@ def test_local_blocks_see_no_further_than_their_windows(rng):
     """Two blocks with windows of one and two reach three places; one global block among them reaches all."""
     model, x = encoder(rng, positions="rotary"), rng.standard_normal((1, 9, 16))
     other = x.copy()
-    other[0, 0] += 1
+    other[0, 0, 0] += 1                                               # of all coordinates alike a LayerNorm would see nothing
     one, two = (AttentionPattern(window=(n, n)) for n in (1, 2))
     changed = (model(other, [one, two]) != model(x, [one, two])).any(axis=-1)[0]
     assert changed.tolist() == 4 * [True] + 5 * [False]
