@@ -35,6 +35,6 @@ class DenoiseTask(DocumentTask):
         targets = [np.concatenate(sentences) for sentences in documents]
         for name, noise in NOISES.items():
             sources = [noise(sentences, mask, np.random.default_rng(number)) for number, sentences in enumerate(documents)]
-            measured[f"restored_{name}"] = mean_likeness(self.restored(model, tokenizer, sources), targets)
+            measured[f"restored_{name}"] = mean_likeness(self.replies(model, tokenizer, sources), targets)
             measured[f"copied_{name}"] = mean_likeness([source[source != mask] for source in sources], targets)
         return measured

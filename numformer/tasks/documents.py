@@ -1,7 +1,6 @@
 """Tasks of restoring documents from what a noise left of them."""
 
 import hashlib
-import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 
 from numformer.datasets import library_sections
-from numformer.generation import write_greedily
 from numformer.tasks.pairs import SPECIAL, VALIDATION_BATCH, PairTask
 from numformer.tokenizers import BytePairTokenizer
 from numformer.training import NoiseStream, consecutive_pairs
@@ -96,21 +94,11 @@ class DocumentTask(PairTask):
         pairs = self.noised(self.pairs().held_out, tokenizer)
         chosen = [pairs[k][0] for k in rng.choice(len(pairs), size=min(self.samples, len(pairs)), replace=False)]
         return "\n".join(f"{tokenizer.decode(source)!r}\n-> {tokenizer.decode(answer)!r}"
-                         for source, answer in zip(chosen, self.restored(model, tokenizer, chosen)))
+                         for source, answer in zip(chosen, self.replies(model, tokenizer, chosen)))
 
     def written(self, model, tokenizer, sources):
         """What a model answers to texts in which the names of marks stand where something is hidden."""
-        mark = re.compile(f"({'|'.join(map(re.escape, self.marks))})")
-        return self.restored(model, tokenizer, [
-            np.concatenate([[tokenizer.special_id(part)] if part in self.marks else tokenizer.encode(part) for part in mark.split(source)])
-            for source in sources])
-
-    def restored(self, model, tokenizer, sources):
-        """What a model answers to noised ids, greedily."""
-        written = []
-        for first in range(0, len(sources), VALIDATION_BATCH):
-            written += write_greedily(model, sources[first:first + VALIDATION_BATCH], *self.ids(tokenizer), longest=self.longest)
-        return written
+        return self.replies(model, tokenizer, [tokenizer.encode_with(self.marks, source) for source in sources])
 
 
 def mean_likeness(texts, targets):

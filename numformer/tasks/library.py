@@ -1,6 +1,5 @@
 """What the tasks on the standard library's texts share: byte pairs, special tokens, and quick encoding of many passages."""
 
-import re
 from functools import lru_cache
 
 import numpy as np
@@ -37,8 +36,7 @@ class LibraryTask(Task):
 
     def row(self, tokenizer, config, text):
         """The ids of one text as a row, (1, T). Where it spells a special token's name stands that token."""
-        special = re.compile(f"({'|'.join(map(re.escape, SPECIAL))})")
-        ids = np.concatenate([[tokenizer.special_id(part)] if part in SPECIAL else tokenizer.encode(part) for part in special.split(text)])
+        ids = tokenizer.encode_with(SPECIAL, text)
         if len(ids) + 2 > config.context_length:
             raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which has room for {config.context_length - 2}; "
                              "shorten it.")

@@ -82,10 +82,13 @@ class PairTask(Task):
 
     def written(self, model, tokenizer, sources):
         """The ids of its answers, written greedily."""
+        return self.replies(model, tokenizer, [tokenizer.encode(source) for source in sources])
+
+    def replies(self, model, tokenizer, sources):
+        """The same for sources that are ids already."""
         written = []
         for first in range(0, len(sources), VALIDATION_BATCH):
-            ids = [tokenizer.encode(source) for source in sources[first:first + VALIDATION_BATCH]]
-            written += write_greedily(model, ids, *self.ids(tokenizer), longest=self.longest)
+            written += write_greedily(model, sources[first:first + VALIDATION_BATCH], *self.ids(tokenizer), longest=self.longest)
         return written
 
     def answer(self, model, tokenizer, text):

@@ -21,7 +21,7 @@ class SpanTask(DocumentTask):
     def measure(self, model, tokenizer, material):
         """How like the documents are to the sources with the answer's spans, and to the sources without any."""
         sources, targets = zip(*self.noised(material.held_out[:MEASURED], tokenizer))
-        marks, answers = self.mark_ids(tokenizer), self.restored(model, tokenizer, list(sources))
+        marks, answers = self.mark_ids(tokenizer), self.replies(model, tokenizer, list(sources))
         whole = [fill_spans(source, target, marks) for source, target in zip(sources, targets)]
         restored = [fill_spans(source, answer, marks) for source, answer in zip(sources, answers)]
         copied = [source[~np.isin(source, marks)] for source in sources]

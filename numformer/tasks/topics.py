@@ -38,10 +38,9 @@ class TopicTask(LibraryTask):
     def sample(self, model, tokenizer, rng):
         """A held-out passage, its topic, and what the model takes it for."""
         passages, names = topic_passages(TOPICS, held_out=True)
-        row = int(rng.integers(len(passages)))
-        examples = self.examples(tokenizer, model.config, held_out=True).rows
-        told = int(model(examples.ids[row:row + 1], examples.lengths[row:row + 1])[0].argmax())
-        return f"{passages[row][0]} -> {names[told]} ({names[passages[row][1]]})"
+        text, label = passages[int(rng.integers(len(passages)))]
+        rows = passage_rows([(tokenizer.encode(text),)], model.config.context_length, *self.layout(tokenizer))
+        return f"{text} -> {names[int(model(rows.ids)[0].argmax())]} ({names[label]})"
 
     def answer(self, model, tokenizer, text):
         """The name of its topic."""

@@ -1,5 +1,7 @@
 """What every tokenizer has: special tokens, and a look at what comes in."""
 
+import re
+
 import numpy as np
 
 from numformer.checks import check_choice, check_ids
@@ -39,6 +41,18 @@ class Tokenizer:
 
     def __repr__(self):
         return f"{type(self).__name__}({len(self)} ids{''.join(f', {name}' for name in self.special)})"
+
+    def encode_with(self, names, text):
+        """The ids of a text in which these special tokens' names stand for the tokens: an array of int.
+
+        Examples
+        --------
+        >>> from numformer.tokenizers import CharacterTokenizer
+        >>> CharacterTokenizer("ab", special=("[MASK]",)).encode_with(["[MASK]"], "a[MASK]b")
+        array([1, 0, 2])
+        """
+        name = re.compile(f"({'|'.join(map(re.escape, names))})")
+        return np.concatenate([[self.special_id(part)] if part in names else self.encode(part) for part in name.split(text)])
 
     def special_id(self, name):
         """The id of a special token.
