@@ -140,8 +140,9 @@ def test_the_n_gram_is_given_what_stands_before_and_no_more():
     tokenizer = task.tokenizer(library_text())
     text = np.array([10, 11, 12, 13, 14, 2] * 30)
     n_gram = KneserNey.fit(text, masked.N_GRAM, len(tokenizer))
-    ids, hidden = np.array([[1, 10, 11, 12, 13, 14], [9, 10, 11, 12, 13, 9]]), np.array([[False] * 4 + [True] * 2, [False] * 5 + [True]])
-    assert task.n_gram_is_right(n_gram, ids, hidden, tokenizer).tolist() == [True, True, False]       # [CLS] counts as the begin of a text
+    assert masked.n_gram_is_right(n_gram, np.array([2, 10, 11, 12, 13, 14]), [4, 5]).tolist() == [True, True]
+    assert masked.n_gram_is_right(n_gram, np.array([9, 10, 11, 12, 13, 9]), [1, 5]).tolist() == [False, False]
+    assert not len(masked.n_gram_is_right(n_gram, text, []))
 
 
 def test_a_sample_shows_the_truth_of_wrong_guesses(bert, rng):

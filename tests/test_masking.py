@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numformer.functional import IGNORE_INDEX
-from numformer.training import MaskedStream, corrupt_spans, fill_spans, hide_tokens, infill, mask_tokens, permute_sentences
+from numformer.training import MaskedStream, corrupt_spans, hide_tokens, infill, mask_tokens, permute_sentences
 from numformer.training.noising import _arrange, _cut
 
 SPECIAL, MASK = [0, 1, 2, 3], 3
@@ -99,20 +99,12 @@ def test_corrupted_spans_restore_the_text(N, seed, rate, mean_span):
     source, target = corrupt_spans(ids, sentinels, np.random.default_rng(seed), rate, mean_span)
     text, spans = restore(source, target, sentinels)
     hidden = sum(map(len, spans.values()))
-    assert text == ids.tolist() == fill_spans(source, target, sentinels).tolist() and hidden == min(max(1, round(rate * N)), N - 1)
+    assert text == ids.tolist() and hidden == min(max(1, round(rate * N)), N - 1)
     assert len(spans) == min(max(1, round(hidden / mean_span)), N - hidden + 1) and len(source) + len(target) == N + 2 * len(spans) + 1
     together = np.isin(source, sentinels)
     assert not (together[1:] & together[:-1]).any()                   # spans never touch
     again = corrupt_spans(ids, sentinels, np.random.default_rng(seed), rate, mean_span)
     assert np.array_equal(source, again[0]) and np.array_equal(target, again[1])
-
-
-def test_any_answer_fills_spans():
-    source = np.array([0, 101, 3, 102, 6])
-    for target, filled in (([], [0, 3, 6]), ([1, 2], [0, 3, 6]), ([7, 102, 5], [0, 3, 5, 6]), ([103, 9, 101], [0, 3, 6]),
-                           ([102, 4, 101, 1, 102, 5], [0, 1, 3, 4, 5, 6]), ([101, 104, 2], [0, 104, 2, 3, 6])):
-        assert fill_spans(source, np.array(target, int), [101, 102, 103]).tolist() == filled
-    assert fill_spans(source[:0], source, [101]).tolist() == []
 
 
 def test_spans_are_as_long_as_asked_and_anywhere(rng):
@@ -209,10 +201,7 @@ ROWS = TEXT[None] + 4
     (lambda: corrupt_spans(TEXT, [99, 98], 7), TypeError, "Generator"),
     (lambda: hide_tokens(TEXT[:0], 99, RNG), ValueError, "empty"), (lambda: hide_tokens(TEXT, 5, RNG), ValueError, "ids hold mask_id=5"),
     (lambda: infill(TEXT, -1, RNG), ValueError, "mask_id=-1"), (lambda: infill(TEXT, 99, RNG, mean_span=0), ValueError, "mean_span=0"),
-    (lambda: permute_sentences([], RNG), ValueError, "no sentences"), (lambda: permute_sentences([TEXT], None), TypeError, "Generator"),
-    (lambda: fill_spans(ROWS, TEXT, [99]), ValueError, "source must have shape"),
-    (lambda: fill_spans(TEXT, TEXT / 2, [99]), TypeError, "target must be an array of integers"),
-    (lambda: fill_spans(TEXT, TEXT, [[99]]), ValueError, "sentinels must have shape")])
+    (lambda: permute_sentences([], RNG), ValueError, "no sentences"), (lambda: permute_sentences([TEXT], None), TypeError, "Generator")])
 def test_bad_requests(call, error, words):
     with pytest.raises(error, match=words):
         call()

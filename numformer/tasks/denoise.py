@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.tasks.documents import MEASURED, DocumentTask, mean_likeness
+from numformer.tasks.documents import DocumentTask
 from numformer.training import hide_tokens, infill, permute_sentences
 
+MEASURED = 200                                                        # held-out documents that are restored
 RATE = 0.3                                                            # of tokens that are hidden
 NOISES = {                                                            # each (sentences, mask, rng) -> source
     "masked": lambda sentences, mask, rng: hide_tokens(np.concatenate(sentences), mask, rng, RATE),
@@ -38,3 +39,28 @@ class DenoiseTask(DocumentTask):
             measured[f"restored_{name}"] = mean_likeness(self.replies(model, tokenizer, sources), targets)
             measured[f"copied_{name}"] = mean_likeness([source[source != mask] for source in sources], targets)
         return measured
+
+
+def mean_likeness(texts, targets):
+    """The mean `likeness` of ids to what they should be."""
+    return float(np.mean([likeness(ids, target) for ids, target in zip(texts, targets)]))
+
+
+def likeness(one, other):
+    r"""How much of two sequences of ids is alike.
+
+    .. math:: 1 - \frac{\text{edits}}{\max(\text{lengths})}
+
+    where the edits (insert, delete, replace) are the fewest that make one of the other.
+
+    Examples
+    --------
+    >>> likeness(np.array([1, 2, 3, 4]), np.array([1, 3, 4])), likeness(np.array([1, 2]), np.array([3, 4]))
+    (0.75, 0.0)
+    """
+    place = np.arange(len(other) + 1)
+    edits = place                                                     # from nothing to each beginning of the other
+    for count, token in enumerate(one, 1):
+        row = np.minimum(edits + 1, np.append(count, edits[:-1] + (other != token)))      # delete; replace, or keep
+        edits = np.minimum.accumulate(row - place) + place            # insert any number
+    return 1 - int(edits[-1]) / max(len(one), len(other), 1)

@@ -14,7 +14,6 @@ from numformer.training import NoiseStream, consecutive_pairs
 
 MERGES = 1000
 SENTENCES, MOST_CHARACTERS = 2, 240                                   # of a document: no token is shorter than a character
-MEASURED = 200                                                        # held-out documents that are restored
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,11 @@ class DocumentTask(PairTask):
 
     def tokenizer(self, material):
         """Byte pairs learned from the documents."""
-        text = "".join(dict.fromkeys(sentence for document in material.training for sentence in document))
-        return BytePairTokenizer.of(text, MERGES, special=(*SPECIAL, *self.marks))
+        return BytePairTokenizer.of("".join(self.sentences(material)), MERGES, special=(*SPECIAL, *self.marks))
+
+    def sentences(self, material):
+        """All sentences to train on, each once, though two documents may hold it."""
+        return list(dict.fromkeys(sentence for document in material.training for sentence in document))
 
     def mark_ids(self, tokenizer):
         """The ids of `marks`."""
@@ -99,31 +101,6 @@ class DocumentTask(PairTask):
     def written(self, model, tokenizer, sources):
         """What a model answers to texts in which the names of marks stand where something is hidden."""
         return self.replies(model, tokenizer, [tokenizer.encode_with(self.marks, source) for source in sources])
-
-
-def mean_likeness(texts, targets):
-    """The mean `likeness` of ids to what they should be."""
-    return float(np.mean([likeness(ids, target) for ids, target in zip(texts, targets)]))
-
-
-def likeness(one, other):
-    r"""How much of two sequences of ids is alike.
-
-    .. math:: 1 - \frac{\text{edits}}{\max(\text{lengths})}
-
-    where the edits (insert, delete, replace) are the fewest that make one of the other.
-
-    Examples
-    --------
-    >>> likeness(np.array([1, 2, 3, 4]), np.array([1, 3, 4])), likeness(np.array([1, 2]), np.array([3, 4]))
-    (0.75, 0.0)
-    """
-    place = np.arange(len(other) + 1)
-    edits = place                                                     # from nothing to each beginning of the other
-    for count, token in enumerate(one, 1):
-        row = np.minimum(edits + 1, np.append(count, edits[:-1] + (other != token)))      # delete; replace, or keep
-        edits = np.minimum.accumulate(row - place) + place            # insert any number
-    return 1 - int(edits[-1]) / max(len(one), len(other), 1)
 
 
 @lru_cache(maxsize=1)

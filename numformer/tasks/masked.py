@@ -91,15 +91,16 @@ class MaskedTask(LibraryTask):
                 right.append(model.head(x[hidden]).argmax(axis=-1) == batch.targets[hidden])
                 if model.next_sentence is not None:
                     follows.append(model.next_sentence(model.pooler(x)).argmax(axis=-1) == batch.follows)
-            by_n_gram.append(self.n_gram_is_right(n_gram, np.where(hidden, batch.targets, batch.inputs), hidden, tokenizer))
+            ids = np.where(hidden, batch.targets, batch.inputs)
+            ids[:, 0] = tokenizer.special_id(SEPARATOR)               # an n-gram knows no other begin of a passage
+            by_n_gram += [n_gram_is_right(n_gram, row, np.flatnonzero(places)) for row, places in zip(ids, hidden)]
         measured = {"masked_accuracy": right, "n_gram_accuracy": by_n_gram, "next_sentence_accuracy": follows}
         return {name: float(np.concatenate(values).mean()) for name, values in measured.items() if values}
 
-    def n_gram_is_right(self, n_gram, ids, hidden, tokenizer):
-        """Whether an n-gram's best guess at each hidden place is the token there, given the true tokens before it."""
-        ids = np.where(ids == self.layout(tokenizer)[1], tokenizer.special_id(SEPARATOR), ids)    # it knows no other begin of a passage
-        places = np.argwhere(hidden)
-        return np.array([n_gram.distribution(ids[b, max(0, t - N_GRAM + 1):t]).argmax() == ids[b, t] for b, t in places])
+
+def n_gram_is_right(n_gram, ids, places):
+    """Whether an n-gram's best guess at each of these places of a text is the token there, given the true tokens before it."""
+    return np.array([n_gram.distribution(ids[max(0, t - N_GRAM + 1):t]).argmax() == ids[t] for t in places], bool)
 
 
 def section_ids(tokenizer, held_out):

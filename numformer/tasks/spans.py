@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from numformer.tasks.documents import MEASURED, DocumentTask, mean_likeness
-from numformer.training import corrupt_spans, fill_spans
+from numformer.functional import IGNORE_INDEX
+from numformer.models import KneserNey
+from numformer.tasks.documents import DocumentTask
+from numformer.tasks.masked import N_GRAM, n_gram_is_right
+from numformer.training import corrupt_spans
 
 
 class SpanTask(DocumentTask):
@@ -19,10 +22,20 @@ class SpanTask(DocumentTask):
         return corrupt_spans(np.concatenate(sentences), marks, rng)
 
     def measure(self, model, tokenizer, material):
-        """How like the documents are to the sources with the answer's spans, and to the sources without any."""
-        sources, targets = zip(*self.noised(material.held_out[:MEASURED], tokenizer))
-        marks, answers = self.mark_ids(tokenizer), self.replies(model, tokenizer, list(sources))
-        whole = [fill_spans(source, target, marks) for source, target in zip(sources, targets)]
-        restored = [fill_spans(source, answer, marks) for source, answer in zip(sources, answers)]
-        copied = [source[~np.isin(source, marks)] for source in sources]
-        return {"restored_spans": mean_likeness(restored, whole), "copied_spans": mean_likeness(copied, whole)}
+        """How many hidden tokens are guessed, by the model and by an n-gram: both are told the true tokens before each."""
+        right, by_n_gram, unasked = [], [], (IGNORE_INDEX, *self.mark_ids(tokenizer), self.ids(tokenizer)[-1])
+        for batch in self.validation(material, tokenizer, model.config):
+            hidden = ~np.isin(batch.targets, unasked)                 # (B, T): neither a sentinel nor the end
+            right.append(model(batch.inputs, batch.lengths, batch.outputs)[hidden].argmax(axis=-1) == batch.targets[hidden])
+
+        text = np.concatenate([tokenizer.encode(sentence) for sentence in self.sentences(material)])
+        n_gram = KneserNey.fit(text, N_GRAM, len(tokenizer))
+        for number, document in enumerate(material.held_out):
+            ids = np.concatenate([tokenizer.encode(sentence) for sentence in document])
+            by_n_gram.append(n_gram_is_right(n_gram, ids, self.hidden_places(len(ids), number)))
+        return {"span_accuracy": float(np.concatenate(right).mean()), "n_gram_accuracy": float(np.concatenate(by_n_gram).mean())}
+
+    def hidden_places(self, length, number):
+        """Where the noise of a document's number hides tokens: it depends on how many there are, and not on what they say."""
+        _, target = self.pair([np.arange(length)], range(length, length + len(self.marks)), np.random.default_rng(number))
+        return target[target < length]

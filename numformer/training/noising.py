@@ -71,45 +71,6 @@ def corrupt_spans(ids, sentinels, rng, rate=0.15, mean_span=3):
     return np.concatenate([*source, ids[at:]]), np.concatenate([*target, [sentinels[spans]]])
 
 
-def fill_spans(source, target, sentinels):
-    """Put what a target says of each sentinel in its place: the text that `corrupt_spans` made the two of.
-
-    What stands before the first sentinel of a target is said of none; a sentinel of which nothing is said leaves no trace.
-
-    Parameters
-    ----------
-    source, target : ndarray of int
-        The target may be any answer of a model.
-    sentinels : sequence of int
-
-    Returns
-    -------
-    ndarray of int
-
-    Raises
-    ------
-    ValueError, TypeError
-        If one of the three is no row of ids.
-
-    Examples
-    --------
-    >>> fill_spans(np.array([0, 101, 3, 102, 6]), np.array([101, 1, 2, 102, 4, 5, 103]), [101, 102, 103])
-    array([0, 1, 2, 3, 4, 5, 6])
-    """
-    sentinels = np.asarray(sentinels)
-    for name, ids in (("source", source), ("target", target), ("sentinels", sentinels)):
-        if np.size(ids):                                              # an answer may be empty
-            check_ids("fill_spans", name, ids, size=2**31)
-        if ids.ndim != 1:
-            raise ValueError(f"fill_spans: {name} must have shape (N,), but have {ids.shape}; give one text at a time.")
-    spans, span = {sentinel: [] for sentinel in sentinels.tolist()}, []
-    for token in target.tolist():
-        span = spans.get(token, span)                                 # of this sentinel, or still of the last one
-        if token not in spans:
-            span.append(token)
-    return np.array([token for place in source.tolist() for token in spans.get(place, [place])], source.dtype)
-
-
 def hide_tokens(ids, mask_id, rng, rate=0.15):
     r"""Replace single ids by the mask: BART's token masking, where the whole text is the target.
 
