@@ -109,8 +109,8 @@ PRESETS = {
     "bart": Preset(
         dict(context_length=256, n_layers=3, n_heads=4, d_model=128, feedforward="gelu", positions="learned_rotary", embedding_scale=False,
              init_std=0.06),
-        dict(_MUON, steps=2200, batch_size=32, shards=4, learning_rate=0.005, muon_ratio=3.0, warmup_steps=100, eval_every=550,
-             eval_blocks=200, save_every=550),
+        dict(_MUON, steps=1900, batch_size=32, shards=2, learning_rate=0.005, muon_ratio=3.0, warmup_steps=100, eval_every=950,
+             eval_blocks=200, save_every=950),
         kind="EncoderDecoder", task="denoise",
     ),
     # No gradient: step n counts n-grams, and its validation shows what they tell of the next character
