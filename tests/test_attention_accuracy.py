@@ -46,19 +46,22 @@ def test_rounding_errors_beside_pytorch():
     """Error: the largest of a tensor against float64. Unit: an ulp of the largest number of the case.
 
     In geometric mean no larger than PyTorch's (errors below an eighth of an ulp count as that). Both are samples of rounding
-    noise, so one in five hundred is more than 1.5 times PyTorch's and 2 ulp; none is far more.
+    noise, so one in five hundred is more than 1.5 times PyTorch's and 2 ulp; none is far more. How many depends on the products of
+    the machine's BLAS, too: where NumPy's own attention with the same BLAS has more than one in 300, ours may have as many.
     """
-    ratios, excess = [], []
+    ratios, excess, twins = [], [], []
     for seed in range(CASES):
         _, q, k, v, do, pattern, options = attention_case(seed, every_row=True)
         *arrays, more = in_float64(q, k, v, do, options)
         truth = run(F, *arrays, pattern, more)[:4]
         ulp = float(np.spacing(np.float32(max(np.abs(x).max() for x in truth))))
         errors = [[np.abs(x - y).max() / ulp for x, y in zip(found, truth)]
-                  for found in (run(kernel, q, k, v, do, pattern, options)[:4], by_torch(q, k, v, do, pattern, options))]
-        ours, theirs = np.maximum(errors, 1 / 8)
+                  for found in (run(kernel, q, k, v, do, pattern, options)[:4], by_torch(q, k, v, do, pattern, options),
+                                run(F, q, k, v, do, pattern, options)[:4])]
+        ours, theirs, twin = np.maximum(errors, 1 / 8)
         ratios.append(np.log(ours / theirs))
         excess.append((ours - 2) / theirs)
+        twins.append((twin - 2) / theirs)
     assert (np.exp(np.mean(ratios, axis=0)) <= 1).all(), np.exp(np.mean(ratios, axis=0))
-    excess = np.array(excess)
-    assert (excess > 1.5).mean() < 1 / 300 and excess.max() < 8, (int((excess > 1.5).sum()), excess.size, excess.max())
+    excess, allowed = np.array(excess), max(1 / 300, (np.array(twins) > 1.5).mean())
+    assert (excess > 1.5).mean() <= allowed and excess.max() < 8, (int((excess > 1.5).sum()), excess.size, allowed, excess.max())
