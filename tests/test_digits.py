@@ -140,11 +140,13 @@ def test_count_of_a_recurrent_model():
 def test_patch_attention_draws_images_and_weights(rng):
     images, weights = rng.random((3, 8, 8, 1)), rng.random((3, 16))
     ax = patch_attention(images, weights, ["a", "b", "c"], title="looks")
-    assert len(ax.images) == 6 and ax.get_title() == "looks"
+    assert len(ax.images) == 9 and ax.get_title() == "looks"
     for b in range(3):
-        assert np.array_equal(ax.images[2 * b].get_array(), images[b, ..., 0])
-        assert np.array_equal(ax.images[2 * b + 1].get_array(), weights[b].reshape(4, 4)), "rows of patches stay rows"
-        assert ax.images[2 * b].get_extent()[:2] == ax.images[2 * b + 1].get_extent()[:2]
+        above, below, ink = ax.images[3 * b:3 * b + 3]
+        assert np.array_equal(above.get_array(), images[b, ..., 0])
+        assert np.array_equal(below.get_array(), weights[b].reshape(4, 4)), "rows of patches stay rows"
+        assert above.get_extent()[:2] == below.get_extent()[:2] and ink.get_extent() == below.get_extent()
+        np.testing.assert_allclose(ink.get_alpha(), 0.6 * images[b, ..., 0] / images[b].max())
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
     assert patch_attention(images, weights, ax=ax) is ax
 

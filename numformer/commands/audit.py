@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.show import print_json
+from numformer.commands.show import print_json, save_picture
 from numformer.verify.audit import audit
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -45,5 +45,5 @@ def _print_row(row):
 def _draw(rows, path):
     from numformer.plots import audit_errors
 
-    audit_errors(rows).figure.savefig(path, dpi=120)
+    save_picture(audit_errors(rows), path)
     print(f"wrote {path}", file=sys.stderr)

@@ -10,7 +10,7 @@ from numformer.benchmarks import attention, generating, speedrun, training
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.audit import FORMATS
-from numformer.commands.show import print_json
+from numformer.commands.show import print_json, save_picture
 from numformer.datasets import DOCUMENTATION, load_corpus
 
 SUBJECTS = {"attention": attention, "train": training, "generate": generating, "speedrun": speedrun}
@@ -98,7 +98,7 @@ def _train(cases, seconds, arguments):
 
         growth = training.growth()
         slopes = {size: training.slope(times) for size, times in growth.items()}
-        growth_of_time(growth, slopes).figure.savefig(arguments.growth, dpi=120)
+        save_picture(growth_of_time(growth, slopes), arguments.growth)
         print("time grows as a power: " + ", ".join(f"{size}^{power:.2f}" for size, power in slopes.items()))
         result.update(growth_ms=growth, growth_exponents=slopes)
     return result

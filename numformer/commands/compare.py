@@ -12,7 +12,7 @@ from numformer.checks import check_number
 from numformer.commands import UsageError
 from numformer.commands.audit import FORMATS
 from numformer.commands.runs import load_run, run_material
-from numformer.commands.show import print_json
+from numformer.commands.show import print_json, save_picture
 from numformer.commands.train import new_trainer
 from numformer.models import count, gradient_by_distance
 from numformer.training import RunFolder, TrainingConfig, mean_loss
@@ -38,12 +38,7 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(str(error)) from None
     with backend.threads(arguments.threads):
-        compared = [Compared(folder) for folder in arguments.runs]
-        first = compared[0]
-        for other in compared[1:]:
-            if other.facts["data"]["sha256"] != first.facts["data"]["sha256"]:
-                raise UsageError(f"{other.folder} learned {other.facts['data']['name']}, but {first.folder} learned "
-                                 f"{first.facts['data']['name']}; runs of the same text alone can be compared.")
+        compared = side_by_side(arguments.runs)
         rows = [one.measured() for one in compared]
         seconds = medians_in_turns({str(k): one.step_seconds for k, one in enumerate(compared)}, arguments.seconds)
     for k, row in enumerate(rows):
@@ -52,12 +47,22 @@ def run(arguments):
     _print(rows)
     files = []
     if arguments.out:
-        _draw(rows, arguments.out)
+        save_picture(drawn(rows), arguments.out)
         files.append(arguments.out)
         print(f"drawn: {arguments.out}")
     if arguments.json:
         print_json({"runs": rows, "files": files})
     return 0
+
+
+def side_by_side(folders):
+    """Runs that learned the same text, each as a `Compared`."""
+    first, *others = compared = [Compared(folder) for folder in folders]
+    for other in others:
+        if other.facts["data"]["sha256"] != first.facts["data"]["sha256"]:
+            raise UsageError(f"{other.folder} learned {other.facts['data']['name']}, but {first.folder} learned "
+                             f"{first.facts['data']['name']}; runs of the same text alone can be compared.")
+    return compared
 
 
 class Compared:
@@ -131,7 +136,8 @@ def _print(rows):
               + "".join(f"{part:>9}" for part in parts) + f"  {row['run']}")
 
 
-def _draw(rows, path):
+def drawn(rows):
+    """Losses and gradients of rows of the table, as a Figure."""
     from matplotlib.figure import Figure
 
     from numformer.plots import gradients_by_distance, losses_by_tokens
@@ -144,4 +150,4 @@ def _draw(rows, path):
     profiles = {name: row["gradient_by_distance"] for name, row in zip(names, rows) if row["gradient_by_distance"]}
     if profiles:
         gradients_by_distance(profiles, right)
-    figure.savefig(path, dpi=120, metadata={"Software": None} if path.lower().endswith("png") else None)
+    return figure

@@ -1,11 +1,9 @@
 """numformer reproduce: train presets for several seeds, and see whether they reach what is said of them."""
 
-import argparse
 import json
 import statistics
 import sys
 import time
-from contextlib import redirect_stdout
 from pathlib import Path
 
 from numformer.commands import UsageError, train
@@ -72,14 +70,10 @@ def _record(name, seed, out, arguments):
     for flag in ("data", "steps", "threads"):
         if getattr(arguments, flag) is not None:
             argv += [f"--{flag}", str(getattr(arguments, flag))]
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    parser.add_argument("--json", action="store_true")
     print(f"{name}, seed {seed}", file=sys.stderr)
     started = time.perf_counter()
-    with redirect_stdout(sys.stderr):                                 # stdout is for the table
-        if train.run(parser.parse_args(argv)):
-            return None
+    if train.run_with(argv):                                          # stdout is for the table
+        return None
     minutes = (time.perf_counter() - started) / 60 if whole else None     # of one that was stopped between, nobody knows
     record = {"settings": settings, "minutes": minutes, "figures": evaluated(folder)[0]}
     write_atomically(file, json.dumps(record, indent=2).encode())

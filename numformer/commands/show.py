@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -54,13 +55,18 @@ def draw_pictures(folder, model, tokenizer, task, metrics):
     from numformer.plots import loss_curve
 
     if metrics:
-        _save(loss_curve(metrics), folder.path / "loss.png")
+        save_picture(loss_curve(metrics), folder.path / "loss.png")
     for name, axes in task.pictures(model, tokenizer).items():
-        _save(axes, folder.path / name)
+        save_picture(axes, folder.path / name)
 
 
-def _save(axes, path):
-    axes.figure.savefig(path, dpi=120, metadata={"Software": None})   # without the version: the same run, the same bytes
+def save_picture(picture, path):
+    """Write Axes or a Figure into a .png, .svg or .pdf, without version or time: the same picture, the same bytes."""
+    from matplotlib import rc_context
+
+    unsaid = {".png": "Software", ".svg": "Date", ".pdf": "CreationDate"}[Path(path).suffix.lower()]
+    with rc_context({"svg.hashsalt": "numformer"}):                   # names of parts in an .svg: random otherwise
+        picture.figure.savefig(path, dpi=120, metadata={unsaid: None})
 
 
 def print_json(result):

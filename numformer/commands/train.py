@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from pathlib import Path
 
@@ -78,6 +78,15 @@ def run(arguments):
         raise UsageError(f"--threads {arguments.threads} must be 1 or more.")
     with backend.threads(arguments.threads):
         return _run(arguments)
+
+
+def run_with(argv):
+    """Train as with these words on the command line; the exit status. What would be said on stdout goes to stderr."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    parser.add_argument("--json", action="store_true")
+    with redirect_stdout(sys.stderr):
+        return run(parser.parse_args([str(word) for word in argv]))
 
 
 def _run(arguments):

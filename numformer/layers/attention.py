@@ -213,12 +213,17 @@ class MultiHeadAttention(Layer):
 
         The kernel never has them all at once, so they are computed anew by the truth, in memory for all T x S of them.
         """
-        context = self._check(x, context)
-        q, _ = self._project(x, self.query, self.query_norm, self.rotary, context.shape[1] - x.shape[1])
-        k, _ = self._project(context, self.key, self.key_norm, self.rotary)
+        q, k = self.queries_and_keys(x, context)
         if isinstance(self.relative, ShawPositions):
             return self.relative.weights(q, k, pattern, self.scale)
         return attention_weights(q, k, pattern, self.scale, self.slopes, self._bias(q, k)[0])
+
+    def queries_and_keys(self, x, context=None):
+        """What meets in the scores: q (B, H, T, D) and k (B, G, S, D), normalized and turned where the layer has it so."""
+        context = self._check(x, context)
+        q, _ = self._project(x, self.query, self.query_norm, self.rotary, context.shape[1] - x.shape[1])
+        k, _ = self._project(context, self.key, self.key_norm, self.rotary)
+        return q, k
 
     def _attend(self, q, k, v, pattern, dropout=0.0, seed=None):
         """Attention in all heads, with what the positions have to say to it."""

@@ -1,4 +1,4 @@
-"""How far back a language model feels: the gradient of one prediction by the vectors of the tokens before it."""
+"""Where gradients reach: how far back a language model feels, and how they pass from block to block."""
 
 import numpy as np
 
@@ -71,3 +71,42 @@ def gradient_by_distance(model, inputs, targets, places=8):
         lengths = np.sqrt((vectors.grad.astype(np.float64) ** 2).sum(axis=1)).reshape(B, T)
         total += lengths[:, t - half:t + 1][:, ::-1].mean(axis=0)
     return total / len(chosen)
+
+
+def gradient_by_block(model, batch):
+    """The length of the gradient of each block's parameters, all in one vector, from one batch.
+
+    Parameters
+    ----------
+    model : Layer
+        With `blocks`, ``loss(batch)`` and ``loss_backward(saved)``. Its own gradients stay as they are.
+    batch : tuple
+        What its `loss` takes.
+
+    Returns
+    -------
+    ndarray of float64, shape (L,)
+
+    Raises
+    ------
+    ValueError
+        If the model has no blocks.
+
+    References
+    ----------
+    Xiong et al. (2020), "On Layer Normalization in the Transformer Architecture", figure 3.
+
+    Examples
+    --------
+    >>> from numformer.models import Decoder, DecoderConfig
+    >>> model = Decoder(DecoderConfig(vocab_size=5, context_length=8, n_layers=3, n_heads=1, d_model=4), np.random.default_rng(0))
+    >>> gradient_by_block(model, (np.array([[1, 2]]), np.array([[2, 3]]))).shape
+    (3,)
+    """
+    if not hasattr(model, "blocks"):
+        raise ValueError(f"gradient_by_block: a {type(model).__name__} has no blocks.")
+    probe = model.replica()
+    _, saved = probe.loss(batch)
+    probe.loss_backward(saved)
+    return np.array([np.sqrt(sum((parameter.grad.astype(np.float64) ** 2).sum() for parameter in block.parameters()))
+                     for block in probe.blocks])

@@ -3,14 +3,14 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.attention import visible
 from numformer.plots.axes import new_axes
+from numformer.plots.tokens import label_ticks
 
 
 def alignment_map(weights, read, written, ax=None, title="Alignment"):
-    """A row for every token that was written, a column for every token that was read, darker for more weight.
+    """A row for every token that was written, a column for every token that was read, brighter for more weight.
 
-    Where the order of two languages is the same, the dark cells lie on the diagonal; where it differs, they leave it.
+    Where the order of two languages is the same, the bright cells lie on the diagonal; where it differs, they leave it.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def alignment_map(weights, read, written, ax=None, title="Alignment"):
             raise ValueError(f"alignment_map: {name} has {len(labels)} labels, but weights of shape {(T, S)} need {size}.")
     if ax is None:
         ax = new_axes((3 + 0.33 * S, 2 + 0.3 * T))
-    image = ax.imshow(weights, cmap="Greys", vmin=0, vmax=1)
+    image = ax.imshow(weights, cmap="cividis", vmin=0, vmax=1)
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
-    ax.set_xticks(range(S), [visible(token) for token in read], fontsize=9, rotation=60, ha="right", rotation_mode="anchor")
-    ax.set_yticks(range(T), [visible(token) for token in written], fontsize=9)
+    label_ticks(ax.xaxis, read, size=9, rotation=60, ha="right", rotation_mode="anchor")
+    label_ticks(ax.yaxis, written, size=9)
     ax.set(xlabel="read", ylabel="written", title=title)
     return ax

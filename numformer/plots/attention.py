@@ -1,11 +1,11 @@
-"""Pictures of attention."""
-
-from functools import lru_cache
+"""Pictures of attention: one map, all heads of all layers, and what the layers do together."""
 
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import new_axes
+from numformer.plots.axes import hatch_cells, new_axes, panels
+from numformer.plots.statistics import check_layers
+from numformer.plots.tokens import label_ticks
 
 
 def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
@@ -37,52 +37,72 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
     T, S = check_array("attention_map", "weights", np.asarray(weights), "(T, S)").values()
     if tokens is not None and len(tokens) != S:
         raise ValueError(f"attention_map: {len(tokens)} labels came for S={S} keys; give one a key.")
-    if mask is not None and np.shape(mask) != (T, S):
-        raise ValueError(f"attention_map: mask has shape {np.shape(mask)}, but must have (T, S) = ({T}, {S}).")
+    _check_mask("attention_map", mask, T, S)
     if ax is None:
         ax = new_axes((4.5 + 0.12 * S, 4 + 0.12 * T))
     image = ax.imshow(weights, cmap="cividis", norm=_root_scale(float(np.max(weights))))
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
     if mask is not None:
-        i, j = np.nonzero(~np.asarray(mask))
-        for row, column in zip(i, j):
-            ax.add_patch(_cell(column, row))
+        hatch_cells(ax, ~np.asarray(mask))
     if tokens is not None:
-        shown = [visible(token) for token in tokens]
-        ax.set_xticks(range(S), shown, fontsize=8)
-        ax.set_yticks(range(T), shown[S - T:], fontsize=8)
+        label_ticks(ax.xaxis, tokens)
+        label_ticks(ax.yaxis, tokens[S - T:])
     ax.set(xlabel="key", ylabel="query", title=title)
     return ax
 
 
-def visible(token):
-    """A token as a label: white space by its usual signs, and by its code what the font has no glyph for.
+def attention_grid(weights, mask=None, ax=None, title="Attention"):
+    """A small map for every head, a row of them for every layer; all on one scale of colour.
 
-    Examples
-    --------
-    >>> visible(" "), visible("\\n"), visible("a"), visible("\\u4e2d")
-    ('␣', '⏎', 'a', 'U+4E2D')
+    Parameters
+    ----------
+    weights : list of ndarray, each of shape (H, T, S)
+        Attention weights of every layer; the sizes may differ from layer to layer, but for H.
+    mask : ndarray of bool, shape (T, S), or a list of them, optional
+        True where a query may look: of all layers, or of each.
+    ax : matplotlib Axes, optional
+        In whose place to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes do not fit.
     """
-    token = token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
-    return "".join(character if ord(character) in _glyphs() else f"U+{ord(character):04X}" for character in token)
+    check_layers("attention_grid", weights)
+    masks = list(mask) if np.ndim(mask) == 3 or isinstance(mask, list) else [mask] * len(weights)
+    if len(masks) != len(weights):
+        raise ValueError(f"attention_grid: {len(masks)} masks came for {len(weights)} layers; give one for all, or one for each.")
+    for layer, its_mask in zip(weights, masks):
+        _check_mask("attention_grid", its_mask, *layer.shape[1:])
+    H = len(weights[0])
+    axes = panels(ax, len(weights), H, (1.5 * H + 1, 1.5 * len(weights) + 0.8))
+    scale = _root_scale(1.0)
+    for number, (row, layer, its_mask) in enumerate(zip(axes, weights, masks), 1):
+        for h, (panel, head) in enumerate(zip(row, layer), 1):
+            image = panel.imshow(head, cmap="cividis", norm=scale, interpolation="nearest")
+            if its_mask is not None:
+                hatch_cells(panel, ~np.asarray(its_mask))
+            panel.set(xticks=[], yticks=[])
+            if number == 1:
+                panel.set_title(f"head {h}", fontsize=9)
+        row[0].set_ylabel(f"layer {number}", fontsize=9)
+    figure = axes[0, 0].figure
+    figure.colorbar(image, ax=list(axes.flat), label="weight: columns are keys, rows queries", shrink=0.7)
+    figure.suptitle(title)
+    return figure
 
 
-@lru_cache(maxsize=1)
-def _glyphs():
-    """The code points that matplotlib's default font can draw."""
-    from matplotlib.font_manager import FontProperties, findfont
-    from matplotlib.ft2font import FT2Font
-
-    return set(FT2Font(findfont(FontProperties())).get_charmap())
+def _check_mask(owner, mask, T, S):
+    if mask is not None and np.shape(mask) != (T, S):
+        raise ValueError(f"{owner}: mask has shape {np.shape(mask)}, but must have (T, S) = ({T}, {S}).")
 
 
 def _root_scale(top):
     from matplotlib.colors import PowerNorm
 
     return PowerNorm(0.5, vmin=0, vmax=max(top, 1e-12))
-
-
-def _cell(column, row):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="0.85", edgecolor="0.6", hatch="///", linewidth=0)

@@ -1,9 +1,8 @@
 """The audit as a picture: the worst error of everything, on one axis, beside what was allowed."""
 
-from numformer.plots.axes import new_axes
+from numformer.plots.axes import faint, new_axes, styles
 
-KINDS = {"function": ("o", "#00204c"), "layer": ("s", "#31446b"), "model": ("^", "#7c7b78"), "loss": ("D", "#b8860b"),
-         "kernel": ("v", "#d6c35a")}
+KINDS = ("function", "layer", "model", "loss", "kernel")
 FLOOR = 1e-17                                                         # where an error of exactly 0 is drawn
 
 
@@ -31,12 +30,11 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
         raise ValueError("audit_errors: there are no rows to draw.")
     if ax is None:
         ax = new_axes((9, 1.2 + 0.16 * len(rows)))
-    for kind, (marker, colour) in KINDS.items():
+    for kind, style in zip(KINDS, styles(ax, len(KINDS))):
         places = [k for k, row in enumerate(rows) if row["kind"] == kind]
         if places:
-            ax.plot([max(rows[k]["max_error"], FLOOR) for k in places], places, linestyle="none", marker=marker, color=colour,
-                    markeredgecolor="black", markeredgewidth=0.4, markersize=5, label=kind)
-    ax.plot([row["bound"] for row in rows], range(len(rows)), linestyle="none", marker="|", color="black", label="bound")
+            ax.plot([max(rows[k]["max_error"], FLOOR) for k in places], places, label=kind, markersize=5, **(style | {"linestyle": "none"}))
+    ax.plot([row["bound"] for row in rows], range(len(rows)), linestyle="none", marker="|", color=faint(ax), label="bound")
     for k, row in enumerate(rows):
         if not row["ok"]:
             ax.annotate("wrong", (max(row["max_error"], FLOOR), k), xytext=(6, -3), textcoords="offset points", fontsize=7)

@@ -2,12 +2,7 @@
 
 import math
 
-from numformer.plots.axes import new_axes
-
-# Told apart by line and marker as well as by colour; the colours go from dark to light.
-STYLES = [(colour, line, marker) for (colour, marker), line in zip(
-    (("#00204c", "o"), ("#b8860b", "s"), ("#5c6f9c", "^"), ("#7c7b78", "D"), ("#1f7a6d", "v"), ("#c2703d", "P"), ("#9a9a4b", "X"),
-     ("#a8b4d0", "*")), ("-", "--", "-.", ":", "-", "--", "-.", ":"))]
+from numformer.plots.axes import new_axes, styles
 
 
 def losses_by_tokens(curves, ax=None, title="Validation loss"):
@@ -33,11 +28,11 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
     if not any(curves.values()):
         raise ValueError("losses_by_tokens: there are no losses to draw.")
     ax = new_axes((7, 4.2)) if ax is None else ax
-    for (name, curve), (colour, line, marker) in zip(curves.items(), _styles(len(curves))):
+    for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         if len(curve) == 1:
-            ax.axhline(curve[0][1], color=colour, linestyle=line, linewidth=1.0, label=f"{name}: {curve[0][1]:.3f}")
+            ax.axhline(curve[0][1], color=style["color"], linestyle=style["linestyle"], linewidth=1.0, label=f"{name}: {curve[0][1]:.3f}")
         elif curve:
-            ax.plot(*zip(*curve), color=colour, linestyle=line, marker=marker, markersize=5, label=f"{name}: {curve[-1][1]:.3f}")
+            ax.plot(*zip(*curve), markersize=5, label=f"{name}: {curve[-1][1]:.3f}", **style)
     ax.set(xlabel="tokens learned from", ylabel="loss, nats a token", title=title)
     bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2), lambda bits: bits * math.log(2)))
     bits.set_ylabel("bits a token")
@@ -69,14 +64,10 @@ def gradients_by_distance(profiles, ax=None, title="How far back a prediction fe
     if not profiles:
         raise ValueError("gradients_by_distance: there are no gradients to draw.")
     ax = new_axes((7, 4.2)) if ax is None else ax
-    for (name, profile), (colour, line, marker) in zip(profiles.items(), _styles(len(profiles))):
+    for (name, profile), style in zip(profiles.items(), styles(ax, len(profiles))):
         points = [(k, g / profile[0]) for k, g in enumerate(profile) if g > 0]
-        ax.plot(*zip(*points), color=colour, linestyle=line, marker=marker, markersize=4, markevery=max(1, len(points) // 8), label=name)
+        ax.plot(*zip(*points), markersize=4, markevery=max(1, len(points) // 8), label=name, **style)
     ax.set(yscale="log", xlabel="distance k, tokens", ylabel="gradient, of that at distance 0", title=title)
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
-
-
-def _styles(count):
-    return (STYLES * (count // len(STYLES) + 1))[:count]

@@ -1,8 +1,7 @@
 """How a time grows with a size, on logarithmic axes, where a power is a straight line."""
 
-from numformer.plots.axes import new_axes
+from numformer.plots.axes import new_axes, styles
 
-COLOURS = ("#00204c", "#7c7b78", "#b8860b", "#d6c35a")
 WORDS = {"B": "batch B", "T": "length T", "C": "width C", "L": "layers L"}
 
 
@@ -32,8 +31,8 @@ def growth_of_time(growth, slopes, ax=None, title="A training step"):
         raise ValueError("growth_of_time: there are no times to draw.")
     if ax is None:
         ax = new_axes((7, 4.2))
-    for (size, times), colour in zip(growth.items(), COLOURS):
-        ax.plot(list(times), list(times.values()), marker="o", color=colour, label=f"{WORDS.get(size, size)}: slope {slopes[size]:.2f}")
+    for (size, times), style in zip(growth.items(), styles(ax, len(growth))):
+        ax.plot(list(times), list(times.values()), label=f"{WORDS.get(size, size)}: slope {slopes[size]:.2f}", **style)
     ax.set(xscale="log", yscale="log", xlabel="size", ylabel="ms a step", title=title)
     ax.set_xscale("log", base=2)
     ax.grid(alpha=0.3, which="both")

@@ -9,7 +9,7 @@ from numformer.plots.axes import new_axes
 
 
 def patch_attention(images, weights, labels=None, ax=None, title="Attention to patches"):
-    """Images in a row, and under each how much weight each of its patches gets: brighter for more, each on its own scale.
+    """Images in a row, and under each how much weight its patches get, brighter for more, below its ink; each on its own scale.
 
     Parameters
     ----------
@@ -43,7 +43,10 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
         left, right = 1.1 * b, 1.1 * b + 1                            # every image one wide, with a tenth between them
         tall = height / width
         ax.imshow(images[b, ..., 0], cmap="gray_r", extent=(left, right, 0, tall), interpolation="nearest")
-        ax.imshow(weights[b].reshape(side, side), cmap="cividis", extent=(left, right, -1.1 * tall, -0.1 * tall), interpolation="nearest")
+        below = (left, right, -1.1 * tall, -0.1 * tall)
+        ax.imshow(weights[b].reshape(side, side), cmap="cividis", extent=below, interpolation="nearest")
+        ink = images[b, ..., 0] / max(float(images[b].max()), 1e-12)
+        ax.imshow(np.zeros_like(ink), cmap="gray", alpha=0.6 * np.clip(ink, 0, 1), extent=below, interpolation="nearest")
     ax.set(xlim=(-0.05, 1.1 * B - 0.05), ylim=(-1.15 * tall, 1.05 * tall), yticks=[], title=title)
     ax.set_xticks([1.1 * b + 0.5 for b in range(B)], labels or [""] * B, fontsize=8)
     ax.tick_params(length=0)

@@ -4,9 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numformer.backend import one_blas_thread
 from numformer.datasets import date_pairs
-from numformer.generation import write_greedily
 from numformer.tasks.pairs import Pairs, PairTask
 
 TRAINING, HELD_OUT = 20000, 1000                                      # pairs
@@ -23,6 +21,7 @@ class DateTask(PairTask):
     kinds = ("Seq2Seq",)
     unit = "nats a character"
     longest = 16
+    alignment = "Where the decoder looked for what it wrote"
 
     def pairs(self):
         return _pairs()
@@ -37,20 +36,9 @@ class DateTask(PairTask):
                 measured[f"exact_{least}_to_{below - 1}"] = float(chosen.mean())
         return measured
 
-    def pictures(self, model, tokenizer):
-        """Where the model looked for each character that it wrote, from the longest date that was held out."""
-        if model.config.attention == "none":
-            return {}
-        from numformer.plots import alignment_map
-
-        source, _ = max(self.pairs().held_out, key=lambda pair: len(pair[0]))
-        padding, begin, end = self.ids(tokenizer)
-        ids = tokenizer.encode(source)
-        answer, = write_greedily(model, [ids], padding, begin, end, longest=self.longest)
-        with one_blas_thread():
-            weights = model.attention_weights(ids[None], np.array([len(ids)]), np.array([[begin, *answer]]))[0]      # (T, S)
-        written = [tokenizer.decode([token]) for token in (*answer, end)]
-        return {"alignment.png": alignment_map(weights, list(source), written, title="Where the decoder looked for what it wrote")}
+    def shown(self):
+        """The longest date that was held out."""
+        return max((source for source, _ in self.pairs().held_out), key=len)
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.datasets import DataError, Digits, load_digits
+from numformer.plots.views import Reading
 from numformer.tasks.task import Task
 from numformer.training import LabelledStream, accuracy, labelled_batches
 
@@ -80,6 +81,16 @@ class DigitTask(Task):
         with one_blas_thread():
             told = model(images).argmax(axis=1)
         return "; ".join(f"a {label}, told {'right' if digit == label else f'as {digit}'}" for label, digit in zip(labels, told))
+
+    def reading(self, model, tokenizer, text=None):
+        """An image of the test by its number, the first unless given; its patches are named by row and column."""
+        images = self.load(None).digits.test_images
+        if text is not None and not (text.strip().isdecimal() and int(text) < len(images)):
+            raise ValueError(f"{text!r} is no image of the test; give its number, 0 to {len(images) - 1}.")
+        image = images[int(text or 0)].astype(model.config.dtype)
+        side = range(1, model.config.side + 1)
+        first = ["[CLS]"] if model.config.pooling == "class" else []
+        return Reading((image[None],), first + [f"{row},{column}" for row in side for column in side], image=image)
 
     def pictures(self, model, tokenizer):
         """Where the model looks in images of the test, and which patches have like positions."""

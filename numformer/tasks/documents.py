@@ -98,9 +98,14 @@ class DocumentTask(PairTask):
         return "\n".join(f"{tokenizer.decode(source)!r}\n-> {tokenizer.decode(answer)!r}"
                          for source, answer in zip(chosen, self.replies(model, tokenizer, chosen)))
 
-    def written(self, model, tokenizer, sources):
-        """What a model answers to texts in which the names of marks stand where something is hidden."""
-        return self.replies(model, tokenizer, [tokenizer.encode_with(self.marks, source) for source in sources])
+    def shown(self):
+        """A document of which the first mark hides the third word."""
+        words = "".join(self.pairs().held_out[0]).split(" ")
+        return " ".join([*words[:2], self.marks[0], *words[3:]])
+
+    def source_ids(self, tokenizer, text):
+        """The ids of a text in which the names of marks stand where something is hidden."""
+        return tokenizer.encode_with(self.marks, text)
 
 
 @lru_cache(maxsize=1)

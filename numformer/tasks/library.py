@@ -4,7 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from numformer.datasets import library_text
+from numformer.datasets import library_sections, library_text
+from numformer.plots.views import Reading
 from numformer.tasks.task import Task
 from numformer.tokenizers import BytePairTokenizer
 from numformer.training import passage_rows
@@ -34,12 +35,19 @@ class LibraryTask(Task):
         known = {text: tokenizer.encode(text) for text in set(texts)}
         return [known[text] for text in texts]
 
+    def reading(self, model, tokenizer, text=None):
+        """A text, or the first of the held-out ones."""
+        ids = self.row(tokenizer, model.config, " ".join(library_sections(held_out=True)[0].sentences[:2]) if text is None else text)
+        return Reading((ids,), [tokenizer.decode([token]) for token in ids[0]])
+
+    def room(self, config):
+        return config.context_length - 2                              # beside the class token and the separator
+
     def row(self, tokenizer, config, text):
         """The ids of one text as a row, (1, T). Where it spells a special token's name stands that token."""
         ids = tokenizer.encode_with(SPECIAL, text)
-        if len(ids) + 2 > config.context_length:
-            raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which has room for {config.context_length - 2}; "
-                             "shorten it.")
+        if len(ids) > self.room(config):
+            raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which has room for {self.room(config)}; shorten it.")
         return passage_rows([(ids,)], config.context_length, *self.layout(tokenizer)).ids
 
 

@@ -3,7 +3,10 @@
 import hashlib
 from dataclasses import dataclass
 
+import numpy as np
+
 from numformer.generation import write_greedily
+from numformer.plots.views import Reading, attention_views
 from numformer.tasks.task import Task
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import PairStream, consecutive_pairs
@@ -47,6 +50,7 @@ class PairTask(Task):
     from_the_data = frozenset({"vocab_size"})
     longest = 64                                                      # answers: pieces after which a model is stopped
     samples = 4
+    alignment = None                                                  # title of the picture of one; None for none
     pool = POOL                                                       # batches whose pairs are sorted by length together
 
     def pairs(self):
@@ -82,7 +86,11 @@ class PairTask(Task):
 
     def written(self, model, tokenizer, sources):
         """The ids of its answers, written greedily."""
-        return self.replies(model, tokenizer, [tokenizer.encode(source) for source in sources])
+        return self.replies(model, tokenizer, [self.source_ids(tokenizer, source) for source in sources])
+
+    def source_ids(self, tokenizer, text):
+        """The ids of a source."""
+        return tokenizer.encode(text)
 
     def replies(self, model, tokenizer, sources):
         """The same for sources that are ids already."""
@@ -95,10 +103,34 @@ class PairTask(Task):
         (ids,) = self.written(model, tokenizer, [text])
         return tokenizer.decode(ids), len(ids)
 
+    def reading(self, model, tokenizer, text=None):
+        """A source, the first of the held-out ones unless given, and what the model writes after it."""
+        text = self.shown() if text is None else text
+        source = self.source_ids(tokenizer, text)
+        if not len(source):
+            raise ValueError("there is nothing to read; give at least one token.")
+        (answer,) = self.written(model, tokenizer, [text])
+        _, begin, end = self.ids(tokenizer)
+        read, written = ([tokenizer.decode([token]) for token in ids] for ids in (source, [begin, *answer, end]))
+        return Reading((source[None], np.array([len(source)]), np.array([[begin, *answer]])), read, written)
+
+    def shown(self):
+        """The source of a picture."""
+        return self.pairs().held_out[0][0]
+
     def sample(self, model, tokenizer, rng):
         pairs = self.pairs().held_out
         chosen = [pairs[k][0] for k in rng.choice(len(pairs), size=min(self.samples, len(pairs)), replace=False)]
         return "\n".join(f"{source} -> {answer}" for source, answer in zip(chosen, self.answers(model, tokenizer, chosen)))
+
+    def pictures(self, model, tokenizer):
+        """Where the last block looked in the source for each piece that it wrote, mean of its heads."""
+        if self.alignment is None or getattr(model.config, "attention", None) == "none":
+            return {}
+        from numformer.plots import alignment_map
+
+        *_, cross = attention_views(model, self.reading(model, tokenizer))
+        return {"alignment.png": alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries, title=self.alignment)}
 
     def measure(self, model, tokenizer, material):
         """The part of the held-out answers that are right to the last character."""

@@ -73,6 +73,17 @@ class Task(ABC):
         """
         return None
 
+    def reading(self, model, tokenizer, text=None):
+        """What a model is given to look at how it reads a text, or something that was held out where none is given: a `Reading`.
+
+        ValueError where the text does not fit.
+        """
+        raise ValueError(f"the task {self.name} has no texts to look at.")
+
+    def room(self, config):
+        """How many pieces of a text a model can read at most; None where nothing limits it."""
+        return getattr(config, "context_length", None)
+
     def pictures(self, model, tokenizer):
         """Pictures of a trained model: {name of a file: Axes}."""
         return {}

@@ -6,6 +6,7 @@ from numformer.backend import one_blas_thread
 from numformer.datasets import DOCUMENTATION, DataError, load_corpus
 from numformer.functional import CAUSAL
 from numformer.generation import generate
+from numformer.plots.views import Reading
 from numformer.tasks.task import Task
 from numformer.tokenizers import CharacterTokenizer
 from numformer.training import BlockStream, consecutive_blocks
@@ -48,17 +49,28 @@ class TextTask(Task):
         ids = generate(model, tokenizer.encode(first_prompt(tokenizer)), SAMPLE_TOKENS, rng, temperature=0.8)
         return tokenizer.decode(list(ids)).strip("\n")
 
+    def reading(self, model, tokenizer, text=None):
+        """A text; or what the model writes, where none is given."""
+        room = model.config.context_length
+        if text is None:
+            prompt = tokenizer.encode(first_prompt(tokenizer))
+            ids = [*prompt, *generate(model, prompt, min(MAP_TOKENS, room) - 1, np.random.default_rng(0), temperature=0.8)]
+        else:
+            ids = tokenizer.encode(text).tolist()
+        if not 1 <= len(ids) <= room:
+            raise ValueError(f"a text of {len(ids)} characters does not fit a model that reads 1 to {room}; choose another part of it.")
+        return Reading((np.array([ids]),), list(tokenizer.decode(ids)))
+
     def pictures(self, model, tokenizer):
         """The attention of the last block to a text that the model wrote."""
         from numformer.plots import attention_map
 
         if not hasattr(model, "attention_weights"):
             return {}
-        prompt, tokens = tokenizer.encode(first_prompt(tokenizer)), min(MAP_TOKENS, model.config.context_length) - 1
-        ids = np.array([[*prompt, *generate(model, prompt, tokens, np.random.default_rng(0), temperature=0.8)]])
+        (ids,), tokens, *_ = self.reading(model, tokenizer)
         with one_blas_thread():
             weights = model.attention_weights(ids)[-1][0].mean(axis=0)    # (T, T)
-        return {"attention.png": attention_map(weights, list(tokenizer.decode(ids[0])), CAUSAL.dense(*weights.shape),
+        return {"attention.png": attention_map(weights, tokens, CAUSAL.dense(*weights.shape),
                                                title="Attention of the last block, mean of its heads")}
 
 

@@ -2,9 +2,6 @@
 
 from functools import lru_cache
 
-import numpy as np
-
-from numformer.backend import one_blas_thread
 from numformer.datasets import english, held_out_numbers, number_pairs
 from numformer.generation import beam_search
 from numformer.tasks.pairs import SPECIAL, VALIDATION_BATCH, Pairs, PairTask
@@ -21,6 +18,7 @@ class TranslateTask(PairTask):
     name = "translate"
     kinds = ("EncoderDecoder",)
     longest = 40
+    alignment = "Attention from French to English"
 
     def pairs(self):
         return _pairs()
@@ -44,18 +42,8 @@ class TranslateTask(PairTask):
         return {**super().measure(model, tokenizer, material),
                 "exact_greedily": sum(tokenizer.decode(ids) == target for ids, target in zip(greedy, targets)) / len(targets)}
 
-    def pictures(self, model, tokenizer):
-        """Which words of a number each word of its translation looked at."""
-        from numformer.plots import alignment_map
-
-        source = tokenizer.encode(english(SHOWN))
-        (written,) = beam_search(model, [source], *self.ids(tokenizer), BEAMS, self.longest, LENGTH_PENALTY)
-        outputs = np.array([[tokenizer.special_id(SPECIAL[1]), *written]])
-        with one_blas_thread():
-            *_, cross = model.attention_weights(source[None], np.array([len(source)]), outputs)
-        weights = cross[-1][0].mean(axis=0)                           # (T, S): the last block, mean of its heads
-        pieces = [[tokenizer.decode([i]) for i in ids] for ids in (source, written)]
-        return {"alignment.png": alignment_map(weights[:len(written)], *pieces, title="Attention from French to English")}
+    def shown(self):
+        return english(SHOWN)
 
 
 @lru_cache(maxsize=1)

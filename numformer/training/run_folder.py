@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
+
 from numformer.training.checkpoint import save_checkpoint, write_atomically
 
 
@@ -19,8 +21,8 @@ class RunFolder:
     -----
     ``checkpoint.safetensors`` is the last state and ``best.safetensors`` that of the lowest validation loss;
     ``config.json`` repeats the settings for people; ``metrics.jsonl`` holds one JSON object a line, for each step
-    (``step loss learning_rate gradient_norm``) and each validation (``step val_loss``), and nothing that differs from run to
-    run, such as times.
+    (``step loss learning_rate gradient_norm``; before a validation also ``update_ratio``, the size of the step's change of each
+    matrix, of that of the matrix) and each validation (``step val_loss``), and nothing that differs from run to run, such as times.
     """
 
     def __init__(self, path):
@@ -101,8 +103,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
     """
     c = trainer.config
     while True:
-        due = trainer.step == c.steps or (c.eval_every and trainer.step and trainer.step % c.eval_every == 0)
-        if due and trainer.validation and trainer.evaluated_at != trainer.step:
+        if _due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
             loss = trainer.evaluate(should_stop)
             if loss is not None:
                 folder.append({"step": trainer.step, "val_loss": loss})
@@ -114,11 +115,29 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         if ended:
             folder.save(folder.checkpoint, trainer, facts)
             return ended
+        before = _matrices(trainer.model) if _due(trainer.step + 1, c) else {}
         metrics = trainer.train_step()
+        if before:
+            metrics["update_ratio"] = {name: _size(after - before[name]) / (_size(after) or 1.0)
+                                       for name, after in _matrices(trainer.model).items()}
         folder.append(metrics)
         on_step(metrics)
         if c.save_every and trainer.step % c.save_every == 0:
             folder.save(folder.checkpoint, trainer, facts)
+
+
+def _due(step, config):
+    """Whether a validation comes after so many steps."""
+    return step == config.steps or bool(config.eval_every and step and step % config.eval_every == 0)
+
+
+def _matrices(model):
+    """Copies of all parameters but gains and biases, by name."""
+    return {name: parameter.data.copy() for name, parameter in model.named_parameters() if parameter.data.ndim > 1}
+
+
+def _size(matrix):
+    return float(np.sqrt(np.square(matrix, dtype=np.float64).sum()))
 
 
 def _line(metrics):

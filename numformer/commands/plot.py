@@ -1,0 +1,49 @@
+"""numformer plot: one picture of a run."""
+
+from pathlib import Path
+
+from numformer.commands import UsageError
+from numformer.commands.audit import FORMATS
+from numformer.commands.pictures import PICTURES, Run
+from numformer.commands.runs import load_run
+from numformer.commands.show import print_json, save_picture
+from numformer.plots.axes import dark
+
+
+def add_arguments(parser):
+    kinds = "; ".join(f"{name}: {function.__doc__.splitlines()[0].rstrip('.')}" for name, function in PICTURES.items())
+    parser.add_argument("kind", metavar="KIND", help=kinds.replace("%", "%%"))
+    parser.add_argument("run", metavar="RUN", help="folder of a run")
+    parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, instead of the last")
+    parser.add_argument("--text", default=None, help="what the model reads (default: something that was held out, or that it wrote); "
+                        "of vit the number of an image")
+    parser.add_argument("--view", default=None, help="self; or encoder, decoder or cross of a model that reads and writes")
+    parser.add_argument("--layer", type=int, default=None, metavar="N", help="from 1 (default: the last)")
+    parser.add_argument("--head", type=int, default=None, metavar="N", help="from 1 (default: the mean of all; of a query the first)")
+    parser.add_argument("--query", type=int, default=None, metavar="N", help="place in the text, from 0 (default: the last)")
+    parser.add_argument("--token", default=None, help="whose logit contributions are drawn of (default: the likeliest)")
+    parser.add_argument("--dark", action="store_true", help="for a dark screen")
+    parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf (default: KIND.png in the run)")
+
+
+def run(arguments):
+    if arguments.kind not in PICTURES:
+        raise UsageError(f"plot: {arguments.kind} is unknown; choose from {', '.join(PICTURES)}.")
+    out = Path(arguments.out or Path(arguments.run) / f"{arguments.kind}.png")
+    if out.suffix.lower() not in FORMATS:
+        raise UsageError(f"plot: --out {out} must end in {', '.join(FORMATS)}.")
+    opened = Run(arguments.run, *load_run(arguments.run, arguments.best), arguments)
+    draw = PICTURES[arguments.kind]
+    try:
+        if arguments.dark:
+            with dark():
+                picture = draw(opened)
+                save_picture(picture, out)
+        else:
+            save_picture(draw(opened), out)
+    except ValueError as error:
+        raise UsageError(f"{arguments.run}: {error}") from None
+    print(f"written: {out}")
+    if arguments.json:
+        print_json({"files": [str(out)]})
+    return 0

@@ -1,0 +1,42 @@
+"""Heads at a glance: how spread out each looks, and how far."""
+
+import numpy as np
+
+from numformer.plots.axes import draw_map, panels
+from numformer.plots.statistics import attention_distance, attention_entropy, check_layers
+
+
+def head_statistics(weights, ax=None, title="What heads do"):
+    """Two maps with a cell for every head, numbers in them: the entropy of its looks in bits, and their mean distance in tokens.
+
+    Parameters
+    ----------
+    weights : list of ndarray, each of shape (H, T, S)
+        Attention weights of every layer.
+    ax : matplotlib Axes, optional
+        In whose place to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no layers, or shapes do not fit.
+
+    References
+    ----------
+    See `attention_entropy` and `attention_distance`.
+    """
+    check_layers("head_statistics", weights)
+    L, H = len(weights), len(weights[0])
+    axes = panels(ax, 1, 2, (2.5 + 1.1 * H, 1.6 + 0.45 * L))[0]
+    for panel, measure, label in zip(axes, (attention_entropy, attention_distance), ("entropy, bits", "mean distance, tokens")):
+        draw_map(panel, np.array([measure(layer) for layer in weights]), label, spelled="{:.1f}")
+        panel.set_xticks(range(H), range(1, H + 1))
+        panel.set_yticks(range(L), range(1, L + 1))
+        panel.set(xlabel="head", ylabel="layer", title=label.split(",")[0])
+    axes[0].figure.suptitle(title)
+    return axes[0].figure

@@ -1,0 +1,80 @@
+"""One query in detail: from two vectors to a weight, in numbers."""
+
+import math
+
+import numpy as np
+
+from numformer.checks import check_array, check_number
+from numformer.functional.softmax import softmax
+from numformer.plots.axes import draw_map, panels
+from numformer.plots.tokens import visible
+
+COLUMNS = ("q · k", "score", "weight")
+
+
+def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, title="One query"):
+    r"""The query above all keys, the products of their coordinates, and what these add up to: q · k, score and softmax.
+
+    .. math:: z_j = s\, q \cdot k_j + \beta_j, \qquad p = \mathrm{softmax}(z)
+
+    Parameters
+    ----------
+    q : ndarray, shape (D,)
+    k : ndarray, shape (S, D)
+        After rotary positions, where there are any.
+    tokens : list of S str, optional
+        Labels of the keys.
+    scale : float, optional
+        s; 1 / sqrt(D) unless given.
+    bias : ndarray, shape (S,), optional
+        What positions add to the scores: ALiBi, or T5's bias.
+    mask : ndarray of bool, shape (S,), optional
+        True where the query may look. The others have neither score nor weight.
+    ax : matplotlib Axes, optional
+        In whose place to draw; a new figure unless given.
+    title : str
+
+    Returns
+    -------
+    Figure
+        Its last panel holds the numbers, as text.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes do not fit, or no key may be looked at.
+    """
+    D = check_array("query_detail", "q", q, "(D,)")["D"]
+    S = check_array("query_detail", "k", k, "(S, D)", D=D)["S"]
+    tokens = [str(j) for j in range(S)] if tokens is None else [visible(token) for token in tokens]
+    mask = np.ones(S, bool) if mask is None else np.asarray(mask, bool)
+    for name, sized in (("tokens", tokens), ("bias", bias), ("mask", mask)):
+        if sized is not None and len(sized) != S:
+            raise ValueError(f"query_detail: {len(sized)} {name} came for S={S} keys; give one a key.")
+    if not mask.any():
+        raise ValueError("query_detail: the query may look at no key; there is nothing to show.")
+    if scale is not None:
+        check_number("query_detail", "scale", scale, above=0)
+    products = k @ q                                                  # (S,)
+    scores = (1 / math.sqrt(D) if scale is None else scale) * products + (0 if bias is None else np.asarray(bias))
+    weights, _ = softmax(scores, mask=mask)
+
+    vectors, parts, numbers = panels(ax, 1, 3, (4.5 + 0.16 * D, 1.8 + 0.24 * S), width_ratios=(2, 2, 1))[0]
+    gap = np.full((1, D), np.nan)
+    draw_map(vectors, np.concatenate([q[None], gap, k]), "", signed=True, numbers=False)
+    vectors.set_yticks([0, *range(2, S + 2)], ["q", *tokens], fontsize=8)
+    vectors.set(xlabel="coordinate", title="query, and keys")
+    draw_map(parts, np.concatenate([np.full((2, D), np.nan), k * q]), "", signed=True, numbers=False)
+    parts.set(xlabel="coordinate", yticks=[], title="their products")
+    numbers.set(xlim=(-0.6, 2.6), ylim=vectors.get_ylim(), title="add up to")
+    numbers.axis("off")
+    for column, name in enumerate(COLUMNS):
+        numbers.text(column, 0, name, ha="center", va="center", fontsize=8, fontweight="bold")
+    for j in range(S):
+        shown = (products[j], scores[j], weights[j]) if mask[j] else (products[j], None, None)
+        strong = "bold" if weights[j] == weights.max() else "normal"
+        for column, number in enumerate(shown):
+            numbers.text(column, j + 2, "masked" if number is None else f"{number:.3f}", ha="center", va="center", fontsize=8,
+                         fontweight=strong)
+    vectors.figure.suptitle(title)
+    return vectors.figure

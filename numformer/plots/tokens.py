@@ -1,0 +1,39 @@
+"""Tokens as labels."""
+
+from functools import lru_cache
+
+
+def visible(token):
+    """A token as a label: white space by its usual signs, and by its code what the font has no glyph for.
+
+    Examples
+    --------
+    >>> visible(" "), visible("\\n"), visible("a"), visible("\\u4e2d")
+    ('␣', '⏎', 'a', 'U+4E2D')
+    """
+    return "".join(character if ord(character) in _glyphs() else f"U+{ord(character):04X}" for character in signs(token))
+
+
+def signs(token):
+    """A token with its white space by the usual signs.
+
+    Examples
+    --------
+    >>> signs(" a\\n")
+    '␣a⏎'
+    """
+    return token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
+
+
+def label_ticks(axis, tokens, size=8, **text):
+    """Write tokens at the places 0, 1, ... of an axis of a map; text: `rotation` and the like."""
+    axis.set_ticks(range(len(tokens)), [visible(token) for token in tokens], fontsize=size, **text)
+
+
+@lru_cache(maxsize=1)
+def _glyphs():
+    """The code points that matplotlib's default font can draw."""
+    from matplotlib.font_manager import FontProperties, findfont
+    from matplotlib.ft2font import FT2Font
+
+    return set(FT2Font(findfont(FontProperties())).get_charmap())
