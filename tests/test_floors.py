@@ -15,6 +15,7 @@ FLOORS = {
     "models": 5,
     "training": 6, "generation": 6, "tokenizers": 6, "datasets": 6,
     "verify": 7, "interop": 7, "plots": 7,
+    "explorer": 7.2, "course": 7.2,
     "tasks": 7.5,
     "benchmarks": 8, "commands": 9, "cli": 10, "__main__": 11,
 }

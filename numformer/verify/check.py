@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.checks import check_whole
+from numformer.checks import check_choice, check_whole
 from numformer.verify.errors import relative_error
 from numformer.verify.exercises import Problem, accepts, defaults_wanted, find_exercise
 from numformer.verify.likely_cause import CLOSE, is_array, likely_cause
@@ -38,7 +38,7 @@ class Verdict:
         return self.text
 
 
-def check(name, fn, seed=None):
+def check(name, fn, seed=None, levels=None):
     """Is this function right? Run it on random problems whose shapes its author has not seen, and compare with the truth.
 
     Parameters
@@ -53,6 +53,8 @@ def check(name, fn, seed=None):
         `pattern` are tried only where `fn` takes them.
     seed : int, optional
         Of the problems; other ones each time unless given.
+    levels : sequence of str, optional
+        Which sorts of problems, such as ``["plain"]``; all unless given.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def check(name, fn, seed=None):
     Raises
     ------
     ValueError
-        If there is no such exercise, or the seed is not a whole number, 0 or more.
+        If there is no such exercise, or it has no such level; if the seed is not a whole number, 0 or more.
     TypeError
         If `fn` cannot be called.
 
@@ -81,8 +83,12 @@ def check(name, fn, seed=None):
         raise TypeError(f"check: fn must be a function, but is {type(fn).__name__}.")
     seed = np.random.SeedSequence().entropy % 2**32 if seed is None else seed
     check_whole("check", "seed", seed, least=0)
+    for level in levels or ():
+        check_choice("check", "level", level, list(exercise.levels))
     passed, left_out = [], []
     for number, level in enumerate(exercise.levels):
+        if levels and level not in levels:
+            continue
         problems = [Problem(exercise, level, seed + 100 * number + draw) for draw in range(DRAWS)]
         missing = [option for option in problems[0].arguments()[1] if not _takes_saved(fn, backward) and not accepts(fn, option)]
         if missing:

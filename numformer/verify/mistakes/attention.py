@@ -45,6 +45,13 @@ def rotary_turned_forward(dy, x, cosine, sine, layout="half"):
     return F.rotary(dy, cosine, sine, layout)[0]
 
 
+def rotary_with_one_sign_of_the_forward(dy, x, cosine, sine, layout="half"):
+    dx = F.rotary(dy, cosine, -sine, layout)[0]
+    b = slice(x.shape[-1] // 2, None) if layout == "half" else slice(1, None, 2)
+    dx[..., b] = F.rotary(dy, cosine, sine, layout)[0][..., b]
+    return dx
+
+
 def rotary_in_the_other_layout(dy, x, cosine, sine, layout="half"):
     return F.rotary(dy, cosine, -sine, "interleaved" if layout == "half" else "half")[0]
 
@@ -84,6 +91,7 @@ MISTAKES = {
         ("the heads of a group lie side by side (0 0 1 1), but were taken in turns (0 1 0 1)", "heads dealt out in turns")]],
     "rotary_backward": [
         ("the gradient is turned forward: the inverse of a rotation turns back", rotary_turned_forward),
+        ("the sine of the second coordinate has the sign of the forward: both change theirs", rotary_with_one_sign_of_the_forward),
         ("pairs are those of the other layout", rotary_in_the_other_layout)],
     "add_by_distance_backward": [
         ("the sum over the batch is missing in the bias's gradient", bias_not_summed_over_the_batch),

@@ -28,6 +28,15 @@ def softmax_as_sigmoid(dp, x, axis=-1, mask=None):
     return p * (1 - p) * dp
 
 
+def softmax_with_the_mean(dp, x, axis=-1, mask=None):
+    p = F.softmax(x, axis, mask)[0]
+    return p * (dp - (p * dp).mean(axis=axis, keepdims=True))
+
+
+def softmax_with_an_unweighted_sum(dp, x, axis=-1, mask=None):
+    return F.softmax(x, axis, mask)[0] * (dp - dp.sum(axis=axis, keepdims=True))
+
+
 def log_softmax_without_sum(dy, x, axis=-1):
     return dy - np.exp(F.log_softmax(x, axis)[0])
 
@@ -78,7 +87,9 @@ MISTAKES = {
         ("the sum over all weights is missing: softmax_backward is p * (dp - sum(p * dp))", softmax_without_sum),
         ("the sum of p * dp runs over the wrong axis", softmax_over_the_other_axis),
         ("the softmax itself runs over the wrong axis", softmax_forward_over_the_other_axis),
-        ("only the diagonal of the Jacobian is there, p * (1 - p): every weight depends on all scores", softmax_as_sigmoid)],
+        ("only the diagonal of the Jacobian is there, p * (1 - p): every weight depends on all scores", softmax_as_sigmoid),
+        ("the mean of p * dp stands for its sum", softmax_with_the_mean),
+        ("the sum is that of dp, but every dp counts with its weight: sum(p * dp)", softmax_with_an_unweighted_sum)],
     "log_softmax_backward": [
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)", log_softmax_without_sum),
         ("the sum of dy runs over the wrong axis", log_softmax_over_the_other_axis)],

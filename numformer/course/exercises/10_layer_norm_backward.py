@@ -1,0 +1,26 @@
+"""The gradients of LayerNorm.
+
+y = gain x_hat + shift,   x_hat = (x - mean) r,   r = (variance + 1e-5)^(-1/2)
+
+x reaches y in three ways: directly, through the mean, and through the variance. With g = gain dy, each way gives one of the terms of
+
+    dx = r (g - <g> - x_hat <g x_hat>)
+
+Derive it before you type it.
+"""
+# goal: follow a gradient through statistics
+# needs: layer_norm
+# minutes: 40
+# points: 4
+# checks: layer_norm_backward
+
+
+def layer_norm_backward(dy, x, gain, shift):
+    """dx (..., C), dgain and dshift (C,)."""
+    # BEGIN SOLUTION
+    centred = x - x.mean(axis=-1, keepdims=True)
+    r = ((centred * centred).mean(axis=-1, keepdims=True) + 1e-5) ** -0.5
+    x_hat, g, axes = centred * r, gain * dy, tuple(range(x.ndim - 1))
+    dx = r * (g - g.mean(axis=-1, keepdims=True) - x_hat * (g * x_hat).mean(axis=-1, keepdims=True))
+    return dx, (dy * x_hat).sum(axis=axes), dy.sum(axis=axes)
+    # END SOLUTION

@@ -1,0 +1,20 @@
+"""ALiBi: what is far away counts less.
+
+z_hij = scores_hij - slope_h |i - j|, where the last query stands at the last key: with T queries and S keys query i stands at i + S - T
+"""
+# goal: add positions to scores, without a parameter
+# needs: scaled_dot_product_attention
+# minutes: 10
+# points: 2
+# checks: alibi
+
+import numpy as np
+
+
+def alibi(scores, slopes):
+    """scores (B, H, T, S), slopes (H,) to z (B, H, T, S)."""
+    # BEGIN SOLUTION
+    T, S = scores.shape[-2:]
+    distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))
+    return scores - slopes[:, None, None] * distance
+    # END SOLUTION

@@ -1,0 +1,36 @@
+"""Explain the figure: who may look at whom.
+
+Attention with a causal window: a query sees itself and some tokens before.
+Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+
+- "allowed": how many cells of the map are not hatched?
+- "first": the first key that the last query may look at, counted from 0
+- "layers": how many layers does it take, at least, until the last token can know of token 0?
+"""
+# goal: read a mask, and see how layers widen a window
+# needs: scaled_dot_product_attention
+# minutes: 10
+# points: 2
+# answers: the questions above
+
+import numpy as np
+
+from numformer import AttentionPattern
+from numformer.plots import attention_map
+
+T = 12  # VARIANT 10 12 14 16
+BEFORE = 3  # VARIANT 2 3 4
+
+
+def draw():
+    """The map of equal weights over all allowed keys."""
+    mask = AttentionPattern(causal=True, window=(BEFORE, 0)).dense(T, T)
+    return attention_map(mask / mask.sum(axis=1, keepdims=True), [str(t) for t in range(T)], mask)
+
+
+def answers():
+    """{"allowed": int, "first": int, "layers": int}"""
+    # BEGIN SOLUTION
+    mask = AttentionPattern(causal=True, window=(BEFORE, 0)).dense(T, T)
+    return {"allowed": int(mask.sum()), "first": T - 1 - BEFORE, "layers": int(np.ceil((T - 1) / BEFORE))}
+    # END SOLUTION

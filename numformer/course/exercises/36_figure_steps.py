@@ -1,0 +1,43 @@
+"""Explain the figure: how to check a gradient, and how not to.
+
+The error of a derivative against the size of the step it was found with.
+Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+
+- "best": the step of `STEPS` with the smallest error of the central difference
+- "left": what spoils differences with smaller steps, "rounding" or "curvature"?
+- "right": and with larger ones?
+- "complex": is the complex step at 1e-15 better than the best difference, True or False?
+"""
+# goal: choose a step, or do without
+# needs: nothing
+# minutes: 15
+# points: 2
+# answers: the questions above
+
+import numpy as np
+
+from numformer.layers import FeedForward
+from numformer.plots import step_error_curve
+from numformer.verify import step_errors
+
+SEED = 0  # VARIANT 0 1 2 3 4
+STEPS = 10.0 ** np.arange(-15, 0)
+
+
+def errors():
+    layer = FeedForward(3, 5, "gelu", np.random.default_rng(SEED), dtype=np.float64)
+    return step_errors(layer, [np.random.default_rng(SEED).standard_normal((2, 3))], steps=STEPS)
+
+
+def draw():
+    return step_error_curve(errors())
+
+
+def answers():
+    """{"best": float, "left": str, "right": str, "complex": bool}"""
+    # BEGIN SOLUTION
+    found = errors()
+    difference, complex_step = found["central_difference"], found["complex_step"]
+    return {"best": float(STEPS[np.argmin(difference)]), "left": "rounding", "right": "curvature",
+            "complex": bool(complex_step[0] < difference.min())}
+    # END SOLUTION
