@@ -77,7 +77,7 @@ causal = AttentionPattern(causal=True)
 attention_map(attention_weights(q, k, causal)[0, 0], list("attention!"), causal.dense(10, 10)).figure
 
 # %% [markdown]
-# ## The gradient
+# ## Is the gradient right?
 #
 # Line by line backward. With $\bar{x}$ for the gradient of x:
 #

@@ -84,7 +84,7 @@ rotary_clocks(32, positions=8).figure
 rotary_proof(*rng.standard_normal((2, 32))).figure
 
 # %% [markdown]
-# ## Shape and gradient
+# ## Is the gradient right?
 #
 # The transpose of a rotation is the rotation back; so that is its gradient.
 

@@ -53,6 +53,8 @@ print("BatchNorm: means of coordinates", np.abs(norm(x).mean(axis=(0, 1))).max()
 # $$\bar{x} = r \left( g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle \right)$$
 #
 # The last two terms take away what a shift or a stretch of x would change: nothing.
+#
+# ## Is it right?
 
 # %%
 def layer_norm_backward(dy, x, gain, shift):

@@ -40,6 +40,8 @@ print(flat(x).shape, np.abs(flat(x) - convolution(x)).max())          # (B, T, C
 # ## The model
 #
 # A class token before the patches, learned positions, an encoder without a mask, and a linear map of what the class token has seen.
+#
+# $$x^0 = [\, c;\; \mathrm{patches} + \mathrm{positions} \,], \qquad z = \mathrm{encoder}(x^0)_{0}\, W + b$$
 
 # %%
 config = VisionTransformerConfig(image_size=8, patch_size=2, channels=1, n_classes=10, n_layers=3, n_heads=4, d_model=48,
