@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
+from numformer.commands.runs import run_material
 from numformer.functional.positions import alibi, alibi_slopes
 from numformer.functional.relative_positions import add_by_distance
 from numformer.models import (
@@ -182,7 +183,7 @@ def training(run):
 
 def flow(run):
     """The length of every block's gradient, from the last batch of the validation."""
-    batch = run.task.validation(run.task.load(run.facts["data"]["argument"]), run.tokenizer, run.model.config, 8)[-1]
+    batch = run.task.validation(run_material(run.task, run.facts), run.tokenizer, run.model.config, 8)[-1]
     with one_blas_thread():
         return plots.gradient_flow({type(run.model).__name__: gradient_by_block(run.model, batch)}, title="Gradient of each block")
 

@@ -1,11 +1,12 @@
 """numformer plot: one picture of a run."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from numformer.commands import UsageError
 from numformer.commands.audit import FORMATS
 from numformer.commands.pictures import PICTURES, Run
-from numformer.commands.runs import load_run
+from numformer.commands.runs import add_run_arguments, load_run
 from numformer.commands.show import print_json, save_picture
 from numformer.plots.axes import dark
 
@@ -13,8 +14,7 @@ from numformer.plots.axes import dark
 def add_arguments(parser):
     kinds = "; ".join(f"{name}: {function.__doc__.splitlines()[0].rstrip('.')}" for name, function in PICTURES.items())
     parser.add_argument("kind", metavar="KIND", help=kinds.replace("%", "%%"))
-    parser.add_argument("run", metavar="RUN", help="folder of a run")
-    parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, instead of the last")
+    add_run_arguments(parser)
     parser.add_argument("--text", default=None, help="what the model reads (default: something that was held out, or that it wrote); "
                         "of vit the number of an image")
     parser.add_argument("--view", default=None, help="self; or encoder, decoder or cross of a model that reads and writes")
@@ -33,14 +33,9 @@ def run(arguments):
     if out.suffix.lower() not in FORMATS:
         raise UsageError(f"plot: --out {out} must end in {', '.join(FORMATS)}.")
     opened = Run(arguments.run, *load_run(arguments.run, arguments.best), arguments)
-    draw = PICTURES[arguments.kind]
     try:
-        if arguments.dark:
-            with dark():
-                picture = draw(opened)
-                save_picture(picture, out)
-        else:
-            save_picture(draw(opened), out)
+        with dark() if arguments.dark else nullcontext():
+            save_picture(PICTURES[arguments.kind](opened), out)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None
     print(f"written: {out}")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.layers import FeedForward, GatedFeedForward, TransformerBlock
+from numformer.layers import FeedForward, GatedFeedForward, Linear, TransformerBlock
 from numformer.layers.cross_block import CrossBlock
 from numformer.parameter import Layer
 
@@ -139,7 +139,7 @@ def hidden_activations(model, *inputs):
         If the model has no feed-forwards.
     """
     outputs = {id(layer.output): name for name, layer in model.named_layers() if isinstance(layer, (FeedForward, GatedFeedForward))}
-    with watch(model, Layer) as seen:
+    with watch(model, Linear) as seen:
         model(*inputs)
     found = {outputs[id(each.layer)]: each.inputs[0] for each in seen if id(each.layer) in outputs}
     if not found:
