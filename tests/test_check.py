@@ -87,6 +87,16 @@ def test_plain_answers(fn, words):
     assert not verdict and words in str(verdict), str(verdict)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_factor_that_goes_with_a_size_is_not_called_constant(seed):
+    def backward(do, q, k, v):
+        return tuple(k.shape[-2] * gradient for gradient in F.scaled_dot_product_attention_backward(
+            do, F.scaled_dot_product_attention(q, k, v)[1]))
+
+    verdict = check("scaled_dot_product_attention_backward", backward, seed=seed, levels=["plain"])
+    assert not verdict and "a factor that goes with a size" in verdict.cause
+
+
 def test_forwards_are_checked_too():
     wrong = check("softmax", lambda x: np.exp(x) / np.exp(x).sum(0, keepdims=True))
     assert not wrong and wrong.output == "y" and "y is wrong in" in str(wrong)

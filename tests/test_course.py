@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import time
 
 import numpy as np
@@ -11,6 +12,7 @@ from command import call, last_json
 from numformer.course import grade, notebook, pages, write_assignment
 from numformer.course.assignment import MANIFEST
 from numformer.course.judge import judge, judged_answers
+from numformer.verify import check
 from numformer.verify.exercises import EXERCISES
 
 PAGES = pages()
@@ -163,24 +165,53 @@ def test_a_question_with_several_answers():
         assert judged_answers(page.name, lambda: given, seed=2).startswith("right") == right
 
 
+def test_a_notebook_shows_the_bug_and_asks_for_its_mending():
+    cells = json.loads(notebook("nbgrader", seed=2, names=["25"]))["cells"]
+    text, solution = ("".join(cell["source"]) for cell in cells[2:4])
+    assert "```python\nimport numpy as np\n\n\ndef softmax_backward(dp, x):" in text and "into `mended_softmax_backward`" in text
+    shown = {}
+    exec(text.split("```")[1].removeprefix("python\n"), shown)
+    assert not check("softmax_backward", shown["softmax_backward"], levels=["plain"])
+    assert "def mended_softmax_backward(dp, x):" in solution and "# goal" not in solution and "Goal: " in text
+
+
+def assigned(source):
+    """The names that a page gives to functions and numbers of its own, and what it imports from numformer."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+CALLED = re.compile(r"(?:check|judged_answers)\('\w+', (\w+)")
+
+
 @pytest.mark.parametrize("grader", ["nbgrader", "otter"])
 def test_notebooks_for_graders(grader):
     cells = json.loads(notebook(grader, seed=2))["cells"]
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    start, *code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert start["source"] == ["%matplotlib inline"]
     assert len(code) == 2 * len(PAGES) and len({cell["id"] for cell in cells}) == len(cells)
     assert all(len(cell["id"]) <= 64 for cell in cells)
-    solutions, tests = code[::2], code[1::2]
+    solutions, tests, module = code[::2], code[1::2], {}
     for page, solution, test in zip(PAGES, solutions, tests):
-        source, module = "".join(solution["source"]), {}
-        assert source.count("# BEGIN SOLUTION") == source.count("# END SOLUTION") == 1
+        source, defined = "".join(solution["source"]), set(module)
+        assert source.count("# BEGIN SOLUTION") == source.count("# END SOLUTION") == 1 and "student" not in source
+        assert not set(assigned(source)) & defined - {"draw"}, "of two exercises with one name Otter sees the last one only"
         exec(source, module)
-        exec("".join(test["source"]), module)                         # right as it stands,
-        module[page.function(2)] = lambda *_: np.zeros(1)
-        with pytest.raises(AssertionError):                           # and not otherwise
-            exec("".join(test["source"]), module)
         if grader == "nbgrader":
             assert solution["metadata"]["nbgrader"]["solution"] and test["metadata"]["nbgrader"]["points"] == page.points
             assert test["metadata"]["nbgrader"]["grade"] and test["metadata"]["nbgrader"]["locked"]
+    for page, test in zip(PAGES, tests):                              # as Otter has it: all tests when everything has run
+        text, called = "".join(test["source"]), module[CALLED.search("".join(test["source"]))[1]]
+        exec(text, module)                                            # right as it stands,
+        module[called.__name__] = lambda *_: np.zeros(1)
+        with pytest.raises(AssertionError):                           # and not otherwise
+            exec(text, module)
+        module[called.__name__] = called
     raw = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "raw"]
     assert len(raw) == (0 if grader == "nbgrader" else 1 + 6 * len(PAGES))
     if raw:

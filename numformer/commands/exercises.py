@@ -21,7 +21,7 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.list:
         for page in pages():
-            print(f"{page.name:50}{page.said('minutes'):>4} minutes {page.points} points  {page.title}")
+            print(f"{page.name:50}{page.said('minutes'):>4} minutes {page.worth:8}  {page.title}")
         if arguments.json:
             print_json({"exercises": [page.name for page in pages()]})
         return 0

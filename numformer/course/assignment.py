@@ -62,6 +62,10 @@ class Page:
         return int(self.said("points"))
 
     @property
+    def worth(self):
+        return f"{self.points} point{'s' if self.points > 1 else ''}"
+
+    @property
     def levels(self):
         """Which levels of `numformer.check` are asked for; None for all."""
         found = re.search("^# levels: (.*)$", self.source, re.MULTILINE)
@@ -208,6 +212,10 @@ exercise runs in a process of its own and is stopped after 20 seconds: whatever 
 
 A rubric, where you grade by hand: half for the derivation (which terms, and why there are no others), a quarter for right shapes and sums,
 a quarter for code that reads like the equation. A gradient that is right without a derivation is worth half.
+
+`numformer exercises --notebook nbgrader`, or `otter`, also writes all of this as one notebook for that grader, here in this folder:
+`nbgrader generate_assignment` or `otter assign` makes the students' from it. numformer has to be installed where it grades. There a
+figure's questions have to be right all together.
 """
 
 

@@ -1,24 +1,27 @@
 """The same exercises as one notebook, for the two graders that classes use: nbgrader and Otter."""
 
 import json
+import re
 
 from numformer.checks import check_choice
 from numformer.course.assignment import chosen_pages
 
-GRADERS = ("nbgrader", "otter")
+GRADERS = {"nbgrader": "raise NotImplementedError()", "otter": "..."}  # what each of them writes in the place of a solution
 
 
 def notebook(grader, seed=0, names=None):
     """The teacher's notebook, from which the grader makes the students'.
 
     Each exercise is a text, a cell with the solution between marks, and a cell that grades by `numformer.check`, or holds the answers
-    against those of the solution. nbgrader reads its cells' metadata, Otter raw cells around them.
+    against those of the solution. nbgrader reads its cells' metadata, Otter raw cells around them. Otter asks for all grades after the
+    last cell has run, so no two exercises define the same name: `mended_softmax_backward` stands beside `softmax_backward`.
 
     Parameters
     ----------
     grader : "nbgrader" or "otter"
     seed, names
-        As in `write_assignment`. Where a bug is to be found, students get an empty place instead: graders know no bugs.
+        As in `write_assignment`. Where a bug is to be found, the text shows the wrong function, and an empty place waits for the right
+        lines: graders know no bugs.
 
     Returns
     -------
@@ -32,11 +35,12 @@ def notebook(grader, seed=0, names=None):
 
     References
     ----------
-    nbgrader's manual, "Creating and grading assignments"; Otter-Grader's manual, "Notebook format" of Otter Assign.
+    nbgrader's manual, "Creating and grading assignments"; Otter-Grader's manual, "Notebook format" of Otter Assign. Gone through with
+    nbgrader 0.9.6 and Otter-Grader 7.0.0: students' notebooks made, handed in and graded.
     """
-    check_choice("notebook", "grader", grader, GRADERS)
-    cells = [_cell("markdown", "start", "# Exercises\n\nReplace `raise NotImplementedError` with your own lines; the cell below each "
-                   "exercise says whether they are right.")]
+    check_choice("notebook", "grader", grader, list(GRADERS))
+    cells = [_cell("markdown", "start", f"# Exercises\n\nReplace `{GRADERS[grader]}` with your own lines; the cell below each "
+                   "exercise says whether they are right."), _cell("code", "pictures", "%matplotlib inline")]
     if grader == "otter":
         cells.insert(0, _cell("raw", "config", "# ASSIGNMENT CONFIG\nsolutions_pdf: false\nexport_cell: false"))
     for page in chosen_pages(names):
@@ -47,10 +51,17 @@ def notebook(grader, seed=0, names=None):
 
 def _exercise(page, grader, seed):
     """The cells of one exercise."""
-    name = page.name
-    code = page.teacher(seed).split('"""', 2)[2].lstrip("\n")
-    text = _cell("markdown", f"{name}-text", f"## {page.title}\n\n{page.text}\n\n{page.said('minutes')} minutes, {page.points} points.")
-    solution, test = _cell("code", name, code), _cell("code", f"{name}-test", _test(page, seed))
+    name, called = page.name, _called(page, seed)
+    function = rf"\b{page.function(seed)}\b"
+    code = re.sub(function, called, _code(page.teacher(seed)))
+    text = re.sub(r"`answers`", f"`{called}`", page.text)
+    if called.startswith("mended_"):
+        text += f"\n\n```python\n{_code(page.student(seed))}```\n\nWrite the right lines into `{called}`."
+    if page.kind == "answers":
+        code += "\n\ndraw().figure"
+    about = f"Goal: {page.said('goal')}. Before it: {page.said('needs')}. {page.said('minutes')} minutes, {page.worth}."
+    text = _cell("markdown", f"{name}-text", f"## {page.title}\n\n{text}\n\n{about}")
+    solution, test = _cell("code", name, code), _cell("code", f"{name}-test", _test(page, called, seed))
     if grader == "nbgrader":
         for cell, graded in ((solution, False), (test, True)):
             cell["metadata"]["nbgrader"] = {"grade": graded, "grade_id": cell["id"], "locked": graded, "schema_version": 3,
@@ -63,13 +74,25 @@ def _exercise(page, grader, seed):
             marks["END QUESTION"]]
 
 
-def _test(page, seed):
-    """Code that fails where the exercise is not solved."""
+def _called(page, seed):
+    """The name of the function in the notebook, where all exercises share one namespace."""
     function = page.function(seed)
+    if page.kind == "answers":
+        return f"answers_{page.name[:2]}"
+    return f"mended_{function}" if "_bug_in_" in page.name else function
+
+
+def _code(source):
+    """A page without its text and its header, which stand in a cell of their own."""
+    return re.sub(r'\A""".*?"""\n(?:# [^\n]*\n)+\n*', "", source, flags=re.DOTALL)
+
+
+def _test(page, called, seed):
+    """Code that fails where the exercise is not solved."""
     if page.kind == "check":
         levels = f", levels={page.levels}" if page.levels else ""
-        return f"import numformer\n\nverdict = numformer.check({function!r}, {function}{levels})\nassert verdict, verdict"
-    return (f"from numformer.course.judge import judged_answers\n\nsaid = judged_answers({page.name!r}, answers, seed={seed})\n"
+        return f"import numformer\n\nverdict = numformer.check({page.function(seed)!r}, {called}{levels})\nassert verdict, verdict"
+    return (f"from numformer.course.judge import judged_answers\n\nsaid = judged_answers({page.name!r}, {called}, seed={seed})\n"
             "assert said.startswith('right'), said")
 
 

@@ -25,12 +25,21 @@ def likely_cause(name, outputs_of, problem, wrong):
     wrong : str
         The first gradient that differs there.
     """
-    problems = [problem, replace(problem, seed=problem.seed + 50)]
+    problems = [problem, of_other_sizes(problem)]
     theirs = [outputs_of(each) for each in problems]
     if any(outputs is None or len(outputs) != len(problem.truth()[3]) or not all(map(is_array, outputs)) for outputs in theirs):
         return ""
     with np.errstate(invalid="ignore"):                               # NaN of theirs equals nothing
         return _known(name, theirs, problems) or _factor(theirs, problems, wrong)
+
+
+def of_other_sizes(problem):
+    """A problem of the same kind in which as many sizes as can be differ: what goes with a size must not look like a constant."""
+    def sizes(one):
+        return [size for array in one.arguments()[0].values() for size in np.shape(array)]
+
+    others = [replace(problem, seed=problem.seed + 50 + draw) for draw in range(20)]
+    return max(others, key=lambda other: sum(a != b for a, b in zip(sizes(problem), sizes(other))))
 
 
 def is_array(x):

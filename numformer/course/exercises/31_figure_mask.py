@@ -1,7 +1,7 @@
 """Explain the figure: who may look at whom.
 
 Attention with a causal window: a query sees itself and some tokens before.
-Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
 - "allowed": how many cells of the map are not hatched?
 - "first": the first key that the last query may look at, counted from 0

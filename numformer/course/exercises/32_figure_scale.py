@@ -1,7 +1,7 @@
 """Explain the figure: why scores are divided by the root of D.
 
-One query of unit normal numbers, and keys likewise: their products have a standard deviation of sqrt(D).
-Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+One query of unit normal numbers, and keys likewise: their products have a standard deviation of sqrt(D), D = `WIDTH`.
+Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
 - "plain": the largest weight where scores are q . k
 - "scaled": the largest weight where they are divided by sqrt(D)
@@ -16,17 +16,17 @@ Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `
 
 import numpy as np
 
-from numformer.functional import softmax
+from numformer import functional as F
 from numformer.plots import query_detail
 
-D = 64  # VARIANT 48 64 96 128
+WIDTH = 64  # VARIANT 48 64 96 128
 SEED = 0  # VARIANT 0 1 2 3 4 5 6 7
 
 
 def numbers():
     """One query (D,) and eight keys (8, D)."""
     rng = np.random.default_rng(SEED)
-    return rng.standard_normal(D), rng.standard_normal((8, D))
+    return rng.standard_normal(WIDTH), rng.standard_normal((8, WIDTH))
 
 
 def draw(scale=None):
@@ -38,7 +38,7 @@ def answers():
     """{"plain": float, "scaled": float, "gradient": str}"""
     # BEGIN SOLUTION
     q, k = numbers()
-    plain, scaled = softmax(k @ q)[0], softmax(k @ q / np.sqrt(D))[0]
+    plain, scaled = F.softmax(k @ q)[0], F.softmax(k @ q / np.sqrt(WIDTH))[0]
     passes = {"plain": (plain * (1 - plain)).max(), "scaled": (scaled * (1 - scaled)).max()}
     return {"plain": float(plain.max()), "scaled": float(scaled.max()), "gradient": max(passes, key=passes.get)}
     # END SOLUTION

@@ -1,7 +1,7 @@
 """Explain the figure: rotary positions.
 
 The scores of one query and one key at all places, and the clocks that turn them.
-Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
 - "same": two places (m, n) with the score of query at M and key at N, other than these; as a pair of int in 0 .. 15
 - "spread": the largest difference between scores of one distance, "rounding" or "real"?

@@ -1,7 +1,7 @@
 """Explain the figure: the norm before, or after.
 
 A deep decoder before its first step; how long is the gradient of each block?
-Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
 - "grows": with the norm after each sum, is the gradient longer in the "first" or in the "last" block?
 - "ratio": the length in the last block, divided by that in the first, with the norm after each sum

@@ -1,7 +1,7 @@
 """Explain the figure: attention in tiles.
 
 The tiles of causal attention in their order, with those that are never looked at.
-Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
 - "seen": how many tiles are looked at?
 - "skipped": how many are not?
@@ -18,13 +18,13 @@ import numpy as np
 from numformer.functional import CAUSAL, tiled_attention_steps
 from numformer.plots import tile_order
 
-T = 12  # VARIANT 12 16 20 24
+LENGTH = 12  # VARIANT 12 16 20 24
 TILE = 4  # VARIANT 2 3 4
-D = 5  # VARIANT 4 5 6
+HEAD_WIDTH = 5  # VARIANT 4 5 6
 
 
 def steps():
-    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 1, T, D))
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 1, LENGTH, HEAD_WIDTH))
     return list(tiled_attention_steps(q, k, v, CAUSAL, tile=TILE))
 
 
@@ -36,5 +36,5 @@ def answers():
     """{"seen": int, "skipped": int, "kept": int}"""
     # BEGIN SOLUTION
     skipped = sum(step.skipped for step in steps())
-    return {"seen": len(steps()) - skipped, "skipped": skipped, "kept": D + 2}
+    return {"seen": len(steps()) - skipped, "skipped": skipped, "kept": HEAD_WIDTH + 2}
     # END SOLUTION

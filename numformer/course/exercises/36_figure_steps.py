@@ -1,7 +1,7 @@
 """Explain the figure: how to check a gradient, and how not to.
 
 The error of a derivative against the size of the step it was found with.
-Run `draw().figure.savefig("picture.png")`, look at the picture, and answer in `answers`. Give the numbers as they are, not rounded.
+Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
 - "best": the step of `STEPS` with the smallest error of the central difference
 - "left": what spoils differences with smaller steps, "rounding" or "curvature"?
@@ -20,13 +20,13 @@ from numformer.layers import FeedForward
 from numformer.plots import step_error_curve
 from numformer.verify import step_errors
 
-SEED = 0  # VARIANT 0 1 2 3 4
+WEIGHT_SEED = 0  # VARIANT 0 1 2 3 4
 STEPS = 10.0 ** np.arange(-15, 0)
 
 
 def errors():
-    layer = FeedForward(3, 5, "gelu", np.random.default_rng(SEED), dtype=np.float64)
-    return step_errors(layer, [np.random.default_rng(SEED).standard_normal((2, 3))], steps=STEPS)
+    layer = FeedForward(3, 5, "gelu", np.random.default_rng(WEIGHT_SEED), dtype=np.float64)
+    return step_errors(layer, [np.random.default_rng(WEIGHT_SEED).standard_normal((2, 3))], steps=STEPS)
 
 
 def draw():
