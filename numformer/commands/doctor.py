@@ -17,7 +17,7 @@ from numformer.training import BlockStream, RunFolder, Trainer, TrainingConfig, 
 from numformer.verify.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "numba", "safetensors", "threadpoolctl", "tqdm")
-EXTRAS = ("pooch", "torch")
+EXTRAS = ("pooch", "scikit-learn", "torch")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16, positions="rotary", dtype="float64")
 
 

@@ -42,5 +42,6 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
     ax.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=6)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.grid(axis="x", alpha=0.3)
+    ax.tick_params(axis="x", top=True, labeltop=True)                # the map is long: its scale stands at both ends
     ax.legend(loc="center right", fontsize=7)
     return ax

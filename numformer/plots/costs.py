@@ -94,4 +94,4 @@ def _with_slope(name, points):
     if len(points) < 2:
         return name
     (t, low), (T, high) = points[-2:]
-    return f"{name}: T^{np.log(high / low) / np.log(T / t):.1f}"
+    return f"{name}: T^{round(np.log(high / low) / np.log(T / t), 1) + 0.0:.1f}"                       # + 0.0: never -0.0

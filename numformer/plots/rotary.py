@@ -6,11 +6,9 @@ from numformer.checks import check_array, check_even, check_whole
 from numformer.functional.positions import rotary, rotary_angles
 from numformer.plots.axes import colours, draw_map, faint, panels
 
-SHOWN = 4                                                             # pairs, from the fastest to the slowest
-
 
 def rotary_clocks(width, positions=8, base=10000.0, ax=None, title="Rotary positions"):
-    """Where each of the first positions turns the direction (1, 0): a circle for some pairs of coordinates, the fastest first.
+    """Where each of the first positions turns the direction (1, 0): a circle for three fast pairs of coordinates, and the slowest.
 
     Parameters
     ----------
@@ -40,7 +38,7 @@ def rotary_clocks(width, positions=8, base=10000.0, ax=None, title="Rotary posit
     check_even("rotary_clocks", "width", width)
     check_whole("rotary_clocks", "positions", positions)
     cosine, sine = rotary_angles(0, positions, width, base)           # (T, D/2)
-    pairs = np.unique(np.linspace(0, width // 2 - 1, SHOWN).round().astype(int))
+    pairs = np.unique((0, width // 16, width // 8, width // 2 - 1))   # of D = 64: a step is 1, 0.32, 0.1 and 0.00013 rad
     axes = panels(ax, 1, len(pairs), (2.5 * len(pairs), 3.1))[0]
     round_ = np.linspace(0, 2 * np.pi, 200)
     for panel, pair in zip(axes, pairs):
