@@ -96,12 +96,12 @@ def test_reproduce_trains_what_a_preset_begins_with_first(capsys, tmp_path, monk
 
 @pytest.mark.parametrize("argv, words", [
     (["--preset", "sbert", "--from", "RUN", "--n-layers", "2"], "its shape"),
-    (["--preset", "tiny", "--from", "RUN"], "tiny trains a Decoder"),
+    (["--preset", "tiny", "--from", "RUN"], "tiny trains Decoder"),
     (["--preset", "sbert", "--from", "DECODER"], "a Decoder, has no trunk"),
     (["--preset", "sbert", "--from", "nowhere"], "there is no nowhere"),
     (["--resume", "--from", "RUN", "--out", "RUN"], "leave one of them out"),
     (["--preset", "bert", "--data", "some.txt"], "leave --data out"),
-    (["--preset", "sbert", "--n-experts", "2"], "is no setting of a SentenceBert"),
+    (["--preset", "sbert", "--n-experts", "2"], "is no setting of SentenceBert"),
     (["--preset", "bert", "--positions", "spiral"], "positions='spiral'"),
     (["--preset", "bert", "--context-length", "4"], "room")])
 def test_runs_that_cannot_be(argv, words, bert, run, capsys, tmp_path):

@@ -67,7 +67,7 @@ def test_other_switches(capsys, switches, pictures, tmp_path):
 @pytest.mark.parametrize("argv, words", [
     (["--patch-size", "3"], "image_size=8 is not divisible by patch_size=3"),
     (["--image-size", "16"], "digits are 8 x 8 pixels, but the model takes 16 x 16"),
-    (["--attention", "dot"], "--attention is no setting of a VisionTransformer"),
+    (["--attention", "dot"], "--attention is no setting of VisionTransformer"),
     (["--data", "x.txt"], "the task digits makes its own examples"), (["--n-classes", "3"], "unrecognized arguments: --n-classes")])
 def test_mistakes_are_one_line(capsys, argv, words, tmp_path):
     pytest.importorskip("sklearn")
@@ -85,7 +85,7 @@ def test_a_vision_transformer_shows_what_it_told(capsys, digits):
     status, said, _ = call(capsys, "sample", digits)
     assert status == 0 and said.count("told") == 8
     status, _, err = call(capsys, "sample", digits, "--prompt", "seven")
-    assert status == 2 and "holds a VisionTransformer, which answers no texts; leave --prompt out." in err
+    assert status == 2 and "VisionTransformer answers no texts; leave --prompt out." in err
     out = call(capsys, "train", "--out", digits, "--resume")[1]
     assert f"numformer eval {digits}" in out and "sample" not in out
 

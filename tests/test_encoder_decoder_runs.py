@@ -100,7 +100,7 @@ def test_a_run_is_counted(capsys, run_of_preset):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bad_requests(name, capsys, text, tmp_path):
-    for argv, words in ((["--data", text], "makes its own examples"), (["--ngrams", 3], "--ngrams is no setting of a EncoderDecoder"),
+    for argv, words in ((["--data", text], "makes its own examples"), (["--ngrams", 3], "--ngrams is no setting of EncoderDecoder"),
                         (["--positions", "shaw"], "positions='shaw' is unknown"), (["--schedule", "step"], "inverse_sqrt")):
         status, _, err = call(capsys, "train", "--preset", name, "--out", tmp_path / "r", *SMALL, *argv)
         assert status in (1, 2) and words in err and not (tmp_path / "r").exists()

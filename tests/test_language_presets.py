@@ -104,8 +104,8 @@ def test_counts_of_another_vocabulary_are_refused(rng):
 
 
 @pytest.mark.parametrize("argv, words", [
-    (["--preset", "lstm", "--n-heads", "2"], "--n-heads is no setting of a RecurrentLanguageModel, which lstm trains"),
-    (["--preset", "ngram", "--d-model", "8"], "--d-model is no setting of a NGramLanguageModel"),
+    (["--preset", "lstm", "--n-heads", "2"], "--n-heads is no setting of RecurrentLanguageModel, which lstm trains"),
+    (["--preset", "ngram", "--d-model", "8"], "--d-model is no setting of NGramLanguageModel"),
     (["--preset", "rnn", "--cell", "elman"], "cell='elman' is unknown; choose from 'rnn', 'lstm', 'gru'"),
     (["--preset", "cnn", "--kernel-width", "0"], "kernel_width=0"),
     (["--preset", "moe", "--experts-per-token", "9"], "more than the E=8")])

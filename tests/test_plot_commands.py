@@ -71,8 +71,10 @@ def test_pictures_of_a_decoder(capsys, runs, kind, tmp_path):
 
 @pytest.mark.parametrize("name, kind", [
     ("t5", "attention"), ("t5", "grid"), ("t5", "heads"), ("t5", "rollout"), ("t5", "query"), ("t5", "alignment"), ("t5", "positions"),
-    ("t5", "residual"), ("t5", "activations"), ("vit", "attention"), ("vit", "patches"), ("vit", "positions"), ("vit", "rollout"),
-    ("vit", "query"), ("vit", "residual"), ("alibi", "positions"), ("alibi", "query"), ("lstm", "training"), ("ngram", "loss")])
+    ("t5", "residual"), ("t5", "activations"), ("t5", "flow"), ("vit", "attention"), ("vit", "patches"), ("vit", "positions"),
+    ("vit", "rollout"),
+    ("vit", "query"), ("vit", "residual"), ("vit", "flow"), ("alibi", "positions"), ("alibi", "query"), ("lstm", "training"),
+    ("ngram", "loss")])
 def test_pictures_of_other_runs(capsys, runs, name, kind):
     runs(name), capsys.readouterr()                                   # what its training said
     status, said, err = call(capsys, "plot", kind, runs(name))
@@ -128,9 +130,13 @@ def test_dark_pictures(capsys, runs, tmp_path):
     ("decoder", ("plot", "loss", "--out", "loss.txt"), "loss.txt must end in .png"), ("decoder", ("plot", "patches"), "sees no patches"),
     ("decoder", ("plot", "alignment"), "no attention called cross"), ("t5", ("plot", "alignment", "--view", "encoder"), "--view cross"),
     ("lstm", ("plot", "attention"), "no attention to look at"), ("lstm", ("plot", "residual"), "no Transformer blocks"),
-    ("lstm", ("plot", "positions"), "no positions to draw"), ("lstm", ("plot", "lens"), "give a Decoder"),
-    ("lstm", ("plot", "flow"), "no blocks"), ("lstm", ("plot", "costs"), "those of a Decoder"),
-    ("lstm", ("explore",), "no attention"), ("ngram", ("plot", "training"), "without a gradient"),
+    ("lstm", ("plot", "positions"), "no positions to draw"), ("lstm", ("plot", "lens"), "as a Decoder has"),
+    ("lstm", ("plot", "flow"), "no Transformer blocks"), ("lstm", ("plot", "costs"), "those of Decoder"),
+    ("lstm", ("explore",), "no attention"), ("t5", ("plot", "lens"), "as a Decoder has"), ("t5", ("plot", "contributions"), "as a Decoder"),
+    ("t5", ("plot", "costs"), "not of EncoderDecoder"), ("ngram", ("plot", "attention"), "no layers to look into"),
+    ("ngram", ("plot", "residual"), "no layers"), ("ngram", ("plot", "dead"), "no layers"), ("ngram", ("explore",), "no layers"),
+    ("ngram", ("plot", "contributions"), "as a Decoder has"), ("ngram", ("plot", "flow"), "no Transformer blocks"),
+    ("ngram", ("plot", "training"), "without a gradient"),
     ("vit", ("plot", "patches", "--text", "9999"), "is no image of the test"),
     ("decoder", ("plot", "loss", "--out", "none/there/x.png"), "No such file"),
     ("decoder", ("explore", "--out", "page.txt"), "must end in .html"), ("decoder", ("explore", "--text", ""), "--text is empty"),

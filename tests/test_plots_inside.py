@@ -97,7 +97,7 @@ def test_hidden_activations_are_what_goes_out():
 def test_gradients_of_blocks():
     model = decoder()
     batch = IDS[:, :-1], IDS[:, 1:]
-    lengths = gradient_by_block(model, batch)
+    lengths = gradient_by_block(model, batch)["blocks"]
     assert all(not parameter.grad.any() for parameter in model.parameters()), "the model's own gradients stay as they are"
     _, saved = model.loss(batch)
     model.loss_backward(saved)
@@ -105,10 +105,18 @@ def test_gradients_of_blocks():
         assert abs(length - np.linalg.norm(np.concatenate([p.grad.ravel() for p in block.parameters()]))) < 1e-12
 
 
+def test_gradients_of_blocks_by_stack(rng):
+    model, ids = EncoderDecoder(EncoderDecoderConfig(**SIZES), rng), np.array([[3, 4, 5]])
+    found = gradient_by_block(model, (ids, np.array([3]), ids, ids))
+    assert {name: len(lengths) for name, lengths in found.items()} == {"encoder.blocks": 3, "blocks": 3}
+    assert all((lengths > 0).all() for lengths in found.values())
+
+
 @pytest.mark.parametrize("switches", [
     GPT2, LLAMA, TRANSFORMER_2017, dict(bias=False), dict(n_kv_heads=1, positions="alibi"), dict(tied=False, feedforward="relu"),
     dict(feedforward="geglu", norm="rms_norm"), dict(norm_first=False, positions="sinusoidal", feedforward="relu_squared"),
-    dict(positions="none", feedforward="silu", dtype="float64")], ids=lambda switches: str(len(str(switches))))
+    dict(positions="none", feedforward="silu", dtype="float64"),
+    dict(query_key_norm=True, n_kv_heads=2, bias=False)], ids=lambda switches: str(len(str(switches))))
 def test_an_account_is_what_happens(switches):
     sizes = dict(vocab_size=11, context_length=24, n_layers=2, n_heads=4, d_model=16, dropout=0.0)
     config = DecoderConfig(**{**switches, **sizes})
@@ -195,7 +203,7 @@ def test_queries_and_keys_meet_in_the_weights(rng):
 
 @pytest.mark.parametrize("look, words", [
     (lambda: residual_stream(rnn(), IDS), "no Transformer blocks"), (lambda: hidden_activations(rnn(), IDS), "no feed-forward"),
-    (lambda: logit_lens(rnn(), IDS), "give a Decoder"), (lambda: gradient_by_block(rnn(), (IDS, IDS)), "no blocks"),
+    (lambda: logit_lens(rnn(), IDS), "give a Decoder"), (lambda: gradient_by_block(rnn(), (IDS, IDS)), "no Transformer blocks"),
     (lambda: attention_views(rnn(), Reading((IDS,), list("abcdef"))), "no attention to look at"),
     (lambda: logit_contributions(decoder(norm_first=False), IDS, 1), "pre-norm"), (lambda: logit_contributions(decoder(), IDS, 7), "token"),
     (lambda: logit_contributions(decoder(), np.repeat(IDS, 2, 0), 1), "(1, T)"),

@@ -246,7 +246,7 @@ def test_dates_held_out_are_not_trained_on():
 
 @pytest.mark.parametrize("argv, words", [
     (["--attention", "loud"], "attention='loud' is unknown; choose from 'additive'"), (["--d-hidden", "7"], "d_hidden=7 must be even"),
-    (["--n-heads", "2"], "--n-heads is no setting of a Seq2Seq"), (["--data", "x.txt"], "the task dates makes its own examples")])
+    (["--n-heads", "2"], "--n-heads is no setting of Seq2Seq"), (["--data", "x.txt"], "the task dates makes its own examples")])
 def test_mistakes_are_one_line(capsys, argv, words, tmp_path):
     status, _, err = call(capsys, "train", "--preset", "seq2seq", "--out", tmp_path / "r", *argv)
     assert status in (1, 2) and words in err and not (tmp_path / "r").exists()

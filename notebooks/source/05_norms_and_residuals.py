@@ -91,7 +91,7 @@ for name, norm_first in (("pre-norm", True), ("post-norm", False)):
     for block in model.blocks:                                        # GPT-2 begins with smaller last matrices; 2017 did not
         block.attention.output.weight.data *= np.float32((2 * L) ** 0.5)
         block.feedforward.output.weight.data *= np.float32((2 * L) ** 0.5 / 2)
-    flows[name] = gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))
+    flows[name] = gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))["blocks"]
     streams[name] = residual_stream(model, ids[:, :-1])["blocks"]
 gradient_flow(flows).figure
 

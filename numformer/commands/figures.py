@@ -122,7 +122,7 @@ def _norms(runs):
         for block in model.blocks:                                    # the last matrices as large as the others, whatever the depth
             block.attention.output.weight.data *= np.float32((2 * L) ** 0.5)
             block.feedforward.output.weight.data *= np.float32((2 * L) ** 0.5 / 2)        # its input is four times as wide
-        flows[name] = gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))
+        flows[name] = gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))["blocks"]
     return plots.gradient_flow(flows)
 
 

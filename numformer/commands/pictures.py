@@ -10,7 +10,8 @@ from numformer.commands.runs import run_material
 from numformer.functional.positions import alibi, alibi_slopes
 from numformer.functional.relative_positions import add_by_distance
 from numformer.models import (
-    VisionTransformer, account, dead_units, gradient_by_block, hidden_activations, logit_contributions, logit_lens, residual_stream)
+    Decoder, VisionTransformer, account, dead_units, gradient_by_block, hidden_activations, logit_contributions, logit_lens,
+    residual_stream)
 from numformer.models.decoder_config import DecoderConfig
 from numformer.plots.axes import panels
 from numformer.plots.views import attention_views
@@ -127,7 +128,7 @@ def alignment(run):
 def patches(run):
     """Where a Vision Transformer looks in an image: each layer, and the rollout of all; --text is the number of the image."""
     if not isinstance(run.model, VisionTransformer):
-        raise UsageError(f"{run.folder} holds a {type(run.model).__name__}, which sees no patches.")
+        raise UsageError(f"{run.folder}: {type(run.model).__name__} sees no patches.")
     reading, view = run.reading(), run.view()
     first = int(run.model.config.pooling == "class")
     looks = [weights.mean(axis=0) for weights in view.weights] + [plots.attention_rollout(view.weights)]
@@ -157,7 +158,7 @@ def positions(run):
         return plots.position_biases(add_by_distance(nothing, bias)[0][0], title="T5's bias by distance, of the encoder")
     if kind == "rotary":
         return plots.rotary_clocks(config.d_model // config.n_heads, base=config.rotary_base)
-    raise UsageError(f"{run.folder} holds a {type(model).__name__}, which knows of no positions to draw.")
+    raise UsageError(f"{run.folder}: {type(model).__name__} knows of no positions to draw.")
 
 
 def loss(run):
@@ -185,7 +186,7 @@ def flow(run):
     """The length of every block's gradient, from the last batch of the validation."""
     batch = run.task.validation(run_material(run.task, run.facts), run.tokenizer, run.model.config, 8)[-1]
     with one_blas_thread():
-        return plots.gradient_flow({type(run.model).__name__: gradient_by_block(run.model, batch)}, title="Gradient of each block")
+        return plots.gradient_flow(gradient_by_block(run.model, batch), title="Gradient of each block")
 
 
 def residual(run):
@@ -207,16 +208,14 @@ def dead(run):
 
 def lens(run):
     """What a decoder would say after each block."""
-    reading = run.reading()
+    reading, ids = _of_a_decoder(run)
     with one_blas_thread():
-        logits = logit_lens(run.model, *reading.inputs)[:, 0]
-    return plots.lens_map(logits, _vocabulary(run), reading.read)
+        return plots.lens_map(logit_lens(run.model, ids)[:, 0], _vocabulary(run), reading.read)
 
 
 def contributions(run):
     """What each part of a decoder adds to the logit of a token: the likeliest after the text, or --token."""
-    reading = run.reading()
-    (ids,) = reading.inputs
+    _, ids = _of_a_decoder(run)
     with one_blas_thread():
         token = int(run.model(ids)[0, -1].argmax()) if run.chosen.token is None else _token(run)
         parts = logit_contributions(run.model, ids, token)
@@ -226,7 +225,7 @@ def contributions(run):
 def costs(run):
     """Parameters, operations, activations and cache by part, predicted and measured."""
     if not isinstance(run.model.config, DecoderConfig):
-        raise UsageError(f"{run.folder} holds a {type(run.model).__name__}; formulas by part are those of a Decoder.")
+        raise UsageError(f"{run.folder}: the formulas by part are those of Decoder, not of {type(run.model).__name__}.")
     return plots.account_bars(account(run.model.config))
 
 
@@ -249,6 +248,14 @@ def _metrics(run):
 def _activations(run):
     with one_blas_thread():
         return hidden_activations(run.model, *run.reading().inputs)
+
+
+def _of_a_decoder(run):
+    """(what is read, its ids) of a model whose vectors between blocks its head can read."""
+    if not isinstance(run.model, Decoder):
+        raise UsageError(f"{run.folder}: {type(run.model).__name__} has no blocks with a norm and a head after them, as a Decoder has.")
+    reading = run.reading()
+    return reading, reading.inputs[0]
 
 
 def _vocabulary(run):

@@ -35,7 +35,7 @@ def read_facts(facts, path):
         if task not in TASKS:
             raise ValueError(f"its task is {task}")
         if kind not in TASKS[task].kinds:
-            raise ValueError(f"its model is a {kind}")
+            raise ValueError(f"its model is called {kind!r}")
         for part, keys in {"data": ("argument", "name", "sha256", "characters"), "training": ("steps",)}.items():
             missing = [key for key in keys if key not in facts[part]]
             if missing:

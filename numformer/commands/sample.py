@@ -68,7 +68,7 @@ def _answer(task, model, tokenizer, arguments):
         except ValueError as error:
             raise UsageError(f"--prompt: {error}") from None
         if answer is None:
-            raise UsageError(f"{arguments.run} holds a {type(model).__name__}, which answers no texts; leave --prompt out.")
+            raise UsageError(f"{arguments.run}: {type(model).__name__} answers no texts; leave --prompt out.")
     text, tokens = answer
     if arguments.json:
         print_json({"text": text, "tokens": tokens, "seconds": round(time.perf_counter() - started, 3)})

@@ -183,7 +183,7 @@ def _start(arguments, kind, preset):
     if arguments.start is None:
         return None, None
     if not issubclass(KINDS[kind][1], BertEncoderConfig):
-        raise UsageError(f"--from is for models on a BERT's trunk, but {preset} trains a {kind}; leave it out.")
+        raise UsageError(f"--from is for models on a BERT's trunk, but {preset} trains {kind}; leave it out.")
     model, tokenizer, facts, _ = load_run(arguments.start)
     if not isinstance(model.config, BertEncoderConfig):
         raise UsageError(f"--from {arguments.start}: its model, a {facts['model']['kind']}, has no trunk to begin with; "
@@ -197,7 +197,7 @@ def _refuse_others(arguments, kind, task, whose):
     for _, config in KINDS.values():
         for name in _overrides(arguments, config):
             if name not in known:
-                raise UsageError(f"--{name.replace('_', '-')} is no setting of a {kind}, which {whose} trains; leave it out.")
+                raise UsageError(f"--{name.replace('_', '-')} is no setting of {kind}, which {whose} trains; leave it out.")
     for name in _overrides(arguments, TrainingConfig):
         if name in task.unused:
             raise UsageError(f"--{name.replace('_', '-')} means nothing to {whose}, which is trained without a gradient; leave it out.")

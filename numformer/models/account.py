@@ -31,14 +31,15 @@ def account(config, length=None):
         \text{cache: } 2 G D
 
     An activation is kept from the forward to the backward: of attention its input, queries, keys, values, output and two numbers a
-    query instead of T weights; of a feed-forward its input, what comes out of the nonlinearity, and what its derivative is made of;
+    query instead of T weights, and where queries and keys are normalised what they were before, with three numbers for each head; of a
+    feed-forward its input, what comes out of the nonlinearity, and what its derivative is made of;
     of a norm the vector and three numbers. Measured are the arrays of all `saved`, each once, without parameters and constants; the
     multiplications by the shapes that meet; the cache after T steps.
 
     Parameters
     ----------
     config : DecoderConfig
-        Without experts, n-grams, dropout or query-key norms.
+        Without experts, n-grams or dropout.
     length : int, optional
         T; the context length unless given.
 
@@ -90,11 +91,13 @@ def _formulas(config, T):
     shift = c.bias and c.norm == "layer_norm"
     spelled = f"{norms} {'2 ' if shift else ''}C"
     learned = c.positions == "learned"
+    normed = c.query_key_norm
     project, feed = 2 * C * C + 2 * C * G * D, matrices * C * F
     kept = 2 if matrices == 2 else 4                                  # F numbers of a feed-forward: see the docstring
     return [
         ("parameters", "embedding", "V C" + " + T C" * learned, V * C + c.context_length * C * learned),
-        ("parameters", "attention", "L (2 C² + 2 C G D" + " + 2 C + 2 G D" * c.bias + ")", L * project + biases.get("attention", 0)),
+        ("parameters", "attention", "L (2 C² + 2 C G D" + " + 2 C + 2 G D" * c.bias + " + 2 D" * normed + ")",
+         L * (project + 2 * D * normed) + biases.get("attention", 0)),
         ("parameters", "feed-forward", f"L {matrices} C F" if not c.bias else f"L ({matrices} C F + {'2 ' * (matrices - 2)}F + C)",
          L * feed + biases.get("feed-forward", 0)),
         ("parameters", "norms", spelled, norms * C * (1 + shift)),
@@ -102,7 +105,8 @@ def _formulas(config, T):
         ("flops", "attention", "L (4 C² + 4 C G D + 2 C (T + 1))", L * (2 * project + 2 * C * (T + 1))),
         ("flops", "feed-forward", f"L {2 * matrices} C F", L * 2 * feed),
         ("flops", "head", "2 C V", 2 * C * V),
-        ("activations", "attention", "L (3 C + 2 G D + 2 H)", size * L * (3 * C + 2 * G * D + 2 * H)),
+        ("activations", "attention", "L (3 C + 2 G D + 2 H" + " + C + G D + 3 H + 3 G" * normed + ")",
+         size * L * (3 * C + 2 * G * D + 2 * H + (C + G * D + 3 * H + 3 * G) * normed)),
         ("activations", "feed-forward", f"L (C + {kept} F)", size * L * (C + kept * F)),
         ("activations", "norms", f"{norms} (C + 3)", size * norms * (C + 3)),
         ("activations", "head", "C", size * C),
@@ -167,6 +171,6 @@ def _part(name):
 def _check(config):
     if not isinstance(config, DecoderConfig):
         raise TypeError(f"account: config must be a DecoderConfig, but is {type(config).__name__}.")
-    for name, plain in (("n_experts", 1), ("ngrams", 1), ("dropout", 0.0), ("query_key_norm", False)):
+    for name, plain in (("n_experts", 1), ("ngrams", 1), ("dropout", 0.0)):
         if getattr(config, name) != plain:
             raise ValueError(f"account: {name}={getattr(config, name)} is not in the formulas; use {name}={plain}.")

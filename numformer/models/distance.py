@@ -4,8 +4,9 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional import IGNORE_INDEX
-from numformer.layers import Embedding
-from numformer.parameter import Parameter
+from numformer.layers import Embedding, TransformerBlock
+from numformer.layers.cross_block import CrossBlock
+from numformer.parameter import Layer, Parameter
 
 
 def gradient_by_distance(model, inputs, targets, places=8):
@@ -74,18 +75,19 @@ def gradient_by_distance(model, inputs, targets, places=8):
 
 
 def gradient_by_block(model, batch):
-    """The length of the gradient of each block's parameters, all in one vector, from one batch.
+    """The length of the gradient of each block's parameters, taken as one vector, from one batch.
 
     Parameters
     ----------
     model : Layer
-        With `blocks`, ``loss(batch)`` and ``loss_backward(saved)``. Its own gradients stay as they are.
+        With Transformer blocks, ``loss(batch)`` and ``loss_backward(saved)``. Its own gradients stay as they are.
     batch : tuple
         What its `loss` takes.
 
     Returns
     -------
-    ndarray of float64, shape (L,)
+    dict of str to ndarray of float64, shape (L,)
+        For every stack of blocks, such as "blocks", or "encoder.blocks" beside it.
 
     Raises
     ------
@@ -100,13 +102,16 @@ def gradient_by_block(model, batch):
     --------
     >>> from numformer.models import Decoder, DecoderConfig
     >>> model = Decoder(DecoderConfig(vocab_size=5, context_length=8, n_layers=3, n_heads=1, d_model=4), np.random.default_rng(0))
-    >>> gradient_by_block(model, (np.array([[1, 2]]), np.array([[2, 3]]))).shape
+    >>> gradient_by_block(model, (np.array([[1, 2]]), np.array([[2, 3]])))["blocks"].shape
     (3,)
     """
-    if not hasattr(model, "blocks"):
-        raise ValueError(f"gradient_by_block: a {type(model).__name__} has no blocks.")
-    probe = model.replica()
+    probe, stacks = model.replica() if isinstance(model, Layer) else None, {}
+    for name, block in probe.named_layers() if probe else ():
+        if isinstance(block, (TransformerBlock, CrossBlock)):
+            stacks.setdefault(name.rpartition(".")[0], []).append(block)
+    if not stacks:
+        raise ValueError(f"gradient_by_block: {type(model).__name__} has no Transformer blocks.")
     _, saved = probe.loss(batch)
     probe.loss_backward(saved)
-    return np.array([np.sqrt(sum((parameter.grad.astype(np.float64) ** 2).sum() for parameter in block.parameters()))
-                     for block in probe.blocks])
+    return {name: np.array([np.sqrt(sum((parameter.grad.astype(np.float64) ** 2).sum() for parameter in block.parameters()))
+                            for block in blocks]) for name, blocks in stacks.items()}

@@ -122,4 +122,4 @@ def _through(norm, part, whole):
 
 def _check_decoder(owner, model):
     if not isinstance(model, Decoder):
-        raise ValueError(f"{owner}: a {type(model).__name__} has no blocks with a norm and a head after them; give a Decoder.")
+        raise ValueError(f"{owner}: {type(model).__name__} has no blocks with a norm and a head after them; give a Decoder.")

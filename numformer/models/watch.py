@@ -52,6 +52,11 @@ def watch(model, kinds):
     list of Seen
         Empty at first.
 
+    Raises
+    ------
+    ValueError
+        If the model has no layers, as an n-gram model has none.
+
     Examples
     --------
     >>> from numformer.layers import Linear
@@ -62,6 +67,8 @@ def watch(model, kinds):
     >>> [(each.name, each.inputs[0].shape, each.output.shape) for each in seen]
     [('hidden', (1, 2), (1, 3)), ('output', (1, 3), (1, 2))]
     """
+    if not isinstance(model, Layer):
+        raise ValueError(f"watch: {type(model).__name__} has no layers to look into.")
     seen, watched = [], [(name, layer) for name, layer in model.named_layers() if isinstance(layer, kinds)]
 
     def recorded(name, layer, forward):
@@ -114,7 +121,7 @@ def residual_stream(model, *inputs):
     for name, _, (x, *_), _, y, _ in seen:
         stacks.setdefault(name.rpartition(".")[0], [x]).append(y)
     if not stacks:
-        raise ValueError(f"residual_stream: a {type(model).__name__} has no Transformer blocks.")
+        raise ValueError(f"residual_stream: {type(model).__name__} has no Transformer blocks.")
     return stacks
 
 
@@ -138,12 +145,12 @@ def hidden_activations(model, *inputs):
     ValueError
         If the model has no feed-forwards.
     """
-    outputs = {id(layer.output): name for name, layer in model.named_layers() if isinstance(layer, (FeedForward, GatedFeedForward))}
     with watch(model, Linear) as seen:
+        outputs = {id(layer.output): name for name, layer in model.named_layers() if isinstance(layer, (FeedForward, GatedFeedForward))}
         model(*inputs)
     found = {outputs[id(each.layer)]: each.inputs[0] for each in seen if id(each.layer) in outputs}
     if not found:
-        raise ValueError(f"hidden_activations: a {type(model).__name__} has no feed-forward that every token passes.")
+        raise ValueError(f"hidden_activations: {type(model).__name__} has no feed-forward that every token passes.")
     return found
 
 

@@ -115,7 +115,7 @@ def gradient_flow(flows, ax=None, title="Gradient of each block, before the firs
     Parameters
     ----------
     flows : dict of str to sequence of float
-        For each model what `gradient_by_block` returned.
+        For each model or stack of blocks, what `gradient_by_block` returned of it.
     ax : matplotlib Axes, optional
         Where to draw; a new figure unless given.
     title : str

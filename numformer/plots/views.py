@@ -96,7 +96,7 @@ def attention_views(model, reading):
     with one_blas_thread(), watch(model, MultiHeadAttention) as seen:
         model(*reading.inputs)
     if not seen:
-        raise ValueError(f"a {type(model).__name__} has no attention to look at.")
+        raise ValueError(f"{type(model).__name__} has no attention to look at.")
     stacks = {}
     for each in seen:
         stacks.setdefault(_stack_of(each.name, reading), []).append(_looked(each))

@@ -30,7 +30,7 @@ def lengths(norm_first):
         block.attention.output.weight.data *= np.float32((2 * LAYERS) ** 0.5)
         block.feedforward.output.weight.data *= np.float32((2 * LAYERS) ** 0.5 / 2)
     ids = np.random.default_rng(0).integers(0, 20, (8, 33))
-    return gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))
+    return gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))["blocks"]
 
 
 def draw():
