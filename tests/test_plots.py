@@ -154,6 +154,10 @@ def test_loss_curve_shows_training_and_validation():
     ax.figure.draw_without_rendering()
     left, right = ax.get_ylim(), ax.child_axes[0].get_ylim()
     np.testing.assert_allclose(np.array(right) * math.log(2), left)
+    assert (ax.get_ylabel(), ax.child_axes[0].get_ylabel()) == ("loss, nats a token", "bits a token")
+    assert plots.loss_curve(metrics, unit="nats an image").child_axes[0].get_ylabel() == "bits an image"
+    triplets = plots.loss_curve(metrics, unit="a triplet")
+    assert triplets.get_ylabel() == "loss a triplet" and not triplets.child_axes
 
 
 METRICS = [{"step": 1, "learning_rate": 0.1, "gradient_norm": 2.0},

@@ -1,5 +1,6 @@
 """The pictures of a run, by kind: what `numformer plot` can draw."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -163,7 +164,7 @@ def positions(run):
 
 def loss(run):
     """Loss of every step and of the validations; bits on the right."""
-    return plots.loss_curve(_metrics(run))
+    return plots.loss_curve(_metrics(run), unit=run.task.unit)
 
 
 def training(run):
@@ -172,7 +173,7 @@ def training(run):
     if not any("learning_rate" in line for line in metrics):
         raise UsageError(f"{run.folder} was trained without a gradient; `numformer plot loss` draws what there is.")
     axes = panels(None, 2, 2, (14, 9))
-    drawn = [plots.loss_curve, plots.gradient_norm_curve, plots.learning_rate_curve]
+    drawn = [partial(plots.loss_curve, unit=run.task.unit), plots.gradient_norm_curve, plots.learning_rate_curve]
     if any("update_ratio" in line for line in metrics):
         drawn.append(plots.update_ratio_curve)
     else:

@@ -55,7 +55,7 @@ def draw_pictures(folder, model, tokenizer, task, metrics):
     from numformer.plots import loss_curve
 
     if metrics:
-        save_picture(loss_curve(metrics), folder.path / "loss.png")
+        save_picture(loss_curve(metrics, unit=task.unit), folder.path / "loss.png")
     for name, axes in task.pictures(model, tokenizer).items():
         save_picture(axes, folder.path / name)
 

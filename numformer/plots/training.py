@@ -9,8 +9,8 @@ from numformer.plots.axes import colours, faint, new_axes, styles
 USUAL_RATIO = 1e-3                                                    # of an update to the weights: far more is rash, far less is slow
 
 
-def loss_curve(metrics, ax=None, title="Loss"):
-    """Training loss of every step, its running mean, and the validation losses; bits a token on the right.
+def loss_curve(metrics, ax=None, title="Loss", unit="nats a token"):
+    """Training loss of every step, its running mean, and the validation losses; bits on the right.
 
     Parameters
     ----------
@@ -19,6 +19,8 @@ def loss_curve(metrics, ax=None, title="Loss"):
     ax : matplotlib Axes, optional
         Where to draw; a new figure unless given.
     title : str
+    unit : str
+        Of the loss. What is not in nats gets no bits.
 
     Returns
     -------
@@ -40,9 +42,10 @@ def loss_curve(metrics, ax=None, title="Loss"):
     if validations:
         ax.plot(*zip(*validations), color=colours(ax)[1], marker="o", linestyle="--",
                 label=f"validation, at last {validations[-1][1]:.3f}")
-    ax.set(xlabel="step", ylabel="loss, nats a token", title=title)
-    bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2), lambda bits: bits * math.log(2)))
-    bits.set_ylabel("bits a token")
+    ax.set(xlabel="step", ylabel=f"loss, {unit}" if "nats" in unit else f"loss {unit}", title=title)
+    if "nats" in unit:
+        bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2), lambda bits: bits * math.log(2)))
+        bits.set_ylabel(unit.replace("nats", "bits"))
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
