@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,8 +84,7 @@ def test_count_of_a_run(capsys, run):
 def test_bench_attention(capsys, monkeypatch, memory):
     if memory and not os.path.exists("/proc/self/clear_refs"):
         pytest.skip("this system does not tell a process its peak of memory")
-    if memory:                                                        # once is enough: compiling takes longer than all the rest
-        monkeypatch.setattr("numformer.benchmarks.attention.compile_seconds", lambda: 12.3)
+    monkeypatch.setattr("numformer.benchmarks.attention.compile_seconds", lambda: 12.3)      # its own test follows
     more = ["--threads", 2, "--case", "1x4x512x16:causal"] if memory else ["--no-memory", "--case", "1x2x48x8:window=5"]
     status, out, _ = call(capsys, "bench", "attention", "--seconds", 0, "--json", *more)
     row, = last_json(out)["cases"]
@@ -96,6 +96,23 @@ def test_bench_attention(capsys, monkeypatch, memory):
         assert row["numpy_extra_bytes"] > 4 * 512 * 512 * 4 > row["extra_bytes"] >= 0
     else:
         assert row["extra_bytes"] is row["numpy_extra_bytes"] is None
+
+
+def test_the_time_of_compiling_is_that_of_both_kernels_without_a_cache(monkeypatch):
+    pytest.importorskip("numba")
+    from numformer import backend
+    from numformer.benchmarks.attention import compile_seconds
+    from numformer.kernels import activations
+
+    asked = []
+    for name in ("ACTIVATION", "ACTIVATION_BACKWARD"):                # quicker to compile than those of attention
+        kernel = getattr(activations, name)
+        monkeypatch.setattr(kernel, "compile", lambda *given, at=kernel.compile, **options: asked.append((given, options)) or at(
+            *given, **options))
+    monkeypatch.setattr(backend, "compiled_attention", lambda: SimpleNamespace(
+        FORWARD=activations.ACTIVATION, BACKWARD=activations.ACTIVATION_BACKWARD))
+    assert compile_seconds() > 0.01
+    assert asked == 2 * [((np.float32,), {"cached": False, "notice": False})]
 
 
 def test_flops_of_a_case():
@@ -254,7 +271,7 @@ def broken(run, tmp_path, change):
     (b"not a checkpoint", "is no checkpoint"),
     (lambda arrays, facts: facts["model"]["config"].update(d_model=32), "another shape than its config"),
     (lambda arrays, facts: arrays.pop("model.norm.gain"), "missing: norm.gain"),
-    (lambda arrays, facts: facts["model"].update(kind="Encoder"), "its model is a Encoder"),
+    (lambda arrays, facts: facts["model"].update(kind="Encoder"), "its model is called 'Encoder'"),
     (lambda arrays, facts: facts["model"]["config"].update(n_heads=5), "not divisible"),
     (lambda arrays, facts: facts["data"].pop("sha256"), "data is without sha256"),
     (lambda arrays, facts: facts.pop("training"), "does not describe a run"),

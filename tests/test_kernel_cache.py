@@ -50,7 +50,7 @@ def test_kernels_are_compiled_once_per_machine(tmp_path):
     assert folder.stat().st_mode & 0o077 == 0
     for damaged in folder.rglob("*.nb?"):
         damaged.write_bytes(b"not a kernel")
-    assert in_a_new_process(cache)[0] == "kernel"
+    assert in_a_new_process(cache, script=ONE_KERNEL)[0] == "kernel"
 
 
 def test_without_a_place_for_the_cache(tmp_path):

@@ -39,7 +39,7 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(f"--text: {error}" if arguments.text is not None else str(error)) from None
     try:
-        page = explore(model, reading, f"{Path(arguments.run).name}: what {type(model).__name__} looks at", note)
+        page = explore(model, reading, f"{Path(arguments.run).name}: what the {type(model).__name__} looks at", note)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None
     write_atomically(out, page.html.encode())
