@@ -4,7 +4,7 @@ from pathlib import Path
 
 from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.runs import add_run_arguments, load_run
+from numformer.commands.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.show import print_json
 from numformer.explorer import explore
 from numformer.training import write_atomically
@@ -14,8 +14,7 @@ MOST = 64                                                             # pieces o
 
 def add_arguments(parser):
     add_run_arguments(parser)
-    parser.add_argument("--text", default=None, help="what the model reads (default: something that was held out, or that it wrote); "
-                        "of vit the number of an image")
+    add_text_argument(parser)
     parser.add_argument("--start", type=int, default=0, metavar="N", help="the first piece of the text that is read, from 0")
     parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"pieces of a text that are read at most (default: {MOST})")
     parser.add_argument("--out", metavar="FILE", default=None, help="an .html (default: explore.html in the run)")

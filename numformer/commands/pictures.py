@@ -17,6 +17,7 @@ from numformer.models.decoder_config import DecoderConfig
 from numformer.plots.axes import panels
 from numformer.plots.views import attention_views
 from numformer import plots
+from numformer.tasks.digits import patch_positions
 from numformer.training import RunFolder
 
 
@@ -74,9 +75,9 @@ class Run(NamedTuple):
 def attention(run):
     """One map: the mean of a layer's heads, or one of them."""
     view = run.view()
-    weights, called = run.weights(view)
     if view.name == "cross":
-        return plots.alignment_map(weights, view.keys, view.queries, title=f"Attention to the source, {called}")
+        return _aligned(run, view)
+    weights, called = run.weights(view)
     return plots.attention_map(weights, view.keys, view.masks[run.layer(view)], title=f"Attention, {called}")
 
 
@@ -122,8 +123,7 @@ def alignment(run):
     view = run.view("cross")
     if view.name != "cross":
         raise UsageError(f"{run.folder}: an alignment is that of --view cross.")
-    weights, called = run.weights(view)
-    return plots.alignment_map(weights, view.keys, view.queries, title=f"Alignment, {called}")
+    return _aligned(run, view)
 
 
 def patches(run):
@@ -144,9 +144,8 @@ def positions(run):
     trunk = getattr(model, "trunk", model)
     kind = getattr(config, "positions", "none")
     T = min(getattr(config, "context_length", 64), 64)
-    if isinstance(model, VisionTransformer):
-        vectors = model.positions(np.zeros((1, config.side ** 2, config.d_model), config.dtype))[0]
-        return plots.position_similarity(vectors)
+    if isinstance(model, VisionTransformer) and kind != "none":
+        return plots.position_similarity(patch_positions(model))
     if kind in ("learned", "sinusoidal", "learned_rotary"):
         layer = trunk.input_positions if hasattr(trunk, "input_positions") else trunk.positions
         return plots.position_vectors(layer(np.zeros((1, T, config.d_model), config.dtype), start=0)[0], title=f"Positions: {kind}")
@@ -233,6 +232,11 @@ def costs(run):
 PICTURES = {function.__name__: function for function in (
     attention, grid, heads, rollout, query, alignment, patches, positions, loss, training, flow, residual, activations, dead, lens,
     contributions, costs)}
+
+
+def _aligned(run, view):
+    weights, called = run.weights(view)
+    return plots.alignment_map(weights, view.keys, view.queries, title=f"Alignment, {called}")
 
 
 def _numbered(flag, number, count):

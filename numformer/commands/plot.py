@@ -6,7 +6,7 @@ from pathlib import Path
 from numformer.commands import UsageError
 from numformer.commands.audit import FORMATS
 from numformer.commands.pictures import PICTURES, Run
-from numformer.commands.runs import add_run_arguments, load_run
+from numformer.commands.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.show import print_json, save_picture
 from numformer.plots.axes import dark
 
@@ -15,8 +15,7 @@ def add_arguments(parser):
     kinds = "; ".join(f"{name}: {function.__doc__.splitlines()[0].rstrip('.')}" for name, function in PICTURES.items())
     parser.add_argument("kind", metavar="KIND", help=kinds.replace("%", "%%"))
     add_run_arguments(parser)
-    parser.add_argument("--text", default=None, help="what the model reads (default: something that was held out, or that it wrote); "
-                        "of vit the number of an image")
+    add_text_argument(parser)
     parser.add_argument("--view", default=None, help="self; or encoder, decoder or cross of a model that reads and writes")
     parser.add_argument("--layer", type=int, default=None, metavar="N", help="from 1 (default: the last)")
     parser.add_argument("--head", type=int, default=None, metavar="N", help="from 1 (default: the mean of all; of a query the first)")

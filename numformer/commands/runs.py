@@ -22,6 +22,12 @@ def add_run_arguments(parser):
     parser.add_argument("--best", action="store_true", help="the checkpoint of the lowest validation loss, instead of the last")
 
 
+def add_text_argument(parser):
+    """What a run's model is looked at with."""
+    parser.add_argument("--text", default=None, help="what the model reads (default: something that was held out, or that it wrote); "
+                        "of vit the number of an image")
+
+
 def read_facts(facts, path):
     """(task, kind of the model, its config, tokenizer) of a checkpoint's facts.
 

@@ -40,6 +40,11 @@ class Images:
         return checksum.hexdigest()
 
 
+def patch_positions(model):
+    """What a Vision Transformer adds to each patch: ndarray (patches, C); zeros where it has no positions to add."""
+    return model.positions(np.zeros((1, model.config.side ** 2, model.config.d_model), model.config.dtype))[0]
+
+
 class DigitTask(Task):
     """Images of digits to what they show. Measured by the share of the test's images that are told right."""
 
@@ -104,8 +109,7 @@ class DigitTask(Task):
         pictures = {"attention.png": patch_attention(
             images, looked, [f"{label}" if digit == label else f"{label}, told as {digit}" for label, digit in zip(labels, told)],
             title="Where the class token looks in the last block" if first else "Where patches look on average in the last block")}
-        side = model.config.side
-        positions = model.positions(np.zeros((1, side * side, model.config.d_model), model.config.dtype))[0]
+        positions = patch_positions(model)
         if positions.any():
             pictures["positions.png"] = position_similarity(positions)
         return pictures
