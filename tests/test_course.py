@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import time
 
@@ -121,6 +122,17 @@ def test_whatever_one_file_does_the_others_are_graded(folder, capfd):
     assert "cannot be imported: SyntaxError" in found["15"][1] and "line 1" in found["15"][1]
     assert "ended without an answer (exit status 3)" in found["31"][1]
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes on this system")
+def test_what_a_file_started_ends_with_it(tmp_path):
+    write_assignment(tmp_path, names=["1"])
+    late = tmp_path / "late.txt"
+    (tmp_path / "student" / "01_softmax.py").write_text(
+        f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', \"import time; time.sleep(1.5); open({str(late)!r}, 'w')\"])\n")
+    assert "there is no function softmax" in grade(tmp_path / "student")[0]["said"]
+    time.sleep(2)
+    assert not late.exists()
 
 
 @pytest.mark.parametrize("text, words", [

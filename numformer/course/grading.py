@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from numformer.checks import check_number
@@ -74,10 +75,17 @@ def _judged(path, name, seed, seconds):
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             return {"part": 0.0, "said": f"stopped after {seconds:g} s: is there a loop that does not end?"}
+        finally:
+            _end(process)
         try:
             return json.loads(result.read_text())
         except (OSError, ValueError):
             return {"part": 0.0, "said": f"its process ended without an answer (exit status {status})"}
+
+
+def _end(process):
+    """Stop it, and whatever it started where the system knows of groups of processes."""
+    with suppress(OSError):                                           # nobody is left: the usual case
+        os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+    process.wait()
