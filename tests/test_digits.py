@@ -147,7 +147,9 @@ def test_patch_attention_draws_images_and_weights(rng):
         assert np.array_equal(below.get_array(), weights[b].reshape(4, 4)), "rows of patches stay rows"
         assert above.get_extent()[:2] == below.get_extent()[:2] and ink.get_extent() == below.get_extent()
         np.testing.assert_allclose(ink.get_alpha(), 0.6 * images[b, ..., 0] / images[b].max())
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == [
+        f"{name}\nup to {its_weights.max():.2f}" for name, its_weights in zip("abc", weights)]
+    assert ax.images[1].get_clim() == (0, weights[0].max())
     assert patch_attention(images, weights, ax=ax) is ax
 
 

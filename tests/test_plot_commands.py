@@ -3,18 +3,22 @@
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from command import SMALL, TEXT, call, last_json
 from numformer.cli import main
-from numformer.commands import figures
-from numformer.commands.pictures import PICTURES, Run
+from numformer.commands import UsageError, figures
+from numformer.commands.explore import cut
+from numformer.commands.pictures import PICTURES, USES, Run
 from numformer.commands.runs import load_run
 from numformer.commands.show import save_picture
 from numformer.plots.axes import new_axes
-from numformer.tasks import instructions
+from numformer.tasks import TASKS, instructions
+from numformer.tasks.library import SPECIAL
+from numformer.tokenizers import BytePairTokenizer
 
 STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", "1"]
 OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "loss", "training", "flow", "residual", "activations",
@@ -61,11 +65,12 @@ def runs(tmp_path_factory):
 @pytest.mark.parametrize("kind", OF_A_DECODER)
 def test_pictures_of_a_decoder(capsys, runs, kind, tmp_path):
     out = tmp_path / "picture.png"
-    status, said, _ = call(capsys, "plot", kind, runs("decoder"), "--text", "the lazy dog", "--out", out, "--json")
+    text = ["--text", "the lazy dog"] if "text" in USES[kind] else []
+    status, said, _ = call(capsys, "plot", kind, runs("decoder"), *text, "--out", out, "--json")
     assert status == 0 and last_json(said) == {"files": [str(out)]} and out.read_bytes().startswith(b"\x89PNG")
     if kind in ("attention", "training"):
         again = tmp_path / "again.png"
-        assert call(capsys, "plot", kind, runs("decoder"), "--text", "the lazy dog", "--out", again)[0] == 0
+        assert call(capsys, "plot", kind, runs("decoder"), *text, "--out", again)[0] == 0
         assert again.read_bytes() == out.read_bytes(), "the same run, the same bytes"
 
 
@@ -126,9 +131,13 @@ def test_dark_pictures(capsys, runs, tmp_path):
     ("decoder", ("plot", "attention", "--text", "the " * 5), "20 characters does not fit a model that reads 1 to 16"),
     ("decoder", ("plot", "attention", "--text", "\u4e2d"), "--text"), ("decoder", ("plot", "attention", "--text", ""), "--text"),
     ("decoder", ("plot", "contributions", "--token", "ab"), "2 tokens"),
+    ("decoder", ("plot", "grid", "--layer", 1), "grid takes no --layer"), ("decoder", ("plot", "loss", "--text", "a"), "takes no --text"),
+    ("decoder", ("plot", "attention", "--view", ""), "no attention called ''"), ("decoder", ("explore", "--start", 3), "are for --text"),
+    ("t5", ("plot", "rollout", "--view", "cross"), "cannot be rolled out"), ("t5", ("plot", "rollout", "--view", "x"), "called 'x'"),
+    ("t5", ("plot", "attention", "--text", "sort: " + 99 * "a"), "does not fit a model that was made for"),
     ("decoder", ("plot", "dance"), "dance is unknown; choose from attention"),
     ("decoder", ("plot", "loss", "--out", "loss.txt"), "loss.txt must end in .png"), ("decoder", ("plot", "patches"), "sees no patches"),
-    ("decoder", ("plot", "alignment"), "no attention called cross"), ("t5", ("plot", "alignment", "--view", "encoder"), "--view cross"),
+    ("decoder", ("plot", "alignment"), "no attention called 'cross'"), ("t5", ("plot", "alignment", "--view", "encoder"), "--view cross"),
     ("lstm", ("plot", "attention"), "no attention to look at"), ("lstm", ("plot", "residual"), "no Transformer blocks"),
     ("lstm", ("plot", "positions"), "no positions to draw"), ("lstm", ("plot", "lens"), "as a Decoder has"),
     ("lstm", ("plot", "flow"), "no Transformer blocks"), ("lstm", ("plot", "costs"), "those of Decoder"),
@@ -154,6 +163,20 @@ def test_a_run_that_is_not_there(capsys, tmp_path):
     for words in (("plot", "loss"), ("explore",)):
         status, _, err = call(capsys, *words, tmp_path / "nothing")
         assert status == 2 and "there is no" in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text, start, most, part", [
+    ("a[MASK]b", 0, 2, "a[MASK]"), ("日本語", 0, 4, "日"), ("日本語", 3, 6, "本語"), ("日本語", 1, 6, None), ("日本語", 0, 2, None)])
+def test_a_part_of_a_text_in_byte_pairs(text, start, most, part):
+    """Special tokens are one piece; three bytes make a character, and no part of one is shown."""
+    tokenizer = BytePairTokenizer.of("aaaa", 257, special=SPECIAL)
+    task, config = TASKS["topics"], SimpleNamespace(config=SimpleNamespace(context_length=99))
+    asked = SimpleNamespace(text=text, start=start, most=most)
+    if part is None:
+        with pytest.raises(UsageError, match="cut a character in two"):
+            cut(task, config, tokenizer, asked)
+    else:
+        assert cut(task, config, tokenizer, asked)[0] == part
 
 
 def test_a_long_text_is_cut_and_says_so(capsys, runs, tmp_path):

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numformer import plots
 from numformer.functional import CAUSAL, alibi, alibi_slopes, attention_weights, sinusoidal_positions, softmax
 from numformer.plots.axes import ON_DARK, ON_LIGHT, is_dark, signed_colours, styles
+from numformer.plots.tokens import visible
 
 
 def causal_weights(rng, L=2, H=3, T=5):
@@ -257,3 +258,40 @@ def test_bad_pictures(draw, words):
     with pytest.raises(ValueError) as caught:
         draw()
     assert words in str(caught.value)
+
+
+def test_no_two_curves_look_alike():
+    ax = plots.axes.new_axes((3, 3))
+    found = styles(ax, 64)
+    looks = {(each["color"], each["linestyle"], each["marker"]) for each in found}
+    assert len(looks) == 64 and len({(each["linestyle"], each["marker"]) for each in found[:8]}) == 8
+
+
+def test_a_weight_that_is_no_number_leaves_the_scale_alone():
+    weights = np.eye(3)
+    weights[2, 0] = np.nan
+    assert plots.attention_map(weights).images[0].get_clim() == (0, 1)
+
+
+def test_more_queries_than_keys_have_no_labels_of_keys():
+    ax = plots.attention_map(np.full((3, 2), 0.5), ["a", "b"])
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
+    assert not {"a", "b"} & {label.get_text() for label in ax.get_yticklabels()}
+
+
+@pytest.mark.parametrize("token, label", [
+    ("$a$", r"\$a\$"), ("", "∅"), ("\u202e", "U+202E"), ("\u200b", "U+200B"), ("\u00a0", "U+00A0"), ("\r", "U+000D"), ("é", "é")])
+def test_what_cannot_be_seen_is_spelled(token, label):
+    assert visible(token) == label
+    plots.attention_map(np.eye(2), [token, "$x_$"]).figure.draw_without_rendering()
+
+
+def test_an_entropy_of_nothing_is_plus_zero():
+    assert not np.signbit(plots.attention_entropy(np.eye(2)))
+    figure = plots.head_statistics([np.eye(2)[None]], distance=False)
+    assert [ax.get_title() for ax in figure.axes if ax.get_title()] == ["entropy"]
+
+
+def test_damaged_metrics():
+    with pytest.raises(ValueError, match="damaged"):
+        plots.loss_curve([{"step": 1, "loss": None}])

@@ -8,8 +8,8 @@ from numformer.functional import CAUSAL, AttentionPattern, attention_weights, so
 from numformer.layers import FeedForward, Linear, MultiHeadAttention
 from numformer.models import (
     GPT2, LLAMA, TRANSFORMER_2017, Bert, BertConfig, Decoder, DecoderConfig, EncoderDecoder, EncoderDecoderConfig, RecurrentLanguageModel,
-    RecurrentLanguageModelConfig, account, dead_units, gradient_by_block, hidden_activations, logit_contributions, logit_lens,
-    residual_stream, watch)
+    RecurrentLanguageModelConfig, Seq2Seq, Seq2SeqConfig, account, dead_units, gradient_by_block, gradient_by_distance, hidden_activations,
+    logit_contributions, logit_lens, residual_stream, watch)
 from numformer.plots.views import Reading, attention_views
 
 SIZES = dict(vocab_size=7, context_length=12, n_layers=3, n_heads=2, d_model=8)
@@ -105,6 +105,47 @@ def test_gradients_of_blocks():
         assert abs(length - np.linalg.norm(np.concatenate([p.grad.ravel() for p in block.parameters()]))) < 1e-12
 
 
+def test_experts_are_left_out_of_hidden_activations():
+    with pytest.raises(ValueError, match="no feed-forward that every token passes"):
+        hidden_activations(decoder(n_experts=2), IDS)
+
+
+def test_padding_is_hatched_in_every_view(rng):
+    model, ids, lengths = EncoderDecoder(EncoderDecoderConfig(**SIZES, init_std=0.5), rng), np.array([[3, 4, 5, 0, 0]]), np.array([3])
+    reading = Reading((ids, lengths, ids[:, :2]), list("abcde"), ["[BEGIN]", "x", "y"])
+    encoder, _, cross = attention_views(model, reading)
+    for view in (encoder, cross):
+        assert not any(mask[:, 3:].any() or not mask[:, :3].all() for mask in view.masks)
+        assert all((weights[..., 3:] == 0).all() for weights in view.weights)
+    (cross,) = attention_views(Seq2Seq(Seq2SeqConfig(vocab_size=7, d_model=4, d_hidden=6), rng), reading)
+    assert cross.masks[0].tolist() == 2 * [[True, True, True, False, False]] and (cross.weights[0][..., 3:] == 0).all()
+
+
+@pytest.mark.parametrize("reading, words", [
+    (Reading((IDS,), list("abc")), "3 labels came for 6 queries"), (Reading((np.repeat(IDS, 2, 0),), list("abcdef")), "but 2 came")])
+def test_a_reading_that_does_not_fit(reading, words):
+    with pytest.raises(ValueError, match=words):
+        attention_views(decoder(), reading)
+
+
+def test_weights_that_are_no_numbers():
+    model = decoder()
+    model.blocks[0].attention.query.weight.data[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        attention_views(model, Reading((IDS,), list("abcdef")))
+
+
+def test_how_far_back_a_scaled_embedding_feels():
+    """The same vectors, once as scale times rows, once as the rows themselves."""
+    inputs, targets = IDS[:, :-1], IDS[:, 1:]
+    scaled, plain = decoder(embedding_scale=True, tied=False), decoder(tied=False)
+    plain.load_state_dict(scaled.state_dict())
+    plain.embedding.weight.data *= scaled.embedding.scale
+    np.testing.assert_allclose(gradient_by_distance(scaled, inputs, targets), gradient_by_distance(plain, inputs, targets), rtol=1e-12)
+    with pytest.raises(ValueError, match="places=0"):
+        gradient_by_distance(plain, inputs, targets, places=0)
+
+
 def test_gradients_of_blocks_by_stack(rng):
     model, ids = EncoderDecoder(EncoderDecoderConfig(**SIZES), rng), np.array([[3, 4, 5]])
     found = gradient_by_block(model, (ids, np.array([3]), ids, ids))
@@ -113,13 +154,14 @@ def test_gradients_of_blocks_by_stack(rng):
 
 
 @pytest.mark.parametrize("switches", [
-    GPT2, LLAMA, TRANSFORMER_2017, dict(bias=False), dict(n_kv_heads=1, positions="alibi"), dict(tied=False, feedforward="relu"),
+    GPT2, LLAMA, TRANSFORMER_2017, dict(bias=False), dict(n_kv_heads=1, positions="alibi"), dict(n_heads=8, positions="alibi"),
+    dict(tied=False, feedforward="relu"),
     dict(feedforward="geglu", norm="rms_norm"), dict(norm_first=False, positions="sinusoidal", feedforward="relu_squared"),
     dict(positions="none", feedforward="silu", dtype="float64"),
     dict(query_key_norm=True, n_kv_heads=2, bias=False)], ids=lambda switches: str(len(str(switches))))
 def test_an_account_is_what_happens(switches):
     sizes = dict(vocab_size=11, context_length=24, n_layers=2, n_heads=4, d_model=16, dropout=0.0)
-    config = DecoderConfig(**{**switches, **sizes})
+    config = DecoderConfig(**{**sizes, **switches, **dict.fromkeys(("dropout",), 0.0)})
     for length in (None, 7):
         rows = account(config, length)
         assert {row["quantity"] for row in rows} == {"parameters", "flops", "activations", "kv_cache"}

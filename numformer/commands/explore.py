@@ -32,6 +32,8 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(str(error)) from None
     model, tokenizer, facts, task = load_run(arguments.run, arguments.best)
+    if (arguments.text is None or tokenizer is None) and (arguments.start, arguments.most) != (0, MOST):
+        raise UsageError("--start and --most are for --text, of which they choose a part; leave them out.")
     try:
         text, note = (arguments.text, "") if arguments.text is None or tokenizer is None else cut(task, model, tokenizer, arguments)
         reading = task.reading(model, tokenizer, text)
@@ -52,15 +54,16 @@ def run(arguments):
 
 def cut(task, model, tokenizer, arguments):
     """(text, note): the part of a text that is read, and what is to be said of it where that is not all."""
-    ids = tokenizer.encode(arguments.text)
+    ids = task.source_ids(tokenizer, arguments.text)
     room, start = min(arguments.most, task.room(model.config) or arguments.most), arguments.start
     if start >= len(ids):
         raise UsageError(f"--start {start} lies behind the text, which has {len(ids)} pieces.")
     if start == 0 and len(ids) <= room:
         return arguments.text, ""
-    part, stop = "", min(start + room, len(ids)) + 1
-    while not part or len(tokenizer.encode(part)) > room:             # what was cut out may be encoded otherwise
-        stop -= 1
+    for stop in range(min(start + room, len(ids)), start, -1):
         part = tokenizer.decode(ids[start:stop])
-    return part, (f"The text has {len(ids)} pieces; read are those from {start} to {stop - 1}. Others are chosen with --start N, "
-                  f"more (this model has room for {task.room(model.config) or 'any number'}) with --most N.")
+        broken = part.count("\ufffd") > arguments.text.count("\ufffd")                  # a character was cut in two
+        if not broken and len(task.source_ids(tokenizer, part)) <= room:                # what was cut out may be encoded otherwise
+            return part, (f"The text has {len(ids)} pieces; read are those from {start} to {stop - 1}. Others are chosen with --start N, "
+                          f"more (this model has room for {task.room(model.config) or 'any number'}) with --most N.")
+    raise UsageError(f"--start {start} and --most {room} cut a character in two; choose others.")

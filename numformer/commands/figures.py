@@ -89,7 +89,7 @@ def _trained(runs, name):
 
 
 def _opened(runs, name, chosen):
-    nothing = dict.fromkeys(("text", "view", "layer", "head", "query", "token"))
+    nothing = dict.fromkeys(("text", "view", "layer", "head", "query", "token", "data"))
     text = {"text": TEXT} if name == "tiny" else {}
     folder = _trained(runs, name)
     return Run(str(folder), *load_run(folder), SimpleNamespace(**{**nothing, **text, **chosen}))

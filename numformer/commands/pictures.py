@@ -15,6 +15,7 @@ from numformer.models import (
     residual_stream)
 from numformer.models.decoder_config import DecoderConfig
 from numformer.plots.axes import panels
+from numformer.plots.tokens import visible
 from numformer.plots.views import attention_views
 from numformer import plots
 from numformer.tasks.digits import patch_positions
@@ -30,8 +31,8 @@ class Run(NamedTuple):
     model, tokenizer, facts, task
         As `load_run` returns them.
     chosen : Namespace
-        ``text``, ``view``, ``layer``, ``head``, ``query`` and ``token``, each None unless given; layers and heads counted from 1, queries
-        from 0.
+        ``text``, ``view``, ``layer``, ``head``, ``query``, ``token`` and ``data``, each None unless given; layers and heads counted from 1,
+        queries from 0.
     """
 
     folder: str
@@ -52,9 +53,9 @@ class Run(NamedTuple):
     def view(self, wanted=None):
         """The attention that was chosen with --view, or the wanted one, or the last there is."""
         views = {view.name: view for view in attention_views(self.model, self.reading())}
-        name = self.chosen.view or wanted or list(views)[-1]
+        name = self.chosen.view if self.chosen.view is not None else wanted or list(views)[-1]
         if name not in views:
-            raise UsageError(f"{self.folder} has no attention called {name}; choose from {', '.join(views)}.")
+            raise UsageError(f"{self.folder} has no attention called {name!r}; choose from {', '.join(views)}.")
         return views[name]
 
     def layer(self, view):
@@ -78,7 +79,7 @@ def attention(run):
     if view.name == "cross":
         return _aligned(run, view)
     weights, called = run.weights(view)
-    return plots.attention_map(weights, view.keys, view.masks[run.layer(view)], title=f"Attention, {called}")
+    return plots.attention_map(weights, view.keys, view.masks[run.layer(view)], title=f"Attention{_of(view)}, {called}")
 
 
 def grid(run):
@@ -90,16 +91,18 @@ def grid(run):
 def heads(run):
     """Entropy and mean distance of every head."""
     view = run.view()
-    return plots.head_statistics(view.weights, title=f"What heads do ({view.name})")
+    in_one_text = view.name != "cross" and not isinstance(run.model, VisionTransformer)
+    return plots.head_statistics(view.weights, title=f"What heads do ({view.name})", distance=in_one_text)
 
 
 def rollout(run):
     """What reaches what through all layers."""
-    view = next((view for view in attention_views(run.model, run.reading()) if view.name != "cross"), None)
-    if view is None:
-        raise UsageError(f"{run.folder} has no self-attention to roll out.")
+    names = [view.name for view in attention_views(run.model, run.reading())]
+    view = run.view(names[0])
+    if view.name == "cross":
+        raise UsageError(f"{run.folder}: attention from one text to another cannot be rolled out; choose another --view.")
     reach = plots.attention_rollout(view.weights)
-    return plots.attention_map(reach, view.keys, reach > 0, title="Attention rollout: what reaches what")
+    return plots.attention_map(reach, view.keys, reach > 0, title=f"Attention rollout{_of(view)}: what reaches what")
 
 
 def query(run):
@@ -115,7 +118,7 @@ def query(run):
     bias = view.biases[layer]
     return plots.query_detail(view.q[layer][head, place], view.k[layer][head], view.keys, view.scales[layer],
                               None if bias is None else bias[head, place], view.masks[layer][place],
-                              title=f"Query {place}, {view.queries[place]!r}, of layer {layer + 1}, head {head + 1}")
+                              title=f"Query {place}, “{visible(view.queries[place])}”, of layer {layer + 1}, head {head + 1}")
 
 
 def alignment(run):
@@ -184,7 +187,7 @@ def training(run):
 
 def flow(run):
     """The length of every block's gradient, from the last batch of the validation."""
-    batch = run.task.validation(run_material(run.task, run.facts), run.tokenizer, run.model.config, 8)[-1]
+    batch = run.task.validation(run_material(run.task, run.facts, run.chosen.data), run.tokenizer, run.model.config, 8)[-1]
     with one_blas_thread():
         return plots.gradient_flow(gradient_by_block(run.model, batch), title="Gradient of each block")
 
@@ -229,9 +232,20 @@ def costs(run):
     return plots.account_bars(account(run.model.config))
 
 
+_MAPS = ("text", "view")
+USES = {                                                              # of what can be chosen, the part that a kind of picture takes
+    "attention": (*_MAPS, "layer", "head"), "grid": _MAPS, "heads": _MAPS, "rollout": _MAPS, "query": (*_MAPS, "layer", "head", "query"),
+    "alignment": (*_MAPS, "layer", "head"), "patches": ("text",), "positions": (), "loss": (), "training": (), "flow": ("data",),
+    "residual": ("text",), "activations": ("text",), "dead": ("text",), "lens": ("text",), "contributions": ("text", "token"), "costs": (),
+}
 PICTURES = {function.__name__: function for function in (
     attention, grid, heads, rollout, query, alignment, patches, positions, loss, training, flow, residual, activations, dead, lens,
     contributions, costs)}
+
+
+def _of(view):
+    """Whose attention it is, where a model has more than one."""
+    return "" if view.name == "self" else f" of the {view.name}"
 
 
 def _aligned(run, view):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from numformer.commands import UsageError
 from numformer.commands.audit import FORMATS
-from numformer.commands.pictures import PICTURES, Run
+from numformer.commands.pictures import PICTURES, USES, Run
 from numformer.commands.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.show import print_json, save_picture
 from numformer.plots.axes import dark
@@ -21,6 +21,7 @@ def add_arguments(parser):
     parser.add_argument("--head", type=int, default=None, metavar="N", help="from 1 (default: the mean of all; of a query the first)")
     parser.add_argument("--query", type=int, default=None, metavar="N", help="place in the text, from 0 (default: the last)")
     parser.add_argument("--token", default=None, help="whose logit contributions are drawn of (default: the likeliest)")
+    parser.add_argument("--data", metavar="FILE", default=None, help="of flow: the text of the run, if it lies elsewhere by now")
     parser.add_argument("--dark", action="store_true", help="for a dark screen")
     parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf (default: KIND.png in the run)")
 
@@ -28,6 +29,9 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.kind not in PICTURES:
         raise UsageError(f"plot: {arguments.kind} is unknown; choose from {', '.join(PICTURES)}.")
+    for name in ("text", "view", "layer", "head", "query", "token", "data"):
+        if getattr(arguments, name) is not None and name not in USES[arguments.kind]:
+            raise UsageError(f"plot: {arguments.kind} takes no --{name}; leave it out.")
     out = Path(arguments.out or Path(arguments.run) / f"{arguments.kind}.png")
     if out.suffix.lower() not in FORMATS:
         raise UsageError(f"plot: --out {out} must end in {', '.join(FORMATS)}.")

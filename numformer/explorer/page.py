@@ -92,7 +92,9 @@ def explore(model, reading, title="Attention", note=""):
 
 def _packed_view(view):
     weights, masks = np.stack(view.weights), np.stack(view.masks)     # (L, H, T, S), (L, T, S)
-    biases = None if not view.biases or view.biases[0] is None else np.stack(view.biases)
+    biases = None
+    if any(bias is not None for bias in view.biases):                 # of all layers, or of some
+        biases = np.stack([np.zeros_like(weights[0]) if bias is None else bias for bias in view.biases])
     return {
         "name": view.name, "layers": weights.shape[0], "heads": weights.shape[1],
         "queries": [signs(token) for token in view.queries], "keys": [signs(token) for token in view.keys],

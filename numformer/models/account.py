@@ -138,10 +138,13 @@ def _run(model, T):
             continue
         flops[_part(name)] = flops.get(_part(name), 0) + operations / T
     parameters, counted, kept = [parameter.data for parameter in model.parameters()], set(), {}
+    slopes = [layer.slopes for _, layer in model.named_layers() if isinstance(layer, MultiHeadAttention) and layer.slopes is not None]
     for name, *_, its_saved in seen:                                  # inner layers end first: what two share is the inner one's
         for array in _arrays(its_saved, T):
             place = array.__array_interface__["data"][0], array.nbytes
-            if place not in counted and not any(np.shares_memory(array, data) for data in parameters):
+            constant = any(np.shares_memory(array, data) for data in parameters) or any(
+                np.array_equal(array, its.astype(array.dtype)) for its in slopes)
+            if place not in counted and not constant:
                 counted.add(place)
                 kept[_part(name)] = kept.get(_part(name), 0) + array.nbytes / T
     return {"flops": flops, "activations": kept}

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
+from numformer.checks import check_whole
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import Embedding, TransformerBlock
 from numformer.layers.cross_block import CrossBlock
@@ -52,6 +53,7 @@ def gradient_by_distance(model, inputs, targets, places=8):
     array([ True,  True,  True, False, False, False, False])
     """
     B, T = inputs.shape
+    check_whole("gradient_by_distance", "places", places)
     if T < 2:
         raise ValueError(f"gradient_by_distance: sequences of T={T} tokens have no second half; give longer ones.")
     if getattr(model, "ngrams", None) is not None:
@@ -69,7 +71,7 @@ def gradient_by_distance(model, inputs, targets, places=8):
         _, saved_loss = cross_entropy(logits, only)
         vectors.zero_grad()
         probe.backward(cross_entropy_backward(float(B), saved_loss), saved)      # B times the mean: each sequence's own gradient
-        lengths = np.sqrt((vectors.grad.astype(np.float64) ** 2).sum(axis=1)).reshape(B, T)
+        lengths = np.sqrt((vectors.grad.astype(np.float64) ** 2).sum(axis=1)).reshape(B, T) / model.embedding.scale   # x = scale * row
         total += lengths[:, t - half:t + 1][:, ::-1].mean(axis=0)
     return total / len(chosen)
 

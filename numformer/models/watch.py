@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.layers import FeedForward, GatedFeedForward, Linear, TransformerBlock
+from numformer.layers import FeedForward, GatedFeedForward, Linear, MixtureOfExperts, TransformerBlock
 from numformer.layers.cross_block import CrossBlock
 from numformer.parameter import Layer
 
@@ -146,7 +146,10 @@ def hidden_activations(model, *inputs):
         If the model has no feed-forwards.
     """
     with watch(model, Linear) as seen:
-        outputs = {id(layer.output): name for name, layer in model.named_layers() if isinstance(layer, (FeedForward, GatedFeedForward))}
+        layers = list(model.named_layers())
+        mixtures = tuple(f"{name}." for name, layer in layers if isinstance(layer, MixtureOfExperts))
+        outputs = {id(layer.output): name for name, layer in layers
+                   if isinstance(layer, (FeedForward, GatedFeedForward)) and not name.startswith(mixtures)}
         model(*inputs)
     found = {outputs[id(each.layer)]: each.inputs[0] for each in seen if id(each.layer) in outputs}
     if not found:

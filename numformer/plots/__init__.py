@@ -1,4 +1,5 @@
 """Pictures with matplotlib: each function takes `ax=` and returns it, or the figure of several; none opens a window or writes a file.
+(Frames and films are figures of their own.)
 
 One number a cell is cividis, brighter for more; where zero has a meaning, blue lies below it and gold above. Curves differ by line and
 marker, too. ``with dark():`` makes pictures for dark screens.

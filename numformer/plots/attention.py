@@ -18,7 +18,7 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
     weights : ndarray, shape (T, S)
         Attention weights of one head, or a mean of several; rows sum to 1.
     tokens : list of str, optional
-        Labels of the keys; the last T of them label the queries.
+        Labels of the keys; where T <= S the last T of them label the queries.
     mask : ndarray of bool, shape (T, S), optional
         True where a query may look. Other cells are hatched.
     ax : matplotlib Axes, optional
@@ -40,13 +40,14 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
     _check_mask("attention_map", mask, T, S)
     if ax is None:
         ax = new_axes((4.5 + 0.12 * S, 4 + 0.12 * T))
-    image = ax.imshow(weights, cmap="cividis", norm=_root_scale(float(np.max(weights))))
+    image = ax.imshow(weights, cmap="cividis", norm=_root_scale(float(np.nanmax(weights, initial=0))))
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
     if mask is not None:
         hatch_cells(ax, ~np.asarray(mask))
     if tokens is not None:
         label_ticks(ax.xaxis, tokens)
-        label_ticks(ax.yaxis, tokens[S - T:])
+        if T <= S:
+            label_ticks(ax.yaxis, tokens[S - T:])
     ax.set(xlabel="key", ylabel="query", title=title)
     return ax
 

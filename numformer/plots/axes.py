@@ -71,9 +71,9 @@ def faint(ax):
 
 
 def styles(ax, count):
-    """For each of so many curves a colour, a line and a marker: no two differ by colour alone."""
+    """For each of up to 64 curves a colour, a line and a marker: no two are alike, and none differ by colour alone."""
     found = colours(ax)
-    return [{"color": found[k % 8], "linestyle": LINES[k % 4], "marker": MARKERS[k % 8]} for k in range(count)]
+    return [{"color": found[k % 8], "linestyle": LINES[(k + k // 8) % 4], "marker": MARKERS[(k + k // 8) % 8]} for k in range(count)]
 
 
 def draw_map(ax, values, label, signed=False, top=None, numbers=None, spelled="{:.2g}"):
@@ -95,9 +95,13 @@ def draw_map(ax, values, label, signed=False, top=None, numbers=None, spelled="{
     spelled : str
         How they say it.
     """
+    from matplotlib.ticker import MaxNLocator
+
     top = top or float(np.nanmax(np.abs(values), initial=0)) or 1.0
     image = ax.imshow(values, cmap=signed_colours() if signed else "cividis", vmin=-top if signed else 0, vmax=top, aspect="auto",
                       interpolation="nearest")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))             # rows and columns are counted
     if label:
         ax.figure.colorbar(image, ax=ax, label=label, shrink=0.9)
     if numbers or numbers is None and values.size <= NUMBERED:

@@ -59,7 +59,8 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
     scores = (1 / math.sqrt(D) if scale is None else scale) * products + (0 if bias is None else np.asarray(bias))
     weights, _ = softmax(scores, mask=mask)
 
-    vectors, parts, numbers = panels(ax, 1, 3, (4.5 + 0.16 * D, 1.8 + 0.24 * S), width_ratios=(2, 2, 1))[0]
+    wide = 1.6 + 0.07 * D                                             # inches; the numbers need two, however narrow the rest is
+    vectors, parts, numbers = panels(ax, 1, 3, (2 * wide + 2, 1.8 + 0.24 * S), width_ratios=(wide, wide, 2))[0]
     gap = np.full((1, D), np.nan)
     draw_map(vectors, np.concatenate([q[None], gap, k]), "", signed=True, numbers=False)
     vectors.set_yticks([0, *range(2, S + 2)], ["q", *tokens], fontsize=8)

@@ -34,7 +34,7 @@ def attention_entropy(weights):
     """
     check_array("attention_entropy", "weights", weights, "(..., T, S)")
     logarithms = np.log2(weights, where=weights > 0, out=np.zeros_like(weights))
-    return -(weights * logarithms).sum(axis=-1).mean(axis=-1)
+    return 0.0 - (weights * logarithms).sum(axis=-1).mean(axis=-1)     # and never -0.0
 
 
 def attention_distance(weights):

@@ -1,6 +1,9 @@
 """Tokens as labels."""
 
 from functools import lru_cache
+from unicodedata import category
+
+SIGNS = {" ": "\u2423", "\n": "\u23ce", "\t": "\u21e5"}
 
 
 def visible(token):
@@ -11,18 +14,24 @@ def visible(token):
     >>> visible(" "), visible("\\n"), visible("a"), visible("\\u4e2d")
     ('␣', '⏎', 'a', 'U+4E2D')
     """
-    return "".join(character if ord(character) in _glyphs() else f"U+{ord(character):04X}" for character in signs(token))
+    shown = (character if ord(character) in _glyphs() else f"U+{ord(character):04X}" for character in signs(token))
+    return "".join(shown).replace("$", r"\$")                         # which would begin mathematics
 
 
 def signs(token):
-    """A token with its white space by the usual signs.
+    """A token with its white space by the usual signs, what else cannot be seen by its code, and nothing as the empty set.
 
     Examples
     --------
-    >>> signs(" a\\n")
-    '␣a⏎'
+    >>> signs(" a\\n"), signs("\\u200b"), signs("")
+    ('␣a⏎', 'U+200B', '∅')
     """
-    return token.replace(" ", "\u2423").replace("\n", "\u23ce").replace("\t", "\u21e5")
+    return "".join(SIGNS.get(character, f"U+{ord(character):04X}" if unseen(character) else character) for character in token) or "\u2205"
+
+
+def unseen(character):
+    """Whether a character shows nothing, or turns others around: white space, controls, marks of direction."""
+    return category(character)[0] in "CZ"
 
 
 def label_ticks(axis, tokens, size=8, **text):

@@ -7,6 +7,7 @@ import numpy as np
 from numformer.plots.axes import colours, faint, new_axes, styles
 
 USUAL_RATIO = 1e-3                                                    # of an update to the weights: far more is rash, far less is slow
+BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}         # a long legend stands outside
 
 
 def loss_curve(metrics, ax=None, title="Loss", unit="nats a token"):
@@ -105,7 +106,7 @@ def update_ratio_curve(metrics, ax=None, title="Size of an update, of that of th
     ax.axhline(USUAL_RATIO, color=faint(ax), linewidth=0.8)
     ax.set(xlabel="step", ylabel="|update| / |weights|", yscale="log", title=title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=7, ncols=2)
+    ax.legend(fontsize=7, ncols=1 if len(kinds) > 8 else 2, **(BESIDE if len(kinds) > 8 else {}))
     return ax
 
 
@@ -166,6 +167,9 @@ def running_mean(values, weight=0.05):
 def _series(metrics, name):
     """(steps, values) of the lines that hold one."""
     lines = [line for line in metrics if name in line]
+    for line in lines:
+        if not isinstance(line[name], (int, float, dict)) or not isinstance(line.get("step"), int):
+            raise ValueError(f"the metrics are damaged: {line} holds no {name} of a step.")
     return [line["step"] for line in lines], [line[name] for line in lines]
 
 

@@ -79,7 +79,7 @@ def attention_views(model, reading):
     Raises
     ------
     ValueError
-        If the model has no attention.
+        If the model has no attention, more than one sequence is read, labels are too few or too many, or weights are NaN.
 
     Examples
     --------
@@ -89,10 +89,13 @@ def attention_views(model, reading):
     >>> view.name, len(view.weights), view.weights[0].shape, view.masks[0].sum()
     ('self', 2, (2, 3, 3), np.int64(6))
     """
+    if len(reading.inputs[0]) != 1:
+        raise ValueError(f"attention_views: one sequence is looked at, but {len(reading.inputs[0])} came.")
     if isinstance(model, Seq2Seq) and model.config.attention != "none":
         with one_blas_thread():
             weights = model.attention_weights(*reading.inputs)        # (1, T, S)
-        return [AttentionView("cross", [weights], [np.ones(weights.shape[1:], bool)], reading.written[1:], reading.read)]
+        mask = np.broadcast_to(np.arange(weights.shape[2]) < reading.inputs[1][0], weights.shape[1:])
+        return [_labelled(AttentionView("cross", [weights], [mask], reading.written[1:], reading.read))]
     with one_blas_thread(), watch(model, MultiHeadAttention) as seen:
         model(*reading.inputs)
     if not seen:
@@ -100,8 +103,8 @@ def attention_views(model, reading):
     stacks = {}
     for each in seen:
         stacks.setdefault(_stack_of(each.name, reading), []).append(_looked(each))
-    return [AttentionView(name, *map(list, zip(*((weights, mask) for weights, mask, *_ in layers))), *_labels(name, reading),
-                          *map(list, zip(*(rest for _, _, *rest in layers)))) for name, layers in stacks.items()]
+    return [_labelled(AttentionView(name, *map(list, zip(*((weights, mask) for weights, mask, *_ in layers))), *_labels(name, reading),
+                                    *map(list, zip(*(rest for _, _, *rest in layers))))) for name, layers in stacks.items()]
 
 
 def _stack_of(name, reading):
@@ -118,11 +121,22 @@ def _labels(name, reading):
     return (reading.written[1:] if name == "cross" else reading.read), reading.read
 
 
+def _labelled(view):
+    """A view whose labels and numbers were checked."""
+    _, T, S = view.weights[0].shape
+    for name, labels, size in (("queries", view.queries, T), ("keys", view.keys, S)):
+        if len(labels) != size:
+            raise ValueError(f"attention_views: {len(labels)} labels came for {size} {name} of {view.name}; give one each.")
+    if not all(np.isfinite(weights).all() for weights in view.weights):
+        raise ValueError(f"attention_views: weights of {view.name} are NaN; the model has gone astray.")
+    return view
+
+
 def _looked(seen):
     """(weights, mask, q, k, scale, bias) of one attention in the forward that was seen, without its axis of the batch."""
     layer, x = seen.layer, seen.inputs[0]
     context = seen.inputs[1] if len(seen.inputs) > 1 else seen.options.get("context")
-    pattern = seen.options.get("pattern", EVERYWHERE)
+    pattern = seen.inputs[2] if len(seen.inputs) > 2 else seen.options.get("pattern", EVERYWHERE)
     q, k = layer.queries_and_keys(x, context)                         # (1, H, T, D), (1, G, S, D)
     (_, H, T, D), S = q.shape, k.shape[2]
     bias, nothing = None, np.zeros((1, H, T, S), x.dtype)

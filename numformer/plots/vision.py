@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import new_axes
+from numformer.plots.axes import new_axes, signed_colours
 
 
 def patch_attention(images, weights, labels=None, ax=None, title="Attention to patches"):
-    """Images in a row, and under each how much weight its patches get, brighter for more, below its ink; each on its own scale.
+    """Images in a row, and under each how much weight its patches get, brighter for more, below its ink; each from 0 to its largest weight.
 
     Parameters
     ----------
@@ -44,11 +44,12 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
         tall = height / width
         ax.imshow(images[b, ..., 0], cmap="gray_r", extent=(left, right, 0, tall), interpolation="nearest")
         below = (left, right, -1.1 * tall, -0.1 * tall)
-        ax.imshow(weights[b].reshape(side, side), cmap="cividis", extent=below, interpolation="nearest")
+        ax.imshow(weights[b].reshape(side, side), cmap="cividis", vmin=0, extent=below, interpolation="nearest")
         ink = images[b, ..., 0] / max(float(images[b].max()), 1e-12)
         ax.imshow(np.zeros_like(ink), cmap="gray", alpha=0.6 * np.clip(ink, 0, 1), extent=below, interpolation="nearest")
     ax.set(xlim=(-0.05, 1.1 * B - 0.05), ylim=(-1.15 * tall, 1.05 * tall), yticks=[], title=title)
-    ax.set_xticks([1.1 * b + 0.5 for b in range(B)], labels or [""] * B, fontsize=8)
+    under = [f"{label}\nup to {its_weights.max():.2f}".strip() for label, its_weights in zip(labels or [""] * B, weights)]
+    ax.set_xticks([1.1 * b + 0.5 for b in range(B)], under, fontsize=8)
     ax.tick_params(length=0)
     return ax
 
@@ -88,7 +89,7 @@ def position_similarity(vectors, ax=None, title="Similarity of positions"):
     wide = np.full((side, side, side + 1, side + 1), np.nan)          # a gap after each map
     wide[:, :, :side, :side] = maps
     grid = wide.transpose(0, 2, 1, 3).reshape(side * (side + 1), -1)[:-1, :-1]
-    image = ax.imshow(grid, cmap="cividis", vmin=-1, vmax=1, interpolation="nearest")
+    image = ax.imshow(grid, cmap=signed_colours(), vmin=-1, vmax=1, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="cosine", shrink=0.8)
     centres = [(side + 1) * k + (side - 1) / 2 for k in range(side)]
     ax.set_xticks(centres, range(1, side + 1))

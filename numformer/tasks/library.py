@@ -40,12 +40,16 @@ class LibraryTask(Task):
         ids = self.row(tokenizer, model.config, " ".join(library_sections(held_out=True)[0].sentences[:2]) if text is None else text)
         return Reading((ids,), [tokenizer.decode([token]) for token in ids[0]])
 
+    def source_ids(self, tokenizer, text):
+        """The ids of a text. Where it spells a special token's name stands that token."""
+        return tokenizer.encode_with(SPECIAL, text)
+
     def room(self, config):
         return config.context_length - 2                              # beside the class token and the separator
 
     def row(self, tokenizer, config, text):
-        """The ids of one text as a row, (1, T). Where it spells a special token's name stands that token."""
-        ids = tokenizer.encode_with(SPECIAL, text)
+        """The ids of one text as a row, (1, T)."""
+        ids = self.source_ids(tokenizer, text)
         if len(ids) > self.room(config):
             raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which has room for {self.room(config)}; shorten it.")
         return passage_rows([(ids,)], config.context_length, *self.layout(tokenizer)).ids

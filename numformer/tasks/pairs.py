@@ -14,6 +14,7 @@ from numformer.training.epochs import POOL
 
 PAD, BEGIN, END = SPECIAL = "[PAD]", "[BEGIN]", "[END]"
 VALIDATION_BATCH = 100
+CUT = "\u2026"                                                        # a label where an answer was cut off
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,6 @@ class PairTask(Task):
         """The ids of its answers, written greedily."""
         return self.replies(model, tokenizer, [self.source_ids(tokenizer, source) for source in sources])
 
-    def source_ids(self, tokenizer, text):
-        """The ids of a source."""
-        return tokenizer.encode(text)
-
     def replies(self, model, tokenizer, sources):
         """The same for sources that are ids already."""
         written = []
@@ -109,9 +106,12 @@ class PairTask(Task):
         source = self.source_ids(tokenizer, text)
         if not len(source):
             raise ValueError("there is nothing to read; give at least one token.")
+        if (room := self.room(model.config)) is not None and len(source) > room:
+            raise ValueError(f"a text of {len(source)} pieces does not fit a model that was made for {room}; choose a part of it.")
         (answer,) = self.written(model, tokenizer, [text])
         _, begin, end = self.ids(tokenizer)
-        read, written = ([tokenizer.decode([token]) for token in ids] for ids in (source, [begin, *answer, end]))
+        read, written = ([tokenizer.decode([token]) for token in ids] for ids in (source, [begin, *answer]))
+        written.append(tokenizer.decode([end]) if len(answer) < self.longest else CUT)
         return Reading((source[None], np.array([len(source)]), np.array([[begin, *answer]])), read, written)
 
     def shown(self):

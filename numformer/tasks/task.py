@@ -80,6 +80,10 @@ class Task(ABC):
         """
         raise ValueError(f"the task {self.name} has no texts to look at.")
 
+    def source_ids(self, tokenizer, text):
+        """The ids of a text that is to be read."""
+        return tokenizer.encode(text)
+
     def room(self, config):
         """How many pieces of a text a model can read at most; None where nothing limits it."""
         return getattr(config, "context_length", None)
