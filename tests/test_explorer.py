@@ -69,6 +69,14 @@ def test_a_page_holds_what_numpy_computed(made):
         assert (packed["masks"] is None) == np.all(view.masks) and (packed["biases"] is None) == (view.biases[0] is None)
 
 
+def test_biases_of_some_layers_are_all_kept():
+    model, reading = decoder()
+    model.blocks[0].attention.slopes = None
+    (packed,), (view,) = data_of(explore(model, reading))["views"], attention_views(model, reading)
+    biases = unpacked(packed["biases"], "<f4", 2, 3, 5, 5)
+    assert not biases[0].any() and np.array_equal(biases[1], view.biases[1].astype("<f4")) and biases[1].any()
+
+
 def test_a_page_needs_nothing_from_elsewhere():
     page = explore(*decoder())
     assert "http" not in page.html and "src=" not in page.html and "@import" not in page.html and "</b>" not in page.html
@@ -173,7 +181,8 @@ def test_hover_click_and_keys(browser, tmp_path):
     page.hover(page.all("h1")[0])
     page.press("\ue00c")                                              # Escape
     assert page.shows("self", 1, 4) and not page.all('[aria-selected="true"]')
-    page.press("\ue015")                                              # down: the last query is locked,
+    browser.execute_script("document.activeElement.blur()")
+    page.press("\ue015")                                              # down, from nowhere: the last query is locked,
     assert page.shows("self", 1, 4) and page.all('.queries [aria-selected="true"]')[0].text.startswith("⏎")
     page.press("\ue015")                                              # and after it comes the first
     assert page.shows("self", 1, 0)
@@ -183,6 +192,72 @@ def test_hover_click_and_keys(browser, tmp_path):
     assert page.shows("self", 0, 4)
     page.press("\ue014")                                              # right: back again
     assert page.shows("self", 1, 4)
+
+
+def test_the_focus_stays_where_it_was(browser, tmp_path):
+    page = Page(browser, tmp_path / "page.html", decoder)
+    focus = lambda: browser.execute_script("return document.activeElement.dataset.at")
+    assert len([item for item in page.all(".nf li") if item.get_attribute("tabindex") == "0"]) == 2, "one stop for each list"
+    browser.execute_script("document.querySelectorAll('.keys li')[1].focus()")
+    page.press("\ue015")                                              # down: the next key, and who looks at it
+    assert focus() == "key-2" and page.all('.keys [tabindex="0"]')[0].get_attribute("data-at") == "key-2"
+    assert "“␣” (place 2) is looked at most by" in page.all(".said")[0].text
+    for press in ("\ue00c", "\ue014", "d", "2", "a"):                  # Escape, right, dark, a head, all heads
+        page.press(press)
+        assert focus() == "key-2", press
+    page.press("q")                                                   # no such list in there: the view's own button
+    assert focus() == "look at-query"
+    page.button("all").click()
+    assert focus() == "all heads"
+    page.press("g")
+    browser.execute_script("document.querySelector('.grid button').focus()")
+    page.press("\ue007")                                              # Enter: the head of that cell
+    assert focus() == "look at-heads" and page.shows("self", 0, 4, heads=[0])
+
+
+def test_a_query_is_looked_at_in_detail_whatever_was_locked(browser, tmp_path):
+    page = Page(browser, tmp_path / "page.html", decoder)
+    page.all(".keys li")[1].click()
+    page.press("q")
+    assert page.shows("self", 1, 4) and "Query 4" in page.all("table.detail caption")[0].text
+
+
+def test_long_labels_and_narrow_windows(browser, tmp_path):
+    def long():
+        model, reading = decoder()
+        return model, reading._replace(read=["a", 60 * "b", "c", "d", "e"])
+
+    page = Page(browser, tmp_path / "page.html", long)
+    page.all(".queries li")[4].click()
+    inside = ("return [...document.querySelectorAll('.keys li')].every(e => e.lastChild.getBoundingClientRect().right "
+              "<= e.getBoundingClientRect().right)")
+    assert browser.execute_script(inside), "a long label leaves its number in sight"
+    size = browser.get_window_size()
+    try:
+        browser.set_window_size(500, 800)
+        columns = browser.execute_script("const c = document.querySelector('.columns'); return [c.scrollWidth, c.clientWidth, innerWidth]")
+        assert columns[0] <= columns[1] <= columns[2]
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        browser.set_window_size(size["width"], size["height"])
+
+
+def test_weak_attention_is_seen_and_heads_differ_by_line(browser, tmp_path):
+    """Among many keys no weight is large: the strongest line is drawn in full all the same."""
+    def even():
+        config = DecoderConfig(vocab_size=9, context_length=64, n_layers=1, n_heads=1, d_model=8, init_std=1e-4)
+        return Decoder(config, rng()), Reading((np.ones((1, 64), int),), ["x"] * 64)
+
+    page = Page(browser, tmp_path / "page.html", even)
+    page.all(".queries li")[63].click()
+    strongest = ("const c = document.querySelector('.columns canvas'); "
+                 "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; "
+                 "let top = 0; for (let k = 3; k < d.length; k += 4) top = Math.max(top, d[k]); return top")
+    assert browser.execute_script(strongest) > 200
+    page = Page(browser, tmp_path / "other.html", decoder)
+    borders = browser.execute_script("return ['1', '2', '3'].map(k => getComputedStyle(document.querySelector(`[data-at='head-${k}']`))"
+                                     ".borderBottomStyle)")
+    assert borders == ["solid", "dashed", "dotted"]
 
 
 def test_filters_of_layers_and_heads(browser, tmp_path):

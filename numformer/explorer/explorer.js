@@ -2,10 +2,12 @@
 (function () {
   const data = JSON.parse(document.getElementById("nf-data").textContent);
   const root = document.getElementById("nf");
-  const HEADS = ["#00639c", "#b8860b", "#1f7a6d", "#c2703d", "#7f58a8", "#9a9a4b", "#a83a5c", "#7c7b78"];
+  const LIGHT = ["#00639c", "#b8860b", "#1f7a6d", "#c2703d", "#7f58a8", "#9a9a4b", "#a83a5c", "#7c7b78"];
+  const DARK = ["#6cb6ff", "#e3b341", "#56c2ab", "#f0955f", "#c79bf2", "#c8c86a", "#f28ba8", "#b5b3ad"];
+  const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]], BORDERS = ["solid", "dashed", "dotted", "double"];
   const CIVIDIS = [[0, 32, 76], [0, 61, 110], [87, 92, 109], [124, 123, 120], [165, 156, 116], [209, 193, 99], [255, 233, 69]];
   const SIGNED = [[0, 32, 76], [107, 122, 164], [247, 245, 239], [220, 174, 63], [138, 95, 0]];
-  const MASKED = [205, 203, 198], ROW = 20, TOP = 22, WIDTH = 560, COLUMN = 180;
+  const MASKED = [[205, 203, 198], [165, 163, 158]], ROW = 20, TOP = 22, WIDTH = 560;
 
   // ---- the numbers ---------------------------------------------------------------------------------------------------
 
@@ -65,7 +67,8 @@
     const set = make("fieldset", {}, parent);
     make("legend", {}, set, name);
     labels.forEach((label, index) => {
-      const button = make("button", { type: "button", "aria-pressed": String(chosen(index)), "aria-label": called ? called(index) : label }, set, label);
+      const button = make("button", { type: "button", "aria-pressed": String(chosen(index)), "aria-label": called ? called(index) : label,
+                                      "data-at": name + "-" + label }, set, label);
       button.addEventListener("click", () => { choose(index); refresh(); });
     });
     return set;
@@ -74,7 +77,7 @@
   make("h1", {}, root, data.title);
   if (data.note) make("p", { class: "note", role: "note" }, root, data.note);
   make("p", {}, root, "Point at a token to see where it looks; click locks it, Esc lets go. Up and down: the next token; left and right: the next "
-       + "layer; 1 to 9: a head; A: all heads; H, G, Q: heads, grid, query; D: dark or light.");
+       + "layer; 1 to 9: a head; A: all heads; H, G, Q: heads, grid, query; D: dark or light. The strongest line is drawn in full.");
   const controls = make("div", {}, root);
   const said = make("p", { class: "said", "aria-live": "polite" }, root);
   const body = make("div", { class: "body" }, root);
@@ -90,12 +93,16 @@
     choices("look at", controls, ["heads", "grid", "query"], (k) => ["heads", "grid", "query"][k] === state.mode, (k) => { state.mode = ["heads", "grid", "query"][k]; });
     choices("layer", controls, [...Array(v.layers).keys()].map((k) => String(k + 1)), (k) => k === state.layer, (k) => { state.layer = k; }, (k) => "layer " + (k + 1));
     const set = choices("head", controls, [...Array(v.heads).keys()].map((k) => String(k + 1)), (k) => state.heads.has(k), toggle, (k) => "head " + (k + 1));
-    [...set.querySelectorAll("button")].forEach((button, k) => { button.style.borderBottom = "3px solid " + HEADS[k % HEADS.length]; });
-    const more = make("button", { type: "button" }, set, "all");
+    [...set.querySelectorAll("button")].forEach((button, k) => { button.style.borderBottom = "3px " + BORDERS[dash(k)] + " " + colour(k); });
+    const more = make("button", { type: "button", "data-at": "all heads" }, set, "all");
     more.addEventListener("click", () => { everyHead(); refresh(); });
-    const theme = make("button", { type: "button" }, make("fieldset", {}, controls), root.classList.contains("dark") ? "light" : "dark");
+    const theme = make("button", { type: "button", "data-at": "theme" }, make("fieldset", {}, controls), root.classList.contains("dark") ? "light" : "dark");
     theme.addEventListener("click", () => { dark(!root.classList.contains("dark")); refresh(); });
   }
+
+  // no two heads look alike: eight colours, and another kind of line from each eight to the next
+  const colour = (head) => (root.classList.contains("dark") ? DARK : LIGHT)[head % 8];
+  const dash = (head) => (head + Math.floor(head / 8)) % 4;
 
   function everyHead() { state.heads = new Set(Array(view().heads).keys()); }
 
@@ -151,7 +158,8 @@
   function tokens(side, labels, parent) {
     const list = make("ol", { class: side === "query" ? "queries" : "keys", role: "listbox", "aria-label": side === "query" ? "looks" : "is looked at" }, parent);
     labels.forEach((label, index) => {
-      const item = make("li", { role: "option", tabindex: "0", "aria-selected": "false", "data-index": index }, list);
+      const item = make("li", { role: "option", tabindex: index === 0 ? "0" : "-1", "aria-selected": "false", title: label,
+                                "data-at": side + "-" + index }, list);
       make("span", {}, item, label);
       make("b", {}, item, "");
       if (state.mode === "heads") {
@@ -162,6 +170,13 @@
       item.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); lock(side, index); } });
     });
     return list;
+  }
+
+  const item = (side, index) => root.querySelector('[data-at="' + side + "-" + index + '"]');
+
+  // of a list one token can be reached by Tab: the one that was chosen
+  function rove(list, index) {
+    [...list.children].forEach((each, k) => each.setAttribute("tabindex", k === index ? "0" : "-1"));
   }
 
   let queries, keys, ways;
@@ -175,22 +190,29 @@
 
   function paintHeads() {
     const v = view(), chosen = active(), height = TOP + ROW * Math.max(v.T, v.S), ratio = window.devicePixelRatio || 1;
-    ways.width = WIDTH * ratio; ways.height = height * ratio;
-    ways.style.width = WIDTH + "px"; ways.style.height = height + "px";
+    const width = ways.parentNode.clientWidth || WIDTH, column = queries.offsetWidth || WIDTH / 3;
+    ways.width = width * ratio; ways.height = height * ratio;
+    ways.style.width = width + "px"; ways.style.height = height + "px";
     const context = ways.getContext("2d");
     context.scale(ratio, ratio);
+    const shown = (i, j) => !chosen || (chosen.side === "query" ? i : j) === chosen.index;
+    let top = 1e-12;
+    for (const head of heads()) for (let i = 0; i < v.T; i++) for (let j = 0; j < v.S; j++) {
+      if (shown(i, j)) top = Math.max(top, weight(v, state.layer, head, i, j));
+    }
     heads().forEach((head, number) => {
-      context.strokeStyle = HEADS[head % HEADS.length];
+      context.strokeStyle = colour(head);
+      context.setLineDash(DASHES[dash(head)]);
       for (let i = 0; i < v.T; i++) for (let j = 0; j < v.S; j++) {
-        if (chosen && (chosen.side === "query" ? i : j) !== chosen.index) continue;
-        const strength = weight(v, state.layer, head, i, j);
-        if (strength < 0.01) continue;
+        if (!shown(i, j)) continue;
+        const strength = weight(v, state.layer, head, i, j) / top;
+        if (strength < 0.02) continue;
         context.globalAlpha = Math.min(1, strength * (chosen ? 1 : 0.6));
         context.lineWidth = chosen ? 2.5 : 1.5;
         context.beginPath();
         const shift = (number - (state.heads.size - 1) / 2) * Math.min(2, 12 / state.heads.size);
-        context.moveTo(COLUMN, TOP + ROW * (i + 0.5) + shift);
-        context.lineTo(WIDTH - COLUMN, TOP + ROW * (j + 0.5) + shift);
+        context.moveTo(column, TOP + ROW * (i + 0.5) + shift);
+        context.lineTo(width - column, TOP + ROW * (j + 0.5) + shift);
         context.stroke();
       }
     });
@@ -203,6 +225,7 @@
     });
     mark(queries, "query", "key");
     mark(keys, "key", "query");
+    if (chosen) rove(chosen.side === "query" ? queries : keys, chosen.index);
   }
 
   function buildGrid() {
@@ -213,11 +236,14 @@
       make("span", {}, grid, "layer " + (l + 1));
       for (let h = 0; h < v.heads; h++) {
         const pressed = l === state.layer && state.heads.has(h);
-        const button = make("button", { type: "button", "aria-pressed": String(pressed), "aria-label": "layer " + (l + 1) + ", head " + (h + 1) }, grid);
-        shape(make("canvas", {}, button), v.S, v.T, (x, y) => (allowed(y, x, l) ? mixed(CIVIDIS, Math.sqrt(weight(v, l, h, y, x))) : MASKED));
+        const button = make("button", { type: "button", "aria-pressed": String(pressed), "aria-label": "layer " + (l + 1) + ", head " + (h + 1),
+                                        "data-at": "grid-" + l + "-" + h }, grid);
+        shape(make("canvas", {}, button), v.S, v.T, (x, y) => (allowed(y, x, l) ? mixed(CIVIDIS, Math.sqrt(weight(v, l, h, y, x))) : MASKED[(x + y) % 2]));
         button.addEventListener("click", () => { state.layer = l; state.heads = new Set([h]); state.mode = "heads"; refresh(); });
       }
     }
+    make("p", { class: "legend", style: "grid-column: 1 / -1" }, grid,
+         "Rows are queries, columns keys. Brighter is more, from 0 to 1, by the root of the weight; chequered grey is masked.");
   }
 
   function buildQuery() {
@@ -225,6 +251,7 @@
     if (v.q === null) { make("p", {}, stage, "The scores of this attention are no products of queries and keys."); return; }
     const head = heads()[0], i = query(), rows = scores(head, i), list = tokens("query", v.queries, stage);
     list.children[i].setAttribute("aria-selected", "true");
+    rove(list, i);
     const box = make("table", { class: "detail" }, stage);
     make("caption", {}, box, "Query " + i + " “" + v.queries[i] + "”, layer " + (state.layer + 1) + ", head " + (head + 1)
          + ": products of coordinates, their sum q · k, times " + Number(v.scales[state.layer].toPrecision(4)) + (v.biases ? ", plus the bias of the distance" : "")
@@ -297,18 +324,26 @@
   }
 
   function paint() {
-    if (state.mode === "heads") paintHeads();
-    if (state.mode === "query") buildStage();
-    paintImage();
-    paintTable();
+    keepFocus(() => {
+      if (state.mode === "heads") paintHeads();
+      if (state.mode === "query") buildStage();
+      paintImage();
+      paintTable();
+    });
   }
 
   function refresh() {
-    const at = document.activeElement, label = at && at.getAttribute ? at.getAttribute("aria-label") : null;
-    buildControls();
-    buildStage();
-    paint();
-    if (label) { const again = [...controls.querySelectorAll("button")].find((each) => each.getAttribute("aria-label") === label); if (again) again.focus(); }
+    if (state.mode === "query" && active() && active().side === "key") state.locked = state.hover = null;   // there a query is looked at
+    keepFocus(() => { buildControls(); buildStage(); paint(); });
+  }
+
+  // What is built anew takes the focus back; of what is gone, the button of the view that took its place.
+  function keepFocus(work) {
+    const at = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.at : undefined;
+    work();
+    if (at === undefined) return;
+    const again = root.querySelector('[data-at="' + at + '"]') || root.querySelector('[data-at="look at-' + state.mode + '"]');
+    if (again && again !== document.activeElement) again.focus({ preventScroll: true });
   }
 
   function dark(on) { root.classList.toggle("dark", on); document.body.classList.toggle("nf-dark", on); }
@@ -320,9 +355,14 @@
     const v = view(), key = event.key.toLowerCase();
     if (event.key === "Escape") { state.locked = state.hover = null; refresh(); }
     else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      const step = event.key === "ArrowDown" ? 1 : -1, start = state.locked && state.locked.side === "query" ? state.locked.index + step : query();
-      state.locked = { side: "query", index: (start + v.T) % v.T };
+      const at = /^(query|key)-([0-9]+)$/.exec((document.activeElement && document.activeElement.dataset.at) || "");
+      const side = at ? at[1] : "query", count = side === "query" ? v.T : v.S, step = event.key === "ArrowDown" ? 1 : -1;
+      const from = at ? Number(at[2]) : state.locked && state.locked.side === "query" ? state.locked.index : null;
+      state.locked = { side, index: from === null ? query() : (from + step + count) % count };
       paint();
+      const chosen = item(side, state.locked.index);
+      if (chosen && at) chosen.focus({ preventScroll: true });
+      if (chosen) chosen.scrollIntoView({ block: "nearest" });
     } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
       state.layer = (state.layer + (event.key === "ArrowRight" ? 1 : -1) + v.layers) % v.layers;
       refresh();
@@ -334,6 +374,7 @@
     event.preventDefault();
   });
 
+  window.addEventListener("resize", paint);
   dark(window.matchMedia && window.matchMedia("(prefers-color-scheme: dark)").matches);
   show(state.view);
   refresh();
