@@ -58,7 +58,7 @@ FUNCTIONS = [
     ("rms_norm_backward", "dx_hat = dy * gain", "dx_hat = dy", "gain is missing"),
     ("rms_norm_backward", "(dx_hat * x_hat).mean(", "(dx_hat * x_hat).sum(", "sums stand where means belong"),
     ("embedding_backward", "dweight[found[starts]] = np.add.reduceat(dy.reshape(-1, width)[order], starts, axis=0)", "dweight[ids] = dy",
-     "`=` stands for `+=`"),
+     "of equal ids only the last keeps its gradient"),
     ("rotary_backward", "-sine", "sine", "turned forward"),
     ("alibi_backward", "dy.copy()", "-dy", "sign of dscores is turned"),
     ("soft_cap_backward", "1 - t * t", "1 - t", "square is missing"),

@@ -69,6 +69,36 @@ def test_seeds_vary_bugs_numbers_and_functions():
     assert all(page.student(5) == page.student(5) for page in PAGES)
 
 
+def test_the_gradient_of_an_activation_is_that_of_the_same_activation():
+    by_name = {page.name: page for page in PAGES}
+    for seed in range(12):
+        assert by_name["06_activation_backward"].function(seed) == by_name["05_activation"].function(seed) + "_backward"
+
+
+def test_the_figures_teach_what_their_titles_say():
+    """Whatever the seed: plain scores saturate the softmax, and the norm before each branch makes gradients shorter."""
+    for number, expected in (("32", {"gradient": "scaled"}), ("34", {"falls": "before", "careful": "after"})):
+        page, variants = next(page for page in PAGES if page.name.startswith(number)), {}
+        for seed in range(40):
+            variants.setdefault(page.teacher(seed), seed)
+        for source in variants:
+            module = {}
+            exec(source, module)
+            answers = module["answers"]()
+            assert {question: answers[question] for question in expected} == expected, source
+            assert answers.get("times", 9) > 2
+
+
+def test_a_step_that_is_nearly_the_best_is_right():
+    page = next(page for page in PAGES if page.name == "36_figure_steps")
+    module = {}
+    exec(page.teacher(0), module)
+    truth, difference = module["answers"](), module["errors"]()["central_difference"]
+    for step, error in zip(module["STEPS"], difference):
+        said = judged_answers(page.name, lambda: {**truth, "best": step, "left": " Rounding"}, seed=0)
+        assert said.startswith("right") == (error <= 3 * difference.min()), (step, said)
+
+
 def test_every_bug_is_found_and_its_cause_named(tmp_path):
     causes = {}
     for page in PAGES:
@@ -106,6 +136,11 @@ def test_folders(tmp_path, folder):
         write_assignment(tmp_path)
 
 
+def test_names_in_a_manifest_may_be_numbers(folder):
+    (folder / MANIFEST).write_text('{"seed": 1, "exercises": [1, "2"]}')
+    assert [row["name"] for row in grade(folder)] == ["01_softmax", "02_softmax_backward"]
+
+
 def test_whatever_one_file_does_the_others_are_graded(folder, capfd):
     (folder / "01_softmax.py").write_text("import numpy as np\nwhile True:\n    pass\n")
     (folder / "02_softmax_backward.py").write_text(
@@ -135,13 +170,35 @@ def test_what_a_file_started_ends_with_it(tmp_path):
     assert not late.exists()
 
 
+RIGHT = "import numpy as np\n\n\ndef softmax(x):\n    p = np.exp(x - x.max(-1, keepdims=True))\n    return p / p.sum(-1, keepdims=True)\n"
+
+
+@pytest.mark.parametrize("more", [
+    "np.seterr(all='raise')\n", "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n",
+    "import os\nos.chdir('/')\n", "print('\\ud800'.encode('utf-8', 'replace'))\n"])
+def test_what_a_right_file_does_beside_takes_no_points(tmp_path, more):
+    write_assignment(tmp_path, names=["1"])
+    (tmp_path / "student" / "01_softmax.py").write_text(RIGHT + more)
+    (row,) = grade(tmp_path / "student", seconds=15)
+    assert row["points"] == 2, row
+
+
+def test_a_result_that_is_none_of_the_judges(tmp_path):
+    write_assignment(tmp_path, names=["1"])
+    (tmp_path / "student" / "01_softmax.py").write_text("import os, sys\nopen(sys.argv[4], 'w').write('{}')\nos._exit(0)\n")
+    assert "ended without an answer" in grade(tmp_path / "student")[0]["said"]
+
+
 @pytest.mark.parametrize("text, words", [
+    ("raise ValueError('\\ud800')\n", "ValueError: ?"),
+    ("class E(Exception):\n    def __str__(self):\n        1 / 0\n\n\nraise E\n", "imported: E (line 6)"),
+    ("def softmax(x):\n    raise KeyboardInterrupt\n", "it raised KeyboardInterrupt (line 2)"),
     ("import nothing_of_that_name\n", "ModuleNotFoundError"), ("x = 1\n", "there is no function softmax"),
     ("raise SystemExit(0)\n", "SystemExit"), ("softmax = 3\n", "there is no function softmax"),
     ("1 / 0\n", "ZeroDivisionError: division by zero (line 1)"),
     ("def softmax(x):\n    raise KeyError('a')\n", "it raised KeyError: 'a' in line 2"),
     ("def softmax(x):\n    return None\n", "must be an array"), ("def softmax():\n    pass\n", "it raised TypeError"),
-    ("def softmax(x):\n    import sys\n    sys.exit()\n", "ended without an answer")])
+    ("def softmax(x):\n    import sys\n    sys.exit()\n", "it raised SystemExit")])
 def test_broken_files(tmp_path, text, words):
     write_assignment(tmp_path, names=["1"])
     (tmp_path / "student" / "01_softmax.py").write_text(text)
@@ -155,7 +212,7 @@ def test_a_missing_file_and_partial_answers(folder):
     (folder / "31_figure_mask.py").write_text(text.replace(
         'raise NotImplementedError("your turn")', 'return {"allowed": -1, "first": T - 1 - BEFORE, "layers": "many"}'))
     found = said(grade(folder))
-    assert found["01"] == (0, "01_softmax.py is not there")
+    assert found["01"] == (0, "01_softmax.py is not there, or is no file")
     assert found["31"] == (0.67, "wrong: allowed, layers; 1 of 3 right")
 
 
@@ -211,7 +268,8 @@ def test_notebooks_for_graders(grader):
     solutions, tests, module = code[::2], code[1::2], {}
     for page, solution, test in zip(PAGES, solutions, tests):
         source, defined = "".join(solution["source"]), set(module)
-        assert source.count("# BEGIN SOLUTION") == source.count("# END SOLUTION") == 1 and "student" not in source
+        assert source.count("# BEGIN SOLUTION") == source.count("# END SOLUTION") == 1
+        assert "student" not in source and "TEACHER" not in source
         assert not set(assigned(source)) & defined - {"draw"}, "of two exercises with one name Otter sees the last one only"
         exec(source, module)
         if grader == "nbgrader":
@@ -253,6 +311,7 @@ def test_bad_requests(capsys, words, said, tmp_path, monkeypatch):
 
 
 def test_a_folder_whose_manifest_was_spoilt(capsys, folder):
-    (folder / MANIFEST).write_text("{}")
-    status, _, err = call(capsys, "grade", folder)
-    assert status == 2 and "make the folder anew" in err
+    for spoilt in ("{}", "[]", '{"seed": -1, "exercises": ["01"]}', '{"seed": 0, "exercises": 5}', '{"seed": 0, "exercises": [5, 99]}'):
+        (folder / MANIFEST).write_text(spoilt)
+        status, _, err = call(capsys, "grade", folder)
+        assert status == 2 and ("make the folder anew" in err or "'99' is unknown" in err) and len(err.splitlines()) == 1

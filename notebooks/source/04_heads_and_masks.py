@@ -86,8 +86,8 @@ for G in (4, 2, 1):
 # %% [markdown]
 # ## What heads do, in numbers
 #
-# Entropy says how spread out a head looks, distance how far. In an untrained model they are all alike; after training (notebook 10)
-# they are not.
+# Entropy says how spread out a head looks, distance how far. With weights that were drawn at random heads differ by chance alone;
+# after training (notebook 10) they differ by what they do.
 
 # %%
 config = DecoderConfig(vocab_size=20, context_length=16, n_layers=3, n_heads=4, d_model=32, init_std=0.3)

@@ -58,21 +58,23 @@ def total(x):
     return layer_norm(x, np.ones(8), shift)[0].sum()
 
 
-print("derivative of the sum of a LayerNorm's output:", (total(x + 1e-6) - total(x - 1e-6)) / 2e-6)
+print("x:", x.shape, "; derivative of the sum of a LayerNorm's output:", (total(x + 1e-6) - total(x - 1e-6)) / 2e-6)
 
 # %% [markdown]
 # Weigh the outputs by random numbers, or better, look at every output by itself, as `gradcheck` does.
 #
 # ## Two: all sizes alike
 #
-# With a square weight the transpose that you forgot does not show in the shapes. `numformer.check` draws sizes that all differ:
+# With a square weight the transpose that you forgot does not show in the shapes. `numformer.check` compares numbers, and has other sizes
+# as well. Here are those alone in which inputs and outputs differ in number, and those alone in which they do not:
 
 # %%
 def linear_backward(dy, x, weight, bias):
     return dy @ weight, x.reshape(-1, x.shape[-1]).T @ dy.reshape(-1, dy.shape[-1]), dy.sum(axis=(0, 1))       # weight.T forgotten
 
 
-check("linear_backward", linear_backward, seed=0)
+for level in ("other widths", "as many inputs as outputs"):
+    print(check("linear_backward", linear_backward, seed=0, levels=[level]), "\n")
 
 # %% [markdown]
 # ## Three: no id twice
@@ -89,8 +91,9 @@ check("embedding_backward", embedding_backward, seed=0)
 # %% [markdown]
 # ## Four: a loose tolerance
 #
-# float32 and differences give three or four digits; a tolerance of 1e-2 lets a missing epsilon, a mean over N - 1, or an attention
-# scale of $1/\sqrt{D+1}$ pass. In float64 with the complex step there is no reason to allow more than 1e-12:
+# float32 and differences give three or four digits; a tolerance of 1e-2 lets a missing epsilon pass, and with 768 coordinates or heads of
+# width 64 also a variance over N - 1 and an attention scale of $1/\sqrt{D+1}$. In float64 with the complex step there is no reason to
+# allow more than 1e-12:
 
 # %%
 class NearlyRMSNorm(Layer):
@@ -135,8 +138,8 @@ print(gradcheck(Forgetful(3, 2, rng, dtype=np.float64), [rng.standard_normal((2,
 # %% [markdown]
 # ## What the complex step cannot see
 #
-# `abs`, `max` without care, `np.var` (which takes $|z|^2$) lose the imaginary part: the derivative comes out as 0. `gradcheck` compares
-# with differences to notice that. And a kink (ReLU at exactly 0) has no derivative at all.
+# `abs`, `np.var` (which takes $|z|^2$), `float()` and `.real` lose the imaginary part: the derivative comes out as 0. `gradcheck`
+# compares with differences to notice that. And a kink (ReLU at exactly 0) has no derivative at all.
 #
 # ## Exercises
 #

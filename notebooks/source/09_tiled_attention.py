@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from numformer.backend import scaled_dot_product_attention
+from numformer.backend import scaled_dot_product_attention, scaled_dot_product_attention_backward
 from numformer.benchmarks.attention import Case, measure
 from numformer.functional import CAUSAL, attention_weights, tiled_attention, tiled_attention_steps
 from numformer.functional import scaled_dot_product_attention as truth
@@ -56,7 +56,8 @@ steps = list(tiled_attention_steps(q, k, v, CAUSAL, tile=2))
 tile_order(steps).figure
 
 # %% [markdown]
-# Three moments: what was seen so far, and what is kept of each query. Where the maximum rose, the row is bold: it was rescaled.
+# Three moments, skipped tiles counted too: what was seen so far, and what is kept of each query. $\alpha = e^{m - m'}$ is what the sums
+# so far shrink by. Where the maximum rose, the row is bold: it was rescaled.
 
 # %%
 tile_frames(steps, (0, 1, 5)).figure
@@ -69,8 +70,9 @@ print(np.abs(tiled_attention(q, k, v, CAUSAL, tile=2) - truth(q, k, v, CAUSAL)[0
 #
 # ## What it saves
 #
-# With all weights memory grows with $T^2$; in tiles it grows with T. And because a tile fits into the processor's cache, it is faster,
-# too. The compiled kernel of this library beside NumPy with all weights:
+# With all weights memory grows with $T^2$; in tiles it grows with T (two numbers a query, so little that the tiles themselves are all
+# that is seen here). And because a tile fits into the processor's cache, it is faster, too. The compiled kernel of this library beside
+# NumPy with all weights:
 
 # %%
 lengths, rows = (128, 512, 1024), []
@@ -90,7 +92,7 @@ attention_costs(lengths, {name: [row[f"{prefix}forward_ms"] + row[f"{prefix}back
 # %%
 q, k, v, do = rng.standard_normal((4, 1, 2, 40, 8))
 p, o = attention_weights(q, k), truth(q, k, v)[0]
-print(np.abs((p * (do @ v.mT)).sum(axis=-1) - (do * o).sum(axis=-1)).max())
+print(p.shape, np.abs((p * (do @ v.mT)).sum(axis=-1) - (do * o).sum(axis=-1)).max())       # (B, H, T, S) is needed no more
 
 # %% [markdown]
 # ## Is the kernel right?
@@ -101,6 +103,20 @@ print(np.abs((p * (do @ v.mT)).sum(axis=-1) - (do * o).sum(axis=-1)).max())
 for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
     q, k, v = rng.standard_normal((1, 2, T, 16)), rng.standard_normal((1, 2, S, 16)), rng.standard_normal((1, 2, S, 16))
     print(T, S, np.abs(scaled_dot_product_attention(q, k, v, CAUSAL)[0] - truth(q, k, v, CAUSAL)[0]).max())
+
+# %% [markdown]
+# Its gradients, against the complex step through the truth, which knows no backward at all:
+
+# %%
+q, k, v, do = rng.standard_normal((4, 1, 1, 9, 3))
+_, saved = scaled_dot_product_attention(q, k, v, CAUSAL)
+for place, gradient in enumerate(scaled_dot_product_attention_backward(do, saved)):
+    derivatives = np.zeros(gradient.shape)
+    for index in np.ndindex(gradient.shape):
+        z = [array.astype(complex) for array in (q, k, v)]
+        z[place][index] += 1e-30j
+        derivatives[index] = (do * truth(*z, CAUSAL)[0]).sum().imag / 1e-30
+    print("d" + "qkv"[place], gradient.shape, f"largest error {np.abs(gradient - derivatives).max():.0e}")
 
 # %% [markdown]
 # ## Exercises

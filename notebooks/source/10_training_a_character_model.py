@@ -62,7 +62,7 @@ for _ in range(3):
     loss, saved = probe.loss(batch)
     probe.loss_backward(saved)
     for parameter in probe.parameters():
-        parameter.data -= 0.1 * parameter.grad                        # plain gradient descent
+        parameter.data -= 0.03 * parameter.grad                       # plain gradient descent
     print(f"{loss:.4f}")
 
 # %% [markdown]

@@ -73,8 +73,8 @@ alignment_map(cross.weights[0][0], cross.keys, cross.queries).figure
 # ## The Transformer of 2017
 #
 # No recurrence: an encoder reads with self-attention, a decoder writes with causal self-attention and cross-attention to what was read.
-# The same three equations, three masks. The task: numbers in English words to French ones, where "ninety" becomes four twenties and
-# ten.
+# Scores are products of queries and keys now, as in notebook 2; the average that follows is the same. The task: numbers in English words
+# to French ones, where "ninety" becomes four twenties and ten.
 
 # %%
 rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ print(f"{source!r} -> {words.decode(answer)!r}; the truth: {french(4_276)!r}")
 inputs = (words.encode(source)[None], np.array([len(words.encode(source))]), np.array([[ids[1], *answer]]))
 reading = Reading(inputs, [words.decode([i]) for i in inputs[0][0]], ["[BEGIN]", *(words.decode([i]) for i in answer), "[END]"])
 encoder, decoder, cross = attention_views(model, reading)
-alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries, title="From French to English").figure
+alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries, title="From English to French").figure
 
 # %%
 attention_map(decoder.weights[0].mean(axis=0), decoder.keys, decoder.masks[0], title="The decoder's own, causal").figure

@@ -3,8 +3,8 @@
 #
 # Time: about 40 seconds on 2 cores.
 #
-# **Goals.** Mask tokens and guess them from both sides; see what a class token and segments are for; fine-tune; make sentence vectors
-# with one encoder called twice.
+# **Goals.** Mask tokens and guess them from both sides; know what the class token and segments are for; make sentence vectors with
+# one encoder called twice, and tune them.
 #
 # **Before.** Notebooks 4, 5 and 10.
 
@@ -36,9 +36,11 @@ print([tokenizer.decode([i]) for i in ids])
 # %% [markdown]
 # ## Masked language modelling
 #
-# Hide 15% of the tokens and guess them from both sides, so no mask over the attention is needed. Of the hidden ones 80% become [MASK],
-# 10% a random
-# token and 10% stay: at test time there is no [MASK], and the model must not rely on it.
+# Hide some of the tokens and guess them from both sides, so no mask over the attention is needed. BERT hides 15%; small models learn
+# faster from 30%, as here. Of the hidden ones 80% become [MASK], 10% a random token and 10% stay: at test time there is no [MASK], and
+# the model must not rely on it. A text stands between [CLS] and [SEP]; what the class token has seen is what a classifier reads. BERT
+# also learned whether two texts follow each other, with a vector added for the first and another for the second, its *segments*; this
+# model has one text and needs none.
 
 # %%
 rng = np.random.default_rng(0)
@@ -66,7 +68,7 @@ loss_curve(metrics, title="Loss of the hidden tokens").figure
 text_row = tokenizer.encode_with(SPECIAL, "Return the[MASK] of the list.")      # a token begins with its space
 row = np.array([[tokenizer.special_id("[CLS]"), *text_row, tokenizer.special_id("[SEP]")]])
 place = int(np.flatnonzero(row[0] == tokenizer.special_id("[MASK]"))[0])
-logits = model.masked_logits(row)[0, place]
+logits = model.masked_logits(row)[0, place]                           # of (B, T, V)
 print("guesses:", [tokenizer.decode([i]) for i in np.argsort(-logits)[:8]])
 
 # %% [markdown]

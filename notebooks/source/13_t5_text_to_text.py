@@ -80,8 +80,8 @@ alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries, title="
 #
 # $$z_{ij} = q_i \cdot k_j + \beta_{b(j - i)}$$
 #
-# T5 adds a learned number by distance to the scores, the same in all layers, and divides nothing by $\sqrt{D}$: the initial weights are
-# that much smaller. What it has learned, for four of its heads:
+# T5 adds a learned number by distance to the scores, the same in all layers, and divides nothing by $\sqrt{D}$ (in T5's own
+# code the queries' initial weights are that much smaller instead; here they are not). What it has learned, for four of its heads:
 
 # %%
 relative = model.encoder.blocks[0].attention.relative
@@ -114,4 +114,4 @@ check("add_by_distance_backward", add_by_distance_backward, seed=0)
 #
 # 1. Why does the decoder of span corruption see less text than that of BART's denoising?
 # 2. What could go wrong with unscaled scores and large initial weights? (Notebook 2.)
-# 3. `numformer train --preset t5`, and then `numformer sample RUN --prompt "add: 27 + 15"`.
+# 3. `numformer train --preset t5`, and then `numformer sample RUN --prompt "add: 27+15"`.

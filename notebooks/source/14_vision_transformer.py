@@ -72,7 +72,9 @@ patch_attention(np.repeat(shown, 4, axis=0), np.array(looks), ["layer 1", "layer
 attention_grid(view.weights, title="All heads: rows and columns are patches").figure
 
 # %% [markdown]
-# Positions that were learned: which patches think themselves alike? Those of the same row and column.
+# Positions that were learned: which patches think themselves alike? This model has one vector for each row and one for each column, so
+# those of the same row or column begin alike; what training adds is how like neighbouring rows and columns are. (A model with a vector
+# of its own for every patch, `positions="learned"`, has to find all of it out.)
 
 # %%
 vectors = model.positions(np.zeros((1, 16, 48), np.float32))[0]

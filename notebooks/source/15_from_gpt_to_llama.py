@@ -30,7 +30,7 @@ from numformer.training import BlockStream, Trainer, TrainingConfig, consecutive
 # | norm | LayerNorm, after the sum | LayerNorm, before the branch | RMSNorm, before the branch |
 # | positions | sinusoids, added | learned, added | rotated in every block |
 # | feed-forward | ReLU | GELU | SwiGLU |
-# | biases | yes | yes | no |
+# | biases | in the feed-forward (here: everywhere) | everywhere | nowhere |
 #
 # They are switches of one decoder here, so they can be compared on equal terms: the same width, the same text, the same steps.
 
@@ -64,7 +64,8 @@ losses_by_tokens(curves).figure
 #
 # $$\text{parameters} = \underbrace{2C^2 + 2CGD}_{\text{attention}} + \underbrace{3CF}_{\text{gated feed-forward}}$$
 #
-# A forward pass costs two operations for each of them, a training step three forwards. Formula beside measurement, for the last model:
+# A forward pass costs two operations for each of them, and $2C(T+1)$ a layer for scores and averages of a causal text of T tokens; a
+# training step costs three forwards. Formula beside measurement, for the last model:
 
 # %%
 account_bars(account(model.config)).figure
@@ -76,18 +77,19 @@ account_bars(account(model.config)).figure
 for name in ("gpt2", "gpt3", "llama-7b", "llama2-70b", "mixtral-8x7b"):
     costs = count(CONFIGS[name])
     print(f"{name:14} {costs['parameters'] / 1e9:7.2f} G parameters, {costs['flops_per_token'] / 1e9:8.2f} GFLOPs a token, "
-          f"KV cache {costs['kv_bytes_per_token'] / 1024:7.1f} KiB a token")
+          f"KV cache {costs['kv_bytes_per_token'] / 1024:7.1f} KiB a token in float32")
 
 # %% [markdown]
 # ## The KV cache
 #
-# To write one more token, only its own query is new; all older keys and values can be kept. With the cache a token costs the same each
-# time, without it all are computed again:
+# To write one more token, only its own query is new; all older keys and values can be kept. With the cache a token costs one pass through
+# the weights, and a look at every key that is kept; without it all that was written is computed again:
 
 # %%
 prompt = tokenizer.encode("The ")
 rng = np.random.default_rng(0)
 list(generate(model, prompt, 5, rng))                                 # warm up
+print(model(prompt[None]).shape)                                      # (B, T, V): of which the last is drawn from
 started = time.perf_counter()
 list(generate(model, prompt, 60, np.random.default_rng(0)))
 with_cache, started = time.perf_counter() - started, time.perf_counter()

@@ -83,13 +83,18 @@ class Page:
         source, bug = self._variant(seed)
         return source.replace("# goal:", f"# the student's bug: {bug[0]}\n# goal:", 1) if bug else source
 
+    def solved(self, seed):
+        """The teacher's page without what is for teachers alone: graders' notebooks cut the solution out themselves."""
+        return _block("TEACHER").sub("", self.teacher(seed)).rstrip() + "\n"
+
     def function(self, seed):
         """The name of the function that is looked at."""
         return "answers" if self.kind == "answers" else re.search(r"^def (\w+)", self._variant(seed)[0], re.MULTILINE)[1]
 
     def _variant(self, seed):
         """(the page with one of each variant and without bugs, (name, lines) of the chosen bug or None)."""
-        rng = np.random.default_rng([seed, int(self.name[:2])])
+        varies_with = re.search(r"^# varies with: (\d+)$", self.source, re.MULTILINE)            # another page: the same is chosen there
+        rng = np.random.default_rng([seed, int(varies_with[1] if varies_with else self.name[:2])])
         source = re.sub(r"^(\w+ = ).*?  # VARIANT (.*)$", lambda found: found[1] + str(rng.choice(found[2].split())), self.source,
                         flags=re.MULTILINE)
         variants = _block("VARIANT").findall(source)
@@ -209,6 +214,9 @@ seed has other bugs, other numbers in the figures and other activation functions
 `numformer grade FOLDER --json` grades a student's folder. A function gets its points if it is right on random problems whose shapes it
 has not seen, to 1e-9 in float64; there is no half of a right gradient. A figure's questions each get their part of the points. Every
 exercise runs in a process of its own and is stopped after 20 seconds: whatever one does, the others are graded.
+
+Grades are for learning, not for examinations: the solutions are in the package that students have, a file can call them, and
+`assignment.json` lies in the student's folder. Where grades count, read what was handed in.
 
 A rubric, where you grade by hand: half for the derivation (which terms, and why there are no others), a quarter for right shapes and sums,
 a quarter for code that reads like the equation. A gradient that is right without a derivation is worth half.

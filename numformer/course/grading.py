@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from numformer.checks import check_number
+from numformer.checks import check_number, check_whole
 from numformer.course.assignment import MANIFEST, chosen_pages
 
 SECONDS = 20.0                                                        # that one exercise may take
@@ -56,7 +56,9 @@ def _manifest(folder):
         raise ValueError(f"there is no {path}; give a folder that `numformer exercises` made.")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        return int(manifest["seed"]), list(manifest["exercises"])
+        seed, names = manifest["seed"], [str(name) for name in manifest["exercises"]]
+        check_whole("grade", "seed", seed, least=0)
+        return seed, names
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} does not say which exercises these are; make the folder anew.") from None
 
@@ -64,9 +66,10 @@ def _manifest(folder):
 def _judged(path, name, seed, seconds):
     """The verdict on one file."""
     if not path.is_file():
-        return {"part": 0.0, "said": f"{path.name} is not there"}
+        return {"part": 0.0, "said": f"{path.name} is not there, or is no file"}
     root = str(Path(__file__).resolve().parents[2])
-    with tempfile.TemporaryDirectory() as elsewhere:                  # not the student's folder: a numpy.py in it would be imported
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as elsewhere:
+        # not the student's folder: a numpy.py in it would be imported
         result = Path(elsewhere) / "result.json"
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "numformer.course.judge", str(path.resolve()), name, str(seed), str(result)], cwd=elsewhere,
@@ -75,13 +78,17 @@ def _judged(path, name, seed, seconds):
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return {"part": 0.0, "said": f"stopped after {seconds:g} s: is there a loop that does not end?"}
+            return _verdict(result) or {"part": 0.0, "said": f"stopped after {seconds:g} s: is there a loop that does not end?"}
         finally:
             _end(process)
-        try:
-            return json.loads(result.read_text())
-        except (OSError, ValueError):
-            return {"part": 0.0, "said": f"its process ended without an answer (exit status {status})"}
+        return _verdict(result) or {"part": 0.0, "said": f"its process ended without an answer (exit status {status})"}
+
+
+def _verdict(result):
+    """What the judge wrote; None where that is nothing, or something else."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        verdict = json.loads(result.read_text(encoding="utf-8"))
+        return {"part": min(max(float(verdict["part"]), 0.0), 1.0), "said": str(verdict["said"])}
 
 
 def _end(process):

@@ -6,10 +6,13 @@ What the student's file prints is nobody's business here: the verdict goes into 
 import importlib.util
 import json
 import math
+import os
 import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 from numformer.course.assignment import chosen_pages
 from numformer.verify import check
@@ -34,16 +37,18 @@ def judge(path, name, seed):
         ``part`` of the points, 0 to 1, and ``said``.
     """
     (page,) = chosen_pages([name])
+    kept = np.geterr()
     try:
         module = _imported(path)
     except NotImplementedError:
         return {"part": 0.0, "said": "not done yet"}
     except BaseException as error:                                    # SystemExit, too: a file may do anything
         return {"part": 0.0, "said": f"the file cannot be imported: {_in_words(error, path)}"}
+    np.seterr(**kept)                                                 # a file's own choice would fail our numbers, too
     function = getattr(module, page.function(seed), None)
     if not callable(function):
         return {"part": 0.0, "said": f"there is no function {page.function(seed)} in it"}
-    return _checked(page, function, seed) if page.kind == "check" else _answered(page, function, path, seed)
+    return _checked(page, function, path, seed) if page.kind == "check" else _answered(page, function, path, seed)
 
 
 def judged_answers(name, answers, seed):
@@ -52,8 +57,11 @@ def judged_answers(name, answers, seed):
     return _answered(page, answers, None, seed)["said"]
 
 
-def _checked(page, function, seed):
-    verdict = check(page.function(seed), function, seed, page.levels)
+def _checked(page, function, path, seed):
+    try:
+        verdict = check(page.function(seed), function, seed, page.levels)
+    except BaseException as error:                                    # SystemExit and the like, which check lets pass
+        return {"part": 0.0, "said": f"it raised {_in_words(error, path)}"}
     undone = "it raised NotImplementedError" in verdict.text
     return {"part": float(verdict.ok), "said": "not done yet" if undone else " ".join(verdict.text.split())}
 
@@ -82,7 +90,9 @@ def _answered(page, function, path, seed):
 def _same(given, answer):
     """Whether an answer is right; numbers up to rounding."""
     try:
-        if isinstance(answer, bool) or isinstance(answer, str):
+        if isinstance(answer, str):
+            return str(given).strip().lower() == answer
+        if isinstance(answer, bool):
             return bool(given == answer)
         return math.isclose(float(given), answer, rel_tol=CLOSE)
     except (TypeError, ValueError):
@@ -100,10 +110,15 @@ def _in_words(error, path):
     """An exception with the last line of the student's own that it passed."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     lines += [error.lineno] if isinstance(error, SyntaxError) and error.lineno else []
-    return f"{type(error).__name__}: {' '.join(str(error).split())}" + (f" (line {lines[-1]})" if lines else "")
+    try:
+        words = " ".join(str(error).split())
+    except Exception:                                                 # an exception that cannot be written out
+        words = ""
+    return type(error).__name__ + (f": {words}" if words else "") + (f" (line {lines[-1]})" if lines else "")
 
 
 if __name__ == "__main__":
     file, name, seed, result = sys.argv[1:]
     verdict = judge(file, name, int(seed))
-    Path(result).write_text(json.dumps(verdict))
+    Path(result).write_text(json.dumps({**verdict, "said": verdict["said"].encode("utf-8", "replace").decode()}), encoding="utf-8")
+    os._exit(0)                                                       # whatever threads the file has begun

@@ -53,7 +53,7 @@ def _exercise(page, grader, seed):
     """The cells of one exercise."""
     name, called = page.name, _called(page, seed)
     function = rf"\b{page.function(seed)}\b"
-    code = re.sub(function, called, _code(page.teacher(seed)))
+    code = re.sub(function, called, _code(page.solved(seed)))
     text = re.sub(r"`answers`", f"`{called}`", page.text)
     if called.startswith("mended_"):
         text += f"\n\n```python\n{_code(page.student(seed))}```\n\nWrite the right lines into `{called}`."

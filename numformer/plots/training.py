@@ -113,8 +113,8 @@ def update_ratio_curve(metrics, ax=None, title="Size of an update, of that of th
 def gradient_flow(flows, ax=None, title="Gradient of each block, before the first step"):
     """The length of the gradient of every block's parameters, from the first block to the last: a curve for each model.
 
-    With the norm after each sum and weights as they were drawn in 2017, the gradient grows towards the loss, and the deeper the model, the
-    more careful its first steps have to be; with the norm before each branch, it falls.
+    With the norm before each branch it falls towards the loss, as the stream that the norms divide by grows; with the norm after each sum
+    it does not, and near the loss it is several times as long: first steps have to be small. One draw of the weights wavers: show a mean.
 
     Parameters
     ----------

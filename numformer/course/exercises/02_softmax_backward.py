@@ -4,7 +4,7 @@ Each weight depends on every score of its row. With J_jk = dp_j / dx_k:
 
     J_jk = p_j (1 if j == k else 0) - p_j p_k
 
-Multiply dp by J without ever building it.
+Multiply dp by J without ever building it. Scores of 1000 are allowed here, too.
 """
 # goal: derive a backward from a Jacobian, and get rid of the Jacobian
 # needs: softmax

@@ -4,7 +4,7 @@ y = gain x_hat + shift,   x_hat = (x - mean) r,   r = (variance + 1e-5)^(-1/2)
 
 x reaches y in three ways: directly, through the mean, and through the variance. With g = gain dy, each way gives one of the terms of
 
-    dx = r (g - <g> - x_hat <g x_hat>)
+    dx = r (g - <g> - x_hat <g x_hat>),   <.> the mean over the last axis
 
 Derive it before you type it.
 """

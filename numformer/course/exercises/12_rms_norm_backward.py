@@ -1,6 +1,6 @@
 """The gradients of RMSNorm.
 
-y = gain x r,   r = (<x^2> + 1e-5)^(-1/2)
+y = gain x r,   r = (<x^2> + 1e-5)^(-1/2),   <.> the mean over the last axis
 
 One term less than LayerNorm has. Which, and why?
 """

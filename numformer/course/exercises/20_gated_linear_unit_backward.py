@@ -1,6 +1,6 @@
 """The gradients of a gated unit.
 
-y = silu(g) h
+y = silu(g) h,   silu(g) = g / (1 + exp(-g))
 """
 # goal: differentiate a product of two inputs
 # needs: gated_linear_unit

@@ -20,7 +20,7 @@ from numformer import functional as F
 from numformer.plots import query_detail
 
 WIDTH = 64  # VARIANT 48 64 96 128
-SEED = 0  # VARIANT 0 1 2 3 4 5 6 7
+SEED = 4  # VARIANT 4 12 13 22 23
 
 
 def numbers():

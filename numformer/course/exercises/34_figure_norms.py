@@ -1,10 +1,10 @@
 """Explain the figure: the norm before, or after.
 
-A deep decoder before its first step; how long is the gradient of each block?
+Deep decoders before their first step, a mean of eight draws; how long is the gradient of each block?
 Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
-- "grows": with the norm after each sum, is the gradient longer in the "first" or in the "last" block?
-- "ratio": the length in the last block, divided by that in the first, with the norm after each sum
+- "falls": with which of the two is the last block's gradient the shorter part of the first one's, "before" or "after"?
+- "times": in the last block, how many times as long is the gradient with the norm after each sum as with the norm before each branch?
 - "careful": which of the two needs small first steps, "before" or "after"?
 """
 # goal: know why 2017's Transformer needs its warm-up
@@ -22,15 +22,19 @@ LAYERS = 16  # VARIANT 16 20 24
 
 
 def lengths(norm_first):
-    """The length of every block's gradient, with weights as they were drawn in 2017."""
-    choices = {**TRANSFORMER_2017, "norm_first": norm_first, "init_std": 32 ** -0.5}
-    config = DecoderConfig(**choices, vocab_size=20, context_length=32, n_layers=LAYERS, n_heads=2, d_model=32)
-    model = Decoder(config, np.random.default_rng(0))
-    for block in model.blocks:
-        block.attention.output.weight.data *= np.float32((2 * LAYERS) ** 0.5)
-        block.feedforward.output.weight.data *= np.float32((2 * LAYERS) ** 0.5 / 2)
-    ids = np.random.default_rng(0).integers(0, 20, (8, 33))
-    return gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))["blocks"]
+    """The length of every block's gradient, mean of the draws; at first a branch is half as strong as the stream that it is added to."""
+    choices = {**TRANSFORMER_2017, "norm_first": norm_first, "init_std": 32 ** -0.5, "dtype": "float64"}
+    config = DecoderConfig(**choices, vocab_size=20, context_length=16, n_layers=LAYERS, n_heads=2, d_model=32)
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        model = Decoder(config, rng)
+        for block in model.blocks:
+            block.attention.output.weight.data *= (2 * LAYERS) ** 0.5 / 2
+            block.feedforward.output.weight.data *= (2 * LAYERS) ** 0.5 / 4
+        ids = rng.integers(0, 20, (4, 17))
+        found.append(gradient_by_block(model, (ids[:, :-1], ids[:, 1:]))["blocks"])
+    return np.mean(found, axis=0)
 
 
 def draw():
@@ -38,8 +42,9 @@ def draw():
 
 
 def answers():
-    """{"grows": str, "ratio": float, "careful": str}"""
+    """{"falls": str, "times": float, "careful": str}"""
     # BEGIN SOLUTION
-    after = lengths(False)
-    return {"grows": "last" if after[-1] > after[0] else "first", "ratio": float(after[-1] / after[0]), "careful": "after"}
+    before, after = lengths(True), lengths(False)
+    falls = "before" if before[-1] / before[0] < after[-1] / after[0] else "after"
+    return {"falls": falls, "times": float(after[-1] / before[-1]), "careful": "after"}
     # END SOLUTION

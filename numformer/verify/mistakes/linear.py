@@ -56,5 +56,6 @@ MISTAKES = {
         ("the bias's gradient is a mean over the tokens, but must be their sum", linear_with_mean_of_bias),
         ("the sum over the batch is missing in the weight's gradient", linear_without_sum_of_weight)],
     "embedding_backward": [
-        ("`=` stands for `+=`: of equal ids only the last keeps its gradient, but they add up", embedding_with_overwriting)],
+        ("of equal ids only the last keeps its gradient, but they add up: np.add.at does that, `dweight[ids] += dy` does not",
+         embedding_with_overwriting)],
 }
