@@ -295,3 +295,25 @@ def test_an_entropy_of_nothing_is_plus_zero():
 def test_damaged_metrics():
     with pytest.raises(ValueError, match="damaged"):
         plots.loss_curve([{"step": 1, "loss": None}])
+
+
+def test_two_pictures_of_panels_in_one_figure_keep_their_titles():
+    figure = Figure(figsize=(8, 4))
+    for ax, title in zip(figure.subplots(1, 2), ("left", "right")):
+        plots.head_statistics([np.eye(2)[None]], ax=ax, title=title)
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    assert titles == ["left\nentropy", "mean distance", "right\nentropy", "mean distance"] and figure._suptitle is None
+
+
+@pytest.mark.parametrize("draw, words", [
+    (lambda: plots.position_biases(np.ones((0, 2, 2))), "H=0"), (lambda: plots.query_detail(np.ones(0), np.ones((2, 0))), "D=0"),
+    (lambda: plots.patch_attention(np.ones((0, 4, 4, 1)), np.ones((0, 4))), "B=0"),
+    (lambda: plots.gradients_by_distance({"a": [0.0, 0.0]}), "distance 0")])
+def test_pictures_of_nothing(draw, words):
+    with pytest.raises(ValueError, match=words):
+        draw()
+
+
+def test_what_is_not_known_is_left_out_of_the_legend():
+    assert plots.activation_histograms({"a": np.ones(3)}, dead={}).lines[0].get_label() == "a"
+    assert plots.growth_of_time({"B": {1: 1.0, 2: 2.0}}, {}).lines[0].get_label().startswith("batch")

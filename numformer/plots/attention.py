@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import hatch_cells, new_axes, panels
+from numformer.plots.axes import entitle, hatch_cells, new_axes, panels
 from numformer.plots.statistics import check_layers
 from numformer.plots.tokens import label_ticks
 
@@ -94,7 +94,7 @@ def attention_grid(weights, mask=None, ax=None, title="Attention"):
         row[0].set_ylabel(f"layer {number}", fontsize=9)
     figure = axes[0, 0].figure
     figure.colorbar(image, ax=list(axes.flat), label="weight: columns are keys, rows queries", shrink=0.7)
-    figure.suptitle(title)
+    entitle(ax, axes[0, 0], title)
     return figure
 
 

@@ -33,6 +33,14 @@ def panels(ax, rows, columns, size, **ratios):
     return np.array([[figure.add_subplot(grid[row, column]) for column in range(columns)] for row in range(rows)])
 
 
+def entitle(ax, first, title):
+    """A title over panels: over their figure, or over the first of them where they stand in the place of an `ax` among others."""
+    if ax is None:
+        first.figure.suptitle(title)
+    else:
+        first.set_title(f"{title}\n{first.get_title()}".strip(), fontsize=10)
+
+
 @contextmanager
 def dark():
     """Inside this with statement figures are made for dark screens.

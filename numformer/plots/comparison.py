@@ -61,8 +61,8 @@ def gradients_by_distance(profiles, ax=None, title="How far back a prediction fe
     ValueError
         If there is nothing to draw.
     """
-    if not profiles:
-        raise ValueError("gradients_by_distance: there are no gradients to draw.")
+    if not profiles or not all(len(profile) and profile[0] > 0 for profile in profiles.values()):
+        raise ValueError("gradients_by_distance: there are no gradients to draw, or none at distance 0.")
     ax = new_axes((7, 4.2)) if ax is None else ax
     for (name, profile), style in zip(profiles.items(), styles(ax, len(profiles))):
         points = [(k, g / profile[0]) for k, g in enumerate(profile) if g > 0]

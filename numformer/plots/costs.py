@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, panels, styles
+from numformer.plots.axes import colours, entitle, panels, styles
 
 QUANTITIES = {                                                        # of an account: what a panel is called, and in which unit
     "parameters": "parameters", "flops": "FLOPs a token, forward", "activations": "bytes a token, kept for the backward",
@@ -45,7 +45,7 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
         panel.legend(fontsize=8)
-    axes[0].figure.suptitle(title)
+    entitle(ax, axes[0], title)
     return axes[0].figure
 
 
@@ -85,7 +85,7 @@ def account_bars(rows, ax=None, title="What a model costs, by part"):
         panel.margins(x=0.12)
         panel.set_title(f"{QUANTITIES.get(quantity, quantity)}: {sum(row['measured'] for row in its_rows):,.0f}", fontsize=9)
     axes[0].legend(fontsize=7, loc="lower right")
-    axes[0].figure.suptitle(title)
+    entitle(ax, axes[0], title)
     return axes[0].figure
 
 

@@ -32,7 +32,8 @@ def growth_of_time(growth, slopes, ax=None, title="A training step"):
     if ax is None:
         ax = new_axes((7, 4.2))
     for (size, times), style in zip(growth.items(), styles(ax, len(growth))):
-        ax.plot(list(times), list(times.values()), label=f"{WORDS.get(size, size)}: slope {slopes[size]:.2f}", **style)
+        ax.plot(list(times), list(times.values()), **style,
+                label=WORDS.get(size, size) + (f": slope {slopes[size]:.2f}" if size in slopes else ""))
     ax.set(xscale="log", yscale="log", xlabel="size", ylabel="ms a step", title=title)
     ax.set_xscale("log", base=2)
     ax.grid(alpha=0.3, which="both")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import draw_map, panels
+from numformer.plots.axes import draw_map, entitle, panels
 from numformer.plots.statistics import attention_distance, attention_entropy, check_layers
 
 
@@ -41,5 +41,5 @@ def head_statistics(weights, ax=None, title="What heads do", distance=True):
         panel.set_xticks(range(H), range(1, H + 1))
         panel.set_yticks(range(L), range(1, L + 1))
         panel.set(xlabel="head", ylabel="layer", title=label.split(",")[0])
-    axes[0].figure.suptitle(title)
+    entitle(ax, axes[0], title)
     return axes[0].figure

@@ -72,7 +72,7 @@ def activation_histograms(activations, dead=None, ax=None, title="Hidden units")
     edges = np.linspace(*ends, 81) if ends[1] > ends[0] else np.linspace(ends[0] - 1, ends[0] + 1, 81)
     for (name, x), style in zip(activations.items(), styles(ax, len(activations))):
         counts, _ = np.histogram(x, edges)
-        shown = name if dead is None else f"{name}: {100 * dead[name]:.1f}% dead"
+        shown = name if name not in (dead or {}) else f"{name}: {100 * dead[name]:.1f}% dead"
         ax.plot((edges[1:] + edges[:-1]) / 2, counts / x.size, label=shown, markevery=10, markersize=4, **style)
     ax.set(xlabel="activation", ylabel="part of all", yscale="log", title=title)
     ax.grid(alpha=0.3)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from numformer.checks import check_array
-from numformer.plots.axes import draw_map, new_axes, panels, signed_colours, styles
+from numformer.checks import check_array, check_whole
+from numformer.plots.axes import draw_map, entitle, new_axes, panels, signed_colours, styles
 
 
 def position_vectors(vectors, ax=None, title="Positions"):
@@ -90,9 +90,10 @@ def position_biases(bias, ax=None, title="What positions add to the scores"):
     Raises
     ------
     ValueError, TypeError
-        If the bias is no array of floats of three axes.
+        If the bias is no array of floats of three axes, or has no heads.
     """
     H = check_array("position_biases", "bias", bias, "(H, T, S)")["H"]
+    check_whole("position_biases", "H", H)
     columns = min(H, 4)
     axes = panels(ax, -(-H // columns), columns, (2.4 * columns + 1, 2.3 * -(-H // columns) + 0.6))
     top = float(np.abs(bias).max()) or 1.0
@@ -105,5 +106,5 @@ def position_biases(bias, ax=None, title="What positions add to the scores"):
         panel.set(xlabel="key", ylabel="query")
     figure = axes[0, 0].figure
     figure.colorbar(image, ax=[panel for panel in axes.flat if panel.figure is not None], label="added to the score", shrink=0.8)
-    figure.suptitle(title)
+    entitle(ax, axes[0, 0], title)
     return figure

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from numformer.checks import check_array, check_number
+from numformer.checks import check_array, check_number, check_whole
 from numformer.functional.softmax import softmax
-from numformer.plots.axes import draw_map, panels
+from numformer.plots.axes import draw_map, entitle, panels
 from numformer.plots.tokens import visible
 
 COLUMNS = ("q · k", "score", "weight")
@@ -45,6 +45,7 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
         If shapes do not fit, or no key may be looked at.
     """
     D = check_array("query_detail", "q", q, "(D,)")["D"]
+    check_whole("query_detail", "D", D)
     S = check_array("query_detail", "k", k, "(S, D)", D=D)["S"]
     tokens = [str(j) for j in range(S)] if tokens is None else [visible(token) for token in tokens]
     mask = np.ones(S, bool) if mask is None else np.asarray(mask, bool)
@@ -77,5 +78,5 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
         for column, number in enumerate(shown):
             numbers.text(column, j + 2, "masked" if number is None else f"{number:.3f}", ha="center", va="center", fontsize=8,
                          fontweight=strong)
-    vectors.figure.suptitle(title)
+    entitle(ax, vectors, title)
     return vectors.figure

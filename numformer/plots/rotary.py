@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer.checks import check_array, check_even, check_whole
 from numformer.functional.positions import rotary, rotary_angles
-from numformer.plots.axes import colours, draw_map, faint, panels
+from numformer.plots.axes import colours, draw_map, entitle, faint, panels
 
 
 def rotary_clocks(width, positions=8, base=10000.0, ax=None, title="Rotary positions"):
@@ -52,7 +52,7 @@ def rotary_clocks(width, positions=8, base=10000.0, ax=None, title="Rotary posit
         turn = base ** (-2 * pair / width)
         panel.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal", xticks=[], yticks=[])
         panel.set_title(f"pair {pair}: {turn:.3g} rad a step", fontsize=9)
-    axes[0].figure.suptitle(title)
+    entitle(ax, axes[0], title)
     return axes[0].figure
 
 
@@ -104,5 +104,5 @@ def rotary_proof(q, k, positions=32, base=10000.0, ax=None, title="Scores of one
     right.set(xlabel="m - n", ylabel="score")
     right.set_title(f"{positions * positions} scores; those of one distance differ by {spread:.0e} at most", fontsize=9)
     right.grid(alpha=0.3)
-    left.figure.suptitle(title)
+    entitle(ax, left, title)
     return left.figure

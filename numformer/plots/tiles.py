@@ -30,13 +30,13 @@ def tile_order(steps, ax=None, title="Tiles in their order"):
     """
     T, S = _sizes("tile_order", steps)
     ax = new_axes((5.2, 5)) if ax is None else ax
-    order, number = np.full((T, S), np.nan), 0
+    order, number, small = np.full((T, S), np.nan), 0, min(7, 42 * (steps[0].keys.stop - steps[0].keys.start) / S)       # fontsize
     for step in steps:
         if not step.skipped:
             number += 1
             order[step.rows, step.keys] = number
             risen = int(_rescaled(step).sum())
-            ax.text(*_middle(step), f"{number}\n" + (f"rescaled: {risen}" if risen else ""), ha="center", va="center", fontsize=7,
+            ax.text(*_middle(step), f"{number}\n" + (f"rescaled: {risen}" if risen else ""), ha="center", va="center", fontsize=small,
                     color="white" if number < 0.6 * len(steps) else "black")
     ax.imshow(order, cmap="cividis", interpolation="nearest", vmin=1, vmax=max(2, len(steps)))
     _frame(ax, steps, T, S)

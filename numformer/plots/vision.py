@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from numformer.checks import check_array
+from numformer.checks import check_array, check_whole
 from numformer.plots.axes import new_axes, signed_colours
 
 
@@ -34,6 +34,7 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
     """
     sizes = check_array("patch_attention", "images", images, "(B, height, width, channels)", channels=1)
     B, height, width = sizes["B"], sizes["height"], sizes["width"]
+    check_whole("patch_attention", "B", B)
     side = _side("patch_attention", "weights", check_array("patch_attention", "weights", weights, "(B, T)", B=B)["T"])
     if labels is not None and len(labels) != B:
         raise ValueError(f"patch_attention: {len(labels)} labels came for B={B} images; give one an image.")
