@@ -35,7 +35,7 @@ def runs(tmp_path_factory, text):
     ConvolutionLanguageModel(ConvolutionLanguageModelConfig(**SIZES), np.random.default_rng(0)),
     Decoder(DecoderConfig(**SIZES, n_heads=2, embedding_scale=True), np.random.default_rng(0))], ids=lambda m: type(m).__name__)
 def test_gradients_by_distance_are_those_of_the_table_where_every_token_is_another(model):
-    """Then the gradient of a token's row in the table is that of its only place."""
+    """Then the gradient of a token's row in the table is that of its only place, times what rows are multiplied by."""
     rows, half = [np.random.default_rng(k).permutation(12)[:10] for k in range(2)], 5
     targets, wanted = np.random.default_rng(9).integers(0, 12, (2, 10)), np.zeros(half + 1)
     for ids, its_targets in zip(rows, targets):
@@ -46,6 +46,7 @@ def test_gradients_by_distance_are_those_of_the_table_where_every_token_is_anoth
             model.loss_backward(model.loss((ids[None], only))[1])
             wanted += [np.linalg.norm(model.embedding.weight.grad[ids[t - k]]) / 10 for k in range(half + 1)]
     model.zero_grad()
+    wanted /= model.embedding.scale
     found = gradient_by_distance(model, np.stack(rows), targets, places=10)
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
     assert not any(parameter.grad.any() for parameter in model.parameters()), "the model's own gradients are left alone"
