@@ -317,3 +317,10 @@ def test_pictures_of_nothing(draw, words):
 def test_what_is_not_known_is_left_out_of_the_legend():
     assert plots.activation_histograms({"a": np.ones(3)}, dead={}).lines[0].get_label() == "a"
     assert plots.growth_of_time({"B": {1: 1.0, 2: 2.0}}, {}).lines[0].get_label().startswith("batch")
+
+
+def test_long_tokens_are_turned():
+    for tokens, turn in ((["a", "1,2"], 0), (["a", "dictionary"], 60)):
+        ax = plots.attention_map(np.eye(2), tokens)
+        assert {label.get_rotation() for label in ax.get_xticklabels()} == {turn}
+        assert {label.get_rotation() for label in ax.get_yticklabels()} == {0}

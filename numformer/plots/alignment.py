@@ -44,8 +44,7 @@ def alignment_map(weights, read, written, ax=None, title="Alignment"):
         ax = new_axes((3 + 0.33 * S, 2 + 0.3 * T))
     image = ax.imshow(weights, cmap="cividis", vmin=0, vmax=1)
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
-    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if max(map(len, read)) > 1 else {}
-    label_ticks(ax.xaxis, read, size=9, **turned)
+    label_ticks(ax.xaxis, read, size=9)
     label_ticks(ax.yaxis, written, size=9)
     ax.set(xlabel="read", ylabel="written", title=title)
     return ax

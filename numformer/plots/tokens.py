@@ -34,9 +34,11 @@ def unseen(character):
     return category(character)[0] in "CZ"
 
 
-def label_ticks(axis, tokens, size=8, **text):
-    """Write tokens at the places 0, 1, ... of an axis of a map; text: `rotation` and the like."""
-    axis.set_ticks(range(len(tokens)), [visible(token) for token in tokens], fontsize=size, **text)
+def label_ticks(axis, tokens, size=8):
+    """Write tokens at the places 0, 1, ... of an axis of a map; turned, where they are too long to stand side by side."""
+    labels = [visible(token) for token in tokens]
+    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if axis.axis_name == "x" and max(map(len, labels)) > 3 else {}
+    axis.set_ticks(range(len(tokens)), labels, fontsize=size, **turned)
 
 
 @lru_cache(maxsize=1)
