@@ -3,7 +3,7 @@
 Deep decoders before their first step, a mean of eight draws; how long is the gradient of each block?
 Look at the picture (`draw().figure.savefig("picture.png")` writes it), and answer in `answers`. Give the numbers as they are, not rounded.
 
-- "falls": with which of the two is the last block's gradient the shorter part of the first one's, "before" or "after"?
+- "falls": with which of the two does the gradient fall more steeply from the first block to the last, "before" or "after"?
 - "times": in the last block, how many times as long is the gradient with the norm after each sum as with the norm before each branch?
 - "careful": which of the two needs small first steps, "before" or "after"?
 """
