@@ -50,10 +50,10 @@ class Run(NamedTuple):
         except ValueError as error:
             raise UsageError(f"--text: {error}" if self.chosen.text is not None else str(error)) from None
 
-    def view(self, wanted=None):
-        """The attention that was chosen with --view, or the wanted one, or the last there is."""
+    def view(self, wanted=None, first=False):
+        """The attention that was chosen with --view, or the wanted one, or the last there is, or the first."""
         views = {view.name: view for view in attention_views(self.model, self.reading())}
-        name = self.chosen.view if self.chosen.view is not None else wanted or list(views)[-1]
+        name = self.chosen.view if self.chosen.view is not None else wanted or list(views)[0 if first else -1]
         if name not in views:
             raise UsageError(f"{self.folder} has no attention called {name!r}; choose from {', '.join(views)}.")
         return views[name]
@@ -97,8 +97,7 @@ def heads(run):
 
 def rollout(run):
     """What reaches what through all layers."""
-    names = [view.name for view in attention_views(run.model, run.reading())]
-    view = run.view(names[0])
+    view = run.view(first=True)
     if view.name == "cross":
         raise UsageError(f"{run.folder}: attention from one text to another cannot be rolled out; choose another --view.")
     reach = plots.attention_rollout(view.weights)

@@ -54,8 +54,9 @@ class Page:
         return "answers" if re.search("^# answers:", self.source, re.MULTILINE) else "check"
 
     def said(self, key):
-        """What the header says: "goal", "needs", "minutes" or "points"."""
-        return re.search(f"^# {key}: (.*)$", self.source, re.MULTILINE)[1]
+        """What the header says: "goal", "needs", "minutes", "points"; None of what it leaves out, "levels" or "varies with"."""
+        found = re.search(f"^# {key}: (.*)$", self.source, re.MULTILINE)
+        return found and found[1]
 
     @property
     def points(self):
@@ -68,8 +69,8 @@ class Page:
     @property
     def levels(self):
         """Which levels of `numformer.check` are asked for; None for all."""
-        found = re.search("^# levels: (.*)$", self.source, re.MULTILINE)
-        return found and found[1].split(", ")
+        levels = self.said("levels")
+        return levels and levels.split(", ")
 
     def student(self, seed):
         """The page without what the student has to find, as this seed has it."""
@@ -93,8 +94,7 @@ class Page:
 
     def _variant(self, seed):
         """(the page with one of each variant and without bugs, (name, lines) of the chosen bug or None)."""
-        varies_with = re.search(r"^# varies with: (\d+)$", self.source, re.MULTILINE)            # another page: the same is chosen there
-        rng = np.random.default_rng([seed, int(varies_with[1] if varies_with else self.name[:2])])
+        rng = np.random.default_rng([seed, int(self.said("varies with") or self.name[:2])])        # with another page: the same is chosen
         source = re.sub(r"^(\w+ = ).*?  # VARIANT (.*)$", lambda found: found[1] + str(rng.choice(found[2].split())), self.source,
                         flags=re.MULTILINE)
         variants = _block("VARIANT").findall(source)

@@ -172,7 +172,7 @@
     return list;
   }
 
-  const item = (side, index) => root.querySelector('[data-at="' + side + "-" + index + '"]');
+  const tokenAt = (side, index) => root.querySelector('[data-at="' + side + "-" + index + '"]');
 
   // of a list one token can be reached by Tab: the one that was chosen
   function rove(list, index) {
@@ -360,7 +360,7 @@
       const from = at ? Number(at[2]) : state.locked && state.locked.side === "query" ? state.locked.index : null;
       state.locked = { side, index: from === null ? query() : (from + step + count) % count };
       paint();
-      const chosen = item(side, state.locked.index);
+      const chosen = tokenAt(side, state.locked.index);
       if (chosen && at) chosen.focus({ preventScroll: true });
       if (chosen) chosen.scrollIntoView({ block: "nearest" });
     } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {

@@ -98,7 +98,7 @@ def update_ratio_curve(metrics, ax=None, title="Size of an update, of that of th
     """
     steps, ratios = _needed("update_ratio_curve", metrics, "update_ratio")
     kinds = {}
-    for name in sorted(set(ratios[0]).intersection(*ratios), key=list(ratios[0]).index):
+    for name in (name for name in ratios[0] if all(name in line for line in ratios)):
         kinds.setdefault(".".join(part for part in name.split(".") if not part.isdigit()), []).append(name)
     ax = new_axes((7, 4.6)) if ax is None else ax
     for (kind, names), style in zip(kinds.items(), styles(ax, len(kinds))):

@@ -38,8 +38,8 @@ def of_other_sizes(problem):
     def sizes(one):
         return [size for array in one.arguments()[0].values() for size in np.shape(array)]
 
-    others = [replace(problem, seed=problem.seed + 50 + draw) for draw in range(20)]
-    return max(others, key=lambda other: sum(a != b for a, b in zip(sizes(problem), sizes(other))))
+    here, others = sizes(problem), [replace(problem, seed=problem.seed + 50 + draw) for draw in range(20)]
+    return max(others, key=lambda other: sum(a != b for a, b in zip(here, sizes(other))))
 
 
 def is_array(x):
