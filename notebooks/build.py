@@ -1,7 +1,7 @@
 """Make the notebooks from their sources: python notebooks/build.py [NAME ...] [--out FOLDER]
 
-A source is a Python file in the percent format, which a diff can be read of; the notebook is the same cells with what they gave. The
-kernel runs in an empty folder, and every cell must end without an error.
+A source is a Python file in the percent format, which diffs well; the notebook holds the same cells
+with their outputs. The kernel runs in an empty folder, and every cell must end without an error.
 """
 
 import argparse
@@ -14,8 +14,9 @@ import jupytext
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
-ABOUT = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
-SECONDS = 600                                                         # after which a cell is given up
+ABOUT = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+         "language_info": {"name": "python"}}
+SECONDS = 600                             # after which a cell is stopped
 
 
 def made(source):
@@ -25,22 +26,24 @@ def made(source):
     for number, cell in enumerate(notebook.cells):
         cell.id, cell.metadata = f"cell-{number}", {}
     with tempfile.TemporaryDirectory() as empty:
-        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": empty}},
-                       record_timing=False).execute()
+        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3",
+                       resources={"metadata": {"path": empty}}, record_timing=False).execute()
     return notebook
 
 
 def main():
     parser = argparse.ArgumentParser(description="Make the notebooks from their sources.")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="such as 02 or 02_scaled_dot_product_attention (default: all)")
-    parser.add_argument("--out", type=Path, default=HERE, help="where to (default: beside this file)")
+    parser.add_argument("names", metavar="NAME", nargs="*",
+                        help="such as 02 or 02_scaled_dot_product_attention (default: all)")
+    parser.add_argument("--out", type=Path, default=HERE, help="(default: the folder of this file)")
     arguments = parser.parse_args()
     for source in sorted((HERE / "source").glob("*.py")):
         if not arguments.names or any(source.stem.startswith(name) for name in arguments.names):
             started = time.perf_counter()
             path = arguments.out / f"{source.stem}.ipynb"
             jupytext.write(made(source), path, fmt="ipynb")
-            print(f"{path.name}: {time.perf_counter() - started:.0f} s, {path.stat().st_size / 1000:.0f} kB", file=sys.stderr)
+            seconds, size = time.perf_counter() - started, path.stat().st_size
+            print(f"{path.name}: {seconds:.0f} s, {size / 1000:.0f} kB", file=sys.stderr)
 
 
 if __name__ == "__main__":

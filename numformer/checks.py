@@ -1,4 +1,6 @@
-"""What an argument must be, said before any work: shapes by the alphabet of the project, types, ids in range.
+"""Checks of arguments, before any work: shapes in the project's alphabet, types, ids, numbers.
+
+Every message names the object, what must hold, what came, and the cure.
 
     B batch   T query positions   S key positions   H heads   G key-value heads   D width of a head
     C width of the model   F width of the feed-forward   V vocabulary
@@ -15,19 +17,19 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     Parameters
     ----------
     owner, name : str
-        Who asks, and what `x` is called there: both stand in the message.
+        The caller, and its name for `x`: both appear in the message.
     x : ndarray, float32 or float64 (complex inside a complex-step check)
     shape : str
-        One word for each axis; a leading ``...`` stands for any number of axes.
+        One word for each axis; a leading ``...`` means any number of axes.
     dtype : dtype, optional
-        Precision that `x` must have; complex numbers of that precision are fine.
+        Precision that `x` must have; complex numbers of that precision are allowed.
     **sizes : int
-        The axes whose size is known.
+        The axes of known size.
 
     Returns
     -------
     dict
-        Every named axis with its size, to hand on to the check of the next array.
+        Every named axis with its size, to be passed to the check of the next array.
 
     Raises
     ------
@@ -45,11 +47,13 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     ValueError: demo: x must have shape (T, C) with C=4, but has shape (2, 3).
     """
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
-        came = f"an array of {x.dtype}" if isinstance(x, np.ndarray) else f"{type(x).__name__}"
-        raise TypeError(f"{owner}: {name} must be an array of floats, but is {came}; use np.asarray({name}, np.float32).")
-    if dtype is not None and x.dtype != dtype and x.real.dtype != np.dtype(dtype).type(0).real.dtype:
-        raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the other arrays, {np.dtype(dtype)}; "
-                        f"cast it with .astype(np.{np.dtype(dtype).type(0).real.dtype}).")
+        raise TypeError(f"{owner}: {name} must be an array of floats, but is {_kind(x)}; "
+                        f"use np.asarray({name}, np.float32).")
+    if dtype is not None and x.dtype != dtype:
+        real = np.dtype(dtype).type(0).real.dtype
+        if x.real.dtype != real:
+            raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the "
+                            f"other arrays, {np.dtype(dtype)}; cast it with .astype(np.{real}).")
     more, axes = _axes(shape)
     fits, found = x.ndim >= len(axes) if more else x.ndim == len(axes), dict(sizes)
     if fits:
@@ -57,13 +61,19 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
             fits &= found.setdefault(axis, size) == size
     if not fits:
         known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
-        raise ValueError(f"{owner}: {name} must have shape {shape}{' with ' + known if known else ''}, but has shape {x.shape}.")
+        raise ValueError(f"{owner}: {name} must have shape {shape}"
+                         f"{' with ' + known if known else ''}, but has shape {x.shape}.")
     return found
+
+
+def _kind(x):
+    """What was passed instead, for a message."""
+    return f"an array of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
 
 
 @lru_cache(maxsize=None)
 def _axes(shape):
-    """("...", "B", "T") as (True, ("B", "T")): whether any axes may come first, and the names of the last."""
+    """"(..., B, T)" as (True, ("B", "T")): whether other axes may come first, and the names."""
     axes = tuple(axis for axis in shape.strip("()").replace(" ", "").split(",") if axis)
     return (True, axes[1:]) if axes[:1] == ("...",) else (False, axes)
 
@@ -74,9 +84,9 @@ def check_ids(owner, name, ids, size, ignore_index=None):
     Raises
     ------
     TypeError
-        If the ids are not integers: a float id would be cut to an integer without a word.
+        If the ids are not integers: a float id would be truncated silently.
     ValueError
-        If one lies outside: a negative one would silently count from the end.
+        If an id is out of range: a negative one would silently count from the end.
 
     Examples
     --------
@@ -85,8 +95,8 @@ def check_ids(owner, name, ids, size, ignore_index=None):
     ValueError: demo: ids must lie in 0 .. 4, but hold 7 at index (1,).
     """
     if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu":
-        came = f"an array of {ids.dtype}" if isinstance(ids, np.ndarray) else f"{type(ids).__name__}"
-        raise TypeError(f"{owner}: {name} must be an array of integers, but is {came}; use np.asarray({name}, np.int64).")
+        raise TypeError(f"{owner}: {name} must be an array of integers, but is {_kind(ids)}; "
+                        f"use np.asarray({name}, np.int64).")
     if ids.size == 0:
         raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one id.")
     wrong = (ids < 0) | (ids >= size)
@@ -94,7 +104,8 @@ def check_ids(owner, name, ids, size, ignore_index=None):
         wrong &= ids != ignore_index
     if wrong.any():
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise ValueError(f"{owner}: {name} must lie in 0 .. {size - 1}, but hold {ids[index]} at index {index}.")
+        raise ValueError(f"{owner}: {name} must lie in 0 .. {size - 1}, but hold {ids[index]} at "
+                         f"index {index}.")
 
 
 def check_whole(owner, name, value, least=1):
@@ -111,17 +122,18 @@ def check_whole(owner, name, value, least=1):
 
 
 def check_even(owner, name, value):
-    """Check that `value` is an even whole number, 2 or more: rotary coordinates turn in pairs.
+    """Check that `value` is an even whole number, 2 or more: rotary coordinates are pairs.
 
     Examples
     --------
     >>> check_even("demo", "width", 5)
     Traceback (most recent call last):
-    ValueError: demo: width=5 must be even, for coordinates turn in pairs; use 6.
+    ValueError: demo: width=5 must be even, because coordinates are rotated in pairs; use 6.
     """
     check_whole(owner, name, value, least=2)
     if value % 2:
-        raise ValueError(f"{owner}: {name}={value} must be even, for coordinates turn in pairs; use {value + 1}.")
+        raise ValueError(f"{owner}: {name}={value} must be even, because coordinates are rotated "
+                         f"in pairs; use {value + 1}.")
 
 
 def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf):
@@ -133,11 +145,13 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf)
     Traceback (most recent call last):
     ValueError: demo: rate=1.0 must be a number of at least 0 and below 1.
     """
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    number = (isinstance(value, (int, float, np.integer, np.floating))
+              and not isinstance(value, bool))
     if not number or not abs(value) < np.inf or not least <= value < below or not above < value:
-        bounds = ([f"of at least {least}"] * (least > -np.inf) + [f"above {above}"] * (above > -np.inf)
-                  + [f"below {below}"] * (below < np.inf))
-        raise ValueError(f"{owner}: {name}={value!r} must be a {'' if bounds else 'finite '}number {' and '.join(bounds)}".rstrip() + ".")
+        bounds = ([f"of at least {least}"] * (least > -np.inf)
+                  + [f"above {above}"] * (above > -np.inf) + [f"below {below}"] * (below < np.inf))
+        what = f"number {' and '.join(bounds)}" if bounds else "finite number"
+        raise ValueError(f"{owner}: {name}={value!r} must be a {what}.")
 
 
 def check_generator(owner, rng):
@@ -145,13 +159,14 @@ def check_generator(owner, rng):
 
     Examples
     --------
-    >>> check_generator("demo", 3)
+    >>> check_generator("demo", 3)  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    TypeError: demo: rng must be a numpy.random.Generator or None, but is int; use np.random.default_rng(seed).
+    TypeError: demo: rng must be a numpy.random.Generator or None, but is int;
+    use np.random.default_rng(seed).
     """
     if rng is not None and not isinstance(rng, np.random.Generator):
-        raise TypeError(f"{owner}: rng must be a numpy.random.Generator or None, but is {type(rng).__name__}; "
-                        "use np.random.default_rng(seed).")
+        raise TypeError(f"{owner}: rng must be a numpy.random.Generator or None, but is "
+                        f"{type(rng).__name__}; use np.random.default_rng(seed).")
 
 
 def check_choice(owner, name, value, choices):
@@ -164,22 +179,25 @@ def check_choice(owner, name, value, choices):
     ValueError: demo: layout='spiral' is unknown; choose from 'half', 'interleaved'.
     """
     if value not in choices:
-        raise ValueError(f"{owner}: {name}={value!r} is unknown; choose from {', '.join(map(repr, choices))}.")
+        raise ValueError(f"{owner}: {name}={value!r} is unknown; choose from "
+                         f"{', '.join(map(repr, choices))}.")
 
 
 def check_divides(owner, name, value, part_name, part):
-    """Check that `part` divides `value`, and say which numbers near by would.
+    """Check that `part` divides `value`; the message names numbers near by that do.
 
     Examples
     --------
-    >>> check_divides("MultiHeadAttention", "d_model", 10, "n_heads", 4)
+    >>> check_divides("demo", "d_model", 10, "n_heads", 4)
     Traceback (most recent call last):
-    ValueError: MultiHeadAttention: d_model=10 is not divisible by n_heads=4; use n_heads=5 or d_model=12.
+    ValueError: demo: d_model=10 is not divisible by n_heads=4; use n_heads=5 or d_model=12.
     """
     check_whole(owner, name, value)
     check_whole(owner, part_name, part)
     if value % part:
-        nearest = next(d for distance in range(1, value + part) for d in (part - distance, part + distance) if d > 0 and value % d == 0)
+        nearest = next(divisor for distance in range(1, value + part)
+                       for divisor in (part - distance, part + distance)
+                       if divisor > 0 and value % divisor == 0)
         raise ValueError(f"{owner}: {name}={value} is not divisible by {part_name}={part}; "
                          f"use {part_name}={nearest} or {name}={-(-value // part) * part}.")
 
@@ -194,7 +212,37 @@ def check_mask(owner, mask, shape):
     ValueError: demo: mask must have shape (2, 4), True = real, but has shape (2, 3).
     """
     if not isinstance(mask, np.ndarray) or mask.dtype != bool:
-        came = f"an array of {mask.dtype}" if isinstance(mask, np.ndarray) else f"{type(mask).__name__}"
-        raise TypeError(f"{owner}: mask must be an array of bool, True = real, but is {came}; use np.arange(T) < lengths[:, None].")
+        raise TypeError(f"{owner}: mask must be an array of bool, True = real, but is "
+                        f"{_kind(mask)}; use np.arange(T) < lengths[:, None].")
     if mask.shape != shape:
-        raise ValueError(f"{owner}: mask must have shape {shape}, True = real, but has shape {mask.shape}.")
+        raise ValueError(f"{owner}: mask must have shape {shape}, True = real, but has shape "
+                         f"{mask.shape}.")
+
+
+def check_rows(owner, name, ids, axis="T"):
+    """Check that an array of ids has one row for each sequence; `check_ids` checks the rest.
+
+    Examples
+    --------
+    >>> check_rows("demo", "ids", np.array([1, 2]))
+    Traceback (most recent call last):
+    ValueError: demo: ids must have shape (B, T), but have (2,); a single sequence is ids[None].
+    """
+    if getattr(ids, "ndim", 2) != 2:
+        raise ValueError(f"{owner}: {name} must have shape (B, {axis}), but have {ids.shape}; "
+                         f"a single sequence is {name}[None].")
+
+
+def check_lengths(owner, lengths, B, T, axis="T"):
+    """Check the numbers of tokens of B rows without their padding, each 1 .. T.
+
+    Examples
+    --------
+    >>> check_lengths("demo", np.array([3, 9]), 2, 5)
+    Traceback (most recent call last):
+    ValueError: demo: lengths must be B=2 whole numbers in 1 .. T=5, but are [3, 9].
+    """
+    whole = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.shape == (B,)
+    if not whole or B and not 1 <= lengths.min() <= lengths.max() <= T:
+        raise ValueError(f"{owner}: lengths must be B={B} whole numbers in 1 .. {axis}={T}, "
+                         f"but are {np.asarray(lengths).tolist()}.")

@@ -1,4 +1,4 @@
-"""The command line: `numformer VERB ...`. Exit status 0, 1 for a job that failed, 2 for wrong usage; never a traceback."""
+"""The command line: `numformer VERB ...`. Exit status 0, 1 for a failed job, 2 for wrong usage."""
 
 import argparse
 import os
@@ -6,19 +6,19 @@ import sys
 from importlib import import_module
 
 VERBS = {
-    "train": "fit a character-level language model to a text",
-    "eval": "the loss of a run over all of its validation text",
-    "sample": "write text with a run's model",
-    "count": "parameters, FLOPs a token and KV cache of a model",
-    "plot": "one picture of a run: its attention, positions, training, or what goes on inside",
-    "explore": "a page in HTML to look at a run's attention with: heads, layers, and one query in detail",
-    "figures": "draw all pictures of figures/ anew, from small runs",
-    "compare": "language models side by side: loss, time, memory, and how far back they feel",
-    "reproduce": "train presets for several seeds, and write a table of what they reach",
-    "exercises": "make a student's and a teacher's folder of exercises",
+    "train": "train a model; by default a character-level language model",
+    "eval": "the loss of a run on all of its validation data",
+    "sample": "generate text with a run's model",
+    "count": "parameters, FLOPs per token and KV cache of a model",
+    "plot": "draw one picture of a run: attention, positions, training or activations",
+    "explore": "write an HTML page to explore a run's attention by layer, head and query",
+    "figures": "draw all pictures in figures/ again, from small runs",
+    "compare": "compare language models: loss, time, memory and gradient reach",
+    "reproduce": "train presets with several seeds and write a table of their results",
+    "exercises": "write a student's and a teacher's folder of exercises",
     "grade": "grade a student's folder of exercises",
-    "audit": "check every gradient here against the complex step",
-    "bench": "measure speed and memory beside PyTorch",
+    "audit": "check every gradient against the complex step",
+    "bench": "measure time and memory, compared with PyTorch",
     "doctor": "check versions, threads and gradients on this machine",
 }
 
@@ -30,7 +30,7 @@ def main(argv=None):
     try:
         arguments = _parser(verb).parse_args(argv)
         return _module(arguments.verb).run(arguments)
-    except BrokenPipeError:                                           # the reader went away, as `head` does: not our error
+    except BrokenPipeError:                             # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -45,14 +45,15 @@ def main(argv=None):
 
 
 def _status(error):
-    """The exit status for an error that a user can mend; None for one that only we can."""
+    """The exit status for an error that a user can fix; None for a bug."""
     from numformer.commands import UsageError
-    from numformer.datasets import DataError, NoSuchFile
+    from numformer.data import DataError, NoSuchFile
     from numformer.training import CheckpointError, NotFinite
 
     if isinstance(error, (UsageError, NoSuchFile)):
         return 2
-    return 1 if isinstance(error, (DataError, CheckpointError, NotFinite, OSError, ValueError, MemoryError)) else None
+    return 1 if isinstance(error, (DataError, CheckpointError, NotFinite, OSError, ValueError,
+                                   MemoryError)) else None
 
 
 def _one_line(error):
@@ -63,16 +64,19 @@ def _one_line(error):
 
 
 def _parser(verb):
-    """The parser, with the arguments of one verb: the others need not be imported to be listed."""
+    """The parser, with the arguments of one verb; the others are listed without importing them."""
     parser = argparse.ArgumentParser(prog="numformer", allow_abbrev=False,
-                                     description="The Transformer family in NumPy, every gradient derived by hand.")
+                                     description="The Transformer family in NumPy, every gradient "
+                                     "derived by hand.")
     parser.add_argument("--version", action=_Version)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, summary in VERBS.items():
-        sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".", allow_abbrev=False)
+        sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:]
+                               + ".", allow_abbrev=False)
         if name == verb:
             _module(name).add_arguments(sub)
-            sub.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+            sub.add_argument("--json", action="store_true",
+                             help="print one JSON object as the last line")
     return parser
 
 

@@ -1,7 +1,7 @@
-"""Parameter and Layer: what can be trained, and how a tree of layers finds it.
+"""Parameter and Layer: trainable arrays, and trees of layers that own them.
 
-A layer is a plain object. Its parameters and sublayers are its attributes, in the order in which `__init__` set them;
-nothing has to be registered, because the tree is found by walking.
+A layer is a plain object. Its parameters and sublayers are its attributes, in the order in which
+`__init__` sets them. Nothing is registered: the tree is found by walking over the attributes.
 """
 
 import html
@@ -12,17 +12,17 @@ from numformer.checks import check_generator
 
 
 class Parameter:
-    """A trainable array `data`, and the gradient `grad` that the backward passes add up for it.
+    """A trainable array `data`, and the gradient `grad` that backward passes accumulate for it.
 
     Parameters
     ----------
     data : ndarray
-        The values, of any shape. Kept as it is, not copied.
+        The values, of any shape; not copied.
 
     Notes
     -----
-    `grad` has the shape and dtype of `data` and comes into being, as zeros, when it is first asked for: a model that is
-    only counted or only sampled from never pays for it.
+    `grad` has the shape and dtype of `data`. It is allocated, as zeros, when it is first read: a
+    model that is only counted or only sampled from needs no memory for it.
     """
 
     def __init__(self, data):
@@ -40,7 +40,7 @@ class Parameter:
         self._grad = value
 
     def zero_grad(self):
-        """Forget the gradient."""
+        """Set the gradient to zero."""
         if self._grad is not None:
             self._grad[...] = 0
 
@@ -49,13 +49,13 @@ class Parameter:
 
 
 def normal(rng, shape, std, dtype):
-    """A Parameter drawn from a normal distribution with mean 0.
+    """A Parameter with samples from a normal distribution with mean 0.
 
     Parameters
     ----------
     rng : numpy.random.Generator or None
-        None gives zeros that take no memory (every stride is 0): a model built so has all its names and shapes and no
-        numbers. That is how models of any size are counted.
+        None gives zeros that take no memory (every stride is 0): such a model has all its names and
+        shapes, but no numbers. In this way models of any size are counted.
     shape : tuple of int
     std : float
     dtype : float32 or float64
@@ -67,7 +67,7 @@ def normal(rng, shape, std, dtype):
     Raises
     ------
     TypeError
-        If `rng` is something else: a seed is not a generator.
+        If `rng` is anything else, such as a seed.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def normal(rng, shape, std, dtype):
 
 
 def constant(value, shape, dtype):
-    """A Parameter with the same number everywhere: gains start at 1, biases at 0.
+    """A Parameter with the same number everywhere: norm weights start at 1, biases at 0.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _real(dtype):
 
 
 class Layer:
-    """Something with a `forward` and a `backward`, made of parameters, sublayers and settings.
+    """A `forward` and a `backward`, with parameters, sublayers and settings.
 
     .. code-block:: python
 
@@ -107,18 +107,20 @@ class Layer:
         dx = layer.backward(dy, saved)      # the gradient of every array input, in their order
         y = layer(x)                        # forward without saved: inference
 
-    Nothing of a call stays on the layer, so it may run twice before it runs backward. Parameter gradients add up.
+    A layer keeps nothing of a call, so it may run forward twice before it runs backward. Parameter
+    gradients accumulate.
     """
 
     def __call__(self, *inputs, **options):
         return self.forward(*inputs, **options)[0]
 
     def named_parameters(self):
-        """All (dotted name, Parameter), each object once: a tied parameter keeps the first name that leads to it."""
-        return ((name, part) for name, part in _walk(self, "", set()) if isinstance(part, Parameter))
+        """All (dotted name, Parameter), each object once: a tied parameter has its first name."""
+        return ((name, part) for name, part in _walk(self, "", set())
+                if isinstance(part, Parameter))
 
     def named_layers(self):
-        """All (dotted name, Layer): this layer, whose name is empty, and every layer below it, each once."""
+        """All (dotted name, Layer), each once, beginning with this layer, whose name is empty."""
         return ((name, part) for name, part in _walk(self, "", set()) if isinstance(part, Layer))
 
     def parameters(self):
@@ -126,7 +128,7 @@ class Layer:
         return [parameter for _, parameter in self.named_parameters()]
 
     def zero_grad(self):
-        """Forget all gradients."""
+        """Set all gradients to zero."""
         for parameter in self.parameters():
             parameter.zero_grad()
 
@@ -140,13 +142,13 @@ class Layer:
         Parameters
         ----------
         state : dict of str to ndarray
-            Exactly the names of `named_parameters`, with arrays of floats of the same shapes; they are cast to the
-            parameters' dtype.
+            Exactly the names of `named_parameters`, with arrays of floats of the same shapes; they
+            are cast to the parameters' dtype.
 
         Raises
         ------
         ValueError
-            If names are missing or unexpected, or a shape differs. Nothing is loaded then.
+            If names are missing or unexpected, or a shape differs; then nothing is loaded.
         TypeError
             If an entry is not an array of floats.
         """
@@ -155,22 +157,24 @@ class Layer:
         missing = [name for name in parameters if name not in state]
         unexpected = [name for name in state if name not in parameters]
         if missing or unexpected:
-            raise ValueError(f"{owner}: the state does not fit; missing: {_some(missing)}; unexpected: {_some(unexpected)}.")
+            raise ValueError(f"{owner}: the state does not fit; missing: {_some(missing)}; "
+                             f"unexpected: {_some(unexpected)}.")
         for name, parameter in parameters.items():
-            if not isinstance(state[name], np.ndarray) or state[name].dtype.kind != "f":
+            x = state[name]
+            if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
                 raise TypeError(f"{owner}: the state's {name} must be an array of floats, but is "
-                                f"{getattr(state[name], 'dtype', type(state[name]).__name__)}.")
+                                f"{getattr(x, 'dtype', type(x).__name__)}.")
             if not parameter.data.flags.writeable:
-                raise ValueError(f"{owner}: {name} cannot be loaded, for the model was built for counting alone; "
-                                 "build it with rng=np.random.default_rng(0).")
-            if state[name].shape != parameter.data.shape:
-                raise ValueError(f"{owner}: the state's {name} has shape {state[name].shape}, "
+                raise ValueError(f"{owner}: {name} cannot be loaded, because the model was built "
+                                 "for counting only; build it with rng=np.random.default_rng(0).")
+            if x.shape != parameter.data.shape:
+                raise ValueError(f"{owner}: the state's {name} has shape {x.shape}, "
                                  f"but must have {parameter.data.shape}.")
         for name, parameter in parameters.items():
             parameter.data[...] = state[name]
 
     def replica(self):
-        """The same tree over the same `data`, with gradients of its own: for running shards of a batch in parallel."""
+        """The same tree over the same `data` with its own gradients, for shards run in parallel."""
         return _replica(self, {})
 
     def __repr__(self):
@@ -192,11 +196,12 @@ class Layer:
                 for name, parameter in self.named_parameters()]
         total = sum(parameter.data.size for parameter in self.parameters())
         return (f"<table><caption>{type(self).__name__}: {total:,} parameters</caption>"
-                "<tr><th>parameter</th><th>shape</th><th>dtype</th><th>numbers</th></tr>" + "".join(rows) + "</table>")
+                "<tr><th>parameter</th><th>shape</th><th>dtype</th><th>numbers</th></tr>"
+                + "".join(rows) + "</table>")
 
 
 def _walk(part, name, seen):
-    """Yield (name, part) for every parameter and layer at and below `part`, each once, in the order of the attributes."""
+    """(name, part) of every parameter and layer in the tree, once, in the order of attributes."""
     if isinstance(part, (Parameter, Layer)):
         if id(part) in seen:
             return
@@ -215,7 +220,7 @@ def _walk(part, name, seen):
 
 
 def _replica(part, copies):
-    """Copy the tree below `part`; `copies` maps what was met already, so that tied parameters stay tied."""
+    """Copy the tree; `copies` maps parts that are copied already, so that tied ones stay tied."""
     if id(part) in copies:
         return copies[id(part)]
     if isinstance(part, Parameter):
@@ -229,11 +234,12 @@ def _replica(part, copies):
     elif type(part) in (list, tuple):
         copy = type(part)(_replica(child, copies) for child in part)
     else:
-        copy = part                                                   # settings are shared: nobody writes into them
+        copy = part                                   # settings are shared, and never written into
     copies[id(part)] = copy
     return copy
 
 
 def _some(names):
     """At most five of the names, for a message."""
-    return (", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")) or "none"
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more or "none"

@@ -5,7 +5,8 @@ import json
 from numformer.cli import main
 
 TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
-SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "16", "--context-length", "16", "--batch-size", "4", "--warmup-steps", "2"]
+SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "16", "--context-length", "16",
+         "--batch-size", "4", "--warmup-steps", "2"]
 
 
 def call(capsys, *argv):

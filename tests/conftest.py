@@ -10,6 +10,7 @@ from command import SMALL, TEXT
 from numformer import backend
 from numformer.cli import main
 
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]       # no doctests; two files of one name
 hypothesis.settings.register_profile("unhurried", deadline=None)      # a busy machine is no failure
 hypothesis.settings.load_profile("unhurried")
 
@@ -43,5 +44,6 @@ def text(tmp_path_factory):
 def run(tmp_path_factory, text):
     """A finished run of 30 steps."""
     out = tmp_path_factory.mktemp("runs") / "fox"
-    assert main(["train", "--data", text, "--out", str(out), "--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
+    assert main(["train", "--data", text, "--out", str(out), "--steps", "30",
+                 "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
     return out

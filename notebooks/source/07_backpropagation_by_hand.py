@@ -3,8 +3,8 @@
 #
 # Time: about 5 seconds on 2 cores.
 #
-# **Goals.** Differentiate a whole Transformer block with pencil and paper, one line at a time; know the three rules that suffice; check
-# the result to machine precision.
+# **Goals.** Differentiate a whole Transformer block by hand, one line at a time; know the three
+# rules that suffice; check the result to machine precision.
 #
 # **Before.** Notebooks 2, 5 and 6.
 
@@ -12,45 +12,54 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer.layers import FeedForward, LayerNorm, MultiHeadAttention, PreNormBlock
-from numformer.functional import AttentionPattern
+from numformer import AttentionPattern
+from numformer.layers import (
+    FeedForward, LayerNorm, MultiHeadAttention, ResidualBranch, SelfAttentionBranch,
+    TransformerBlock)
 from numformer.plots import step_error_curve
 from numformer.verify import step_errors
 
 # %% [markdown]
 # ## Three rules
 #
-# Write $\bar{x}$ for the gradient of the loss by x. Then for any line of code:
+# Write $\bar{x}$ for the gradient of the loss with respect to x. Then for any line of code:
 #
-# 1. **Product.** $y = x W$ gives $\bar{x} = \bar{y} W^\top$ and $W$ collects $x^\top \bar{y}$, summed over everything it was used for.
+# 1. **Product.** $y = x W$ gives $\bar{x} = \bar{y} W^\top$ and $\bar{W} = x^\top \bar{y}$,
+#    summed over all uses of W.
 # 2. **Pointwise.** $y = f(x)$ gives $\bar{x} = \bar{y} \odot f'(x)$.
-# 3. **Used twice.** What goes into two lines collects the sum of what comes back from both.
+# 3. **Used twice.** The gradient of a variable that is used in two lines is the sum of the
+#    gradients from both.
 #
-# Everything else (softmax, LayerNorm, attention) is made of these. Shapes are half of the proof: $\bar{x}$ has the shape of x.
+# Softmax, LayerNorm and attention all follow from these rules. Shapes are half of the proof:
+# $\bar{x}$ has the shape of x.
 #
 # ## Softmax
 #
 # $p = \mathrm{softmax}(z)$ has $\partial p_j / \partial z_k = p_j (\delta_{jk} - p_k)$, so
 #
-# $$\bar{z}_k = \sum_j \bar{p}_j\, p_j (\delta_{jk} - p_k) = p_k \Big( \bar{p}_k - \sum_j p_j \bar{p}_j \Big)$$
+# $$\bar{z}_k = \sum_j \bar{p}_j\, p_j (\delta_{jk} - p_k)
+# = p_k \Big( \bar{p}_k - \sum_j p_j \bar{p}_j \Big)$$
 #
 # ## Cross-entropy
 #
-# $L = -\log p_y$ gives $\bar{p}_j = -\delta_{jy} / p_y$. Put into the line above: $\bar{z}_k = p_k - \delta_{ky}$. Prediction minus
-# truth.
+# $L = -\log p_y$ gives $\bar{p}_j = -\delta_{jy} / p_y$. Substituted into the equation above, this
+# gives $\bar{z}_k = p_k - \delta_{ky}$: prediction minus target.
 #
 # ## LayerNorm
 #
-# See notebook 5: $\bar{x} = r \left( g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle \right)$ with $g = \gamma \bar{y}$.
+# See notebook 5: $\bar{x} = r \left( g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle
+# \right)$ with $g = \gamma \bar{y}$.
 #
 # ## Attention
 #
-# $z = s\, q k^\top$, $p = \mathrm{softmax}(z)$, $o = p v$. Rule 1 for o: $\bar{v} = p^\top \bar{o}$, $\bar{p} = \bar{o} v^\top$.
-# Softmax: $\bar{z}$ from $\bar{p}$. Rule 1 for z: $\bar{q} = s\, \bar{z} k$, $\bar{k} = s\, \bar{z}^\top q$.
+# $z = s\, q k^\top$, $p = \mathrm{softmax}(z)$, $o = p v$. Rule 1 for o: $\bar{v} = p^\top
+# \bar{o}$, $\bar{p} = \bar{o} v^\top$. Softmax: $\bar{z}$ from $\bar{p}$. Rule 1 for z: $\bar{q} =
+# s\, \bar{z} k$, $\bar{k} = s\, \bar{z}^\top q$.
 #
 # ## The whole block, forward
 #
-# A pre-norm block with one head, without biases, in plain NumPy. Every line has a name, for every line comes back.
+# Here is a pre-norm block with one head, without biases, in plain NumPy. Each intermediate is
+# named, because the backward pass needs it.
 
 # %%
 def normalize(x):
@@ -87,7 +96,8 @@ print(y.shape)
 # %% [markdown]
 # ## And backward
 #
-# From the last line to the first; above each step stands the forward line that it differentiates.
+# The backward runs from the last line to the first. The comment above each step quotes the forward
+# line that it differentiates.
 
 # %%
 def normalize_backward(da, a, r):
@@ -98,7 +108,7 @@ def block_backward(dy, saved, w):
     a, r1, q, k, v, p, o, b, r2, u, f = saved
     dw, s = {}, 1 / np.sqrt(q.shape[1])
 
-    # y = h + f @ w2: h is used here, and below
+    # y = h + f @ w2: the first use of h
     dh, df, dw["2"] = dy, dy @ w["2"].T, f.T @ dy
 
     # f = max(u, 0)
@@ -137,45 +147,56 @@ print(dx.shape, {name: gradient.shape for name, gradient in dw.items()})
 # %% [markdown]
 # ## Is it right?
 #
-# The complex step: put $x + ih$ in, and $\mathrm{Im}\, f / h$ comes out as the derivative, without a subtraction and so without loss of
-# digits. The block above takes complex numbers as it stands: NumPy orders them by their real parts, so `max` does what it should. Every
-# number of x and of the six matrices, one after the other:
+# We use the complex step: evaluate f at $x + ih$; then $\mathrm{Im}\, f / h$ is the derivative.
+# There is no subtraction, so no digits are lost. The block above accepts complex numbers without
+# changes: NumPy orders them by their real parts, so `max` is correct. We check the derivative with
+# respect to every entry of x and of the six matrices:
 
 # %%
 def complex_step(name):
-    """The derivative of sum(dy * y) by every number of x or of a matrix."""
+    """The derivative of sum(dy * y) with respect to every entry of x or of a matrix."""
     arrays = {"x": x, **w}
     z = arrays[name].astype(complex)
-    truth = np.zeros(z.shape)
-    for place in np.ndindex(z.shape):
-        z[place] += 1e-30j
-        given = {**arrays, name: z}
-        truth[place] = (block(given.pop("x"), given)[0] * dy).sum().imag / 1e-30
-        z[place] -= 1e-30j
-    return truth
+    reference = np.zeros(z.shape)
+    for index in np.ndindex(z.shape):
+        z[index] += 1e-30j
+        inputs = {**arrays, name: z}
+        reference[index] = (block(inputs.pop("x"), inputs)[0] * dy).sum().imag / 1e-30
+        z[index] -= 1e-30j
+    return reference
 
 
 for name, gradient in {"x": dx, **dw}.items():
-    print(f"{name}: {gradient.size} derivatives, largest error {np.abs(gradient - complex_step(name)).max():.0e}")
+    error = np.abs(gradient - complex_step(name)).max()
+    print(f"{name}: {gradient.size} derivatives, largest error {error:.0e}")
 
 # %% [markdown]
-# And the library's block, which is this one with more heads and options, says the same:
+# The library's block, which is this one with more heads and options, gives the same result:
 
 # %%
 f64 = dict(dtype=np.float64)
-library = PreNormBlock(LayerNorm(C, **f64), MultiHeadAttention(C, 1, rng, bias=False, **f64), LayerNorm(C, **f64),
-                       FeedForward(C, F, "relu", rng, bias=False, **f64))
-for layer, name in ((library.attention.query, "q"), (library.attention.key, "k"), (library.attention.value, "v"),
-                    (library.attention.output, "o"), (library.feedforward.hidden, "1"), (library.feedforward.output, "2")):
+library = TransformerBlock(
+    attention=SelfAttentionBranch(
+        LayerNorm(C, **f64), MultiHeadAttention(C, 1, rng, bias=False, **f64)),
+    feedforward=ResidualBranch(
+        LayerNorm(C, **f64), FeedForward(C, F, "relu", rng, bias=False, **f64)))
+layers = {"q": library.attention.query, "k": library.attention.key, "v": library.attention.value,
+          "o": library.attention.output, "1": library.feedforward.hidden,
+          "2": library.feedforward.output}
+for name, layer in layers.items():
     layer.weight.data[:] = w[name]
-theirs, kept = library.forward(x[None], AttentionPattern(causal=True))
-print(np.abs(theirs[0] - y).max(), np.abs(library.backward(dy[None], kept)[0] - dx).max())
+library_y, library_saved = library.forward(x[None], pattern=AttentionPattern(causal=True))
+library_dx = library.backward(dy[None], library_saved)                # (1, T, C)
+print(np.abs(library_y[0] - y).max(), np.abs(library_dx[0] - dx).max())
 
 # %% [markdown]
-# All of them are right to the last digits. Differences would not have told us so: see how their error depends on the step.
+# All gradients are right to the last digits. Finite differences could not show this; here is how
+# their error depends on the step size.
 
 # %%
-tiny = PreNormBlock(LayerNorm(3, **f64), MultiHeadAttention(3, 1, rng, **f64), LayerNorm(3, **f64), FeedForward(3, 4, "gelu", rng, **f64))
+tiny = TransformerBlock(
+    attention=SelfAttentionBranch(LayerNorm(3, **f64), MultiHeadAttention(3, 1, rng, **f64)),
+    feedforward=ResidualBranch(LayerNorm(3, **f64), FeedForward(3, 4, "gelu", rng, **f64)))
 step_error_curve(step_errors(tiny, [rng.standard_normal((1, 3, 3))])).figure
 
 # %% [markdown]
@@ -183,4 +204,5 @@ step_error_curve(step_errors(tiny, [rng.standard_normal((1, 3, 3))])).figure
 #
 # 1. Leave out the second use of h. Which of the weights' gradients are still right?
 # 2. Write the same block post-norm, and its backward.
-# 3. Exercises `03`, `04`, `07`, `08`, `10`, `13`, `14` and `16`, if you have not done them yet; then `25` to `30`.
+# 3. Exercises `03`, `04`, `07`, `08`, `10`, `13`, `14` and `16`, if you have not done them yet;
+#    then `25` to `30`.

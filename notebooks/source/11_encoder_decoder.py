@@ -3,8 +3,8 @@
 #
 # Time: about 50 seconds on 2 cores.
 #
-# **Goals.** See why one vector is too narrow for a sentence; Bahdanau's attention; the Transformer of 2017 with its three attentions;
-# beam search.
+# **Goals.** See the fixed-vector bottleneck; Bahdanau's attention; the Transformer of 2017 with its
+# three attentions; beam search.
 #
 # **Before.** Notebooks 2 to 5.
 
@@ -13,23 +13,25 @@
 import numpy as np
 
 from numformer import check
-from numformer.datasets import date_pairs, english, french
-from numformer.generation import beam_search, write_greedily
+from numformer.analysis.attention_views import Reading, attention_views
+from numformer.data import (
+    CharacterTokenizer, PairStream, WordTokenizer, consecutive_pairs, date_pairs, english, french)
+from numformer.generation import beam_search, greedy_search
 from numformer.models import EncoderDecoder, EncoderDecoderConfig, Seq2Seq, Seq2SeqConfig
 from numformer.plots import alignment_map, attention_map
-from numformer.plots.views import Reading, attention_views
-from numformer.tokenizers import CharacterTokenizer, WordTokenizer
-from numformer.training import PairStream, Trainer, TrainingConfig, consecutive_pairs
+from numformer.training import Trainer, TrainingConfig
 
-SPECIAL = ("[PAD]", "[BEGIN]", "[END]")
+SPECIAL = ("[PAD]", "[BOS]", "[EOS]")
 
 # %% [markdown]
-# ## Bahdanau: look back while writing
+# ## Bahdanau: attend to the source at every step
 #
-# A recurrent network reads a date as people write it, another writes it as ISO. Without attention all that was read has to pass through
-# one vector; with it, the writer takes a new average of everything that was read before each character:
+# A recurrent encoder reads a date as people write it, a recurrent decoder generates its ISO form.
+# Without attention, the whole source has to pass through one vector of fixed size. With attention,
+# the decoder computes a new average of all encoder states before each character:
 #
-# $$e_{tj} = v^\top \tanh(W s_{t-1} + U h_j), \qquad p_t = \mathrm{softmax}(e_t), \qquad c_t = \sum_j p_{tj} h_j$$
+# $$e_{tj} = v^\top \tanh(W s_{t-1} + U h_j), \qquad p_t = \mathrm{softmax}(e_t), \qquad
+# c_t = \sum_j p_{tj} h_j$$
 
 # %%
 pairs, held_out = date_pairs(6000, seed=0), date_pairs(200, seed=0, held_out=True)
@@ -42,39 +44,50 @@ def encoded(pairs, tokenizer):
     return [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
 
 
-def exact(model, pairs, tokenizer, longest):
-    sources, targets = zip(*pairs)
-    written = write_greedily(model, [tokenizer.encode(source) for source in sources], *ids, longest=longest)
-    return np.mean([tokenizer.decode(answer) == target for answer, target in zip(written, targets)])
+def exact(model, pairs, tokenizer, max_tokens):
+    sources = [tokenizer.encode(source) for source, _ in pairs]
+    answers = greedy_search(model, sources, *ids, max_tokens=max_tokens)
+    return np.mean([tokenizer.decode(answer) == target
+                    for answer, (_, target) in zip(answers, pairs)])
 
 
-training = TrainingConfig(steps=700, batch_size=128, learning_rate=6e-3, min_learning_rate=0.0, warmup_steps=40, weight_decay=0.0)
+training = TrainingConfig(steps=700, batch_size=128, learning_rate=6e-3, min_learning_rate=0.0,
+                          warmup_steps=40, weight_decay=0.0)
 models = {}
 for attention in ("none", "additive"):
     config = Seq2SeqConfig(vocab_size=len(tokenizer), d_model=32, d_hidden=64, attention=attention)
-    models[attention] = Seq2Seq(config, np.random.default_rng(0))
-    trainer = Trainer(models[attention], PairStream(encoded(pairs, tokenizer), 128, 0, *ids),
+    models[attention] = model = Seq2Seq(config, np.random.default_rng(0))
+    trainer = Trainer(model, PairStream(encoded(pairs, tokenizer), 128, 0, *ids),
                       consecutive_pairs(encoded(held_out, tokenizer), 100, *ids), training)
     for step in range(training.steps):
         trainer.train_step()
-    print(f"attention {attention!r}: loss {trainer.evaluate():.3f}, exactly right {exact(models[attention], held_out, tokenizer, 16):.1%}")
+    print(f"attention {attention!r}: loss {trainer.evaluate():.3f}, "
+          f"exactly right {exact(model, held_out, tokenizer, 16):.1%}")
+
+# %% [markdown]
+# With attention the model learns the task in these few steps; without it, it does not. (This alone
+# does not prove that a vector of this size cannot hold a date, only that such a model is much
+# harder to train. `numformer/recipes/RESULTS.md` has a longer run of both.)
 
 # %%
 source = max((source for source, _ in held_out), key=len)
-(answer,) = write_greedily(models["additive"], [tokenizer.encode(source)], *ids, longest=16)
-reading = Reading((tokenizer.encode(source)[None], np.array([len(source)]), np.array([[ids[1], *answer]])), list(source),
-                  ["[BEGIN]", *tokenizer.decode(answer), "[END]"])
-(cross,) = attention_views(models["additive"], reading)
+source_ids = tokenizer.encode(source)                                 # (S,)
+answer, = greedy_search(models["additive"], [source_ids], *ids, max_tokens=16)
+inputs = (source_ids[None], np.array([len(source)]), np.array([[ids[1], *answer]]))
+reading = Reading(inputs, list(source), ["[BOS]", *tokenizer.decode(answer), "[EOS]"])
+cross, = attention_views(models["additive"], reading)
 alignment_map(cross.weights[0][0], cross.keys, cross.queries).figure
 
 # %% [markdown]
-# To write the year it looks at the year. Nobody told it where.
+# When it generates the year, it attends to the year. This alignment was not supervised: it follows
+# from the loss alone.
 #
 # ## The Transformer of 2017
 #
-# No recurrence: an encoder reads with self-attention, a decoder writes with causal self-attention and cross-attention to what was read.
-# Scores are products of queries and keys now, as in notebook 2; the average that follows is the same. The task: numbers in English words
-# to French ones, where "ninety" becomes four twenties and ten.
+# There is no recurrence: the encoder uses self-attention, the decoder causal self-attention and
+# cross-attention to the encoder's output. Scores are now products of queries and keys, as in
+# notebook 2; the weighted average is the same. The task is to translate numbers from English words
+# to French, where "ninety" becomes "quatre-vingt-dix", four twenties and ten.
 
 # %%
 rng = np.random.default_rng(0)
@@ -83,37 +96,45 @@ pairs = [(english(int(n)), french(int(n))) for n in numbers[:3800]]
 held_out = [(english(int(n)), french(int(n))) for n in numbers[3800:]]
 print(pairs[0])
 words = WordTokenizer.of(" ".join(" ".join(pair) for pair in pairs), special=SPECIAL)
-config = EncoderDecoderConfig(vocab_size=len(words), context_length=48, n_layers=2, n_heads=4, d_model=64, init_std=0.08,
-                              label_smoothing=0.1)
+config = EncoderDecoderConfig(vocab_size=len(words), context_length=48, n_layers=2, n_heads=4,
+                              d_model=64, init_std=0.08)
 model = EncoderDecoder(config, np.random.default_rng(0))
-training = TrainingConfig(steps=500, batch_size=64, learning_rate=4e-3, min_learning_rate=0.0, warmup_steps=100, schedule="inverse_sqrt",
-                          optimizer="adam", beta2=0.98, eval_every=250)
-trainer = Trainer(model, PairStream(encoded(pairs, words), 64, 0, *ids), consecutive_pairs(encoded(held_out, words), 100, *ids), training)
+model.label_smoothing = 0.1                                           # in training only
+training = TrainingConfig(steps=500, batch_size=64, learning_rate=4e-3, min_learning_rate=0.0,
+                          warmup_steps=100, schedule="inverse_sqrt", optimizer="adam", beta2=0.98,
+                          eval_every=250)
+trainer = Trainer(model, PairStream(encoded(pairs, words), 64, 0, *ids),
+                  consecutive_pairs(encoded(held_out, words), 100, *ids), training)
 for step in range(training.steps):
     trainer.train_step()
-print(f"loss {trainer.evaluate():.3f} nats a token, exactly right {exact(model, held_out, words, 40):.1%}")
+print(f"loss {trainer.evaluate():.3f} nats per token, "
+      f"exactly right {exact(model, held_out, words, 40):.1%}")
 
 # %% [markdown]
-# Beam search keeps several beginnings and follows the likeliest:
+# Beam search keeps several partial answers, the most likely ones, and extends each:
 
 # %%
 source = english(4_276)
-(answer,) = beam_search(model, [words.encode(source)], *ids, 4, 40, 0.6)
-print(f"{source!r} -> {words.decode(answer)!r}; the truth: {french(4_276)!r}")
+source_ids = words.encode(source)                                     # (S,)
+answer, = beam_search(model, [source_ids], *ids, 4, 40, 0.6)
+print(f"{source!r} -> {words.decode(answer)!r}; the target: {french(4_276)!r}")
 
 # %%
-inputs = (words.encode(source)[None], np.array([len(words.encode(source))]), np.array([[ids[1], *answer]]))
-reading = Reading(inputs, [words.decode([i]) for i in inputs[0][0]], ["[BEGIN]", *(words.decode([i]) for i in answer), "[END]"])
+inputs = (source_ids[None], np.array([len(source_ids)]), np.array([[ids[1], *answer]]))
+reading = Reading(inputs, [words.decode([i]) for i in source_ids],
+                  ["[BOS]", *(words.decode([i]) for i in answer), "[EOS]"])
 encoder, decoder, cross = attention_views(model, reading)
-alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries, title="From English to French").figure
+alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
+              title="From English to French").figure
 
 # %%
-attention_map(decoder.weights[0].mean(axis=0), decoder.keys, decoder.masks[0], title="The decoder's own, causal").figure
+attention_map(decoder.weights[0].mean(axis=0), decoder.keys, decoder.masks[0],
+              title="The decoder's causal self-attention").figure
 
 # %% [markdown]
 # ## Is the gradient right?
 #
-# Bahdanau's scores:
+# This is the gradient of Bahdanau's scores:
 
 # %%
 def additive_scores_backward(de, q, k, v):
@@ -129,5 +150,5 @@ check("additive_scores_backward", additive_scores_backward, seed=0)
 # ## Exercises
 #
 # 1. Where does the alignment leave the diagonal, and why there?
-# 2. Which of the three attentions needs padding masks, and which a causal one?
-# 3. Replace `"additive"` by `"dot"`. What must hold of the widths?
+# 2. Which of the three attentions need a padding mask, and which a causal one?
+# 3. Replace `"additive"` by `"dot"`. Which widths must then be equal?

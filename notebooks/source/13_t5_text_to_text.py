@@ -3,7 +3,8 @@
 #
 # Time: about 20 seconds on 2 cores.
 #
-# **Goals.** See span corruption; one model that does what the text tells it; relative positions by buckets; unscaled scores.
+# **Goals.** See span corruption; train one model for several tasks, each named by a prefix of the
+# text; know T5's relative position biases and its unscaled scores.
 #
 # **Before.** Notebooks 3 and 11.
 
@@ -12,84 +13,103 @@
 import numpy as np
 
 from numformer import check
-from numformer.functional import add_by_distance
-from numformer.generation import write_greedily
-from numformer.models import ENCODER_DECODERS, EncoderDecoder, EncoderDecoderConfig, count
+from numformer.analysis import count
+from numformer.analysis.attention_views import Reading, attention_views
+from numformer.data import CharacterTokenizer, PairStream, consecutive_pairs, corrupt_spans
+from numformer.generation import greedy_search
+from numformer.models import ENCODER_DECODERS, EncoderDecoder, EncoderDecoderConfig
 from numformer.plots import alignment_map, position_biases
-from numformer.plots.views import Reading, attention_views
-from numformer.tokenizers import CharacterTokenizer
-from numformer.training import PairStream, Trainer, TrainingConfig, consecutive_pairs, corrupt_spans
+from numformer.training import Trainer, TrainingConfig
 
 # %% [markdown]
 # ## Span corruption
 #
-# Replace spans by sentinels; the answer says what stood there. The encoder sees all that is left, the decoder writes little.
+# Replace spans of the text by sentinels; the target lists the tokens that each sentinel replaced.
+# The encoder reads all remaining tokens, and the decoder generates only the short target.
 
 # %%
 words = np.array("thank you for inviting me to your party last week".split())
-source, target = corrupt_spans(np.arange(len(words)), [101, 102, 103], np.random.default_rng(1), rate=0.4, mean_span=2)
-said = lambda ids: " ".join(f"<{i - 101}>" if i > 100 else str(words[i]) for i in ids)
-print(said(source), "  ->  ", said(target))
+source, target = corrupt_spans(np.arange(len(words)), [101, 102, 103], np.random.default_rng(1),
+                               rate=0.4, mean_span=2)
+
+
+def shown(ids):
+    return " ".join(f"<{i - 101}>" if i > 100 else str(words[i]) for i in ids)
+
+
+print(shown(source), "  ->  ", shown(target))
 
 # %% [markdown]
 # ## Text to text
 #
-# After that, every task is a text with an instruction before it. Ours, small: "reverse:" and "sort:" of a few letters, in one model.
+# After pre-training, every task is a text with an instruction as its prefix. Our tasks are small:
+# "reverse:" and "sort:" a few letters, in one model.
 
 # %%
-rng, SPECIAL = np.random.default_rng(0), ("[PAD]", "[BEGIN]", "[END]")
+rng, SPECIAL = np.random.default_rng(0), ("[PAD]", "[BOS]", "[EOS]")
 
 
 def pair():
     letters = "".join(rng.choice(list("abcdefgh"), rng.integers(2, 7)))
-    return (f"reverse: {letters}", letters[::-1]) if rng.random() < 0.5 else (f"sort: {letters}", "".join(sorted(letters)))
+    if rng.random() < 0.5:
+        return f"reverse: {letters}", letters[::-1]
+    return f"sort: {letters}", "".join(sorted(letters))
+
+
+def encoded(pairs):
+    return [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
 
 
 everything = list(dict.fromkeys(pair() for _ in range(9000)))
 pairs, held_out = everything[300:], everything[:300]
 tokenizer = CharacterTokenizer.of("".join(map("".join, everything)), special=SPECIAL)
 ids = tuple(tokenizer.special_id(name) for name in SPECIAL)
-encoded = lambda pairs: [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
-config = EncoderDecoderConfig(vocab_size=len(tokenizer), context_length=32, n_layers=2, n_heads=8, d_model=64, norm="rms_norm",
-                              norm_first=True, positions="t5", scaled_scores=False, bias=False, feedforward="relu", init_std=0.08)
+config = EncoderDecoderConfig(vocab_size=len(tokenizer), context_length=32, n_layers=2, n_heads=8,
+                              d_model=64, norm="rms_norm", norm_first=True, positions="t5",
+                              scaled_scores=False, bias=False, feedforward="relu", init_std=0.08)
 model = EncoderDecoder(config, np.random.default_rng(0))
-training = TrainingConfig(steps=420, batch_size=96, optimizer="muon", learning_rate=0.006, min_learning_rate=0.0, warmup_steps=30,
-                          schedule="linear", momentum=0.95, muon_ratio=2.0, weight_decay=0.0)
-trainer = Trainer(model, PairStream(encoded(pairs), 96, 0, *ids, 1), consecutive_pairs(encoded(held_out), 100, *ids), training)
+training = TrainingConfig(steps=420, batch_size=96, optimizer="muon", learning_rate=0.006,
+                          min_learning_rate=0.0, warmup_steps=30, schedule="linear", momentum=0.95,
+                          muon_ratio=2.0, weight_decay=0.0)
+trainer = Trainer(model, PairStream(encoded(pairs), 96, 0, *ids, 1),
+                  consecutive_pairs(encoded(held_out), 100, *ids), training)
 for step in range(training.steps):
     trainer.train_step()
-answers = write_greedily(model, [source for source, _ in encoded(held_out)], *ids, longest=12)
-right = np.array([tokenizer.decode(answer) == target for answer, (_, target) in zip(answers, held_out)])
+answers = greedy_search(model, [source for source, _ in encoded(held_out)], *ids, max_tokens=12)
+right = np.array([tokenizer.decode(answer) == target
+                  for answer, (_, target) in zip(answers, held_out)])
 for task in ("reverse", "sort"):
     chosen = np.array([source.startswith(task) for source, _ in held_out])
     print(f"{task}: {right[chosen].mean():.1%} of {chosen.sum()} held-out prompts exactly right")
 
 # %%
-def look(source):
-    (answer,) = write_greedily(model, [tokenizer.encode(source)], *ids, longest=12)
-    inputs = (tokenizer.encode(source)[None], np.array([len(source)]), np.array([[ids[1], *answer]]))
-    views = attention_views(model, Reading(inputs, list(source), ["[BEGIN]", *tokenizer.decode(answer), "[END]"]))
-    return views[-1]
+def cross_attention(source):
+    source_ids = tokenizer.encode(source)                             # (S,)
+    answer, = greedy_search(model, [source_ids], *ids, max_tokens=12)
+    inputs = (source_ids[None], np.array([len(source)]), np.array([[ids[1], *answer]]))
+    target = ["[BOS]", *tokenizer.decode(answer), "[EOS]"]
+    return attention_views(model, Reading(inputs, list(source), target))[-1]
 
 
-cross = look("reverse: bacdhg")
-alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries, title="reverse: the other diagonal").figure
+cross = cross_attention("reverse: bacdhg")
+alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
+              title="reverse: the other diagonal").figure
 
 # %% [markdown]
-# ## Positions by buckets, and unscaled scores
+# ## Relative position buckets, and unscaled scores
 #
 # $$z_{ij} = q_i \cdot k_j + \beta_{b(j - i)}$$
 #
-# T5 adds a learned number by distance to the scores, the same in all layers, and divides nothing by $\sqrt{D}$ (in T5's own
-# code the queries' initial weights are that much smaller instead; here they are not). What it has learned, for four of its heads:
+# T5 adds to each score a learned number for its bucket of distances, shared by all layers. It does
+# not divide scores by $\sqrt{D}$ (T5's own code makes the initial query weights smaller by that
+# factor instead; this model does not). Here are the learned biases of four heads:
 
 # %%
-relative = model.encoder.blocks[0].attention.relative
-bias = relative.lookup(20, 20)[0].astype(np.float64)                  # (H, 39)
-position_biases(add_by_distance(np.zeros((len(bias), 20, 20)), bias)[0][:4], title="The encoder's bias by distance").figure
+biases = model.encoder.blocks[0].attention.positions.added_to_scores(20, 20)      # (H, 20, 20)
+position_biases(biases[:4], title="The encoder's bias by distance").figure
 
 # %% [markdown]
-# The published sizes, counted without building them:
+# The published sizes, counted without building the models:
 
 # %%
 for name in ("t5-small", "t5-base", "t5-large"):
@@ -98,13 +118,15 @@ for name in ("t5-small", "t5-base", "t5-large"):
 # %% [markdown]
 # ## Is the gradient right?
 #
-# A bias serves many cells: every distance collects the gradients of its diagonal.
+# One bias is added to many scores, so the gradient with respect to the bias of a distance is the
+# sum over its diagonal.
 
 # %%
 def add_by_distance_backward(dz, scores, bias):
     T, S = dz.shape[-2:]
-    dbias = np.stack([dz.diagonal(k - T + 1, -2, -1).sum(axis=-1).reshape(-1, bias.shape[0]).sum(axis=0) for k in range(T + S - 1)], axis=1)
-    return dz, dbias
+    dbias = [dz.diagonal(k - T + 1, -2, -1).sum(axis=-1).reshape(-1, bias.shape[0]).sum(axis=0)
+             for k in range(T + S - 1)]
+    return dz, np.stack(dbias, axis=1)                                # (..., T, S), (H, T + S - 1)
 
 
 check("add_by_distance_backward", add_by_distance_backward, seed=0)
@@ -112,6 +134,6 @@ check("add_by_distance_backward", add_by_distance_backward, seed=0)
 # %% [markdown]
 # ## Exercises
 #
-# 1. Why does the decoder of span corruption see less text than that of BART's denoising?
+# 1. Why is the decoder's target shorter in span corruption than in BART's denoising?
 # 2. What could go wrong with unscaled scores and large initial weights? (Notebook 2.)
 # 3. `numformer train --preset t5`, and then `numformer sample RUN --prompt "add: 27+15"`.

@@ -1,9 +1,9 @@
-"""On which threads work runs: decided here and nowhere else.
+"""On which threads work runs: decided here only.
 
-There is one pool of threads, and it is Python's. Work comes as independent pieces (shards of a batch, tiles of a kernel);
-NumPy and the kernels release the interpreter's lock inside their loops and products, so pieces run side by side. While they
-do, BLAS is held at one thread: its own pool would fight with ours for the same cores, and its split of a product would depend
-on their number.
+There is one thread pool, and it is Python's. Work arrives as independent pieces (shards of a batch,
+tiles of a kernel). NumPy and the kernels release the GIL inside their loops and products, so the
+pieces run in parallel. Meanwhile BLAS is held at one thread: its own pool would compete with ours
+for the same cores, and how it splits a product would depend on their number.
 """
 
 import os
@@ -17,22 +17,22 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from numformer.checks import check_whole
 
-_threads = None                                                       # None: as many as this process may use
-_place = threading.local()
+_threads = None                         # None: as many as this process may use
+_local = threading.local()
 _lock = threading.Lock()
 _guards = 0
 _limits = []
 
 
 def get_threads():
-    """How many threads `run_side_by_side` uses: what `set_threads` said, or the number of cores this process may use."""
+    """How many threads `run_side_by_side` uses: set by `set_threads`, else the available cores."""
     if _threads is not None:
         return _threads
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def set_threads(n):
-    """Use `n` threads from now on; None for as many as there are cores. Results do not depend on it.
+    """Use `n` threads from now on; None for one per core. Results do not depend on it.
 
     Raises
     ------
@@ -71,14 +71,14 @@ def threads(n):
 
 
 def is_inside():
-    """Whether this thread works on one of the items of `run_side_by_side`: such work is not cut again."""
-    return getattr(_place, "inside", False)
+    """Whether this thread runs an item of `run_side_by_side`: such work is not split again."""
+    return getattr(_local, "inside", False)
 
 
 def run_side_by_side(function, items):
-    """Call `function` on every item, on several threads, and return the results in the order of the items.
+    """Call `function` on every item, on several threads; results are in the order of the items.
 
-    Called from one of these items, it calls one after the other: no piece of work is cut twice.
+    Called from inside such an item, it runs serially: no piece of work is split twice.
 
     Parameters
     ----------
@@ -105,13 +105,14 @@ def run_side_by_side(function, items):
         results, todo, futures = [None] * len(items), iter(range(len(items))), []
         try:
             for _ in range(threads - 1):
-                futures.append(_pool(threads - 1).submit(_work_off, function, items, todo, results))
-            _work_off(function, items, todo, results)                 # this thread takes its share too
-        finally:                                                      # after Ctrl-C too: nothing new begins, the guard outlasts the others
+                submit = _pool(threads - 1).submit
+                futures.append(submit(_run_items, function, items, todo, results))
+            _run_items(function, items, todo, results)       # this thread takes its share too
+        finally:                        # after Ctrl-C too: start nothing new, keep the guard
             for _ in todo:
                 pass
-            futures = [future for future in futures if not future.cancel()]   # who has not even begun is not waited for
-            wait(futures)
+            futures = [future for future in futures if not future.cancel()]
+            wait(futures)               # only those that had begun
     for future in futures:
         future.result()
     for value, error in results:
@@ -121,7 +122,7 @@ def run_side_by_side(function, items):
 
 
 def run_by_shares(function, items, shares=4):
-    """`run_side_by_side` for many small items: they are dealt out like cards, a share of them at a time.
+    """`run_side_by_side` for many small items: each call takes every n-th of them.
 
     Examples
     --------
@@ -129,14 +130,18 @@ def run_by_shares(function, items, shares=4):
     [1, 2, 3, 4, 1]
     """
     items, results = list(items), {}
-    for share, found in enumerate(run_side_by_side(lambda share: [function(item) for item in items[share::shares]], range(shares))):
-        results.update(zip(range(share, len(items), shares), found))
+
+    def run_share(share):
+        return [function(item) for item in items[share::shares]]
+
+    for share, values in enumerate(run_side_by_side(run_share, range(shares))):
+        results.update(zip(range(share, len(items), shares), values))
     return [results[k] for k in range(len(items))]
 
 
-def _work_off(function, items, todo, results):
-    """Take item after item until none is left. An error is kept, not raised: the others must be over before it comes out."""
-    _place.inside = True
+def _run_items(function, items, todo, results):
+    """Take items until none is left. Errors are kept, and raised when all threads have ended."""
+    _local.inside = True
     try:
         for k in todo:
             try:
@@ -144,23 +149,24 @@ def _work_off(function, items, todo, results):
             except Exception as error:
                 results[k] = None, error
     finally:
-        _place.inside = False
+        _local.inside = False
 
 
 def run_with_helpers(function, tasks):
-    """Call `function` on every task, on the first of them here: all of them share one piece of work.
+    """Call `function` on every task, the first of them in this thread: all share one piece of work.
 
     Parameters
     ----------
     function : callable
-        Does what is left of the work, and returns whether all of it is finished. If so the caller goes on at once: a
-        helper that comes late finds nothing to do.
+        Does what is left of the work, and returns whether all of it is finished. If so, the caller
+        goes on at once: a helper that starts late finds nothing to do.
     tasks : sequence
 
     Raises
     ------
     Exception
-        What `function` raised here; and what it raised for a helper, if the work was not finished without that helper.
+        What `function` raised in this thread; and what it raised in a helper, if the work was not
+        finished without that helper.
     """
     finished = False
     with one_blas_thread():
@@ -168,7 +174,7 @@ def run_with_helpers(function, tasks):
         try:
             finished = function(tasks[0])
         finally:
-            if not finished:                                          # Ctrl-C, or a unit that takes long
+            if not finished:            # Ctrl-C, or a unit that takes long
                 wait(helpers)
     if not finished:
         for helper in helpers:
@@ -177,16 +183,18 @@ def run_with_helpers(function, tasks):
 
 @contextmanager
 def one_blas_thread():
-    """Hold every BLAS library of this process at one thread. Guards are counted: the last one out restores what was.
+    """Hold every BLAS library of this process at one thread.
 
-    A library that comes while others are held, as SciPy's does with the first kernel, is held from the next guard on.
+    Guards are counted, and the last one out restores the numbers of threads. A library that is
+    loaded meanwhile, as SciPy's is with the first kernel, is held from the next guard on.
     """
     global _guards, _limits
     process = os.getpid()
     with _lock:
         _limits = _limits if _guards else []
         held = {library.filepath for library, _ in _limits}
-        new = [(library, library.num_threads) for library in _blas(len(sys.modules)) if library.filepath not in held]
+        new = [(library, library.num_threads) for library in _blas(len(sys.modules))
+               if library.filepath not in held]
         if new:
             _set_blas_threads([(library, 1) for library, _ in new])
         _limits = _limits + new
@@ -195,14 +203,18 @@ def one_blas_thread():
         yield
     finally:
         with _lock:
-            if process == os.getpid():                                # a child forked inside has begun anew
+            if process == os.getpid():  # a child forked inside has reset the count
                 _guards -= 1
                 if _guards == 0:
                     _set_blas_threads(_limits)
 
 
 def _set_blas_threads(numbers):
-    """From threadpoolctl 3.8 on, OpenBLAS obeys the first thread that ever asked, unless that gives way: here a lock keeps order."""
+    """Set the threads of each library; the caller holds the lock.
+
+    From threadpoolctl 3.8 on, OpenBLAS obeys only the first thread that set a limit, unless that
+    control is cleared.
+    """
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
     for library, number in numbers:
@@ -211,7 +223,7 @@ def _set_blas_threads(numbers):
 
 @lru_cache(maxsize=1)
 def _blas(modules):
-    """The BLAS libraries of this process; looked for again once modules were imported, for SciPy brings one of its own."""
+    """The BLAS libraries of this process, for so many imported modules: SciPy brings its own."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
@@ -220,15 +232,15 @@ def _pool(threads):
     return ThreadPoolExecutor(threads, thread_name_prefix="numformer")
 
 
-def _begin_anew():
-    """In a forked child: the threads of the pool, and whoever held the lock, stayed behind in the parent."""
+def _reset_after_fork():
+    """In a forked child: the pool's threads and the lock's owner exist in the parent only."""
     global _lock, _guards, _limits
     _pool.cache_clear()
     if _guards:
         _set_blas_threads(_limits)
     _lock, _guards, _limits = threading.Lock(), 0, []
-    _place.inside = False
+    _local.inside = False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,1 +1,1 @@
-"""Measurements beside PyTorch: both sides in turns, in one process, on the same threads."""
+"""Benchmarks against PyTorch: alternating runs in one process, on the same threads."""

@@ -1,4 +1,4 @@
-"""Attention beside PyTorch: time and memory of the kernel, of the truth, and of PyTorch's fused function."""
+"""Time and memory of attention: the compiled kernel, the reference, and PyTorch."""
 
 import json
 import re
@@ -13,16 +13,16 @@ import numpy as np
 from numformer import backend
 from numformer.benchmarks.side_by_side import medians_in_turns, sgemm_side
 from numformer.functional import AttentionPattern
-from numformer.functional import attention as truth
+from numformer.functional.attention import scaled_dot_product as reference
 
-CASES = ("12x4x64x32:causal", "8x6x256x64:causal", "1x8x1024x64:causal", "1x8x1024x64:everywhere", "1x8x4096x64:causal",
-         "1x8x16384x64:causal", "1x8x16384x64:window=256")
-TRUTH_FITS = 2e9                                                      # bytes: the truth holds about six arrays of T x S
+CASES = ("12x4x64x32:causal", "8x6x256x64:causal", "1x8x1024x64:causal", "1x8x1024x64:everywhere",
+         "1x8x4096x64:causal", "1x8x16384x64:causal", "1x8x16384x64:window=256")
+REFERENCE_FITS = 2e9                          # bytes: the reference holds about six arrays of T x S
 
 
 @dataclass(frozen=True)
 class Case:
-    """B x H x T x D, and who may attend to whom."""
+    """B x H x T x D, and an attention pattern."""
 
     name: str
     shape: tuple
@@ -39,21 +39,23 @@ class Case:
         """
         found = re.fullmatch(r"(\d+)x(\d+)x(\d+)x(\d+):(causal|everywhere|window=\d+)", name)
         if not found or not all(int(size) for size in found.groups()[:4]) or int(found[4]) > 256:
-            raise ValueError(f"case {name!r} must read BxHxTxD:PATTERN, with D up to 256 and PATTERN causal, everywhere or window=N; "
-                             "for example 1x8x1024x64:causal.")
+            raise ValueError(f"case {name!r} must read BxHxTxD:PATTERN, with D up to 256 and "
+                             "PATTERN causal, everywhere or window=N; for example "
+                             "1x8x1024x64:causal.")
         kind = found[5]
-        pattern = AttentionPattern(causal=kind == "causal", window=(int(kind[7:]), 0) if kind.startswith("window") else None)
+        pattern = AttentionPattern(causal=kind == "causal", window=(int(kind[7:]), 0)
+                                   if kind.startswith("window") else None)
         return cls(name, tuple(map(int, found.groups()[:4])), pattern)
 
     @property
     def flops(self):
-        """Of the forward's two products, over the pairs that may attend; the backward has five products."""
+        """FLOPs of the two products of the forward, without masked pairs; the backward has five."""
         B, H, T, D = self.shape
         first, last = self.pattern.intervals(T, T)
         return 4 * B * H * D * int(np.maximum(last - first, 0).sum(dtype=np.int64))
 
     def arrays(self):
-        """q, k, v and the gradient of o, float32."""
+        """q, k, v and do, float32."""
         return np.random.default_rng(0).standard_normal((4, *self.shape), np.float32)
 
 
@@ -61,8 +63,8 @@ def kernel_side(case):
     return _side(backend, case)
 
 
-def truth_side(case):
-    return _side(truth, case)
+def reference_side(case):
+    return _side(reference, case)
 
 
 def _side(functions, case):
@@ -101,36 +103,39 @@ def torch_side(case):
     return side
 
 
-SIDES = {"kernel": kernel_side, "truth": truth_side, "torch": torch_side}
+SIDES = {"kernel": kernel_side, "reference": reference_side, "torch": torch_side}
 
 
 def measure(case, memory=True, seconds=6.0):
-    """All that `numformer bench attention` tells of one case.
+    """The results of `numformer bench attention` for one case.
 
     Returns
     -------
     dict
-        Times in ms, the machine's sgemm rate over all threads in GFLOP/s, the fractions of it that the kernel reached, how
-        many times as fast as PyTorch it was, and how many bytes each side took beyond inputs and outputs. None where a side
-        did not run.
+        Times in ms, the sgemm rate of all threads in GFLOP/s and the fraction of it that the kernel
+        reached, its speedup over PyTorch, and the memory of each side besides inputs and outputs,
+        in bytes. None where a side did not run.
     """
     B, H, T, D = case.shape
-    names = ["kernel"] + ["truth"] * (24 * B * H * T * T <= TRUTH_FITS) + ["torch"] * (find_spec("torch") is not None)
-    found = medians_in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side()}, seconds)
+    names = (["kernel"] + ["reference"] * (24 * B * H * T * T <= REFERENCE_FITS) + ["torch"]
+             * (find_spec("torch") is not None))
+    found = medians_in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side()},
+                             seconds)
     rate = 1 / found.pop("sgemm")["flop"]
     row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9}
-    for name, prefix in (("kernel", ""), ("truth", "numpy_"), ("torch", "torch_")):
+    for name, prefix in (("kernel", ""), ("reference", "numpy_"), ("torch", "torch_")):
         for part in ("forward", "backward"):
             row[f"{prefix}{part}_ms"] = 1000 * found[name][part] if name in found else None
         row[f"{prefix}extra_bytes"] = extra_bytes(case, name) if memory and name in found else None
     row["forward_of_sgemm"] = case.flops / found["kernel"]["forward"] / rate
     row["backward_of_sgemm"] = 2.5 * case.flops / found["kernel"]["backward"] / rate
-    row["times_torch"] = sum(found["torch"].values()) / sum(found["kernel"].values()) if "torch" in found else None
+    row["times_torch"] = (sum(found["torch"].values()) / sum(found["kernel"].values())
+                          if "torch" in found else None)
     return row
 
 
 def compile_seconds():
-    """How long the two kernels take to compile for float32, without a cache."""
+    """Seconds to compile the two kernels for float32, without a cache."""
     compiled = backend.compiled_attention()
     started = time.perf_counter()
     for kernel in (compiled.FORWARD, compiled.BACKWARD):
@@ -139,24 +144,26 @@ def compile_seconds():
 
 
 def extra_bytes(case, name):
-    """The peak of the resident memory of forward and backward in a process of its own, less what was there and the outputs.
+    """Peak resident memory of forward and backward in a new process, without inputs and outputs.
 
-    None where the system does not tell it (Linux does).
+    None where the system does not report it (Linux does).
     """
-    program = f"from numformer.benchmarks import attention; attention.print_extra_bytes({case.name!r}, {name!r}, {backend.get_threads()})"
+    program = ("from numformer.benchmarks import attention; "
+               f"attention.print_extra_bytes({case.name!r}, {name!r}, {backend.get_threads()})")
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    return json.loads(result.stdout.splitlines()[-1]) if result.returncode == 0 and result.stdout else None
+    return (json.loads(result.stdout.splitlines()[-1]) if result.returncode == 0 and result.stdout
+            else None)
 
 
 def print_extra_bytes(case, name, threads):
-    """Run one side of a case once, after a small one of its kind, and print what it took."""
+    """Run one side of a case once, after a small warm-up case, and print its memory."""
     case = Case.parse(case)
     with backend.threads(threads):
-        SIDES[name](Case("small", (1, 2, 128, case.shape[-1]), case.pattern))()        # imports, compiled code, threads
+        SIDES[name](Case("small", (1, 2, 128, case.shape[-1]), case.pattern))()        # warm-up
         side = SIDES[name](case)
         before = _resident("VmRSS")
         with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")                                           # the peak begins anew
+            file.write("5")                                           # resets the peak
         side()
     print(json.dumps(max(0, _resident("VmHWM") - before - 4 * 4 * int(np.prod(case.shape)))))
 

@@ -1,4 +1,4 @@
-"""Generation beside PyTorch: one token at a time, with the keys and values of the tokens before kept in preallocated arrays."""
+"""Generation with a KV cache: tokens per second, compared with PyTorch and transformers."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PROMPT, CONTEXT, TOKENS = 8, 256, 64
 
 @dataclass(frozen=True)
 class Case:
-    """L layers, H heads and width C; B texts side by side."""
+    """L layers, H heads and width C; a batch of B sequences."""
 
     name: str
     L: int
@@ -34,8 +34,9 @@ class Case:
         >>> Case.parse("6x6x384:1")
         Case(name='6x6x384:1', L=6, H=6, C=384, B=1)
         """
-        case = cls(name, *read_sizes(name, "xx:", "LAYERSxHEADSxWIDTH:TEXTS, for example 6x6x384:1"))
-        case.config()                                                 # heads must divide the width
+        case = cls(name, *read_sizes(name, "xx:", "LAYERSxHEADSxWIDTH:SEQUENCES, for example "
+                                     "6x6x384:1"))
+        case.config()                                                # n_heads must divide the width
         return case
 
     def config(self):
@@ -49,7 +50,7 @@ class Case:
 
     @property
     def weight_bytes(self):
-        """All weights that a token multiplies, each read once."""
+        """Bytes of all weights that are read for a token."""
         return 4 * (self.L * 12 * self.C ** 2 + VOCABULARY * self.C)
 
 
@@ -83,42 +84,45 @@ def torch_side(case):
                 logits = model(ids, caches, position)[:, -1]
                 position += ids.shape[1]
                 ids = torch.multinomial(torch.softmax(logits, dim=-1), 1)
-                ids[:, 0].tolist()                                    # the texts are wanted token by token, as from us
+                ids[:, 0].tolist()                        # each token is needed at once, as in ours
         return {"token": (time.perf_counter() - started) / TOKENS}
 
     return side
 
 
 def transformers_side(case):
-    """Hugging Face's GPT-2 of the same sizes, with its own cached `generate`."""
+    """Hugging Face's GPT-2 of the same size, with its cached `generate`."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.set_num_threads(backend.get_threads())
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=case.C, n_layer=case.L, n_head=case.H,
-                                       bos_token_id=None, eos_token_id=None)).eval()
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=case.C,
+                                       n_layer=case.L, n_head=case.H, bos_token_id=None,
+                                       eos_token_id=None)).eval()
     prompts = torch.from_numpy(case.prompts())
 
     def side():
         started = time.perf_counter()
         with torch.inference_mode():
-            model.generate(prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=True,
-                           top_k=0, use_cache=True, pad_token_id=0)
+            model.generate(prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=TOKENS,
+                           min_new_tokens=TOKENS, do_sample=True, top_k=0, use_cache=True,
+                           pad_token_id=0)
         return {"token": (time.perf_counter() - started) / TOKENS}
 
     return side
 
 
 def measure(case, seconds=20.0):
-    """All that `numformer bench generate` tells of one case.
+    """The results of `numformer bench generate` for one case.
 
     Returns
     -------
     dict
-        Tokens a second of each text, with quartiles of the milliseconds a token takes, for us, PyTorch and transformers (None
-        where one is not installed); the machine's memory rate in the same minutes, the tokens a second that it allows where
-        every weight is read once a token, and the part of that which we reached.
+        Tokens per second and sequence, and quartiles of milliseconds per token, for numformer,
+        PyTorch and transformers (None where not installed); the memory bandwidth measured in
+        between, the tokens per second that it allows if each weight is read once per token, and
+        the fraction of that which numformer reached.
     """
     sides = {"ours": our_side(case)}
     if find_spec("torch") is not None:
@@ -127,13 +131,15 @@ def measure(case, seconds=20.0):
         sides["transformers"] = transformers_side(case)
     found = in_turns({**sides, "memory": memory_side()}, seconds)
     rate = 1 / float(np.median(found["memory"]["byte"]))
-    row = {"case": case.name, "threads": backend.get_threads(), "memory_gbytes": rate / 1e9, "allowed": rate / case.weight_bytes}
+    row = {"case": case.name, "threads": backend.get_threads(), "memory_gbytes": rate / 1e9,
+           "allowed": rate / case.weight_bytes}
     for name, prefix in (("ours", ""), ("torch", "torch_"), ("transformers", "transformers_")):
         times = quartiles(found[name]["token"]) if name in found else None
         row[f"{prefix}tokens_per_second"] = times and 1 / times["median"]
         row[f"{prefix}token_ms"] = times and 1000 * times["median"]
         row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
     for theirs in ("torch", "transformers"):
-        row[f"times_{theirs}"] = row[f"{theirs}_token_ms"] and row[f"{theirs}_token_ms"] / row["token_ms"]
+        row[f"times_{theirs}"] = (row[f"{theirs}_token_ms"] and row[f"{theirs}_token_ms"]
+                                  / row["token_ms"])
     row["of_allowed"] = row["tokens_per_second"] / row["allowed"]
     return row

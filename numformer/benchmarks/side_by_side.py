@@ -1,4 +1,4 @@
-"""How two programs are compared on a noisy machine: in turns, by medians, with the machine's own rate in the same minutes."""
+"""Compare programs on a noisy machine: alternating runs, medians, and the machine's own rate."""
 
 import time
 
@@ -7,7 +7,7 @@ import numpy as np
 from numformer.backend import get_threads, run_side_by_side
 
 TURN_SECONDS = 0.1
-REST_SECONDS = 0.1                                                    # threads of the last side's own pool go on spinning for a while
+REST_SECONDS = 0.1                                 # the threads of the previous side may still spin
 
 
 def medians_in_turns(sides, seconds=6.0):
@@ -15,31 +15,35 @@ def medians_in_turns(sides, seconds=6.0):
 
     Examples
     --------
-    >>> sorted(medians_in_turns({"a": lambda: {"forward": 1.0}, "b": lambda: {"forward": 2.0}}, seconds=0)["b"].items())
-    [('forward', 2.0)]
+    >>> sides = {"a": lambda: {"forward": 1.0}, "b": lambda: {"forward": 2.0}}
+    >>> medians_in_turns(sides, seconds=0)
+    {'a': {'forward': 1.0}, 'b': {'forward': 2.0}}
     """
-    return {name: {part: float(np.median(times)) for part, times in parts.items()} for name, parts in in_turns(sides, seconds).items()}
+    return {name: {part: float(np.median(times)) for part, times in parts.items()}
+            for name, parts in in_turns(sides, seconds).items()}
 
 
 def in_turns(sides, seconds=6.0, turn=TURN_SECONDS):
-    """Time several programs in turns: a round runs each for about so long, or once, after a rest and half as long to warm up.
+    """Time several programs in alternating runs.
+
+    Each round runs each program for one turn, or once, after a rest and a warm-up of half a turn.
 
     Parameters
     ----------
     sides : dict of str to callable
-        Each returns the times of its parts in seconds, by name.
+        Programs that return the seconds of their parts, by name.
     seconds : float
-        About how long all of it may take; three rounds at least.
+        Approximate total time; at least three rounds.
     turn : float
-        Seconds of a turn; neither a turn nor a rest is longer than all of it may take.
+        Seconds of a turn, at most the total time.
 
     Returns
     -------
     dict of str to dict
-        For every side and each of its parts the mean of every round, in seconds.
+        For each side and part, the mean of each round in seconds.
     """
     turn, rest = min(turn, seconds), min(REST_SECONDS, seconds)
-    took = {name: _seconds(side) for name, side in sides.items()}     # warm-up, and how often a side fits into its turn
+    took = {name: _seconds(side) for name, side in sides.items()}     # warm-up
     took = {name: _seconds(side) for name, side in sides.items()}
     times = {name: max(1, int(turn / max(t, 1e-9))) for name, t in took.items()}
     times = {name: min(n, 1000) for name, n in times.items()}
@@ -50,14 +54,15 @@ def in_turns(sides, seconds=6.0, turn=TURN_SECONDS):
         for name, side in sides.items():
             time.sleep(rest)
             for _ in range(times[name] // 2):
-                side()                                                # the cores wake up, and the cache is this side's again
+                side()                                                # warm cores and caches
             turn = [side() for _ in range(times[name])]
             found[name].append({part: np.mean([run[part] for run in turn]) for part in turn[0]})
-    return {name: {part: [float(turn[part]) for turn in turns] for part in turns[0]} for name, turns in found.items()}
+    return {name: {part: [float(turn[part]) for turn in turns] for part in turns[0]}
+            for name, turns in found.items()}
 
 
 def sgemm_side(n=1024):
-    """A side that multiplies square matrices, one on each thread, and returns {"flop": seconds for one of all threads' FLOPs}."""
+    """A side that multiplies square matrices, one per thread: {"flop": seconds per FLOP}."""
     a = np.random.default_rng(0).standard_normal((n, n)).astype(np.float32)
     outs = [np.empty_like(a) for _ in range(get_threads())]
 
@@ -70,7 +75,7 @@ def sgemm_side(n=1024):
 
 
 def memory_side(megabytes=256):
-    """A side that reads far more memory than a cache holds, a part on each thread, and returns {"byte": seconds for one}."""
+    """A side that reads more memory than fits in caches: {"byte": seconds per byte}."""
     parts = np.ones((get_threads(), megabytes * 2**20 // 4 // get_threads()), np.float32)
 
     def side():
@@ -82,7 +87,7 @@ def memory_side(megabytes=256):
 
 
 def quartiles(times):
-    """The median, and the quarters below and above it."""
+    """The median and the quartiles."""
     low, median, high = np.percentile(times, [25, 50, 75])
     return {"median": float(median), "low": float(low), "high": float(high)}
 

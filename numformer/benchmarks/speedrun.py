@@ -1,4 +1,4 @@
-"""The race to a loss: the preset speedrun beside PyTorch with the recipe of nanogpt-cpu, both measured on the whole validation text."""
+"""Time to a loss: the preset speedrun against PyTorch with the options of nanogpt-cpu."""
 
 import time
 from dataclasses import replace
@@ -7,22 +7,27 @@ from importlib.util import find_spec
 import numpy as np
 
 from numformer import backend
-from numformer.models import Decoder, DecoderConfig
-from numformer.tasks import PRESETS
-from numformer.tokenizers import CharacterTokenizer
-from numformer.training import BlockStream, Trainer, TrainingConfig, consecutive_blocks, learning_rate
+from numformer.models import KINDS
+from numformer.recipes import PRESETS, recipe_of
+from numformer.data import CharacterTokenizer
+from numformer.data import BlockStream, consecutive_blocks
+from numformer.training import Trainer, TrainingConfig, learning_rate
 
 RECIPE, LOSS, SEEDS = "nanogpt-cpu", 1.898, 5
 
 
 def trainer(preset, corpus, seed):
-    """A trainer of a preset, as `numformer train` makes it."""
-    switches, settings, *_ = PRESETS[preset]
-    tokenizer, config = CharacterTokenizer.of(corpus.text), replace(TrainingConfig(**settings), seed=seed)
+    """The trainer of a preset, as in `numformer train`."""
+    chosen = PRESETS[preset]
+    tokenizer = CharacterTokenizer.of(corpus.text)
+    config = replace(TrainingConfig(**chosen.training), seed=seed)
     ids, validation = (tokenizer.encode(part) for part in corpus.split())
-    model = Decoder(DecoderConfig(vocab_size=len(tokenizer), **switches), np.random.default_rng([seed, 0]))
+    options = KINDS[chosen.kind][1](vocab_size=len(tokenizer), **chosen.model)
+    recipe = recipe_of(chosen.kind, chosen.recipe)
+    model = recipe.model(chosen.kind, options, np.random.default_rng([seed, 0]))
     stream = BlockStream(ids, model.config.context_length, config.batch_size, seed)
-    return Trainer(model, stream, consecutive_blocks(validation, model.config.context_length), config)
+    return Trainer(model, stream, consecutive_blocks(validation, model.config.context_length),
+                   config)
 
 
 def run(preset, corpus, seed):
@@ -34,7 +39,7 @@ def run(preset, corpus, seed):
 
 
 def torch_run(corpus, seed):
-    """The same of PyTorch with the recipe of nanogpt-cpu, eager, with its fused AdamW."""
+    """The same for PyTorch with the options of nanogpt-cpu, eager, with fused AdamW."""
     import torch
 
     from numformer.benchmarks.torch_decoder import torch_decoder
@@ -42,13 +47,15 @@ def torch_run(corpus, seed):
     torch.set_num_threads(backend.get_threads())
     ours = trainer(RECIPE, corpus, seed)
     model, c = torch_decoder(ours.model), ours.config
-    groups = [{"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": c.weight_decay},
+    groups = [{"params": [p for p in model.parameters() if p.ndim >= 2],
+               "weight_decay": c.weight_decay},
               {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=c.learning_rate, betas=(c.beta1, c.beta2), fused=True)
     started = time.perf_counter()
     for step in range(c.steps):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(c.schedule, step, c.steps, c.learning_rate, c.min_learning_rate, c.warmup_steps)
+            group["lr"] = learning_rate(c.schedule, step, c.steps, c.learning_rate,
+                                        c.min_learning_rate, c.warmup_steps)
         batch = ours.stream.batch(step)
         optimizer.zero_grad(set_to_none=True)
         model.loss(torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)).backward()
@@ -57,20 +64,22 @@ def torch_run(corpus, seed):
     seconds, total, tokens = time.perf_counter() - started, 0.0, 0
     with torch.inference_mode():
         for batch in ours.validation:
-            total += float(model.loss(torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets))) * batch.tokens
-            tokens += batch.tokens
+            loss = model.loss(torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets))
+            total += float(loss) * batch.n_targets
+            tokens += batch.n_targets
     return total / tokens, seconds
 
 
-def race(corpus, progress=lambda words: None):
-    """All that `numformer bench speedrun` tells.
+def race(corpus, progress=lambda message: None):
+    """The results of `numformer bench speedrun`.
 
     Returns
     -------
     dict
-        ``speedrun``: a list of (loss, seconds), one for each seed, with their medians; ``long``: one run of the preset
-        speedrun-long; ``torch``: PyTorch's (loss, seconds), or None; ``of_torch``: our median seconds as a part of theirs;
-        ``warm_up_seconds``: what compiling or loading the kernels took before the clock ran.
+        ``speedrun``: (loss, seconds) of each seed, and their medians; ``long``: one run of the
+        preset speedrun-long; ``torch``: PyTorch's (loss, seconds), or None; ``of_torch``: the
+        median time relative to PyTorch's; ``warm_up_seconds``: the time to compile or load the
+        kernels, which is not counted.
     """
     started = time.perf_counter()
     for preset in ("speedrun", "speedrun-long"):

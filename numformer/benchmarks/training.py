@@ -1,4 +1,4 @@
-"""A step of training beside PyTorch, eager and compiled: the same decoder, batch, clipping and AdamW; and where our time goes."""
+"""A training step compared with PyTorch, eager and compiled, and a breakdown of its time."""
 
 import cProfile
 import pstats
@@ -14,7 +14,8 @@ import numformer
 from numformer import backend
 from numformer.benchmarks.cases import VOCABULARY, decoder, decoder_config, read_sizes
 from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles, sgemm_side
-from numformer.training import BlockStream, Trainer, TrainingConfig
+from numformer.data import BlockStream
+from numformer.training import Trainer, TrainingConfig
 
 CASES = ("4x4x128:12x64", "6x6x384:16x256")
 
@@ -39,8 +40,9 @@ class Case:
         >>> Case.parse("4x4x128:12x64")
         Case(name='4x4x128:12x64', L=4, H=4, C=128, B=12, T=64)
         """
-        case = cls(name, *read_sizes(name, "xx:x", "LAYERSxHEADSxWIDTH:BATCHxLENGTH, for example 4x4x128:12x64"))
-        case.config()                                                 # heads must divide the width
+        case = cls(name, *read_sizes(name, "xx:x", "LAYERSxHEADSxWIDTH:BATCHxLENGTH, for example "
+                                     "4x4x128:12x64"))
+        case.config()                                                # n_heads must divide the width
         return case
 
     def config(self):
@@ -51,9 +53,9 @@ class Case:
 
     @property
     def flops(self):
-        """Of forward and backward: 6 for every weight that multiplies and token, and attention's products over the causal half."""
+        """FLOPs of a step: 6 per weight and token, and the causal half of attention."""
         weights = self.L * 12 * self.C ** 2 + VOCABULARY * self.C
-        attention = self.L * 3 * 4 * self.C * (self.T + 1) / 2        # forward, and twice that backward
+        attention = self.L * 3 * 4 * self.C * (self.T + 1) / 2        # forward, twice that backward
         return (6 * weights + attention) * self.B * self.T
 
 
@@ -81,7 +83,8 @@ def torch_side(case, compiled=False):
 
     torch.set_num_threads(backend.get_threads())
     stream, model = trainer(case).stream, torch_decoder(case.model())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.99), weight_decay=0.1, fused=True)      # its fastest
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.99), weight_decay=0.1,
+                                  fused=True)                                          # the fastest
     loss = torch.compile(model.loss) if compiled else model.loss
     steps = iter(range(10**9))
 
@@ -98,21 +101,22 @@ def torch_side(case, compiled=False):
 
 
 def measure(case, seconds=40.0, compiled=True):
-    """All that `numformer bench train` tells of one case.
+    """The results of `numformer bench train` for one case.
 
     Returns
     -------
     dict
-        Milliseconds a step with quartiles, for us and for PyTorch eager and compiled (None where that did not run); our time as
-        a part of theirs; the machine's rates in the same minutes, one sgemm or one reader a thread, and the part of the former
-        that we reached.
+        Milliseconds per step with quartiles, for numformer and for PyTorch eager and compiled (None
+        where that did not run); time relative to PyTorch; the rates of sgemm and of memory on all
+        threads, measured in between, and the fraction of the former that was reached.
     """
     sides = {"ours": our_side(case)}
     if find_spec("torch") is not None:
         sides["torch"] = torch_side(case)
-        if compiled and shutil.which("g++"):                          # which torch.compile needs
+        if compiled and shutil.which("g++"):                          # needed by torch.compile
             sides["torch_compiled"] = torch_side(case, compiled=True)
-    found = in_turns({**sides, "sgemm": sgemm_side(), "memory": memory_side()}, seconds, turn=1.0)    # as training goes on and on
+    # long turns, as in training
+    found = in_turns({**sides, "sgemm": sgemm_side(), "memory": memory_side()}, seconds, turn=1.0)
     rate = 1 / float(np.median(found["sgemm"]["flop"]))
     row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9,
            "memory_gbytes": 1e-9 / float(np.median(found["memory"]["byte"]))}
@@ -128,10 +132,10 @@ def measure(case, seconds=40.0, compiled=True):
 
 
 def breakdown(case, steps=20):
-    """Where the time of a step goes, in ms by function: one thread, one shard of half the batch, as each of two threads has it.
+    """The time of a step in ms by function, for one shard of half the batch on one thread.
 
-    A profiler counts every call, which costs a twentieth. What is in no function of `functional/` or `kernels/` is the rest: layers,
-    sums of gradients, Python.
+    The profiler adds about 5%. Time outside of `functional/` and `kernels/` is "rest": layers, sums
+    of gradients, Python.
     """
     half = Case(case.name, case.L, case.H, case.C, max(1, case.B // 2), case.T)
     with backend.threads(1):
@@ -148,26 +152,31 @@ def breakdown(case, steps=20):
     for (file, _, name), (_, _, _, cumulative, _) in pstats.Stats(profile).stats.items():
         if name == "train_step":
             total = cumulative
-        elif Path(file).parent in (root / "functional", root / "kernels") and hasattr(numformer.functional, name):
-            times[name] = max(cumulative, times.get(name, 0.0))       # a twin may call the truth of the same name
-    times = {name: 1000 * seconds / steps for name, seconds in sorted(times.items(), key=lambda item: -item[1])}
+        elif (Path(file).is_relative_to(root) and hasattr(numformer.functional, name)
+              and Path(file).relative_to(root).parts[0] in ("functional", "kernels")):
+            times[name] = max(cumulative, times.get(name, 0.0))    # a kernel may call its reference
+    times = {name: 1000 * seconds / steps for name, seconds in sorted(times.items(),
+                                                                      key=lambda item: -item[1])}
     return {**times, "rest": 1000 * total / steps - sum(times.values())}
 
 
 def growth(seconds=4.0):
-    """Step times in ms as one size grows and the others stay: {"B": {4: ms, ...}, "T": ..., "C": ..., "L": ...}."""
+    """Step times in ms as one size grows: {"B": {4: ms, ...}, "T": ..., "C": ..., "L": ...}."""
     base = dict(L=2, H=2, C=128, B=8, T=64)
-    grown = {"B": (8, 16, 32, 64), "T": (64, 128, 256, 512, 1024), "C": (64, 128, 256, 512), "L": (2, 4, 8, 16)}
+    grown = {"B": (8, 16, 32, 64), "T": (64, 128, 256, 512, 1024), "C": (64, 128, 256, 512),
+             "L": (2, 4, 8, 16)}
     found = {}
     for size, values in grown.items():
         cases = {value: Case(f"{size}={value}", **{**base, size: value}) for value in values}
-        times = in_turns({str(value): our_side(case) for value, case in cases.items()}, seconds * len(values))
-        found[size] = {value: 1000 * float(np.median(times[str(value)]["step"])) for value in values}
+        times = in_turns({str(value): our_side(case) for value, case in cases.items()},
+                         seconds * len(values))
+        found[size] = {value: 1000 * float(np.median(times[str(value)]["step"]))
+                       for value in values}
     return found
 
 
 def slope(times):
-    """The exponent p of time ~ size^p, by least squares over all sizes but the first, which is all overhead.
+    """The exponent p of time ~ size^p, fitted to all sizes but the first, which is mostly overhead.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""The verbs of the command line: one module a verb, each with `add_arguments(parser)` and `run(arguments)`."""
+"""The verbs of the command line: a module each, with `add_arguments` and `run`."""
 
 
 class UsageError(Exception):
-    """What was typed cannot be done; the message says what to type instead. Exit status 2."""
+    """A mistake on the command line; the message names the cure. Exit status 2."""

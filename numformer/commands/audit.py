@@ -1,26 +1,26 @@
-"""numformer audit: every gradient of every function, layer, model and loss against the complex step, every kernel against its twin."""
+"""numformer audit: every gradient against the complex step, every kernel against its reference."""
 
 import sys
 import time
-from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.show import print_json, save_picture
+from numformer.commands.shared.output import check_format, print_json, save_picture
 from numformer.verify.audit import audit
-
-FORMATS = (".png", ".svg", ".pdf")
 
 
 def add_arguments(parser):
-    parser.add_argument("name", nargs="*", metavar="NAME", help="part of a registered name, such as 'norm' or 'decoder' (default: all)")
-    parser.add_argument("--figure", metavar="FILE", help="also draw all errors into FILE (.png, .svg or .pdf)")
+    parser.add_argument("name", nargs="*", metavar="NAME", help="part of the names to check, such "
+                        "as 'norm' or 'decoder' (default: all)")
+    parser.add_argument("--figure", metavar="FILE",
+                        help="also draw all errors (.png, .svg or .pdf)")
 
 
 def run(arguments):
     started = time.perf_counter()
-    if arguments.figure and Path(arguments.figure).suffix.lower() not in FORMATS:
-        raise UsageError(f"audit: --figure {arguments.figure} must end in {', '.join(FORMATS)}.")
-    print(f"{'':5}{'name':48}{'kind':10}{'parameters':>11}{'inputs':>8}{'worst error':>13}{'bound':>9}  {'method':18}{'seconds':>8}")
+    if arguments.figure:
+        check_format("audit: --figure", arguments.figure)
+    print(f"{'':5}{'name':48}{'kind':10}{'parameters':>11}{'inputs':>8}{'worst error':>13}"
+          f"{'bound':>9}  {'method':18}{'seconds':>8}")
     try:
         rows = audit(arguments.name, progress=_print_row)
     except ValueError as error:
@@ -38,8 +38,9 @@ def run(arguments):
 
 
 def _print_row(row):
-    print(f"{'ok' if row['ok'] else 'FAIL':5}{row['name']:48}{row['kind']:10}{row['parameters']:11,}{row['inputs']:8,}"
-          f"{row['max_error']:13.1e}{row['bound']:9.0e}  {row['method']:18}{row['seconds']:8.2f}", flush=True)
+    print(f"{'ok' if row['ok'] else 'FAIL':5}{row['name']:48}{row['kind']:10}"
+          f"{row['parameters']:11,}{row['inputs']:8,}{row['max_error']:13.1e}{row['bound']:9.0e}  "
+          f"{row['method']:18}{row['seconds']:8.2f}", flush=True)
 
 
 def _draw(rows, path):

@@ -1,22 +1,27 @@
-"""numformer count: what a model costs, without building it."""
+"""numformer count: the costs of a model, without allocating it."""
 
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.runs import load_run, read_facts
-from numformer.commands.show import print_json
-from numformer.models import CONFIGS, VISION_CONFIGS, count
+from numformer.commands.shared.runs import load_run, read_facts
+from numformer.commands.shared.output import print_json
+from numformer.analysis import count
+from numformer.models import CONFIGS, VISION_CONFIGS
 from numformer.training import load_checkpoint
 
 PUBLISHED = CONFIGS | VISION_CONFIGS
-SIZES = {                                                             # what is said of a config, where it has it
-    "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_model": "width {:,}", "vocab_size": "vocabulary {:,}",
-    "context_length": "context {:,}", "image_size": "images of {0} x {0}", "patch_size": "patches of {0} x {0}",
+# how a field of a config is printed
+SIZES = {
+    "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_model": "width {:,}",
+    "vocab_size": "vocabulary {:,}",
+    "context_length": "context {:,}", "image_size": "images of {0} x {0}",
+    "patch_size": "patches of {0} x {0}",
 }
 
 
 def add_arguments(parser):
-    parser.add_argument("name", metavar="NAME", help=f"a published model ({', '.join(PUBLISHED)}), or the folder of a run")
+    parser.add_argument("name", metavar="NAME", help=f"a published model ({', '.join(PUBLISHED)}), "
+                        "or the folder of a run")
 
 
 def run(arguments):
@@ -28,16 +33,19 @@ def run(arguments):
         _, kind, config, _ = read_facts(load_checkpoint(path)[1], path)
         costs = load_run(folder)[0].costs() if kind == "NGramLanguageModel" else count(config)
     else:
-        raise UsageError(f"{name} is neither a model nor a run; choose from {', '.join(PUBLISHED)}, or give the folder of a run.")
-    switches = config.as_dict()
-    print(f"{name}: " + ", ".join(said.format(switches[size]) for size, said in SIZES.items() if size in switches))
-    for label, key, unit in (("parameters", "parameters", ""), ("active", "active_parameters", "for a token"),
-                             ("forward pass", "flops_per_token", "FLOPs a token"),
-                             ("training step", "training_flops_per_token", "FLOPs a token"),
-                             ("forward pass", "flops_per_image", "FLOPs an image"),
-                             ("training step", "training_flops_per_image", "FLOPs an image"),
-                             ("KV cache", "kv_bytes_per_token", "bytes a token"),
-                             ("state", "state_bytes", "bytes a text")):
+        raise UsageError(f"{name} is neither a model nor a run; choose from "
+                         f"{', '.join(PUBLISHED)}, or give the folder of a run.")
+    options = config.as_dict()
+    print(f"{name}: " + ", ".join(form.format(options[size]) for size, form in SIZES.items()
+                                  if size in options))
+    for label, key, unit in (("parameters", "parameters", ""),
+                             ("active", "active_parameters", "per token"),
+                             ("forward pass", "flops_per_token", "FLOPs per token"),
+                             ("training step", "training_flops_per_token", "FLOPs per token"),
+                             ("forward pass", "flops_per_image", "FLOPs per image"),
+                             ("training step", "training_flops_per_image", "FLOPs per image"),
+                             ("KV cache", "kv_bytes_per_token", "bytes per token"),
+                             ("state", "state_bytes", "bytes per sequence")):
         if costs.get(key):
             print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())
     if arguments.json:
@@ -46,7 +54,7 @@ def run(arguments):
 
 
 def scaled(number):
-    """A number in thousands, millions, ...
+    """A number with the suffix k, M, G or T.
 
     Examples
     --------

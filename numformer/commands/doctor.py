@@ -1,4 +1,4 @@
-"""numformer doctor: is everything here that is needed, and does it work?"""
+"""numformer doctor: check versions, threads, kernels, gradients and checkpoints."""
 
 import os
 import platform
@@ -11,14 +11,16 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from numformer import backend, functional
-from numformer.commands.show import print_json
+from numformer.commands.shared.output import print_json
 from numformer.models import Decoder, DecoderConfig
-from numformer.training import BlockStream, RunFolder, Trainer, TrainingConfig, load_checkpoint, train
-from numformer.verify.attention_cases import run as run_attention
+from numformer.data import BlockStream
+from numformer.training import RunFolder, Trainer, TrainingConfig, load_checkpoint, train
+from numformer.verify.registry.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "numba", "safetensors", "threadpoolctl", "tqdm")
 EXTRAS = ("pooch", "scikit-learn", "torch")
-CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16, positions="rotary", dtype="float64")
+CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16,
+                       positions="rotary", dtype="float64")
 
 
 def add_arguments(parser):
@@ -26,18 +28,20 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    checks = [check() for check in (python, packages, extras, blas, threads, kernels, gradient, same_on_any_threads, checkpoint)]
+    checks = [check() for check in (python, packages, extras, blas, threads, kernels, gradient,
+                                    same_on_any_threads, checkpoint)]
     for check in checks:
         print(f"{'ok  ' if check['ok'] else 'FAIL'}  {check['name']:24}{check['found']}")
     ok = all(check["ok"] for check in checks)
-    print("all is well" if ok else "something is wrong: see FAIL above")
+    print("all checks passed" if ok else "some checks failed: see FAIL above")
     if arguments.json:
         print_json({"ok": ok, "checks": checks})
     return 0 if ok else 1
 
 
 def python():
-    return dict(name="Python", ok=sys.version_info >= (3, 11), found=f"{platform.python_version()} on {platform.machine()}")
+    return dict(name="Python", ok=sys.version_info >= (3, 11), found=f"{platform.python_version()} "
+                f"on {platform.machine()}")
 
 
 def packages():
@@ -46,7 +50,8 @@ def packages():
 
 
 def extras():
-    return dict(name="optional packages", ok=True, found=listed({name: version(name) for name in EXTRAS}))
+    return dict(name="optional packages", ok=True,
+                found=listed({name: version(name) for name in EXTRAS}))
 
 
 def blas():
@@ -55,7 +60,8 @@ def blas():
     with backend.one_blas_thread():
         a = np.ones((768, 768), np.float32)
         rate = max(2e-9 * 768 ** 3 / seconds(lambda: a @ a) for _ in range(20))
-    return dict(name="BLAS", ok=bool(found), found=f"{'; '.join(found) or 'unknown'}; {rate:.0f} GFLOP/s on one thread")
+    return dict(name="BLAS", ok=bool(found), found=f"{'; '.join(found) or 'unknown'}; {rate:.0f} "
+                "GFLOP/s on one thread")
 
 
 def threads():
@@ -63,26 +69,30 @@ def threads():
 
 
 def kernels():
-    """The compiled attention against its twin in NumPy, in float32."""
+    """Compiled attention against the NumPy reference, in float32."""
     kernel = backend.compiled_attention()
     if kernel is None:
-        return dict(name="kernels", ok=True, found="none, for there is no Numba: NumPy does their work")
+        return dict(name="kernels", ok=True, found="none: Numba is not installed, so the NumPy "
+                    "reference runs")
     arrays = np.random.default_rng(0).standard_normal((4, 1, 2, 70, 16)).astype(np.float32)
-    compiled, truth = (run_attention(functions, *arrays, functional.CAUSAL, {}) for functions in (kernel, functional))
-    error = max(float(np.abs(x - y).max()) for x, y in zip(compiled, truth))
-    where = cache_folder_in_words()
-    return dict(name="kernels", ok=error < 1e-4, found=f"largest difference {error:.0e} from NumPy; {where}")
+    compiled, reference = (run_attention(functions, *arrays, functional.CAUSAL, {})
+                           for functions in (kernel, functional))
+    error = max(float(np.abs(x - y).max()) for x, y in zip(compiled, reference))
+    where = described_cache()
+    return dict(name="kernels", ok=error < 1e-4, found=f"largest difference {error:.0e} from the "
+                f"reference; {where}")
 
 
-def cache_folder_in_words():
-    from numformer.kernels.compiled import cache_folder
+def described_cache():
+    from numformer.kernels.runtime.compile import cache_folder
 
     folder = cache_folder()
-    return "compiled anew in every process, for no private folder can be written" if folder is None else f"kept in {folder}"
+    return ("compiled in every process: no private cache folder is writable" if folder is None
+            else f"cached in {folder}")
 
 
 def gradient():
-    """The loss of a small decoder along a random direction: by its backward, and by the complex step."""
+    """The directional derivative of a small decoder's loss: backward against complex step."""
     rng = np.random.default_rng(0)
     model = Decoder(CONFIG, rng)
     ids = rng.integers(0, CONFIG.vocab_size, (2, 9))
@@ -93,20 +103,22 @@ def gradient():
         direction = rng.standard_normal(parameter.data.shape)
         slope += float((direction * parameter.grad).sum())
         parameter.data = parameter.data + 1e-30j * direction
-    truth = float(model.loss(batch)[0].imag) / 1e-30
-    error = abs(slope - truth) / abs(truth)
-    return dict(name="gradients", ok=error < 1e-12, found=f"relative error {error:.0e} against the complex step")
+    expected = float(model.loss(batch)[0].imag) / 1e-30
+    error = abs(slope - expected) / abs(expected)
+    return dict(name="gradients", ok=error < 1e-12, found=f"relative error {error:.0e} against the "
+                "complex step")
 
 
 def same_on_any_threads():
-    """Training with one thread and with several gives the same bits."""
+    """Training gives the same bits on any number of threads."""
     losses = []
     for number in (1, 2, 4):
         with backend.threads(number):
             trainer = small_trainer()
             losses.append([trainer.train_step()["loss"] for _ in range(20)])
     ok = losses[0] == losses[1] == losses[2] and losses[0][-1] < losses[0][0]
-    return dict(name="training", ok=ok, found=f"loss {losses[0][0]:.3f} to {losses[0][-1]:.3f} in 20 steps, alike on 1, 2 and 4 threads")
+    return dict(name="training", ok=ok, found=f"loss {losses[0][0]:.3f} to {losses[0][-1]:.3f} in "
+                "20 steps, identical on 1, 2 and 4 threads")
 
 
 def checkpoint():
@@ -117,13 +129,16 @@ def checkpoint():
         train(trainer, folder, {})
         folder.close()
         arrays, _ = load_checkpoint(folder.checkpoint)
-    same = all(np.array_equal(arrays[f"model.{name}"], array) for name, array in trainer.model.state_dict().items())
+    same = all(np.array_equal(arrays[f"model.{name}"], array)
+               for name, array in trainer.model.state_dict().items())
     return dict(name="checkpoints", ok=same, found="written and read back")
 
 
 def small_trainer():
-    stream = BlockStream(np.arange(500) % CONFIG.vocab_size, CONFIG.context_length, batch_size=4, seed=0)
-    return Trainer(Decoder(CONFIG, np.random.default_rng(0)), stream, [], TrainingConfig(steps=20, shards=4, warmup_steps=2))
+    stream = BlockStream(np.arange(500) % CONFIG.vocab_size, CONFIG.context_length, batch_size=4,
+                         seed=0)
+    return Trainer(Decoder(CONFIG, np.random.default_rng(0)), stream, [],
+                   TrainingConfig(steps=20, shards=4, warmup_steps=2))
 
 
 def version(package):

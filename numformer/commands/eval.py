@@ -1,41 +1,45 @@
-"""numformer eval: the loss of a run on all of its validation text."""
+"""numformer eval: the loss of a run on all of its validation data."""
 
 import math
 
-from numformer.commands.runs import add_run_arguments, load_run, run_material
-from numformer.commands.show import print_json
+from numformer.commands.shared.runs import add_run_arguments, load_run, run_corpus
+from numformer.commands.shared.output import print_json
 from numformer.training import mean_loss
 
 
 def add_arguments(parser):
     add_run_arguments(parser)
-    parser.add_argument("--data", default=None, help="another text, instead of the run's own; its last tenth counts")
+    parser.add_argument("--data", default=None, help="evaluate on the last tenth of another text "
+                        "instead of the run's")
 
 
 def run(arguments):
     result, unit = evaluated(arguments.run, arguments.best, arguments.data)
     loss, tokens, bits = result["val_loss"], result["tokens"], result.get("bits_per_character")
     if bits is None:
-        print(f"validation loss {loss:.4f} {unit}, over {tokens:,}")
+        print(f"validation loss {loss:.4f} {unit}, on {tokens:,} targets")
     else:
-        print(f"validation loss {loss:.4f} nats, {bits:.4f} bits a character, over {tokens:,} characters")
+        print(f"validation loss {loss:.4f} nats, {bits:.4f} bits per character, on {tokens:,} "
+              "characters")
     for name, value in result.items():
-        if name not in ("val_loss", "tokens", "bits_per_character") and not name.endswith("_before"):
+        if name not in ("val_loss", "tokens",
+                        "bits_per_character") and not name.endswith("_before"):
             before = result.get(f"{name}_before")
-            print(f"{name.replace('_', ' ')}: {value:.4g}{'' if before is None else f', before training {before:.4g}'}")
+            print(f"{name.replace('_', ' ')}: {value:.4g}"
+                  f"{'' if before is None else f', before training {before:.4g}'}")
     if arguments.json:
         print_json(result)
     return 0
 
 
 def evaluated(folder, best=False, data=None):
-    """What is measured of a run: ({name: number}, unit of the loss)."""
+    """The measures of a run: ({name: number}, unit of the loss)."""
     model, tokenizer, facts, task = load_run(folder, best)
-    material = run_material(task, facts) if data is None else task.load(data)
-    batches = task.validation(material, tokenizer, model.config)
+    corpus = run_corpus(task, facts) if data is None else task.load(data)
+    batches = task.validation(corpus, tokenizer, model.config)
     loss = mean_loss(model, batches)
-    result = {"val_loss": loss, "tokens": sum(batch.tokens for batch in batches)}
-    if task.unit == "nats a character":
+    result = {"val_loss": loss, "tokens": sum(batch.n_targets for batch in batches)}
+    if task.unit == "nats per character":
         result["bits_per_character"] = loss / math.log(2)
     before = {f"{name}_before": value for name, value in facts.get("before", {}).items()}
-    return result | task.measure(model, tokenizer, material) | before, task.unit
+    return result | task.measure(model, tokenizer, corpus) | before, task.unit

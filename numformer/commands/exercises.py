@@ -1,29 +1,34 @@
-"""numformer exercises: a folder for students and one for their teacher."""
+"""numformer exercises: write a folder for students and one for their teacher."""
 
 from pathlib import Path
 
 from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.show import print_json
-from numformer.course import notebook, pages, write_assignment
-from numformer.course.notebooks import GRADERS
+from numformer.commands.shared.output import print_json
+from numformer.teaching import all_exercises, notebook, write_assignment
+from numformer.teaching.notebooks import GRADERS
 from numformer.training import write_atomically
 
 
 def add_arguments(parser):
-    parser.add_argument("names", metavar="NAME", nargs="*", help=f"which of the {len(pages())}, by name or number (default: all)")
-    parser.add_argument("--out", metavar="FOLDER", default="exercises", help="for the folders student and teacher (default: exercises)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed, other bugs and numbers (default: 0)")
-    parser.add_argument("--notebook", choices=GRADERS, default=None, help="also a teacher's notebook for this grader")
-    parser.add_argument("--list", action="store_true", help="only say which exercises there are")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="which of the "
+                        f"{len(all_exercises())}, by name or number (default: all)")
+    parser.add_argument("--out", metavar="FOLDER", default="exercises", help="folder that gets "
+                        "student and teacher (default: exercises)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="seed of the bugs and numbers (default: 0)")
+    parser.add_argument("--notebook", choices=GRADERS, default=None, help="also write a teacher's "
+                        "notebook for this grader")
+    parser.add_argument("--list", action="store_true", help="only list the exercises")
 
 
 def run(arguments):
     if arguments.list:
-        for page in pages():
-            print(f"{page.name:50}{page.said('minutes'):>4} minutes {page.worth:8}  {page.title}")
+        for exercise in all_exercises():
+            print(f"{exercise.name:50}{exercise.header('minutes'):>4} minutes "
+                  f"{exercise.points_text:8}  {exercise.title}")
         if arguments.json:
-            print_json({"exercises": [page.name for page in pages()]})
+            print_json({"exercises": [exercise.name for exercise in all_exercises()]})
         return 0
     try:
         check_whole("exercises", "--seed", arguments.seed, least=0)
@@ -32,9 +37,11 @@ def run(arguments):
         raise UsageError(str(error)) from None
     if arguments.notebook:
         path = Path(arguments.out) / "teacher" / f"exercises-{arguments.notebook}.ipynb"
-        write_atomically(path, notebook(arguments.notebook, arguments.seed, arguments.names or None).encode())
+        write_atomically(path, notebook(arguments.notebook, arguments.seed,
+                                        arguments.names or None).encode())
         files.append(path)
-    print(f"{len(files)} files in {arguments.out}; students begin with {Path(arguments.out) / 'student' / 'README.md'}, teachers with "
+    print(f"{len(files)} files in {arguments.out}; students begin with "
+          f"{Path(arguments.out) / 'student' / 'README.md'}, teachers with "
           f"{Path(arguments.out) / 'teacher' / 'GUIDE.md'}")
     if arguments.json:
         print_json({"files": [str(path) for path in files]})

@@ -1,14 +1,16 @@
-"""numformer grade: how far a student is, and what is wrong first in each exercise."""
+"""numformer grade: grade a student's folder, with the first error of each exercise."""
 
 from numformer.commands import UsageError
-from numformer.commands.show import print_json
-from numformer.course import grade
-from numformer.course.grading import SECONDS
+from numformer.commands.shared.output import print_json
+from numformer.teaching import grade
+from numformer.teaching.grading import SECONDS
 
 
 def add_arguments(parser):
-    parser.add_argument("folder", metavar="FOLDER", help="that `numformer exercises` made and a student worked in")
-    parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help=f"that one exercise may take (default: {SECONDS:g})")
+    parser.add_argument("folder", metavar="FOLDER", help="a student's folder, written by "
+                        "`numformer exercises`")
+    parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="time limit "
+                        f"of one exercise (default: {SECONDS:g})")
 
 
 def run(arguments):
@@ -17,7 +19,7 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(str(error)) from None
     for row in rows:
-        print(f"{row['points']:>5g} of {row['of']}  {row['name']}: {row['said']}")
+        print(f"{row['points']:>5g} of {row['of']}  {row['name']}: {row['feedback']}")
     points, possible = sum(row["points"] for row in rows), sum(row["of"] for row in rows)
     print(f"{points:g} of {possible} points")
     if arguments.json:

@@ -1,4 +1,4 @@
-"""numformer sample: write text with a run's model, or its answer to a text."""
+"""numformer sample: generate text with a run's model, or its answer to a prompt."""
 
 import sys
 import time
@@ -7,21 +7,26 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.runs import add_run_arguments, load_run, show_text
-from numformer.commands.show import print_json
+from numformer.commands.shared.runs import add_run_arguments, load_run, show_text
+from numformer.commands.shared.output import print_json
 from numformer.generation import check_sampling, generate
-from numformer.tasks import TextTask, first_prompt
+from numformer.recipes import TextTask, first_prompt
 
 
 def add_arguments(parser):
     add_run_arguments(parser)
-    parser.add_argument("--prompt", default=None,
-                        help="text to begin with (default: a new line), or to answer (default: something that was held out)")
-    parser.add_argument("--tokens", type=int, default=500, metavar="N", help="characters to write (default: 500)")
-    parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="0: always the likeliest (default: 0.8)")
-    parser.add_argument("--top-k", type=int, default=None, metavar="K", help="draw among the K likeliest")
-    parser.add_argument("--top-p", type=float, default=None, metavar="P", help="draw among the likeliest that hold P of the probability")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed, the same text (default: 0)")
+    parser.add_argument("--prompt", default=None, help="text to continue (default: a new line), or "
+                        "to answer (default: held-out text)")
+    parser.add_argument("--tokens", type=int, default=500, metavar="N",
+                        help="number of tokens to generate (default: 500)")
+    parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="sampling "
+                        "temperature; 0 for greedy (default: 0.8)")
+    parser.add_argument("--top-k", type=int, default=None, metavar="K",
+                        help="sample from the K most likely tokens")
+    parser.add_argument("--top-p", type=float, default=None, metavar="P", help="sample from the "
+                        "most likely tokens that sum to probability P")
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="seed of the sampling (default: 0)")
 
 
 def run(arguments):
@@ -45,33 +50,38 @@ def run(arguments):
     started, new = time.perf_counter(), []
     if not arguments.json:
         show_text(prompt, sys.stdout)
-    for token in generate(model, ids, arguments.tokens, rng, arguments.temperature, arguments.top_k, arguments.top_p):
+    for token in generate(model, ids, arguments.tokens, rng, arguments.temperature, arguments.top_k,
+                          arguments.top_p):
         new.append(token)
         if not arguments.json:
             show_text(tokenizer.decode([token]), sys.stdout)
     seconds = time.perf_counter() - started
     if arguments.json:
-        print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new), "seconds": round(seconds, 3)})
+        print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new),
+                    "seconds": round(seconds, 3)})
     else:
         show_text("\n", sys.stdout)
     return 0
 
 
 def _answer(task, model, tokenizer, arguments):
-    """What a model makes of the prompt, or of something that was held out."""
+    """Print the model's answer to the prompt, or to held-out text."""
     started = time.perf_counter()
     if arguments.prompt is None:
-        answer = task.sample(model, tokenizer, np.random.default_rng(arguments.seed)), None       # several answers may be in it
+        # may hold several answers
+        answer = task.sample(model, tokenizer, np.random.default_rng(arguments.seed)), None
     else:
         try:
             answer = task.answer(model, tokenizer, arguments.prompt)
         except ValueError as error:
             raise UsageError(f"--prompt: {error}") from None
         if answer is None:
-            raise UsageError(f"{arguments.run}: {type(model).__name__} answers no texts; leave --prompt out.")
+            raise UsageError(f"{arguments.run}: {type(model).__name__} cannot answer a prompt; "
+                             "leave --prompt out.")
     text, tokens = answer
     if arguments.json:
-        print_json({"text": text, "tokens": tokens, "seconds": round(time.perf_counter() - started, 3)})
+        print_json({"text": text, "tokens": tokens, "seconds": round(time.perf_counter() - started,
+                                                                     3)})
     else:
         show_text(f"{text}\n", sys.stdout)
     return 0

@@ -1,4 +1,4 @@
-"""A page to look at attention with: one HTML file, without a network and without a library."""
+"""An HTML page to explore attention: one file, no network access, no libraries."""
 
 from numformer.explorer.page import Explorer, explore
 

@@ -1,4 +1,4 @@
-"""Causal convolution: every position sees itself and a few positions before it, by the same weights everywhere."""
+"""Causal convolution: every position sees itself and a few positions before it."""
 
 import numpy as np
 
@@ -7,12 +7,13 @@ from numformer.functional.linear import linear, linear_backward
 
 
 def causal_convolution(x, weight, bias=None, dilation=1):
-    r"""Slide a window along the sequence, ending at the position itself, and map what it shows.
+    r"""Map a window that ends at each position, with the same weights at every position.
 
     .. math:: y_t = b + \sum_{k=0}^{K-1} x_{t - (K-1-k)\, d}\, W_k
 
-    where x is 0 before the sequence begins: the last of the K maps is for the position itself, those before it are for the
-    positions d, 2d, ... before. With d = 1, 2, 4, ... in layer after layer, the field of view doubles with each.
+    where x is 0 before the sequence begins. The last of the K maps is for the position itself, the
+    others are for the positions d, 2d, ... before it. With d = 1, 2, 4, ... in successive layers,
+    each layer doubles the receptive field.
 
     Parameters
     ----------
@@ -20,7 +21,7 @@ def causal_convolution(x, weight, bias=None, dilation=1):
     weight : ndarray, shape (K, C, F)
     bias : ndarray, shape (F,), optional
     dilation : int
-        d, the distance of the window's positions.
+        d, the distance between the positions of a window.
 
     Returns
     -------
@@ -31,12 +32,13 @@ def causal_convolution(x, weight, bias=None, dilation=1):
     Raises
     ------
     ValueError, TypeError
-        If the arrays are not floats of one precision, their widths do not fit, there is no position, or the dilation is not a
-        whole number above 0.
+        If the arrays are not floats of one precision, their widths do not fit, there is no
+        position, or the dilation is not a positive integer.
 
     Notes
     -----
-    The windows are copied side by side, (B, T, K C), so that all of it is one product: K times the memory of `x`.
+    The windows are copied into one array, (B, T, K C), so that a single product computes all of it;
+    this takes K times the memory of `x`.
 
     References
     ----------
@@ -52,16 +54,16 @@ def causal_convolution(x, weight, bias=None, dilation=1):
     array([0.1, 0.2, 1.4, 2.8])
     """
     check_convolution(x, weight, bias, dilation)
-    reach = (len(weight) - 1) * dilation                              # how far back the window goes
+    reach = (len(weight) - 1) * dilation             # how far back a window goes
     before = np.zeros((len(x), reach, x.shape[2]), x.dtype)
     y = convolve(np.concatenate([before, x], axis=1), weight, bias, dilation)
 
-    saved = (x, weight, bias is not None, dilation)                   # the windows are K times as large: make them again
+    saved = (x, weight, bias is not None, dilation)  # windows are K times as large: recompute them
     return y, saved
 
 
 def causal_convolution_backward(dy, saved):
-    r"""The gradient of `causal_convolution`: what a position gave to later ones comes back from them.
+    r"""The gradient of `causal_convolution`: a position collects from the later windows it is in.
 
     .. math::
 
@@ -82,7 +84,7 @@ def causal_convolution_backward(dy, saved):
 
     # y = linear(windows(padded), weight, bias)
     saved_linear = (windows(padded, K, dilation), weight.reshape(K * C, F), biased)
-    dwindows, dweight, dbias = linear_backward(dy, saved_linear)      # (B, T, K C)
+    dwindows, dweight, dbias = linear_backward(dy, saved_linear)     # (B, T, K C)
 
     # windows(padded): position t of window k is padded[t + k * dilation]
     dpadded = np.zeros((B, reach + T, C), dwindows.dtype)
@@ -94,13 +96,13 @@ def causal_convolution_backward(dy, saved):
 
 
 def convolve(padded, weight, bias, dilation):
-    """The convolution where the positions before are there: (B, reach + T, C) to (B, T, F)."""
+    """The convolution of a padded sequence: (B, reach + T, C) to (B, T, F)."""
     K, C, F = weight.shape
     return linear(windows(padded, K, dilation), weight.reshape(K * C, F), bias)[0]
 
 
 def windows(padded, K, dilation):
-    """What each window shows, first position first: (B, reach + T, C) to (B, T, K C), a copy."""
+    """The K vectors of each window, earliest first: (B, reach + T, C) to (B, T, K C), a copy."""
     T = padded.shape[1] - (K - 1) * dilation
     return np.concatenate([padded[:, k * dilation:k * dilation + T] for k in range(K)], axis=2)
 
@@ -113,4 +115,5 @@ def check_convolution(x, weight, bias, dilation):
     if bias is not None:
         check_array("causal_convolution", "bias", bias, "(F,)", weight.dtype, F=sizes["F"])
     if not len(weight) or not x.size:
-        raise ValueError(f"causal_convolution: x and weight must hold something, but have shapes {x.shape} and {weight.shape}.")
+        raise ValueError("causal_convolution: x and weight must hold something, but have shapes "
+                         f"{x.shape} and {weight.shape}.")

@@ -1,4 +1,4 @@
-"""The lookup table that turns ids into vectors, and the gradient that must not lose repeated ids."""
+"""The embedding table: from ids to vectors."""
 
 import numpy as np
 
@@ -10,7 +10,8 @@ def embedding(ids, weight):
 
     .. math:: y_n = W_{\mathrm{ids}_n}
 
-    A lookup is a product with a one-hot matrix, :math:`y = \mathrm{onehot}(\mathrm{ids})\, W`, that skips the zeros.
+    A lookup is the product with a one-hot matrix, :math:`y = \mathrm{onehot}(\mathrm{ids})\, W`,
+    without the multiplications by zero.
 
     Parameters
     ----------
@@ -27,30 +28,31 @@ def embedding(ids, weight):
     Raises
     ------
     ValueError, TypeError
-        If ids are not integers in that range, or there are none.
+        If the ids are not integers in that range, or there are none.
 
     Examples
     --------
-    >>> embedding(np.array([2, 0]), np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]]))[0]
+    >>> weight = np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]])
+    >>> embedding(np.array([2, 0]), weight)[0]
     array([[2. , 2.1],
            [0. , 0.1]])
     """
     check_array("embedding", "weight", weight, "(V, C)")
     check_ids("embedding", "ids", ids, len(weight))
 
-    y = weight[ids]                                                   # (..., C)
+    y = weight[ids]                                                  # (..., C)
 
     saved = (ids, weight.shape[0])
     return y, saved
 
 
 def embedding_backward(dy, saved):
-    r"""The gradient of `embedding`: every row collects the gradients of all places where its id stood.
+    r"""The gradient of `embedding`: every row sums the gradients of all positions with its id.
 
     .. math:: \bar{W}_v = \sum_{n \,:\, \mathrm{ids}_n = v} \bar{y}_n
 
-    ``dweight[ids] += dy`` would keep only the last of equal ids. Sorting brings equal ids together, and each run is
-    then summed, always in the same order.
+    ``dweight[ids] += dy`` would keep only the last of equal ids. Sorting makes equal ids adjacent,
+    and each run of them is then summed, always in the same order.
 
     Returns
     -------
@@ -59,9 +61,9 @@ def embedding_backward(dy, saved):
     """
     ids, vocabulary = saved
     width = dy.shape[-1]
-    order = np.argsort(ids, axis=None, kind="stable")                 # (N,)
-    found = ids.reshape(-1)[order]                                    # equal ids side by side,
-    starts = np.flatnonzero(np.diff(found, prepend=-1))               # and where each run of them begins
+    order = np.argsort(ids, axis=None, kind="stable")                # (N,)
+    found = ids.reshape(-1)[order]                                   # equal ids are adjacent
+    starts = np.flatnonzero(np.diff(found, prepend=-1))              # where each run of them begins
 
     # y = weight[ids]
     dweight = np.zeros((vocabulary, width), dy.dtype)

@@ -1,4 +1,4 @@
-"""One vector for a whole sequence: the mean of its vectors, or the largest of every coordinate."""
+"""One vector for a whole sequence: the mean or the maximum over its positions."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from numformer.checks import check_array, check_mask
 
 
 def mean_pooling(x, mask=None):
-    r"""The mean of a sequence's vectors: every position has an equal say.
+    r"""The mean of a sequence's vectors.
 
     .. math:: y = \frac{1}{n} \sum_{t \,:\, m_t} x_t, \qquad n = \sum_t m_t
 
@@ -14,7 +14,7 @@ def mean_pooling(x, mask=None):
     ----------
     x : ndarray, shape (B, T, C)
     mask : ndarray of bool, shape (B, T), optional
-        m, True: a real position. The others only fill up and do not count, whatever they hold.
+        m. True: a real position. Padding does not count, whatever it holds.
 
     Returns
     -------
@@ -25,7 +25,8 @@ def mean_pooling(x, mask=None):
     Raises
     ------
     ValueError, TypeError
-        If `x` has no three axes or no position, the mask another shape, or a sequence no real position.
+        If `x` does not have three axes, the mask has another shape, or a sequence has no real
+        position.
 
     References
     ----------
@@ -37,8 +38,8 @@ def mean_pooling(x, mask=None):
     >>> mean_pooling(x, np.array([[True, True, False]]))[0]
     array([[2., 2.]])
     """
-    real = check_pooling("mean_pooling", x, mask)                     # (B, T, 1)
-    n = real.sum(axis=1).astype(x.real.dtype)                         # (B, 1)
+    real = check_pooling("mean_pooling", x, mask)                    # (B, T, 1)
+    n = real.sum(axis=1).astype(x.real.dtype)                        # (B, 1)
     y = np.where(real, x, 0).sum(axis=1) / n
 
     saved = (real, n)
@@ -46,7 +47,7 @@ def mean_pooling(x, mask=None):
 
 
 def mean_pooling_backward(dy, saved):
-    r"""The gradient of `mean_pooling`: an equal share for every position that counted.
+    r"""The gradient of `mean_pooling`: equal shares for all real positions, 0 for padding.
 
     .. math:: \bar{x}_t = m_t\, \bar{y} / n
 
@@ -61,7 +62,7 @@ def mean_pooling_backward(dy, saved):
 
 
 def max_pooling(x, mask=None):
-    r"""The largest value of every coordinate over a sequence: whoever speaks loudest is heard.
+    r"""The maximum of every coordinate over a sequence.
 
     .. math:: y_c = \max_{t \,:\, m_t} x_{tc}
 
@@ -69,7 +70,7 @@ def max_pooling(x, mask=None):
     ----------
     x : ndarray, shape (B, T, C)
     mask : ndarray of bool, shape (B, T), optional
-        m, True: a real position. The others only fill up and do not count, whatever they hold.
+        m. True: a real position. Padding does not count, whatever it holds.
 
     Returns
     -------
@@ -80,7 +81,8 @@ def max_pooling(x, mask=None):
     Raises
     ------
     ValueError, TypeError
-        If `x` has no three axes or no position, the mask another shape, or a sequence no real position.
+        If `x` does not have three axes, the mask has another shape, or a sequence has no real
+        position.
 
     References
     ----------
@@ -91,17 +93,17 @@ def max_pooling(x, mask=None):
     >>> max_pooling(np.array([[[1.0, 4.0], [3.0, 0.0]]]))[0]
     array([[3., 4.]])
     """
-    real = check_pooling("max_pooling", x, mask)                      # (B, T, 1)
+    real = check_pooling("max_pooling", x, mask)                     # (B, T, 1)
     x = np.where(real, x, -np.inf)
-    winner = x.real.argmax(axis=1)[:, None]                           # (B, 1, C); a complex step must not decide
-    y = np.take_along_axis(x, winner, axis=1)[:, 0]
+    largest = x.real.argmax(axis=1)[:, None]         # (B, 1, C); the real part decides
+    y = np.take_along_axis(x, largest, axis=1)[:, 0]
 
-    saved = (winner, x.shape)
+    saved = (largest, x.shape)
     return y, saved
 
 
 def max_pooling_backward(dy, saved):
-    r"""The gradient of `max_pooling`: all of it goes to the position that won; of equal ones, to the first.
+    r"""The gradient of `max_pooling`: it goes to the maximum; of equal ones, to the first.
 
     .. math:: \bar{x}_{tc} = \bar{y}_c\, [t = \mathrm{argmax}_s\, x_{sc}]
 
@@ -109,11 +111,11 @@ def max_pooling_backward(dy, saved):
     -------
     dx : ndarray, shape (B, T, C)
     """
-    winner, shape = saved
+    largest, shape = saved
 
-    # y = take_along_axis(x, winner, axis=1)
+    # y = take_along_axis(x, largest, axis=1)
     dx = np.zeros(shape, dy.dtype)
-    np.put_along_axis(dx, winner, dy[:, None], axis=1)
+    np.put_along_axis(dx, largest, dy[:, None], axis=1)
     return dx
 
 
@@ -125,5 +127,6 @@ def check_pooling(owner, x, mask):
     real = np.ones(x.shape[:2], bool) if mask is None else mask
     empty = np.flatnonzero(~real.any(axis=1))
     if empty.size:
-        raise ValueError(f"{owner}: sequence {empty[0]} of x, shape {x.shape}, has no real position; leave such a sequence out.")
+        raise ValueError(f"{owner}: sequence {empty[0]} of x, shape {x.shape}, has no real "
+                         "position; leave such a sequence out.")
     return real[..., None]

@@ -1,4 +1,4 @@
-"""From scores to probabilities: softmax, and its logarithm."""
+"""Softmax: from scores to probabilities; and its logarithm."""
 
 import numpy as np
 
@@ -10,7 +10,8 @@ def softmax(x, axis=-1, mask=None):
 
     .. math:: p_i = \frac{e^{x_i - m}}{\sum_j e^{x_j - m}}, \qquad m = \max_j x_j
 
-    Taking the maximum away changes nothing (softmax does not feel a constant) and keeps the exponentials from overflowing.
+    Subtracting the maximum changes nothing, because softmax is invariant to a constant, and keeps
+    the exponentials from overflowing.
 
     Parameters
     ----------
@@ -19,8 +20,8 @@ def softmax(x, axis=-1, mask=None):
     axis : int
         The axis along which the weights sum to one.
     mask : ndarray of bool, broadcastable to `x`, optional
-        True where a weight may be. Elsewhere it is exactly 0, whatever stands in `x`; where a whole row is masked, all
-        its weights are 0.
+        True where a weight may be nonzero. Elsewhere it is exactly 0, whatever value `x` has there;
+        where a whole row is masked, all its weights are 0.
 
     Returns
     -------
@@ -31,11 +32,12 @@ def softmax(x, axis=-1, mask=None):
     Raises
     ------
     ValueError, TypeError
-        If `x` is no array of floats, or the mask does not broadcast to it.
+        If `x` is not an array of floats, or the mask does not broadcast to it.
 
     References
     ----------
-    Bridle (1990), "Probabilistic Interpretation of Feedforward Classification Network Outputs", eq. 2.
+    Bridle (1990), "Probabilistic Interpretation of Feedforward Classification Network Outputs",
+    eq. 2.
 
     Examples
     --------
@@ -48,18 +50,14 @@ def softmax(x, axis=-1, mask=None):
     if x.size == 0:
         raise ValueError(f"softmax: x of shape {x.shape} is empty.")
     if mask is not None:
-        mask = _broadcast(mask, x.shape)
-        x = np.where(mask, x, -np.inf)
-    top = x.real.max(axis=axis, keepdims=True)                        # a constant: it needs no derivative
-    if mask is not None:
-        top = np.where(mask.any(axis=axis, keepdims=True), top, 0)    # a fully masked row: exp(-inf - 0) = 0
-    weights = np.exp(x - top)
-    total = weights.sum(axis=axis, keepdims=True)
-    if mask is None:
-        p = weights / total
-    else:
-        p = np.where(mask, weights / np.where(total == 0, 1, total), 0)       # 0 even beside an allowed NaN
+        mask = broadcast_mask(mask, x.shape)
+        x = hide(x, mask, axis)
 
+    weights = np.exp(x - x.real.max(axis=axis, keepdims=True))       # the maximum is a constant
+    p = weights / weights.sum(axis=axis, keepdims=True)
+
+    if mask is not None:
+        p = np.where(mask, p, 0)                     # 0 even where an attended NaN spoils the row
     saved = (p, axis, mask)
     return p, saved
 
@@ -77,25 +75,15 @@ def softmax_backward(dp, saved):
     """
     p, axis, mask = saved
     if mask is not None:
-        dp = np.where(mask, dp, 0)                                    # a masked NaN must not reach the sum
+        dp = np.where(mask, dp, 0)                   # a masked NaN must not reach the sum
 
-    # p = weights / total, with weights = exp(x - top) and total = sum(weights)
+    # p = weights / sum(weights), with weights = exp(x - max)
     dx = p * (dp - (p * dp).sum(axis=axis, keepdims=True))
     return dx if mask is None else np.where(mask, dx, 0)
 
 
-def _broadcast(mask, shape):
-    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
-        raise TypeError(f"softmax: mask must be an array of bool, True = may have weight, "
-                        f"but is {getattr(mask, 'dtype', type(mask).__name__)}.")
-    try:
-        return np.broadcast_to(mask, shape)
-    except ValueError:
-        raise ValueError(f"softmax: mask of shape {mask.shape} does not broadcast to x of shape {shape}.") from None
-
-
 def log_softmax(x, axis=-1):
-    r"""The logarithm of `softmax`, without the underflow of taking it afterwards.
+    r"""The logarithm of `softmax`, without the underflow of a logarithm taken afterwards.
 
     .. math:: y_i = (x_i - m) - \log \sum_j e^{x_j - m}, \qquad m = \max_j x_j
 
@@ -113,7 +101,7 @@ def log_softmax(x, axis=-1):
     Raises
     ------
     TypeError
-        If `x` is no array of floats.
+        If `x` is not an array of floats.
 
     Examples
     --------
@@ -121,7 +109,7 @@ def log_softmax(x, axis=-1):
     array([-1000.,     0.])
     """
     check_array("log_softmax", "x", x, "(...)")
-    shifted = x - x.real.max(axis=axis, keepdims=True)                # first: the sum's logarithm is small beside large scores
+    shifted = x - x.real.max(axis=axis, keepdims=True)               # before the small logarithm
     y = shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
     saved = (y, axis)
@@ -139,5 +127,23 @@ def log_softmax_backward(dy, saved):
     """
     y, axis = saved
 
-    # y = shifted - log(sum(exp(shifted))), and the gradient of that logarithm is softmax(x) = exp(y)
+    # y = shifted - log(sum(exp(shifted))); the gradient of that logarithm is softmax(x) = exp(y)
     return dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
+
+
+def hide(x, mask, axis):
+    """The scores with -inf where they are masked; a fully masked row is all 0, to avoid NaN."""
+    x = np.where(mask, x, -np.inf)
+    return np.where(mask.any(axis=axis, keepdims=True), x, 0)
+
+
+def broadcast_mask(mask, shape):
+    """The mask in the shape of `x`."""
+    if not isinstance(mask, np.ndarray) or mask.dtype != bool:
+        raise TypeError("softmax: mask must be an array of bool, True = may have weight, but is "
+                        f"{getattr(mask, 'dtype', type(mask).__name__)}.")
+    try:
+        return np.broadcast_to(mask, shape)
+    except ValueError:
+        raise ValueError(f"softmax: mask of shape {mask.shape} does not broadcast to x of shape "
+                         f"{shape}.") from None

@@ -1,4 +1,4 @@
-"""Beam search: several answers are written side by side, and the one that is likeliest as a whole wins."""
+"""Beam search: keep the most likely partial answers, and return the best complete one."""
 
 from typing import NamedTuple
 
@@ -7,20 +7,20 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.checks import check_number, check_whole
 from numformer.functional.softmax import log_softmax
-from numformer.generation.answering import lay_sources
+from numformer.generation.greedy_search import pad_sources
 
 
 class Hypothesis(NamedTuple):
-    """An answer, or what is written of it so far.
+    """A complete or partial answer.
 
     Parameters
     ----------
     ids : tuple of int
-        Without begin and end.
+        Without BOS and EOS.
     log_p : float
-        The sum of the logarithms of its tokens' probabilities.
+        Its log-probability: the sum over its tokens.
     length : int
-        How many tokens that are: the end is one of them.
+        The number of tokens, with EOS.
     """
 
     ids: tuple
@@ -28,34 +28,39 @@ class Hypothesis(NamedTuple):
     length: int
 
 
-def beam_search(model, sources, padding, begin, end, beams=4, longest=64, length_penalty=0.6):
-    r"""Write the answer that is likeliest as a whole, as far as can be found with so many hypotheses at a time.
+def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, length_penalty=0.6):
+    r"""Decode by beam search, with a length penalty.
 
-    .. math:: s(Y, X) = \frac{\log p(Y \mid X)}{\mathrm{lp}(Y)}, \qquad \mathrm{lp}(Y) = \frac{(5 + |Y|)^\alpha}{(5 + 1)^\alpha}
+    .. math::
 
-    The likeliest next token may lead to an unlikely answer. So in every step all hypotheses are continued by all tokens, and the
-    likeliest of these are kept; one that ends keeps its place, and is not continued. Among those that ended the score s decides:
-    the logarithm alone would favour short ones. With one beam this is `write_greedily`; with as many beams as there are answers,
-    it is exhaustive.
+        s(Y, X) = \frac{\log p(Y \mid X)}{\mathrm{lp}(Y)}, \qquad
+        \mathrm{lp}(Y) = \frac{(5 + |Y|)^\alpha}{(5 + 1)^\alpha}
+
+    The most likely next token may lead to an unlikely answer. So each step extends all hypotheses
+    by all tokens and keeps the most likely ones. A hypothesis that ends with EOS keeps its beam and
+    is not extended. The score s selects among the complete ones: log-probability alone favours
+    short answers. With one beam this is `greedy_search`; with as many beams as answers it is
+    exhaustive.
 
     Parameters
     ----------
     model : Layer
-        As in `write_greedily`; its caches have ``rows(order)``, the cache of some of their sequences.
+        As in `greedy_search`; its caches have ``rows(order)``, which selects sequences.
     sources : list of ndarray of int, shape (S,)
-    padding, begin, end : int
-        As in `write_greedily`.
+    padding, bos, eos : int
+        As in `greedy_search`.
     beams : int
-        Hypotheses at a time, for each source.
-    longest : int
-        Tokens after which an answer is cut, the end among them. One that was cut counts only where no other ended.
+        Number of hypotheses kept for each source.
+    max_tokens : int
+        Answers are cut after this many tokens, with EOS. One that was cut is returned only if none
+        is complete.
     length_penalty : float, at least 0
         :math:`\alpha`; 0 compares the probabilities themselves.
 
     Returns
     -------
     list of ndarray of int
-        The best answer to each source, without begin and end.
+        The best answer to each source, without BOS and EOS.
 
     Raises
     ------
@@ -64,36 +69,40 @@ def beam_search(model, sources, padding, begin, end, beams=4, longest=64, length
 
     References
     ----------
-    Wu et al. (2016), "Google's Neural Machine Translation System", eq. 14, without its coverage penalty; Vaswani et al. (2017), section
-    6.1: 4 beams and alpha = 0.6.
+    Wu et al. (2016), "Google's Neural Machine Translation System", eq. 14, without its coverage
+    penalty; Vaswani et al. (2017), section 6.1: 4 beams and alpha = 0.6.
     """
     check_whole("beam_search", "beams", beams)
-    check_whole("beam_search", "longest", longest)
+    check_whole("beam_search", "max_tokens", max_tokens)
     check_number("beam_search", "length_penalty", length_penalty, least=0)
-    inputs, lengths = lay_sources("beam_search", sources, padding)
+    inputs, lengths = pad_sources("beam_search", sources, padding)
     growing, ended = [[Hypothesis((), 0.0, 0)] for _ in sources], [[] for _ in sources]
     with one_blas_thread():
-        cache, ids = model.begin(inputs, lengths), np.full((len(sources), 1), begin)
-        for _ in range(longest):
+        cache, ids = model.begin(inputs, lengths), np.full((len(sources), 1), bos)
+        for _ in range(max_tokens):
             logits, cache = model.step(ids, cache)
-            log_p, _ = log_softmax(logits[:, -1].astype(np.float64))  # (rows, V): a row for each hypothesis that grows, by source
+            # (rows, V): a row for each partial hypothesis
+            log_p, _ = log_softmax(logits[:, -1].astype(np.float64))
             first, parents, last = 0, [], []
             for s, hypotheses in enumerate(growing):
-                places = beams - len(ended[s])
+                free = beams - len(ended[s])
                 growing[s] = []
-                for row, token, score in _likeliest(hypotheses, log_p[first:first + len(hypotheses)], places):
+                for row, token, score in _most_likely(hypotheses,
+                                                      log_p[first:first + len(hypotheses)], free):
                     parent = hypotheses[row]
-                    if token == end:
+                    if token == eos:
                         ended[s].append(Hypothesis(parent.ids, score, parent.length + 1))
                     else:
-                        growing[s].append(Hypothesis((*parent.ids, token), score, parent.length + 1))
+                        growing[s].append(Hypothesis((*parent.ids, token), score,
+                                                     parent.length + 1))
                         parents.append(first + row)
                         last.append(token)
                 first += len(hypotheses)
             if not parents:
                 break
             cache, ids = cache.rows(np.array(parents)), np.array(last)[:, None]
-    best = [max(done or cut, key=lambda hypothesis: penalized(hypothesis, length_penalty)) for done, cut in zip(ended, growing)]
+    best = [max(done or cut, key=lambda hypothesis: penalized(hypothesis, length_penalty))
+            for done, cut in zip(ended, growing)]
     return [np.array(hypothesis.ids, int) for hypothesis in best]
 
 
@@ -102,17 +111,20 @@ def penalized(hypothesis, length_penalty):
 
     Examples
     --------
-    >>> penalized(Hypothesis((7,), -3.0, 1), 0.6), penalized(Hypothesis((7, 8, 9, 7, 8, 9), -3.0, 7), 1.0)
-    (-3.0, -1.5)
+    >>> penalized(Hypothesis((7,), -3.0, 1), 0.6)
+    -3.0
+    >>> penalized(Hypothesis((7, 8, 9, 7, 8, 9), -3.0, 7), 1.0)
+    -1.5
     """
     return hypothesis.log_p / ((5 + hypothesis.length) / 6) ** length_penalty
 
 
-def _likeliest(hypotheses, log_p, places):
-    """(hypothesis, token, sum of logarithms) of the likeliest continuations, at most as many as there are places."""
-    if not hypotheses or not places:
+def _most_likely(hypotheses, log_p, n):
+    """(index of hypothesis, token, log-probability) of the n most likely continuations."""
+    if not hypotheses or not n:
         return
-    sums = np.array([hypothesis.log_p for hypothesis in hypotheses])[:, None] + log_p     # (hypotheses, V)
-    for place in np.argsort(-sums, axis=None, kind="stable")[:places]:
-        row, token = divmod(int(place), sums.shape[1])
+    # (hypotheses, V)
+    sums = np.array([hypothesis.log_p for hypothesis in hypotheses])[:, None] + log_p
+    for index in np.argsort(-sums, axis=None, kind="stable")[:n]:
+        row, token = divmod(int(index), sums.shape[1])
         yield row, token, float(sums[row, token])

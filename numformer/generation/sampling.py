@@ -1,4 +1,4 @@
-"""Writing text with a trained model, one token at a time, with a cache of the keys and values so far."""
+"""Sampling: generate text one token at a time, with a KV cache."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from numformer.checks import check_ids, check_number, check_whole
 
 
 def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
-    r"""Draw a token from a model's scores.
+    r"""Sample a token from logits.
 
-    .. math:: p_i \propto e^{z_i / \tau}, \quad i \in \text{the } k \text{ likeliest, and among the fewest that hold } p \text{ together}
+    .. math:: p_i \propto e^{z_i / \tau}, \qquad i \in \text{top-}k \cap \text{top-}p
 
     Parameters
     ----------
@@ -17,11 +17,11 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     rng : numpy.random.Generator, optional
         Needed unless the temperature is 0.
     temperature : float, at least 0
-        tau: below 1 sharpens, above 1 flattens; 0 takes the likeliest token (greedy).
+        tau: below 1 sharpens, above 1 flattens the distribution; 0 is greedy.
     top_k : int, optional
-        Draw among the k likeliest alone.
+        Sample from the k most likely tokens.
     top_p : float in (0, 1], optional
-        Draw among the fewest likeliest tokens whose probabilities sum to at least p.
+        Sample from the smallest set of most likely tokens whose probabilities sum to p or more.
 
     Returns
     -------
@@ -34,8 +34,8 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
 
     References
     ----------
-    top-k: Fan, Lewis, Dauphin (2018), section 5.4. top-p: Holtzman et al. (2020), "The Curious Case of Neural Text
-    Degeneration", section 3.1.
+    top-k: Fan, Lewis, Dauphin (2018), section 5.4. top-p: Holtzman et al. (2020), "The Curious Case
+    of Neural Text Degeneration", section 3.1.
 
     Examples
     --------
@@ -45,23 +45,25 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     """
     check_sampling(temperature, top_k, top_p)
     top = logits.max()
-    if not np.isfinite(top):                                          # NaN, +Inf, or nothing but -Inf
-        raise ValueError(f"choose_token: the largest of the logits is {top}; the model's parameters are broken.")
+    if not np.isfinite(top):                                        # NaN, +Inf, or nothing but -Inf
+        raise ValueError(f"choose_token: the largest of the logits is {top}; the model's "
+                         "parameters are not finite.")
     if temperature == 0:
         return int(np.argmax(logits))
     if rng is None:
-        raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), or temperature=0.")
+        raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), or "
+                         "temperature=0.")
 
-    order = np.argsort(-logits, kind="stable")[:top_k]                # likeliest first
-    with np.errstate(over="ignore"):                                  # a tiny temperature: -Inf, and so a probability of 0
+    order = np.argsort(-logits, kind="stable")[:top_k]                # most likely first
+    with np.errstate(over="ignore"):                  # a tiny temperature gives -Inf, probability 0
         scores = (logits[order].astype(np.float64) - top) / temperature
     p = np.exp(scores)
     p /= p.sum()
     if top_p is not None:
-        fewest = int(np.searchsorted(np.cumsum(p), top_p)) + 1        # as many as first reach top_p
+        fewest = int(np.searchsorted(np.cumsum(p), top_p)) + 1        # until the sum reaches top_p
         order, p = order[:fewest], p[:fewest] / p[:fewest].sum()
-    place = np.searchsorted(np.cumsum(p), rng.random(), side="right")
-    return int(order[min(place, len(order) - 1)])                     # a sum of p may round to a little below 1
+    index = np.searchsorted(np.cumsum(p), rng.random(), side="right")
+    return int(order[min(index, len(order) - 1)])     # the sum of p may round to less than 1
 
 
 def check_sampling(temperature=1.0, top_k=None, top_p=None):
@@ -80,11 +82,11 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
 
 
 def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None):
-    """Continue a sequence, yielding each new token as it is chosen.
+    """Continue a sequence, yielding each new token.
 
-    The model sees at most its context length. When that is full, the older half is let go and the rest is read again from
-    position 0: one long step for half a context of short ones. What the model sees is thus a function of the
-    sequence alone, and the text the same with and without a cache.
+    The model sees at most its context length. When the context is full, the older half is dropped
+    and the rest is encoded again from position 0: one long step per half a context. The context is
+    thus a function of the sequence alone, and the text is the same with and without a cache.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     ids : ndarray of int, shape (T,)
         The prompt, at least one token.
     tokens : int
-        How many to add.
+        Number of new tokens.
     rng, temperature, top_k, top_p
         As in `choose_token`.
 
@@ -103,12 +105,13 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     Raises
     ------
     ValueError, TypeError
-        If the prompt is empty or holds no ids of the model's vocabulary, or a setting is out of range.
+        If the prompt is empty or has ids outside of the vocabulary, or an option is out of range.
 
     Examples
     --------
     >>> from numformer.models import Decoder, DecoderConfig
-    >>> model = Decoder(DecoderConfig(vocab_size=5, context_length=8, n_layers=1, n_heads=1, d_model=8), np.random.default_rng(0))
+    >>> config = DecoderConfig(vocab_size=5, context_length=8, n_layers=1, n_heads=1, d_model=8)
+    >>> model = Decoder(config, np.random.default_rng(0))
     >>> len(list(generate(model, np.array([1, 2, 3]), 20, np.random.default_rng(0))))
     20
     """
@@ -120,18 +123,18 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
 
 
 def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=None, top_p=None):
-    """Continue several sequences at once, yielding the new token of each. Prompts may differ in length.
+    """Continue several sequences at once, yielding the new token of each.
 
-    Every sequence is read and continued as `generate` would do it alone: shorter ones are filled up on the left with tokens that
-    nobody attends to. Side by side they cost little more than one, for the weights are read once for all of them.
+    Prompts may differ in length. Each is continued as by `generate`: shorter ones get left padding,
+    which is masked. A batch costs little more than one sequence, because the weights are read once.
 
     Parameters
     ----------
     model : Decoder
     prompts : list of ndarray of int, shape (T,)
-        At least one token each.
+        Prompts of at least one token.
     tokens : int
-        How many to add to each.
+        Number of new tokens of each.
     rngs : list of numpy.random.Generator, optional
         One for each prompt; needed unless the temperature is 0.
     temperature, top_k, top_p
@@ -144,31 +147,36 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     Raises
     ------
     ValueError, TypeError
-        If there is no prompt, one is empty or holds no ids of the model's vocabulary, or a setting is out of range.
+        If there is no prompt, one is empty or has ids outside of the vocabulary, or an option is
+        out of range.
 
     Examples
     --------
     >>> from numformer.models import Decoder, DecoderConfig
-    >>> model = Decoder(DecoderConfig(vocab_size=5, context_length=8, n_layers=1, n_heads=1, d_model=8), np.random.default_rng(0))
-    >>> np.stack(list(generate_batch(model, [np.array([1, 2, 3]), np.array([4])], 20, temperature=0))).shape
+    >>> config = DecoderConfig(vocab_size=5, context_length=8, n_layers=1, n_heads=1, d_model=8)
+    >>> model = Decoder(config, np.random.default_rng(0))
+    >>> prompts = [np.array([1, 2, 3]), np.array([4])]
+    >>> np.stack(list(generate_batch(model, prompts, 20, temperature=0))).shape
     (20, 2)
     """
     check_whole("generate", "tokens", tokens, least=0)
-    texts, rngs = [_checked(model, ids) for ids in prompts], [None] * len(prompts) if rngs is None else rngs
+    texts, rngs = [_checked(model, ids)
+                   for ids in prompts], [None] * len(prompts) if rngs is None else rngs
     if not texts or len(rngs) != len(texts):
-        raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give at least one prompt, "
-                         "and a generator each.")
-    cache, starts = None, None                                        # starts: the first token of each text that the cache holds
+        raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give "
+                         "at least one prompt, and a generator each.")
+    cache, starts = None, None                             # starts: first cached token of each text
     for _ in range(tokens):
-        wanted = [context_start(len(text), model.config.context_length) for text in texts]
-        if cache is None or wanted != starts:
-            starts, cache = wanted, None
-            new, pads = _side_by_side([text[start:] for text, start in zip(texts, starts)])
+        new_starts = [context_start(len(text), model.config.context_length) for text in texts]
+        if cache is None or new_starts != starts:
+            starts, cache = new_starts, None
+            new, left_padding = _left_padded([text[start:] for text, start in zip(texts, starts)])
         else:
-            new, pads = np.array([[text[-1]] for text in texts]), None
-        with one_blas_thread():                                       # the same bits on any machine with this BLAS
-            logits, cache = model.step(new, cache, pads)
-        chosen = np.array([choose_token(z, rng, temperature, top_k, top_p) for z, rng in zip(logits[:, -1], rngs)])
+            new, left_padding = np.array([[text[-1]] for text in texts]), None
+        with one_blas_thread():                             # reproducible for any number of threads
+            logits, cache = model.step(new, cache, left_padding)
+        chosen = np.array([choose_token(z, rng, temperature, top_k, top_p)
+                           for z, rng in zip(logits[:, -1], rngs)])
         for text, token in zip(texts, chosen):
             text.append(int(token))
         yield chosen
@@ -179,15 +187,16 @@ def _checked(model, ids):
     return [int(i) for i in ids]
 
 
-def _side_by_side(texts):
-    """Texts as rows (B, T) that end together, and how many places at the left of each are filled up; None if all are of one length."""
+def _left_padded(texts):
+    """Texts as rows (B, T), and the left padding of each; None if all have one length."""
     longest = max(map(len, texts))
-    pads = np.array([longest - len(text) for text in texts])
-    return np.array([[0] * pad + text for pad, text in zip(pads, texts)]), pads if pads.any() else None
+    left_padding = np.array([longest - len(text) for text in texts])
+    ids = np.array([[0] * n + text for n, text in zip(left_padding, texts)])
+    return ids, left_padding if left_padding.any() else None
 
 
 def context_start(length, context_length):
-    """The first token that a model sees of a sequence of some length, by the rule of `generate`.
+    """The first token in the context of a sequence of some length, as in `generate`.
 
     Examples
     --------

@@ -1,6 +1,9 @@
-"""Compiled twins of some functions of `functional/`: the same names and signatures, plain loops under Numba.
+"""Compiled versions of some functions of `functional/`: same names, same signatures, plain loops.
 
-NumPy is the truth; a twin is only faster. `numformer.backend.TWINS` says which page has which.
-The kernels are serial and release the interpreter's lock, so that `backend` can run them side by side. Numba is imported here
-and nowhere above: `backend` imports this room when it first needs it.
+The NumPy functions are the reference; a compiled kernel is only faster, and tests hold the two
+together. `numformer.backend.COMPILED` maps each function to its module here.
+
+A kernel is serial and releases the GIL, so `backend` can run several in parallel. Numba is imported
+here and nowhere else: `backend` imports this package when it first needs it. `runtime/` is what
+the kernels are built on (compilation, cache, memory, work queue, arithmetic); read it last.
 """

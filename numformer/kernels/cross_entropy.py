@@ -1,21 +1,24 @@
-"""Softmax and cross-entropy as one: two numbers of each row are kept, and nothing as wide as the vocabulary but the gradient."""
+"""Softmax and cross-entropy in one: two numbers of each row are saved, and the backward recomputes.
+
+Apart from the gradient, nothing as wide as the vocabulary is written.
+"""
 
 import math
 
 import numpy as np
 from numba import float64, int64
 
-from numformer.functional.cross_entropy import IGNORE_INDEX, check_cross_entropy
-from numformer.kernels.arithmetic import exp
-from numformer.kernels.compiled import Kernel, inlined, summing
-from numformer.kernels.memory import borrow, row
-from numformer.kernels.normalization import mean_of
-from numformer.kernels.room import new_like
-from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of, whole
-from numformer.kernels.tiles import larger
+from numformer.functional.losses.cross_entropy import IGNORE_INDEX, check_cross_entropy
+from numformer.kernels.norms import mean_of
+from numformer.kernels.runtime.arithmetic import exp, larger
+from numformer.kernels.runtime.compile import Kernel, inlined, reduction
+from numformer.kernels.runtime.memory import row, unowned
+from numformer.kernels.runtime.shapes import (
+    flat_ids, matrix, out_matrix, out_vector, rows_of, vector)
+from numformer.kernels.runtime.workspace import new_like
 
 
-@summing
+@reduction
 def sum_of_exponentials(z, m):
     total = z.dtype.type(0)
     for v in range(len(z)):
@@ -31,16 +34,19 @@ def largest_of(z):
     return m
 
 
-def loss_of_rows(logits, targets, ignore, smoothing, zeta, top, total):
-    """The sum of the losses of all rows that count; top and total become the maximum and the sum of exp(z - top) of each."""
-    logits, loss = borrow(logits), 0.0
+def loss_of_rows(logits, targets, ignore, smoothing, zeta, maximum, total):
+    """The sum of the losses of all rows that count.
+
+    `maximum` and `total` receive the maximum and the sum of exp(z - maximum) of each row.
+    """
+    logits, loss = unowned(logits), 0.0
     for n in range(len(logits)):
         if targets[n] == ignore:
             continue
         z = row(logits, n)
         m = largest_of(z)
         t = z.dtype.type(sum_of_exponentials(z, m))
-        top[n], total[n] = m, t
+        maximum[n], total[n] = m, t
         log_total = math.log(np.float64(t))
         expected = (1 - smoothing) * (np.float64(z[targets[n]] - m) - log_total)
         if smoothing > 0:
@@ -50,43 +56,48 @@ def loss_of_rows(logits, targets, ignore, smoothing, zeta, top, total):
     return loss
 
 
-def gradient_of_rows(dloss, logits, targets, ignore, smoothing, zeta, top, total, dlogits):
+def gradient_of_rows(dloss, logits, targets, ignore, smoothing, zeta, maximum, total, dlogits):
     """dlogits = dloss (p (1 + 2 zeta lse) - q), and 0 in the rows that do not count."""
-    logits, dlogits, real = borrow(logits), borrow(dlogits), logits.dtype.type
+    logits, dlogits, real = unowned(logits), unowned(dlogits), logits.dtype.type
     V = logits.shape[1]
-    everywhere = real(dloss * smoothing / V)
+    uniform = real(dloss * smoothing / V)
     for n in range(len(logits)):
         z, dz = row(logits, n), row(dlogits, n)
         if targets[n] == ignore:
             dz[:] = real(0)
             continue
-        m, log_sum_exp = top[n], np.float64(top[n]) + math.log(np.float64(total[n]))
+        m, log_sum_exp = maximum[n], np.float64(maximum[n]) + math.log(np.float64(total[n]))
         factor = real(dloss * (1 + 2 * zeta * log_sum_exp) / np.float64(total[n]))
         for v in range(V):
-            dz[v] = factor * exp(z[v] - m) - everywhere
+            dz[v] = factor * exp(z[v] - m) - uniform
         dz[targets[n]] -= real(dloss * (1 - smoothing))
 
 
-FORWARD = Kernel(loss_of_rows, lambda real: (matrix(real), line(int64), int64, float64, float64, *2 * [new_line(real)]))
+FORWARD = Kernel(loss_of_rows, lambda real: (
+    matrix(real), vector(int64), int64, *2 * [float64], *2 * [out_vector(real)]))
 BACKWARD = Kernel(gradient_of_rows, lambda real: (
-    float64, matrix(real), line(int64), int64, float64, float64, *2 * [line(real)], new_matrix(real)))
+    float64, matrix(real), vector(int64), int64, *2 * [float64], *2 * [vector(real)],
+    out_matrix(real)))
 
 
 def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0, z_loss=0.0):
-    """The twin of `numformer.functional.cross_entropy`; the mean is taken in float64."""
+    """The compiled version of `numformer.functional.cross_entropy`; the mean is in float64."""
     n = check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
-    rows, ids = rows_of(logits), whole(targets)
-    top, total = np.empty((2, len(rows)), logits.dtype)
+    rows, ids = rows_of(logits), flat_ids(targets)
+    maximum, total = np.empty((2, len(rows)), logits.dtype)
     options = int(ignore_index), float(label_smoothing), float(z_loss)
-    loss = FORWARD[logits.dtype](rows, ids, *options, top, total) / n
+    loss = FORWARD[logits.dtype](rows, ids, *options, maximum, total) / n
 
-    saved = (rows, ids, options, top, total, n, logits.shape)
+    saved = (rows, ids, options, maximum, total, n, logits.shape)
     return logits.dtype.type(loss), saved
 
 
 def cross_entropy_backward(dloss, saved):
-    """The twin of `numformer.functional.cross_entropy_backward`: the softmax is made again from the logits."""
-    rows, ids, options, top, total, n, shape = saved
+    """The compiled version of `numformer.functional.cross_entropy_backward`.
+
+    The softmax is recomputed from the logits.
+    """
+    rows, ids, options, maximum, total, n, shape = saved
     dlogits = new_like(rows)
-    BACKWARD[rows.dtype](float(dloss) / n, rows, ids, *options, top, total, dlogits)
+    BACKWARD[rows.dtype](float(dloss) / n, rows, ids, *options, maximum, total, dlogits)
     return dlogits.reshape(shape)

@@ -1,35 +1,35 @@
-"""The gradient of a lookup: every row of the table collects from all places where its id stood, in their order."""
+"""The gradient of an embedding lookup: each row of the table sums those of its positions."""
 
 from numba import int64
 
-from numformer.functional.embedding import embedding as look_up
-from numformer.kernels.compiled import Kernel
-from numformer.kernels.memory import borrow, clear, row
-from numformer.kernels.room import new_array
-from numformer.kernels.shapes import line, matrix, new_matrix, rows_of, whole
+from numformer.functional.embedding import embedding as reference
+from numformer.kernels.runtime.compile import Kernel
+from numformer.kernels.runtime.memory import clear, row, unowned
+from numformer.kernels.runtime.shapes import flat_ids, matrix, out_matrix, rows_of, vector
+from numformer.kernels.runtime.workspace import new_array
 
 
-def collect(ids, dy, dweight):
-    """dweight[v] = sum of dy[n] over all n where ids[n] = v."""
-    dy, dweight = borrow(dy), borrow(dweight)
+def scatter_add(ids, dy, dweight):
+    """dweight[v] = sum of dy[n] over all n with ids[n] = v, in the order of n."""
+    dy, dweight = unowned(dy), unowned(dweight)
     clear(dweight)
     for n in range(len(ids)):
-        dy_n, row_of_id = row(dy, n), row(dweight, ids[n])
+        dy_n, dweight_v = row(dy, n), row(dweight, ids[n])
         for c in range(len(dy_n)):
-            row_of_id[c] += dy_n[c]
+            dweight_v[c] += dy_n[c]
 
 
-COLLECT = Kernel(collect, lambda real: (line(int64), matrix(real), new_matrix(real)))
+SCATTER_ADD = Kernel(scatter_add, lambda real: (vector(int64), matrix(real), out_matrix(real)))
 
 
 def embedding(ids, weight):
-    """`numformer.functional.embedding` itself: a lookup is one step in NumPy too."""
-    return look_up(ids, weight)
+    """`numformer.functional.embedding` itself: in NumPy too a lookup is one step."""
+    return reference(ids, weight)
 
 
 def embedding_backward(dy, saved):
-    """The twin of `numformer.functional.embedding_backward`."""
+    """The compiled version of `numformer.functional.embedding_backward`."""
     ids, vocabulary = saved
     dweight = new_array((vocabulary, dy.shape[-1]), dy.dtype)
-    COLLECT[dy.dtype](whole(ids), rows_of(dy), dweight)
+    SCATTER_ADD[dy.dtype](flat_ids(ids), rows_of(dy), dweight)
     return dweight

@@ -1,23 +1,23 @@
-"""A linear map of a single vector, at the speed at which memory brings the weights; and gradients of weights, added where they belong.
+"""A linear map of one vector at the speed of memory, and weight gradients added in place.
 
-Many vectors are a matrix product, which BLAS does; with one, every weight is used once, and the loop over rows below reads them
-half as fast again as BLAS's own.
+Many vectors are a matrix product, which BLAS does. With one vector every weight is used once, and
+the loop over rows below is half as fast again as BLAS.
 """
 
 import numpy as np
 
 from numformer.functional.linear import check_linear
-from numformer.kernels.arithmetic import gemm
-from numformer.kernels.compiled import Kernel, inlined, summing
-from numformer.kernels.memory import borrow, row
-from numformer.kernels.room import new_array, new_like
-from numformer.kernels.shapes import line, matrix, new_line, new_matrix, rows_of
+from numformer.kernels.runtime.arithmetic import gemm
+from numformer.kernels.runtime.compile import Kernel, inlined, reduction
+from numformer.kernels.runtime.memory import row, unowned
+from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
+from numformer.kernels.runtime.workspace import new_array, new_like
 
 
 @inlined
-def add_rows_of(x, weight, y):
+def add_weighted_rows(x, weight, y):
     """y += x W, row by row of W (C, F)."""
-    weight = borrow(weight)
+    weight = unowned(weight)
     for c in range(len(x)):
         factor, weight_c = x[c], row(weight, c)
         for f in range(len(y)):
@@ -25,11 +25,11 @@ def add_rows_of(x, weight, y):
 
 
 def add_rows(x, weight, y):
-    """`add_rows_of`, alone."""
-    add_rows_of(x, weight, y)
+    """`add_weighted_rows`, as a kernel of its own."""
+    add_weighted_rows(x, weight, y)
 
 
-@summing
+@reduction
 def dot(x, y):
     total = x.dtype.type(0)
     for c in range(len(x)):
@@ -37,27 +37,27 @@ def dot(x, y):
     return total
 
 
-def add_dots(x, turned, y):
-    """y += x W, where W' (F, C) is at hand: a sum for each of its rows."""
-    turned = borrow(turned)
+def add_dots(x, transposed, y):
+    """y += x W, given the transpose W' (F, C): a dot product for each of its rows."""
+    transposed = unowned(transposed)
     for f in range(len(y)):
-        y[f] += dot(x, row(turned, f))
+        y[f] += dot(x, row(transposed, f))
 
 
 def add_gradient(x, dy, dweight):
-    """dweight += x' dy, in BLAS's own sum."""
+    """dweight += x' dy: BLAS adds to it without a temporary."""
     gemm(x.T, dy, dweight, True)
 
 
-ADD_GRADIENT = Kernel(add_gradient, lambda real: (*2 * [matrix(real)], new_matrix(real)))
-ADD_ROWS = Kernel(add_rows, lambda real: (line(real), matrix(real), new_line(real)))
-ADD_DOTS = Kernel(add_dots, lambda real: (line(real), matrix(real), new_line(real)))
+ADD_GRADIENT = Kernel(add_gradient, lambda real: (*2 * [matrix(real)], out_matrix(real)))
+ADD_ROWS = Kernel(add_rows, lambda real: (vector(real), matrix(real), out_vector(real)))
+ADD_DOTS = Kernel(add_dots, lambda real: (vector(real), matrix(real), out_vector(real)))
 
 
 def linear(x, weight, bias=None):
-    """The twin of `numformer.functional.linear`."""
+    """The compiled version of `numformer.functional.linear`."""
     check_linear(x, weight, bias)
-    vectors = rows_of(x)                                              # (N, C)
+    vectors = rows_of(x)                                                        # (N, C)
     if len(vectors) == 1 and (weight.flags.c_contiguous or weight.flags.f_contiguous):
         y = np.zeros((1, weight.shape[1]), x.dtype) if bias is None else bias[None].copy()
         if weight.flags.c_contiguous:
@@ -73,19 +73,33 @@ def linear(x, weight, bias=None):
     return y.reshape(*x.shape[:-1], weight.shape[1]), saved
 
 
-def linear_backward(dy, saved, dweight=None):
-    """The twin of `numformer.functional.linear_backward`: a gradient that is added goes there without a copy of its own."""
-    vectors, weight, biased = saved
-    dvectors = rows_of(dy)                                            # (N, F)
-    dbias = dvectors.sum(axis=0) if biased else None
-    dx = np.matmul(dvectors, weight.T, out=new_like(vectors))
-    fits = dweight is not None and dweight.dtype == dy.dtype
-    if fits and dweight.flags.c_contiguous:
-        ADD_GRADIENT[dy.dtype](vectors, dvectors, dweight)
-    elif fits and dweight.flags.f_contiguous:
-        ADD_GRADIENT[dy.dtype](dvectors, vectors, dweight.T)
-    elif dweight is not None:
-        dweight += vectors.T @ dvectors
+def linear_backward(dy, saved):
+    """The compiled version of `numformer.functional.linear_backward`."""
+    vectors, _, has_bias = saved
+    dvectors = rows_of(dy)                                                      # (N, F)
+    dbias = dvectors.sum(axis=0) if has_bias else None
+    dx = _input_gradient(dy, dvectors, saved)
+    return dx, vectors.T @ dvectors, dbias
+
+
+def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
+    """The compiled version of `numformer.functional.linear_backward_accumulate`."""
+    vectors, _, _ = saved
+    dvectors = rows_of(dy)                                                      # (N, F)
+    if bias_grad is not None:
+        bias_grad += dvectors.sum(axis=0)
+    dx = _input_gradient(dy, dvectors, saved)
+    same = weight_grad.dtype == dy.dtype
+    if same and weight_grad.flags.c_contiguous:
+        ADD_GRADIENT[dy.dtype](vectors, dvectors, weight_grad)
+    elif same and weight_grad.flags.f_contiguous:
+        ADD_GRADIENT[dy.dtype](dvectors, vectors, weight_grad.T)
     else:
-        dweight = vectors.T @ dvectors
-    return dx.reshape(*dy.shape[:-1], len(weight)), dweight, dbias
+        weight_grad += vectors.T @ dvectors
+    return dx
+
+
+def _input_gradient(dy, dvectors, saved):
+    vectors, weight, _ = saved
+    dx = np.matmul(dvectors, weight.T, out=new_like(vectors))
+    return dx.reshape(*dy.shape[:-1], len(weight))

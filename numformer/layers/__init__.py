@@ -1,33 +1,50 @@
-"""Classes that own parameters and wire the functions together; see `numformer.parameter.Layer` for their contract."""
+"""Layers: classes that own parameters and call the functions of `numformer.functional`.
 
-from numformer.layers.attention import MultiHeadAttention
-from numformer.layers.attentive_gru import AttentiveGRU
+Every layer keeps the contract of `numformer.parameter.Layer`: `forward` returns the output and what
+`backward` needs. Start with `linear`, then `feedforward`, `attention.multi_head` and
+`blocks.residual`.
+"""
+
+from numformer.layers.attention.kv_cache import KeyValueCache
+from numformer.layers.attention.multi_head import MultiHeadAttention
+from numformer.layers.attention.score_attention import ScoreAttention
 from numformer.layers.batch_norm import BatchNorm
-from numformer.layers.bert_heads import ClassPooler, MaskedTokenHead
-from numformer.layers.bidirectional import Bidirectional
-from numformer.layers.block import PostNormBlock, PreNormBlock, TransformerBlock
-from numformer.layers.cache import KeyValueCache
+from numformer.layers.blocks.block import ParallelBlock, TransformerBlock
+from numformer.layers.blocks.residual import (
+    CrossAttentionBranch, ResidualBranch, SelfAttentionBranch)
 from numformer.layers.convolution import CausalConvolution, GatedConvolution
-from numformer.layers.cross_block import PostNormCrossBlock, PreNormCrossBlock
 from numformer.layers.dropout import Dropout, Identity
-from numformer.layers.embedding import Embedding, NGramEmbedding
+from numformer.layers.embedding import Embedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
-from numformer.layers.linear import Linear, Unembedding
+from numformer.layers.linear import Linear, LMHead
 from numformer.layers.mixture_of_experts import MixtureOfExperts
+from numformer.layers.ngram_embedding import NGramEmbedding
 from numformer.layers.normalization import LayerNorm, RMSNorm
 from numformer.layers.patches import PatchEmbedding
-from numformer.layers.pooling import Pooling
-from numformer.layers.positions import ALiBi, ConcatenatedPositions, LearnedPositions, RotaryPositions, SinusoidalPositions
-from numformer.layers.positions_2d import LearnedPositions2D, SinusoidalPositions2D
-from numformer.layers.recurrent import GRU, LSTM, RNN
-from numformer.layers.relative_positions import RelativePositionBias, ShawPositions
-from numformer.layers.score_attention import ScoreAttention
+from numformer.layers.pooling import ClassPooler, Pooling
+from numformer.layers.positions.alibi import ALiBi
+from numformer.layers.positions.concatenated import ConcatenatedPositions
+from numformer.layers.positions.in_attention import NoPositions
+from numformer.layers.positions.learned import LearnedPositions
+from numformer.layers.positions.relative_bias import RelativePositionBias
+from numformer.layers.positions.rotary import RotaryPositions
+from numformer.layers.positions.shaw import ShawPositions
+from numformer.layers.positions.sinusoidal import SinusoidalPositions
+from numformer.layers.positions.two_dimensional import (
+    LearnedPositions2D, SinusoidalPositions2D)
+from numformer.layers.recurrent.attentive_gru import AttentiveGRU
+from numformer.layers.recurrent.bidirectional import Bidirectional
+from numformer.layers.recurrent.gru import GRU
+from numformer.layers.recurrent.lstm import LSTM
+from numformer.layers.recurrent.rnn import RNN
 
 __all__ = [
-    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassPooler", "ConcatenatedPositions", "Dropout",
-    "Embedding", "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward", "Identity", "KeyValueCache", "LSTM",
-    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "MaskedTokenHead", "MixtureOfExperts", "MultiHeadAttention",
-    "NGramEmbedding", "PatchEmbedding", "Pooling", "PostNormBlock", "PostNormCrossBlock", "PreNormBlock", "PreNormCrossBlock",
-    "RMSNorm", "RNN", "RelativePositionBias", "RotaryPositions", "ScoreAttention", "ShawPositions", "SinusoidalPositions",
-    "SinusoidalPositions2D", "SwiGLU", "TransformerBlock", "Unembedding",
+    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassPooler",
+    "ConcatenatedPositions", "CrossAttentionBranch", "Dropout", "Embedding", "FeedForward", "GEGLU",
+    "GRU", "GatedConvolution", "GatedFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM",
+    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "MixtureOfExperts",
+    "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock", "PatchEmbedding",
+    "Pooling", "RMSNorm", "RNN", "RelativePositionBias", "ResidualBranch", "RotaryPositions",
+    "ScoreAttention", "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions",
+    "SinusoidalPositions2D", "SwiGLU", "TransformerBlock",
 ]

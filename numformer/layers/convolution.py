@@ -1,16 +1,17 @@
-"""CausalConvolution with its parameters, and with a memory of the last inputs for whoever goes on step by step."""
+"""Causal convolutions over a sequence, plain and gated, with a state for step-by-step inference."""
 
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.functional.activations import sigmoid, sigmoid_backward
-from numformer.functional.convolution import causal_convolution, causal_convolution_backward, convolve
+from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
+from numformer.functional.convolution import (
+    causal_convolution, causal_convolution_backward, convolve)
 from numformer.layers.normalization import LayerNorm
 from numformer.parameter import Layer, constant, normal
 
 
 class CausalConvolution(Layer):
-    r"""A learned window over the last K positions, (B, T, C) to (B, T, F): `causal_convolution` and its two parameters.
+    r"""A learned filter over the last K positions, (B, T, C) to (B, T, F): `causal_convolution`.
 
     .. math:: y_t = b + \sum_{k=0}^{K-1} x_{t - (K-1-k)\, d}\, W_k
 
@@ -19,14 +20,14 @@ class CausalConvolution(Layer):
     d_in, d_out : int
         C and F.
     width : int
-        K, how many positions the window shows.
+        K, positions in the filter.
     rng : numpy.random.Generator or None
-        Draws the weight; None for shapes alone.
+        Samples the weight; None: only shapes.
     dilation : int
-        d, the distance of these positions.
+        d, the distance between these positions.
     bias : bool
     std : float, optional
-        Of the initial weight; 1 / sqrt(K C) unless given, which keeps the size of a vector's coordinates.
+        Of the initial weight; 1 / sqrt(K C) unless given, which keeps the scale of coordinates.
     dtype : float32 or float64
 
     Raises
@@ -49,19 +50,22 @@ class CausalConvolution(Layer):
     """
 
     def __init__(self, d_in, d_out, width, rng, dilation=1, bias=True, std=None, dtype=np.float32):
-        for name, value in (("d_in", d_in), ("d_out", d_out), ("width", width), ("dilation", dilation)):
+        for name, value in (("d_in", d_in), ("d_out", d_out), ("width", width),
+                            ("dilation", dilation)):
             check_whole("CausalConvolution", name, value)
-        self.weight = normal(rng, (width, d_in, d_out), (width * d_in) ** -0.5 if std is None else std, dtype)
+        std = (width * d_in) ** -0.5 if std is None else std
+        self.weight = normal(rng, (width, d_in, d_out), std, dtype)
         self.bias = constant(0, (d_out,), dtype) if bias else None
         self.dilation = dilation
 
     @property
     def reach(self):
-        """How many positions before it a position sees into: (K - 1) d."""
+        """How many earlier positions an output depends on: (K - 1) d."""
         return (len(self.weight.data) - 1) * self.dilation
 
     def forward(self, x):
-        return causal_convolution(x, self.weight.data, None if self.bias is None else self.bias.data, self.dilation)
+        bias = None if self.bias is None else self.bias.data
+        return causal_convolution(x, self.weight.data, bias, self.dilation)
 
     def backward(self, dy, saved):
         dx, dweight, dbias = causal_convolution_backward(dy, saved)
@@ -76,7 +80,7 @@ class CausalConvolution(Layer):
         Parameters
         ----------
         x : ndarray, shape (B, T, C)
-            The new positions alone.
+            Only the new positions.
         state : ndarray, shape (B, reach, C), optional
             What the last call returned; None at the start.
 
@@ -86,39 +90,41 @@ class CausalConvolution(Layer):
         state : ndarray, shape (B, reach, C)
             The last inputs: a new value; the old one stays as it was.
         """
+        owner, reach = "CausalConvolution", self.reach
         weight, bias = self.weight.data, None if self.bias is None else self.bias.data
-        sizes = check_array("CausalConvolution", "x", x, "(B, T, C)", weight.dtype, C=weight.shape[1])
+        sizes = check_array(owner, "x", x, "(B, T, C)", weight.dtype, C=weight.shape[1])
+        B, T, C = sizes["B"], sizes["T"], sizes["C"]
         if not x.size:
-            raise ValueError(f"CausalConvolution: x is empty, shape {x.shape}; give at least one sequence of at least one position.")
-        if state is None:
-            state = np.zeros((sizes["B"], self.reach, sizes["C"]), x.dtype)
-        check_array("CausalConvolution", "state", state, "(B, reach, C)", weight.dtype, B=sizes["B"], reach=self.reach, C=sizes["C"])
-        seen = np.concatenate([state, x], axis=1)                     # (B, reach + T, C)
-        return convolve(seen, weight, bias, self.dilation), seen[:, sizes["T"]:].copy()
+            raise ValueError(f"{owner}: x is empty, shape {x.shape}; give at least one sequence of "
+                             "at least one position.")
+        state = np.zeros((B, reach, C), x.dtype) if state is None else state
+        check_array(owner, "state", state, "(B, reach, C)", weight.dtype, B=B, reach=reach, C=C)
+        inputs = np.concatenate([state, x], axis=1)                   # (B, reach + T, C)
+        return convolve(inputs, weight, bias, self.dilation), inputs[:, T:].copy()
 
 
 class GatedConvolution(Layer):
-    r"""A causal convolution whose other half opens and shuts its gates, (B, T, C) to (B, T, C); it normalizes what it reads.
+    r"""A causal convolution of a norm, with a gate for every output, (B, T, C) to (B, T, C).
 
     .. math:: y = a \odot \sigma(g), \qquad [a, g] = \mathrm{conv}(\mathrm{norm}(x))
 
-    What it gives is meant to be added to the stream that it reads, as in a pre-norm block.
+    The result is meant to be added to x, as the branch of a pre-norm block is.
 
     Parameters
     ----------
     d_model : int
         C.
     width : int
-        K, positions that it sees.
+        K, positions in the filter.
     rng : numpy.random.Generator or None
     dilation : int
-        d, their distance.
+        d, the distance between them.
     dtype : float32 or float64
 
     Raises
     ------
     ValueError, TypeError
-        If a number is not a whole one above 0, or `x` or a state does not fit.
+        If a size is not a whole number above 0, or `x` or a state does not fit.
 
     References
     ----------
@@ -133,11 +139,12 @@ class GatedConvolution(Layer):
     def __init__(self, d_model, width, rng, dilation=1, dtype=np.float32):
         check_whole("GatedConvolution", "d_model", d_model)
         self.norm = LayerNorm(d_model, dtype=dtype)
-        self.convolution = CausalConvolution(d_model, 2 * d_model, width, rng, dilation, dtype=dtype)
+        self.convolution = CausalConvolution(d_model, 2 * d_model, width, rng, dilation,
+                                             dtype=dtype)
 
     @property
     def reach(self):
-        """How many positions before it a position sees into."""
+        """How many earlier positions an output depends on."""
         return self.convolution.reach
 
     def forward(self, x):

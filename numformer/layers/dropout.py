@@ -1,4 +1,4 @@
-"""Dropout, and Identity: the layer that stands where a step was left out."""
+"""Dropout, and Identity: the layer in place of a step that is left out."""
 
 from numformer.backend import dropout, dropout_backward
 from numformer.checks import check_number
@@ -6,7 +6,9 @@ from numformer.parameter import Layer
 
 
 class Dropout(Layer):
-    """Silence numbers at random: `dropout`. The generator is an argument; without one nothing is silenced.
+    """Set numbers to 0 at random: `dropout`.
+
+    The generator is an argument of `forward`; without one nothing is dropped.
 
     Parameters
     ----------
@@ -36,9 +38,9 @@ class Dropout(Layer):
 
 
 class Identity(Layer):
-    """A step that is left out: so a block reads the same with it and without. Options of the step are ignored.
+    """Return the input: the layer for a step that is left out. Options of the step are ignored.
 
-    It returns its argument itself, not a copy: whoever builds with it must not write into the result.
+    The result is the argument itself, not a copy, so it must not be written to.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The feed-forward half of a Transformer block: each position by itself, through a wide layer and back."""
+"""Feed-forward layers: every position alone, through a wide hidden layer and back."""
 
 import numpy as np
 
@@ -40,7 +40,8 @@ class FeedForward(Layer):
     FeedForward(hidden=Linear, output=Linear, activation='gelu')
     """
 
-    def __init__(self, d_model, d_hidden, activation, rng, bias=True, std=None, output_std=None, dtype=np.float32):
+    def __init__(self, d_model, d_hidden, activation, rng, bias=True, std=None, output_std=None,
+                 dtype=np.float32):
         check_choice("FeedForward", "activation", activation, ACTIVATIONS)
         self.hidden = Linear(d_model, d_hidden, rng, bias, std, dtype)
         self.output = Linear(d_hidden, d_model, rng, bias, output_std, dtype)
@@ -70,11 +71,12 @@ class FeedForward(Layer):
 
 
 class GatedFeedForward(Layer):
-    r"""A feed-forward, (..., C) to (..., C), whose hidden layer is a product: one half opens and shuts the other.
+    r"""A feed-forward, (..., C) to (..., C), whose hidden layer is multiplied by a gate.
 
     .. math:: y = \left( f(x W_1 + b_1) \odot (x W_2 + b_2) \right) W_3 + b_3
 
-    With SiLU for f this is SwiGLU, with GELU GEGLU. A width F of 8/3 C has as many parameters as the plain one of 4 C.
+    With SiLU for f this is SwiGLU, with GELU GEGLU. At width F = 8/3 C it has as many parameters as
+    the plain feed-forward at 4 C.
 
     Parameters
     ----------
@@ -100,7 +102,8 @@ class GatedFeedForward(Layer):
     GatedFeedForward(gate=Linear, hidden=Linear, output=Linear, activation='silu')
     """
 
-    def __init__(self, d_model, d_hidden, activation, rng, bias=True, std=None, output_std=None, dtype=np.float32):
+    def __init__(self, d_model, d_hidden, activation, rng, bias=True, std=None, output_std=None,
+                 dtype=np.float32):
         check_choice("GatedFeedForward", "activation", activation, ACTIVATIONS)
         self.gate = Linear(d_model, d_hidden, rng, bias, std, dtype)
         self.hidden = Linear(d_model, d_hidden, rng, bias, std, dtype)
@@ -130,11 +133,14 @@ class GatedFeedForward(Layer):
 
 
 def SwiGLU(d_model, d_hidden, rng, **options):
-    """`GatedFeedForward` with SiLU, LLaMA's feed-forward; the options are `bias`, `std`, `output_std` and `dtype`.
+    """`GatedFeedForward` with SiLU, as in LLaMA.
+
+    The options are `bias`, `std`, `output_std` and `dtype`.
 
     References
     ----------
-    Shazeer (2020), "GLU Variants Improve Transformer", eq. 6; Touvron et al. (2023), "LLaMA", section 2.2.
+    Shazeer (2020), "GLU Variants Improve Transformer", eq. 6; Touvron et al. (2023), "LLaMA",
+    section 2.2.
 
     Examples
     --------
@@ -145,7 +151,9 @@ def SwiGLU(d_model, d_hidden, rng, **options):
 
 
 def GEGLU(d_model, d_hidden, rng, **options):
-    """`GatedFeedForward` with GELU; the options are `bias`, `std`, `output_std` and `dtype`.
+    """`GatedFeedForward` with GELU.
+
+    The options are `bias`, `std`, `output_std` and `dtype`.
 
     References
     ----------

@@ -1,24 +1,24 @@
-"""Linear, and Unembedding: the output head, which shares the table of the input when it is tied."""
+"""Linear, and LMHead: the output head of a language model, tied to its embedding or not."""
 
 import numpy as np
 
-from numformer.backend import linear, linear_backward
+from numformer.backend import linear, linear_backward_accumulate
 from numformer.checks import check_whole
 from numformer.parameter import Layer, Parameter, constant, normal
 
 
 class Linear(Layer):
-    """A learned affine map of every vector, (..., C) to (..., F): `linear` and its two parameters.
+    """A learned affine map of every vector, (..., C) to (..., F): `linear`.
 
     Parameters
     ----------
     d_in, d_out : int
         C and F.
     rng : numpy.random.Generator or None
-        Draws the weight; None for shapes alone.
+        Samples the weight; None: only shapes.
     bias : bool
     std : float, optional
-        Of the initial weight; 1 / sqrt(d_in) unless given, which keeps the size of a vector's coordinates.
+        Of the initial weight; 1 / sqrt(d_in) unless given, which keeps the scale of coordinates.
     dtype : float32 or float64
 
     Raises
@@ -45,14 +45,12 @@ class Linear(Layer):
         return linear(x, self.weight.data, None if self.bias is None else self.bias.data)
 
     def backward(self, dy, saved):
-        dx, _, dbias = linear_backward(dy, saved, self.weight.grad)   # weight.grad += x' dy
-        if self.bias is not None:
-            self.bias.grad += dbias
-        return dx
+        bias_grad = None if self.bias is None else self.bias.grad
+        return linear_backward_accumulate(dy, saved, self.weight.grad, bias_grad)
 
 
-class Unembedding(Layer):
-    r"""The output head, (..., C) to (..., V): a score for every token of the vocabulary, by dot product with its vector.
+class LMHead(Layer):
+    r"""Logits over the vocabulary, (..., C) to (..., V): products with the vector of every token.
 
     .. math:: y = x W^\top
 
@@ -74,18 +72,18 @@ class Unembedding(Layer):
     --------
     >>> from numformer.layers import Embedding
     >>> table = Embedding(5, 4, np.random.default_rng(0))
-    >>> Unembedding(table.weight)(np.ones((2, 4), np.float32)).shape
+    >>> LMHead(table.weight)(np.ones((2, 4), np.float32)).shape
     (2, 5)
     """
 
     def __init__(self, weight):
         if not isinstance(weight, Parameter) or weight.data.ndim != 2:
-            raise TypeError(f"Unembedding: weight must be a Parameter of shape (V, C), but is {weight!r}.")
+            raise TypeError("LMHead: weight must be a Parameter of shape (V, C), "
+                            f"but is {weight!r}.")
         self.weight = weight
 
     def forward(self, x):
         return linear(x, self.weight.data.T)
 
     def backward(self, dy, saved):
-        dx, _, _ = linear_backward(dy, saved, self.weight.grad.T)     # the gradient of the transpose, (C, V)
-        return dx
+        return linear_backward_accumulate(dy, saved, self.weight.grad.T)    # of W', (C, V)

@@ -1,121 +1,146 @@
-"""A mixture of experts: many feed-forwards, of which every token passes a few, chosen by a router."""
+"""A mixture of experts: many feed-forwards, of which a router chooses a few for every token."""
 
 import math
 
 import numpy as np
 
 from numformer.checks import check_array, check_choice, check_number, check_whole
-from numformer.functional.mixture_of_experts import (
-    combine_experts, combine_experts_backward, dispatch_to_experts, dispatch_to_experts_backward, sort_by_expert)
-from numformer.functional.router import check_k, top_k_experts, top_k_gates, top_k_gates_backward
-from numformer.functional.router_losses import load_balance_loss, load_balance_loss_backward, router_z_loss, router_z_loss_backward
+from numformer.functional.experts.dispatch import (
+    combine_experts, combine_experts_backward, dispatch_to_experts, dispatch_to_experts_backward,
+    sort_by_expert)
+from numformer.functional.experts.router import (
+    check_k, top_k_experts, top_k_gates, top_k_gates_backward, top_k_gates_over_all,
+    top_k_gates_over_all_backward)
+from numformer.functional.experts.losses import (
+    load_balance_loss, load_balance_loss_backward, router_z_loss, router_z_loss_backward)
 from numformer.layers.feedforward import FeedForward, GatedFeedForward
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
 
 
 class MixtureOfExperts(Layer):
-    r"""E feed-forwards of which each token passes k, (..., C) to (..., C): more parameters for the same work.
+    r"""E feed-forwards of which each token uses k, (..., C) to (..., C): more parameters for the
+    same computation.
 
     .. math:: y = \sum_{e \,\in\, \mathrm{top}_k(z)} w_e(z)\, \mathrm{expert}_e(x), \qquad z = x W_r
 
-    The choice has no gradient; the weights w have one, and through them the router learns which of the chosen helped. Copies of
-    the tokens are sorted by expert, so that every expert works on one slice of rows.
+    The choice has no gradient. The weights w have one, and through them the router learns which of
+    the chosen experts reduced the loss. Copies of the tokens are sorted by expert, so that every
+    expert computes on one slice of rows.
 
-    Left to itself a router soon sends everything to a few experts, which then learn all the more. So there is an auxiliary loss,
+    Without a further loss, a router soon sends all tokens to a few experts, which then learn even
+    more. The auxiliary loss
 
     .. math:: L = \lambda_b\, E \sum_e f_e P_e + \lambda_z \langle \ell^2 \rangle
 
-    see `load_balance_loss` and `router_z_loss`. It is no output of `forward`: `layer.auxiliary_loss(saved)` is that of the forward
-    which saved, and `backward(dy, saved, dauxiliary)` adds its gradient.
+    prevents that; see `load_balance_loss` and `router_z_loss`. It is not an output of `forward`:
+    `layer.auxiliary_loss(saved)` is that of the forward which saved, and
+    `backward(dy, saved, dauxiliary)` adds its gradient.
 
     Parameters
     ----------
     d_model, d_hidden : int
-        C, and F of every single expert.
+        C, and F of each expert.
     n_experts, k : int
-        E, and how many of them a token passes.
+        E, and how many of them each token uses.
     activation : "relu", "relu_squared", "gelu", "gelu_tanh" or "silu"
     rng : numpy.random.Generator or None
     gated : bool
-        Whether the experts are `GatedFeedForward` (Mixtral's, with SiLU) or `FeedForward` (Switch's, with ReLU).
+        Whether the experts are `GatedFeedForward` (as in Mixtral, with SiLU) or `FeedForward` (as
+        in Switch, with ReLU).
     gates_over : "chosen" or "all"
-        See `top_k_gates`: Mixtral's weights or Switch's. With k = 1 only "all" lets the router learn of the loss.
+        `top_k_gates`, the weights of Mixtral, or `top_k_gates_over_all`, those of Switch. With
+        k = 1 the router gets a gradient of the loss from "all" alone.
     capacity_factor : float, at least 0
-        0: dropless, every token is served. Above: an expert takes at most ceil(capacity_factor N k / E) of the N tokens of a
-        call, the first ones in the order of their positions, sequence after sequence; to those that come later it says 0, and
-        their other weights stay as they are. A token dropped by all its experts has output 0, and goes on by the residual alone.
-        Tokens never suffer from later ones for their place in the row; but N counts all, so what a token gets depends on what it
-        is batched with, and a sequence in steps may differ from the same sequence at once.
+        0: dropless, no token is dropped. Above: an expert takes at most
+        ceil(capacity_factor N k / E) of the N tokens of a call, the first ones in the order of
+        their positions, sequence after sequence. It outputs 0 for later tokens, whose other weights
+        stay as they are. A token dropped by all its experts has output 0; only the residual
+        connection carries it on. A token is never dropped because of a later one. But N counts all
+        tokens, so a token's output depends on its batch, and decoding step by step may differ from
+        one forward of the whole sequence.
     balance_weight, z_weight : float, at least 0
-        Of the auxiliary loss. Switch has 0.01 for the first, ST-MoE 0.001 for the second.
+        Of the auxiliary loss. Switch uses 0.01 for the first, ST-MoE 0.001 for the second.
     bias, std, output_std, dtype
-        As in `FeedForward`, for every expert. The router has no bias; its weight starts with `std` too.
+        As in `FeedForward`, for every expert. The router has no bias; `std` is also that of its
+        initial weight.
 
     Raises
     ------
     ValueError, TypeError
-        If k is more than E, another setting is out of range, or `x` does not fit.
+        If k is greater than E, another setting is out of range, or `x` does not fit.
 
     Notes
     -----
-    The shares f and P are those of one call, and so of one shard: where a batch is cut into shards, each is balanced by itself, and
-    the loss is the mean of theirs. The same holds for the capacity. Tokens that only fill up a row count too.
+    The shares f and P are those of one call, and so of one shard: if a batch is cut into shards,
+    each is balanced separately, and the loss is the mean of theirs. The same holds for the
+    capacity. Padding counts too.
 
     References
     ----------
-    Shazeer et al. (2017), "Outrageously Large Neural Networks", eq. 1; Fedus et al. (2022), "Switch Transformers", eq. 1 to 6;
-    Zoph et al. (2022), "ST-MoE", eq. 5; Jiang et al. (2024), "Mixtral of Experts", section 2.1. Sorted and dropless: Gale et al.
-    (2023), "MegaBlocks".
+    Shazeer et al. (2017), "Outrageously Large Neural Networks", eq. 1; Fedus et al. (2022), "Switch
+    Transformers", eq. 1 to 6; Zoph et al. (2022), "ST-MoE", eq. 5; Jiang et al. (2024), "Mixtral of
+    Experts", section 2.1. Sorted and dropless: Gale et al. (2023), "MegaBlocks".
 
     Examples
     --------
-    >>> layer = MixtureOfExperts(4, 16, n_experts=3, k=2, activation="gelu", rng=np.random.default_rng(0))
+    >>> rng = np.random.default_rng(0)
+    >>> layer = MixtureOfExperts(4, 16, n_experts=3, k=2, activation="gelu", rng=rng)
     >>> y, saved = layer.forward(np.ones((2, 5, 4), np.float32))
-    >>> round(float(layer.auxiliary_loss(saved)), 4)                  # all tokens are alike: two experts do everything
+    >>> round(float(layer.auxiliary_loss(saved)), 4)
     0.0135
     >>> layer.backward(np.ones_like(y), saved, dauxiliary=1.0).shape
     (2, 5, 4)
     >>> MixtureOfExperts(4, 16, n_experts=3, k=4, activation="gelu", rng=None)
+    ... # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: MixtureOfExperts: k=4 experts for a token are more than the E=3 that there are; use k=3 or fewer, or more experts.
+    ValueError: MixtureOfExperts: k=4 experts for a token are more than the E=3 ...
     """
 
-    def __init__(self, d_model, d_hidden, n_experts, k, activation, rng, gated=False, gates_over="chosen", capacity_factor=0.0,
-                 balance_weight=0.01, z_weight=0.0, bias=True, std=None, output_std=None, dtype=np.float32):
-        check_whole("MixtureOfExperts", "n_experts", n_experts)
-        check_k("MixtureOfExperts", "k", k, n_experts)
-        check_choice("MixtureOfExperts", "gated", gated, [True, False])
-        check_choice("MixtureOfExperts", "gates_over", gates_over, ["chosen", "all"])
-        for name, number in (("capacity_factor", capacity_factor), ("balance_weight", balance_weight), ("z_weight", z_weight)):
-            check_number("MixtureOfExperts", name, number, least=0)
+    def __init__(self, d_model, d_hidden, n_experts, k, activation, rng, gated=False,
+                 gates_over="chosen", capacity_factor=0.0, balance_weight=0.01, z_weight=0.0,
+                 bias=True, std=None, output_std=None, dtype=np.float32):
+        owner = "MixtureOfExperts"
+        check_whole(owner, "n_experts", n_experts)
+        check_k(owner, "k", k, n_experts)
+        check_choice(owner, "gated", gated, [True, False])
+        check_choice(owner, "gates_over", gates_over, ["chosen", "all"])
+        for name, number in (("capacity_factor", capacity_factor),
+                             ("balance_weight", balance_weight), ("z_weight", z_weight)):
+            check_number(owner, name, number, least=0)
         kind = GatedFeedForward if gated else FeedForward
         self.router = Linear(d_model, n_experts, rng, bias=False, std=std, dtype=dtype)
-        self.experts = [kind(d_model, d_hidden, activation, rng, bias, std, output_std, dtype) for _ in range(n_experts)]
+        self.experts = [kind(d_model, d_hidden, activation, rng, bias, std, output_std, dtype)
+                        for _ in range(n_experts)]
         self.k, self.gates_over, self.capacity_factor = k, gates_over, float(capacity_factor)
         self.balance_weight, self.z_weight = float(balance_weight), float(z_weight)
 
     def capacity(self, N):
-        """Most of N tokens that an expert takes; None where there is no limit."""
-        return math.ceil(self.capacity_factor * N * self.k / len(self.experts)) if self.capacity_factor else None
+        """How many of N tokens an expert takes at most; None without a limit."""
+        if not self.capacity_factor:
+            return None
+        return math.ceil(self.capacity_factor * N * self.k / len(self.experts))
 
     def forward(self, x):
         check_array("MixtureOfExperts", "x", x, "(..., C)", C=len(self.router.weight.data))
         tokens = x.reshape(-1, x.shape[-1])                           # (N, C)
         logits, saved_router = self.router.forward(tokens)            # (N, E)
         chosen = top_k_experts(logits, self.k)                        # (N, k)
-        weights, saved_gates = top_k_gates(logits, chosen, self.gates_over)           # (N, k)
+        gates = top_k_gates if self.gates_over == "chosen" else top_k_gates_over_all
+        weights, saved_gates = gates(logits, chosen)                  # (N, k)
         slots, counts = sort_by_expert(chosen, len(self.experts), self.capacity(len(tokens)))
         sent, saved_dispatch = dispatch_to_experts(tokens, slots, self.k)             # (M, C)
         outputs, saved_experts = self._experts(sent, counts)          # (M, C)
         y, saved_combine = combine_experts(outputs, weights, slots)   # (N, C)
 
-        saved = (logits, chosen, saved_router, saved_gates, saved_dispatch, saved_experts, saved_combine)
+        saved = (logits, chosen, saved_router, saved_gates, saved_dispatch, saved_experts,
+                 saved_combine)
         return y.reshape(x.shape), saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
         """Gradient of `x`, of (dy . y) + dauxiliary * auxiliary_loss(saved)."""
-        logits, chosen, saved_router, saved_gates, saved_dispatch, saved_experts, saved_combine = saved
+        (logits, chosen, saved_router, saved_gates, saved_dispatch, saved_experts,
+         saved_combine) = saved
 
         # y = combine_experts(outputs, weights, slots)
         doutputs, dweights = combine_experts_backward(dy.reshape(-1, dy.shape[-1]), saved_combine)
@@ -126,10 +151,13 @@ class MixtureOfExperts(Layer):
         # sent = dispatch_to_experts(tokens, slots, k)
         dtokens = dispatch_to_experts_backward(dsent, saved_dispatch)
 
-        # weights = top_k_gates(logits, chosen)
-        dlogits = top_k_gates_backward(dweights, saved_gates)
+        # weights = top_k_gates(logits, chosen), or top_k_gates_over_all
+        gates_backward = (top_k_gates_backward if self.gates_over == "chosen"
+                          else top_k_gates_over_all_backward)
+        dlogits = gates_backward(dweights, saved_gates)
 
-        # auxiliary = balance_weight * load_balance_loss(logits, chosen) + z_weight * router_z_loss(logits)
+        # auxiliary = balance_weight * load_balance_loss(logits, chosen)
+        #             + z_weight * router_z_loss(logits)
         if dauxiliary:
             _, saved_balance = load_balance_loss(logits, chosen)
             dlogits += load_balance_loss_backward(self.balance_weight * dauxiliary, saved_balance)
@@ -142,13 +170,16 @@ class MixtureOfExperts(Layer):
     def auxiliary_loss(self, saved):
         """The auxiliary loss of the forward that saved, a scalar of the layer's dtype."""
         logits, chosen, *_ = saved
-        return self.balance_weight * load_balance_loss(logits, chosen)[0] + self.z_weight * router_z_loss(logits)[0]
+        balance, _ = load_balance_loss(logits, chosen)
+        z, _ = router_z_loss(logits)
+        return self.balance_weight * balance + self.z_weight * z
 
     def _experts(self, sent, counts):
-        """Every expert on its own rows of `sent`; one without rows is left out."""
+        """Every expert on its own rows of `sent`; an expert without rows is skipped."""
         ends = np.cumsum(counts)[:-1]
-        outputs, saved_rows = zip(*(expert.forward(rows) if len(rows) else (rows, None)
-                                    for expert, rows in zip(self.experts, np.split(sent, ends))))
+        outputs, saved_rows = zip(*(
+            expert.forward(rows) if len(rows) else (rows, None)
+            for expert, rows in zip(self.experts, np.split(sent, ends))))
 
         saved = (ends, saved_rows)
         return np.concatenate(outputs), saved
@@ -157,5 +188,7 @@ class MixtureOfExperts(Layer):
         ends, saved_rows = saved
 
         # outputs = expert(rows), for every expert
-        return np.concatenate([expert.backward(rows, saved_expert) if len(rows) else rows
-                               for expert, rows, saved_expert in zip(self.experts, np.split(doutputs, ends), saved_rows)])
+        return np.concatenate([
+            expert.backward(rows, saved_expert) if len(rows) else rows
+            for expert, rows, saved_expert in zip(
+                self.experts, np.split(doutputs, ends), saved_rows)])

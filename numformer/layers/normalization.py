@@ -2,23 +2,25 @@
 
 import numpy as np
 
-from numformer.backend import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
+from numformer.backend import (
+    layer_norm, layer_norm_backward, layer_norm_outside, layer_norm_outside_backward, rms_norm,
+    rms_norm_backward, rms_norm_outside, rms_norm_outside_backward)
 from numformer.checks import check_number, check_whole
 from numformer.parameter import Layer, constant
 
 
 class LayerNorm(Layer):
-    """Layer normalization of (..., C) with a learned gain and shift: `layer_norm` and its two parameters.
+    """Layer normalization of (..., C) with a learned weight and bias: `layer_norm`.
 
     Parameters
     ----------
     width : int
         C, the size of the last axis.
     bias : bool
-        Whether there is a shift.
+        Whether there is a bias.
     epsilon : float
     epsilon_inside : bool
-        Whether epsilon stands inside the root (the default) or beside sigma.
+        Whether epsilon is inside the root (the default) or added to sigma.
     dtype : float32 or float64
 
     Raises
@@ -35,24 +37,26 @@ class LayerNorm(Layer):
     def __init__(self, width, bias=True, epsilon=1e-5, epsilon_inside=True, dtype=np.float32):
         check_whole("LayerNorm", "width", width)
         check_number("LayerNorm", "epsilon", epsilon, least=0)
-        self.gain = constant(1, (width,), dtype)
-        self.shift = constant(0, (width,), dtype) if bias else None
+        self.weight = constant(1, (width,), dtype)
+        self.bias = constant(0, (width,), dtype) if bias else None
         self.epsilon, self.epsilon_inside = epsilon, epsilon_inside
 
     def forward(self, x):
-        shift = None if self.shift is None else self.shift.data
-        return layer_norm(x, self.gain.data, shift, self.epsilon, self.epsilon_inside)
+        bias = np.zeros_like(self.weight.data) if self.bias is None else self.bias.data
+        norm = layer_norm if self.epsilon_inside else layer_norm_outside
+        return norm(x, self.weight.data, bias, self.epsilon)
 
     def backward(self, dy, saved):
-        dx, dgain, dshift = layer_norm_backward(dy, saved)
-        self.gain.grad += dgain
-        if self.shift is not None:
-            self.shift.grad += dshift
+        norm_backward = layer_norm_backward if self.epsilon_inside else layer_norm_outside_backward
+        dx, dweight, dbias = norm_backward(dy, saved)
+        self.weight.grad += dweight
+        if self.bias is not None:
+            self.bias.grad += dbias
         return dx
 
 
 class RMSNorm(Layer):
-    """Root-mean-square normalization of (..., C) with a learned gain: `rms_norm` and its parameter.
+    """Root-mean-square normalization of (..., C) with a learned weight: `rms_norm`.
 
     Parameters
     ----------
@@ -60,7 +64,7 @@ class RMSNorm(Layer):
         C, the size of the last axis.
     epsilon : float
     epsilon_inside : bool
-        Whether epsilon stands inside the root (the default) or beside the root mean square.
+        Whether epsilon is inside the root (the default) or added to the root mean square.
     dtype : float32 or float64
 
     Raises
@@ -77,13 +81,15 @@ class RMSNorm(Layer):
     def __init__(self, width, epsilon=1e-5, epsilon_inside=True, dtype=np.float32):
         check_whole("RMSNorm", "width", width)
         check_number("RMSNorm", "epsilon", epsilon, least=0)
-        self.gain = constant(1, (width,), dtype)
+        self.weight = constant(1, (width,), dtype)
         self.epsilon, self.epsilon_inside = epsilon, epsilon_inside
 
     def forward(self, x):
-        return rms_norm(x, self.gain.data, self.epsilon, self.epsilon_inside)
+        norm = rms_norm if self.epsilon_inside else rms_norm_outside
+        return norm(x, self.weight.data, self.epsilon)
 
     def backward(self, dy, saved):
-        dx, dgain = rms_norm_backward(dy, saved)
-        self.gain.grad += dgain
+        norm_backward = rms_norm_backward if self.epsilon_inside else rms_norm_outside_backward
+        dx, dweight = norm_backward(dy, saved)
+        self.weight.grad += dweight
         return dx

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from numformer.backend import linear, linear_backward
+from numformer.backend import linear, linear_backward_accumulate
 from numformer.checks import check_choice, check_divides, check_whole
-from numformer.functional.patches import (
+from numformer.functional.vision.patches import (
     check_images, patch_convolution, patch_convolution_backward, patches, patches_backward)
 from numformer.parameter import Layer, constant, normal
 
@@ -14,8 +14,9 @@ class PatchEmbedding(Layer):
 
     .. math:: y_t = b + \sum_{ij} x_{rP + i,\, cP + j}\, W_{ij}
 
-    Two forms compute it: the pixels of a patch in a row, times one matrix; or a convolution with a stride of a whole patch. The
-    weight has the same shape in both, so weights of one serve the other.
+    There are two forms of the same computation: the pixels of a patch in one row, times a matrix;
+    or a convolution whose stride is the patch size. The weight has the same shape in both, so a
+    model of one form can load the weights of the other.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class PatchEmbedding(Layer):
     Raises
     ------
     ValueError, TypeError
-        If patches do not divide the images, the form is unknown, or the images are of another size.
+        If patches do not divide the images, the form is unknown, or images have another size.
 
     References
     ----------
@@ -47,12 +48,14 @@ class PatchEmbedding(Layer):
     >>> layer = PatchEmbedding(8, 2, 3, 16, np.random.default_rng(0))
     >>> layer(np.ones((5, 8, 8, 3), np.float32)).shape
     (5, 16, 16)
-    >>> PatchEmbedding(28, 16, 1, 16, np.random.default_rng(0))
+    >>> PatchEmbedding(28, 16, 1, 16, np.random.default_rng(0))  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: PatchEmbedding: image_size=28 is not divisible by patch_size=16; use patch_size=14 or image_size=32.
+    ValueError: PatchEmbedding: image_size=28 is not divisible by patch_size=16;
+                use patch_size=14 or image_size=32.
     """
 
-    def __init__(self, image_size, patch_size, channels, d_model, rng, form="flatten", bias=True, std=None, dtype=np.float32):
+    def __init__(self, image_size, patch_size, channels, d_model, rng, form="flatten", bias=True,
+                 std=None, dtype=np.float32):
         check_divides("PatchEmbedding", "image_size", image_size, "patch_size", patch_size)
         check_whole("PatchEmbedding", "channels", channels)
         check_whole("PatchEmbedding", "d_model", d_model)
@@ -72,7 +75,8 @@ class PatchEmbedding(Layer):
             y, saved_map = linear(x, self.weight.data.reshape(-1, C), bias)       # (B, T, C)
         else:
             saved_patches = None
-            y, saved_map = patch_convolution(images, self.weight.data, bias)      # (B, rows, columns, C)
+            # (B, rows, columns, C)
+            y, saved_map = patch_convolution(images, self.weight.data, bias)
             y = y.reshape(len(images), -1, C)
 
         saved = (saved_patches, saved_map)
@@ -84,15 +88,18 @@ class PatchEmbedding(Layer):
 
         if self.form == "flatten":
             # y = linear(x, weight, bias)
-            dx, _, dbias = linear_backward(dy, saved_map, self.weight.grad.reshape(-1, dy.shape[-1]))       # weight.grad += x' dy
+            weight_grad = self.weight.grad.reshape(-1, dy.shape[-1])  # (P P channels, C), a view
+            bias_grad = None if self.bias is None else self.bias.grad
+            dx = linear_backward_accumulate(dy, saved_map, weight_grad, bias_grad)
 
             # x = patches(images)
             dimages = patches_backward(dx, saved_patches)
         else:
             # y = patch_convolution(images, weight, bias)
             side = self.image_size // self.patch_size
-            dimages, dweight, dbias = patch_convolution_backward(dy.reshape(len(dy), side, side, -1), saved_map)
+            dy = dy.reshape(len(dy), side, side, -1)                  # (B, rows, columns, C)
+            dimages, dweight, dbias = patch_convolution_backward(dy, saved_map)
             self.weight.grad += dweight
-        if self.bias is not None:
-            self.bias.grad += dbias
+            if self.bias is not None:
+                self.bias.grad += dbias
         return dimages

@@ -1,18 +1,26 @@
-"""Pooling: one vector for a whole sequence."""
+"""Pooling: one vector for a whole sequence; and the pooler of BERT."""
 
 import numpy as np
 
 from numformer.checks import check_array, check_choice
-from numformer.functional.pooling import max_pooling, max_pooling_backward, mean_pooling, mean_pooling_backward
+from numformer.functional.pooling import (
+    max_pooling, max_pooling_backward, mean_pooling, mean_pooling_backward)
+from numformer.layers.linear import Linear
 from numformer.parameter import Layer
 
-POOLINGS = {"mean": (mean_pooling, mean_pooling_backward), "max": (max_pooling, max_pooling_backward)}
+POOLINGS = {"mean": (mean_pooling, mean_pooling_backward),
+            "max": (max_pooling, max_pooling_backward)}
 
 
 class Pooling(Layer):
-    r"""Make one vector of a sequence, (B, T, C) to (B, C): that of the class token, which stands first, the mean, or the maximum.
+    r"""One vector for a sequence, (B, T, C) to (B, C): the class token's, the mean, or the maximum.
 
-    .. math:: y = x_0 \quad\text{or}\quad y = \langle x_t \rangle_t \quad\text{or}\quad y_c = \max_t x_{tc}
+    .. math::
+
+        y = x_0 \quad\text{or}\quad y = \langle x_t \rangle_t \quad\text{or}\quad
+        y_c = \max_t x_{tc}
+
+    The class token is the first.
 
     Parameters
     ----------
@@ -21,11 +29,12 @@ class Pooling(Layer):
     Raises
     ------
     ValueError, TypeError
-        If the kind is unknown, `x` has no three axes, or a sequence no real position.
+        If the kind is unknown, `x` does not have three axes, or a sequence has no real position.
 
     References
     ----------
-    Devlin et al. (2019), "BERT", section 3, for the class token; Reimers and Gurevych (2019), "Sentence-BERT", section 3, for all three.
+    Devlin et al. (2019), "BERT", section 3, for the class token; Reimers and Gurevych (2019),
+    "Sentence-BERT", section 3, for all three.
 
     Examples
     --------
@@ -45,7 +54,8 @@ class Pooling(Layer):
         ----------
         x : ndarray, shape (B, T, C)
         mask : ndarray of bool, shape (B, T), optional
-            True: a real position. Mean and maximum leave the others out; the class token stands first in any case.
+            True for real positions; mean and maximum ignore the others. The class token is the
+            first in any case.
 
         Returns
         -------
@@ -55,7 +65,8 @@ class Pooling(Layer):
         if self.kind != "class":
             return POOLINGS[self.kind][0](x, mask)
         if check_array("Pooling", "x", x, "(B, T, C)")["T"] == 0:
-            raise ValueError(f"Pooling: x has shape {x.shape} and so no class token; give at least one position.")
+            raise ValueError(f"Pooling: x has shape {x.shape} and so no class token; give at least "
+                             "one position.")
         return x[:, 0].copy(), x.shape
 
     def backward(self, dy, saved):
@@ -66,3 +77,55 @@ class Pooling(Layer):
         dx = np.zeros(saved, dy.dtype)
         dx[:, 0] = dy
         return dx
+
+
+class ClassPooler(Layer):
+    r"""BERT's vector of a sequence, (B, T, C) to (B, C): the class token's, mapped and bounded.
+
+    .. math:: y = \tanh(x_0 W + b)
+
+    Parameters
+    ----------
+    d_model : int
+        C.
+    rng : numpy.random.Generator or None
+    std : float
+        Standard deviation of the initial weight.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `x` has not three axes, the last of them C, or has no position.
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT", section 3, where it is the vector C; the map is in the published
+    code alone.
+
+    Examples
+    --------
+    >>> ClassPooler(4, np.random.default_rng(0))(np.ones((2, 3, 4), np.float32)).shape
+    (2, 4)
+    """
+
+    def __init__(self, d_model, rng, std=0.02, dtype=np.float32):
+        self.pooling = Pooling("class")
+        self.linear = Linear(d_model, d_model, rng, std=std, dtype=dtype)
+
+    def forward(self, x):
+        first, saved_pooling = self.pooling.forward(x)                # (B, C)
+        h, saved_linear = self.linear.forward(first)
+        y = np.tanh(h)
+
+        saved = (saved_pooling, saved_linear, y)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_pooling, saved_linear, y = saved
+
+        # y = tanh(h)
+        dh = dy * (1 - y * y)
+
+        # h = linear(x[:, 0])
+        return self.pooling.backward(self.linear.backward(dh, saved_linear), saved_pooling)

@@ -1,181 +1,300 @@
-"""BERT and its heirs: guess hidden tokens from both sides, and whether one passage follows another."""
+"""BERT, RoBERTa and ModernBERT: predict masked tokens from the context on both sides."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from numformer.backend import cross_entropy, cross_entropy_backward
-from numformer.checks import check_ids, check_number, check_whole
+from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_backward
+from numformer.checks import check_ids, check_lengths, check_rows, check_whole
 from numformer.functional import IGNORE_INDEX
-from numformer.layers import ClassPooler, Linear, MaskedTokenHead
-from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
-from numformer.parameter import Layer
+from numformer.functional.attention.layer_patterns import layer_patterns
+from numformer.functional.attention.masks import AttentionPattern
+from numformer.layers import ClassPooler, Dropout, Embedding, LayerNorm, Linear, LMHead
+from numformer.models.transformer import Encoder, EncoderConfig, norm_of, positions_of
+from numformer.parameter import Layer, constant
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertEncoderConfig(EncoderConfig):
+    """The config of a `BertEncoder`; the defaults are BERT's.
+
+    Parameters
+    ----------
+    vocab_size : int
+        V.
+    context_length : int
+        Longest sequence in training.
+    segments : int
+        Number of segment embeddings, such as one for each of two passages; 0 for none.
+    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
+        How the model depends on the order of its tokens.
+    window : int
+        Tokens to each side that local layers attend to; 0 where all layers are global.
+    global_every : int
+        With a window, one layer in so many is global: 0, 3, 6 ... for 3.
+    """
+
+    POSITIONS: ClassVar = ("learned", "sinusoidal", *EncoderConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *EncoderConfig.WHOLE, "global_every")
+
+    vocab_size: int
+    context_length: int
+    segments: int = 2
+    norm_first: bool = False
+    positions: str = "learned"
+    epsilon: float = 1e-12
+    window: int = 0
+    global_every: int = 3
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("segments", "window"):
+            check_whole(type(self).__name__, name, getattr(self, name), least=0)
+
+
+class BertEncoder(Layer):
+    r"""The backbone: read a text in both directions at once, ids (B, T) to vectors (B, T, C).
+
+    .. math:: y = \mathrm{encoder}(\mathrm{norm}(E_{\mathrm{ids}} + P + S_{\mathrm{segments}}))
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT", section 3 and figure 2; the norm is only in the published code.
+    Local and global layers: Warner et al. (2024), "ModernBERT", section 2.1.2.
+    """
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.config = config
+        self.embedding = Embedding(c.vocab_size, c.d_model, rng, c.init_std, dtype=dtype)
+        self.positions = positions_of(c, rng)
+        self.segments = None
+        if c.segments:
+            self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype)
+        self.norm = norm_of(c)
+        self.dropout = Dropout(c.dropout)
+        self.encoder = Encoder(c, rng)
+
+    def forward(self, ids, segments=None, lengths=None, rng=None):
+        """A vector for every token.
+
+        Parameters
+        ----------
+        ids, segments : ndarray of int, shape (B, T)
+            Tokens, and the segment of each; all 0 unless given.
+        lengths : ndarray of int, shape (B,), optional
+            Tokens of each row without its padding on the right; T unless given.
+        rng : numpy.random.Generator, optional
+            For dropout.
+
+        Returns
+        -------
+        y : ndarray, shape (B, T, C)
+            Meaningless at padding positions.
+        saved : tuple
+        """
+        check_rows("BertEncoder", "ids", ids)
+        if lengths is not None:
+            check_lengths("BertEncoder", lengths, *np.shape(ids))
+        if segments is not None and np.shape(segments) != np.shape(ids):
+            raise ValueError(f"BertEncoder: segments must have the shape of ids, {np.shape(ids)}, "
+                             f"but have {np.shape(segments)}.")
+        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
+        x, saved_positions = self.positions.forward(x, start=0)
+        saved_segments = None
+        if self.segments is not None:
+            segments = np.zeros_like(ids) if segments is None else segments
+            s, saved_segments = self.segments.forward(segments)       # (B, T, C)
+            x = x + s
+        x, saved_norm = self.norm.forward(x)
+        x, saved_dropout = self.dropout.forward(x, rng)
+        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths), rng)
+
+        saved_sum = (saved_embedding, saved_positions, saved_segments)
+        saved = (saved_sum, saved_norm, saved_dropout, saved_encoder)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_sum, saved_norm, saved_dropout, saved_encoder = saved
+        saved_embedding, saved_positions, saved_segments = saved_sum
+
+        # y = encoder(dropout(norm(x)))
+        dx = self.encoder.backward(dy, saved_encoder)
+        dx = self.norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)
+
+        # x = positions(embedding(ids)) + segments(...)
+        if self.segments is not None:
+            self.segments.backward(dx, saved_segments)
+        dx = self.positions.backward(dx, saved_positions)
+        return self.embedding.backward(dx, saved_embedding)
+
+    def patterns(self, lengths=None):
+        """The attention pattern of every block, a list; `lengths` as in `forward`."""
+        c, pattern = self.config, AttentionPattern(lengths=lengths)
+        if not c.window:
+            return [pattern] * c.n_layers
+        return layer_patterns(pattern, c.n_layers, (c.window, c.window), c.global_every)
+
+
+class MaskedTokenHead(Layer):
+    r"""Logits of masked tokens, (..., C) to (..., V), tied to the token embedding E (V, C).
+
+    .. math:: y = \mathrm{norm}(\mathrm{gelu}(x W + b))\, E^\top + c
+
+    `table` is the `Parameter` E.
+    """
+
+    def __init__(self, table, rng, std=0.02, epsilon=1e-5):
+        self.lm_head = LMHead(table)
+        (vocab_size, d_model), dtype = table.data.shape, table.data.dtype
+        self.linear = Linear(d_model, d_model, rng, std=std, dtype=dtype)
+        self.norm = LayerNorm(d_model, epsilon=epsilon, dtype=dtype)
+        self.bias = constant(0, (vocab_size,), dtype)
+
+    def forward(self, x):
+        h, saved_linear = self.linear.forward(x)                      # (..., C)
+        h, saved_gelu = gelu(h)
+        h, saved_norm = self.norm.forward(h)
+        y, saved_head = self.lm_head.forward(h)                       # (..., V)
+
+        saved = (saved_linear, saved_gelu, saved_norm, saved_head)
+        return y + self.bias.data, saved
+
+    def backward(self, dy, saved):
+        saved_linear, saved_gelu, saved_norm, saved_head = saved
+
+        # y = lm_head(h) + bias
+        self.bias.grad += dy.sum(axis=tuple(range(dy.ndim - 1)))
+        dh = self.lm_head.backward(dy, saved_head)
+
+        # h = norm(gelu(linear(x)))
+        dh = gelu_backward(self.norm.backward(dh, saved_norm), saved_gelu)
+        return self.linear.backward(dh, saved_linear)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(BertEncoderConfig):
-    """The switches of a `Bert`: those of `BertEncoderConfig`, and what it learns from.
+    """The config of a `Bert`.
 
     Parameters
     ----------
     next_sentence : bool
-        Whether rows are two passages, and the model says if the second follows the first.
-    mask_rate : float in (0, 1)
-        How many tokens of a row are to be guessed: see `mask_tokens`.
-    dynamic_masks : bool
-        Whether masks are made anew in every epoch (RoBERTa), or once (BERT).
-    repeat_steps : int
-        Over so many first steps, ever fewer batches say a part of the first passage again where the next passage should stand: see
-        `Curriculum`. 0 for none.
-
-    Examples
-    --------
-    >>> BertConfig(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16, mask_rate=1.5)
-    Traceback (most recent call last):
-    ValueError: BertConfig: mask_rate=1.5 must be a number above 0 and below 1.
+        Whether the model also predicts if the second of two passages follows the first.
     """
 
     next_sentence: bool = True
-    mask_rate: float = 0.15
-    dynamic_masks: bool = False
-    repeat_steps: int = 0
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_whole("BertConfig", "repeat_steps", self.repeat_steps, least=0)
-        check_number("BertConfig", "mask_rate", self.mask_rate, above=0, below=1)
 
 
 class Bert(Layer):
-    r"""Guess hidden tokens from the tokens on both sides; and, of two passages, whether the second follows the first.
+    r"""Pre-training: predict masked tokens, and whether the second passage follows the first.
 
-    .. math:: L = \langle -\log p(\text{token}_t) \rangle_{t\ \text{hidden}} + \langle -\log p(\text{follows}) \rangle_{\text{rows}}
-
-    Its `forward` is the trunk's, and what is built on it elsewhere, a classifier or sentence embeddings, begins with those weights.
-
-    Parameters
-    ----------
-    config : BertConfig
-    rng : numpy.random.Generator or None
-        Draws the initial weights. None builds the shapes alone, for counting.
+    .. math:: L = \langle -\log p(\mathrm{token}_t) \rangle_{t\ \mathrm{masked}}
+              + \langle -\log p(\mathrm{follows}) \rangle_{\mathrm{rows}}
 
     References
     ----------
-    Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", section 3; Liu et al. (2019), "RoBERTa"; Warner et al.
-    (2024), "Smarter, Better, Faster, Longer" (ModernBERT).
+    Devlin et al. (2019), "BERT", section 3.1; the linear maps of pooler and head are only in the
+    published code. Liu et al. (2019), "RoBERTa"; Warner et al. (2024), "ModernBERT".
 
     Examples
     --------
-    >>> model = Bert(BertConfig(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16), np.random.default_rng(0))
-    >>> ids, segments = np.array([[1, 3, 6, 2, 7, 2]]), np.array([[0, 0, 0, 0, 1, 1]])      # [CLS] [MASK] 6 [SEP] 7 [SEP]
-    >>> model.masked_logits(ids, segments).shape
-    (1, 6, 9)
-    >>> targets = np.array([[-100, 5, -100, -100, -100, -100]])
-    >>> loss, saved = model.loss((ids, targets, segments, np.array([6]), np.array([1])))
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> model = Bert(BertConfig(**sizes), np.random.default_rng(0))
+    >>> ids, segments = np.array([[1, 3, 2, 7, 2]]), np.array([[0, 0, 0, 1, 1]])
+    >>> targets = np.array([[-100, 5, -100, -100, -100]])             # [CLS] [MASK] [SEP] 7 [SEP]
+    >>> loss, saved = model.loss((ids, targets, segments, np.array([5]), np.array([1])))
     >>> model.loss_backward(saved)
     """
 
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
-        self.trunk = BertEncoder(c, rng)
-        self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype) if c.next_sentence else None
-        self.next_sentence = Linear(c.d_model, 2, rng, std=c.init_std, dtype=dtype) if c.next_sentence else None
-        self.head = MaskedTokenHead(self.trunk.embedding.weight, rng, c.init_std, c.epsilon)
+        self.backbone = BertEncoder(c, rng)
+        self.pooler, self.next_sentence = None, None
+        if c.next_sentence:
+            self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype)
+            self.next_sentence = Linear(c.d_model, 2, rng, std=c.init_std, dtype=dtype)
+        self.head = MaskedTokenHead(self.backbone.embedding.weight, rng, c.init_std, c.epsilon)
 
     def forward(self, ids, segments=None, lengths=None, rng=None):
         """A vector for every token, (B, T, C): see `BertEncoder.forward`."""
-        return self.trunk.forward(ids, segments, lengths, rng)
+        return self.backbone.forward(ids, segments, lengths, rng)
 
     def backward(self, dy, saved):
-        return self.trunk.backward(dy, saved)
+        return self.backbone.backward(dy, saved)
 
     def masked_logits(self, ids, segments=None, lengths=None):
-        """What the model guesses at every place, (B, T, V)."""
+        """Logits of the token at every position, (B, T, V)."""
         return self.head(self(ids, segments, lengths))
 
     def next_sentence_logits(self, ids, segments=None, lengths=None):
-        """Whether the second passage follows the first, (B, 2): the second number speaks for it."""
+        """Logits of "does not follow" and "follows" for the second passage, (B, 2)."""
         if self.pooler is None:
-            raise ValueError("Bert: this model was built without next_sentence, and has no opinion of it.")
+            raise ValueError("Bert: this model was built without next_sentence; set it to True.")
         return self.next_sentence(self.pooler(self(ids, segments, lengths)))
 
     def loss(self, batch, rng=None):
-        """Mean cross-entropy at the hidden tokens; with `next_sentence`, plus that of the rows.
+        """(loss, saved) of a batch (inputs, targets, segments, lengths, follows), in nats.
 
-        Parameters
-        ----------
-        batch : (inputs, targets, segments, lengths, follows)
-            As a `BertBatch`: int arrays of shapes (B, T), (B, T) with `IGNORE_INDEX` where nothing was hidden, (B, T), (B,), and (B,) with
-            1 where the second passage follows and 0 where it does not. A model without `next_sentence` does not look at the last.
-        rng : numpy.random.Generator, optional
-
-        Returns
-        -------
-        loss : scalar, nats
-            Tokens and rows each have a mean of their own: where a batch is cut into shards, shards weigh as much as their hidden tokens.
-        saved : tuple
+        Targets are `IGNORE_INDEX` where nothing is masked; `follows`, 1 or 0, is used only
+        with `next_sentence`. The loss is a mean over masked tokens, plus a mean over rows.
         """
         inputs, targets, segments, lengths, follows = batch
         check_ids("Bert", "targets", targets, self.config.vocab_size, IGNORE_INDEX)
         if targets.shape != np.shape(inputs):
-            raise ValueError(f"Bert: targets must have the shape of inputs, {np.shape(inputs)}, but have {targets.shape}.")
-        x, saved_trunk = self.trunk.forward(inputs, segments, lengths, rng)               # (B, T, C)
-        hidden = targets != IGNORE_INDEX                              # (B, T)
-        logits, saved_head = self.head.forward(x[hidden])             # (n, V): where nothing is to be guessed, the head need not run
-        loss, saved_masked = cross_entropy(logits, targets[hidden])
+            raise ValueError(f"Bert: targets must have the shape of inputs, {np.shape(inputs)}, "
+                             f"but have {targets.shape}.")
+        x, saved_backbone = self.backbone.forward(inputs, segments, lengths, rng)     # (B, T, C)
+        masked = targets != IGNORE_INDEX                              # (B, T)
+        logits, saved_head = self.head.forward(x[masked])             # (masked tokens, V)
+        loss, saved_masked = cross_entropy(logits, targets[masked])
         saved_next = None
         if self.next_sentence is not None:
             pooled, saved_pooler = self.pooler.forward(x)             # (B, C)
-            verdict, saved_verdict = self.next_sentence.forward(pooled)               # (B, 2)
-            loss_next, saved_loss = cross_entropy(verdict, follows)
-            loss, saved_next = loss + loss_next, (saved_pooler, saved_verdict, saved_loss)
+            logits, saved_logits = self.next_sentence.forward(pooled)                 # (B, 2)
+            loss_next, saved_loss = cross_entropy(logits, follows)
+            loss, saved_next = loss + loss_next, (saved_pooler, saved_logits, saved_loss)
 
-        saved = (saved_trunk, hidden, x.shape, saved_head, saved_masked, saved_next)
+        saved = (saved_backbone, masked, x.shape, saved_head, saved_masked, saved_next)
         return loss, saved
 
     def loss_backward(self, saved, dloss=1.0):
         """Add the gradient of dloss * loss to every parameter."""
-        saved_trunk, hidden, shape, saved_head, saved_masked, saved_next = saved
+        saved_backbone, masked, shape, saved_head, saved_masked, saved_next = saved
 
-        # loss = cross_entropy(head(x[hidden])) + ...
-        dhidden = self.head.backward(cross_entropy_backward(dloss, saved_masked), saved_head)
-        dx = np.zeros(shape, dhidden.dtype)
-        dx[hidden] = dhidden
+        # loss = cross_entropy(head(x[masked])) + ...
+        dx_masked = self.head.backward(cross_entropy_backward(dloss, saved_masked), saved_head)
+        dx = np.zeros(shape, dx_masked.dtype)                         # (B, T, C)
+        dx[masked] = dx_masked
 
         # loss = ... + cross_entropy(next_sentence(pooler(x)))
         if saved_next is not None:
-            saved_pooler, saved_verdict, saved_loss = saved_next
-            dpooled = self.next_sentence.backward(cross_entropy_backward(dloss, saved_loss), saved_verdict)
+            saved_pooler, saved_logits, saved_loss = saved_next
+            dlogits = cross_entropy_backward(dloss, saved_loss)
+            dpooled = self.next_sentence.backward(dlogits, saved_logits)
             dx += self.pooler.backward(dpooled, saved_pooler)
-        self.trunk.backward(dx, saved_trunk)
-
-    def attention_weights(self, ids, segments=None, lengths=None):
-        """The attention weights of every block, for looking at: a list of (B, H, T, T)."""
-        return self.trunk.attention_weights(ids, segments, lengths)
+        self.backbone.backward(dx, saved_backbone)
 
 
-# What each paper chose. BERT's vocabulary is that of its published English checkpoint, RoBERTa's and ModernBERT's likewise.
 BERT = dict(vocab_size=30522, context_length=512)
-ROBERTA = dict(vocab_size=50265, context_length=512, segments=0, epsilon=1e-5, next_sentence=False, dynamic_masks=True)
-MODERNBERT = dict(vocab_size=50368, context_length=8192, segments=0, epsilon=1e-5, norm_first=True, positions="rotary",
-                  rotary_base=160000.0, feedforward="geglu", bias=False, window=64, global_every=3, next_sentence=False, mask_rate=0.3,
-                  dynamic_masks=True)
-
-
-def _sizes(choices, n_layers, n_heads, d_model, **more):
-    return BertConfig(**choices, n_layers=n_layers, n_heads=n_heads, d_model=d_model, **more)
-
+ROBERTA = dict(vocab_size=50265, context_length=512, segments=0, epsilon=1e-5, next_sentence=False)
+MODERNBERT = dict(vocab_size=50368, context_length=8192, segments=0, epsilon=1e-5, norm_first=True,
+                  positions="rotary", rotary_base=160000.0, feedforward="geglu", bias=False,
+                  window=64, global_every=3, next_sentence=False)
 
 BERT_CONFIGS = {
-    # Devlin et al. (2019), section 3: 110 M and 340 M, to two digits. With pooler and both heads there are 110,106,428 and 336,226,108,
-    # of the bare encoder with its pooler 109,482,240 and 335,141,888, as in the published checkpoints.
-    "bert-base": _sizes(BERT, 12, 12, 768),
-    "bert-large": _sizes(BERT, 24, 16, 1024),
-    # Liu et al. (2019); the published code: 125 M and 355 M
-    "roberta-base": _sizes(ROBERTA, 12, 12, 768),
-    "roberta-large": _sizes(ROBERTA, 24, 16, 1024),
-    # Warner et al. (2024), table 4 and appendix: 149 M and 395 M
-    "modernbert-base": _sizes(MODERNBERT, 22, 12, 768, d_hidden=1152),
-    "modernbert-large": _sizes(MODERNBERT, 28, 16, 1024, d_hidden=2624),
-}
+    name: BertConfig(**choices, n_layers=L, n_heads=H, d_model=C, d_hidden=F)
+    for name, choices, L, H, C, F in (
+        # Devlin et al. (2019), section 3: 110 M, 340 M. The encoder with its pooler has 109,482,240
+        # and 335,141,888 parameters, like the published checkpoints; with both heads 110,106,428
+        # and 336,226,108.
+        ("bert-base", BERT, 12, 12, 768, None),
+        ("bert-large", BERT, 24, 16, 1024, None),
+        # Liu et al. (2019), published code: 125 M, 355 M
+        ("roberta-base", ROBERTA, 12, 12, 768, None),
+        ("roberta-large", ROBERTA, 24, 16, 1024, None),
+        # Warner et al. (2024), table 4 and appendix: 149 M, 395 M. Unlike here, local layers have
+        # rotary base 10000 there, and the first block has no norm before its attention.
+        ("modernbert-base", MODERNBERT, 22, 12, 768, 1152),
+        ("modernbert-large", MODERNBERT, 28, 16, 1024, 2624))}

@@ -1,28 +1,28 @@
-"""A classifier of texts on BERT's encoder: what its class token knows, after a few more steps."""
+"""A text classifier fine-tuned from BERT: a pooler and a linear layer on its encoder."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
 
-from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.layers import ClassPooler, Dropout, Linear
-from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
-from numformer.parameter import Layer
+from numformer.models.bert import BertEncoder, BertEncoderConfig
+from numformer.models.transformer import CrossEntropyModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class BertClassifierConfig(BertEncoderConfig):
-    """The switches of a `BertClassifier`: those of `BertEncoderConfig`, and this.
+    """The config of a `BertClassifier`.
 
     Parameters
     ----------
     n_classes : int
-        How many classes there are.
+        Number of classes.
 
     Examples
     --------
-    >>> BertClassifierConfig(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16, n_classes=0)
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> BertClassifierConfig(**sizes, n_classes=0)
     Traceback (most recent call last):
     ValueError: BertClassifierConfig: n_classes=0 must be a whole number, 1 or more.
     """
@@ -32,16 +32,18 @@ class BertClassifierConfig(BertEncoderConfig):
     n_classes: int
 
 
-class BertClassifier(Layer):
-    r"""Scores for the classes of a text, ids (B, T) to (B, n_classes), from its class token.
+class BertClassifier(CrossEntropyModel):
+    r"""Logits of the classes of a text, ids (B, T) to (B, n_classes), from its first token.
 
-    .. math:: z = \mathrm{pooler}(\mathrm{trunk}(\mathrm{ids}))\, W + b
+    .. math:: z = \mathrm{pooler}(\mathrm{backbone}(\mathrm{ids}))\, W + b
+
+    A batch of its loss is (ids, lengths, labels), labels int of shape (B,).
 
     Parameters
     ----------
     config : BertClassifierConfig
     rng : numpy.random.Generator or None
-        Draws the initial weights. Those of the trunk, and of the pooler where there is one, may come from a `Bert` afterwards.
+        Draws the initial weights; see `load_pretrained_backbone` for those of a `Bert`.
 
     References
     ----------
@@ -49,7 +51,8 @@ class BertClassifier(Layer):
 
     Examples
     --------
-    >>> config = BertClassifierConfig(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16, n_classes=3)
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> config = BertClassifierConfig(**sizes, n_classes=3)
     >>> model = BertClassifier(config, np.random.default_rng(0))
     >>> ids, lengths = np.array([[1, 5, 2, 0]]), np.array([3])
     >>> model(ids, lengths).shape
@@ -61,53 +64,70 @@ class BertClassifier(Layer):
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
-        self.trunk = BertEncoder(c, rng)
+        self.backbone = BertEncoder(c, rng)
         self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype)
         self.dropout = Dropout(c.dropout)
         self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
     def forward(self, ids, lengths=None, rng=None):
-        """Scores of the classes.
+        """Logits of the classes.
 
         Parameters
         ----------
         ids : ndarray of int, shape (B, T)
             The class token first.
         lengths : ndarray of int, shape (B,), optional
+            Tokens of each row without its padding; T unless given.
         rng : numpy.random.Generator, optional
+            For dropout.
 
         Returns
         -------
         logits : ndarray, shape (B, n_classes)
         saved : tuple
         """
-        x, saved_trunk = self.trunk.forward(ids, None, lengths, rng)  # (B, T, C)
+        x, saved_backbone = self.backbone.forward(ids, None, lengths, rng)            # (B, T, C)
         x, saved_pooler = self.pooler.forward(x)                      # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)
 
-        saved = (saved_trunk, saved_pooler, saved_dropout, saved_classes)
+        saved = (saved_backbone, saved_pooler, saved_dropout, saved_classes)
         return logits, saved
 
     def backward(self, dlogits, saved):
-        saved_trunk, saved_pooler, saved_dropout, saved_classes = saved
+        saved_backbone, saved_pooler, saved_dropout, saved_classes = saved
 
-        # logits = classes(dropout(pooler(trunk(ids))))
+        # logits = classes(dropout(pooler(backbone(ids))))
         dx = self.dropout.backward(self.classes.backward(dlogits, saved_classes), saved_dropout)
-        return self.trunk.backward(self.pooler.backward(dx, saved_pooler), saved_trunk)
+        return self.backbone.backward(self.pooler.backward(dx, saved_pooler), saved_backbone)
 
-    def loss(self, batch, rng=None):
-        """Mean cross-entropy of a batch (ids, lengths, labels), in nats a text; labels are int of shape (B,)."""
-        ids, lengths, labels = batch
-        logits, saved_forward = self.forward(ids, lengths, rng)
-        loss, saved_loss = cross_entropy(logits, labels)
 
-        saved = (saved_forward, saved_loss)
-        return loss, saved
+def load_pretrained_backbone(model, pretrained):
+    """Copy the weights of a pretrained model's backbone, and of its pooler where both have one.
 
-    def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
-        saved_forward, saved_loss = saved
+    Raises
+    ------
+    ValueError
+        If the backbones differ in shape; then nothing is copied.
 
-        # loss = cross_entropy(forward(ids, lengths), labels)
-        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward)
+    Examples
+    --------
+    >>> from numformer.models import Bert, BertConfig, SentenceBert, SentenceBertConfig
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> bert, rng = Bert(BertConfig(**sizes), np.random.default_rng(0)), np.random.default_rng(1)
+    >>> model = SentenceBert(SentenceBertConfig(**sizes), rng)
+    >>> load_pretrained_backbone(model, bert)
+    >>> ids = np.array([[1, 5, 2]])
+    >>> bool((model.backbone(ids) == bert(ids)).all())
+    True
+    """
+    model.backbone.load_state_dict(pretrained.backbone.state_dict())
+    poolers = [getattr(each, "pooler", None) for each in (model, pretrained)]
+    if None not in poolers:
+        poolers[0].load_state_dict(poolers[1].state_dict())
+
+
+def backbone_options(config):
+    """The options of a config that its backbone depends on, but dropout, a training setting."""
+    names = [field.name for field in fields(BertEncoderConfig) if field.name != "dropout"]
+    return {name: getattr(config, name) for name in names}

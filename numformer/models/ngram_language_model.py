@@ -1,30 +1,25 @@
-"""The n-gram model as a language model like the others: it has a loss, it writes, and its counts are its state. It has no gradient."""
+"""The n-gram model with the interface of the other language models; it has no gradient."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from numformer.checks import check_ids, check_whole
+from numformer.config import Config
 from numformer.models.ngram import KneserNey
-from numformer.models.switches import Switches
 from numformer.parameter import Parameter
 
 
 @dataclass(frozen=True, kw_only=True)
-class NGramLanguageModelConfig(Switches):
-    """The switches of an `NGramLanguageModel`. How long its n-grams are is not among them: they grow while it learns.
+class NGramLanguageModelConfig(Config):
+    """The config of an `NGramLanguageModel`; the length of its n-grams grows in training.
 
     Parameters
     ----------
     vocab_size : int
         V.
     context_length : int
-        The length of the blocks that it is measured on, so that others can be measured on the same.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
+        Length of the blocks of its evaluation, to compare it with other models.
     """
 
     vocab_size: int
@@ -36,13 +31,13 @@ class NGramLanguageModelConfig(Switches):
 
 
 class NGramLanguageModel:
-    """`KneserNey` with the methods by which a trained model is measured, sampled, saved and loaded. It begins with n = 0: all ids alike.
+    """`KneserNey` that can be evaluated, sampled, saved and loaded. At first n = 0: p = 1 / V.
 
     Parameters
     ----------
     config : NGramLanguageModelConfig
     rng
-        Not needed: nothing is drawn.
+        Unused: the model has no random weights.
 
     Examples
     --------
@@ -64,11 +59,11 @@ class NGramLanguageModel:
         return 0 if self.counts is None else self.counts.n
 
     def fit(self, ids, n):
-        """Count the n-grams of a text, (N,), instead of those counted before: see `KneserNey.fit`."""
+        """Count the n-grams of a text (N,), in place of the current counts: see `KneserNey.fit`."""
         self.counts = KneserNey.fit(ids, n, self.config.vocab_size)
 
     def loss(self, batch, rng=None):
-        """Mean of -log p over the targets of a batch, and nothing saved, for there is no way back.
+        """Mean of -log p over the targets of a batch; nothing is saved, for there is no backward.
 
         Parameters
         ----------
@@ -82,19 +77,20 @@ class NGramLanguageModel:
         inputs, targets = batch
         if self.counts is None:
             return float(np.log(self.config.vocab_size)), None
-        rows = np.concatenate([inputs[:, :1], targets], axis=1)       # what comes first is a history, and no target
-        return -float(np.mean([self.counts.log_probabilities(row)[1:].mean() for row in rows])), None
+        rows = np.concatenate([inputs[:, :1], targets], axis=1)       # the first id is no target
+        log_p = [self.counts.log_probabilities(row)[1:].mean() for row in rows]
+        return -float(np.mean(log_p)), None
 
-    def step(self, ids, cache=None, pads=None):
-        """Continue sequences: log-probabilities of what comes after each new token.
+    def step(self, ids, cache=None, left_padding=None):
+        """Continue sequences: log-probabilities of the token after each new one.
 
         Parameters
         ----------
         ids : ndarray of int, shape (B, T)
         cache : list of ndarray of int, optional
             What the last call returned: the last n - 1 tokens of each sequence.
-        pads : ndarray of int, shape (B,), optional
-            At the start: how many of the first tokens of each sequence only fill up the row.
+        left_padding : ndarray of int, shape (B,), optional
+            At the start: numbers of padding tokens before each sequence.
 
         Returns
         -------
@@ -105,47 +101,51 @@ class NGramLanguageModel:
         (B, T), V, after = ids.shape, self.config.vocab_size, []
         logits = np.full((B, T, V), -np.log(V))
         for b in range(B):
-            first = 0 if pads is None else pads[b]
+            first = 0 if left_padding is None else left_padding[b]
             row = np.concatenate([ids[b, :0] if cache is None else cache[b], ids[b, first:]])
             if self.counts is not None:
                 for back in range(T - first):
-                    logits[b, T - 1 - back] = np.log(self.counts.distribution(row[:len(row) - back]))
+                    p = self.counts.distribution(row[:len(row) - back])
+                    logits[b, T - 1 - back] = np.log(p)
             after.append(row[max(0, len(row) - max(0, self.n - 1)):])
         return logits, after
 
     def costs(self):
-        """What `numformer.models.count` says of other models; here the counts are the parameters. Looking up takes no products."""
+        """As `numformer.analysis.count`: the counts are the parameters, and looking up is free."""
         size = sum(parameter.data.size for parameter in self.parameters())
-        return {"parameters": size, "active_parameters": self.n, "flops_per_token": 0, "training_flops_per_token": 0,
-                "kv_bytes_per_token": 0, "state_bytes": 8 * max(0, self.n - 1)}
+        return {"parameters": size, "active_parameters": self.n, "flops_per_token": 0,
+                "training_flops_per_token": 0, "kv_bytes_per_token": 0,
+                "state_bytes": 8 * max(0, self.n - 1)}
 
     def replica(self):
-        """Itself: it keeps no gradients, of which another one could have its own."""
+        """The model itself: it has no gradients."""
         return self
 
     def named_parameters(self):
-        """The counts, for telling their number."""
-        return [] if self.counts is None else [(f"counts.{k}", Parameter(counts)) for k, counts in enumerate(self.counts.counts, 1)]
+        """The counts of each k."""
+        counts = [] if self.counts is None else self.counts.counts
+        return [(f"counts.{k}", Parameter(each)) for k, each in enumerate(counts, 1)]
 
     def parameters(self):
         """The counts, without their names."""
         return [parameter for _, parameter in self.named_parameters()]
 
     def state_dict(self):
-        """All that `load_state_dict` needs, as integer arrays."""
+        """Codes and counts, as integer arrays."""
         return {} if self.counts is None else self.counts.to_arrays()
 
     def load_state_dict(self, state):
-        """Take over a `state_dict`.
+        """Load a `state_dict`.
 
         Raises
         ------
         ValueError, TypeError
-            If it is none, or one of another vocabulary.
+            If it does not fit, or is of another vocabulary.
         """
         counts = KneserNey.from_arrays(state) if state else None
         if counts is not None and counts.vocab_size != self.config.vocab_size:
-            raise ValueError(f"NGramLanguageModel: the counts are of vocab_size={counts.vocab_size}, not {self.config.vocab_size}.")
+            raise ValueError("NGramLanguageModel: the counts are of "
+                             f"vocab_size={counts.vocab_size}, not {self.config.vocab_size}.")
         self.counts = counts
 
     def __repr__(self):

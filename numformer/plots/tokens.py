@@ -7,38 +7,43 @@ SIGNS = {" ": "\u2423", "\n": "\u23ce", "\t": "\u21e5"}
 
 
 def visible(token):
-    """A token as a label: white space by its usual signs, and by its code what the font has no glyph for.
+    """A token as a label: visible signs for white space, code points where the font has no glyph.
 
     Examples
     --------
     >>> visible(" "), visible("\\n"), visible("a"), visible("\\u4e2d")
     ('␣', '⏎', 'a', 'U+4E2D')
     """
-    shown = (character if ord(character) in _glyphs() else f"U+{ord(character):04X}" for character in signs(token))
-    return "".join(shown).replace("$", r"\$")                         # which would begin mathematics
+    shown = (character if ord(character) in _glyphs() else f"U+{ord(character):04X}"
+             for character in signs(token))
+    return "".join(shown).replace("$", r"\$")                        # which would begin mathematics
 
 
 def signs(token):
-    """A token with its white space by the usual signs, what else cannot be seen by its code, and nothing as the empty set.
+    """A token with visible signs for white space, code points for other invisible characters.
+
+    An empty token becomes the sign of the empty set.
 
     Examples
     --------
     >>> signs(" a\\n"), signs("\\u200b"), signs("")
     ('␣a⏎', 'U+200B', '∅')
     """
-    return "".join(SIGNS.get(character, f"U+{ord(character):04X}" if unseen(character) else character) for character in token) or "\u2205"
+    return "".join(SIGNS.get(character, f"U+{ord(character):04X}" if is_invisible(character)
+                             else character) for character in token) or "\u2205"
 
 
-def unseen(character):
-    """Whether a character shows nothing, or turns others around: white space, controls, marks of direction."""
+def is_invisible(character):
+    """Whether a character is invisible: white space, controls, marks of direction."""
     return category(character)[0] in "CZ"
 
 
 def label_ticks(axis, tokens, size=8):
-    """Write tokens at the places 0, 1, ... of an axis of a map; turned, where they are too long to stand side by side."""
+    """Write tokens at the ticks 0, 1, ... of an axis; long ones on the x axis are rotated."""
     labels = [visible(token) for token in tokens]
-    turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if axis.axis_name == "x" and max(map(len, labels)) > 3 else {}
-    axis.set_ticks(range(len(tokens)), labels, fontsize=size, **turned)
+    rotated = ({"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if axis.axis_name == "x"
+               and max(map(len, labels)) > 3 else {})
+    axis.set_ticks(range(len(tokens)), labels, fontsize=size, **rotated)
 
 
 @lru_cache(maxsize=1)

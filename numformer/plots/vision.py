@@ -1,4 +1,4 @@
-"""Pictures of what a Vision Transformer sees."""
+"""Vision Transformers: attention to patches, and similarity of their position vectors."""
 
 import math
 
@@ -9,18 +9,20 @@ from numformer.plots.axes import new_axes, signed_colours
 
 
 def patch_attention(images, weights, labels=None, ax=None, title="Attention to patches"):
-    """Images in a row, and under each how much weight its patches get, brighter for more, below its ink; each from 0 to its largest weight.
+    """Images in a row, and below each the attention weights of its patches, brighter for more.
+
+    The colour scale of each image runs from 0 to its largest weight; its pixels are drawn on top.
 
     Parameters
     ----------
     images : ndarray, shape (B, height, width, 1)
-        Grey images; 0 is white paper.
+        Grey images; 0 is white.
     weights : ndarray, shape (B, T)
-        Of square patches from left to right and from top to bottom, as many in a row as in a column.
+        Attention weights of a square grid of patches, row by row.
     labels : list of str, optional
-        What to write under each image.
+        Label of each image.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure unless given.
+        Axes to draw on; a new figure by default.
     title : str
 
     Returns
@@ -30,40 +32,50 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
     Raises
     ------
     ValueError, TypeError
-        If shapes or the number of labels do not fit, or the patches are no square of them.
+        If shapes or the number of labels do not match, or the patches form no square grid.
     """
-    sizes = check_array("patch_attention", "images", images, "(B, height, width, channels)", channels=1)
+    sizes = check_array("patch_attention", "images", images, "(B, height, width, channels)",
+                        channels=1)
     B, height, width = sizes["B"], sizes["height"], sizes["width"]
     check_whole("patch_attention", "B", B)
-    side = _side("patch_attention", "weights", check_array("patch_attention", "weights", weights, "(B, T)", B=B)["T"])
+    side = _side("patch_attention", "weights", check_array("patch_attention", "weights", weights,
+                                                           "(B, T)", B=B)["T"])
     if labels is not None and len(labels) != B:
-        raise ValueError(f"patch_attention: {len(labels)} labels came for B={B} images; give one an image.")
+        raise ValueError(f"patch_attention: {len(labels)} labels for B={B} images; give one per "
+                         "image.")
     if ax is None:
         ax = new_axes((1.1 * B + 0.4, 3.2))
     for b in range(B):
-        left, right = 1.1 * b, 1.1 * b + 1                            # every image one wide, with a tenth between them
+        left, right = 1.1 * b, 1.1 * b + 1                           # images have width 1, gaps 0.1
         tall = height / width
-        ax.imshow(images[b, ..., 0], cmap="gray_r", extent=(left, right, 0, tall), interpolation="nearest")
+        ax.imshow(images[b, ..., 0], cmap="gray_r", extent=(left, right, 0, tall),
+                  interpolation="nearest")
         below = (left, right, -1.1 * tall, -0.1 * tall)
-        ax.imshow(weights[b].reshape(side, side), cmap="cividis", vmin=0, extent=below, interpolation="nearest")
+        ax.imshow(weights[b].reshape(side, side), cmap="cividis", vmin=0, extent=below,
+                  interpolation="nearest")
         ink = images[b, ..., 0] / max(float(images[b].max()), 1e-12)
-        ax.imshow(np.zeros_like(ink), cmap="gray", alpha=0.6 * np.clip(ink, 0, 1), extent=below, interpolation="nearest")
+        ax.imshow(np.zeros_like(ink), cmap="gray", alpha=0.6 * np.clip(ink, 0, 1), extent=below,
+                  interpolation="nearest")
     ax.set(xlim=(-0.05, 1.1 * B - 0.05), ylim=(-1.15 * tall, 1.05 * tall), yticks=[], title=title)
-    under = [f"{label}\nup to {its_weights.max():.2f}".strip() for label, its_weights in zip(labels or [""] * B, weights)]
+    under = [f"{label}\nup to {its_weights.max():.2f}".strip()
+             for label, its_weights in zip(labels or [""] * B, weights)]
     ax.set_xticks([1.1 * b + 0.5 for b in range(B)], under, fontsize=8)
     ax.tick_params(length=0)
     return ax
 
 
-def position_similarity(vectors, ax=None, title="Similarity of positions"):
-    """For every patch a small map: how like its position's vector are those of all patches. The maps stand where their patches stand.
+def position_similarity(vectors, ax=None, title="Similarity of position vectors"):
+    """A small map for each patch: cosine similarity of its position vector with those of all
+    patches.
+
+    The maps are arranged like their patches.
 
     Parameters
     ----------
     vectors : ndarray, shape (T, C)
-        Of square patches from left to right and from top to bottom, as many in a row as in a column.
+        Position vectors of a square grid of patches, row by row.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure unless given.
+        Axes to draw on; a new figure by default.
     title : str
 
     Returns
@@ -73,18 +85,20 @@ def position_similarity(vectors, ax=None, title="Similarity of positions"):
     Raises
     ------
     ValueError, TypeError
-        If vectors have another shape, one of them is zero, or their number is no square.
+        If vectors have another shape, one of them is zero, or their number is not a square.
 
     References
     ----------
     Dosovitskiy et al. (2021), "An Image Is Worth 16x16 Words", figure 7 in the centre.
     """
-    side = _side("position_similarity", "vectors", check_array("position_similarity", "vectors", vectors, "(T, C)")["T"])
-    lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
-    if not lengths.all():
-        raise ValueError("position_similarity: a vector is zero, and has no direction.")
-    directions = vectors / lengths
-    maps = (directions @ directions.T).reshape(side, side, side, side)        # (row, column) of a patch, then of the others
+    side = _side("position_similarity", "vectors", check_array("position_similarity", "vectors",
+                                                               vectors, "(T, C)")["T"])
+    norms = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+    if not norms.all():
+        raise ValueError("position_similarity: a vector is zero, so its cosine is undefined.")
+    directions = vectors / norms
+    # (row, column) of a patch, then of another
+    maps = (directions @ directions.T).reshape(side, side, side, side)
     if ax is None:
         ax = new_axes((5.6, 4.8))
     wide = np.full((side, side, side + 1, side + 1), np.nan)          # a gap after each map
@@ -100,8 +114,9 @@ def position_similarity(vectors, ax=None, title="Similarity of positions"):
 
 
 def _side(owner, name, T):
-    """Patches in a row, of T in all."""
+    """The number of patches in a row, of T in all."""
     side = math.isqrt(T)
     if not T or side * side != T:
-        raise ValueError(f"{owner}: {name} of T={T} patches cannot be laid out as a square; T must be 1, 4, 9, 16, ...")
+        raise ValueError(f"{owner}: {name} of T={T} patches form no square grid; T must be 1, 4, "
+                         "9, 16, ...")
     return side

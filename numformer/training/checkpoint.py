@@ -1,30 +1,32 @@
-"""Checkpoints: one safetensors file with all of a run's state, written so that a reader never meets half of one."""
+"""Checkpoints: all of a run's state in one safetensors file, replaced in a single step."""
 
 import hashlib
 import json
 import os
+import re
 import struct
 from pathlib import Path
 
 import numpy as np
 
-FORMAT = "numformer checkpoint, version 1"
+VERSION = 2                                                           # of the format
 
 
 class CheckpointError(Exception):
-    """A file is no checkpoint, or not all of one; the message says what is wrong with which file."""
+    """A file is no checkpoint, an old one, or not whole; the message names the file."""
 
 
 def write_atomically(path, data):
-    """Write bytes so that `path` holds either all of the old content or all of the new, whatever happens on the way.
+    """Write bytes so that `path` holds either all of the old content or all of the new.
 
-    The bytes go to a temporary file in the same folder, are forced to the disk, and take the name in one step; then the
-    folder is forced to the disk too.
+    The bytes go to a temporary file in the same folder, are flushed to the disk, and take the name
+    in one step; then the folder is flushed too.
 
     Raises
     ------
     OSError
-        If it cannot be written: no space, no permission. The old file is untouched and the temporary one removed.
+        If it cannot be written: no space, no permission. The old file stays and the temporary one
+        is removed.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -37,9 +39,9 @@ def write_atomically(path, data):
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename = str(path)                                # a full disk does not say whose bytes it had no room for
+            error.filename = str(path)                                # a full disk leaves it out
         raise
-    if os.name == "posix":                                            # elsewhere folders cannot be opened
+    if os.name == "posix":                                            # Windows opens no folders
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -59,9 +61,10 @@ def save_checkpoint(path, arrays, facts):
     """
     from safetensors.numpy import save
 
-    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}       # save() corrupts other layouts
-    facts = json.dumps({"format": FORMAT, **facts, "sha256": _digest(arrays, facts)}, sort_keys=True)
-    write_atomically(path, save(arrays, {"numformer": facts}))
+    # save() corrupts arrays that are not C-contiguous
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    facts = {"format": _format(VERSION), **facts, "sha256": _digest(arrays, facts)}
+    write_atomically(path, save(arrays, {"numformer": json.dumps(facts, sort_keys=True)}))
 
 
 def load_checkpoint(path):
@@ -75,7 +78,7 @@ def load_checkpoint(path):
     Raises
     ------
     CheckpointError
-        If the file is truncated, foreign, or not as it was written.
+        If the file is truncated, foreign, of another version, or not as it was written.
     FileNotFoundError
         If there is none.
     """
@@ -84,21 +87,50 @@ def load_checkpoint(path):
 
     data = Path(path).read_bytes()
     try:
-        arrays = load(data)                                           # checks the header against the length before it reads
+        arrays = load(data)                                           # checks the header's sizes
         length, = struct.unpack("<Q", data[:8])
         text = json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("numformer")
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
+            struct.error) as error:
         raise CheckpointError(f"{path} is no checkpoint, or was cut short ({error}).") from None
     try:
         facts = json.loads(text)
         kind, digest = facts.pop("format"), facts.pop("sha256")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of numformer.") from None
-    if kind != FORMAT:
-        raise CheckpointError(f"{path} is a {kind!r}; this version reads {FORMAT!r}.")
+        raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of "
+                              "numformer.") from None
+    _check_version(path, kind)
     if digest != _digest(arrays, facts):
-        raise CheckpointError(f"{path} was changed after it was written: its checksum does not fit.")
+        raise CheckpointError(f"{path} was changed after it was written: "
+                              "its checksum does not fit.")
     return arrays, facts
+
+
+def part_of(arrays, prefix):
+    """The arrays whose names begin with a prefix, by the names without it.
+
+    Examples
+    --------
+    >>> part_of({"model.a": 1, "optimizer.b": 2}, "model.")
+    {'a': 1}
+    """
+    return {name.removeprefix(prefix): array
+            for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _format(version):
+    return f"numformer checkpoint, version {version}"
+
+
+def _check_version(path, kind):
+    if kind == _format(VERSION):
+        return
+    found = re.fullmatch(_format(r"(\d+)"), str(kind))
+    if found and int(found[1]) < VERSION:
+        raise CheckpointError(f"{path} was written by an older numformer, in version {found[1]} of "
+                              f"the checkpoint format; this one reads version {VERSION}, in which "
+                              "parameters have other names: train the model anew.")
+    raise CheckpointError(f"{path} is a {kind!r}; this numformer reads {_format(VERSION)!r}.")
 
 
 def _digest(arrays, facts):

@@ -1,4 +1,4 @@
-"""Muon: momentum, made orthogonal, for the matrices inside of a model; AdamW for everything else."""
+"""Muon: orthogonalized momentum for the hidden matrices of a model, AdamW for everything else."""
 
 import math
 
@@ -9,21 +9,24 @@ from numformer.training.optimizers import AdamW
 
 
 class Muon(AdamW):
-    r"""Step every hidden matrix by a matrix whose singular values are all about 1: each direction is learned at the same speed.
+    r"""Step each hidden matrix by one whose singular values are all about 1.
+
+    So a matrix moves equally fast in all directions, also in those in which gradients are small.
 
     .. math::
 
-        b \leftarrow \mu b + g, \qquad \theta \leftarrow (1 - \eta \lambda)\, \theta
-        - \eta\, r \sqrt{\max(1, F / C)}\; \mathrm{orthogonalize}(g + \mu b)
+        b \leftarrow \mu b + g, \qquad
+        \theta \leftarrow (1 - \eta r \lambda)\, \theta
+        - \eta r \sqrt{\max(1, F / C)}\; \mathrm{orthogonalize}(g + \mu b)
 
-    Hidden matrices are the weights (C, F) of the `Linear` layers. Tables (embeddings, positions, the head), gains and biases move
-    as in `AdamW`.
+    Hidden matrices are the weights (C, F) of the `Linear` layers. Tables (embeddings, positions,
+    the LM head), weights of norms and biases move as in `AdamW`.
 
     Parameters
     ----------
     model : Layer
     beta1, beta2, epsilon, weight_decay
-        As in `AdamW`; the decay is that of hidden matrices too.
+        As in `AdamW`; the decay is lambda.
     momentum : float in [0, 1)
         mu.
     ratio : float
@@ -33,7 +36,8 @@ class Muon(AdamW):
 
     References
     ----------
-    Jordan et al. (2024), "Muon: An optimizer for hidden layers in neural networks", with Nesterov's momentum.
+    Jordan et al. (2024), "Muon: An optimizer for hidden layers in neural networks", with Nesterov
+    momentum.
 
     Examples
     --------
@@ -42,30 +46,39 @@ class Muon(AdamW):
     >>> before = layer.weight.data.copy()
     >>> layer.weight.grad[:] = [[5.0, 0.0], [0.0, 0.2]]
     >>> Muon(layer, weight_decay=0.0, ratio=1.0).step(learning_rate=1.0)
-    >>> (before - layer.weight.data).round(1)                         # 25 times the gradient, about the same step
+    >>> (before - layer.weight.data).round(1)                         # similar steps for 5 and 0.2
     array([[0.7, 0. ],
            [0. , 1. ]], dtype=float32)
     """
 
-    def __init__(self, model, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.01, momentum=0.95, ratio=10.0, iterations=5):
+    def __init__(self, model, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.01,
+                 momentum=0.95, ratio=10.0, iterations=5):
         check_number("Muon", "momentum", momentum, least=0, below=1)
         check_number("Muon", "ratio", ratio, least=0)
         check_whole("Muon", "iterations", iterations)
-        hidden = {id(layer.weight) for _, layer in model.named_layers() if isinstance(layer, Linear)}
-        self.hidden = {name for name, parameter in model.named_parameters() if id(parameter) in hidden}
+        weights = {id(layer.weight) for _, layer in model.named_layers()
+                   if isinstance(layer, Linear)}
+        self.hidden = {name for name, p in model.named_parameters() if id(p) in weights}
         super().__init__(model, beta1, beta2, epsilon, weight_decay)
         self.momentum, self.ratio, self.iterations = momentum, ratio, iterations
 
     def moments_of(self, name):
         return ("momentum",) if name in self.hidden else self.moments
 
-    def update(self, data, grad, learning_rate, shorten, *moments):
-        if len(moments) == 2:
-            return super().update(data, grad, learning_rate, shorten, *moments)
-        momentum, = moments
+    def update(self, data, grad, learning_rate, grad_scale, *moments):
+        if len(moments) == 1:
+            self._update_hidden(data, grad, learning_rate, grad_scale, *moments)
+        else:
+            super().update(data, grad, learning_rate, grad_scale, *moments)
+
+    def _update_hidden(self, data, grad, learning_rate, grad_scale, momentum):
+        # b <- mu b + g
         momentum *= self.momentum
-        momentum += shorten * grad
+        momentum += grad_scale * grad
+
+        # theta <- (1 - eta r lambda) theta - eta r sqrt(max(1, F / C)) orthogonalize(g + mu b)
         C, F = data.shape
         rate = learning_rate * self.ratio
+        direction = orthogonalize(grad_scale * grad + self.momentum * momentum, self.iterations)
         data *= 1 - rate * self.weight_decay
-        data -= rate * math.sqrt(max(1, F / C)) * orthogonalize(shorten * grad + self.momentum * momentum, self.iterations)
+        data -= rate * math.sqrt(max(1, F / C)) * direction

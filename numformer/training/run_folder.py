@@ -1,28 +1,29 @@
-"""A run's folder: the checkpoint, the best one, the config to read, and a line of metrics for every step."""
+"""A run's folder: the last and the best checkpoint, the config, and the metrics of every step."""
 
 import json
 import os
 from pathlib import Path
 
-import numpy as np
-
 from numformer.training.checkpoint import save_checkpoint, write_atomically
 
 
 class RunFolder:
-    """Where a run lives.
+    """The files of a run.
 
     Parameters
     ----------
     path : path
-        Made, with its parents, if it is not there.
+        Made, with its parents, if it does not exist.
 
     Notes
     -----
-    ``checkpoint.safetensors`` is the last state and ``best.safetensors`` that of the lowest validation loss;
-    ``config.json`` repeats the settings for people; ``metrics.jsonl`` holds one JSON object a line, for each step
-    (``step loss learning_rate gradient_norm``; before a validation also ``update_ratio``, the size of the step's change of each
-    matrix, of that of the matrix) and each validation (``step val_loss``), and nothing that differs from run to run, such as times.
+    - ``checkpoint.safetensors``: the last state.
+    - ``best.safetensors``: the state of the lowest validation loss.
+    - ``config.json``: the settings, for people to read.
+    - ``metrics.jsonl``: one JSON object a line, for each step (``step loss learning_rate
+      gradient_norm``; before a validation also ``update_ratio``, the norm of each matrix's change
+      divided by the norm of the matrix) and for each validation (``step val_loss``). Nothing in it
+      differs from run to run, such as times.
     """
 
     def __init__(self, path):
@@ -35,9 +36,13 @@ class RunFolder:
         self._file = None
 
     def open(self, step=0, evaluated_at=None):
-        """Make ready to train on from a state: drop the metrics that came after it, and what a killed run left behind."""
+        """Prepare to continue from a state.
+
+        Drops the metrics that came after it, and temporary files of a run that was killed.
+        """
+        last_evaluation = -1 if evaluated_at is None else evaluated_at
         kept = [line for line in self.read_metrics()
-                if line["step"] <= (step if "loss" in line else evaluated_at if evaluated_at is not None else -1)]
+                if line["step"] <= (step if "loss" in line else last_evaluation)]
         write_atomically(self.metrics, b"".join(_line(metrics) for metrics in kept))
         for file in (self.checkpoint, self.best, self.config, self.metrics):
             for leftover in self.path.glob(f".{file.name}.*.tmp"):
@@ -56,7 +61,7 @@ class RunFolder:
         """All whole lines of metrics, as a list of dict."""
         lines = []
         if self.metrics.exists():
-            for line in self.metrics.read_bytes().split(b"\n")[:-1]:  # what follows the last line end was cut off
+            for line in self.metrics.read_bytes().split(b"\n")[:-1]:  # without a line cut short
                 try:
                     metrics = json.loads(line)
                 except ValueError:
@@ -66,10 +71,10 @@ class RunFolder:
         return lines
 
     def save(self, path, trainer, facts):
-        """Write a checkpoint of the trainer, with facts (configs, tokenizer, data) beside its own."""
-        trainer.check_finite()                                        # never over a good checkpoint
+        """Write a checkpoint of the trainer with these facts (configs, tokenizer, data)."""
+        trainer.check_finite()                                        # keep the last good one
         if self._file is not None:
-            os.fsync(self._file.fileno())                             # metrics first: a checkpoint never knows more than they do
+            os.fsync(self._file.fileno())                             # metrics reach the disk first
         arrays, progress = trainer.state_dict()
         save_checkpoint(path, arrays, {**facts, "progress": progress})
 
@@ -78,66 +83,6 @@ class RunFolder:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=lambda: None, should_stop=lambda: False):
-    """Train until the steps are done, patience has run out, or somebody wants to stop; save as the config says, and at the end.
-
-    Parameters
-    ----------
-    trainer : Trainer
-    folder : RunFolder
-        Opened at the trainer's state.
-    facts : dict
-        For the checkpoint.
-    on_step : callable
-        Called with the metrics of every step.
-    on_evaluation : callable
-        Called after every validation.
-    should_stop : callable
-        Asked before every step, and before every batch of a validation.
-
-    Returns
-    -------
-    "finished", "out of patience" or "stopped"
-    """
-    c = trainer.config
-    while True:
-        if _due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
-            loss = trainer.evaluate(should_stop)
-            if loss is not None:
-                folder.append({"step": trainer.step, "val_loss": loss})
-                if trainer.best_step == trainer.step:
-                    folder.save(folder.best, trainer, facts)
-                on_evaluation()
-        ended = ("stopped" if should_stop() else "finished" if trainer.step >= c.steps
-                 else "out of patience" if trainer.out_of_patience else None)
-        if ended:
-            folder.save(folder.checkpoint, trainer, facts)
-            return ended
-        before = _matrices(trainer.model) if _due(trainer.step + 1, c) else {}
-        metrics = trainer.train_step()
-        if before:
-            metrics["update_ratio"] = {name: _size(after - before[name]) / (_size(after) or 1.0)
-                                       for name, after in _matrices(trainer.model).items()}
-        folder.append(metrics)
-        on_step(metrics)
-        if c.save_every and trainer.step % c.save_every == 0:
-            folder.save(folder.checkpoint, trainer, facts)
-
-
-def _due(step, config):
-    """Whether a validation comes after so many steps."""
-    return step == config.steps or bool(config.eval_every and step and step % config.eval_every == 0)
-
-
-def _matrices(model):
-    """Copies of all parameters but gains and biases, by name."""
-    return {name: parameter.data.copy() for name, parameter in model.named_parameters() if parameter.data.ndim > 1}
-
-
-def _size(matrix):
-    return float(np.sqrt(np.square(matrix, dtype=np.float64).sum()))
 
 
 def _line(metrics):

@@ -1,4 +1,4 @@
-"""How the learning rate moves: pure functions of the step, so that a resumed run needs to remember nothing."""
+"""Learning-rate schedules: pure functions of the step, without a state to save."""
 
 import math
 
@@ -6,7 +6,7 @@ from numformer.checks import check_choice
 
 
 def constant(step, steps, peak, floor=0.0, warmup=0):
-    r"""Rise over the warm-up, then stay.
+    r"""Warm up, then stay at the peak.
 
     .. math:: \eta_s = \eta_{peak} \min(1, (s + 1) / (w + 1))
 
@@ -15,11 +15,12 @@ def constant(step, steps, peak, floor=0.0, warmup=0):
     step : int
         s, counted from 0.
     steps : int
-        Length of the run.
+        S, steps of the run.
     peak, floor : float
-        Highest learning rate, and the one to which `linear` and `cosine` fall at step S, just after the last; `inverse_sqrt` stops there.
+        The highest learning rate, and the one that `linear` and `cosine` reach at step S, just
+        after the last; `inverse_sqrt` never falls below it.
     warmup : int
-        w, steps of the rise.
+        w, steps of the warm-up.
 
     Returns
     -------
@@ -34,9 +35,12 @@ def constant(step, steps, peak, floor=0.0, warmup=0):
 
 
 def linear(step, steps, peak, floor=0.0, warmup=0):
-    r"""Rise over the warm-up, then fall in a straight line to the floor.
+    r"""Warm up, then fall linearly to the floor.
 
-    .. math:: \eta_s = \eta_{floor} + (\eta_{peak} - \eta_{floor}) (1 - p_s), \qquad p_s = (s - w) / (S - w), \quad s \ge w
+    .. math::
+
+        \eta_s = \eta_{floor} + (\eta_{peak} - \eta_{floor}) (1 - p_s), \qquad
+        p_s = (s - w) / (S - w), \quad s \ge w
 
     Parameters as in `constant`.
 
@@ -51,10 +55,12 @@ def linear(step, steps, peak, floor=0.0, warmup=0):
 
 
 def cosine(step, steps, peak, floor=0.0, warmup=0):
-    r"""Rise over the warm-up, then fall along half a cosine to the floor: slowly, fast, slowly.
+    r"""Warm up, then fall to the floor along half a cosine: slowly, fast, slowly.
 
-    .. math:: \eta_s = \eta_{floor} + \tfrac12 (\eta_{peak} - \eta_{floor}) (1 + \cos \pi p_s), \qquad
-              p_s = (s - w) / (S - w), \quad s \ge w
+    .. math::
+
+        \eta_s = \eta_{floor} + \tfrac12 (\eta_{peak} - \eta_{floor}) (1 + \cos \pi p_s), \qquad
+        p_s = (s - w) / (S - w), \quad s \ge w
 
     Parameters as in `constant`.
 
@@ -73,11 +79,15 @@ def cosine(step, steps, peak, floor=0.0, warmup=0):
 
 
 def inverse_sqrt(step, steps, peak, floor=0.0, warmup=0):
-    r"""Rise over the warm-up, then fall with the root of the steps taken: the schedule of the 2017 Transformer, which knows no end.
+    r"""Warm up, then fall with the inverse square root of the step, as the 2017 Transformer did.
 
-    .. math:: \eta_s = \max\left(\eta_{floor},\; \eta_{peak} \sqrt{(w + 1) / (s + 1)}\right), \quad s \ge w
+    .. math::
 
-    The paper has no peak but a width: there :math:`\eta_{peak} = (C\, w)^{-1/2}`, and steps are counted from 1.
+        \eta_s = \max\left(\eta_{floor},\; \eta_{peak} \sqrt{(w + 1) / (s + 1)}\right),
+        \quad s \ge w
+
+    In place of a peak the paper has a width, :math:`\eta_{peak} = (C\, w)^{-1/2}`, and it counts
+    steps from 1.
 
     Parameters as in `constant`.
 
@@ -96,7 +106,7 @@ def inverse_sqrt(step, steps, peak, floor=0.0, warmup=0):
 
 
 def _progress(step, steps, warmup):
-    """How far the fall has come, from 0 to 1."""
+    """The fraction of the steps after the warm-up that are done, from 0 to 1."""
     return min(1.0, (step - warmup) / max(1, steps - warmup))
 
 
@@ -104,7 +114,7 @@ SCHEDULES = {"constant": constant, "linear": linear, "cosine": cosine, "inverse_
 
 
 def learning_rate(schedule, step, steps, peak, floor=0.0, warmup=0):
-    """The learning rate of one step by the schedule of that name.
+    """The learning rate of one step, under the schedule of that name.
 
     Examples
     --------

@@ -11,8 +11,9 @@ OPTIMIZERS = {
     "sgd": lambda model, c: SGD(model, c.momentum),
     "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
     "adamw": lambda model, c: AdamW(model, c.beta1, c.beta2, weight_decay=c.weight_decay),
-    "muon": lambda model, c: Muon(model, c.beta1, c.beta2, weight_decay=c.weight_decay, momentum=c.momentum, ratio=c.muon_ratio,
-                               iterations=c.muon_iterations),
+    "muon": lambda model, c: Muon(model, c.beta1, c.beta2, weight_decay=c.weight_decay,
+                                  momentum=c.momentum, ratio=c.muon_ratio,
+                                  iterations=c.muon_iterations),
 }
 
 
@@ -25,17 +26,18 @@ class TrainingConfig:
     steps : int
         Steps of the optimizer.
     batch_size : int
-        Blocks in a batch.
+        Examples in a batch: blocks of a text, pairs, rows or images.
     accumulation : int
-        Batches whose gradients make one step together, weighted by their tokens: a larger batch in less memory.
+        Batches whose gradients make one step together: a larger batch in less memory.
     shards : int
-        Pieces into which a batch is cut for threads. Part of the result, unlike the number of threads.
+        Parts of a batch that run in parallel. They affect the result; the number of threads does
+        not.
     optimizer : "adamw", "adam", "muon" or "sgd"
         How a gradient becomes a step.
     learning_rate, min_learning_rate : float
         Peak and floor of the schedule.
     schedule : "cosine", "linear", "inverse_sqrt" or "constant"
-        How the learning rate moves after the warm-up.
+        How the learning rate changes after the warm-up.
     warmup_steps : int
         Steps over which the learning rate rises to its peak.
     beta1, beta2, momentum, weight_decay : float
@@ -43,17 +45,17 @@ class TrainingConfig:
     muon_ratio : float
         Of Muon: the learning rate of hidden matrices, as a multiple of that of the others.
     muon_iterations : int
-        Of Muon: steps of the iteration that makes a matrix orthogonal.
+        Of Muon: steps of the iteration that orthogonalizes a matrix.
     clip_norm : float
-        Greatest length of the gradient; 0 for no bound.
+        Largest norm of the gradient; 0 for no limit.
     eval_every : int
         Steps between validations; 0 for one at the end alone.
     eval_blocks : int
-        Blocks of a validation; 0 for all of them.
+        Examples of a validation; 0 for all of them.
     save_every : int
         Steps between checkpoints; 0 for one at the end alone.
     patience : int
-        Stop after this many validations in a row without a gain; 0 for never.
+        Stop after this many validations in a row without improvement; 0 for never.
     seed : int
         Of the initial weights, the batches and dropout.
 
@@ -95,15 +97,17 @@ class TrainingConfig:
         owner = "TrainingConfig"
         for name in ("steps", "batch_size", "accumulation", "shards", "muon_iterations"):
             check_whole(owner, name, getattr(self, name))
-        for name in ("warmup_steps", "eval_every", "eval_blocks", "save_every", "patience", "seed"):
+        for name in ("warmup_steps", "eval_every", "eval_blocks", "save_every", "patience",
+                     "seed"):
             check_whole(owner, name, getattr(self, name), least=0)
         for name in ("beta1", "beta2", "momentum"):
             check_number(owner, name, getattr(self, name), least=0, below=1)
-        for name in ("learning_rate", "min_learning_rate", "weight_decay", "muon_ratio", "clip_norm"):
+        for name in ("learning_rate", "min_learning_rate", "weight_decay", "muon_ratio",
+                     "clip_norm"):
             check_number(owner, name, getattr(self, name), least=0)
         if self.min_learning_rate > self.learning_rate:
-            raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be above learning_rate={self.learning_rate}; "
-                             "lower it too.")
+            raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be "
+                             f"above learning_rate={self.learning_rate}; lower it too.")
         check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
         check_choice(owner, "schedule", self.schedule, SCHEDULES)
 

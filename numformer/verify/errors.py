@@ -1,19 +1,24 @@
-"""How far what was found is from the truth: the one measure of every check here."""
+"""The error measures that every check here uses: how far computed numbers are from a reference."""
 
 import numpy as np
 
 
-def relative_error(found, truth, scale):
-    """|found - truth| / (|truth| + scale / 100), elementwise; Inf where either is NaN. `scale` is the largest number around."""
-    error = np.abs(found - truth) / np.maximum(np.abs(truth) + 0.01 * scale, np.finfo(float).tiny)
+def relative_error(found, reference, scale):
+    """|found - reference| / (|reference| + scale / 100), elementwise; Inf where that is NaN.
+
+    `scale` is the largest magnitude of all the numbers that are compared.
+    """
+    size = np.maximum(np.abs(reference) + 0.01 * scale, np.finfo(float).tiny)
+    error = np.abs(found - reference) / size
     return np.where(np.isnan(error), np.inf, error)
 
 
-def largest(jacobians):
-    """The largest number of a dict of arrays; 0 where there is none."""
-    return max((np.abs(J).max(initial=0) for J in jacobians.values()), default=0)
+def largest_magnitude(arrays):
+    """The largest |number| in a dict of arrays; 0 if there is none."""
+    return max((np.abs(array).max(initial=0) for array in arrays.values()), default=0)
 
 
-def far(found, truth):
-    """The largest difference of two dicts of arrays, relative to the largest number of the second."""
-    return largest({name: found[name] - J for name, J in truth.items()}) / (largest(truth) or 1.0)
+def relative_distance(found, reference):
+    """The largest difference of two dicts of arrays, relative to the reference's largest number."""
+    difference = {name: found[name] - array for name, array in reference.items()}
+    return largest_magnitude(difference) / (largest_magnitude(reference) or 1.0)

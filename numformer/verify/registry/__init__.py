@@ -1,16 +1,29 @@
-"""Every function pair, layer and model at several small configurations: registered here once, and checked everywhere.
+"""What the oracle checks: every function pair, layer and model, at several small configurations.
 
-The contract test, the audit and the mutation run all read these lists; a class or a pair that is missing fails a test. A family
-has a page of its own, with those of LAYERS, MODELS and PAIRS that it needs.
+The contract test, the audit and the mutation run all read these lists: a layer is registered once
+and checked everywhere, and a class or a pair that is not registered fails a test. Each family has a
+page of its own, with those of LAYERS, MODELS and PAIRS that it needs.
 """
 
-from numformer.verify.cases import Case, LossOf
 from numformer.verify.registry import (
-    bert, encoder_decoder, language_models, mixture_of_experts, recurrent, scores, seq2seq, transformer, vision)
+    bert, blocks, encoder_decoder, language_models, mixture_of_experts, recurrent, scores, seq2seq,
+    transformer, vision)
+from numformer.verify.registry.cases import Case, LossOf
 
-PAGES = (transformer, vision, scores, recurrent, mixture_of_experts, seq2seq, encoder_decoder, language_models, bert)
-LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name, [])] for name in ("LAYERS", "MODELS", "PAIRS"))
-LOSSES = [Case(f"loss of {case.name}", lambda rng, dtype, case=case: LossOf(case.build(rng, dtype), case.batch), [], case.options,
-               case.ids) for case in MODELS]
+PAGES = (transformer, blocks, vision, scores, recurrent, mixture_of_experts, seq2seq,
+         encoder_decoder, language_models, bert)
+LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name, [])]
+                         for name in ("LAYERS", "MODELS", "PAIRS"))
+
+
+def loss_case(case):
+    """The loss of a registered model, as a case of its own."""
+    def build(rng, dtype):
+        return LossOf(case.build(rng, dtype), case.batch)
+
+    return Case(f"loss of {case.name}", build, [], case.options, case.ids)
+
+
+LOSSES = [loss_case(case) for case in MODELS]
 
 __all__ = ["LAYERS", "LOSSES", "MODELS", "PAIRS"]

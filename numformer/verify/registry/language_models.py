@@ -1,37 +1,39 @@
-"""Language models that carry a state: recurrent and convolutional ones."""
+"""Language models without attention: recurrent and convolutional ones."""
 
 import numpy as np
 
 from numformer.models import (
-    ConvolutionLanguageModel, ConvolutionLanguageModelConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
-from numformer.verify.cases import Case
+    ConvolutionLanguageModel, ConvolutionLanguageModelConfig, RecurrentLanguageModel,
+    RecurrentLanguageModelConfig)
+from numformer.verify.registry.cases import Case, seeded
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                               # with repeats
 
 
-def model(kind, config, **switches):
+def model(kind, config, **options):
     sizes = dict(vocab_size=7, context_length=6, n_layers=2, d_model=4)
-    return lambda rng, dtype: kind(config(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+    return lambda rng, dtype: kind(config(**{**sizes, **options}, dtype=np.dtype(dtype).name), rng)
 
 
-def recurrent(**switches):
-    return model(RecurrentLanguageModel, RecurrentLanguageModelConfig, **switches)
+def recurrent(**options):
+    return model(RecurrentLanguageModel, RecurrentLanguageModelConfig, **options)
 
 
-def convolution(**switches):
-    return model(ConvolutionLanguageModel, ConvolutionLanguageModelConfig, **switches)
+def convolution(**options):
+    return model(ConvolutionLanguageModel, ConvolutionLanguageModelConfig, **options)
 
 
-def dropping():
-    return {"rng": np.random.default_rng(5)}
-
-
-WRONG = [((IDS[0],), ValueError, "(B, T)"), ((np.array([[7]]),), ValueError, "0 .. 6"), ((IDS / 1,), TypeError, "integers")]
+WRONG = [((IDS[0],), ValueError, "(B, T)"), ((np.array([[7]]),), ValueError, "0 .. 6"),
+         ((IDS / 1,), TypeError, "integers")]
 
 MODELS = [
-    Case("recurrent language model, rnn, dropout", recurrent(cell="rnn", dropout=0.3), [], dropping, ids=(IDS,), wrong=WRONG),
-    Case("recurrent language model, lstm, untied", recurrent(cell="lstm", tied=False), [], ids=(IDS,)),
+    Case("recurrent language model, rnn, dropout", recurrent(cell="rnn", dropout=0.3), [], seeded,
+         ids=(IDS,), wrong=WRONG),
+    Case("recurrent language model, lstm, untied", recurrent(cell="lstm", tied=False), [],
+         ids=(IDS,)),
     Case("recurrent language model, gru", recurrent(cell="gru"), [], ids=(IDS,)),
-    Case("convolution language model", convolution(n_layers=3, doublings=1), [], ids=(IDS,), wrong=WRONG),
-    Case("convolution language model, dropout, untied", convolution(kernel_width=2, dropout=0.3, tied=False), [], dropping, ids=(IDS,)),
+    Case("convolution language model", convolution(n_layers=3, doublings=1), [], ids=(IDS,),
+         wrong=WRONG),
+    Case("convolution language model, dropout, untied",
+         convolution(kernel_width=2, dropout=0.3, tied=False), [], seeded, ids=(IDS,)),
 ]

@@ -1,61 +1,84 @@
-"""The router's functions, mixtures of experts, and decoders with them."""
+"""The router's functions, mixtures of experts, and decoders with experts."""
 
 import numpy as np
 
 from numformer import functional as F
-from numformer.layers import LayerNorm, MixtureOfExperts, MultiHeadAttention, PostNormBlock, PreNormBlock
+from numformer.layers import (
+    LayerNorm, MixtureOfExperts, MultiHeadAttention, ResidualBranch, SelfAttentionBranch,
+    TransformerBlock)
 from numformer.models import Decoder, DecoderConfig
-from numformer.verify.cases import Case, Pair
+from numformer.verify.registry.cases import Case, Pair
 
 
 def experts(*arguments, **options):
     return lambda rng, dtype: MixtureOfExperts(*arguments, rng=rng, dtype=dtype, **options)
 
 
-def block(kind):
+def block(order):
     def build(rng, dtype):
-        parts = LayerNorm(6, dtype=dtype), MultiHeadAttention(6, 2, rng, dtype=dtype), LayerNorm(6, dtype=dtype)
-        return kind(*parts, MixtureOfExperts(6, 5, 3, 2, "gelu", rng, dtype=dtype))
+        attention = MultiHeadAttention(6, 2, rng, dtype=dtype)
+        mixture = MixtureOfExperts(6, 5, 3, 2, "gelu", rng, dtype=dtype)
+        return TransformerBlock(
+            attention=SelfAttentionBranch(LayerNorm(6, dtype=dtype), attention, order),
+            feedforward=ResidualBranch(LayerNorm(6, dtype=dtype), mixture, order))
     return build
 
 
-def decoder(**switches):
+def decoder(**options):
     sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=4)
-    return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+    return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **options},
+                                                    dtype=np.dtype(dtype).name), rng)
 
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                               # with repeats
-CHOSEN = np.array([[2, 0], [2, 1], [3, 2], [2, 3], [0, 2]])           # of four experts, the third in every row
+CHOSEN = np.array([[2, 0], [2, 1], [3, 2], [2, 3],
+                   [0, 2]])           # of four experts, the third in every row
 SLOTS, _ = F.sort_by_expert(CHOSEN, 4)
 SERVED, _ = F.sort_by_expert(CHOSEN, 4, capacity=2)
 
 LAYERS = [
     Case("mixture of experts", experts(3, 5, 4, 2, "gelu"), [(2, 4, 3)],
-         wrong=[((np.zeros((2, 4)),), ValueError, "C=3"), ((np.zeros((0, 3)),), ValueError, "empty"),
-                (([1.0],), TypeError, "array of floats"), ((np.zeros((2, 3), np.float32),), TypeError, "float64")]),
+         wrong=[((np.zeros((2, 4)),), ValueError, "C=3"),
+                ((np.zeros((0, 3)),), ValueError, "empty"),
+                (([1.0],), TypeError, "array of floats"),
+                ((np.zeros((2, 3), np.float32),), TypeError, "float64")]),
     Case("mixture of experts, gated, over all, capacity",
-         experts(3, 4, 3, 2, "silu", gated=True, gates_over="all", capacity_factor=0.8, bias=False), [(6, 3)]),
-    Case("mixture of experts, one for each token", experts(3, 4, 3, 1, "relu", gates_over="all", capacity_factor=1.0), [(2, 3, 3)]),
+         experts(3, 4, 3, 2, "silu", gated=True, gates_over="all", capacity_factor=0.8, bias=False),
+         [(6, 3)]),
+    Case("mixture of experts, one for each token",
+         experts(3, 4, 3, 1, "relu", gates_over="all", capacity_factor=1.0), [(2, 3, 3)]),
     Case("mixture of experts, all for each token", experts(3, 4, 3, 3, "gelu_tanh"), [(3,)]),
-    Case("pre-norm block with experts", block(PreNormBlock), [(2, 3, 6)]),
-    Case("post-norm block with experts", block(PostNormBlock), [(1, 4, 6)]),
+    Case("pre-norm block with experts", block("pre"), [(2, 3, 6)]),
+    Case("post-norm block with experts", block("post"), [(1, 4, 6)]),
 ]
 
 MODELS = [
-    Case("decoder with experts, Mixtral", decoder(norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False, n_experts=3,
-                                                  experts_per_token=2, balance_weight=0.5, router_z_weight=0.2), [], ids=(IDS,)),
-    Case("decoder with experts, Switch", decoder(feedforward="relu", norm_first=False, n_experts=3, experts_per_token=1, gates_over="all",
-                                                 capacity_factor=1.0, balance_weight=0.3), [], ids=(IDS,)),
+    Case("decoder with experts, Mixtral",
+         decoder(norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False, n_experts=3,
+                                                  experts_per_token=2, balance_weight=0.5,
+                 router_z_weight=0.2), [], ids=(IDS,)),
+    Case("decoder with experts, Switch",
+         decoder(feedforward="relu", norm_first=False, n_experts=3, experts_per_token=1,
+                 gates_over="all",
+                                                 capacity_factor=1.0, balance_weight=0.3), [],
+         ids=(IDS,)),
 ]
 
 PAIRS = [
     Pair("top-k gates", F.top_k_gates, F.top_k_gates_backward, [(5, 4)], after=(CHOSEN,)),
-    Pair("top-k gates, over all", F.top_k_gates, F.top_k_gates_backward, [(5, 4)], after=(CHOSEN, "all")),
-    Pair("load-balance loss", F.load_balance_loss, F.load_balance_loss_backward, [(5, 4)], after=(CHOSEN,)),
-    Pair("load-balance loss, one expert for each", F.load_balance_loss, F.load_balance_loss_backward, [(5, 4)], after=(CHOSEN[:, :1],)),
+    Pair("top-k gates, over all", F.top_k_gates_over_all, F.top_k_gates_over_all_backward,
+         [(5, 4)], after=(CHOSEN,)),
+    Pair("load-balance loss", F.load_balance_loss, F.load_balance_loss_backward, [(5, 4)],
+         after=(CHOSEN,)),
+    Pair("load-balance loss, one expert for each", F.load_balance_loss,
+         F.load_balance_loss_backward, [(5, 4)], after=(CHOSEN[:, :1],)),
     Pair("router z-loss", F.router_z_loss, F.router_z_loss_backward, [(5, 4)]),
-    Pair("dispatch to experts", F.dispatch_to_experts, F.dispatch_to_experts_backward, [(5, 3)], after=(SLOTS, 2)),
-    Pair("dispatch to experts, capacity", F.dispatch_to_experts, F.dispatch_to_experts_backward, [(5, 3)], after=(SERVED, 2)),
-    Pair("combine experts", F.combine_experts, F.combine_experts_backward, [(10, 3), (5, 2)], after=(SLOTS,)),
-    Pair("combine experts, capacity", F.combine_experts, F.combine_experts_backward, [(len(SERVED), 3), (5, 2)], after=(SERVED,)),
+    Pair("dispatch to experts", F.dispatch_to_experts, F.dispatch_to_experts_backward, [(5, 3)],
+         after=(SLOTS, 2)),
+    Pair("dispatch to experts, capacity", F.dispatch_to_experts, F.dispatch_to_experts_backward,
+         [(5, 3)], after=(SERVED, 2)),
+    Pair("combine experts", F.combine_experts, F.combine_experts_backward, [(10, 3), (5, 2)],
+         after=(SLOTS,)),
+    Pair("combine experts, capacity", F.combine_experts, F.combine_experts_backward,
+         [(len(SERVED), 3), (5, 2)], after=(SERVED,)),
 ]

@@ -1,19 +1,16 @@
-"""Score functions of attention, relative and concatenated positions, and the attention that is made with them."""
+"""Score functions, relative and concatenated positions, and the attention layers that use them."""
 
 import numpy as np
 
 from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
-    ConcatenatedPositions, LearnedPositions, MultiHeadAttention, RelativePositionBias, ScoreAttention, ShawPositions, SinusoidalPositions)
-from numformer.verify.cases import Case, Pair
+    ConcatenatedPositions, LearnedPositions, MultiHeadAttention, RelativePositionBias,
+    ScoreAttention, ShawPositions, SinusoidalPositions)
+from numformer.verify.registry.cases import Case, Pair, floats, seeded
 
 RAGGED = AttentionPattern(mask=np.random.default_rng(3).random((2, 1, 3, 4)) < 0.6)
-EMPTY_ROW = AttentionPattern(lengths=[4, 0])                          # the second example has nothing to attend to
-
-
-def floats(*shape):
-    return np.zeros(shape)
+EMPTY_ROW = AttentionPattern(lengths=[4, 0])        # the second example has nothing to attend to
 
 
 def scored(score, d_query, d_context, d_hidden=None):
@@ -21,7 +18,8 @@ def scored(score, d_query, d_context, d_hidden=None):
 
 
 def bias(rng, dtype, **options):
-    return RelativePositionBias(2, rng, **{**dict(n_buckets=8, max_distance=6), **options}, dtype=dtype)
+    return RelativePositionBias(2, rng, **{**dict(n_buckets=8, max_distance=6), **options},
+                                dtype=dtype)
 
 
 def shaw(rng, dtype):
@@ -29,50 +27,73 @@ def shaw(rng, dtype):
 
 
 def attention(positions, **options):
-    return lambda rng, dtype: MultiHeadAttention(8, 2, rng, positions=positions(rng, dtype), dtype=dtype, **options)
+    return lambda rng, dtype: MultiHeadAttention(8, 2, rng, positions=positions(rng, dtype),
+                                                 dtype=dtype, **options)
 
 
 LAYERS = [
     Case("additive attention", scored("additive", 4, 5, 3), [(2, 3, 4), (2, 4, 5)],
-         wrong=[((floats(2, 3, 5), floats(2, 4, 5)), ValueError, "C=4"), ((floats(2, 3, 4), floats(2, 4, 4)), ValueError, "C=5"),
-                ((floats(2, 3, 4), floats(1, 4, 5)), ValueError, "B=1"), ((floats(2, 0, 4), floats(2, 4, 5)), ValueError, "T=0"),
+         wrong=[((floats(2, 3, 5), floats(2, 4, 5)), ValueError, "C=4"),
+                ((floats(2, 3, 4), floats(2, 4, 4)), ValueError, "C=5"),
+                ((floats(2, 3, 4), floats(1, 4, 5)), ValueError, "B=1"),
+                ((floats(2, 0, 4), floats(2, 4, 5)), ValueError, "T=0"),
                 ((np.zeros((2, 3, 4), np.float32), floats(2, 4, 5)), TypeError, "float32")]),
-    Case("additive attention, ragged", scored("additive", 4, 5), [(2, 3, 4), (2, 4, 5)], lambda: {"pattern": RAGGED}),
-    Case("general attention, nothing to attend to", scored("general", 4, 5), [(2, 3, 4), (2, 4, 5)], lambda: {"pattern": EMPTY_ROW}),
+    Case("additive attention, ragged", scored("additive", 4, 5), [(2, 3, 4), (2, 4, 5)],
+         lambda: {"pattern": RAGGED}),
+    Case("general attention, nothing to attend to", scored("general", 4, 5), [(2, 3, 4), (2, 4, 5)],
+         lambda: {"pattern": EMPTY_ROW}),
     Case("dot attention", scored("dot", 4, 4), [(2, 3, 4), (2, 4, 4)], lambda: {"pattern": CAUSAL},
-         wrong=[((floats(3, 4), floats(2, 4, 4)), ValueError, "(B, T, C)"), ((floats(2, 1, 4), floats(2, 0, 4)), ValueError, "S=0")]),
+         wrong=[((floats(3, 4), floats(2, 4, 4)), ValueError, "(B, T, C)"),
+                ((floats(2, 1, 4), floats(2, 0, 4)), ValueError, "S=0")]),
     Case("scaled dot attention", scored("scaled_dot", 4, 4), [(1, 1, 4), (1, 4, 4)]),
-    Case("sinusoidal positions, concatenated", lambda rng, dtype: ConcatenatedPositions(SinusoidalPositions(3)), [(2, 3, 4)],
+    Case("sinusoidal positions, concatenated",
+         lambda rng, dtype: ConcatenatedPositions(SinusoidalPositions(3)), [(2, 3, 4)],
          lambda: {"start": 2}, wrong=[((floats(3, 4),), ValueError, "(B, T, C)")]),
-    Case("learned positions, concatenated", lambda rng, dtype: ConcatenatedPositions(LearnedPositions(5, 3, rng, dtype=dtype)),
+    Case("learned positions, concatenated",
+         lambda rng, dtype: ConcatenatedPositions(LearnedPositions(5, 3, rng, dtype=dtype)),
          [(2, 3, 4)], lambda: {"start": np.array([0, 1])},
-         wrong=[((floats(2, 6, 4),), ValueError, "only 0 .. 4"), ((np.zeros((2, 3, 4), np.float32),), TypeError, "float64")]),
-    Case("relative position bias", bias, [(2, 2, 3, 9)], wrong=[((floats(2, 3, 3, 3),), ValueError, "H=2")]),
-    Case("relative position bias, one way", lambda rng, dtype: bias(rng, dtype, bidirectional=False), [(1, 2, 9, 4)]),
-    Case("positions of Shaw", shaw, [(2, 2, 4, 4), (2, 1, 6, 4), (2, 1, 6, 4)], lambda: {"pattern": CAUSAL},
+         wrong=[((floats(2, 6, 4),), ValueError, "only 0 .. 4"),
+                ((np.zeros((2, 3, 4), np.float32),), TypeError, "float64")]),
+    Case("relative position bias", bias, [(2, 2, 3, 9)],
+         wrong=[((floats(2, 3, 3, 3),), ValueError, "H=2")]),
+    Case("relative position bias, one way",
+         lambda rng, dtype: bias(rng, dtype, bidirectional=False), [(1, 2, 9, 4)]),
+    Case("positions of Shaw", shaw, [(2, 2, 4, 4), (2, 1, 6, 4), (2, 1, 6, 4)],
+         lambda: {"pattern": CAUSAL},
          wrong=[((floats(2, 2, 4, 3), floats(2, 2, 4, 3), floats(2, 2, 4, 3)), ValueError, "D=3"),
                 ((floats(2, 3, 4, 4), floats(2, 2, 4, 4), floats(2, 2, 4, 4)), ValueError, "G=2")]),
     Case("attention, relative position bias, unscaled", attention(bias, scale=1.0), [(2, 5, 8)]),
-    Case("attention, relative position bias, causal, grouped", attention(lambda *a: bias(*a, bidirectional=False), n_kv_heads=1),
+    Case("attention, relative position bias, causal, grouped",
+         attention(lambda *a: bias(*a, bidirectional=False), n_kv_heads=1),
          [(1, 9, 8)], lambda: {"pattern": CAUSAL}),
-    Case("cross-attention, relative position bias, T != S", attention(bias, d_context=3), [(1, 2, 8), (1, 5, 3)]),
-    Case("attention, positions of Shaw", attention(shaw, query_key_norm=True, scale=0.7), [(2, 5, 8)],
+    Case("cross-attention, relative position bias, T != S", attention(bias, d_context=3),
+         [(1, 2, 8), (1, 5, 3)]),
+    Case("attention, positions of Shaw", attention(shaw, query_key_norm=True, scale=0.7),
+         [(2, 5, 8)],
          lambda: {"pattern": AttentionPattern(causal=True, lengths=[5, 3])}),
-    Case("attention, positions of Shaw, dropout", attention(shaw, dropout=0.3), [(1, 5, 8)], lambda: {"rng": np.random.default_rng(5)}),
-    Case("cross-attention, positions of Shaw, T != S", attention(shaw, d_context=3, n_kv_heads=1), [(1, 5, 8), (1, 3, 3)]),
+    Case("attention, positions of Shaw, dropout", attention(shaw, dropout=0.3), [(1, 5, 8)],
+         seeded),
+    Case("cross-attention, positions of Shaw, T != S", attention(shaw, d_context=3, n_kv_heads=1),
+         [(1, 5, 8), (1, 3, 3)]),
 ]
 
 PAIRS = [
-    Pair("additive scores", F.additive_scores, F.additive_scores_backward, [(2, 3, 4), (2, 5, 4), (4,)]),
+    Pair("additive scores", F.additive_scores, F.additive_scores_backward,
+         [(2, 3, 4), (2, 5, 4), (4,)]),
     Pair("dot scores", F.dot_scores, F.dot_scores_backward, [(2, 3, 4), (2, 5, 4)]),
-    Pair("scaled dot scores", F.scaled_dot_scores, F.scaled_dot_scores_backward, [(2, 3, 4), (2, 5, 4)]),
-    Pair("general scores", F.general_scores, F.general_scores_backward, [(2, 3, 4), (2, 5, 3), (4, 3)]),
-    Pair("relative scores", F.relative_scores, F.relative_scores_backward, [(2, 2, 4, 3), (5, 3)], after=(6,)),
-    Pair("relative scores, more queries than keys", F.relative_scores, F.relative_scores_backward, [(1, 2, 5, 3), (3, 3)], after=(3,)),
+    Pair("scaled dot scores", F.scaled_dot_scores, F.scaled_dot_scores_backward,
+         [(2, 3, 4), (2, 5, 4)]),
+    Pair("general scores", F.general_scores, F.general_scores_backward,
+         [(2, 3, 4), (2, 5, 3), (4, 3)]),
+    Pair("relative scores", F.relative_scores, F.relative_scores_backward, [(2, 2, 4, 3), (5, 3)],
+         after=(6,)),
+    Pair("relative scores, more queries than keys", F.relative_scores, F.relative_scores_backward,
+         [(1, 2, 5, 3), (3, 3)], after=(3,)),
     Pair("relative values", F.relative_values, F.relative_values_backward, [(2, 2, 4, 6), (5, 3)]),
     Pair("relative attention", F.relative_attention, F.relative_attention_backward,
          [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), (5, 4), (5, 4)]),
     Pair("relative attention, all options", F.relative_attention, F.relative_attention_backward,
          [(1, 4, 4, 2), (1, 2, 6, 2), (1, 2, 6, 2), (3, 2), (5, 2)],
-         options=dict(pattern=AttentionPattern(causal=True, lengths=[5]), scale=0.8, dropout=0.4, seed=11)),
+         options=dict(pattern=AttentionPattern(causal=True, lengths=[5]), scale=0.8, dropout=0.4,
+                      seed=11)),
 ]

@@ -5,35 +5,39 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
-    ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, MultiHeadAttention,
-    NGramEmbedding, PostNormBlock, PreNormBlock, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU, Unembedding)
-from numformer.models import Decoder, DecoderConfig
+    ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm,
+    LearnedPositions, Linear, MultiHeadAttention,
+    NGramEmbedding, RMSNorm, RotaryPositions, SinusoidalPositions,
+    SwiGLU, LMHead)
+from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
 from numformer.parameter import Parameter
-from numformer.verify.cases import Case, Pair
-
-
-def floats(*shape):
-    return np.zeros(shape)
+from numformer.verify.registry.cases import Case, Pair, floats, seeded
 
 
 def mha(*arguments, **options):
     return lambda rng, dtype: MultiHeadAttention(*arguments, rng=rng, dtype=dtype, **options)
 
 
-def block(kind, feedforward, norm=LayerNorm, dropout=0.0, **options):
-    def build(rng, dtype):
-        attention = MultiHeadAttention(8, 2, rng, dtype=dtype, dropout=dropout, **options)
-        return kind(norm(8, dtype=dtype), attention, norm(8, dtype=dtype), feedforward(rng, dtype), dropout)
-    return build
-
-
-def decoder(**switches):
+def decoder(**options):
     sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
-    return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+    return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **options},
+                                                    dtype=np.dtype(dtype).name), rng)
 
 
-def seeded():
-    return {"rng": np.random.default_rng(5)}
+def ngram_decoder(**options):
+    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    return lambda rng, dtype: NGramDecoder(
+        NGramDecoderConfig(**{**sizes, **options}, dtype=np.dtype(dtype).name), rng)
+
+
+def trained_with(build, **settings):
+    """A model with settings of its training loss, such as label_smoothing."""
+    def built(rng, dtype):
+        model = build(rng, dtype)
+        for name, value in settings.items():
+            setattr(model, name, value)
+        return model
+    return built
 
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                                # with repeats
@@ -43,75 +47,106 @@ RAGGED = AttentionPattern(mask=np.random.default_rng(3).random((4, 3)) < 0.6)
 LAYERS = [
     Case("linear", lambda rng, dtype: Linear(4, 3, rng, dtype=dtype), [(2, 5, 4)],
          wrong=[((floats(2, 3),), ValueError, "C=4"), (([1.0],), TypeError, "array of floats"),
-                ((np.zeros((2, 4), int),), TypeError, "array of floats"), ((np.zeros((2, 4), np.float32),), TypeError, "float64")]),
-    Case("linear without bias", lambda rng, dtype: Linear(4, 3, rng, bias=False, dtype=dtype), [(4,)]),
-    Case("unembedding", lambda rng, dtype: Unembedding(Parameter(rng.standard_normal((5, 4)).astype(dtype))), [(2, 3, 4)],
+                ((np.zeros((2, 4), int),), TypeError, "array of floats"),
+                ((np.zeros((2, 4), np.float32),), TypeError, "float64")]),
+    Case("linear without bias", lambda rng, dtype: Linear(4, 3, rng, bias=False, dtype=dtype),
+         [(4,)]),
+    Case("language model head",
+         lambda rng, dtype: LMHead(Parameter(rng.standard_normal((5, 4)).astype(dtype))),
+         [(2, 3, 4)],
          wrong=[((floats(2, 3, 5),), ValueError, "C=4")]),
     Case("embedding", lambda rng, dtype: Embedding(6, 4, rng, dtype=dtype), [], ids=(IDS,),
-         wrong=[((np.array([6]),), ValueError, "0 .. 5"), ((np.array([-1]),), ValueError, "hold -1"),
-                ((np.array([1.0]),), TypeError, "integers"), ((np.array([], int),), ValueError, "empty")]),
-    Case("embedding scaled", lambda rng, dtype: Embedding(6, 4, rng, scale=2.0, dtype=dtype), [], ids=(IDS,)),
-    Case("n-gram embedding", lambda rng, dtype: NGramEmbedding(6, 4, largest=3, n_rows=50, rng=rng, dtype=dtype), [], ids=(IDS,),
-         wrong=[((np.array([[6]]),), ValueError, "0 .. 5"), ((np.array([[1.0]]),), TypeError, "integers")]),
-    Case("sinusoidal positions", lambda rng, dtype: SinusoidalPositions(5), [(2, 3, 5)], lambda: {"start": 4},
+         wrong=[((np.array([6]),), ValueError, "0 .. 5"),
+                ((np.array([-1]),), ValueError, "hold -1"),
+                ((np.array([1.0]),), TypeError, "integers"),
+                ((np.array([], int),), ValueError, "empty")]),
+    Case("embedding scaled", lambda rng, dtype: Embedding(6, 4, rng, scale=2.0, dtype=dtype), [],
+         ids=(IDS,)),
+    Case("n-gram embedding",
+         lambda rng, dtype: NGramEmbedding(6, 4, largest=3, n_rows=50, rng=rng, dtype=dtype), [],
+         ids=(IDS,),
+         wrong=[((np.array([[6]]),), ValueError, "0 .. 5"),
+                ((np.array([[1.0]]),), TypeError, "integers")]),
+    Case("sinusoidal positions", lambda rng, dtype: SinusoidalPositions(5), [(2, 3, 5)],
+         lambda: {"start": 4},
          wrong=[((floats(2, 3, 4),), ValueError, "C=5")]),
-    Case("learned positions", lambda rng, dtype: LearnedPositions(6, 4, rng, dtype=dtype), [(2, 3, 4)], lambda: {"start": 2},
+    Case("learned positions", lambda rng, dtype: LearnedPositions(6, 4, rng, dtype=dtype),
+         [(2, 3, 4)], lambda: {"start": 2},
          wrong=[((floats(2, 7, 4),), ValueError, "only 0 .. 5")]),
     Case("rotary half", lambda rng, dtype: RotaryPositions(6), [(2, 2, 4, 6)], lambda: {"start": 3},
          wrong=[((floats(2, 2, 4, 8),), ValueError, "D=6")]),
-    Case("rotary interleaved", lambda rng, dtype: RotaryPositions(6, layout="interleaved"), [(2, 2, 4, 6)]),
-    Case("alibi", lambda rng, dtype: ALiBi(3), [(2, 3, 2, 4)], wrong=[((floats(2, 2, 2, 4),), ValueError, "H=3")]),
+    Case("rotary interleaved", lambda rng, dtype: RotaryPositions(6, layout="interleaved"),
+         [(2, 2, 4, 6)]),
+    Case("alibi", lambda rng, dtype: ALiBi(3), [(2, 3, 2, 4)],
+         wrong=[((floats(2, 2, 2, 4),), ValueError, "H=3")]),
     Case("layer norm", lambda rng, dtype: LayerNorm(5, dtype=dtype), [(2, 3, 5)],
          wrong=[((floats(2, 4),), ValueError, "C=5"), ((floats(),), ValueError, "C=5")]),
-    Case("layer norm without bias", lambda rng, dtype: LayerNorm(5, bias=False, dtype=dtype), [(5,)]),
-    Case("layer norm, epsilon outside", lambda rng, dtype: LayerNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
-    Case("rms norm", lambda rng, dtype: RMSNorm(5, dtype=dtype), [(2, 3, 5)], wrong=[((floats(2, 4),), ValueError, "C=5")]),
-    Case("rms norm, epsilon outside", lambda rng, dtype: RMSNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
+    Case("layer norm without bias", lambda rng, dtype: LayerNorm(5, bias=False, dtype=dtype),
+         [(5,)]),
+    Case("layer norm, epsilon outside",
+         lambda rng, dtype: LayerNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
+    Case("rms norm", lambda rng, dtype: RMSNorm(5, dtype=dtype), [(2, 3, 5)],
+         wrong=[((floats(2, 4),), ValueError, "C=5")]),
+    Case("rms norm, epsilon outside",
+         lambda rng, dtype: RMSNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
     Case("dropout", lambda rng, dtype: Dropout(0.4), [(3, 7)], seeded),
     Case("dropout at inference", lambda rng, dtype: Dropout(0.4), [(3, 7)]),
     Case("identity", lambda rng, dtype: Identity(), [(3, 2)]),
-    *(Case(f"feed-forward {f}", lambda rng, dtype, f=f: FeedForward(3, 7, f, rng, dtype=dtype), [(2, 4, 3)],
+    *(Case(f"feed-forward {f}", lambda rng, dtype, f=f: FeedForward(3, 7, f, rng, dtype=dtype),
+           [(2, 4, 3)],
            wrong=[((floats(2, 4),), ValueError, "C=3")]) for f in F.ACTIVATIONS),
     Case("swiglu", lambda rng, dtype: SwiGLU(3, 5, rng, bias=False, dtype=dtype), [(2, 4, 3)]),
     Case("geglu", lambda rng, dtype: GEGLU(3, 5, rng, dtype=dtype), [(2, 4, 3)]),
-    Case("gated relu", lambda rng, dtype: GatedFeedForward(3, 5, "relu", rng, dtype=dtype), [(4, 3)]),
+    Case("gated relu", lambda rng, dtype: GatedFeedForward(3, 5, "relu", rng, dtype=dtype),
+         [(4, 3)]),
     Case("attention", mha(8, 2), [(2, 3, 8)],
-         wrong=[((floats(3, 8),), ValueError, "(B, T, C)"), ((floats(1, 0, 8),), ValueError, "empty")]),
-    Case("attention, causal, grouped", mha(8, 4, n_kv_heads=2, bias=False), [(2, 4, 8)], lambda: {"pattern": CAUSAL}),
+         wrong=[((floats(3, 8),), ValueError, "(B, T, C)"),
+                ((floats(1, 0, 8),), ValueError, "empty")]),
+    Case("attention, causal, grouped", mha(8, 4, n_kv_heads=2, bias=False), [(2, 4, 8)],
+         lambda: {"pattern": CAUSAL}),
     Case("attention, multi-query, windowed", mha(8, 4, n_kv_heads=1), [(1, 5, 8)],
          lambda: {"pattern": AttentionPattern(window=(1, 1))}),
     Case("attention, lengths", mha(8, 2), [(2, 3, 8)], lambda: {"pattern": SHORT}),
-    Case("attention, rotary", mha(8, 2, positions=RotaryPositions(4)), [(1, 4, 8)], lambda: {"pattern": CAUSAL}),
-    Case("attention, alibi", mha(8, 2, positions=ALiBi(2)), [(1, 4, 8)], lambda: {"pattern": CAUSAL}),
-    Case("attention, query-key norm", mha(8, 2, query_key_norm=True, positions=RotaryPositions(4, layout="interleaved")),
+    Case("attention, rotary", mha(8, 2, positions=RotaryPositions(4)), [(1, 4, 8)],
+         lambda: {"pattern": CAUSAL}),
+    Case("attention, alibi", mha(8, 2, positions=ALiBi(2)), [(1, 4, 8)],
+         lambda: {"pattern": CAUSAL}),
+    Case("attention, query-key norm",
+         mha(8, 2, query_key_norm=True, positions=RotaryPositions(4, layout="interleaved")),
          [(1, 4, 8)]),
     Case("attention, dropout", mha(8, 2, dropout=0.3), [(2, 4, 8)], seeded),
-    Case("cross-attention, rotary, T != S", mha(8, 2, positions=RotaryPositions(4)), [(1, 2, 8), (1, 5, 8)], lambda: {"pattern": CAUSAL}),
-    Case("cross-attention", mha(8, 2, d_context=5), [(2, 4, 8), (2, 3, 5)], lambda: {"pattern": RAGGED},
-         wrong=[((floats(2, 4, 8), floats(2, 3, 6)), ValueError, "context must have shape (B, S, C)"),
+    Case("cross-attention, rotary, T != S", mha(8, 2, positions=RotaryPositions(4)),
+         [(1, 2, 8), (1, 5, 8)], lambda: {"pattern": CAUSAL}),
+    Case("cross-attention", mha(8, 2, d_context=5), [(2, 4, 8), (2, 3, 5)],
+         lambda: {"pattern": RAGGED},
+         wrong=[((floats(2, 4, 8), floats(2, 3, 6)), ValueError,
+                 "context must have shape (B, S, C)"),
                 ((floats(2, 4, 8), floats(3, 5)), ValueError, "context must have shape (B, S, C)"),
                 ((floats(2, 4, 8), floats(3, 3, 5)), ValueError, "B=2")]),
-    Case("pre-norm block", block(PreNormBlock, lambda rng, dtype: FeedForward(8, 12, "gelu", rng, dtype=dtype)), [(2, 3, 8)],
-         lambda: {"pattern": CAUSAL}),
-    Case("post-norm block", block(PostNormBlock, lambda rng, dtype: FeedForward(8, 12, "silu", rng, dtype=dtype)), [(2, 3, 8)]),
-    Case("pre-norm block, dropout", block(PreNormBlock, lambda rng, dtype: SwiGLU(8, 6, rng, dtype=dtype), RMSNorm, 0.3),
-         [(2, 3, 8)], seeded),
-    Case("post-norm block, dropout", block(PostNormBlock, lambda rng, dtype: FeedForward(8, 6, "silu", rng, dtype=dtype), dropout=0.3),
-         [(2, 3, 8)], seeded),
 ]
 
 MODELS = [
     Case("decoder of 2017",
-         decoder(norm_first=False, feedforward="relu", positions="sinusoidal", embedding_scale=True, label_smoothing=0.1), [],
-         ids=(IDS,), wrong=[((np.array([1, 2]),), ValueError, "(B, T)"), ((np.array([[7]]),), ValueError, "0 .. 6")]),
-    Case("decoder of GPT-2", decoder(dropout=0.2), [], seeded, ids=(IDS,), wrong=[((np.zeros((1, 7), int),), ValueError, "only 0 .. 5")]),
-    Case("decoder of LLaMA", decoder(norm="rms_norm", feedforward="swiglu", positions="rotary", n_kv_heads=1, bias=False, tied=False),
+         trained_with(decoder(norm_first=False, feedforward="relu", positions="sinusoidal",
+                              embedding_scale=True), label_smoothing=0.1), [],
+         ids=(IDS,),
+         wrong=[((np.array([1, 2]),), ValueError, "(B, T)"),
+                ((np.array([[7]]),), ValueError, "0 .. 6")]),
+    Case("decoder of GPT-2", decoder(dropout=0.2), [], seeded, ids=(IDS,),
+         wrong=[((np.zeros((1, 7), int),), ValueError, "only 0 .. 5")]),
+    Case("decoder of LLaMA",
+         decoder(norm="rms_norm", feedforward="swiglu", positions="rotary", n_kv_heads=1,
+                 bias=False, tied=False),
          [], ids=(IDS,)),
-    Case("decoder, alibi, query-key norm", decoder(positions="alibi", query_key_norm=True, z_loss=0.1, feedforward="geglu"),
+    Case("decoder, alibi, query-key norm",
+         trained_with(decoder(positions="alibi", query_key_norm=True, feedforward="geglu"),
+                      z_loss=0.1),
          [], ids=(IDS,)),
-    Case("decoder with n-grams, squared ReLU", decoder(ngrams=3, ngram_rows=40, feedforward="relu_squared", norm="rms_norm"), [],
+    Case("decoder with n-grams, squared ReLU",
+         ngram_decoder(ngrams=3, ngram_rows=40, feedforward="relu_squared", norm="rms_norm"), [],
          ids=(IDS,)),
-    Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [], ids=(IDS,)),
+    Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [],
+         ids=(IDS,)),
 ]
 
 TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
@@ -120,51 +155,96 @@ THIN = dict(dropout=0.4, seed=11)
 PAIRS = [
     Pair("linear", F.linear, F.linear_backward, [(2, 3, 4), (4, 5), (5,)]),
     Pair("softmax", F.softmax, F.softmax_backward, [(3, 4)]),
-    Pair("softmax, first axis, masked", F.softmax, F.softmax_backward, [(3, 4)], options=dict(axis=0, mask=np.eye(3, 4, dtype=bool))),
+    Pair("softmax, first axis, masked", F.softmax, F.softmax_backward, [(3, 4)],
+         options=dict(axis=0, mask=np.eye(3, 4, dtype=bool))),
     Pair("log-softmax", F.log_softmax, F.log_softmax_backward, [(3, 4)]),
+    Pair("plain cross-entropy", F.softmax_cross_entropy, F.softmax_cross_entropy_backward,
+         [(2, 3, 6)], after=(np.abs(TARGETS) % 6,)),
+    Pair("cross-entropy with the uniform distribution", F.uniform_cross_entropy,
+         F.uniform_cross_entropy_backward, [(2, 3, 6)]),
+    Pair("z-loss", F.z_loss, F.z_loss_backward, [(5, 4)]),
     Pair("cross-entropy", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)], after=(TARGETS,)),
-    Pair("cross-entropy, all options", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)], after=(TARGETS,),
+    Pair("cross-entropy, all options", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)],
+         after=(TARGETS,),
          options=dict(label_smoothing=0.2, z_loss=0.3)),
     *(Pair(f.__name__, f, backward, [(3, 4)]) for f, backward in (
-        (F.relu, F.relu_backward), (F.relu_squared, F.relu_squared_backward), (F.gelu, F.gelu_backward),
+        (F.relu, F.relu_backward), (F.relu_squared, F.relu_squared_backward),
+        (F.gelu, F.gelu_backward),
         (F.gelu_tanh, F.gelu_tanh_backward), (F.sigmoid, F.sigmoid_backward),
         (F.silu, F.silu_backward))),
     Pair("swish, beta 1.7", F.swish, F.swish_backward, [(3, 4)], options=dict(beta=1.7)),
-    *(Pair(f"gated linear unit, {f}", F.gated_linear_unit, F.gated_linear_unit_backward, [(3, 4), (3, 4)], after=(f,))
+    *(Pair(f"gated linear unit, {f}", F.gated_linear_unit, F.gated_linear_unit_backward,
+           [(3, 4), (3, 4)], after=(f,))
       for f in F.ACTIVATIONS),
     Pair("layer norm", F.layer_norm, F.layer_norm_backward, [(2, 3, 5), (5,), (5,)]),
-    Pair("layer norm, outside", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
-    Pair("layer norm of a vector that hardly varies", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)],
-         options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5),
-    Pair("layer norm of a vector that hardly varies, outside", F.layer_norm, F.layer_norm_backward, [(2, 5), (5,), (5,)],
-         options=dict(epsilon=1e-9, epsilon_inside=False), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5),
+    Pair("layer norm, outside", F.layer_norm_outside, F.layer_norm_outside_backward,
+         [(2, 5), (5,), (5,)], options=dict(epsilon=0.2)),
+    *(Pair(f"layer norm of a vector that hardly varies{where}", norm, backward,
+           [(2, 5), (5,), (5,)], options=dict(epsilon=epsilon),
+           prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5)
+      for where, norm, backward, epsilon in (
+          ("", F.layer_norm, F.layer_norm_backward, 1e-18),
+          (", outside", F.layer_norm_outside, F.layer_norm_outside_backward, 1e-9))),
     Pair("rms norm", F.rms_norm, F.rms_norm_backward, [(2, 3, 5), (5,)]),
-    Pair("rms norm, outside", F.rms_norm, F.rms_norm_backward, [(2, 5), (5,)], options=dict(epsilon=0.2, epsilon_inside=False)),
+    Pair("rms norm, outside", F.rms_norm_outside, F.rms_norm_outside_backward, [(2, 5), (5,)],
+         options=dict(epsilon=0.2)),
     Pair("embedding", F.embedding, F.embedding_backward, [(6, 3)], before=(IDS,)),
     Pair("dropout", F.dropout, F.dropout_backward, [(3, 4)], after=(0.4,), options=seeded),
     Pair("dropout at inference", F.dropout, F.dropout_backward, [(3, 4)], after=(0.4,)),
-    Pair("residual dropout", F.residual_dropout, F.residual_dropout_backward, [(2, 3, 4), (2, 3, 4)], after=(0.4,), options=seeded),
-    Pair("residual dropout at inference", F.residual_dropout, F.residual_dropout_backward, [(3, 4), (3, 4)], after=(0.4,)),
+    Pair("residual dropout", F.residual_dropout, F.residual_dropout_backward,
+         [(2, 3, 4), (2, 3, 4)], after=(0.4,), options=seeded),
+    Pair("residual dropout at inference", F.residual_dropout, F.residual_dropout_backward,
+         [(3, 4), (3, 4)], after=(0.4,)),
     Pair("rotary", F.rotary, F.rotary_backward, [(2, 3, 4)], after=F.rotary_angles(2, 5, 4)),
-    Pair("rotary, interleaved", F.rotary, F.rotary_backward, [(2, 2, 3, 6)], after=(*F.rotary_angles(2, 5, 6), "interleaved")),
+    Pair("rotary, interleaved", F.rotary, F.rotary_backward, [(2, 2, 3, 6)],
+         after=(*F.rotary_angles(2, 5, 6), "interleaved")),
     Pair("alibi", F.alibi, F.alibi_backward, [(2, 3, 4)], after=(F.alibi_slopes(2),)),
-    Pair("attention", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward, [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
-    Pair("attention, one query", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+    Pair("attention", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
+    Pair("attention, one query", F.scaled_dot_product_attention,
+         F.scaled_dot_product_attention_backward,
          [(1, 1, 1, 2), (1, 1, 1, 2), (1, 1, 1, 2)]),
-    Pair("attention, grouped, causal", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
-         [(2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2)], after=(CAUSAL,), options=dict(scale=0.7, slopes=F.alibi_slopes(4))),
-    Pair("attention, more queries than keys", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+    Pair("attention, grouped, causal", F.scaled_dot_product_attention,
+         F.scaled_dot_product_attention_backward,
+         [(2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2)], after=(CAUSAL,),
+         options=dict(scale=0.7, slopes=F.alibi_slopes(4))),
+    Pair("attention, more queries than keys", F.scaled_dot_product_attention,
+         F.scaled_dot_product_attention_backward,
          [(1, 2, 5, 2), (1, 2, 3, 2), (1, 2, 3, 2)], after=(CAUSAL,)),
     Pair("soft cap", F.soft_cap, F.soft_cap_backward, [(3, 4)], after=(1.5,)),
     Pair("add by distance", F.add_by_distance, F.add_by_distance_backward, [(2, 2, 3, 4), (2, 6)]),
-    Pair("relative position bias", F.relative_position_bias, F.relative_position_bias_backward, [(8, 2)], after=(4, 12)),
-    Pair("attention, soft-capped", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
-         [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(softcap=0.9, **THIN)),
-    Pair("attention, packed documents", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
-         [(1, 2, 4, 3), (1, 2, 6, 3), (1, 2, 6, 3)], after=(AttentionPattern(causal=True, documents=[[7, 7, 7, 2, 2, 5]]),)),
-    Pair("attention, relative position bias", lambda q, k, v, bias, **o: F.scaled_dot_product_attention(q, k, v, bias=bias, **o),
-         F.scaled_dot_product_attention_backward, [(2, 2, 3, 2), (2, 1, 5, 2), (2, 1, 5, 2), (2, 7)],
-         options=dict(pattern=AttentionPattern(causal=True, lengths=[5, 4]), softcap=2.0, slopes=F.alibi_slopes(2), scale=0.9)),
-    Pair("attention, mask, dropout", F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward,
+    Pair("relative position bias", F.relative_position_bias, F.relative_position_bias_backward,
+         [(8, 2)], after=(4, 12)),
+    Pair("attention, soft-capped", F.scaled_dot_product_attention,
+         F.scaled_dot_product_attention_backward,
+         [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,),
+         options=dict(softcap=0.9, **THIN)),
+    Pair("attention, packed documents", F.scaled_dot_product_attention,
+         F.scaled_dot_product_attention_backward,
+         [(1, 2, 4, 3), (1, 2, 6, 3), (1, 2, 6, 3)],
+         after=(AttentionPattern(causal=True, documents=[[7, 7, 7, 2, 2, 5]]),)),
+    Pair("attention, relative position bias",
+         lambda q, k, v, bias, **o: F.scaled_dot_product_attention(q, k, v, bias=bias, **o),
+         F.scaled_dot_product_attention_backward,
+         [(2, 2, 3, 2), (2, 1, 5, 2), (2, 1, 5, 2), (2, 7)],
+         options=dict(pattern=AttentionPattern(causal=True, lengths=[5, 4]), softcap=2.0,
+                      slopes=F.alibi_slopes(2), scale=0.9)),
+    Pair("attention, mask, dropout", F.scaled_dot_product_attention,
+         F.scaled_dot_product_attention_backward,
          [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN),
+    Pair("attention core", F.attention, F.attention_backward,
+         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
+    Pair("attention core, a mask with an empty row", F.attention, F.attention_backward,
+         [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(np.tri(4, 3, -1, dtype=bool),)),
+    Pair("grouped heads", F.repeat_kv_heads, F.repeat_kv_heads_backward, [(2, 2, 3, 4)],
+         after=(6,)),
+    Pair("dropped weights", F.drop_weights, F.drop_weights_backward, [(2, 2, 3, 4)],
+         after=(0.4, 11)),
+    Pair("tiled attention", F.tiled_attention, F.tiled_attention_backward,
+         [(1, 2, 5, 3), (1, 2, 7, 3), (1, 2, 7, 3)], options=dict(tile=2)),
+    Pair("tiled attention, causal, grouped, padding", F.tiled_attention, F.tiled_attention_backward,
+         [(2, 4, 5, 2), (2, 2, 5, 2), (2, 2, 5, 2)],
+         after=(AttentionPattern(causal=True, lengths=[4, 0]),), options=dict(scale=0.7, tile=2)),
+    Pair("tiled attention, ragged mask", F.tiled_attention, F.tiled_attention_backward,
+         [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3)),
 ]

@@ -1,18 +1,20 @@
-"""The encoder, and what the Vision Transformer adds to it."""
+"""The encoder, and the layers and functions of the Vision Transformer."""
 
 import numpy as np
 
 from numformer import functional as F
 from numformer.functional import AttentionPattern
-from numformer.layers import BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D
+from numformer.layers import (
+    BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
 from numformer.models import Encoder, EncoderConfig, VisionTransformer, VisionTransformerConfig
-from numformer.verify.cases import Case, Pair
-from numformer.verify.registry.transformer import floats, seeded
+from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.verify.registry.transformer import trained_with
 
 
-def encoder(**switches):
+def encoder(**options):
     sizes = dict(n_layers=2, n_heads=2, d_model=8, d_hidden=12)
-    return lambda rng, dtype: Encoder(EncoderConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+    return lambda rng, dtype: Encoder(EncoderConfig(**{**sizes, **options},
+                                                    dtype=np.dtype(dtype).name), rng)
 
 
 def embedded(form, **options):
@@ -23,9 +25,12 @@ GIVEN = np.array([0.3, -0.2, 1.0, 0.0, 2.0]), np.array([0.5, 2.0, 1.0, 3.0, 0.1]
 REAL = np.array([[True, True, False], [True, False, True]])
 
 
-def vision(**switches):
-    sizes = dict(image_size=4, patch_size=2, channels=2, n_classes=3, n_layers=1, n_heads=2, d_model=4, d_hidden=6)
-    return lambda rng, dtype: VisionTransformer(VisionTransformerConfig(**{**sizes, **switches}, dtype=np.dtype(dtype).name), rng)
+def vision(**options):
+    sizes = dict(image_size=4, patch_size=2, channels=2, n_classes=3, n_layers=1, n_heads=2,
+                 d_model=4, d_hidden=6)
+    return lambda rng, dtype: VisionTransformer(VisionTransformerConfig(**{**sizes, **options},
+                                                                        dtype=np.dtype(dtype).name),
+                                                rng)
 
 
 def labelled():
@@ -35,49 +40,65 @@ def labelled():
 LAYERS = [
     Case("encoder", encoder(), [(2, 3, 8)], lambda: {"pattern": AttentionPattern(lengths=[3, 1])},
          wrong=[((floats(2, 3, 7),), ValueError, "C=8"), ((floats(3, 8),), ValueError, "C=8")]),
-    Case("encoder, post-norm, dropout", encoder(norm_first=False, feedforward="relu", dropout=0.3), [(2, 3, 8)], seeded),
+    Case("encoder, post-norm, dropout", encoder(norm_first=False, feedforward="relu", dropout=0.3),
+         [(2, 3, 8)], seeded),
     Case("encoder, rotary, rms norm, local and global",
          encoder(positions="rotary", norm="rms_norm", feedforward="geglu", bias=False), [(1, 4, 8)],
          lambda: {"pattern": [AttentionPattern(), AttentionPattern(window=(1, 1))]}),
     Case("batch norm", lambda rng, dtype: BatchNorm(5, dtype=dtype), [(2, 3, 5)],
-         wrong=[((floats(2, 4),), ValueError, "C=5"), ((floats(1, 5),), ValueError, "2 vectors or more")]),
-    Case("batch norm without bias, masked", lambda rng, dtype: BatchNorm(5, bias=False, dtype=dtype), [(2, 3, 5)],
+         wrong=[((floats(2, 4),), ValueError, "C=5"),
+                ((floats(1, 5),), ValueError, "2 vectors or more")]),
+    Case("batch norm without bias, masked",
+         lambda rng, dtype: BatchNorm(5, bias=False, dtype=dtype), [(2, 3, 5)],
          lambda: {"mask": REAL}, wrong=[((floats(3, 2, 5),), ValueError, "(3, 2), True = real")]),
-    Case("batch norm, statistics given", lambda rng, dtype: BatchNorm(5, dtype=dtype), [(2, 5)], lambda: {"statistics": GIVEN}),
+    Case("batch norm, statistics given", lambda rng, dtype: BatchNorm(5, dtype=dtype), [(2, 5)],
+         lambda: {"statistics": GIVEN}),
     *(Case(f"patch embedding, {form}", embedded(form), [(2, 4, 4, 3)],
-           wrong=[((floats(2, 4, 4, 1),), ValueError, "channels=3"), ((floats(2, 6, 4, 3),), ValueError, "height=4"),
-                  ((floats(4, 4, 3),), ValueError, "(B, height, width, channels)")]) for form in ("flatten", "convolution")),
+           wrong=[((floats(2, 4, 4, 1),), ValueError, "channels=3"),
+                  ((floats(2, 6, 4, 3),), ValueError, "height=4"),
+                  ((floats(4, 4, 3),), ValueError, "(B, height, width, channels)")])
+      for form in ("flatten", "convolution")),
     Case("patch embedding without bias", embedded("convolution", bias=False), [(1, 4, 4, 3)]),
     Case("sinusoidal positions 2-D", lambda rng, dtype: SinusoidalPositions2D(2, 3, 4), [(2, 6, 4)],
          wrong=[((floats(2, 5, 4),), ValueError, "T=6")]),
-    Case("learned positions 2-D", lambda rng, dtype: LearnedPositions2D(2, 3, 4, rng, dtype=dtype), [(2, 6, 4)],
+    Case("learned positions 2-D", lambda rng, dtype: LearnedPositions2D(2, 3, 4, rng, dtype=dtype),
+         [(2, 6, 4)],
          wrong=[((floats(2, 6, 5),), ValueError, "C=4")]),
     *(Case(f"pooling, {kind}", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
-           wrong=[((floats(3, 4),), ValueError, "(B, T, C)"), ((floats(2, 0, 4),), ValueError, "")]) for kind in ("class", "mean", "max")),
-    *(Case(f"pooling, {kind}, masked", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)], lambda: {"mask": REAL})
+           wrong=[((floats(3, 4),), ValueError, "(B, T, C)"),
+                  ((floats(2, 0, 4),), ValueError, "")]) for kind in ("class", "mean", "max")),
+    *(Case(f"pooling, {kind}, masked", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
+           lambda: {"mask": REAL})
       for kind in ("mean", "max")),
 ]
 
 MODELS = [
     Case("vision transformer", vision(n_layers=2), [(2, 4, 4, 2)], batch=labelled,
-         wrong=[((floats(2, 4, 4, 3),), ValueError, "channels=2"), ((floats(2, 6, 6, 2),), ValueError, "height=4"),
+         wrong=[((floats(2, 4, 4, 3),), ValueError, "channels=2"),
+                ((floats(2, 6, 6, 2),), ValueError, "height=4"),
                 ((floats(4, 4, 2),), ValueError, "(B, height, width, channels)")]),
     Case("vision transformer, mean of patches, sinusoids, dropout",
-         vision(pooling="mean", positions="sinusoidal_2d", patches="convolution", dropout=0.3, label_smoothing=0.1), [(2, 4, 4, 2)], seeded,
+         trained_with(vision(pooling="mean", positions="sinusoidal_2d", patches="convolution",
+                             dropout=0.3), label_smoothing=0.1), [(2, 4, 4, 2)], seeded,
          batch=labelled),
     Case("vision transformer, maximum, rows and columns, post-norm",
-         vision(pooling="max", positions="learned_2d", norm_first=False, feedforward="swiglu", bias=False), [(2, 4, 4, 2)], batch=labelled),
+         vision(pooling="max", positions="learned_2d", norm_first=False, feedforward="swiglu",
+                bias=False), [(2, 4, 4, 2)], batch=labelled),
 ]
 
 PAIRS = [
     Pair("batch norm", F.batch_norm, F.batch_norm_backward, [(2, 3, 5), (5,), (5,)]),
-    Pair("batch norm, masked", F.batch_norm, F.batch_norm_backward, [(2, 3, 5), (5,), (5,)], options=dict(mask=REAL)),
-    Pair("batch norm, statistics given", F.batch_norm, F.batch_norm_backward, [(3, 5), (5,), (5,)],
-         options=dict(statistics=GIVEN, epsilon=0.2)),
-    Pair("batch norm of a coordinate that hardly varies", F.batch_norm, F.batch_norm_backward, [(6, 2), (2,), (2,)],
-         options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest), condition=3e5),
+    Pair("batch norm, masked", F.masked_batch_norm, F.masked_batch_norm_backward,
+         [(2, 3, 5), (5,), (5,)], after=(REAL,)),
+    Pair("batch norm, statistics given", F.batch_norm_inference, F.batch_norm_inference_backward,
+         [(3, 5), (5,), (5,)], after=(GIVEN,), options=dict(epsilon=0.2)),
+    Pair("batch norm of a coordinate that hardly varies", F.batch_norm, F.batch_norm_backward,
+         [(6, 2), (2,), (2,)],
+         options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest),
+         condition=3e5),
     Pair("patches", F.patches, F.patches_backward, [(2, 4, 6, 3)], after=(2,)),
-    Pair("patch convolution", F.patch_convolution, F.patch_convolution_backward, [(2, 4, 6, 3), (2, 2, 3, 5), (5,)]),
+    Pair("patch convolution", F.patch_convolution, F.patch_convolution_backward,
+         [(2, 4, 6, 3), (2, 2, 3, 5), (5,)]),
     Pair("mean pooling", F.mean_pooling, F.mean_pooling_backward, [(2, 3, 4)], after=(REAL,)),
     Pair("max pooling", F.max_pooling, F.max_pooling_backward, [(2, 3, 4)], after=(REAL,)),
 ]

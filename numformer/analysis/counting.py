@@ -1,0 +1,128 @@
+"""Parameters, FLOPs per token and cache bytes of a model, counted without allocating it."""
+
+import numpy as np
+
+from numformer.layers import (
+    GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, MixtureOfExperts, MultiHeadAttention)
+from numformer.models.bert import BertEncoder
+from numformer.models.seq2seq import Seq2Seq
+from numformer.models.transformer import Encoder
+from numformer.models.vision_transformer import VisionTransformer
+
+
+def count(config):
+    r"""Count the costs of a model, built from its config with arrays that take no memory.
+
+    .. math:: \mathrm{FLOPs} = 2 \sum_W |W| + \sum_{\text{attention}} 4 H D\, n
+
+    A multiplication and an addition are two operations. The first sum runs over all weight matrices
+    (with the LM head, tied or not; without lookup tables). The second is q . k and p . v, for the n
+    keys that a query attends to at full context: T, or fewer on average with causal or local
+    attention. A token of an encoder-decoder is one source token and one target token, also in the
+    bytes of its cache; a token of BERT passes all of its heads. Of E experts only the k of a token
+    count, in the sums and as active parameters. The backward pass costs twice the forward.
+
+    Parameters
+    ----------
+    config : dataclass
+        The config of a model in `numformer.models.KINDS`.
+
+    Returns
+    -------
+    dict
+        ``parameters``; ``active_parameters``, those used for a token; ``flops_per_token`` of a
+        forward pass; ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, the
+        growth of the KV cache, and ``state_bytes``, the recurrent state of a sequence, both in the
+        config's dtype, or 0. For a Vision Transformer ``parameters``, ``flops_per_image`` and
+        ``training_flops_per_image``; for two recurrent networks ``parameters`` alone.
+
+    Examples
+    --------
+    >>> from numformer.models import CONFIGS
+    >>> count(CONFIGS["gpt2-xl"])["parameters"]
+    1557611200
+    >>> count(CONFIGS["bert-base"])["parameters"]
+    110106428
+    """
+    model = _model_of(config)
+    if isinstance(model, VisionTransformer):
+        return _of_images(config, model)
+    if isinstance(model, Seq2Seq):
+        return {"parameters": _numbers(model)}
+    T, seen, cached = config.context_length, *_keys_seen(model, config.context_length)
+    parameters, flops = _numbers(model), 2 * _multiplied(model)
+    active, kv_numbers, state_numbers = parameters, 0, 0
+    for _, layer in model.named_layers():
+        if isinstance(layer, MixtureOfExperts):
+            for expert in layer.experts[layer.k:]:                  # all experts have the same size
+                active -= _numbers(expert)
+                flops -= 2 * _multiplied(expert)
+        if isinstance(layer, MultiHeadAttention):
+            flops += 4 * layer.n_heads * layer.d_head * seen.get(id(layer), (T + 1) / 2)
+            kv_numbers += 2 * layer.n_kv_heads * layer.d_head if id(layer) in cached else 0
+        if isinstance(layer, RECURRENT):
+            state_numbers += layer.state_width
+        if isinstance(layer, CausalConvolution):
+            state_numbers += layer.reach * layer.weight.data.shape[1]
+    itemsize = np.dtype(config.dtype).itemsize
+    return {
+        "parameters": parameters,
+        "active_parameters": active,
+        "flops_per_token": round(flops),
+        "training_flops_per_token": round(3 * flops),
+        "kv_bytes_per_token": kv_numbers * itemsize,
+        "state_bytes": state_numbers * itemsize,
+    }
+
+
+RECURRENT = (RNN, LSTM, GRU)
+
+
+def _model_of(config):
+    """The model of a config, with shapes only."""
+    from numformer.models import KINDS                                # imports this module
+
+    return next(model for model, its_config in KINDS.values()
+                if type(config) is its_config)(config, rng=None)
+
+
+def _keys_seen(model, T):
+    """{id of a non-causal attention: mean keys per query}, and ids of those with a cache."""
+    parts = [part for _, part in model.named_layers()]
+    cached = {id(part) for part in parts if isinstance(part, MultiHeadAttention)}
+    seen = {id(part.cross_attention): T for part in parts if hasattr(part, "cross_attention")}
+    for encoder in parts:
+        if isinstance(encoder, Encoder):                              # no cache
+            read = [id(block.attention) for block in encoder.blocks]
+            seen.update(dict.fromkeys(read, T))
+            cached.difference_update(read)
+    for backbone in parts:
+        if isinstance(backbone, BertEncoder):
+            for block, pattern in zip(backbone.encoder.blocks, backbone.patterns()):
+                first, last = pattern.intervals(T, T)
+                seen[id(block.attention)] = float((last - first).mean())
+    return seen, cached
+
+
+def _of_images(config, model):
+    """Counts of a Vision Transformer: full attention, and one vector through the head."""
+    patches, T = config.side ** 2, config.side ** 2 + (config.pooling == "class")
+    flops = (2 * patches * model.patches.weight.data.size + 2 * T * _multiplied(model.encoder) + 2
+             * model.head.weight.data.size)
+    flops += sum(4 * layer.n_heads * layer.d_head * T * T for _, layer in model.named_layers()
+                 if isinstance(layer, MultiHeadAttention))
+    return {"parameters": _numbers(model), "flops_per_image": flops,
+            "training_flops_per_image": 3 * flops}
+
+
+def _numbers(layer):
+    """The number of parameters of a layer."""
+    return sum(parameter.data.size for parameter in layer.parameters())
+
+
+def _multiplied(layer):
+    """The number of weights in all matrices of a layer."""
+    parts = [part for _, part in layer.named_layers()]
+    return (sum(part.weight.data.size for part in parts
+                if isinstance(part, (Linear, LMHead, CausalConvolution)))
+            + sum(part.recurrent_weight.data.size for part in parts if isinstance(part, RECURRENT)))

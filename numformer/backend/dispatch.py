@@ -1,0 +1,204 @@
+"""Which version of a function runs, the NumPy reference or its compiled kernel: decided here only.
+
+A name here is a function of `numformer.functional` with the same arguments, results and errors.
+Real arrays go to the compiled version. Complex arrays go to the reference, and so does everything
+where Numba is missing or after `use("numpy")`.
+"""
+
+from functools import lru_cache, wraps
+from importlib import import_module
+
+import numpy as np
+
+from numformer import functional as reference
+from numformer.backend.pool import get_threads, is_inside, one_blas_thread, run_with_helpers
+from numformer.checks import check_choice
+from numformer.functional.attention.masks import EVERYWHERE
+
+PARALLEL_FROM = 4e6                     # multiplications: what it costs to wake a thread
+COMPILED = {                            # function: the module of kernels/ with its compiled version
+    "layer_norm": "norms", "layer_norm_outside": "norms",
+    "rms_norm": "norms", "rms_norm_outside": "norms",
+    "relu": "activations", "relu_squared": "activations", "gelu": "activations",
+    "gelu_tanh": "activations", "silu": "activations", "swish": "activations",
+    "gated_linear_unit": "activations",
+    "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
+    "embedding": "embedding", "dropout": "dropout", "residual_dropout": "dropout",
+    "adam_step": "adam", "sum_of_squares": "adam",
+}
+_REAL = (np.dtype(np.float32), np.dtype(np.float64))
+_version = "numba"
+
+
+def use(version):
+    """Choose which version runs: "numba", the compiled kernels (the default), or "numpy".
+
+    Complex arrays always go to the NumPy reference, and so does everything on a machine without
+    Numba.
+
+    Raises
+    ------
+    ValueError
+        If `version` is neither.
+
+    Examples
+    --------
+    >>> use("numpy")
+    >>> use("numba")
+    """
+    global _version
+    check_choice("use", "version", version, ["numba", "numpy"])
+    _version = version
+
+
+def compiled_attention():
+    """The module of the compiled attention; None where Numba is missing."""
+    return _kernels("attention.flash")
+
+
+def compiled_token_step(dtype):
+    """The module of the compiled decoding step; None if it is off, missing, or not for `dtype`."""
+    return _kernels("decoding.token_step") if _version == "numba" and dtype in _REAL else None
+
+
+def token_step(x, weights, *arguments):
+    """`numformer.kernels.decoding.token_step.run_token_step`, on several threads where that pays.
+
+    The result does not depend on their number, to the bit.
+    """
+    kernels = compiled_token_step(x.dtype)
+    tasks = _tasks(len(weights) * 12 * len(x) ** 2)
+    return kernels.run_token_step(x, weights, *arguments, tasks=tasks, run=run_with_helpers)
+
+
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None,
+                                 softcap=None, dropout=0.0, seed=None):
+    """`numformer.functional.scaled_dot_product_attention`, compiled where that is possible.
+
+    Parameters, result and errors are the same. It runs on several threads where that pays; the
+    result does not depend on their number, to the bit.
+    """
+    compiled = _attention_for(q, k, v, bias)
+    arguments = q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
+    if compiled is None:
+        o, saved = reference.scaled_dot_product_attention(*arguments)
+    else:
+        o, saved = compiled.scaled_dot_product_attention(
+            *arguments, tasks=_tasks(q.size * k.shape[2]), run=run_with_helpers)
+    return o, (compiled, saved)
+
+
+def scaled_dot_product_attention_backward(do, saved):
+    """The gradient of `scaled_dot_product_attention`, in the version that ran forward."""
+    compiled, saved = saved
+    if compiled is None:
+        return reference.scaled_dot_product_attention_backward(do, saved)
+    q, k = saved[:2]
+    tasks = _tasks(q.size * k.shape[2])
+    return compiled.scaled_dot_product_attention_backward(
+        do, saved, tasks=tasks, run=run_with_helpers)
+
+
+def _attention_for(q, k, v, bias):
+    """The compiled attention, if it can take these arrays; else None.
+
+    What is not an array at all goes to the reference, which refuses it.
+    """
+    arrays = [q, k, v] if bias is None else [q, k, v, bias]
+    fit = all(isinstance(x, np.ndarray) and x.dtype in _REAL for x in arrays)
+    fit = fit and q.ndim == k.ndim == 4
+    if _version == "numpy" or not fit or q.shape[3] > 256:
+        return None
+    return compiled_attention()
+
+
+def _tasks(multiplications):
+    return get_threads() if multiplications >= PARALLEL_FROM and not is_inside() else 1
+
+
+@lru_cache(maxsize=None)
+def _kernels(name):
+    """A module of kernels/; None where Numba is missing."""
+    try:
+        module = import_module(f"numformer.kernels.{name}")
+    except ImportError:
+        return None
+    with one_blas_thread():             # also holds the BLAS library that came with the import
+        return module
+
+
+def _functions(name, arguments):
+    """The module whose function takes these arguments: compiled if possible, or the reference."""
+    if _version == "numpy":
+        return reference
+    real = False
+    for x in arguments:
+        if isinstance(x, np.ndarray) and x.dtype.kind in "fc":
+            if type(x) is not np.ndarray or x.dtype.char not in "fd" or x.size == 0:
+                return reference
+            real = True
+    return real and _kernels(COMPILED[name]) or reference
+
+
+def _pair(name):
+    """A function and its backward, which runs in the version that ran forward."""
+    @wraps(getattr(reference, name))
+    def forward(*arguments, **options):
+        functions = _functions(name, (*arguments, *options.values()))
+        y, saved = getattr(functions, name)(*arguments, **options)
+        return y, (functions, y.dtype, saved)
+
+    @wraps(getattr(reference, f"{name}_backward"))
+    def backward(dy, saved):
+        functions, dtype, saved = saved
+        if isinstance(dy, np.ndarray) and functions is not reference and dy.dtype != dtype:
+            raise TypeError(f"{name}_backward: dy is {dy.dtype}, but the forward ran in {dtype}; "
+                            f"cast it with .astype(np.{dtype}).")
+        return getattr(functions, f"{name}_backward")(dy, saved)
+
+    return forward, backward
+
+
+def add(x, y):
+    """x + y. All that a compiled version could add is to reuse memory, so it is NumPy with that."""
+    reuse = _version == "numba" and x.dtype == y.dtype and x.dtype in _REAL and x.shape == y.shape
+    workspace = _kernels("runtime.workspace") if reuse else None
+    return x + y if workspace is None else np.add(x, y, out=workspace.new_like(x))
+
+
+def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
+    """`numformer.functional.linear_backward_accumulate`, in the version that ran forward."""
+    functions, _, saved = saved
+    return functions.linear_backward_accumulate(dy, saved, weight_grad, bias_grad)
+
+
+def adam_step(data, *arguments, **options):
+    """`numformer.functional.adam_step`, compiled where possible: equal to the bit."""
+    _functions("adam_step", (data, *arguments)).adam_step(data, *arguments, **options)
+
+
+def sum_of_squares(x):
+    """`numformer.functional.sum_of_squares`, compiled where possible."""
+    return _functions("sum_of_squares", (x,)).sum_of_squares(x)
+
+
+layer_norm, layer_norm_backward = _pair("layer_norm")
+layer_norm_outside, layer_norm_outside_backward = _pair("layer_norm_outside")
+rms_norm, rms_norm_backward = _pair("rms_norm")
+rms_norm_outside, rms_norm_outside_backward = _pair("rms_norm_outside")
+relu, relu_backward = _pair("relu")
+relu_squared, relu_squared_backward = _pair("relu_squared")
+gelu, gelu_backward = _pair("gelu")
+gelu_tanh, gelu_tanh_backward = _pair("gelu_tanh")
+silu, silu_backward = _pair("silu")
+swish, swish_backward = _pair("swish")
+gated_linear_unit, gated_linear_unit_backward = _pair("gated_linear_unit")
+linear, linear_backward = _pair("linear")
+cross_entropy, cross_entropy_backward = _pair("cross_entropy")
+rotary, rotary_backward = _pair("rotary")
+embedding, embedding_backward = _pair("embedding")
+dropout, dropout_backward = _pair("dropout")
+residual_dropout, residual_dropout_backward = _pair("residual_dropout")
+
+ACTIVATIONS = {name: (globals()[name], globals()[f"{name}_backward"])
+               for name in reference.ACTIVATIONS}

@@ -1,0 +1,1 @@
+"""What several verbs share: runs, trainers, flags, pictures and output."""

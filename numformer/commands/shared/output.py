@@ -1,0 +1,89 @@
+"""Output of the verbs: progress of a training, pictures and JSON."""
+
+import json
+import math
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from numformer.commands import UsageError
+from numformer.commands.shared.runs import show_text
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+class Progress:
+    """A progress bar on a terminal, and a line and a sample at each validation."""
+
+    def __init__(self, trainer, tokenizer, task):
+        from tqdm import tqdm
+
+        self.trainer, self.tokenizer, self.task = trainer, tokenizer, task
+        self.losses, self.tokens_before = [], trainer.n_targets
+        self.bar = tqdm(total=trainer.config.steps, initial=trainer.step, unit="step", ascii=True,
+                        disable=None, file=sys.stderr, dynamic_ncols=True)
+
+    def stepped(self, metrics):
+        self.losses.append(metrics["loss"])
+        self.bar.set_postfix_str(f"loss {metrics['loss']:.3f}, {self.tokens_per_second():,.0f} "
+                                 "tokens/s", refresh=False)
+        self.bar.update()
+
+    def evaluated(self):
+        trainer = self.trainer
+        training = f"training loss {np.mean(self.losses[-100:]):.4f}, " if self.losses else ""
+        estimate = (f" (estimated on {trainer.config.eval_blocks} blocks)"
+                    if trainer.config.eval_blocks else "")
+        bits = (f", {trainer.val_loss / math.log(2):.3f} bits per character" if self.task.unit
+                == "nats per character" else "")
+        self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{bits}"
+                   f"{estimate}, {self.tokens_per_second():,.0f} tokens/s")
+        # 3: a branch of the seed, so that training is unaffected
+        rng = np.random.default_rng([trainer.config.seed, 3, trainer.step])
+        sample = self.task.sample(trainer.model, self.tokenizer, rng)
+        if sample:
+            self.write("    " + sample.replace("\n", "\n    "))
+
+    def tokens_per_second(self):
+        return (self.trainer.n_targets - self.tokens_before) / max(self.trainer.seconds, 1e-9)
+
+    def write(self, text):
+        # a closed pipe does not end a run
+        with suppress(BrokenPipeError), self.bar.external_write_mode(file=sys.stderr):
+            show_text(text + "\n", sys.stderr)
+
+    def close(self):
+        self.bar.close()
+
+
+def draw_pictures(folder, model, tokenizer, task, metrics):
+    """Write the loss curve and the pictures of the task into the run's folder."""
+    from numformer.plots import loss_curve
+
+    if metrics:
+        save_picture(loss_curve(metrics, unit=task.unit), folder.path / "loss.png")
+    for name, axes in task.pictures(model, tokenizer).items():
+        save_picture(axes, folder.path / name)
+
+
+def check_format(flag, path):
+    """Refuse a file name whose suffix is not that of a picture."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise UsageError(f"{flag} {path} must end in {', '.join(FORMATS)}.")
+
+
+def save_picture(picture, path):
+    """Write Axes or a Figure as .png, .svg or .pdf; the same picture gives the same bytes."""
+    from matplotlib import rc_context
+
+    volatile = {".png": "Software", ".svg": "Date",
+                ".pdf": "CreationDate"}[Path(path).suffix.lower()]
+    with rc_context({"svg.hashsalt": "numformer"}):                 # ids in an .svg would be random
+        picture.figure.savefig(path, dpi=120, metadata={volatile: None})
+
+
+def print_json(result):
+    """One JSON object as the last line of stdout."""
+    print(json.dumps(result), flush=True)

@@ -1,0 +1,244 @@
+"""The pictures of a run, by kind, for `numformer plot`."""
+
+from functools import partial
+
+import numpy as np
+
+from numformer.backend import one_blas_thread
+from numformer.commands import UsageError
+from numformer.commands.shared.runs import run_corpus
+from numformer.analysis import (
+    attention_rollout, dead_units, gradient_norm_by_block, hidden_activations, logit_contributions,
+    logit_lens, model_costs, residual_stream)
+from numformer.models import Decoder, VisionTransformer
+from numformer.models.decoder import DecoderConfig
+from numformer.plots.axes import panels
+from numformer.plots.tokens import visible
+from numformer import plots
+from numformer.recipes.vit import patch_positions
+from numformer.training import RunFolder
+
+
+def attention(run):
+    """Attention weights: the mean of a layer's heads, or one head."""
+    view = run.view()
+    if view.name == "cross":
+        return _aligned(run, view)
+    weights, name = run.weights(view)
+    return plots.attention_map(weights, view.keys, view.masks[run.layer(view)],
+                               title=f"Attention{_of(view)}, {name}")
+
+
+def grid(run):
+    """Attention weights of every head of every layer."""
+    view = run.view()
+    return plots.attention_grid(view.weights, list(view.masks),
+                                title=f"Attention of all heads ({view.name})")
+
+
+def heads(run):
+    """Entropy and mean distance of every head."""
+    view = run.view()
+    in_one_text = view.name != "cross" and not isinstance(run.model, VisionTransformer)
+    return plots.head_statistics(view.weights, title=f"Attention heads ({view.name})",
+                                 distance=in_one_text)
+
+
+def rollout(run):
+    """Attention rollout through all layers."""
+    view = run.view(first=True)
+    if view.name == "cross":
+        raise UsageError(f"{run.folder}: rollout needs self-attention, not cross-attention; choose "
+                         "another --view.")
+    reach = attention_rollout(view.weights)
+    return plots.attention_map(reach, view.keys, reach > 0, title=f"Attention rollout{_of(view)}")
+
+
+def query(run):
+    """One query of one head in numbers: q, k, their products, scores, weights."""
+    view = run.view()
+    if view.q is None:
+        raise UsageError(f"{run.folder}: its scores are not products of queries and keys.")
+    layer, head = run.layer(view), run.head(view) or 0
+    T = len(view.queries)
+    t = T - 1 if run.chosen.query is None else run.chosen.query
+    if not 0 <= t < T:
+        raise UsageError(f"--query {t} must be one of the {T} positions of the text, counted from "
+                         "0.")
+    bias = view.biases[layer]
+    return plots.query_detail(view.q[layer][head, t], view.k[layer][head], view.keys,
+                              view.scales[layer], None if bias is None else bias[head, t],
+                              view.masks[layer][t], title=f"Query {t}, "
+                              f"“{visible(view.queries[t])}”, layer {layer + 1}, head {head + 1}")
+
+
+def alignment(run):
+    """Cross-attention of each target token to the source tokens."""
+    view = run.view("cross")
+    if view.name != "cross":
+        raise UsageError(f"{run.folder}: alignment needs --view cross; leave --view out.")
+    return _aligned(run, view)
+
+
+def patches(run):
+    """Attention to the patches of an image (--text): each layer of a ViT, and rollout."""
+    if not isinstance(run.model, VisionTransformer):
+        raise UsageError(f"{run.folder}: {type(run.model).__name__} has no patches; give the run "
+                         "of a Vision Transformer.")
+    reading, view = run.reading(), run.view()
+    first = int(run.model.config.pooling == "class")
+    layers = [weights.mean(axis=0) for weights in view.weights] + [attention_rollout(view.weights)]
+    weights = np.array([p[0, 1:] if first else p.mean(axis=0) for p in layers])
+    labels = [f"layer {number}" for number in range(1, len(layers))] + ["rollout"]
+    return plots.patch_attention(np.repeat(reading.image[None], len(layers), axis=0), weights,
+                                 labels, title="Attention to patches")
+
+
+def positions(run):
+    """Position vectors, position biases, or rotations."""
+    config, model = run.model.config, run.model
+    backbone = getattr(model, "backbone", model)
+    kind = getattr(config, "positions", "none")
+    T = min(getattr(config, "context_length", 64), 64)
+    if isinstance(model, VisionTransformer) and kind != "none":
+        return plots.position_similarity(patch_positions(model))
+    if kind in ("learned", "sinusoidal"):
+        has_input_positions = hasattr(backbone, "input_positions")
+        layer = backbone.input_positions if has_input_positions else backbone.positions
+        return plots.position_vectors(layer(np.zeros((1, T, config.d_model), config.dtype),
+                                            start=0)[0], title=f"Positions: {kind}")
+    if kind in ("alibi", "t5"):
+        encoder = getattr(backbone, "encoder", backbone)
+        bias = encoder.blocks[0].attention.positions.added_to_scores(T, T)
+        title = "ALiBi" if kind == "alibi" else "T5's position bias of the encoder"
+        return plots.position_biases(bias, title=title)
+    if kind == "rotary":
+        return plots.rotary_clocks(config.d_model // config.n_heads, base=config.rotary_base)
+    raise UsageError(f"{run.folder}: {type(model).__name__} has no positions to draw.")
+
+
+def loss(run):
+    """Training and validation loss."""
+    return plots.loss_curve(_metrics(run), unit=run.task.unit)
+
+
+def training(run):
+    """Loss, learning rate, gradient norm and update-to-weight ratio."""
+    metrics = _metrics(run)
+    if not any("learning_rate" in line for line in metrics):
+        raise UsageError(f"{run.folder} was trained without gradients; use `numformer plot loss`.")
+    axes = panels(None, 2, 2, (14, 9))
+    curves = [partial(plots.loss_curve, unit=run.task.unit), plots.gradient_norm_curve,
+              plots.learning_rate_curve]
+    if any("update_ratio" in line for line in metrics):
+        curves.append(plots.update_ratio_curve)
+    else:
+        axes[1, 1].remove()
+    for panel, draw in zip(axes.flat, curves):
+        draw(metrics, ax=panel)
+    return axes[0, 0].figure
+
+
+def flow(run):
+    """Gradient norm of each block, on the last validation batch."""
+    batch = run.task.validation(run_corpus(run.task, run.facts, run.chosen.data), run.tokenizer,
+                                run.model.config, 8)[-1]
+    with one_blas_thread():
+        return plots.gradient_flow(gradient_norm_by_block(run.model, batch),
+                                   title="Gradient norm by block")
+
+
+def residual(run):
+    """Norms of the residual stream between the blocks."""
+    with one_blas_thread():
+        return plots.residual_norms(residual_stream(run.model, *run.reading().inputs))
+
+
+def activations(run):
+    """Histograms of the activations of hidden units, with the fraction of dead ones."""
+    found = _activations(run)
+    return plots.activation_histograms(found, {name: dead_units(x) for name, x in found.items()})
+
+
+def dead(run):
+    """Fraction of dead hidden units in each feed-forward."""
+    return plots.dead_unit_bars({name: dead_units(x) for name, x in _activations(run).items()})
+
+
+def lens(run):
+    """Logit lens: the prediction of a decoder after each block."""
+    reading, ids = _of_a_decoder(run)
+    with one_blas_thread():
+        return plots.lens_map(logit_lens(run.model, ids)[:, 0], _vocabulary(run), reading.read)
+
+
+def contributions(run):
+    """Contributions of components to the logit of the most likely token, or of --token."""
+    _, ids = _of_a_decoder(run)
+    with one_blas_thread():
+        token = int(run.model(ids)[0, -1].argmax()) if run.chosen.token is None else _token(run)
+        parts = logit_contributions(run.model, ids, token)
+    return plots.contribution_bars(parts, _vocabulary(run)[token])
+
+
+def costs(run):
+    """Parameters, FLOPs, activations and KV cache by part, predicted and measured."""
+    if not isinstance(run.model.config, DecoderConfig):
+        raise UsageError(f"{run.folder}: costs by part are known for a Decoder, not for "
+                         f"{type(run.model).__name__}.")
+    return plots.cost_bars(model_costs(run.model.config))
+
+
+_MAPS = ("text", "view")
+# the options that a kind of picture takes
+USES = {
+    "attention": (*_MAPS, "layer", "head"), "grid": _MAPS, "heads": _MAPS, "rollout": _MAPS,
+    "query": (*_MAPS, "layer", "head", "query"),
+    "alignment": (*_MAPS, "layer", "head"), "patches": ("text",), "positions": (), "loss": (),
+    "training": (), "flow": ("data",),
+    "residual": ("text",), "activations": ("text",), "dead": ("text",), "lens": ("text",),
+    "contributions": ("text", "token"), "costs": (),
+}
+PICTURES = {function.__name__: function for function in (
+    attention, grid, heads, rollout, query, alignment, patches, positions, loss, training, flow,
+    residual, activations, dead, lens, contributions, costs)}
+
+
+def _of(view):
+    """The name of the view, if a model has more than one."""
+    return "" if view.name == "self" else f" of the {view.name}"
+
+
+def _aligned(run, view):
+    weights, name = run.weights(view)
+    return plots.alignment_map(weights, view.keys, view.queries, title=f"Alignment, {name}")
+
+
+def _metrics(run):
+    return RunFolder(run.folder).read_metrics()
+
+
+def _activations(run):
+    with one_blas_thread():
+        return hidden_activations(run.model, *run.reading().inputs)
+
+
+def _of_a_decoder(run):
+    """(reading, ids) of a model whose head can be applied after every block."""
+    if not isinstance(run.model, Decoder):
+        raise UsageError(f"{run.folder}: {type(run.model).__name__} has no final norm and LM head "
+                         "after its blocks, as a Decoder has.")
+    reading = run.reading()
+    return reading, reading.inputs[0]
+
+
+def _vocabulary(run):
+    return [run.tokenizer.decode([token]) for token in range(len(run.tokenizer))]
+
+
+def _token(run):
+    ids = run.tokenizer.encode(run.chosen.token)
+    if len(ids) != 1:
+        raise UsageError(f"--token {run.chosen.token!r} is {len(ids)} tokens for this run; give "
+                         "one.")
+    return int(ids[0])

@@ -1,0 +1,135 @@
+"""Load a run: its model, tokenizer and corpus."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from numformer.commands import UsageError
+from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, DataError
+from numformer.models import KINDS
+from numformer.recipes import TASKS, recipe_of
+from numformer.data import tokenizer_from_json
+from numformer.training import CheckpointError, load_checkpoint, part_of
+
+UNKNOWN = "does not describe a run of this version:"
+MISSHAPEN = "contains arrays whose shapes do not match its config:"
+
+
+def add_run_arguments(parser):
+    """Add RUN and --best."""
+    parser.add_argument("run", metavar="RUN", help="folder of a run")
+    parser.add_argument("--best", action="store_true", help="use the checkpoint with the lowest "
+                        "validation loss instead of the last")
+
+
+def add_text_argument(parser):
+    """Add --text, the input of the model."""
+    parser.add_argument("--text", default=None, help="input of the model (default: held-out or "
+                        "generated text); for vit the number of a test image")
+
+
+def read_facts(facts, path):
+    """(task with its recipe, kind of the model, its config, tokenizer) from a checkpoint's facts.
+
+    Raises
+    ------
+    CheckpointError
+        If facts are missing, or name a task, model, tokenizer or option unknown to this version.
+    """
+    with blame(path, UNKNOWN):
+        # the first runs did not name it
+        kind, task = facts["model"]["kind"], facts.get("task", "text")
+        if task not in TASKS:
+            raise ValueError(f"its task is {task}")
+        if kind not in TASKS[task].kinds:
+            raise ValueError(f"its model is called {kind!r}")
+        for part, keys in {"data": ("argument", "name", "sha256", "characters"),
+                           "training": ("steps",)}.items():
+            missing = [key for key in keys if key not in facts[part]]
+            if missing:
+                raise ValueError(f"{part} is without {', '.join(missing)}")
+        tokenizer = tokenizer_from_json(facts["tokenizer"]) if TASKS[task].has_tokens else None
+        config = KINDS[kind][1].from_dict(facts["model"]["config"])
+        recipe = recipe_of(kind, facts["recipe"])
+        return TASKS[task].with_recipe(recipe), kind, config, tokenizer
+
+
+@contextmanager
+def blame(path, complaint):
+    """Turn errors inside this with statement into a CheckpointError that names the checkpoint."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} {complaint} {error}") from None
+
+
+def load_run(folder, best=False):
+    """Load the model of a run from its checkpoint.
+
+    Parameters
+    ----------
+    folder : path
+    best : bool
+        Whether to load the checkpoint with the lowest validation loss instead of the last.
+
+    Returns
+    -------
+    model : Layer
+    tokenizer : Tokenizer or None
+        None where the task has no tokens.
+    facts : dict
+        All facts of the checkpoint.
+    task : Task
+
+    Raises
+    ------
+    UsageError
+        If there is no run in that folder.
+    CheckpointError
+        If its checkpoint is broken.
+    """
+    path = Path(folder) / ("best.safetensors" if best else "checkpoint.safetensors")
+    if not path.is_file():
+        raise UsageError(f"there is no {path}; give the folder of a run that `numformer train` "
+                         "wrote.")
+    arrays, facts = load_checkpoint(path)
+    task, kind, config, tokenizer = read_facts(facts, path)
+    with blame(path, UNKNOWN):
+        model = task.recipe.model(kind, config, np.random.default_rng(0))
+    with blame(path, MISSHAPEN):
+        model.load_state_dict(part_of(arrays, "model."))
+    return model, tokenizer, facts, task
+
+
+def data_argument(data):
+    """`--data` as stored in a checkpoint: a name, or an absolute path."""
+    is_name = data in (DOCUMENTATION, TINY_SHAKESPEARE, None) and not Path(data or "").is_file()
+    return data if is_name else str(Path(data).resolve())
+
+
+def run_corpus(task, facts, data=None):
+    """The corpus of a run, from its stored path or from `data`.
+
+    Raises
+    ------
+    UsageError
+        If the corpus there has changed.
+    DataError
+        If there is no corpus.
+    """
+    try:
+        corpus = task.load(facts["data"]["argument"] if data is None else data)
+    except DataError as error:
+        raise type(error)(f"the text of this run: {error}") from None
+    if corpus.sha256 != facts["data"]["sha256"]:
+        raise UsageError(f"{corpus.name} is not the text of this run, {facts['data']['name']} with "
+                         f"{facts['data']['characters']} characters; give that one with --data.")
+    return corpus
+
+
+def show_text(text, stream):
+    """Write text and flush; characters that the stream cannot encode become question marks."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()

@@ -1,0 +1,180 @@
+"""The trainer of a run: of a new one from a preset and flags, or of one that is resumed."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from numformer.commands import UsageError
+from numformer.commands.shared.flags import check_flags, flag_of, overrides
+from numformer.commands.shared.runs import (
+    MISSHAPEN, UNKNOWN, blame, data_argument, load_run, read_facts, run_corpus)
+from numformer.models import (
+    KINDS, BertEncoderConfig, backbone_options, load_pretrained_backbone)
+from numformer.recipes import PRESETS, RECIPES, Recipe, recipe_of
+from numformer.recipes.recipe import BertEncoderRecipe
+from numformer.training import TrainingConfig, load_checkpoint
+
+CHANGEABLE = {"steps", "patience"}                    # may differ from the run's when it is resumed
+
+
+def new_run(arguments, preset):
+    """Begin a run.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of `numformer train`.
+    preset : str
+
+    Returns
+    -------
+    task : Task
+    trainer : Trainer
+        At step 0.
+    tokenizer : Tokenizer or None
+    facts : dict
+        For the checkpoint.
+
+    Raises
+    ------
+    UsageError
+        If the preset, a flag or a value is not allowed.
+    """
+    if preset not in PRESETS:
+        raise UsageError(f"--preset {preset} is unknown; choose from {', '.join(PRESETS)}.")
+    chosen = PRESETS[preset]
+    kind, task = chosen.kind, chosen.task
+    if kind not in KINDS or kind not in task.kinds:
+        missing = "numformer.models.KINDS" if kind not in KINDS else f"{type(task).__name__}.kinds"
+        raise UsageError(f"the preset {preset} trains a {kind}, which {missing} does not list; "
+                         "add it there.")
+    config = KINDS[kind][1]
+    training = _made(TrainingConfig, {**chosen.training, **overrides(arguments, TrainingConfig)})
+    # Some options come from the data. All others are checked before the data are read.
+    start, start_tokenizer, start_recipe = _start(arguments, kind, preset)
+    options = {**chosen.model, **({} if start is None else backbone_options(start.config)),
+               **overrides(arguments, config)}
+    check_flags(arguments, kind, task, preset)
+    recipe = {**chosen.recipe, **start_recipe,
+              **overrides(arguments, RECIPES.get(kind, Recipe))}
+    recipe = _recipe(kind, recipe,
+                     _made(config, {**options, **dict.fromkeys(task.from_the_data, 1)}))
+    task = task.with_recipe(recipe)
+    data = task.default_data if arguments.data is None else arguments.data
+    corpus = task.load(data)
+    tokenizer = task.tokenizer(corpus) if start is None else start_tokenizer
+    model = _made(config, {**options, **task.options(tokenizer)})
+    facts = {
+        "preset": preset, "task": task.name,
+        "data": {"argument": data_argument(data), "name": corpus.name, "sha256": corpus.sha256,
+                 "characters": len(corpus)},
+        "model": {"kind": kind, "config": model.as_dict()},
+        "recipe": recipe.as_dict(),
+        "training": training.as_dict(),
+        "tokenizer": tokenizer.to_json() if task.has_tokens else None,
+    }
+    trainer = new_trainer(task, kind, model, training, tokenizer, corpus)
+    if start is not None:
+        facts["from"] = str(Path(arguments.start).resolve())
+        try:
+            load_pretrained_backbone(trainer.model, start)
+        except ValueError as error:
+            raise UsageError(f"--from {arguments.start}: {error} "
+                             "Leave out the options that change its shape.") from None
+    if task.measured_before:
+        facts["before"] = task.measure(trainer.model, tokenizer, corpus)
+    return task, trainer, tokenizer, facts
+
+
+def resumed_run(arguments, checkpoint):
+    """Continue a run from a checkpoint, with the options stored there, not those of today's
+    presets.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of `numformer train`.
+    checkpoint : Path
+
+    Returns
+    -------
+    task, trainer, tokenizer, facts
+        As from `new_run`; the trainer in the state of the checkpoint.
+
+    Raises
+    ------
+    UsageError
+        If a flag differs from the run's options.
+    CheckpointError
+        If the checkpoint is broken.
+    """
+    arrays, facts = load_checkpoint(checkpoint)
+    task, kind, model, tokenizer = read_facts(facts, checkpoint)
+    run = checkpoint.parent
+    facts.setdefault("task", task.name)
+    progress = facts.pop("progress", None)
+    if arguments.preset not in (None, facts.get("preset")):
+        raise UsageError(f"--preset {arguments.preset} is not the preset of {run}, "
+                         f"{facts.get('preset')}; leave it out.")
+    check_flags(arguments, kind, task, run)
+    options = {**facts["model"]["config"], **facts["recipe"], **facts["training"]}
+    given = {name: value for config in (KINDS[kind][1], type(task.recipe), TrainingConfig)
+             for name, value in overrides(arguments, config).items()}
+    for name, value in given.items():
+        if name not in CHANGEABLE and options.get(name) != value:
+            raise UsageError(f"{flag_of(name)} {value} differs from that of {run}, "
+                             f"{options.get(name)}; leave it out, or begin a new run.")
+    with blame(checkpoint, UNKNOWN):
+        training = TrainingConfig(**facts["training"])
+    changed = {name: value for name, value in given.items() if name in CHANGEABLE}
+    training = _made(TrainingConfig, {**training.as_dict(), **changed})
+    facts["training"] = training.as_dict()
+    trainer = new_trainer(task, kind, model, training, tokenizer,
+                          run_corpus(task, facts, arguments.data))
+    with blame(checkpoint, MISSHAPEN):
+        trainer.load_state_dict(arrays, progress or {})
+    if "steps" in changed and changed["steps"] < trainer.step:
+        raise UsageError(f"--steps {changed['steps']} is less than the steps already taken: "
+                         f"{run} is at step {trainer.step}.")
+    return task, trainer, tokenizer, facts
+
+
+def new_trainer(task, kind, model_config, config, tokenizer, corpus):
+    """A trainer at step 0 of a model of that kind and config."""
+    stream = task.stream(corpus, tokenizer, model_config, config)
+    validation = task.validation(corpus, tokenizer, model_config, config.eval_blocks or None)
+    rng = np.random.default_rng([config.seed, 0])     # 0: the branch of the seed for weights
+    model = task.recipe.model(kind, model_config, rng)
+    return task.trainer(model, stream, validation, config)
+
+
+def _start(arguments, kind, preset):
+    """(model, tokenizer, recipe options) of the run of --from; (None, None, {}) without --from."""
+    if arguments.start is None:
+        return None, None, {}
+    if not issubclass(KINDS[kind][1], BertEncoderConfig):
+        raise UsageError(f"--from needs a model with a BERT backbone, but {preset} trains {kind}; "
+                         "leave it out.")
+    model, tokenizer, facts, task = load_run(arguments.start)
+    if not isinstance(model.config, BertEncoderConfig):
+        raise UsageError(f"--from {arguments.start}: its model, a {facts['model']['kind']}, has no "
+                         "BERT backbone; give the run of a BERT.")
+    options = {field.name: getattr(task.recipe, field.name) for field in fields(BertEncoderRecipe)}
+    return model, tokenizer, options
+
+
+def _made(config, options):
+    try:
+        return config(**options)
+    except (TypeError, ValueError) as error:          # an option is missing, unknown or wrong
+        raise UsageError(str(error)) from None
+
+
+def _recipe(kind, options, config):
+    try:
+        recipe = recipe_of(kind, options)
+        recipe.check(config)
+        return recipe
+    except ValueError as error:
+        raise UsageError(str(error)) from None

@@ -1,0 +1,45 @@
+"""Corpora, tokenizers, batches and noise: what models learn from."""
+
+from numformer.data.batches.batch import Batch
+from numformer.data.batches.blocks import BlockStream, consecutive_blocks
+from numformer.data.batches.curriculum import Curriculum
+from numformer.data.batches.epochs import Epochs, EpochStream, consecutive_rows
+from numformer.data.batches.labelled import LabelledStream, labelled_batches
+from numformer.data.batches.masked_rows import MaskedStream, consecutive_masked_rows
+from numformer.data.batches.noisy_pairs import NoiseStream
+from numformer.data.batches.pairs import PairBatch, PairStream, consecutive_pairs, pair_batch
+from numformer.data.batches.passages import (
+    LabelledRows, PassageStream, Triplets, consecutive_passages)
+from numformer.data.batches.rows import PassageRows, passage_rows
+from numformer.data.corpora.dates import date_pairs, written_dates
+from numformer.data.corpora.digits import Digits, load_digits
+from numformer.data.corpora.instructions import (
+    INSTRUCTIONS, held_out_instructions, instruction_mixture, instruction_pairs)
+from numformer.data.corpora.library import Section, library_sections, library_text
+from numformer.data.corpora.numbers import (
+    english, french, held_out_numbers, number_pairs, number_text, number_tokens, number_vocabulary)
+from numformer.data.corpora.passages import (
+    next_sentence_pairs, repeated_passages, topic_passages, topic_triplets)
+from numformer.data.corpora.split import is_held_out
+from numformer.data.corpora.texts import (
+    DOCUMENTATION, TINY_SHAKESPEARE, Corpus, DataError, NoSuchFile, load_corpus)
+from numformer.data.noise.masking import mask_tokens
+from numformer.data.noise.spans import corrupt_spans, hide_tokens, infill, permute_sentences
+from numformer.data.tokenizers.byte_pairs import BytePairTokenizer
+from numformer.data.tokenizers.characters import CharacterTokenizer
+from numformer.data.tokenizers.reading import tokenizer_from_json
+from numformer.data.tokenizers.words import WordTokenizer
+
+__all__ = [
+    "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
+    "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "INSTRUCTIONS", "LabelledRows",
+    "LabelledStream", "MaskedStream", "NoSuchFile", "NoiseStream", "PairBatch", "PairStream",
+    "PassageRows", "PassageStream", "Section", "TINY_SHAKESPEARE", "Triplets", "WordTokenizer",
+    "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages",
+    "consecutive_rows", "corrupt_spans", "date_pairs", "english", "french", "held_out_instructions",
+    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
+    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
+    "load_digits", "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text",
+    "number_tokens", "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences",
+    "repeated_passages", "tokenizer_from_json", "topic_passages", "topic_triplets", "written_dates",
+]

@@ -1,0 +1,68 @@
+"""A batch: the examples that a model learns from in one step."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from numformer.functional import IGNORE_INDEX
+
+
+class Batch(SimpleNamespace):
+    """Named arrays with one row for each of B examples.
+
+    A model's `loss` unpacks a batch as it would a tuple, so the order of the arrays matters:
+
+    ======================  ==========================================================
+    model                   arrays of its batch
+    ======================  ==========================================================
+    language model          inputs (B, T), targets (B, T)
+    image classifier        inputs (B, ...), labels (B,)
+    text classifier         ids (B, T), lengths (B,), labels (B,)
+    encoder-decoder         inputs (B, S), lengths (B,), outputs (B, T), targets (B, T)
+    BERT                    inputs, targets, segments (B, T), lengths, follows (B,)
+    Sentence-BERT           anchors, positives, negatives (B, T), each followed by its
+                            lengths (B,), then topics (B,)
+    ======================  ==========================================================
+
+    Parameters
+    ----------
+    **arrays : ndarray, shape (B, ...)
+        A target of `IGNORE_INDEX` does not count in the loss. `lengths` are the numbers of tokens
+        of each row without its padding, which is on the right.
+
+    Examples
+    --------
+    >>> ids = np.array([[5, 6, 7], [8, 9, IGNORE_INDEX]])
+    >>> batch = Batch(inputs=ids[:, :-1], targets=ids[:, 1:])
+    >>> inputs, targets = batch
+    >>> len(batch), batch.n_targets
+    (2, 3)
+    """
+
+    def __iter__(self):
+        return iter(vars(self).values())
+
+    def __len__(self):
+        return len(next(iter(self)))
+
+    @property
+    def n_targets(self):
+        """How many targets the loss is a mean over: the weight of this batch in a mean.
+
+        A batch without `targets` has one for each example.
+        """
+        targets = getattr(self, "targets", None)
+        return len(self) if targets is None else int((targets != IGNORE_INDEX).sum())
+
+    def split(self, parts):
+        """Cut into at most `parts` batches of consecutive rows, of similar sizes; none is empty.
+
+        Examples
+        --------
+        >>> rows = np.arange(10).reshape(5, 2)
+        >>> [len(part) for part in Batch(inputs=rows, targets=rows).split(2)]
+        [3, 2]
+        """
+        parts = min(parts, len(self))
+        cut = zip(*(np.array_split(array, parts) for array in self))
+        return [type(self)(**dict(zip(vars(self), arrays))) for arrays in cut]

@@ -1,0 +1,1 @@
+"""Noise that a model learns to undo: masked tokens, corrupted spans, permuted sentences."""

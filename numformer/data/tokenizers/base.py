@@ -1,0 +1,101 @@
+"""The base of all tokenizers: special tokens, and checks of texts and ids."""
+
+import re
+
+import numpy as np
+
+from numformer.checks import check_choice, check_ids
+
+UNKNOWN = "[UNK]"
+
+
+class Tokenizer:
+    """Special tokens have the first ids, in the order given; the tokens of texts follow.
+
+    Special tokens mark what is no text: the end, padding, a mask. A task names those that it needs,
+    such as ``("[PAD]", "[CLS]", "[SEP]", "[MASK]")``. `encode` never returns one, even if a text
+    spells its name: put its `special_id` among the ids, or use `encode_with`. `decode` writes its
+    name.
+
+    Parameters
+    ----------
+    special : sequence of str
+        Names of the special tokens.
+    n_tokens : int
+        How many ordinary tokens follow them.
+
+    Raises
+    ------
+    ValueError
+        If a name is empty, no str, or given twice.
+    """
+
+    def __init__(self, special, n_tokens):
+        is_list = isinstance(special, (tuple, list))
+        if (not is_list or any(not isinstance(name, str) or not name for name in special)
+                or len(set(special)) < len(special)):
+            raise ValueError(f"{type(self).__name__}: special={special!r} must be a tuple of "
+                             "names, each once, such as ('[PAD]', '[UNK]').")
+        self.special = tuple(special)
+        self._size = len(special) + n_tokens
+
+    def __len__(self):
+        return self._size
+
+    def __repr__(self):
+        special = "".join(f", {name}" for name in self.special)
+        return f"{type(self).__name__}({len(self)} ids{special})"
+
+    def encode_with(self, names, text):
+        """The ids of a text in which the names of these special tokens mean the tokens.
+
+        Examples
+        --------
+        >>> from numformer.data import CharacterTokenizer
+        >>> tokenizer = CharacterTokenizer("ab", special=("[MASK]",))
+        >>> tokenizer.encode_with(["[MASK]"], "a[MASK]b")
+        array([1, 0, 2])
+        """
+        name = re.compile(f"({'|'.join(map(re.escape, names))})")
+        return np.concatenate([[self.special_id(part)] if part in names else self.encode(part)
+                               for part in name.split(text)])
+
+    def special_id(self, name):
+        """The id of a special token.
+
+        Raises
+        ------
+        ValueError
+            If there is no such token.
+        """
+        check_choice(type(self).__name__, "name", name, self.special)
+        return self.special.index(name)
+
+    def _checked_ids(self, ids):
+        """Ids as a list."""
+        ids = np.asarray(ids)
+        if ids.ndim != 1:
+            raise ValueError(f"{type(self).__name__}: ids must have shape (T,), "
+                             f"but have {ids.shape}; decode one sequence at a time.")
+        if ids.size:
+            check_ids(type(self).__name__, "ids", ids, len(self))
+        return ids.tolist()
+
+
+def check_text(owner, text, kinds=(str,)):
+    """Check that `text` is of one of these types.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+
+    Examples
+    --------
+    >>> check_text("demo", 3)
+    Traceback (most recent call last):
+    TypeError: demo: text must be str, but is int.
+    """
+    if not isinstance(text, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{owner}: text must be {names}, but is {type(text).__name__}.")

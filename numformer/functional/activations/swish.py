@@ -1,0 +1,74 @@
+"""Swish, and SiLU, which is Swish with beta = 1."""
+
+from numformer.checks import check_array
+from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
+
+
+def swish(x, beta=1.0):
+    r"""Weight every number by its own logistic function.
+
+    .. math:: y = x\, \sigma(\beta x)
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+    beta : float
+        How steep the gate is: 0 gives x / 2, and for large beta Swish approaches ReLU.
+
+    Returns
+    -------
+    y : ndarray, shape of `x`
+    saved : tuple
+        For `swish_backward`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not an array of floats.
+
+    References
+    ----------
+    Ramachandran, Zoph, Le (2017), "Searching for Activation Functions", section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> swish(np.array([-1.0, 0.0, 1.0]))[0].round(4)
+    array([-0.2689,  0.    ,  0.7311])
+    """
+    check_array("swish", "x", x, "(...)")
+    beta = float(beta)
+    gate, saved_gate = sigmoid(x * beta)
+    y = x * gate
+
+    saved = (x, gate, saved_gate, beta)
+    return y, saved
+
+
+def swish_backward(dy, saved):
+    r"""The gradient of `swish`.
+
+    .. math:: \bar{x} = \bar{y} \left( \sigma + \beta x\, \sigma (1 - \sigma) \right), \qquad
+              \sigma = \sigma(\beta x)
+
+    Returns
+    -------
+    dx : ndarray, shape of `x`
+    """
+    x, gate, saved_gate, beta = saved
+
+    # y = x * gate
+    dgate = dy * x
+
+    # gate = sigmoid(x * beta)
+    return dy * gate + sigmoid_backward(dgate, saved_gate) * beta
+
+
+def silu(x):
+    """`swish` with beta = 1, the gate of LLaMA's feed-forward. See `swish`."""
+    return swish(x)
+
+
+def silu_backward(dy, saved):
+    """The gradient of `silu`. See `swish_backward`."""
+    return swish_backward(dy, saved)

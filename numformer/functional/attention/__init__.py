@@ -1,0 +1,14 @@
+"""Attention, one idea a page, from the plain function to the tiled one. Read in this order:
+
+    core                  attention(q, k, v, mask) and its backward: start here
+    masks                 AttentionPattern: causal, window, padding, packed documents
+    modifiers             what changes the scores: soft cap, ALiBi, bias by distance
+    grouped_heads         several query heads share one key-value head
+    dropout               single weights set to 0
+    scaled_dot_product    all of it composed: the public function
+    tiled                 the same numbers, without ever holding the T x S weights
+
+Next to the ladder: `layer_patterns` (local and global layers), `shaw` and `relative_attention`
+(learned vectors of distances), `scores` and `additive` (older score functions), `nonfinite` (NaN
+and Inf behind a mask), `arguments` (checks).
+"""

@@ -1,0 +1,7 @@
+"""Losses, each with its gradient.
+
+    softmax_cross_entropy    start here: the loss of language models, and its uniform counterpart
+    z_loss                   a penalty on the log-sum-exp of logits
+    cross_entropy            composed of these: ignored targets, label smoothing, z-loss
+    similarity               cosine similarity and the triplet loss
+"""

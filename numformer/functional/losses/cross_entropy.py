@@ -1,0 +1,131 @@
+"""The loss of classifiers and language models: cross-entropy, composed with its usual options."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_ids, check_number
+from numformer.functional.losses.softmax_cross_entropy import (
+    check_targets, softmax_cross_entropy, softmax_cross_entropy_backward, uniform_cross_entropy,
+    uniform_cross_entropy_backward)
+from numformer.functional.losses.z_loss import z_loss as squared_log_sum_exp
+from numformer.functional.losses.z_loss import z_loss_backward
+
+IGNORE_INDEX = -100                                 # a target that does not count; PyTorch's number
+
+
+def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0, z_loss=0.0):
+    r"""Mean cross-entropy of the targets that count, with label smoothing and z-loss.
+
+    .. math::
+
+        L = (1 - \epsilon)\, L_\mathrm{targets} + \epsilon\, L_\mathrm{uniform}
+            + \zeta\, L_\mathrm{z}
+
+    where the three losses are `softmax_cross_entropy`, `uniform_cross_entropy` and `z_loss`, each a
+    mean over the targets that are not ignored.
+
+    Parameters
+    ----------
+    logits : ndarray, shape (..., V)
+        Unnormalized log-probabilities.
+    targets : ndarray of int, shape (...)
+        In 0 .. V-1, or `ignore_index`.
+    ignore_index : int
+        Positions with this target count neither in the sums nor in the number of targets.
+    label_smoothing : float in [0, 1)
+        epsilon: the probability mass of the target that is spread over all classes.
+    z_loss : float, at least 0
+        zeta: the weight of the z-loss.
+
+    Returns
+    -------
+    loss : scalar of the dtype of `logits`, nats a target
+    saved : tuple
+        For `cross_entropy_backward`.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, an id is out of range, or no target counts.
+    TypeError
+        If targets are not integers.
+
+    References
+    ----------
+    Label smoothing: Szegedy et al. (2016), "Rethinking the Inception Architecture", section 7.
+    z-loss: Chowdhery et al. (2022), "PaLM", section 5.
+
+    Examples
+    --------
+    >>> logits = np.log([[0.5, 0.5], [0.25, 0.75]])
+    >>> round(float(cross_entropy(logits, np.array([0, IGNORE_INDEX]))[0]), 3)         # ln 2
+    0.693
+    """
+    check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
+    counts = targets != ignore_index                                 # (...)
+    smoothing, zeta = float(label_smoothing), float(z_loss)
+    counted = logits[counts]                                         # (n, V)
+    saved_uniform = saved_z = None
+
+    loss, saved_targets = softmax_cross_entropy(counted, targets[counts])
+    if smoothing:
+        uniform, saved_uniform = uniform_cross_entropy(counted)
+        loss = (1 - smoothing) * loss + smoothing * uniform
+    if zeta:
+        penalty, saved_z = squared_log_sum_exp(counted)
+        loss = loss + zeta * penalty
+
+    saved = (counts, smoothing, zeta, saved_targets, saved_uniform, saved_z)
+    return loss, saved
+
+
+def cross_entropy_backward(dloss, saved):
+    r"""The gradient of `cross_entropy`: the sum of those of its terms.
+
+    .. math::
+
+        \bar{z}_t = \frac{\bar{L}}{n} \left[ p_t - q_t + 2 \zeta\, \ell_t\, p_t \right], \qquad
+        q_t = (1 - \epsilon)\, \mathrm{onehot}(y_t) + \epsilon / V
+
+    with the prediction :math:`p_t = \mathrm{softmax}(z_t)` and its log-sum-exp :math:`\ell_t`.
+
+    Parameters
+    ----------
+    dloss : float
+        The gradient with respect to the loss; 1 where the loss is the end.
+
+    Returns
+    -------
+    dlogits : ndarray, shape (..., V)
+        Exactly 0 where the target is ignored.
+    """
+    counts, smoothing, zeta, saved_targets, saved_uniform, saved_z = saved
+
+    # loss = (1 - smoothing) * softmax_cross_entropy(counted, targets[counts])
+    dcounted = softmax_cross_entropy_backward((1 - smoothing) * dloss, saved_targets)    # (n, V)
+
+    # loss = loss + smoothing * uniform_cross_entropy(counted)
+    if smoothing:
+        dcounted += uniform_cross_entropy_backward(smoothing * dloss, saved_uniform)
+
+    # loss = loss + zeta * z_loss(counted)
+    if zeta:
+        dcounted += z_loss_backward(zeta * dloss, saved_z)
+
+    # counted = logits[counts]
+    dlogits = np.zeros((*counts.shape, dcounted.shape[-1]), dcounted.dtype)
+    dlogits[counts] = dcounted
+    return dlogits
+
+
+def check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss):
+    """Check the arguments of `cross_entropy`, and return how many targets count."""
+    check_array("cross_entropy", "logits", logits, "(..., V)")
+    check_ids("cross_entropy", "targets", targets, logits.shape[-1], ignore_index)
+    check_number("cross_entropy", "label_smoothing", label_smoothing, least=0, below=1)
+    check_number("cross_entropy", "z_loss", z_loss, least=0)
+    check_targets("cross_entropy", logits, targets)
+    n = int((targets != ignore_index).sum())
+    if n == 0:
+        raise ValueError(f"cross_entropy: every target is ignore_index={ignore_index}; leave such "
+                         "a batch out.")
+    return n

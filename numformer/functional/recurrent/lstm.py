@@ -1,0 +1,145 @@
+"""The LSTM cell: gates decide what its memory forgets and takes in, and gradients travel far back.
+
+The memory is updated by a sum, not overwritten, so its gradient passes through no weight matrix.
+"""
+
+import numpy as np
+
+from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
+from numformer.functional.linear import linear, linear_backward
+from numformer.functional.recurrent.rnn import check_cell
+
+
+def lstm_cell(x, state, input_weight, recurrent_weight, bias=None):
+    r"""Forget a fraction of the memory, add a candidate to it, and output a part of it.
+
+    .. math::
+
+        (i, f, o) = \sigma(a_{1..3}), \quad g = \tanh(a_4), \qquad a = x W + h U + b, \qquad
+        c' = f c + i g, \qquad h' = o \tanh(c')
+
+    Parameters
+    ----------
+    x : ndarray, shape (B, C)
+        The input of one time step.
+    state : ndarray, shape (B, 2F)
+        h and c concatenated: output and memory of the previous time step; zeros at the start.
+    input_weight : ndarray, shape (C, 4F)
+        W: the blocks of input gate i, forget gate f, output gate o and candidate g. (cuDNN and
+        PyTorch have i, f, g, o.)
+    recurrent_weight : ndarray, shape (F, 4F)
+        U, in the same order.
+    bias : ndarray, shape (4F,), optional
+        b, in the same order. A forget gate's bias of 1 or more keeps the memory at first.
+
+    Returns
+    -------
+    state : ndarray, shape (B, 2F)
+        h' and c' concatenated; h' is the output of the cell.
+    saved : tuple
+        For `lstm_cell_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays are not floats of one precision, or their widths do not fit.
+
+    References
+    ----------
+    Hochreiter and Schmidhuber (1997), "Long Short-Term Memory", section 4; the forget gate: Gers,
+    Schmidhuber, Cummins (2000), "Learning to Forget", section 3. Without peepholes, as in most code
+    since.
+
+    Examples
+    --------
+    >>> keep = np.array([-9.0, 9.0, 9.0, 0.0])       # write nothing, forget nothing, output all
+    >>> x, state = np.ones((1, 1)), np.array([[0.0, 0.5]])
+    >>> lstm_cell(x, state, np.zeros((1, 4)), np.zeros((1, 4)), keep)[0].round(3)
+    array([[0.462, 0.5  ]])
+    """
+    check_cell("lstm_cell", x, state, input_weight, recurrent_weight, bias, gates=4, parts=2)
+    a, saved_input = linear(x, input_weight, bias)                   # (B, 4F)
+    after, saved_step = lstm_step(a, state, recurrent_weight)
+
+    saved = (saved_input, saved_step, state, recurrent_weight)
+    return after, saved
+
+
+def lstm_cell_backward(dstate, saved):
+    r"""The gradient of `lstm_cell`. From c' to c it passes through the forget gate only.
+
+    .. math::
+
+        \bar{o} = \bar{h'} \tanh c', \quad
+        \bar{c'} \mathrel{+}= \bar{h'} o\, (1 - \tanh^2 c'), \quad
+        \bar{f} = \bar{c'} c, \quad \bar{i} = \bar{c'} g, \quad \bar{g} = \bar{c'} i, \quad
+        \bar{c} = \bar{c'} f
+
+    .. math::
+
+        \bar{a} = \left( \bar{s}\, s (1 - s) \text{ for each gate } s,\;
+                  \bar{g} (1 - g^2) \right), \qquad
+        \bar{h} = \bar{a} U^\top, \quad \bar{U} = h^\top \bar{a}
+
+    Returns
+    -------
+    dx : ndarray, shape (B, C)
+    dstate : ndarray, shape (B, 2F)
+        With respect to the previous state.
+    dinput_weight : ndarray, shape (C, 4F)
+    drecurrent_weight : ndarray, shape (F, 4F)
+    dbias : ndarray, shape (4F,), or None where there was no bias
+    """
+    saved_input, saved_step, state, recurrent_weight = saved
+
+    # after = lstm_step(a, state, recurrent_weight)
+    da, dbefore = lstm_step_backward(dstate, saved_step, recurrent_weight.T)
+    drecurrent_weight = state[:, :len(recurrent_weight)].T @ da
+
+    # a = linear(x, input_weight, bias)
+    dx, dinput_weight, dbias = linear_backward(da, saved_input)
+    return dx, dbefore, dinput_weight, drecurrent_weight, dbias
+
+
+def lstm_step(a, state, recurrent_weight):
+    """`lstm_cell` from a = x W + b, shape (B, 4F)."""
+    F = len(recurrent_weight)
+    h, c = state[:, :F], state[:, F:]                                # (B, F)
+    a = a + h @ recurrent_weight                                     # (B, 4F)
+    gates, saved_gates = sigmoid(a[:, :3 * F])
+    i, f, o = gates[:, :F], gates[:, F:2 * F], gates[:, 2 * F:]
+    g = np.tanh(a[:, 3 * F:])
+    memory = f * c + i * g
+    activated = np.tanh(memory)
+    after = np.concatenate([o * activated, memory], axis=1)          # (B, 2F)
+
+    saved = (c, gates, saved_gates, g, activated)    # tanh costs more time than memory: keep it
+    return after, saved
+
+
+def lstm_step_backward(dstate, saved, transposed):
+    """(da, dstate) of `lstm_step`, given the transposed recurrent weight, (4F, F).
+
+    A loop over time transposes the weight once. The gradient of the weight is h' da, a single
+    product for all time steps, once all da are known.
+    """
+    c, gates, saved_gates, g, activated = saved
+    F = c.shape[1]
+    i, f, o = gates[:, :F], gates[:, F:2 * F], gates[:, 2 * F:]
+
+    # after = concatenate([o * activated, memory])
+    dh, dmemory = dstate[:, :F], dstate[:, F:]
+    do = dh * activated
+
+    # activated = tanh(memory)
+    dmemory = dmemory + dh * o * (1 - activated * activated)
+
+    # memory = f * c + i * g
+    df, dc, di, dg = dmemory * c, dmemory * f, dmemory * g, dmemory * i
+
+    # gates = sigmoid(a[:, :3 * F]);  g = tanh(a[:, 3 * F:])
+    dgates = sigmoid_backward(np.concatenate([di, df, do], axis=1), saved_gates)
+    da = np.concatenate([dgates, dg * (1 - g * g)], axis=1)
+
+    # a = a + h @ recurrent_weight
+    return da, np.concatenate([da @ transposed, dc], axis=1)

@@ -1,0 +1,66 @@
+"""Greedy decoding with sequence-to-sequence models."""
+
+import numpy as np
+
+from numformer.backend import one_blas_thread
+from numformer.checks import check_whole
+
+
+def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
+    """Decode greedily: append the most likely next token until EOS.
+
+    Parameters
+    ----------
+    model : Layer
+        ``begin(inputs (B, S), lengths (B,))`` encodes the sources and returns a cache;
+        ``step(ids (B, 1), cache)`` returns the logits (B, 1, V) of the next token and a new cache.
+    sources : list of ndarray of int, shape (S,)
+    padding, bos, eos : int
+        Ids of the padding, BOS and EOS tokens.
+    max_tokens : int
+        Answers are cut after this many tokens.
+
+    Returns
+    -------
+    list of ndarray of int
+        The answers, without BOS and EOS.
+
+    Raises
+    ------
+    ValueError
+        If there are no sources, or one is empty.
+    """
+    check_whole("greedy_search", "max_tokens", max_tokens)
+    inputs, lengths = pad_sources("greedy_search", sources, padding)
+    ids, answers, open_ = np.full((len(sources), 1),
+                                  bos), [[] for _ in sources], np.ones(len(sources), bool)
+    with one_blas_thread():
+        cache = model.begin(inputs, lengths)
+        for _ in range(max_tokens):
+            logits, cache = model.step(ids, cache)
+            chosen = np.argmax(logits[:, -1], axis=-1)                # (B,)
+            open_ &= chosen != eos
+            if not open_.any():
+                break
+            for b in np.flatnonzero(open_):
+                answers[b].append(int(chosen[b]))
+            ids = chosen[:, None]
+    return [np.array(answer, int) for answer in answers]
+
+
+def pad_sources(owner, sources, padding):
+    """Sources of any lengths as (inputs (B, S), lengths (B,)), padded on the right.
+
+    Examples
+    --------
+    >>> pad_sources("demo", [[5, 6], [7]], padding=0)
+    (array([[5, 6],
+           [7, 0]]), array([2, 1]))
+    """
+    if not len(sources) or min(map(len, sources)) == 0:
+        raise ValueError(f"{owner}: give at least one source, and none that is empty.")
+    lengths = np.array([len(source) for source in sources])
+    inputs = np.full((len(sources), lengths.max()), padding)
+    for row, source in zip(inputs, sources):
+        row[:len(source)] = source
+    return inputs, lengths

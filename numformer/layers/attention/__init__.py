@@ -1,0 +1,3 @@
+"""Attention layers: `multi_head` is that of the Transformer, `kv_cache` what its decoding keeps,
+`score_attention` its predecessor in recurrent models.
+"""

@@ -1,0 +1,1 @@
+"""The Transformer block: `residual` has its branches, `block` runs them in sequence or parallel."""

@@ -1,0 +1,8 @@
+"""Position information, one scheme a page.
+
+`added` is what all schemes share that add a vector to the embedding of every token: `sinusoidal`,
+`learned`, `two_dimensional` (patches of an image) and `concatenated`, which appends the vector
+instead. `in_attention` is what all schemes share that act inside attention: `rotary` rotates
+queries and keys, `alibi` and `relative_bias` change the scores, `shaw` adds vectors to keys and
+values. A new scheme is a page of its own, and no other page changes.
+"""

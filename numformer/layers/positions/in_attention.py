@@ -1,0 +1,125 @@
+"""What position schemes share that act inside attention."""
+
+import numpy as np
+
+from numformer.backend import scaled_dot_product_attention, scaled_dot_product_attention_backward
+from numformer.functional import attention_weights
+from numformer.parameter import Layer
+
+
+class AttentionPositions(Layer):
+    r"""How attention depends on positions; the methods of this base class ignore them.
+
+    `MultiHeadAttention` calls the methods below, and a scheme is a subclass that overrides those
+    that it needs:
+
+    .. math::
+
+        q'_i, k'_j = \mathrm{encode}(q_i, i), \mathrm{encode}(k_j, j), \qquad
+        z_{hij} = s\, q'_{hi} \cdot k'_{hj} - m_h |i + S - T - j| + b_{h,\, j - i - S + T}
+
+    ======================  =======================================================================
+    `encode`                transforms queries and keys (`RotaryPositions`)
+    `slopes`                m, the slopes at which scores fall with distance (`ALiBi`)
+    `bias`                  b, added to the scores for each distance (`RelativePositionBias`)
+    `attend`, `weights`     all of attention, for what the formula lacks (`ShawPositions`)
+    `token_step_key`        its settings, if the compiled decoding of one token supports it
+    ======================  =======================================================================
+    """
+
+    slopes = None                                             # (H,)
+    layout = None                                             # of rotated pairs: half, interleaved
+    uses_distance = True                                      # q and k must share one sequence
+
+    def encode(self, x, start=0):
+        """Encode queries or keys x (B, H, T, D), at positions from `start` on; (y, saved)."""
+        return x, ()
+
+    def encode_backward(self, dy, saved):
+        """The gradient of `encode`."""
+        return dy
+
+    def bias(self, T, S):
+        """(b, saved): what is added to the scores for each distance, (H, T + S - 1) or None.
+
+        Distances are those of keys from queries, -(S - 1) to T - 1. The last of T queries is at
+        the position of the last of S keys.
+        """
+        return None, ()
+
+    def bias_backward(self, dbias, saved):
+        """Add to the parameters' gradients; dbias (H, T + S - 1), if `bias` is not None."""
+
+    def attend(self, q, k, v, pattern, scale, dropout=0.0, seed=None):
+        """Attention of encoded q and k; parameters as in `scaled_dot_product_attention`."""
+        bias, saved_bias = self.bias(q.shape[2], k.shape[2])          # (H, T + S - 1)
+        o, saved_attention = scaled_dot_product_attention(
+            q, k, v, pattern, scale, self.slopes, bias, dropout=dropout, seed=seed)
+
+        saved = (saved_bias, saved_attention)
+        return o, saved
+
+    def attend_backward(self, do, saved):
+        """Gradients of q, k and v."""
+        saved_bias, saved_attention = saved
+
+        # o = scaled_dot_product_attention(q, k, v, bias)
+        dq, dk, dv, *dbias = scaled_dot_product_attention_backward(do, saved_attention)
+
+        # bias = bias(T, S)
+        if dbias:
+            self.bias_backward(*dbias, saved_bias)
+        return dq, dk, dv
+
+    def weights(self, q, k, pattern, scale):
+        """The attention weights (B, H, T, S) of encoded q and k, without dropout."""
+        bias, _ = self.bias(q.shape[2], k.shape[2])
+        return attention_weights(q, k, pattern, scale, self.slopes, bias)
+
+    def added_to_scores(self, T, S, dtype=np.float64):
+        """What the scheme adds to the scores, (H, T, S), or None; for plots."""
+        return None
+
+    def token_step_key(self):
+        """A tuple of settings; blocks with equal ones can be decoded by one compiled call.
+
+        None: the compiled call does not support the scheme.
+        """
+        return None
+
+    def rotation(self, position, dtype):
+        """For the compiled call: the cosines and sines (D / 2,) of one position, or None."""
+        return None
+
+
+class NoPositions(AttentionPositions):
+    """Attention that ignores the order of the keys.
+
+    Examples
+    --------
+    >>> NoPositions()
+    NoPositions()
+    """
+
+    uses_distance = False
+
+    def token_step_key(self):
+        return ()
+
+
+NO_POSITIONS = NoPositions()
+
+
+def fitting_positions(owner, positions, n_heads, d_head):
+    """`positions` for attention of H heads of width D, checked; `NO_POSITIONS` for None."""
+    if positions is None:
+        return NO_POSITIONS
+    if not isinstance(positions, AttentionPositions):
+        raise TypeError(f"{owner}: positions must be RotaryPositions, ALiBi, RelativePositionBias, "
+                        "ShawPositions, another AttentionPositions, or None, "
+                        f"but is {positions!r}.")
+    if getattr(positions, "d_head", d_head) != d_head or getattr(
+            positions, "n_heads", n_heads) != n_heads:
+        raise ValueError(f"{owner}: {positions!r} does not fit n_heads={n_heads} heads of width "
+                         f"{d_head}.")
+    return positions

@@ -1,0 +1,77 @@
+"""Shaw's relative positions: learned vectors of distance, added to keys and values."""
+
+import numpy as np
+
+from numformer.checks import check_whole
+from numformer.functional import (
+    relative_attention, relative_attention_backward, relative_attention_weights)
+from numformer.functional.attention.masks import EVERYWHERE
+from numformer.layers.positions.in_attention import AttentionPositions
+from numformer.parameter import normal
+
+
+class ShawPositions(AttentionPositions):
+    """Attention, (B, H, T, D), with learned vectors of distance in the keys and in the values.
+
+    The mathematics is that of `relative_attention`; here are its two tables. Pass the layer to
+    `MultiHeadAttention(positions=...)`. All heads of a layer share the tables; each layer of a
+    stack has its own.
+
+    Parameters
+    ----------
+    d_head : int
+        D.
+    max_distance : int
+        K: from here on all distances of a side are one, so a table has 2 K + 1 rows.
+    rng : numpy.random.Generator or None
+    std : float
+        Of the initial tables.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a size is not a whole number above 0, or an input does not fit.
+
+    References
+    ----------
+    Shaw, Uszkoreit, Vaswani (2018), "Self-Attention with Relative Position Representations", eq. 3
+    and 4; section 3.3 shares the tables among heads.
+
+    Examples
+    --------
+    >>> layer = ShawPositions(4, 16, np.random.default_rng(0))
+    >>> layer
+    ShawPositions(keys=(33, 4), values=(33, 4), d_head=4)
+    >>> q = k = v = np.ones((1, 2, 5, 4), np.float32)
+    >>> layer(q, k, v).shape
+    (1, 2, 5, 4)
+    """
+
+    def __init__(self, d_head, max_distance, rng, std=0.02, dtype=np.float32):
+        check_whole("ShawPositions", "d_head", d_head)
+        check_whole("ShawPositions", "max_distance", max_distance)
+        self.keys = normal(rng, (2 * max_distance + 1, d_head), std, dtype)
+        self.values = normal(rng, (2 * max_distance + 1, d_head), std, dtype)
+        self.d_head = d_head
+
+    def forward(self, q, k, v, pattern=EVERYWHERE, scale=None, dropout=0.0, seed=None):
+        """Options as in `scaled_dot_product_attention`."""
+        return relative_attention(q, k, v, self.keys.data, self.values.data, pattern, scale,
+                                  dropout, seed)
+
+    def backward(self, dy, saved):
+        # y = relative_attention(q, k, v, keys, values)
+        dq, dk, dv, dkeys, dvalues = relative_attention_backward(dy, saved)
+        self.keys.grad += dkeys
+        self.values.grad += dvalues
+        return dq, dk, dv
+
+    def attend(self, q, k, v, pattern, scale, dropout=0.0, seed=None):
+        return self.forward(q, k, v, pattern, scale, dropout, seed)
+
+    def attend_backward(self, do, saved):
+        return self.backward(do, saved)
+
+    def weights(self, q, k, pattern, scale):
+        return relative_attention_weights(q, k, self.keys.data, pattern, scale)

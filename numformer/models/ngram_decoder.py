@@ -1,0 +1,117 @@
+"""A decoder with n-gram embeddings: what often follows a few tokens is looked up."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from numformer.checks import check_whole
+from numformer.layers import NGramEmbedding
+from numformer.models.decoder import Decoder, DecoderCache, DecoderConfig
+from numformer.models.transformer import embedding_of
+from numformer.parameter import Layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class NGramDecoderConfig(DecoderConfig):
+    """The config of an `NGramDecoder`: that of a `Decoder`, and these.
+
+    Parameters
+    ----------
+    ngrams : int
+        N, 2 or more: tokens of the longest n-grams that have a vector.
+    ngram_rows : int
+        Most rows of a table of n-grams.
+    """
+
+    ngrams: int = 4
+    ngram_rows: int = 16384
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_whole("NGramDecoderConfig", "ngrams", self.ngrams, least=2)
+        check_whole("NGramDecoderConfig", "ngram_rows", self.ngram_rows)
+
+
+class NGramDecoder(Decoder):
+    r"""A `Decoder` with embeddings of n-grams: those that end with a token are added to its own.
+
+    .. math:: x^0_t = W_{\mathrm{id}_t} + \sum_{n=2}^{N} W^{(n)}_{r_n(t)} + \mathrm{positions}
+
+    Parameters
+    ----------
+    config : NGramDecoderConfig
+    rng : numpy.random.Generator or None
+        Draws the initial weights. None builds only the shapes, for counting.
+
+    References
+    ----------
+    Huang et al. (2025), "Over-Tokenized Transformer: Vocabulary is Generally Worth Scaling",
+    section 3.2.
+
+    Examples
+    --------
+    >>> sizes = dict(vocab_size=5, context_length=8, n_layers=1, n_heads=2, d_model=4)
+    >>> model = NGramDecoder(NGramDecoderConfig(**sizes, ngrams=3), np.random.default_rng(0))
+    >>> [len(table.data) for table in model.embedding.ngrams.tables]  # pairs and triples of 5 + 1
+    [36, 216]
+    >>> model(np.array([[1, 2, 3]])).shape
+    (1, 3, 5)
+    """
+
+    def __init__(self, config, rng):
+        super().__init__(config, rng, TokenAndNGramEmbedding(config, rng))
+
+    def step(self, ids, cache=None, left_padding=None):
+        """As `Decoder.step`; the cache also holds the last tokens, which begin the next n-grams."""
+        before, past = (None, None) if cache is None else (cache.last, cache.decoder)
+        self.check_step(ids, past)
+        tokens = ids
+        if (left_padding := left_padding if past is None else past.left_padding) is not None:
+            start = 0 if past is None else len(past)
+            positions = np.arange(start, start + ids.shape[1])
+            tokens = np.where(positions < left_padding[:, None], -1, ids)
+        x, _ = self.embedding.forward(ids, tokens, before)
+        logits, past = self.step_embedded(x, past, left_padding)
+        seen = tokens if before is None else np.concatenate([before, tokens], axis=1)
+        return logits, NGramDecoderCache(past, seen[:, -self.embedding.ngrams.reach:])
+
+
+class TokenAndNGramEmbedding(Layer):
+    """The sum of an `Embedding` and an `NGramEmbedding`, ids (B, T) to (B, T, C)."""
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.tokens = embedding_of(c, rng)
+        self.ngrams = NGramEmbedding(c.vocab_size, c.d_model, c.ngrams, c.ngram_rows, rng,
+                                     c.init_std, dtype)
+
+    @property
+    def weight(self):
+        """The table of single tokens, which the output head may share."""
+        return self.tokens.weight
+
+    def forward(self, ids, tokens=None, before=None):
+        """Vectors of ids; n-grams are of `tokens`, -1 at padding, and of the tokens `before`."""
+        x, saved_tokens = self.tokens.forward(ids)
+        y, saved_ngrams = self.ngrams.forward(ids if tokens is None else tokens, before)
+
+        saved = (saved_tokens, saved_ngrams)
+        return x + y, saved
+
+    def backward(self, dy, saved):
+        saved_tokens, saved_ngrams = saved
+
+        # y = tokens(ids) + ngrams(ids)
+        self.ngrams.backward(dy, saved_ngrams)
+        return self.tokens.backward(dy, saved_tokens)
+
+
+@dataclass(frozen=True)
+class NGramDecoderCache:
+    """The cache of the decoder, and the last tokens of each sequence, (B, up to N - 1)."""
+
+    decoder: DecoderCache
+    last: np.ndarray
+
+    def __len__(self):
+        return len(self.decoder)

@@ -1,0 +1,1 @@
+"""Attention: maps, heads, alignments, one query, tiles, forward and backward."""

@@ -1,0 +1,52 @@
+"""An alignment: how much each target token attends to each source token."""
+
+import numpy as np
+
+from numformer.checks import check_array
+from numformer.plots.axes import new_axes
+from numformer.plots.tokens import label_ticks
+
+
+def alignment_map(weights, source, target, ax=None, title="Alignment"):
+    """A row for each target token, a column for each source token, brighter for more weight.
+
+    Where both languages have the same word order, the bright cells are on the diagonal.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (T, S)
+        Attention weights from a decoder to the encoder's outputs, of one head or a mean of
+        several: row t holds the weights that produced target token t. Rows sum to 1.
+    source, target : list of str
+        Labels of the columns and of the rows.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If weights are not a matrix of floats, or the number of labels does not match.
+
+    References
+    ----------
+    Bahdanau, Cho, Bengio (2015), "Neural Machine Translation by Jointly Learning to Align and
+    Translate", figure 3.
+    """
+    T, S = check_array("alignment_map", "weights", np.asarray(weights), "(T, S)").values()
+    for name, labels, size in (("source", source, S), ("target", target, T)):
+        if len(labels) != size:
+            raise ValueError(f"alignment_map: {name} has {len(labels)} labels, but weights of "
+                             f"shape {(T, S)} need {size}.")
+    if ax is None:
+        ax = new_axes((3 + 0.33 * S, 2 + 0.3 * T))
+    image = ax.imshow(weights, cmap="cividis", vmin=0, vmax=1)
+    ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
+    label_ticks(ax.xaxis, source, size=9)
+    label_ticks(ax.yaxis, target, size=9)
+    ax.set(xlabel="source", ylabel="target", title=title)
+    return ax

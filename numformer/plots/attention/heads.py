@@ -1,0 +1,48 @@
+"""Statistics of attention heads: entropy and mean distance."""
+
+import numpy as np
+
+from numformer.plots.axes import draw_map, entitle, panels
+from numformer.analysis.attention_statistics import (
+    attention_distance, attention_entropy, check_layers)
+
+
+def head_statistics(weights, ax=None, title="Attention heads", distance=True):
+    """Two maps with a cell for each head: entropy of its weights in bits, mean distance in tokens.
+
+    Parameters
+    ----------
+    weights : list of ndarray, each of shape (H, T, S)
+        Attention weights of each layer.
+    ax : matplotlib Axes, optional
+        Axes that the panels replace; a new figure by default.
+    title : str
+    distance : bool
+        Whether to draw distances: they are not defined between two texts, or in an image.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no layers, or shapes do not match.
+
+    References
+    ----------
+    See `attention_entropy` and `attention_distance`.
+    """
+    check_layers("head_statistics", weights)
+    L, H = len(weights), len(weights[0])
+    measures = [(attention_entropy, "entropy, bits"),
+                (attention_distance, "mean distance, tokens")][:1 + distance]
+    axes = panels(ax, 1, len(measures), ((2.5 + 1.1 * H) * len(measures) / 2 + 0.5,
+                                         1.6 + 0.45 * L))[0]
+    for panel, (measure, label) in zip(axes, measures):
+        draw_map(panel, np.array([measure(layer) for layer in weights]), label, form="{:.1f}")
+        panel.set_xticks(range(H), range(1, H + 1))
+        panel.set_yticks(range(L), range(1, L + 1))
+        panel.set(xlabel="head", ylabel="layer", title=label.split(",")[0])
+    entitle(ax, axes[0], title)
+    return axes[0].figure

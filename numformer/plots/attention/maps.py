@@ -1,0 +1,114 @@
+"""Attention weights as maps: one map, or a small one for every head of every layer."""
+
+import numpy as np
+
+from numformer.checks import check_array
+from numformer.plots.axes import entitle, hatch_cells, new_axes, panels
+from numformer.analysis.attention_statistics import check_layers
+from numformer.plots.tokens import label_ticks
+
+
+def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
+    """A row for each query, a column for each key, brighter for more weight.
+
+    Colour is proportional to the square root of the weight: most weights are small compared with
+    those of a query with few keys.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (T, S)
+        Attention weights of one head, or a mean of several; rows sum to 1.
+    tokens : list of str, optional
+        Labels of the keys; where T <= S the last T of them label the queries.
+    mask : ndarray of bool, shape (T, S), optional
+        True where a query may attend to a key. Other cells are hatched.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If shapes or the number of labels do not match.
+    """
+    T, S = check_array("attention_map", "weights", np.asarray(weights), "(T, S)").values()
+    if tokens is not None and len(tokens) != S:
+        raise ValueError(f"attention_map: {len(tokens)} labels for S={S} keys; give one per key.")
+    _check_mask("attention_map", mask, T, S)
+    if ax is None:
+        ax = new_axes((4.5 + 0.12 * S, 4 + 0.12 * T))
+    image = ax.imshow(weights, cmap="cividis",
+                      norm=_root_scale(float(np.nanmax(weights, initial=0))))
+    ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
+    if mask is not None:
+        hatch_cells(ax, ~np.asarray(mask))
+    if tokens is not None:
+        label_ticks(ax.xaxis, tokens)
+        if T <= S:
+            label_ticks(ax.yaxis, tokens[S - T:])
+    ax.set(xlabel="key", ylabel="query", title=title)
+    return ax
+
+
+def attention_grid(weights, mask=None, ax=None, title="Attention"):
+    """A small map for each head, a row of them for each layer, all on one colour scale.
+
+    Parameters
+    ----------
+    weights : list of ndarray, each of shape (H, T, S)
+        Attention weights of each layer; T and S may differ from layer to layer, H may not.
+    mask : ndarray of bool, shape (T, S), or a list of them, optional
+        True where a query may attend to a key: one mask for all layers, or one for each.
+    ax : matplotlib Axes, optional
+        Axes that the panels replace; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes do not match.
+    """
+    check_layers("attention_grid", weights)
+    masks = list(mask) if np.ndim(mask) == 3 or isinstance(mask, list) else [mask] * len(weights)
+    if len(masks) != len(weights):
+        raise ValueError(f"attention_grid: {len(masks)} masks for {len(weights)} layers; give one "
+                         "for all, or one for each.")
+    for layer, its_mask in zip(weights, masks):
+        _check_mask("attention_grid", its_mask, *layer.shape[1:])
+    H = len(weights[0])
+    axes = panels(ax, len(weights), H, (1.5 * H + 1, 1.5 * len(weights) + 0.8))
+    scale = _root_scale(1.0)
+    for number, (row, layer, its_mask) in enumerate(zip(axes, weights, masks), 1):
+        for h, (panel, head) in enumerate(zip(row, layer), 1):
+            image = panel.imshow(head, cmap="cividis", norm=scale, interpolation="nearest")
+            if its_mask is not None:
+                hatch_cells(panel, ~np.asarray(its_mask))
+            panel.set(xticks=[], yticks=[])
+            if number == 1:
+                panel.set_title(f"head {h}", fontsize=9)
+        row[0].set_ylabel(f"layer {number}", fontsize=9)
+    figure = axes[0, 0].figure
+    figure.colorbar(image, ax=list(axes.flat), label="weight: columns are keys, rows queries",
+                    shrink=0.7)
+    entitle(ax, axes[0, 0], title)
+    return figure
+
+
+def _check_mask(owner, mask, T, S):
+    if mask is not None and np.shape(mask) != (T, S):
+        raise ValueError(f"{owner}: mask has shape {np.shape(mask)}, but must have (T, S) = ({T}, "
+                         f"{S}).")
+
+
+def _root_scale(top):
+    from matplotlib.colors import PowerNorm
+
+    return PowerNorm(0.5, vmin=0, vmax=max(top, 1e-12))

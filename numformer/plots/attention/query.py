@@ -1,0 +1,86 @@
+"""One query in detail: products, scores and weights as numbers."""
+
+import math
+
+import numpy as np
+
+from numformer.checks import check_array, check_number, check_whole
+from numformer.functional.softmax import softmax
+from numformer.plots.axes import draw_map, entitle, panels
+from numformer.plots.tokens import visible
+
+COLUMNS = ("q · k", "score", "weight")
+
+
+def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, title="One query"):
+    r"""One query with all keys, their coordinate products, and the numbers q · k, score and weight.
+
+    .. math:: z_j = s\, q \cdot k_j + \beta_j, \qquad p = \mathrm{softmax}(z)
+
+    Parameters
+    ----------
+    q : ndarray, shape (D,)
+    k : ndarray, shape (S, D)
+        With rotary positions applied, if there are any.
+    tokens : list of S str, optional
+        Labels of the keys.
+    scale : float, optional
+        s; 1 / sqrt(D) unless given.
+    bias : ndarray, shape (S,), optional
+        The position bias on the scores: ALiBi, or T5's.
+    mask : ndarray of bool, shape (S,), optional
+        True where the query may attend to a key. The others are shown as masked.
+    ax : matplotlib Axes, optional
+        Axes that the panels replace; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Figure
+        The last panel holds the numbers, as text.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes do not match, or every key is masked.
+    """
+    D = check_array("query_detail", "q", q, "(D,)")["D"]
+    check_whole("query_detail", "D", D)
+    S = check_array("query_detail", "k", k, "(S, D)", D=D)["S"]
+    tokens = [str(j) for j in range(S)] if tokens is None else [visible(token) for token in tokens]
+    mask = np.ones(S, bool) if mask is None else np.asarray(mask, bool)
+    for name, sized in (("tokens", tokens), ("bias", bias), ("mask", mask)):
+        if sized is not None and len(sized) != S:
+            raise ValueError(f"query_detail: {len(sized)} {name} for S={S} keys; give one per key.")
+    if not mask.any():
+        raise ValueError(
+            "query_detail: the mask leaves the query no key; there is nothing to show.")
+    if scale is not None:
+        check_number("query_detail", "scale", scale, above=0)
+    products = k @ q                                                  # (S,)
+    scores = (1 / math.sqrt(D) if scale is None
+              else scale) * products + (0 if bias is None else np.asarray(bias))
+    weights, _ = softmax(scores, mask=mask)
+
+    wide = 1.6 + 0.07 * D                             # inches; the numbers always need two
+    vectors, parts, numbers = panels(ax, 1, 3, (2 * wide + 2, 1.8 + 0.24 * S),
+                                     width_ratios=(wide, wide, 2))[0]
+    gap = np.full((1, D), np.nan)
+    draw_map(vectors, np.concatenate([q[None], gap, k]), "", signed=True, numbers=False)
+    vectors.set_yticks([0, *range(2, S + 2)], ["q", *tokens], fontsize=8)
+    vectors.set(xlabel="coordinate", title="query and keys")
+    draw_map(parts, np.concatenate([np.full((2, D), np.nan), k * q]), "", signed=True,
+             numbers=False)
+    parts.set(xlabel="coordinate", yticks=[], title="coordinate products")
+    numbers.set(xlim=(-0.6, 2.6), ylim=vectors.get_ylim(), title="sum")
+    numbers.axis("off")
+    for column, name in enumerate(COLUMNS):
+        numbers.text(column, 0, name, ha="center", va="center", fontsize=8, fontweight="bold")
+    for j in range(S):
+        shown = (products[j], scores[j], weights[j]) if mask[j] else (products[j], None, None)
+        strong = "bold" if weights[j] == weights.max() else "normal"
+        for column, number in enumerate(shown):
+            numbers.text(column, j + 2, "masked" if number is None else f"{number:.3f}",
+                         ha="center", va="center", fontsize=8, fontweight=strong)
+    entitle(ax, vectors, title)
+    return vectors.figure

@@ -1,0 +1,1 @@
+"""Positions: vectors and biases that are added, and rotations."""

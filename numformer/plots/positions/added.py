@@ -1,0 +1,115 @@
+"""Position vectors, their similarity by distance, and position biases on the scores."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_whole
+from numformer.plots.axes import draw_map, entitle, new_axes, panels, signed_colours, styles
+
+
+def position_vectors(vectors, ax=None, title="Positions"):
+    """Position vectors, a row for each: sinusoidal or learned. Blue below zero, gold above.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (T, C)
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If vectors are not a matrix of floats.
+    """
+    check_array("position_vectors", "vectors", vectors, "(T, C)")
+    ax = new_axes((7, 4.6)) if ax is None else ax
+    draw_map(ax, vectors, "value", signed=True)
+    ax.set(xlabel="coordinate", ylabel="position", title=title)
+    return ax
+
+
+def similarity_by_distance(tables, ax=None, title="Dot product of two position vectors"):
+    r"""The dot product of two position vectors at distance k: mean, with a band from min to max.
+
+    .. math:: s_k = \langle P_t \cdot P_{t + k} \rangle_t \,/\, \langle P_t \cdot P_t \rangle_t
+
+    For sinusoidal positions the dot product depends on the distance alone, so the band has no
+    width.
+
+    Parameters
+    ----------
+    tables : dict of str to ndarray of shape (T, C)
+        Position vectors, by name.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no tables, or one is not a matrix of floats, or all zero.
+    """
+    if not tables:
+        raise ValueError("similarity_by_distance: tables is empty; there is nothing to draw.")
+    ax = new_axes((7, 4.2)) if ax is None else ax
+    for (name, table), style in zip(tables.items(), styles(ax, len(tables))):
+        T = check_array("similarity_by_distance", f"the table {name}", table, "(T, C)")["T"]
+        products = table @ table.T                                    # (T, T)
+        if not np.trace(products):
+            raise ValueError(f"similarity_by_distance: the table {name} is all zero.")
+        found = [np.diagonal(products, k) * (T / np.trace(products)) for k in range(T)]
+        ax.plot(range(T), [each.mean() for each in found], label=name, markevery=max(1, T // 8),
+                markersize=4, **style)
+        ax.fill_between(range(T), [each.min() for each in found], [each.max() for each in found],
+                        color=style["color"], alpha=0.2)
+    ax.set(xlabel="distance k, tokens", ylabel="dot product, relative to distance 0", title=title)
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def position_biases(bias, ax=None, title="Position bias on the scores"):
+    """A map for each head of the bias added to its scores: ALiBi's slopes, or T5's learned buckets.
+
+    Parameters
+    ----------
+    bias : ndarray, shape (H, T, S)
+    ax : matplotlib Axes, optional
+        Axes that the panels replace; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the bias is not an array of floats with three axes, or has no heads.
+    """
+    H = check_array("position_biases", "bias", bias, "(H, T, S)")["H"]
+    check_whole("position_biases", "H", H)
+    columns = min(H, 4)
+    axes = panels(ax, -(-H // columns), columns, (2.4 * columns + 1, 2.3 * -(-H // columns) + 0.6))
+    top = float(np.abs(bias).max()) or 1.0
+    for h, panel in enumerate(axes.flat):
+        if h >= H:
+            panel.remove()
+            continue
+        image = panel.imshow(bias[h], cmap=signed_colours(), vmin=-top, vmax=top,
+                             interpolation="nearest")
+        panel.set_title(f"head {h + 1}: {bias[h].min():.2g} .. {bias[h].max():.2g}", fontsize=9)
+        panel.set(xlabel="key", ylabel="query")
+    figure = axes[0, 0].figure
+    figure.colorbar(image, ax=[panel for panel in axes.flat if panel.figure is not None],
+                    label="bias on the score", shrink=0.8)
+    entitle(ax, axes[0, 0], title)
+    return figure

@@ -1,0 +1,132 @@
+"""The residual stream: norms, the logit lens, and contributions to a logit."""
+
+import numpy as np
+
+from numformer.checks import check_array
+from numformer.functional.softmax import softmax
+from numformer.plots.axes import colours, faint, new_axes, signed_colours, styles
+from numformer.plots.tokens import label_ticks, visible
+
+
+def residual_norms(stacks, ax=None, title="Residual stream"):
+    """Norms of the vectors before the first block and after each: median and quartiles.
+
+    Parameters
+    ----------
+    stacks : dict of str to list of ndarray, each of shape (..., C)
+        From `residual_stream`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not stacks:
+        raise ValueError("residual_norms: stacks is empty; there is nothing to draw.")
+    ax = new_axes((7, 4.2)) if ax is None else ax
+    for (name, stream), style in zip(stacks.items(), styles(ax, len(stacks))):
+        norms = [np.sqrt((x.astype(np.float64) ** 2).sum(axis=-1)).ravel() for x in stream]
+        low, middle, high = np.array([np.percentile(each, (25, 50, 75)) for each in norms]).T
+        ax.plot(range(len(stream)), middle, label=name, **style)
+        ax.fill_between(range(len(stream)), low, high, color=style["color"], alpha=0.2)
+    ax.set(xlabel="after block", ylabel="norm of the vectors", yscale="log", title=title)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def lens_map(logits, vocabulary, tokens, ax=None,
+             title="Logit lens: the prediction after each block"):
+    """The most likely next token after each block, from the embedding up to the model's output.
+
+    Brighter cells have a higher probability.
+
+    Parameters
+    ----------
+    logits : ndarray, shape (L + 1, T, V)
+        From `logit_lens`, of one text.
+    vocabulary : list of V str
+    tokens : list of T str
+        The text.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes and labels do not match.
+
+    References
+    ----------
+    nostalgebraist (2020), "interpreting GPT: the logit lens".
+    """
+    L, T, V = check_array("lens_map", "logits", logits, "(L, T, V)").values()
+    for name, labels, size in (("vocabulary", vocabulary, V), ("tokens", tokens, T)):
+        if len(labels) != size:
+            raise ValueError(f"lens_map: {name} has {len(labels)} labels, but logits of shape "
+                             f"{logits.shape} need {size}.")
+    ax = new_axes((2 + 0.45 * T, 1.6 + 0.42 * L)) if ax is None else ax
+    p, _ = softmax(logits)
+    image = ax.imshow(p.max(axis=-1), cmap="cividis", vmin=0, vmax=1, aspect="auto", origin="lower",
+                      interpolation="nearest")
+    for (layer, t), best in np.ndenumerate(logits.argmax(axis=-1)):
+        ax.text(t, layer, visible(vocabulary[best]), ha="center", va="center", fontsize=8,
+                color="black" if p[layer, t, best] > 0.5 else "white")
+    ax.figure.colorbar(image, ax=ax, label="probability", shrink=0.9)
+    label_ticks(ax.xaxis, tokens)
+    ax.set_yticks(range(L), ["embedding", *range(1, L)], fontsize=8)
+    ax.set(xlabel="input token", ylabel="after block", title=title)
+    return ax
+
+
+def contribution_bars(parts, token, ax=None, title=None):
+    """The contribution of each component to the logit of a token, and their sum, the logit.
+
+    Parameters
+    ----------
+    parts : dict of str to float
+        From `logit_contributions`.
+    token : str
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str, optional
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there are no parts.
+    """
+    if not parts:
+        raise ValueError("contribution_bars: parts is empty; there is nothing to draw.")
+    values = [*parts.values(), sum(parts.values())]
+    ax = new_axes((6.4, 1.2 + 0.3 * len(values))) if ax is None else ax
+    top = max(map(abs, values)) or 1.0
+    shades = signed_colours()
+    bars = ax.barh(range(len(values)), values,
+                   color=[shades(0.5 + 0.5 * value / top) for value in values], edgecolor=faint(ax))
+    bars[-1].set_hatch("//")
+    ax.bar_label(bars, [f"{value:+.2f}" for value in values], padding=3, fontsize=8)
+    ax.axvline(0, color=colours(ax)[3], linewidth=0.8)
+    ax.set_yticks(range(len(values)), [*parts, "sum: the logit"], fontsize=8)
+    ax.invert_yaxis()
+    ax.margins(x=0.18)
+    ax.set(xlabel="logit", title=f"Contributions to the logit of {visible(token)}" if title is None
+           else title)
+    return ax

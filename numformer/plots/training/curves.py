@@ -1,0 +1,189 @@
+"""Curves of one training run: loss, learning rate, gradients, updates."""
+
+import math
+
+import numpy as np
+
+from numformer.plots.axes import colours, faint, new_axes, styles
+
+USUAL_RATIO = 1e-3                           # of an update to the weights; see `update_ratio_curve`
+OUTSIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}         # for long legends
+
+
+def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
+    """Training loss of each step, its running mean, and validation losses; bits on the right.
+
+    Parameters
+    ----------
+    metrics : list of dict
+        Lines of a run's ``metrics.jsonl``.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+    unit : str
+        Unit of the loss. Only a loss in nats gets a second axis in bits.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there are no metrics.
+    """
+    steps, losses = _series(metrics, "loss")
+    validations = list(zip(*_series(metrics, "val_loss")))
+    if not steps and not validations:
+        raise ValueError("loss_curve: metrics hold no loss; train at least one step.")
+    ax = new_axes((7, 4.2)) if ax is None else ax
+    if steps:
+        ax.plot(steps, losses, color=faint(ax), linewidth=0.8, label="training, each step")
+        ax.plot(steps, running_mean(losses), color=colours(ax)[0], linewidth=1.6,
+                label="training, running mean")
+    if validations:
+        ax.plot(*zip(*validations), color=colours(ax)[1], marker="o", linestyle="--",
+                label=f"validation, final {validations[-1][1]:.3f}")
+    ax.set(xlabel="step", ylabel=f"loss, {unit}" if "nats" in unit else f"loss {unit}", title=title)
+    if "nats" in unit:
+        bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2),
+                                                      lambda bits: bits * math.log(2)))
+        bits.set_ylabel(unit.replace("nats", "bits"))
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def learning_rate_curve(metrics, ax=None, title="Learning rate"):
+    """The learning rate of each step; parameters and errors as in `loss_curve`."""
+    steps, rates = _needed("learning_rate_curve", metrics, "learning_rate")
+    ax = new_axes((7, 3)) if ax is None else ax
+    ax.plot(steps, rates, color=colours(ax)[0])
+    ax.set(xlabel="step", ylabel="learning rate", title=title, ylim=(0, None))
+    ax.grid(alpha=0.3)
+    return ax
+
+
+def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping"):
+    """The gradient norm of each step and its running mean; parameters as in `loss_curve`."""
+    steps, norms = _needed("gradient_norm_curve", metrics, "gradient_norm")
+    ax = new_axes((7, 3)) if ax is None else ax
+    ax.plot(steps, norms, color=faint(ax), linewidth=0.8, label="each step")
+    ax.plot(steps, running_mean(norms), color=colours(ax)[0], linewidth=1.6, label="running mean")
+    ax.set(xlabel="step", ylabel="gradient norm", yscale="log", title=title)
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
+    """The norm of one update relative to the norm of the weights: the median over layers, by
+    matrix.
+
+    With Adam, about 1e-3 is typical; far less means slow learning, far more is unstable.
+
+    Parameters
+    ----------
+    metrics : list of dict
+        Lines of a run's ``metrics.jsonl``; those before a validation hold ``update_ratio``,
+        {parameter: ratio}.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If metrics hold no such ratios.
+    """
+    steps, ratios = _needed("update_ratio_curve", metrics, "update_ratio")
+    kinds = {}
+    for name in (name for name in ratios[0] if all(name in line for line in ratios)):
+        kinds.setdefault(".".join(part for part in name.split(".") if not part.isdigit()),
+                         []).append(name)
+    ax = new_axes((7, 4.6)) if ax is None else ax
+    for (kind, names), style in zip(kinds.items(), styles(ax, len(kinds))):
+        ax.plot(steps, [float(np.median([line[name] for name in names])) for line in ratios],
+                label=kind, markersize=4, **style)
+    ax.axhline(USUAL_RATIO, color=faint(ax), linewidth=0.8)
+    ax.set(xlabel="step", ylabel="|update| / |weights|", yscale="log", title=title)
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize=7, ncols=1 if len(kinds) > 8 else 2, **(OUTSIDE if len(kinds) > 8 else {}))
+    return ax
+
+
+def gradient_flow(flows, ax=None, title="Gradient norm by block at initialization"):
+    """The gradient norm of each block's parameters, from the first block to the last.
+
+    With pre-norm it falls towards the loss, because the norms divide by a residual stream that
+    grows. With post-norm it does not: it is several times larger near the loss, so the first steps
+    must be small. A single initialization is noisy: average over several.
+
+    Parameters
+    ----------
+    flows : dict of str to sequence of float
+        For each model or stack of blocks, from `gradient_norm_by_block`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+
+    References
+    ----------
+    Xiong et al. (2020), "On Layer Normalization in the Transformer Architecture", figure 3.
+    """
+    if not flows:
+        raise ValueError("gradient_flow: flows is empty; there is nothing to draw.")
+    ax = new_axes((7, 4.2)) if ax is None else ax
+    for (name, norms), style in zip(flows.items(), styles(ax, len(flows))):
+        ax.plot(range(1, len(norms) + 1), norms, label=name, **style)
+    ax.set(xlabel="block", ylabel="gradient norm", yscale="log", title=title)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+def running_mean(values, weight=0.05):
+    """An exponential moving average with bias correction.
+
+    Examples
+    --------
+    >>> running_mean([2.0, 2.0, 2.0])
+    [2.0, 2.0, 2.0]
+    """
+    means, mean, total = [], 0.0, 0.0
+    for value in values:
+        mean, total = (1 - weight) * mean + weight * value, (1 - weight) * total + weight
+        means.append(mean / total)
+    return means
+
+
+def _series(metrics, name):
+    """(steps, values) of the lines that have this metric."""
+    lines = [line for line in metrics if name in line]
+    for line in lines:
+        if not isinstance(line[name], (int, float, dict)) or not isinstance(line.get("step"), int):
+            raise ValueError(f"metrics are damaged: {line} must hold a number {name} and an int "
+                             "step.")
+    return [line["step"] for line in lines], [line[name] for line in lines]
+
+
+def _needed(owner, metrics, name):
+    steps, values = _series(metrics, name)
+    if not steps:
+        raise ValueError(f"{owner}: metrics hold no {name}; train at least one step, or with "
+                         "validation.")
+    return steps, values

@@ -1,0 +1,43 @@
+"""How time grows with size, on logarithmic axes, where a power law is a straight line."""
+
+from numformer.plots.axes import new_axes, styles
+
+WORDS = {"B": "batch B", "T": "sequence length T", "C": "width C", "L": "layers L"}
+
+
+def growth_of_time(growth, slopes, ax=None, title="A training step"):
+    """One curve for each size that grows while the others stay fixed, with its slope at the right
+    end.
+
+    Parameters
+    ----------
+    growth : dict of str to dict
+        For "B", "T", "C" and "L": milliseconds by size.
+    slopes : dict of str to float
+        The exponent of each.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not growth:
+        raise ValueError("growth_of_time: growth is empty; there is nothing to draw.")
+    if ax is None:
+        ax = new_axes((7, 4.2))
+    for (size, times), style in zip(growth.items(), styles(ax, len(growth))):
+        ax.plot(list(times), list(times.values()), **style,
+                label=WORDS.get(size, size) + (f": slope {slopes[size]:.2f}" if size in slopes
+                                               else ""))
+    ax.set(xscale="log", yscale="log", xlabel="size", ylabel="ms per step", title=title)
+    ax.set_xscale("log", base=2)
+    ax.grid(alpha=0.3, which="both")
+    ax.legend()
+    return ax

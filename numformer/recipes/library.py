@@ -1,0 +1,73 @@
+"""What tasks on the standard library's texts share: byte pairs, special tokens, and rows."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from numformer.analysis.attention_views import Reading
+from numformer.data import BytePairTokenizer, library_sections, library_text, passage_rows
+from numformer.recipes.task import Task
+
+PAD, CLASS, SEPARATOR, MASK = SPECIAL = "[PAD]", "[CLS]", "[SEP]", "[MASK]"
+N_MERGES = 1740                                                       # 2,000 ids in all
+VALIDATION_BATCH = 64
+
+
+class LibraryTask(Task):
+    """A task on `library_sections`: trained on one part of them, measured on the held-out ones."""
+
+    from_the_data = frozenset({"vocab_size"})
+
+    def load(self, data):
+        return super().load(data) if data is not None else library_text()
+
+    def tokenizer(self, dataset):
+        return _tokenizer(N_MERGES)
+
+    def layout(self, tokenizer):
+        """The ids of the padding, class and separator tokens."""
+        return tuple(map(tokenizer.special_id, (PAD, CLASS, SEPARATOR)))
+
+    def encoded(self, tokenizer, texts):
+        """The token ids of each text; repeated texts are encoded once."""
+        known = {text: tokenizer.encode(text) for text in set(texts)}
+        return [known[text] for text in texts]
+
+    def single_rows(self, tokenizer, config, texts):
+        """The `PassageRows` of texts, one a row."""
+        passages = [(ids,) for ids in self.encoded(tokenizer, texts)]
+        return passage_rows(passages, config.context_length, *self.layout(tokenizer))
+
+    def reading(self, model, tokenizer, text=None):
+        """A text, by default the first of the held-out ones."""
+        if text is None:
+            text = " ".join(library_sections(held_out=True)[0].sentences[:2])
+        ids = self.row(tokenizer, model.config, text)
+        return Reading((ids,), [tokenizer.decode([token]) for token in ids[0]])
+
+    def source_ids(self, tokenizer, text):
+        """The ids of a text in which the names of special tokens mean the tokens."""
+        return tokenizer.encode_with(SPECIAL, text)
+
+    def max_tokens(self, config):
+        return config.context_length - 2                              # class token and separator
+
+    def row(self, tokenizer, config, text):
+        """The ids of one text as a row, (1, T)."""
+        ids, most = self.source_ids(tokenizer, text), self.max_tokens(config)
+        if len(ids) > most:
+            raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which reads "
+                             f"{most}; shorten it.")
+        return passage_rows([(ids,)], config.context_length, *self.layout(tokenizer)).ids
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(n_merges):
+    """Learned only from the training part."""
+    return BytePairTokenizer.of(library_text(held_out=False).text, n_merges, special=SPECIAL)
+
+
+def in_batches(function, arrays, size=VALIDATION_BATCH):
+    """The results of a function of a few rows at a time, concatenated."""
+    return np.concatenate([function(*(array[first : first + size] for array in arrays))
+                           for first in range(0, len(arrays[0]), size)])

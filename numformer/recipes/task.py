@@ -1,0 +1,108 @@
+"""A task: its dataset, the models that can learn it, and how they are measured."""
+
+from abc import ABC, abstractmethod
+from copy import copy
+
+from numformer.data import DataError
+from numformer.recipes.recipe import Recipe
+from numformer.training import Trainer
+
+
+class Task(ABC):
+    """A task has no state: what it needs of a run are arguments, or settings of its recipe.
+
+    Attributes
+    ----------
+    name : str
+        Checkpoints name the task by it.
+    kinds : tuple of str
+        Of `numformer.models.KINDS`: the models that can learn it.
+    unit : str
+        Of the loss.
+    from_the_data : set of str
+        Settings of a model that come with the data; they have no flag.
+    recipe : Recipe
+        What the run adds to the published model, and how it prepares the data.
+    measured_before : bool
+        Whether a run calls `measure` before training as well, to show what training gains.
+    unused : set of str
+        Settings of a `TrainingConfig` without an effect on its trainer: their flags are refused.
+    default_data : str or None
+        The dataset without ``--data``; None if the task generates its examples.
+    has_tokens : bool
+        Whether the data are tokens; otherwise its tokenizer is None.
+    """
+
+    name = ""
+    kinds = ()
+    unit = "nats per token"
+    from_the_data = frozenset()
+    unused = frozenset()
+    default_data = None
+    has_tokens = True
+    measured_before = False
+    recipe = Recipe()
+
+    def with_recipe(self, recipe):
+        """The same task with another recipe."""
+        task = copy(self)
+        task.recipe = recipe
+        return task
+
+    def load(self, data):
+        """The dataset of that name or file, with `name`, `sha256` and a length; else DataError."""
+        raise DataError(f"the task {self.name} makes its own examples; leave --data out.")
+
+    @abstractmethod
+    def tokenizer(self, dataset):
+        """The tokenizer of the dataset, or None."""
+
+    def options(self, tokenizer):
+        """The settings in `from_the_data`, with their values."""
+        return {"vocab_size": len(tokenizer)}
+
+    @abstractmethod
+    def stream(self, dataset, tokenizer, config, training):
+        """Training batches without end, for a `Trainer`; DataError if the dataset is too short."""
+
+    @abstractmethod
+    def validation(self, dataset, tokenizer, config, blocks=None):
+        """Batches of held-out examples; of only so many examples for an estimate."""
+
+    def trainer(self, model, stream, validation, training):
+        """The trainer of a model."""
+        return Trainer(model, stream, validation, training)
+
+    def sample(self, model, tokenizer, rng):
+        """A few lines that show what a model does, for the log of a run."""
+        return ""
+
+    def answer(self, model, tokenizer, text):
+        """(answer, number of generated tokens) for a text; ValueError if the text does not fit.
+
+        None for a model that continues texts instead.
+        """
+        return None
+
+    def reading(self, model, tokenizer, text=None):
+        """The `Reading` of a text, or of a held-out one: a model's inputs with their labels.
+
+        ValueError if the text does not fit.
+        """
+        raise ValueError(f"the task {self.name} has no texts to look at.")
+
+    def source_ids(self, tokenizer, text):
+        """The token ids of a text that a user gives."""
+        return tokenizer.encode(text)
+
+    def max_tokens(self, config):
+        """The longest text that a model can read, in tokens; None without a limit."""
+        return getattr(config, "context_length", None)
+
+    def pictures(self, model, tokenizer):
+        """Pictures of a trained model: {file name: Axes}."""
+        return {}
+
+    def measure(self, model, tokenizer, dataset):
+        """Measures in addition to the loss, on held-out examples: {name: number}."""
+        return {}

@@ -1,0 +1,151 @@
+"""The Vision Transformer in small: handwritten digits."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from numformer.analysis import attention_by_layer
+from numformer.analysis.attention_views import Reading
+from numformer.backend import one_blas_thread
+from numformer.data import DataError, Digits, LabelledStream, labelled_batches, load_digits
+from numformer.recipes.preset import Preset, more
+from numformer.recipes.task import Task
+from numformer.training import accuracy
+
+SHOWN = 8                                                             # images in a picture
+
+
+@dataclass(frozen=True)
+class Images:
+    """A dataset of labelled images.
+
+    Parameters
+    ----------
+    name : str
+    digits : Digits
+    """
+
+    name: str
+    digits: Digits
+
+    def __len__(self):
+        """Images in all."""
+        return len(self.digits.train_labels) + len(self.digits.test_labels)
+
+    @property
+    def sha256(self):
+        """Checksum of all pixels and labels."""
+        checksum = hashlib.sha256()
+        for array in self.digits:
+            checksum.update(np.ascontiguousarray(array).tobytes())
+        return checksum.hexdigest()
+
+
+def patch_positions(model):
+    """The position vectors that a Vision Transformer adds to its patches, (patches, C)."""
+    c = model.config
+    return model.positions(np.zeros((1, c.side ** 2, c.d_model), c.dtype))[0]
+
+
+class DigitTask(Task):
+    """Classify images of digits; measured by the accuracy on the test set."""
+
+    name = "digits"
+    kinds = ("VisionTransformer",)
+    unit = "nats per image"
+    from_the_data = frozenset({"channels", "n_classes"})
+    has_tokens = False
+
+    def load(self, data):
+        if data is not None:
+            return super().load(data)
+        try:
+            return Images("scikit-learn's digits", load_digits())
+        except ImportError as error:
+            raise DataError(str(error)) from None
+
+    def tokenizer(self, dataset):
+        """None: images have no tokens."""
+        return None
+
+    def options(self, tokenizer):
+        return {"channels": 1, "n_classes": 10}
+
+    def stream(self, dataset, tokenizer, config, training):
+        digits, size = dataset.digits, dataset.digits.train_images.shape[1]
+        if config.image_size != size:
+            raise DataError(f"{dataset.name} are {size} x {size} pixels, but the model takes "
+                            f"{config.image_size} x {config.image_size}; leave --image-size out.")
+        return LabelledStream(digits.train_images.astype(config.dtype), digits.train_labels,
+                              training.batch_size * training.accumulation, training.seed)
+
+    def validation(self, dataset, tokenizer, config, blocks=None):
+        digits = dataset.digits
+        return labelled_batches(digits.test_images[:blocks].astype(config.dtype),
+                                digits.test_labels[:blocks])
+
+    def sample(self, model, tokenizer, rng):
+        """Predictions for a few images of the test set."""
+        images, labels = self._some(model, rng)
+        with one_blas_thread():
+            predicted = model(images).argmax(axis=1)
+        return "; ".join(f"a {label}, predicted {'right' if digit == label else f'as {digit}'}"
+                         for label, digit in zip(labels, predicted))
+
+    def reading(self, model, tokenizer, text=None):
+        """An image of the test set by its number, by default 0; patches are labelled row,column."""
+        images = self.load(None).digits.test_images
+        if text is not None and not (text.strip().isdecimal() and int(text) < len(images)):
+            raise ValueError(f"{text!r} is no image of the test; "
+                             f"give its number, 0 to {len(images) - 1}.")
+        image = images[int(text or 0)].astype(model.config.dtype)
+        side = range(1, model.config.side + 1)
+        first = ["[CLS]"] if model.config.pooling == "class" else []
+        patches = [f"{row},{column}" for row in side for column in side]
+        return Reading((image[None],), first + patches, image=image)
+
+    def pictures(self, model, tokenizer):
+        """Attention to patches in images of the test set, and the similarity of positions."""
+        from numformer.plots import patch_attention, position_similarity
+
+        images, labels = self._some(model, np.random.default_rng(0))
+        first = int(model.config.pooling == "class")
+        with one_blas_thread():
+            predicted = model(images).argmax(axis=1)
+        *_, weights = attention_by_layer(model, images).values()
+        weights = weights.mean(axis=1)                                    # (B, T, T)
+        attended = weights[:, 0, 1:] if first else weights.mean(axis=1)   # (B, patches)
+        captions = [f"{label}" if digit == label else f"{label}, predicted as {digit}"
+                    for label, digit in zip(labels, predicted)]
+        title = ("Attention of the class token in the last block" if first
+                 else "Mean attention of all patches in the last block")
+        pictures = {"attention.png": patch_attention(images, attended, captions, title=title)}
+        positions = patch_positions(model)
+        if positions.any():
+            pictures["positions.png"] = position_similarity(positions)
+        return pictures
+
+    def measure(self, model, tokenizer, dataset):
+        """Accuracy on the test set."""
+        return {"accuracy": accuracy(model, self.validation(dataset, tokenizer, model.config))}
+
+    def _some(self, model, rng):
+        """Images of the test set and their labels."""
+        digits = self.load(None).digits
+        chosen = rng.choice(len(digits.test_labels), SHOWN, replace=False)
+        return digits.test_images[chosen].astype(model.config.dtype), digits.test_labels[chosen]
+
+
+PRESETS = {
+    # Dosovitskiy et al. (2021), smaller. The settings were chosen on the training images alone:
+    # on two fifths of them, each left out in turn, the accuracy was 98.96%; with AdamW at learning
+    # rate 0.002 in place of Muon it was 96.9% and 98.3%
+    "vit": Preset(
+        dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, positions="learned_2d",
+             dropout=0.2, init_std=0.1),
+        dict(steps=1500, batch_size=64, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
+             min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500),
+        DigitTask(), "VisionTransformer", recipe=dict(label_smoothing=0.1),
+        claims=(more("accuracy", 0.98),)),
+}

@@ -1,0 +1,168 @@
+"""An exercise: one file with its solution, from which the student's and the teacher's are made.
+
+A page in `exercises/` is a module that runs as it is, with the solution in it. Marks say what is
+done with its lines:
+
+    # BEGIN SOLUTION ... # END SOLUTION
+        Replaced by `raise NotImplementedError` for the student.
+    # BEGIN BUG name ... # END BUG
+        Commented out. The student gets one of them instead of the solution; the seed chooses.
+    # BEGIN TEACHER ... # END TEACHER
+        Left out for the student.
+    # BEGIN VARIANT name ... # END VARIANT
+        One of several is kept; the seed chooses.
+    NAME = value  # VARIANT value value ...
+        One of the values is kept; the seed chooses.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+import numpy as np
+
+from numformer.checks import check_choice
+
+STUB = 'raise NotImplementedError("your turn")'
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of the course.
+
+    Parameters
+    ----------
+    name : str
+        Of its file, without the suffix.
+    source : str
+        The file, with all marks.
+    """
+
+    name: str
+    source: str
+
+    @property
+    def title(self):
+        """The first line of the text."""
+        return self.source.split('"""')[1].splitlines()[0]
+
+    @property
+    def text(self):
+        """The text below the title."""
+        return "\n".join(self.source.split('"""')[1].splitlines()[1:]).strip()
+
+    @property
+    def kind(self):
+        """"check": a function to write or to correct. "answers": questions about a figure."""
+        return "answers" if re.search("^# answers:", self.source, re.MULTILINE) else "check"
+
+    def header(self, key):
+        """An entry of the header: "goal", "needs", "minutes", "points"; None if it is not there.
+
+        Optional entries are "levels" and "varies with".
+        """
+        found = re.search(f"^# {key}: (.*)$", self.source, re.MULTILINE)
+        return found and found[1]
+
+    @property
+    def points(self):
+        """How many points a right answer gets."""
+        return int(self.header("points"))
+
+    @property
+    def points_text(self):
+        """The points in words, such as "1 point"."""
+        return f"{self.points} point{'s' if self.points > 1 else ''}"
+
+    @property
+    def levels(self):
+        """The levels of `numformer.check` that the exercise requires; None for all."""
+        levels = self.header("levels")
+        return levels and levels.split(", ")
+
+    def student(self, seed):
+        """The student's file: the exercise without its solution."""
+        source, bug = self._variant(seed)
+        inside = bug[1] if bug else STUB
+        source = _block("SOLUTION").sub(lambda found: _indented(inside, found[1]), source)
+        return _block("TEACHER").sub("", source).rstrip() + "\n"
+
+    def teacher(self, seed):
+        """The teacher's file: the exercise with its solution."""
+        source, bug = self._variant(seed)
+        if not bug:
+            return source
+        return source.replace("# goal:", f"# the student's bug: {bug[0]}\n# goal:", 1)
+
+    def solved(self, seed):
+        """The teacher's file without the teacher's blocks; other graders remove the solution."""
+        return _block("TEACHER").sub("", self.teacher(seed)).rstrip() + "\n"
+
+    def function(self, seed):
+        """The name of the function that is graded."""
+        if self.kind == "answers":
+            return "answers"
+        return re.search(r"^def (\w+)", self._variant(seed)[0], re.MULTILINE)[1]
+
+    def _variant(self, seed):
+        """(source with one of each variant and without bugs, (name, lines) of the bug or None)."""
+        # an exercise that varies with another makes the same choices
+        rng = np.random.default_rng([seed, int(self.header("varies with") or self.name[:2])])
+        source = re.sub(r"^(\w+ = ).*?  # VARIANT (.*)$",
+                        lambda found: found[1] + str(rng.choice(found[2].split())), self.source,
+                        flags=re.MULTILINE)
+        variants = _block("VARIANT").findall(source)
+        if variants:
+            kept = variants[rng.integers(len(variants))][1]
+            source = _block("VARIANT").sub(
+                lambda found: found[3] if found[2] == kept else "", source)
+            source = re.sub("\n{4,}", "\n\n\n", source)
+        bugs = [(name, re.sub(r"^ *# ?", "", lines, flags=re.MULTILINE).rstrip())
+                for _, name, lines in _block("BUG").findall(source)]
+        bug = bugs[rng.integers(len(bugs))] if bugs else None
+        return _block("BUG").sub("", source).rstrip() + "\n", bug
+
+
+@lru_cache(maxsize=1)
+def all_exercises():
+    """All exercises, in order: a tuple of `Exercise`.
+
+    Examples
+    --------
+    >>> first = all_exercises()[0]
+    >>> first.name, first.title, first.points
+    ('01_softmax', 'Softmax: scores become weights that sum to 1.', 2)
+    >>> first.student(seed=0).splitlines()[-1]
+    '    raise NotImplementedError("your turn")'
+    """
+    found = [page for folder in files(__package__).joinpath("exercises").iterdir()
+             if folder.is_dir() for page in folder.iterdir()
+             if re.match(r"\d\d_.*\.py$", page.name)]
+    return tuple(Exercise(page.name[:-3], page.read_text(encoding="utf-8"))
+                 for page in sorted(found, key=lambda page: page.name))
+
+
+def find_exercises(names=None):
+    """The exercises of these names or numbers, in order; all by default.
+
+    Raises
+    ------
+    ValueError
+        If there is no such exercise.
+    """
+    found = {exercise.name: exercise for exercise in all_exercises()}
+    numbers = {name[:2]: name for name in found}
+    for name in names or ():
+        check_choice("exercises", "name", numbers.get(name.zfill(2), name), list(found))
+    wanted = {numbers.get(name.zfill(2), name) for name in names or found}
+    return [exercise for exercise in found.values() if exercise.name in wanted]
+
+
+def _block(mark):
+    """A pattern of a marked block: (indentation, name, lines)."""
+    return re.compile(rf"^( *)# BEGIN {mark} ?(.*)\n((?:.*\n)*?) *# END {mark}\n?", re.MULTILINE)
+
+
+def _indented(lines, indentation):
+    return "".join(f"{indentation}{line}\n" if line else "\n" for line in lines.splitlines())

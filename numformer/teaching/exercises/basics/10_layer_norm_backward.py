@@ -1,0 +1,27 @@
+"""The gradients of LayerNorm.
+
+y = weight x_hat + bias,   x_hat = (x - mean) r,   r = (variance + 1e-5)^(-1/2)
+
+x affects y in three ways: directly, through the mean, and through the variance. With
+g = weight dy, each of them gives one term of
+
+    dx = r (g - <g> - x_hat <g x_hat>),   <.> the mean over the last axis
+
+Derive it before you type it.
+"""
+# goal: differentiate through a mean and a variance
+# needs: layer_norm
+# minutes: 40
+# points: 4
+# checks: layer_norm_backward
+
+
+def layer_norm_backward(dy, x, weight, bias):
+    """dx (..., C), dweight and dbias (C,)."""
+    # BEGIN SOLUTION
+    centred = x - x.mean(axis=-1, keepdims=True)
+    r = ((centred * centred).mean(axis=-1, keepdims=True) + 1e-5) ** -0.5
+    x_hat, g, axes = centred * r, weight * dy, tuple(range(x.ndim - 1))
+    dx = r * (g - g.mean(axis=-1, keepdims=True) - x_hat * (g * x_hat).mean(axis=-1, keepdims=True))
+    return dx, (dy * x_hat).sum(axis=axes), dy.sum(axis=axes)
+    # END SOLUTION

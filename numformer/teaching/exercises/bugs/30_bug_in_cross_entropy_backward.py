@@ -1,0 +1,31 @@
+"""Find the bug: cross-entropy.
+
+One thing is wrong in this function. `numformer.check` names the first gradient that differs, and
+where. Find the line and correct it.
+"""
+# goal: read a gradient written by somebody else, and find and correct the wrong term
+# needs: cross_entropy_backward
+# minutes: 10
+# points: 3
+# checks: cross_entropy_backward
+
+import numpy as np
+
+
+def cross_entropy_backward(dL, logits, targets):
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    counts = (targets != -100)[..., None]
+    one_hot = np.eye(logits.shape[-1])[np.where(targets == -100, 0, targets)]
+    # BEGIN SOLUTION
+    return dL * counts * (p - one_hot) / counts.sum()
+    # END SOLUTION
+    # BEGIN BUG the loss is a mean, but this is the gradient of the sum
+    # return dL * counts * (p - one_hot)
+    # END BUG
+    # BEGIN BUG the gradient of the loss is missing
+    # return counts * (p - one_hot) / counts.sum()
+    # END BUG
+    # BEGIN BUG ignored positions are counted in the mean
+    # return dL * counts * (p - one_hot) / targets.size
+    # END BUG

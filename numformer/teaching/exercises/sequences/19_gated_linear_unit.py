@@ -1,0 +1,18 @@
+"""A gated linear unit: one input gates the other.
+
+y = silu(g) h,   silu(g) = g / (1 + exp(-g))
+"""
+# goal: see what SwiGLU multiplies
+# needs: activation
+# minutes: 5
+# points: 1
+# checks: gated_linear_unit
+
+import numpy as np
+
+
+def gated_linear_unit(g, h):
+    """g and h of one shape to y."""
+    # BEGIN SOLUTION
+    return g / (1 + np.exp(-g)) * h
+    # END SOLUTION

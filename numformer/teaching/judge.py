@@ -1,0 +1,138 @@
+"""Judge one exercise of one student: ``python -m numformer.teaching.judge FILE NAME SEED RESULT``.
+
+It runs in a process of its own. What the student's file prints does not matter: the judgement is
+written into the file RESULT, as JSON.
+"""
+
+import importlib.util
+import json
+import math
+import os
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from numformer.teaching.check import check
+from numformer.teaching.exercise import find_exercises
+
+CLOSE = 1e-6                                          # relative, for answers that are numbers
+
+
+def judge(path, name, seed):
+    """Judge a student's file.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        Of the exercise.
+    seed : int
+        Of the assignment.
+
+    Returns
+    -------
+    dict
+        ``score``, the fraction of the points (0 to 1), and ``feedback``, one line of text.
+    """
+    (exercise,) = find_exercises([name])
+    settings, function_name = np.geterr(), exercise.function(seed)
+    try:
+        module = _imported(path)
+    except NotImplementedError:
+        return _judgement(0, "not done yet")
+    except BaseException as error:                    # SystemExit too: a file may do anything
+        return _judgement(0, f"the file cannot be imported: {_described(error, path)}")
+    np.seterr(**settings)                             # a file may have changed them
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        return _judgement(0, f"there is no function {function_name} in it")
+    if exercise.kind == "check":
+        return _judge_function(exercise, function, path, seed)
+    return _judge_answers(exercise, function, path, seed)
+
+
+def judge_answers(name, answers, seed):
+    """Feedback on the answers about a figure, such as "right: all 3 answers"; for notebooks."""
+    (exercise,) = find_exercises([name])
+    return _judge_answers(exercise, answers, None, seed)["feedback"]
+
+
+def _judgement(score, feedback):
+    return {"score": float(score), "feedback": feedback}
+
+
+def _judge_function(exercise, function, path, seed):
+    try:
+        verdict = check(exercise.function(seed), function, seed, exercise.levels)
+    except BaseException as error:                    # SystemExit and others that `check` lets pass
+        return _judgement(0, f"it raised {_described(error, path)}")
+    if "it raised NotImplementedError" in verdict.text:
+        return _judgement(0, "not done yet")
+    return _judgement(verdict.ok, " ".join(verdict.text.split()))
+
+
+def _judge_answers(exercise, function, path, seed):
+    solution = {}
+    exec(compile(exercise.teacher(seed), exercise.name, "exec"), solution)
+    expected = solution["answers"]()
+    try:
+        given = function()
+    except NotImplementedError:
+        return _judgement(0, "not done yet")
+    except BaseException as error:
+        return _judgement(0, f"answers() raised {_described(error, path)}")
+    if not isinstance(given, dict) or set(given) != set(expected):
+        return _judgement(0, f"answers() must return a dict of {', '.join(expected)}")
+    right = {question: _same(given[question], answer) for question, answer in expected.items()}
+    if "accepts" in solution:                         # a question with more than one right answer
+        with suppress(Exception):                     # `given` may have any form
+            right.update(solution["accepts"](given))
+    wrong = [question for question in expected if not right[question]]
+    n, n_right = len(expected), len(expected) - len(wrong)
+    if not wrong:
+        return _judgement(1, f"right: all {n} answers")
+    return _judgement(n_right / n, f"wrong: {', '.join(wrong)}; {n_right} of {n} right")
+
+
+def _same(given, answer):
+    """Whether an answer is right; numbers up to rounding."""
+    try:
+        if isinstance(answer, str):
+            return str(given).strip().lower() == answer
+        if isinstance(answer, bool):
+            return bool(given == answer)
+        return math.isclose(float(given), answer, rel_tol=CLOSE)
+    except (TypeError, ValueError):
+        return False
+
+
+def _imported(path):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _described(error, path):
+    """An exception, with the last line of the student's own file in its traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    if isinstance(error, SyntaxError) and error.lineno:
+        lines.append(error.lineno)
+    try:
+        message = " ".join(str(error).split())
+    except Exception:                                 # its __str__ raises, too
+        message = ""
+    text = type(error).__name__ + (f": {message}" if message else "")
+    return text + (f" (line {lines[-1]})" if lines else "")
+
+
+if __name__ == "__main__":
+    file, name, seed, result = sys.argv[1:]
+    judgement = judge(file, name, int(seed))
+    judgement["feedback"] = judgement["feedback"].encode("utf-8", "replace").decode()
+    Path(result).write_text(json.dumps(judgement), encoding="utf-8")
+    os._exit(0)                                       # also ends threads that the file has started

@@ -1,0 +1,73 @@
+"""Mistakes in cosine similarity and in the triplet loss."""
+
+import numpy as np
+
+
+def norm(x):
+    return np.sqrt((x * x).sum(axis=-1, keepdims=True))
+
+
+def cosine(change):
+    """A backward of the cosine; `change(g, unit, size)` is the gradient of vector size * unit."""
+    def gradients(ds, a, b):
+        u, v = a / norm(a), b / norm(b)
+        return change(ds @ v, u, norm(a)), change(ds.T @ u, v, norm(b))
+    return gradients
+
+
+def cosine_as_product(ds, a, b):
+    return ds @ b, ds.T @ a
+
+
+def cosine_with_raw_partners(ds, a, b):
+    """ds is multiplied by the other vector itself, not by its unit vector."""
+    def direction_backward(g, x):
+        u = x / norm(x)
+        return (g - u * (u * g).sum(axis=-1, keepdims=True)) / norm(x)
+    return direction_backward(ds @ b, a), direction_backward(ds.T @ a, b)
+
+
+def triplet(change=lambda near, far: (near, far), kept=lambda excess: excess > 0,
+            weight=lambda B: 1 / B, anchor=lambda u, v: u - v):
+    """A backward of the triplet loss.
+
+    `change` makes the gradients of both distances from the differences; `kept` selects the triplets
+    that have a gradient.
+    """
+    def gradients(dloss, anchors, positives, negatives, margin=1.0):
+        near, far = anchors - positives, anchors - negatives
+        w = dloss * weight(len(anchors)) * kept(norm(near) - norm(far) + margin)
+        u, v = change(near, far)
+        return w * anchor(u, v), -w * u, w * v
+    return gradients
+
+
+def units(near, far):
+    return near / norm(near), far / norm(far)
+
+
+MISTAKES = {
+    "cosine_similarity_backward": [
+        ("this is the gradient of the dot product: the vectors must be divided by their norms "
+         "first", cosine_as_product),
+        ("the norms are treated as constants: the component along the vector must be subtracted",
+         cosine(lambda g, u, size: g / size)),
+        ("the factor 1 / |a| is missing: the larger the norm of a vector, the less a step rotates "
+         "it",
+         cosine(lambda g, u, size: g - u * (u * g).sum(axis=-1, keepdims=True))),
+        ("the norm of the other vector is missing: ds must be multiplied by its unit vector",
+         cosine_with_raw_partners)],
+    "triplet_loss_backward": [
+        ("triplets that satisfy the margin get a gradient, which must be 0: the loss is max(0, "
+         "...)",
+         triplet(units, kept=lambda excess: np.ones_like(excess))),
+        ("the mean over the triplets is missing", triplet(units, weight=lambda B: 1.0)),
+        ("the differences are not divided by the distances: the gradient of a norm is a unit "
+         "vector", triplet()),
+        ("this is the gradient of squared distances",
+         triplet(lambda near, far: (2 * near, 2 * far))),
+        ("the term of the negative is missing in the gradient of the anchor",
+         triplet(units, anchor=lambda u, v: u)),
+        ("the gradient of the anchor is zero, but the anchor is part of both distances",
+         triplet(units, anchor=lambda u, v: 0 * u))],
+}

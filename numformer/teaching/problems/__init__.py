@@ -1,0 +1,27 @@
+"""Problems for `numformer.check`: every function pair. PROBLEMS of each family are on a page."""
+
+from numformer.teaching.problems import (
+    bert, mixture_of_experts, recurrent, scores, transformer, vision)
+from numformer.teaching.problems.problem import FunctionProblem, Instance
+
+PAGES = (transformer, scores, recurrent, vision, mixture_of_experts, bert)
+PROBLEMS = {name: problem for page in PAGES for name, problem in page.PROBLEMS.items()}
+
+__all__ = ["PROBLEMS", "FunctionProblem", "Instance", "find_problem"]
+
+
+def find_problem(name):
+    """(the full name, its problem, whether the backward is meant).
+
+    Raises
+    ------
+    ValueError
+        If there is no such function.
+    """
+    base, backward = name, False
+    if isinstance(name, str) and name.endswith("_backward"):
+        base, backward = name.removesuffix("_backward"), True
+    if base not in PROBLEMS:
+        raise ValueError(f"check: {name!r} is not a function that can be checked; choose from "
+                         f"{', '.join(PROBLEMS)}, or the name of one with _backward.")
+    return base + "_backward" * backward, PROBLEMS[base], backward

@@ -1,0 +1,35 @@
+"""What a student's function takes: `saved`, an option, further arguments."""
+
+import inspect
+
+
+def takes_saved(fn):
+    """Whether the second argument is named `saved`."""
+    try:
+        names = list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return False
+    return len(names) > 1 and names[1] == "saved"
+
+
+def accepts(fn, option):
+    """Whether a function takes a keyword argument of this name."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(p.kind == p.VAR_KEYWORD or p.name == option and p.kind != p.POSITIONAL_ONLY
+               for p in parameters)
+
+
+def missing_defaults(fn, reference, n_given):
+    """The reference's defaults for further arguments that `fn` requires: {name: default}."""
+    try:
+        further = list(inspect.signature(fn).parameters.values())[n_given:]
+        known = inspect.signature(reference).parameters
+    except (TypeError, ValueError):
+        return {}
+    required = [p.name for p in further if p.default is p.empty and p.name in known
+                and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return {name: known[name].default for name in required
+            if known[name].default is not known[name].empty}

@@ -1,0 +1,73 @@
+"""The training loop: steps, validations and checkpoints in turn."""
+
+import numpy as np
+
+
+def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=lambda: None,
+          should_stop=lambda: False):
+    """Train until all steps are taken, patience has run out, or `should_stop` returns True.
+
+    Checkpoints are written as often as the config says, and at the end.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    folder : RunFolder
+        Opened at the trainer's state.
+    facts : dict
+        For the checkpoint.
+    on_step : callable
+        Called with the metrics of every step.
+    on_evaluation : callable
+        Called after every validation.
+    should_stop : callable
+        Called before every step, and before every batch of a validation.
+
+    Returns
+    -------
+    "finished", "out of patience" or "stopped"
+    """
+    c = trainer.config
+    while True:
+        if is_due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
+            loss = trainer.evaluate(should_stop)
+            if loss is not None:
+                folder.append({"step": trainer.step, "val_loss": loss})
+                if trainer.best_step == trainer.step:
+                    folder.save(folder.best, trainer, facts)
+                on_evaluation()
+
+        ended = ("stopped" if should_stop() else "finished" if trainer.step >= c.steps
+                 else "out of patience" if trainer.out_of_patience else None)
+        if ended:
+            folder.save(folder.checkpoint, trainer, facts)
+            return ended
+
+        before = _matrices(trainer.model) if is_due(trainer.step + 1, c) else {}
+        metrics = trainer.train_step()
+        if before:
+            metrics["update_ratio"] = _update_ratios(before, _matrices(trainer.model))
+        folder.append(metrics)
+        on_step(metrics)
+        if c.save_every and trainer.step % c.save_every == 0:
+            folder.save(folder.checkpoint, trainer, facts)
+
+
+def is_due(step, config):
+    """Whether a validation comes after so many steps."""
+    every = config.eval_every
+    return step == config.steps or bool(every and step and step % every == 0)
+
+
+def _matrices(model):
+    """Copies of all parameters but vectors (weights of norms, biases), by name."""
+    return {name: p.data.copy() for name, p in model.named_parameters() if p.data.ndim > 1}
+
+
+def _update_ratios(before, after):
+    """The norm of each matrix's change, divided by the norm of the matrix."""
+    return {name: _norm(after[name] - before[name]) / (_norm(after[name]) or 1.0) for name in after}
+
+
+def _norm(matrix):
+    return float(np.sqrt(np.square(matrix, dtype=np.float64).sum()))

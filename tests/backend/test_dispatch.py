@@ -1,0 +1,84 @@
+"""Which version runs: the compiled kernel where it can, the NumPy reference elsewhere."""
+
+import numpy as np
+import pytest
+
+from numformer import backend
+from numformer import functional as F
+from numformer.functional import CAUSAL
+from numformer.layers import MultiHeadAttention
+from numformer.verify.registry import PAIRS
+from numformer.verify.tensors import resolved
+
+pytest.importorskip("numba")
+from numformer.kernels.attention import flash  # noqa: E402  (needs Numba)
+from numformer.kernels.runtime import workspace  # noqa: E402  (needs Numba)
+
+COMPILED = [pair for pair in PAIRS if pair.function.__name__ in backend.COMPILED]
+
+
+@pytest.fixture
+def in_numpy():
+    backend.use("numpy")
+    yield
+    backend.use("numba")
+
+
+def version_for(pair, inputs):
+    forward = getattr(backend, pair.function.__name__)
+    _, (functions, _, _) = forward(*pair.before, *inputs, *pair.after, **resolved(pair.options))
+    return functions
+
+
+@pytest.mark.parametrize("pair", COMPILED, ids=lambda pair: pair.name)
+def test_real_arrays_run_compiled_and_others_in_the_reference(pair):
+    """float32 and float64 run compiled; complex numbers and half precision do not."""
+    inputs = pair.inputs()
+    name = f"numformer.kernels.{backend.COMPILED[pair.function.__name__]}"
+    assert version_for(pair, inputs).__name__ == name
+    assert version_for(pair, [x.astype(complex) for x in inputs]) is F
+    with np.errstate(all="ignore"):
+        assert version_for(pair, [x.astype(np.float16) for x in inputs]) is F
+
+
+@pytest.mark.parametrize("pair", COMPILED, ids=lambda pair: pair.name)
+def test_the_reference_runs_on_request(pair, in_numpy):
+    assert version_for(pair, pair.inputs()) is F
+
+
+def test_a_layer_runs_attention_compiled_or_in_the_reference_on_request(rng):
+    layer = MultiHeadAttention(32, 4, rng, dropout=0.2)
+    x = rng.standard_normal((2, 70, 32)).astype(np.float32)
+    y, saved = layer.forward(x, pattern=CAUSAL, rng=np.random.default_rng(1))
+    backend.use("numpy")
+    try:
+        reference, saved_reference = layer.forward(x, pattern=CAUSAL, rng=np.random.default_rng(1))
+        assert saved_reference[4][1][0] is None and saved[4][1][0] is flash
+        np.testing.assert_allclose(y, reference, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(layer.backward(reference, saved),
+                                   layer.backward(reference, saved_reference),
+                                   rtol=1e-3, atol=1e-5)
+    finally:
+        backend.use("numba")
+    assert layer.forward(x.astype(np.complex64))[1][4][1][0] is None
+
+
+def test_another_version_is_refused():
+    with pytest.raises(ValueError, match="version='fortran'"):
+        backend.use("fortran")
+
+
+def test_sums_of_large_arrays_reuse_memory(rng):
+    """Real arrays of one shape and dtype only: NumPy adds the others."""
+    x, y = rng.standard_normal((2, 1 << 15)).astype(np.float32)
+    workspace.release()
+    first = backend.add(x, y)
+    address = first.ctypes.data
+    del first
+    again = backend.add(x, y)
+    assert again.ctypes.data == address and np.array_equal(again, x + y)
+    for other in (y.astype(float), y.astype(complex), y[:1]):
+        assert np.array_equal(backend.add(x, other), x + other)
+        assert backend.add(x, other).flags.owndata
+    del again
+    workspace.release()

@@ -1,0 +1,160 @@
+"""The thread pool: order of results, errors, Ctrl-C, forks, and helpers."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from threadpoolctl import threadpool_info
+
+from numformer import backend
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+no_fork_warning = pytest.mark.filterwarnings(
+    "ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info()
+            if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_results_are_in_the_order_of_the_items(threads):
+    backend.set_threads(threads)
+    assert backend.run_side_by_side(lambda k: k * k, range(20)) == [k * k for k in range(20)]
+
+
+@pytest.mark.parametrize("shares", [1, 2, 4, 9])
+def test_shares_do_not_change_the_order_of_results(shares):
+    backend.set_threads(2)
+    assert backend.run_by_shares(lambda k: k * k, range(7), shares) == [k * k for k in range(7)]
+
+
+def test_two_threads_run_in_parallel():
+    backend.set_threads(2)
+    barrier = threading.Barrier(2, timeout=10)
+    assert sorted(backend.run_side_by_side(lambda _: barrier.wait(), range(2))) == [0, 1]
+
+
+@needs_fork
+@no_fork_warning
+def test_a_forked_child_has_threads_of_its_own():
+    backend.set_threads(2)
+    backend.run_side_by_side(abs, range(4))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if backend.run_side_by_side(abs, range(4)) == [0, 1, 2, 3] else 1)
+    deadline = time.monotonic() + 30
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if found == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert found == (child, 0)
+
+
+def test_an_error_of_an_item_is_raised():
+    backend.set_threads(2)
+    with pytest.raises(ZeroDivisionError):
+        backend.run_side_by_side(lambda k: 1 / k, [1, 0, 2])
+
+
+def test_an_error_is_raised_only_after_the_other_items_have_ended():
+    ended = []
+
+    def work(k):
+        if k == 0:
+            raise ZeroDivisionError
+        time.sleep(0.05)
+        ended.append((k, blas_threads()))
+
+    backend.set_threads(3)
+    with pytest.raises(ZeroDivisionError):
+        backend.run_side_by_side(work, range(5))
+    assert sorted(ended) == [(k, {1}) for k in range(1, 5)]
+
+
+def test_ctrl_c_starts_nothing_new_and_waits_for_what_has_begun():
+    ended = []
+
+    def work(k):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.1)
+        ended.append((k, blas_threads()))
+
+    backend.set_threads(2)
+    with pytest.raises(KeyboardInterrupt):
+        backend.run_side_by_side(work, range(50))
+    assert len(ended) <= 2 and all(threads == {1} for _, threads in ended)
+    time.sleep(0.3)
+    assert len(ended) <= 2
+
+
+def test_an_item_runs_its_own_items_in_its_own_thread():
+    def thread_names(_):
+        return backend.run_side_by_side(lambda _: threading.current_thread().name, range(8))
+
+    backend.set_threads(2)
+    names = backend.run_side_by_side(thread_names, range(2))
+    assert all(len(set(of_one)) == 1 for of_one in names)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "two", True])
+def test_a_number_of_threads_that_is_not_positive_is_refused(n):
+    with pytest.raises(ValueError, match="n="):
+        backend.set_threads(n)
+
+
+def test_the_caller_does_not_wait_for_a_helper_if_the_work_is_finished():
+    go, ended = threading.Event(), []
+
+    def late(task):
+        if task:
+            go.wait(10)
+            ended.append(task)
+        return True
+
+    with backend.threads(2):
+        backend.run_with_helpers(late, range(2))
+        assert not ended
+        go.set()
+
+
+def test_the_caller_waits_for_a_helper_if_the_work_is_not_finished():
+    ended = []
+
+    def unfinished(task):
+        time.sleep(0.05 * task)
+        ended.append(task)
+        return False
+
+    with backend.threads(2):
+        backend.run_with_helpers(unfinished, range(2))
+    assert sorted(ended) == [0, 1]
+
+
+def test_an_error_of_a_helper_is_raised_if_the_work_is_not_finished():
+    def fails(task):
+        if task:
+            raise KeyError("helper")
+        return False
+
+    with backend.threads(2), pytest.raises(KeyError, match="helper"):
+        backend.run_with_helpers(fails, range(2))
+
+
+def test_an_error_of_the_caller_is_raised_after_the_helpers_have_ended():
+    ended = []
+
+    def caller_fails(task):
+        if task == 0:
+            raise KeyError("caller")
+        time.sleep(0.05)
+        ended.append("waited for")
+
+    with backend.threads(2), pytest.raises(KeyError, match="caller"):
+        backend.run_with_helpers(caller_fails, range(2))
+    assert ended == ["waited for"]

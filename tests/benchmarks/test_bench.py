@@ -1,0 +1,166 @@
+"""The benchmarks at toy sizes: what they report, and that both sides compute the same."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from command import call, last_json
+from numformer.benchmarks import generating, speedrun, training
+from numformer.data import Corpus
+from numformer.recipes import TASKS, Preset
+from numformer.models import LLAMA, Decoder, DecoderConfig
+from numformer.plots import growth_of_time
+
+HAS_TORCH = find_spec("torch") is not None
+
+
+@pytest.fixture
+def no_transformers(monkeypatch):
+    """Its import is slow and emits warnings."""
+    monkeypatch.setattr(generating, "find_spec", lambda name: None if name == "transformers"
+                        else find_spec(name))
+
+
+@pytest.mark.slow
+def test_bench_train(capsys):
+    status, out, _ = call(capsys, "bench", "train", "--case", "1x2x8:4x6", "--seconds", 0,
+                          "--no-compile", "--json")
+    row, = last_json(out)["cases"]
+    assert status == 0 and row["case"] == "1x2x8:4x6" and row["case"] in out
+    assert row["step_ms"] > 0 and row["quartiles_ms"][0] <= row["step_ms"] <= row["quartiles_ms"][1]
+    assert row["of_sgemm"] == pytest.approx(training.Case.parse("1x2x8:4x6").flops / row["step_ms"]
+                                            / row["sgemm_gflops"] / 1e6)
+    assert row["tokens_per_second"] == pytest.approx(24000 / row["step_ms"])
+    assert row["memory_gbytes"] > 0
+    assert (row["torch_step_ms"] is None) == (row["of_torch"] is None) == (not HAS_TORCH)
+    assert row["torch_compiled_step_ms"] is None
+    times = row["breakdown_ms"]
+    assert {"linear", "linear_backward_accumulate", "layer_norm", "cross_entropy",
+            "scaled_dot_product_attention", "adam_step", "rest"} <= set(times)
+    assert all(ms > 0 for ms in times.values())
+
+
+def test_flops_of_a_step():
+    """6 per weight and token; attention has two products forward and four backward."""
+    case = training.Case.parse("2x2x4:3x5")
+    weights = 2 * (4 * 4 * 4 + 2 * 4 * 16) + 65 * 4
+    pairs = 5 * 6 / 2
+    assert case.flops == 3 * (6 * weights * 5 + 2 * 6 * 2 * 4 * pairs)
+
+
+def test_growth_is_drawn(capsys, tmp_path, monkeypatch):
+    times = {size: {1: 2.0, 2: 4.0, 4: 8.0, 8: 16.0} for size in "BTCL"}
+    monkeypatch.setattr(training, "growth", lambda: times)
+    picture = tmp_path / "growth.png"
+    _, out, _ = call(capsys, "bench", "train", "--case", "1x1x4:1x4", "--seconds", 0,
+                     "--no-compile", "--growth", picture, "--json")
+    assert picture.stat().st_size > 10_000
+    assert last_json(out)["growth_exponents"] == pytest.approx(dict.fromkeys("BTCL", 1.0))
+    axes = growth_of_time(times, dict.fromkeys("BTCL", 1.0))
+    assert [line.get_label() for line in axes.lines] == [f"{word}: slope 1.00"
+                                                         for word in ("batch B",
+                                                                      "sequence length T",
+                                                                      "width C", "layers L")]
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    with pytest.raises(ValueError, match="growth is empty"):
+        growth_of_time({}, {})
+
+
+def test_growth_is_measured(monkeypatch):
+    monkeypatch.setattr(training, "in_turns", lambda sides,
+                        seconds: {name: {"step": [0.001 * int(name)]} for name in sides})
+    found = training.growth()
+    assert set(found) == set("BTCL")
+    assert all(training.slope(times) == pytest.approx(1.0) for times in found.values())
+
+
+@pytest.mark.parametrize("case", ["1x2x8:1", "1x2x8:3"])
+def test_bench_generate(capsys, case, no_transformers):
+    status, out, _ = call(capsys, "bench", "generate", "--case", case, "--seconds", 0, "--json")
+    row, = last_json(out)["cases"]
+    assert status == 0 and row["case"] == case and case in out
+    assert row["tokens_per_second"] == pytest.approx(1000 / row["token_ms"])
+    assert row["of_allowed"] > 0
+    assert row["allowed"] == pytest.approx(1e9 * row["memory_gbytes"] / (4 * (12 * 64 + 65 * 8)))
+    assert (row["torch_token_ms"] is None) == (row["times_torch"] is None) == (not HAS_TORCH)
+    assert row["transformers_token_ms"] is None
+
+
+def test_bench_speedrun(capsys, monkeypatch, text):
+    small = dict(context_length=8, n_layers=1, n_heads=1, d_model=8)
+    presets = {"speedrun": Preset({**small, "ngrams": 2}, dict(steps=3, optimizer="muon"),
+                                  TASKS["text"], "NGramDecoder", {"zero_branches": True}),
+               "speedrun-long": Preset(small, dict(steps=4), TASKS["text"]),
+               "nanogpt-cpu": Preset({**small, "bias": False}, dict(steps=5), TASKS["text"])}
+    monkeypatch.setattr(speedrun, "PRESETS", presets)
+    status, out, _ = call(capsys, "bench", "speedrun", "--data", text, "--json")
+    found = last_json(out)
+    assert status == 0 and len(found["speedrun"]["runs"]) == 5 and found["warm_up_seconds"] > 0
+    assert found["speedrun"]["loss"] == np.median([loss
+                                                   for loss, _ in found["speedrun"]["runs"]]) > 1
+    assert (found["torch"] is None) == (not HAS_TORCH)
+    if HAS_TORCH:
+        assert found["of_torch"] == found["speedrun"]["seconds"] / found["torch"][1]
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
+def test_the_recipe_is_the_same_on_both_sides(monkeypatch):
+    """With the same weights, batches, schedule and weight decay, PyTorch ends at the same loss."""
+    preset = dict(context_length=8, n_layers=2, n_heads=2, d_model=16, bias=False, init_std=0.2)
+    monkeypatch.setattr(speedrun, "PRESETS",
+                        {"nanogpt-cpu": Preset(preset,
+                                               dict(steps=12, batch_size=4, learning_rate=1e-2,
+                                                    warmup_steps=3), TASKS["text"])})
+    words = np.random.default_rng(0).choice(["the ", "quick ", "fox ", "jumps "], 300)
+    corpus = Corpus("words", "".join(words))
+    ours, theirs = speedrun.run("nanogpt-cpu", corpus, 3)[0], speedrun.torch_run(corpus, 3)[0]
+    assert ours == pytest.approx(theirs, abs=2e-4) and ours < 2.3
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_pytorch_decoder_has_the_same_logits(bias, rng):
+    import torch
+
+    from numformer.benchmarks.torch_decoder import torch_decoder
+
+    model = Decoder(DecoderConfig(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=8,
+                                  bias=bias), rng)
+    for parameter in model.parameters():
+        parameter.data += 0.2 * rng.standard_normal(parameter.data.shape, np.float32)
+    ids, module = rng.integers(0, 9, (3, 8)), torch_decoder(model).eval()
+    with torch.inference_mode():
+        whole = module(torch.from_numpy(ids)).numpy()
+        caches = module.new_caches(3, 8)
+        parts = [module(torch.from_numpy(ids[:, a:b]), caches, a).numpy()
+                 for a, b in ((0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8))]
+    np.testing.assert_allclose(whole, model(ids), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), model(ids), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
+def test_the_pytorch_decoder_refuses_other_options(rng):
+    from numformer.benchmarks.torch_decoder import torch_decoder
+
+    config = DecoderConfig(**{**LLAMA, "vocab_size": 9, "context_length": 8}, n_layers=1, n_heads=1,
+                           d_model=8)
+    with pytest.raises(ValueError, match="norm, feedforward, positions, tied"):
+        torch_decoder(Decoder(config, rng))
+
+
+@pytest.mark.parametrize("arguments, words",
+                         [(["train", "--case", "1x2:3x4"],
+                           "must read LAYERSxHEADSxWIDTH:BATCHxLENGTH"),
+                          (["train", "--case", "1x3x8:3x4"], "not divisible"),
+                          (["train", "--case", "0x1x8:3x4"], "must read"),
+                          (["generate", "--case", "1x2x8"],
+                           "must read LAYERSxHEADSxWIDTH:SEQUENCES"),
+                          (["generate", "--case", "1x2x8:0"], "must read"),
+                          (["train", "--growth", "picture.txt"],
+                           "--growth picture.txt must end in"),
+                          (["train", "--seconds", "-1"], "--seconds=-1"),
+                          (["speedrun", "--data", "nowhere.txt"], "nowhere.txt")])
+def test_what_bench_refuses(capsys, arguments, words):
+    status, out, err = call(capsys, "bench", *arguments)
+    assert status in (1, 2) and words in err and "Traceback" not in err and not out

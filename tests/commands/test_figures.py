@@ -1,0 +1,62 @@
+"""`numformer figures` draws every figure, and trains each run once."""
+
+import re
+import sys
+
+import pytest
+
+from command import SMALL, TEXT, call, last_json
+from numformer.commands import figures
+from numformer.commands.shared.output import save_picture
+from numformer.plots.axes import new_axes
+
+STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", "1"]
+
+
+@pytest.mark.parametrize("names", [
+    ["sinusoids", "rotary"],
+    pytest.param(["sinusoids", "similarity", "alibi", "rotary", "rotary_proof", "norms", "oracle",
+                  "tile_order", "tile_frames", "tiles", "model_costs"],
+                 marks=pytest.mark.slow)], ids=["two", "all"])
+def test_figures_without_runs_are_drawn(capsys, names, tmp_path):
+    status, printed, err = call(capsys, "figures", *names, "--out", tmp_path, "--json")
+    files = last_json(printed)["files"]
+    assert status == 0 and [re.sub(r".*/|\.\w+$", "", file) for file in files] == names
+    assert err.count(" s  ") == len(names)
+    for file in files:
+        with open(file, "rb") as opened_file:
+            assert opened_file.read(4) == (b"GIF8" if file.endswith("tiles.gif") else b"\x89PNG")
+
+
+def test_figures_of_runs_train_each_run_once(capsys, tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    monkeypatch.setitem(figures.RUNS, "tiny", ("--preset", "gpt", "--data", text, *SMALL, *STEPS))
+    monkeypatch.setattr(figures, "TEXT", "the lazy dog")
+    monkeypatch.setitem(figures.OF_RUNS, "query", ("tiny", "query", {"layer": 1}))
+    names = [name for name, (run, *_) in figures.OF_RUNS.items() if run == "tiny"]
+    assert len(names) == 10
+    status, _, err = call(capsys, "figures", *names, "--out", tmp_path / "figures", "--runs",
+                          tmp_path / "runs")
+    assert status == 0 and err.count("finished") == 1
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 10
+
+
+def test_figures_of_digits_without_scikit_learn_stop_before_anything_is_trained(
+        capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    status, _, err = call(capsys, "figures", "--out", tmp_path / "figures")
+    assert status == 1 and "pip install 'numformer[data]'" in err and len(err.splitlines()) == 1
+    assert not (tmp_path / "figures").exists()
+
+
+def test_an_unknown_figure_is_an_error(capsys, tmp_path):
+    status, _, err = call(capsys, "figures", "dance", "--out", tmp_path)
+    assert status == 2 and "there is no dance; choose from attention" in err
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_saved_pictures_have_no_time_stamp(tmp_path, suffix):
+    for name in ("a", "b"):
+        save_picture(new_axes((2, 2)), tmp_path / f"{name}{suffix}")
+    assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()

@@ -1,0 +1,115 @@
+"""Tokenizers and datasets."""
+
+import logging
+import sys
+import types
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from numformer import data
+from numformer.data import Corpus, DataError, load_corpus
+from numformer.data import CharacterTokenizer, tokenizer_from_json
+
+
+@given(st.text(min_size=1))
+def test_any_text_round_trips(text):
+    tokenizer = CharacterTokenizer.of(text)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text and ids.max() < len(tokenizer)
+    assert list(tokenizer.characters) == sorted(set(text))
+    assert tokenizer_from_json(tokenizer.to_json()).encode(text).tolist() == ids.tolist()
+
+
+def test_ids_follow_the_order_of_the_characters():
+    assert CharacterTokenizer("zab").encode("abz").tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("text, shown", [
+    ("abé", "'é' (U+00E9) at position 2"), ("\U0001f600", "(U+1F600) at position 0"),
+    ("a\ud800", "(U+D800) at position 1")])
+def test_an_unknown_character_is_named_with_its_position(text, shown):
+    with pytest.raises(ValueError) as caught:
+        CharacterTokenizer("ab").encode(text)
+    assert shown in str(caught.value)
+
+
+@pytest.mark.parametrize("characters", ["", "aa", None, ["a"]])
+def test_bad_alphabets_are_refused(characters):
+    with pytest.raises(ValueError, match="each character once"):
+        CharacterTokenizer(characters)
+
+
+@pytest.mark.parametrize("ids, error", [([3], ValueError), ([-1], ValueError), ([0.5], TypeError)])
+def test_bad_ids_are_refused(ids, error):
+    with pytest.raises(error):
+        CharacterTokenizer("abc").decode(np.array(ids))
+
+
+@pytest.mark.parametrize("facts", [None, {}, {"kind": "bytes"}])
+def test_unknown_tokenizers_are_refused(facts):
+    with pytest.raises(ValueError, match="no tokenizer of this version"):
+        tokenizer_from_json(facts)
+
+
+def test_empty_text_encodes_to_nothing():
+    assert CharacterTokenizer("ab").encode("").tolist() == []
+    assert CharacterTokenizer("ab").decode([]) == ""
+
+
+def test_the_default_corpus_is_the_documentation():
+    corpus = load_corpus()
+    assert len(corpus.text) > 300_000 and "assert" in corpus.text and len(corpus.sha256) == 64
+
+
+def test_a_file_is_read_as_utf_8(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffzwei\r\nZeilen: äöü".encode())
+    corpus = load_corpus(str(path))
+    assert corpus == Corpus("text.txt", "zwei\nZeilen: äöü")
+    assert corpus.sha256 != Corpus("text.txt", "zwei\nZeilen").sha256
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "is empty"), ("\ufeff".encode(), "is empty"),
+    (b" \n\n", "is empty"), (b"ab\0cd", "binary file: byte 2"),
+    (b"caf\xe9 au lait", "byte 3 is 0xe9")])
+def test_files_that_are_no_text_are_refused(content, words, tmp_path):
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        load_corpus(tmp_path / "f")
+    assert words in str(caught.value)
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="nothing.txt cannot be read: No such file"):
+        load_corpus(tmp_path / "nothing.txt")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_corpus(tmp_path)
+
+
+def test_a_failed_download_names_the_cure(monkeypatch):
+    def retrieve(*args, known_hash, **options):
+        assert (known_hash
+                == "sha256:86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed")
+        raise OSError("no network")
+
+    pooch = types.SimpleNamespace(retrieve=retrieve, os_cache=lambda name: name,
+                                  get_logger=lambda: logging.getLogger("pooch"))
+    monkeypatch.setitem(sys.modules, "pooch", pooch)
+    with pytest.raises(DataError, match="--data PATH"):
+        load_corpus(data.TINY_SHAKESPEARE)
+
+
+def test_without_pooch_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(DataError, match="data extra"):
+        load_corpus(data.TINY_SHAKESPEARE)
+
+
+def test_without_documentation_the_error_names_the_cure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    with pytest.raises(DataError, match="--data PATH"):
+        load_corpus()

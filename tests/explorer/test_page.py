@@ -1,0 +1,71 @@
+"""The explorer's page holds the numbers of the model, and no external resources."""
+
+import base64
+import json
+import re
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from explorer_page import IDS, LETTERS, decoder, encoder_decoder, recurrent, rng, vision
+from numformer.analysis.attention_views import Reading, attention_views
+from numformer.explorer import explore
+from numformer.layers import NoPositions
+from numformer.models import RecurrentLanguageModel, RecurrentLanguageModelConfig
+
+
+def data_of(page):
+    return json.loads(re.search(r'id="nf-data">(.*?)</script>', page.html, re.DOTALL)[1])
+
+
+def unpacked(text, kind, *shape):
+    return np.frombuffer(base64.b64decode(text), kind).reshape(shape)
+
+
+@pytest.mark.parametrize("made", [decoder, encoder_decoder, vision, recurrent])
+def test_a_page_holds_the_numbers_of_the_model(made):
+    model, reading = made()
+    data = data_of(explore(model, reading, "a <title>", "a note"))
+    views = attention_views(model, reading)
+    assert (data["title"], data["note"]) == ("a <title>", "a note")
+    assert [view["name"] for view in data["views"]] == [view.name for view in views]
+    for packed, view in zip(data["views"], views):
+        L, (H, T, S) = len(view.weights), view.weights[0].shape
+        assert (packed["layers"], packed["heads"], len(packed["queries"]),
+                len(packed["keys"])) == (L, H, T, S)
+        np.testing.assert_allclose(unpacked(packed["weights"], "<u2", L, H, T, S) / 65535,
+                                   view.weights, atol=0.5001 / 65535)
+        if view.q is None:
+            assert packed["q"] is packed["k"] is None
+            continue
+        q, k = unpacked(packed["q"], "<f4", L, H, T, -1), unpacked(packed["k"], "<f4", L, H, S, -1)
+        assert np.array_equal(q, view.q) and np.array_equal(k, view.k)
+        assert packed["width"] == q.shape[-1]
+        assert (packed["masks"] is None) == np.all(view.masks)
+        assert (packed["biases"] is None) == (view.biases[0] is None)
+
+
+def test_biases_of_some_layers_are_kept():
+    model, reading = decoder()
+    model.blocks[0].attention.positions = NoPositions()
+    (packed,), (view,) = data_of(explore(model, reading))["views"], attention_views(model, reading)
+    biases = unpacked(packed["biases"], "<f4", 2, 3, 5, 5)
+    assert not biases[0].any() and np.array_equal(biases[1], view.biases[1].astype("<f4"))
+    assert biases[1].any()
+
+
+def test_a_page_has_no_external_resources():
+    page = explore(*decoder())
+    assert "http" not in page.html and "src=" not in page.html and "@import" not in page.html
+    assert "</b>" not in page.html
+    assert sum(len(files("numformer.explorer").joinpath(name).read_bytes())
+               for name in ("data.js", "views.js", "explorer.js", "explorer.css")) < 60_000
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe srcdoc=") and "<script" not in shown and "HTML" in repr(page)
+
+
+def test_a_model_without_attention_is_an_error():
+    config = RecurrentLanguageModelConfig(vocab_size=9, context_length=8, n_layers=1, d_model=4)
+    with pytest.raises(ValueError, match="no attention"):
+        explore(RecurrentLanguageModel(config, rng()), Reading((IDS,), LETTERS))

@@ -1,0 +1,19 @@
+"""The rules of the house hold: sizes, imports and words, as `counts.py` counts them."""
+
+import pytest
+
+from counts import RULES, import_graph, position_classes, public_names, python_files
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_nothing_breaks_the_rule(rule):
+    assert list(rule()) == []
+
+
+def test_the_rules_see_what_is_there():
+    """The counters count something: the tree is found, and its names and imports are read."""
+    assert len(python_files("numformer")) > 200 and len(list(public_names())) > 1000
+    assert {"RotaryPositions", "ALiBi"} <= position_classes()
+    graph = import_graph()
+    assert "numformer.functional.softmax" in graph
+    assert any("numformer.parameter" in found for found in graph.values())

@@ -1,0 +1,58 @@
+"""Arguments for every function with a compiled version, and both passes in one call."""
+
+import numpy as np
+
+from numformer import backend
+from numformer import functional as F
+
+PAIR_NAMES = sorted(name for name in backend.COMPILED if hasattr(F, f"{name}_backward"))
+
+
+def arguments(name, shape, rng):
+    """Arguments in float64 for vectors of that shape, and keyword arguments at random."""
+    x, other = 2 * rng.standard_normal((2, *shape))
+    weight, bias = 1 + 0.3 * rng.standard_normal((2, shape[-1]))
+    if name in ("layer_norm", "layer_norm_outside"):
+        return (x, weight, bias), [{}, dict(epsilon=0.1)][int(rng.integers(2))]
+    if name in ("rms_norm", "rms_norm_outside"):
+        return (x, weight), [{}, dict(epsilon=0.1)][int(rng.integers(2))]
+    if name == "gated_linear_unit":
+        return (x, other, str(rng.choice(list(F.ACTIVATIONS)))), {}
+    if name == "cross_entropy":
+        targets = rng.integers(0, shape[-1], shape[:-1])
+        if targets.size > 1:
+            targets.flat[::3] = -100
+            targets.flat[-1] = 0
+        choices = [{}, dict(label_smoothing=0.2, z_loss=0.3)]
+        return (x, targets), choices[int(rng.integers(2))]
+    if name == "rotary":
+        x = 2 * rng.standard_normal((2, 3, *shape[-1:], 2 * (shape[-1] // 2 + 1)))
+        angles = F.rotary_angles(3, 3 + x.shape[-2], x.shape[-1])
+        return (x, *angles, str(rng.choice(["half", "interleaved"]))), {}
+    if name == "embedding":
+        return (rng.integers(0, 60, shape), rng.standard_normal((60, shape[-1] + 2))), {}
+    if name == "linear":                # the kernel is for a single vector
+        weight = rng.standard_normal((shape[-1], 7))
+        weight = np.asfortranarray(weight) if rng.random() < 0.5 else weight
+        return (x[(0,) * (x.ndim - 1)], weight, bias[0] + np.arange(7.0)), {}
+    if name == "dropout":
+        return (x, 0.3, "rng"), {}
+    if name == "residual_dropout":
+        return (x, other, 0.3, "rng"), {}
+    return (x,), dict(beta=1.7) if name == "swish" else {}
+
+
+def run(functions, name, given, options, dy=None):
+    """y and all gradients."""
+    given = [np.random.default_rng(8) if isinstance(x, str) and x == "rng" else x for x in given]
+    y, saved = getattr(functions, name)(*given, **options)
+    if dy is None:
+        rng = np.random.default_rng(9)
+        dy = rng.standard_normal(np.shape(y)) if np.shape(y) else np.float64(0.7)
+    gradients = getattr(functions, f"{name}_backward")(dy.astype(y.dtype), saved)
+    return [y, *(gradients if isinstance(gradients, tuple) else (gradients,))]
+
+
+def cast(given, dtype):
+    return [x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+            for x in given]

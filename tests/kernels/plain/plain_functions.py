@@ -1,0 +1,153 @@
+"""Parts of the kernels of single functions, where plain Python shows what arrays hide."""
+
+import math
+
+import numpy as np
+import plain_python  # noqa: F401  (puts the replacements in place)
+import pytest
+
+from numformer import functional as F
+from numformer.kernels import activations, cross_entropy, dropout, embedding, linear, norms, rotary
+
+
+def test_cross_entropy_finds_the_largest_logit_wherever_it_is():
+    for V in range(1, 5):
+        for largest in range(V):
+            z = np.zeros(V)
+            z[largest] = 1e4
+            assert cross_entropy.largest_of(z) == 1e4
+            loss, saved = cross_entropy.cross_entropy(z[None], np.array([largest]))
+            assert loss == 0 and (cross_entropy.cross_entropy_backward(1.0, saved) == 0).all()
+
+
+def test_a_class_of_probability_zero_costs_nothing_without_smoothing():
+    loss, saved = cross_entropy.cross_entropy(np.array([[0.0, -np.inf, 0.0]]), np.array([2]))
+    assert abs(loss - math.log(2)) < 1e-15
+    assert cross_entropy.cross_entropy_backward(1.0, saved).tolist() == [[0.5, 0, -0.5]]
+
+
+def test_the_variance_of_numbers_far_from_zero_is_accurate(rng):
+    """It is taken of centred numbers: the difference of two squares would have lost it."""
+    x = 1e8 + rng.random(8)
+    mean = norms.mean_of(x)
+    assert mean == x.mean() and norms.mean_square(x, mean) == pytest.approx(x.var(), rel=1e-12)
+
+
+def test_without_dropout_no_random_numbers_are_drawn(rng):
+    x, branch = rng.standard_normal((2, 3, 4))
+    for functions in (F, dropout):
+        for rate, generator in ((0.4, None), (0, rng), (0.0, rng)):
+            before = rng.bit_generator.state
+            y, saved = functions.dropout(x, rate, generator)
+            assert np.array_equal(y, x) and y is not x
+            assert np.array_equal(functions.dropout_backward(x, saved), x)
+            y, saved = functions.residual_dropout(x, branch, rate, generator)
+            dx, dbranch = functions.residual_dropout_backward(y, saved)
+            assert np.array_equal(y, x + branch)
+            assert np.array_equal(dx, y) and np.array_equal(dbranch, y)
+            assert rng.bit_generator.state == before
+
+
+def test_gradients_of_lookups_of_any_shape_are_summed_by_id(rng):
+    for shape in ((3,), (2, 3), (2, 3, 5)):
+        ids, weight = rng.integers(0, 4, shape), rng.standard_normal((4, 7))
+        dy, wanted = rng.standard_normal((*shape, 7)), np.zeros((4, 7))
+        np.add.at(wanted, ids, dy)
+        y, saved = embedding.embedding(ids, weight)
+        np.testing.assert_allclose(embedding.embedding_backward(dy, saved), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_rotations_take_any_number_of_axes(layout, rng, monkeypatch):
+    """Heads as a projection leaves them are not copied."""
+    cosine, sine = F.rotary_angles(2, 7, 6)
+    for shape in ((5, 6), (3, 5, 6), (2, 3, 5, 6), (2, 1, 3, 5, 6)):
+        x = rng.standard_normal(shape)
+        y, wanted = (functions.rotary(x, cosine, sine, layout)[0] for functions in (rotary, F))
+        np.testing.assert_allclose(y, wanted, rtol=1e-12)
+    heads, given = rng.standard_normal((2, 5, 3, 6)).transpose(0, 2, 1, 3), []
+    monkeypatch.setattr(rotary, "ROTATE", {heads.dtype: lambda x, *rest: given.append(x)})
+    rotary.rotary(heads, cosine, sine, layout)
+    assert np.shares_memory(given[0], heads) and given[0].shape == heads.shape
+
+
+def test_half_of_the_normal_distribution_is_below_zero():
+    cdf, density = activations.normal_cdf_and_density(np.float32(0))
+    assert cdf == 0.5 and abs(density * math.sqrt(2 * math.pi) - 1) < 1e-7
+
+
+def with_gaps(x):
+    return np.repeat(np.repeat(x, 2, axis=0), 2, axis=1)[::2, ::2]
+
+
+@pytest.fixture
+def contiguous_only(monkeypatch):
+    """The kernels of `linear` are compiled for contiguous arrays; plain Python takes any."""
+    for name in ("ADD_ROWS", "ADD_DOTS", "ADD_GRADIENT"):
+        def checked(*given, function=getattr(linear, name).function):
+            assert all(x.flags.c_contiguous for x in given)
+            function(*given)
+
+        monkeypatch.setattr(linear, name, {np.dtype(float): checked})
+
+
+@pytest.mark.usefixtures("contiguous_only")
+@pytest.mark.parametrize("C, width", [(1, 1), (1, 3), (4, 1), (4, 3)])
+def test_a_single_vector_is_multiplied_without_blas(C, width, rng, monkeypatch):
+    """If the weights are contiguous by rows or columns. For the rest, BLAS needs a new array."""
+    allocated, new_array = [], linear.new_array
+    monkeypatch.setattr(linear, "new_array",
+                        lambda *given: allocated.append(given) or new_array(*given))
+    weight, bias = rng.standard_normal((C, width)), rng.standard_normal(width)
+    one = rng.standard_normal((1, 1, C))
+    many, strided = rng.standard_normal((2, C)), rng.standard_normal((1, 2 * C))[:, ::2]
+    for x, matrix, without_blas in (
+            (one, weight, True), (one[0, 0], weight, True), (one, np.asfortranarray(weight), True),
+            (many, weight, False), (strided, weight, True),
+            (one, with_gaps(weight), C == width == 1)):
+        for b in (None, bias):
+            allocated.clear()
+            y, saved = linear.linear(x, matrix, b)
+            np.testing.assert_allclose(y, x @ matrix + (0 if b is None else b), rtol=1e-12)
+            assert bool(allocated) != without_blas
+            assert y.shape == (*x.shape[:-1], width) and saved[2] == (b is not None)
+
+
+def test_linear_refuses_arrays_that_do_not_fit(rng):
+    weight, bias, x = rng.standard_normal((4, 3)), rng.standard_normal(3), np.ones((1, 1, 4))
+    for given in ((x.astype(np.float32), weight), (x, weight, np.ones(4)),
+                  (x, weight, bias.astype(np.float32)), (np.array(1.0), weight), ([1.0], weight),
+                  (x, [1.0]), (x, weight, [1.0]), (x, weight[0]), (x, weight[None])):
+        with pytest.raises((TypeError, ValueError), match="linear: "):
+            linear.linear(*given)
+
+
+@pytest.mark.usefixtures("contiguous_only")
+@pytest.mark.parametrize("C, width", [(1, 1), (4, 3)])
+def test_weight_gradients_are_added_by_the_kernel_where_memory_allows(C, width, rng, monkeypatch):
+    calls, kernel = [], linear.ADD_GRADIENT[np.dtype(float)]
+    monkeypatch.setattr(linear, "ADD_GRADIENT", {
+        np.dtype(float): lambda *given: calls.append(given) or kernel(*given)})
+    x, weight = rng.standard_normal((2, 3, C)), rng.standard_normal((C, width))
+    dy, before = rng.standard_normal((2, 3, width)), rng.standard_normal((C, width))
+    whole = np.tensordot(x, dy, ([0, 1], [0, 1]))
+    layouts = {"C": np.ascontiguousarray, "F": np.asfortranarray, "gaps": with_gaps,
+               "single": lambda x: x.astype(np.float32)}
+    for name, layout in layouts.items():
+        for bias in (None, rng.standard_normal(width)):
+            calls.clear()
+            total = layout(before.copy())
+            bias_total = None if bias is None else bias.copy()
+            _, saved = linear.linear(x, weight, bias)
+            dx = linear.linear_backward_accumulate(dy, saved, total, bias_total)
+            tolerance = 1e-5 if name == "single" else 1e-12
+            np.testing.assert_allclose(total, whole + before, rtol=tolerance)
+            np.testing.assert_allclose(dx, dy @ weight.T, rtol=1e-12)
+            assert dx.shape == x.shape
+            assert bias is None or np.allclose(bias_total, bias + dy.sum(axis=(0, 1)), rtol=1e-12)
+            assert bool(calls) == (name in "CF" or name == "gaps" and C == width == 1)
+            calls.clear()
+            alone, dweight, dbias = linear.linear_backward(dy, saved)
+            assert not calls and np.array_equal(alone, dx) and (dbias is None) == (bias is None)
+            np.testing.assert_allclose(dweight, whole, rtol=1e-12)
+            assert dbias is None or np.allclose(dbias, dy.sum(axis=(0, 1)), rtol=1e-12)

@@ -1,0 +1,152 @@
+"""BERT's encoder and its pre-training: padding, patterns, the loss, and published sizes."""
+
+import numpy as np
+import pytest
+
+from numformer.analysis import attention_by_layer, count
+from numformer.data import Batch, MaskedStream, passage_rows
+from numformer.functional import IGNORE_INDEX
+from numformer.models import (
+    BERT_CONFIGS, Bert, BertClassifierConfig, BertConfig, BertEncoder, BertEncoderConfig,
+    SentenceBertConfig)
+
+SIZES = dict(vocab_size=20, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
+MODERN = dict(segments=0, norm_first=True, positions="rotary", feedforward="geglu", bias=False,
+              window=2, global_every=3)
+SPECIAL, MASKS = (0, 1, 2), dict(special=[0, 1, 2, 3], vocab_size=20, mask_id=3)
+PUBLISHED = {"bert-base": 110, "bert-large": 340, "roberta-base": 125, "roberta-large": 355,
+             "modernbert-base": 149, "modernbert-large": 395}         # in millions
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_counts(name):
+    """Within 1%; but BERT large, printed with two digits in its paper: 336 M is 340 M to the
+    nearest ten.
+    """
+    found = count(BERT_CONFIGS[name])["parameters"] / 1e6
+    if name == "bert-large":
+        assert round(found, -1) == 340
+    else:
+        assert abs(found / PUBLISHED[name] - 1) < 0.01
+
+
+def test_counts_of_the_published_checkpoints():
+    """The bare encoder with its pooler, and all that pre-training has: as the published
+    implementation builds them.
+    """
+    for name, bare, all_of_it in (("bert-base", 109_482_240, 110_106_428),
+                                  ("bert-large", 335_141_888, 336_226_108)):
+        model = Bert(BERT_CONFIGS[name], None)
+        parts = [*model.backbone.parameters(), *model.pooler.parameters()]
+        assert sum(p.data.size for p in parts) == bare
+        assert sum(p.data.size for p in model.parameters()) == all_of_it
+        assert count(BERT_CONFIGS[name])["parameters"] == all_of_it
+
+
+def test_local_layers_cost_less():
+    config = BertConfig(**{**SIZES, **MODERN, "context_length": 100, "n_layers": 3})
+    wide = BertConfig(**{**SIZES, **MODERN, "context_length": 100, "n_layers": 3, "window": 0})
+    keys = 5 - (1 + 2) * 2 / 100  # a window of 5 is cut at both ends of the text
+    saved = count(wide)["flops_per_token"] - count(config)["flops_per_token"]
+    assert saved == round(2 * 4 * 8 * (100 - keys))
+    assert count(config)["kv_bytes_per_token"] == 0
+
+
+@pytest.mark.parametrize("options", [
+    {}, MODERN, dict(positions="alibi", norm_first=True), dict(positions="sinusoidal")], ids=str)
+def test_padding_does_not_change_the_vectors_of_tokens(options, rng):
+    backbone = BertEncoder(BertEncoderConfig(**{**SIZES, **options}), rng)
+    ids, lengths = rng.integers(0, 20, (3, 9)), np.array([9, 4, 6])
+    y = backbone(ids, lengths=lengths)
+    for row, length in enumerate(lengths):
+        np.testing.assert_allclose(y[row, :length], backbone(ids[row:row + 1, :length])[0],
+                                   rtol=1e-12, atol=1e-13)
+    other = ids.copy()
+    other[1, 4:] = 7
+    assert np.array_equal(backbone(other, lengths=lengths)[1, :4], y[1, :4])
+
+
+def test_every_vector_depends_on_tokens_of_both_sides(rng):
+    backbone = BertEncoder(BertEncoderConfig(**SIZES), rng)
+    ids = rng.integers(0, 20, (1, 9))
+    for place in (0, 8):
+        other = ids.copy()
+        other[0, place] = (other[0, place] + 1) % 20
+        assert (backbone(other) != backbone(ids)).any(axis=-1).all()
+
+
+def test_local_and_global_layers_alternate(rng):
+    config = BertEncoderConfig(**{**SIZES, **MODERN, "n_layers": 4})
+    windows = [pattern.window for pattern in BertEncoder(config, rng).patterns()]
+    assert windows == [None, (2, 2), (2, 2), None]
+    backbone = BertEncoder(BertEncoderConfig(**{**SIZES, **MODERN}), rng)
+    weights = [*attention_by_layer(backbone, rng.integers(0, 20, (1, 9))).values()]
+    assert (weights[0] > 0).all() and (weights[1][0, 0, 0, 3:] == 0).all()
+
+
+def test_vectors_depend_on_segments_and_positions(rng):
+    backbone = BertEncoder(BertEncoderConfig(**SIZES), rng)
+    ids = np.array([[1, 5, 5, 2]])
+    assert np.array_equal(backbone(ids), backbone(ids, np.zeros((1, 4), int)))
+    assert (backbone(ids, np.array([[0, 0, 1, 1]])) != backbone(ids)).any()
+    assert (backbone(ids)[0, 1] != backbone(ids)[0, 2]).any()
+    bare = BertEncoder(BertEncoderConfig(**{**SIZES, "positions": "none", "segments": 0}), rng)
+    np.testing.assert_allclose(bare(ids[:, ::-1]), bare(ids)[:, ::-1], rtol=1e-12, atol=1e-14)
+
+
+def test_the_loss_is_that_of_all_logits_at_the_masked_positions(rng):
+    """The head runs at the hidden places alone; the next-sentence loss is added."""
+    model = Bert(BertConfig(**SIZES), rng)
+    passages = [(rng.integers(4, 20, 4), rng.integers(4, 20, 3)) for _ in range(5)]
+    rows = passage_rows(passages, 12, *SPECIAL, [True, False, True, True, False])
+    batch = MaskedStream(rows, batch_size=5, seed=0, **MASKS).batch(0)
+    log_p = np.log(np.exp(model.masked_logits(batch.inputs, batch.segments, batch.lengths)))
+    log_p = log_p - np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
+    b, t = np.nonzero(batch.targets != IGNORE_INDEX)
+    verdict = model.next_sentence_logits(batch.inputs, batch.segments, batch.lengths)
+    verdict = verdict - np.log(np.exp(verdict).sum(axis=-1, keepdims=True))
+    expected = -log_p[b, t, batch.targets[b, t]].mean()
+    expected -= verdict[np.arange(5), batch.follows].mean()
+    np.testing.assert_allclose(model.loss(batch)[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("change, error, words", [
+    (dict(targets=np.array([[20, 0]])), ValueError, "0 .. 19"),
+    (dict(targets=np.array([[5]])), ValueError, "the shape of inputs"),
+    (dict(targets=np.array([[1.0, 2.0]])), TypeError, "integers"),
+    (dict(lengths=np.array([3])), ValueError, "1 .. T=2"),
+    (dict(lengths=[2]), ValueError, "lengths"),
+    (dict(segments=np.array([[0]])), ValueError, "segments"),
+    (dict(segments=np.array([[0, 2]])), ValueError, "0 .. 1"),
+    (dict(follows=np.array([2])), ValueError, "0 .. 1"),
+    (dict(targets=np.full((1, 2), IGNORE_INDEX)), ValueError, "empty")])
+def test_errors_name_what_does_not_fit_in_a_batch(change, error, words, rng):
+    arrays = dict(inputs=np.array([[1, 5]]), targets=np.array([[-100, 6]]),
+                  segments=np.array([[0, 0]]), lengths=np.array([2]),
+                  follows=np.array([1]))
+    model = Bert(BertConfig(**SIZES), rng)
+    model.loss(Batch(**arrays))
+    with pytest.raises(error) as caught:
+        model.loss(Batch(**arrays | change))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("config, change, words", [
+    (BertConfig, dict(positions="spiral"), "positions='spiral'"),
+    (BertConfig, dict(segments=-1), "segments=-1"),
+    (BertConfig, dict(window=1.5), "window=1.5"),
+    (BertConfig, dict(global_every=0), "global_every=0"),
+    (BertConfig, dict(positions="rotary", d_model=6), "even width"),
+    (BertConfig, dict(next_sentence=2), "next_sentence"),
+    (SentenceBertConfig, dict(pooling="sum"), "pooling='sum'"),
+    (SentenceBertConfig, dict(margin=0), "margin=0"),
+    (SentenceBertConfig, dict(scale=-1.0), "scale"),
+    (BertClassifierConfig, dict(n_classes=0), "n_classes=0")])
+def test_options_out_of_range_are_refused(config, change, words):
+    with pytest.raises(ValueError, match=words):
+        config(**{**SIZES, **change})
+
+
+def test_next_sentence_logits_need_the_next_sentence_head(rng):
+    with pytest.raises(ValueError, match="without next_sentence"):
+        Bert(BertConfig(**SIZES, next_sentence=False), rng).next_sentence_logits(np.array([[1, 2]]))

@@ -1,0 +1,136 @@
+"""The decoder: causality, published counts, and its config."""
+
+import numpy as np
+import pytest
+
+from decoders import STYLES, decoder_of
+from numformer.functional import CAUSAL
+from numformer.analysis import attention_by_layer, count
+from numformer.models import (
+    CONFIGS, DECODERS, Decoder, DecoderConfig)
+from numformer.models.decoder import DecoderCache
+
+PUBLISHED = {  # in millions: the papers' figures, GPT-2's from its code release
+    "gpt1": 117, "gpt2": 124, "gpt2-medium": 355, "gpt2-large": 774, "gpt2-xl": 1558,
+    "gpt3-small": 125, "gpt3-medium": 350, "gpt3-large": 760, "gpt3-xl": 1300, "gpt3-2.7b": 2700,
+    "gpt3-6.7b": 6700,
+    "gpt3-13b": 13000, "gpt3": 175000,
+    "llama-7b": 6700, "llama-13b": 13000, "llama-33b": 32500, "llama-65b": 65200,
+    "llama2-7b": 6700, "llama2-13b": 13000, "llama2-70b": 69000, "llama3-8b": 8000,
+    "llama3-70b": 70600, "llama3-405b": 405000,
+    "mixtral-8x7b": 46700,
+}
+# printed with two digits, up to 1.8% from what their sizes give
+ROUNDED = {"gpt3-medium", "gpt3-xl", "gpt3-2.7b", "gpt3-13b"}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_later_tokens_do_not_change_earlier_logits(style, rng):
+    model = decoder_of(STYLES[style], rng)
+    ids = rng.integers(0, 9, (2, 8))
+    logits = model(ids)
+    for t in range(8):
+        changed = ids.copy()
+        changed[:, t:] = rng.integers(0, 9, changed[:, t:].shape)
+        assert np.array_equal(model(changed)[:, :t], logits[:, :t])
+    assert not np.array_equal(model(ids[:, ::-1])[:, -1], logits[:, -1]), "order matters"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_new_model_predicts_all_tokens_alike(style, rng):
+    loss, _ = decoder_of(STYLES[style], rng).loss((rng.integers(0, 9, (50, 8)),
+                                                   rng.integers(0, 9, (50, 8))))
+    # 2017's embedding, scaled up, is its head too
+    assert abs(loss - np.log(9)) < (1.5 if style == "2017" else 0.05)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_counts_equal_the_published_ones(name):
+    found = count(CONFIGS[name])["parameters"] / 1e6
+    assert abs(found / PUBLISHED[name] - 1) < (0.02 if name in ROUNDED else 0.01)
+
+
+def test_counts_equal_a_real_model(rng):
+    config = STYLES["LLaMA"]
+    costs = count(config)
+    model = Decoder(config, rng)
+    assert costs["parameters"] == sum(array.size for array in model.state_dict().values())
+    cache = model.step(np.zeros((1, 8), int))[1]
+    assert costs["kv_bytes_per_token"] * 8 == sum(past.k.nbytes + past.v.nbytes
+                                                  for past in cache.blocks)
+    C, F, V, G, D = 16, config.hidden_width, 9, 1, 8
+    by_hand = 2 * (2 * C * C + 2 * C * G * D + 3 * C * F) + C * V     # weights that multiply
+    assert (costs["flops_per_token"] == 2 * by_hand + 2 * 4 * C * 4.5
+            and costs["training_flops_per_token"] == 3 * costs["flops_per_token"])
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_attention_weights_are_those_of_the_forward(style, rng):
+    model = decoder_of(STYLES[style], rng)
+    ids = rng.integers(0, 9, (2, 6))
+    weights = [*attention_by_layer(model, ids).values()]
+    assert len(weights) == 2 and weights[0].shape == (2, 2, 6, 6)
+    for w in weights:
+        np.testing.assert_allclose(w.sum(axis=-1), 1, rtol=1e-12)
+        assert (np.triu(w, 1) == 0).all()
+    x, _ = model.positions.forward(model.embedding(ids), start=0)
+    block = model.blocks[0]
+    inside = block.norm1(x) if model.config.norm_first else x
+    # (B, S, H, D)
+    v = block.attention.value(inside).reshape(2, 6, -1, 8)
+    v = v.repeat(2 // block.attention.n_kv_heads, axis=2)
+    joined = np.einsum("bhts,bshd->bthd", weights[0], v).reshape(2, 6, 16)
+    np.testing.assert_allclose(block.attention.output(joined),
+                               block.attention(inside, pattern=CAUSAL), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("options, words", [
+    (dict(n_heads=3), "not divisible"), (dict(n_kv_heads=3), "not divisible"),
+    (dict(n_layers=0), "n_layers=0"),
+    (dict(vocab_size=-1), "vocab_size"),
+    (dict(norm="batch"), "layer_norm"), (dict(feedforward="tanh"), "swiglu"),
+    (dict(positions="absolute"), "rotary"),
+    (dict(dropout=1.0), "dropout"), (dict(dtype="float16"), "float32"),
+    (dict(d_model=6, positions="rotary"), "even width"),
+    (dict(d_hidden=0), "d_hidden"), (dict(epsilon=float("nan")), "epsilon"),
+    (dict(d_model="wide"), "d_model='wide'"), (dict(bias="no"), "bias='no'")])
+def test_options_out_of_range_are_refused(options, words):
+    with pytest.raises(ValueError) as caught:
+        DecoderConfig(**{**dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16),
+                         **options})
+    assert words in str(caught.value)
+
+
+def test_a_cache_of_another_batch_or_model_is_refused(rng):
+    model = Decoder(STYLES["GPT-2"], rng)
+    _, cache = model.step(np.zeros((2, 3), int))
+    one, two = np.zeros((1, 1), int), np.zeros((2, 1), int)
+    for ids, bad in ((one, cache), (two, DecoderCache(2 * cache.blocks)), (two, DecoderCache(()))):
+        with pytest.raises(ValueError, match="cache must hold keys and values of 2 blocks"):
+            model.step(ids, bad)
+
+
+def test_a_model_for_counting_cannot_be_loaded(rng):
+    with pytest.raises(ValueError, match="built for counting"):
+        Decoder(STYLES["GPT-2"], None).load_state_dict(Decoder(STYLES["GPT-2"], rng).state_dict())
+
+
+def test_config_round_trip():
+    config = CONFIGS["llama2-70b"]
+    assert DecoderConfig.from_dict(config.as_dict()) == config
+    with pytest.raises(ValueError, match="unknown: .'colour'"):
+        DecoderConfig.from_dict({**config.as_dict(), "colour": "red"})
+    with pytest.raises(ValueError, match="missing: .'context_length', 'd_model'"):
+        DecoderConfig.from_dict({"vocab_size": 3})
+
+
+def test_hidden_width_defaults():
+    sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=1, d_model=48)
+    assert (DecoderConfig(**sizes).hidden_width == 192
+            and DecoderConfig(**sizes, feedforward="swiglu").hidden_width == 128)
+
+
+def test_nan_in_a_parameter_reaches_the_loss(rng):
+    model = Decoder(STYLES["GPT-2"], rng)
+    model.blocks[1].feedforward.hidden.weight.data[0, 0] = np.nan
+    assert np.isnan(model.loss((np.zeros((1, 3), int), np.zeros((1, 3), int)))[0])

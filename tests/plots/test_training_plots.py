@@ -1,0 +1,84 @@
+"""Plots of training and of costs show the numbers of their arguments."""
+
+import math
+
+import numpy as np
+import pytest
+
+from plot_examples import METRICS, texts
+from numformer import plots
+
+
+def test_loss_curve_shows_training_and_validation_losses():
+    metrics = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": 2.0}, {"step": 2, "val_loss": 2.5},
+               {"step": 3, "loss": 1.0}]
+    ax = plots.loss_curve(metrics)
+    each, mean, validation = ax.lines
+    assert each.get_xydata().tolist() == [[1, 3], [2, 2], [3, 1]]
+    assert validation.get_xydata().tolist() == [[2, 2.5]]
+    assert abs(mean.get_ydata()[0] - 3) < 1e-12 and 1 < mean.get_ydata()[2] < 2.1
+    assert "2.500" in validation.get_label()
+    ax.figure.draw_without_rendering()
+    left, right = ax.get_ylim(), ax.child_axes[0].get_ylim()
+    np.testing.assert_allclose(np.array(right) * math.log(2), left)
+    assert ax.get_ylabel() == "loss, nats per token"
+    assert ax.child_axes[0].get_ylabel() == "bits per token"
+    images = plots.loss_curve(metrics, unit="nats an image")
+    assert images.child_axes[0].get_ylabel() == "bits an image"
+    triplets = plots.loss_curve(metrics, unit="a triplet")
+    assert triplets.get_ylabel() == "loss a triplet" and not triplets.child_axes
+
+
+def test_curves_of_a_run_show_its_metrics():
+    assert plots.learning_rate_curve(METRICS).lines[0].get_xydata().tolist() == [[1, 0.1], [2, 0.2]]
+    norm = plots.gradient_norm_curve(METRICS)
+    assert norm.lines[0].get_xydata().tolist() == [[1, 2], [2, 1]] and norm.get_yscale() == "log"
+    ratios = plots.update_ratio_curve(METRICS)
+    found = {line.get_label(): line.get_xydata().tolist() for line in ratios.lines[:2]}
+    assert found == {"blocks.w": [[2, 0.2]], "head.w": [[2, 0.5]]}, "the median over layers"
+
+
+def test_gradient_flow_and_step_errors_show_their_numbers():
+    ax = plots.gradient_flow({"pre": [1.0, 1.1], "post": [0.1, 10.0]})
+    assert [line.get_xydata().tolist() for line in ax.lines] == [
+        [[1, 1], [2, 1.1]], [[1, 0.1], [2, 10]]]
+    errors = {"steps": [1e-8, 1e-3], "central_difference": [1e-6, 1e-7],
+              "complex_step": [0.0, 1e-16]}
+    ax = plots.step_error_curve(errors)
+    assert [line.get_label() for line in ax.lines] == ["central difference", "complex step"]
+    assert ax.lines[1].get_ydata().tolist() == [1e-17, 1e-16]
+    assert ax.get_xscale() == ax.get_yscale() == "log"
+
+
+def test_attention_costs_show_times_memory_and_exponents():
+    figure = plots.attention_costs([64, 128], {"all": [1.0, 4.0], "tiles": [1.0, None]},
+                                   {"all": [2 ** 20, 2 ** 22], "tiles": [0, 2 ** 20]})
+    times, memory = figure.axes
+    assert times.lines[0].get_xydata().tolist() == [[64, 1], [128, 4]]
+    assert times.lines[1].get_xydata().tolist() == [[64, 1]]
+    assert memory.lines[0].get_ydata().tolist() == [1, 4]
+    assert [line.get_label() for line in times.lines] == ["all: T^2.0", "tiles"]
+
+
+def test_cost_bars_are_pairs_of_predicted_and_measured():
+    rows = [{"quantity": "parameters", "part": "head", "formula": "V C",
+             "predicted": 12, "measured": 12},
+            {"quantity": "flops", "part": "head", "formula": "2 V C",
+             "predicted": 24, "measured": 25}]
+    figure = plots.cost_bars(rows)
+    for ax, row in zip(figure.axes, rows):
+        assert [bar.get_width() for bar in ax.patches] == [row["predicted"], row["measured"]]
+        assert [bar.get_hatch() for bar in ax.patches] == [None, "//"]
+        assert row["formula"] in ax.get_yticklabels()[0].get_text()
+        assert texts(ax) == [str(row["predicted"]), str(row["measured"])]
+
+
+def test_damaged_metrics_raise_an_error():
+    with pytest.raises(ValueError, match="damaged"):
+        plots.loss_curve([{"step": 1, "loss": None}])
+
+
+def test_unknown_numbers_are_left_out_of_the_legend():
+    assert plots.activation_histograms({"a": np.ones(3)}, dead={}).lines[0].get_label() == "a"
+    growth = plots.growth_of_time({"B": {1: 1.0, 2: 2.0}}, {})
+    assert growth.lines[0].get_label().startswith("batch")

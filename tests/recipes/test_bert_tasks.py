@@ -1,0 +1,232 @@
+"""Presets of BERT's family from the command line, and runs from the backbone of another."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from command import call, content, last_json
+from numformer.commands.shared.runs import load_run
+from numformer.data import library_text, topic_passages
+from numformer.data.corpora import library
+from numformer.functional import IGNORE_INDEX
+from numformer.models import BertConfig, KneserNey
+from numformer.recipes import PRESETS, TASKS
+from numformer.recipes import bert as bert_page
+from numformer.recipes import library as tasks_library
+from numformer.recipes.fine_tuning import nearest_others
+
+TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",
+        "--context-length", "32", "--batch-size", "8",
+        "--warmup-steps", "2", "--steps", "4", "--eval-every", "2", "--eval-blocks", "6",
+        "--save-every", "2"]
+MEASURED = {
+    "bert": {"masked_accuracy", "n_gram_accuracy", "next_sentence_accuracy"},
+    "roberta": {"masked_accuracy", "n_gram_accuracy"},
+    "modernbert": {"masked_accuracy", "n_gram_accuracy"}, "topics": {"accuracy"},
+    "few-topics": {"accuracy"},
+    "sbert": {"recall_at_1", "recall_at_1_before"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_library():
+    """Half of the library, and one pair of passages for each cut."""
+    all_of_it = library._sections
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bert_page, "ROUNDS", 1)
+        patch.setattr(bert_page, "EASY_ROUNDS", 1)
+        patch.setattr(library, "_sections", lambda root: all_of_it(root)[::2])
+        tasks_library._tokenizer.cache_clear()
+        yield
+    tasks_library._tokenizer.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    from numformer.cli import main
+
+    out = tmp_path_factory.mktemp("bert") / "r"
+    assert main(["train", "--preset", "bert", "--out", str(out), *TINY, "--content-layers",
+                 "0"]) == 0
+    return out
+
+
+@pytest.mark.parametrize("preset", MEASURED)
+def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
+    one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
+    status, said, err = call(capsys, "train", "--preset", preset, "--out", one, "--json", *TINY)
+    assert status == 0 and "validation loss" in err and f"numformer eval {one}" in said
+    assert last_json(said)["steps"] == 4
+    assert call(capsys, "train", "--preset", preset, "--out", other, "--stop-at", "3",
+                *TINY)[0] == 0
+    assert call(capsys, "train", "--resume", "--out", other)[0] == 0
+    assert content(one) == content(other)
+    status, said, _ = call(capsys, "eval", one, "--json")
+    result = last_json(said)
+    assert status == 0 and set(result) == {"val_loss", "tokens", *MEASURED[preset]}
+    assert result["val_loss"] > 0
+    assert all(0 <= result[name] <= 1 for name in MEASURED[preset])
+    shown, again, other = (call(capsys, "sample", one, "--seed", seed)[1] for seed in (0, 0, 1))
+    assert shown == again != other
+    assert ("[CLS]" if preset in ("bert", "roberta", "modernbert") else "->") in shown
+    status, _, err = call(capsys, "sample", one, "--prompt", "very " * 31)
+    assert status == 2 and "too long for this model, which reads 30; shorten it" in err
+    status, said, _ = call(capsys, "count", one)
+    assert status == 0 and "parameters" in said
+
+
+@pytest.mark.parametrize("preset, flags", [("topics", []), ("sbert", ["--objective", "in_batch"])])
+def test_a_run_begins_with_the_backbone_of_another(preset, flags, bert, capsys, tmp_path):
+    steps = ["--steps", "2", "--batch-size", "8", "--eval-blocks", "6", "--learning-rate", "0",
+             "--min-learning-rate", "0", *flags]
+    assert call(capsys, "train", "--preset", preset, "--from", bert, "--out", tmp_path / "r",
+                *steps)[0] == 0
+    begun, tokenizer, facts, _ = load_run(tmp_path / "r")
+    start, start_tokenizer, start_facts, _ = load_run(bert)
+    assert facts["from"] == str(bert.resolve())
+    assert json.loads((tmp_path / "r" / "config.json").read_text())["from"] == facts["from"]
+    assert tokenizer.to_json() == start_tokenizer.to_json() and begun.config.d_model == 8
+    ids = np.array([[1, 50, 60, 70, 2]])
+    assert np.array_equal(begun.backbone(ids),
+                          start(ids)), "a learning rate of 0 leaves it as it began"
+    layers = [its["recipe"]["content_layers"] for its in (facts, start_facts)]
+    assert layers == [0, 0], "the preset has another"
+    if preset == "sbert":
+        result = last_json(call(capsys, "eval", tmp_path / "r", "--json")[1])
+        assert result["recall_at_1"] == result["recall_at_1_before"]
+    assert call(capsys, "train", "--resume", "--out", tmp_path / "r", "--steps", "3")[0] == 0
+
+
+def test_reproduce_trains_the_starting_run_first(capsys, tmp_path, monkeypatch):
+    for name in ("bert", "topics"):
+        preset = PRESETS[name]
+        model = {**preset.model, "n_layers": 1, "n_heads": 2, "d_model": 8}
+        monkeypatch.setitem(PRESETS, name, preset._replace(model=model))
+    out = tmp_path / "r"
+    said = call(capsys, "reproduce", "topics-from-bert", "--seeds", 1, "--steps", 1, "--out", out,
+                "--json")[1]
+    assert ([row["preset"] for row in last_json(said)["rows"]]
+            == ["bert", "bert", "topics-from-bert"])
+    facts = json.loads((out / "topics-from-bert-1" / "config.json").read_text())
+    assert facts["preset"] == "topics" and facts["from"] == str((out / "bert-1").resolve())
+    assert "topics-from-bert" in (out / "table.md").read_text()
+    assert "from bert" in (out / "table.md").read_text()
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["--preset", "sbert", "--from", "RUN", "--n-layers", "2"], "its shape"),
+    (["--preset", "tiny", "--from", "RUN"], "tiny trains Decoder"),
+    (["--preset", "sbert", "--from", "DECODER"], "a Decoder, has no BERT backbone"),
+    (["--preset", "sbert", "--from", "nowhere"], "there is no nowhere"),
+    (["--resume", "--from", "RUN", "--out", "RUN"], "leave one of them out"),
+    (["--preset", "bert", "--data", "some.txt"], "leave --data out"),
+    (["--preset", "sbert", "--n-experts", "2"], "is not an option of SentenceBert"),
+    (["--preset", "bert", "--positions", "spiral"], "positions='spiral'"),
+    (["--preset", "bert", "--context-length", "4"], "fit into context_length=4")])
+def test_settings_that_do_not_fit_are_refused(argv, words, bert, run, capsys, tmp_path):
+    argv = [{"RUN": str(bert), "DECODER": str(run)}.get(word, word) for word in argv]
+    out = [] if "--out" in argv else ["--out", tmp_path / "r"]
+    status, _, err = call(capsys, "train", *argv, *out)
+    assert status in (1, 2) and words in err and err.count("\n") == 1
+
+
+def test_training_and_held_out_rows_share_no_text():
+    task = TASKS["masked"]
+    tokenizer = task.tokenizer(library_text())
+    for next_sentence, easy in ((True, False), (True, True), (False, False)):
+        config = BertConfig(vocab_size=len(tokenizer), context_length=64, n_layers=1, n_heads=1,
+                            d_model=8, next_sentence=next_sentence)
+        parts = [{tuple(ids.tolist()) for ids in task.rows(tokenizer, config, held_out, easy
+                                                           and not held_out).ids}
+                 for held_out in (False, True)]
+        assert len(parts[0]) > 3 * len(parts[1]) and not parts[0] & parts[1]
+
+
+def test_easy_rows_repeat_the_first_passage_where_the_next_should_follow():
+    task = TASKS["masked"]
+    tokenizer = task.tokenizer(library_text())
+    config = BertConfig(vocab_size=len(tokenizer), context_length=112, n_layers=1, n_heads=1,
+                        d_model=8)
+    shared = {}
+    for easy in (False, True):
+        rows = task.rows(tokenizer, config, held_out=False, easy=easy)
+        for ids, segments, length, follows in zip(*rows):
+            first, second = (ids[:length][segments[:length] == segment] for segment in (0, 1))
+            shared.setdefault((easy, bool(follows)), []).append(np.isin(second, first).mean())
+    means = {key: np.mean(values) for key, values in shared.items()}
+    assert means[True, True] > 0.9 > 0.5 > means[False, True] > means[False, False] > 0
+    assert abs(means[True, False] - means[False, False]) < 0.02
+
+
+def test_the_n_gram_sees_the_tokens_before_alone():
+    task = TASKS["masked"]
+    tokenizer = task.tokenizer(library_text())
+    text = np.array([10, 11, 12, 13, 14, 2] * 30)
+    n_gram = KneserNey.fit(text, bert_page.N_GRAM, len(tokenizer))
+    assert bert_page.n_gram_is_right(n_gram, np.array([2, 10, 11, 12, 13, 14]),
+                                     [4, 5]).tolist() == [True, True]
+    assert bert_page.n_gram_is_right(n_gram, np.array([9, 10, 11, 12, 13, 9]),
+                                     [1, 5]).tolist() == [False, False]
+    assert not len(bert_page.n_gram_is_right(n_gram, text, []))
+
+
+def test_a_sample_shows_the_tokens_behind_wrong_predictions(bert, rng):
+    model, tokenizer, _, task = load_run(bert)
+    config, rows = model.config, task.rows(tokenizer, model.config, held_out=True)
+    said = task.sample(model, tokenizer, rng)
+    assert said.startswith("[CLS]") and "[SEP]" in said and "|" in said
+    batch = task.validation(None, tokenizer, config, blocks=3)[0]
+    assert len(batch.inputs) == 3 and (np.where(batch.targets == IGNORE_INDEX, batch.inputs,
+                                                batch.targets)
+                                       == rows.ids[:3, :batch.inputs.shape[1]]).all()
+
+
+def test_recall_counts_nearest_neighbours_on_the_same_topic(monkeypatch):
+    vectors, topics = np.array([[1, 0, 0], [2, 0.06, 0], [0, 1, 0], [0, 5, 1],
+                                [1, 0, 0.05]]), np.array([0, 0, 1, 1, 1])
+    # the last is near the first two, which are on another topic
+    assert nearest_others(vectors).tolist() == [1, 0, 3, 2, 0]
+    task = TASKS["passages"]
+    monkeypatch.setattr(task, "held_out", lambda model, tokenizer: (None, topics, vectors),
+                        raising=False)
+    assert task.measure(None, None, None) == {"recall_at_1": 0.8}
+
+
+def test_masks_in_a_prompt_are_filled(bert, capsys):
+    status, said, _ = call(capsys, "sample", bert, "--prompt", "The [MASK] of a[MASK].", "--json")
+    assert status == 0
+    assert re.fullmatch(r"The \[.+\] of a\[.+\]\.", last_json(said)["text"], re.DOTALL)
+    assert last_json(said)["tokens"] == 2
+    model, tokenizer, _, task = load_run(bert)
+    ids = task.row(tokenizer, model.config, "The [MASK]")
+    assert ids[0, 0] == tokenizer.special_id("[CLS]")
+    assert ids[0, -1] == tokenizer.special_id("[SEP]")
+    guess = tokenizer.decode([model.masked_logits(ids)[0, -2].argmax()])
+    assert task.answer(model, tokenizer, "The [MASK]") == (f"The [{guess}]", 1)
+
+
+def test_few_topics_have_eight_passages_of_each():
+    tokenizer = TASKS["topics"].tokenizer(library_text())
+    config = BertConfig(vocab_size=9, context_length=64, n_layers=1, n_heads=1, d_model=8)
+    all_of_them, few = (TASKS[name].examples(tokenizer, config, held_out=False)
+                        for name in ("topics", "few-topics"))
+    assert np.bincount(few.labels).tolist() == [8] * 8
+    assert len(all_of_them.labels) > 2 * len(few.labels)
+    held_out = [TASKS[name].examples(tokenizer, config, held_out=True)
+                for name in ("topics", "few-topics")]
+    assert np.array_equal(held_out[0].rows.ids, held_out[1].rows.ids)
+
+
+@pytest.mark.parametrize("preset", ["topics", "sbert"])
+def test_a_prompt_is_answered_with_its_topic_or_nearest_passage(preset, capsys, tmp_path):
+    assert call(capsys, "train", "--preset", preset, "--out", tmp_path / "r", *TINY,
+                "--context-length", 80)[0] == 0
+    passages, names = topic_passages(8 if preset == "topics" else 16, held_out=True)
+    short = [text for text, _ in passages if len(text) < 78][:3]
+    said = [last_json(call(capsys, "sample", tmp_path / "r", "--prompt", text, "--json")[1])
+            for text in short]
+    assert all(answer["tokens"] == 0 for answer in said)
+    assert ([answer["text"] for answer in said] == short if preset
+            == "sbert" else all(answer["text"] in names for answer in said))

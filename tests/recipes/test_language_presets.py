@@ -1,0 +1,130 @@
+"""Presets of language models from the command line: train, resume, eval, sample and count."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from command import TEXT, call, content, last_json
+from numformer.data import DOCUMENTATION, load_corpus
+from numformer.generation import generate_batch
+from numformer.analysis import count
+from numformer.models import KINDS, KneserNey, NGramLanguageModel, NGramLanguageModelConfig
+from numformer.recipes import PRESETS
+from numformer.data import consecutive_blocks
+
+SMALL = ["--context-length", "16", "--eval-every", "2", "--save-every", "2"]
+SIDE_BY_SIDE = ["rnn", "lstm", "cnn", "decoder-2017", "gpt", "llama", "moe"]
+
+
+def small(preset):
+    more = [] if preset == "ngram" else ["--batch-size", 4, "--warmup-steps", 2, "--n-layers", 1,
+                                         "--d-model", 16]
+    return ["--preset", preset, *SMALL, *more, "--steps", 4]
+
+
+@pytest.mark.parametrize("preset", ["ngram", *SIDE_BY_SIDE])
+def test_a_preset_trains_resumes_and_is_used(preset, capsys, text, tmp_path):
+    whole, parts = tmp_path / "a" / "run", tmp_path / "b" / "run"
+    status, out, err = call(capsys, "train", "--data", text, "--out", whole, "--json",
+                            *small(preset))
+    result = last_json(out)
+    assert status == 0 and result["steps"] == 4 and result["val_loss"] < 6
+    assert "bits per character" in err
+    assert call(capsys, "train", "--data", text, "--out", parts, "--stop-at", 3,
+                *small(preset))[0] == 0
+    assert call(capsys, "train", "--out", parts, "--resume")[0] == 0
+    assert content(parts) == content(whole)
+    measured = last_json(call(capsys, "eval", whole, "--json")[1])
+    assert measured["val_loss"] == result["val_loss"]
+    assert measured["bits_per_character"] == pytest.approx(result["val_loss"] / math.log(2))
+    status, out, _ = call(capsys, "sample", whole, "--prompt", "the", "--tokens", 30, "--json")
+    assert status == 0 and len(last_json(out)["text"]) == 33
+    status, out, _ = call(capsys, "count", whole, "--json")
+    assert status == 0 and last_json(out)["parameters"] == result["parameters"] > 0
+
+
+@pytest.mark.parametrize("flag", [["--learning-rate", "0.1"], ["--batch-size", "4"],
+                                  ["--optimizer", "sgd"], ["--warmup-steps", "2"]])
+def test_n_grams_refuse_settings_of_gradients(flag, capsys, text, tmp_path):
+    status, _, err = call(capsys, "train", "--preset", "ngram", "--data", text, "--out",
+                          tmp_path / "r", *flag)
+    assert status == 2 and f"{flag[0]} has no effect on ngram" in err
+    assert not (tmp_path / "r").exists()
+
+
+def test_compared_models_have_the_same_size_and_tokens():
+    # of another Python: a few characters more or fewer
+    vocab_size = len(set(load_corpus(DOCUMENTATION).text)) + 10
+    for preset in SIDE_BY_SIDE:
+        chosen = PRESETS[preset]
+        costs = count(KINDS[chosen.kind][1](vocab_size=vocab_size, **chosen.model))
+        assert 0.785e6 < costs["active_parameters"] < 0.84e6
+        assert (costs["parameters"] > 2e6) == (preset == "moe")
+        assert len({tuple(PRESETS[name].training[key] for key in ("steps", "batch_size"))
+                    for name in SIDE_BY_SIDE}) == 1
+        assert chosen.model["context_length"] == PRESETS["ngram"].model["context_length"]
+        assert chosen.kind in chosen.task.kinds
+
+
+def test_validations_are_those_of_longer_n_grams(capsys, text, tmp_path):
+    out = tmp_path / "run"
+    call(capsys, "train", "--preset", "ngram", "--data", text, "--out", out, "--context-length", 16)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    losses = {line["step"]: line["val_loss"] for line in lines if "val_loss" in line}
+    characters = sorted(set(TEXT))
+    ids = np.array([characters.index(c) for c in TEXT])
+    cut = int(0.9 * len(ids))
+    for n in range(1, 8):
+        model = KneserNey.fit(ids[:cut], n, len(characters))
+        parts = [model.log_probabilities(np.append(row[:1], targets))[1:]
+                 for batch in consecutive_blocks(ids[cut:], 16) for row, targets in zip(*batch)]
+        assert losses[n] == pytest.approx(-np.concatenate(parts).mean(), rel=1e-12)
+    assert list(losses) == list(range(1, 8)) and losses[7] < losses[2] < losses[1]
+    assert last_json(call(capsys, "eval", out, "--json")[1])["n"] == 7
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_an_ngram_model_steps_with_its_distribution(n, rng):
+    model = NGramLanguageModel(NGramLanguageModelConfig(vocab_size=5, context_length=8))
+    ids = rng.integers(0, 5, 200)
+    if n:
+        model.fit(ids, n)
+    logits, cache = model.step(ids[None, :4])
+    more, after = model.step(ids[None, 4:6], cache)
+    for t, z in enumerate(np.concatenate([logits, more], axis=1)[0]):
+        wanted = model.counts.distribution(ids[:t + 1]) if n else np.full(5, 0.2)
+        np.testing.assert_allclose(np.exp(z), wanted, rtol=1e-12)
+    assert after[0].tolist() == ids[6 - max(0, n - 1):6].tolist()
+    padded, caches = model.step(np.array([[0, 0, 3], [1, 2, 3]]), left_padding=np.array([2, 0]))
+    np.testing.assert_array_equal(padded[0, 2], model.step(np.array([[3]]))[0][0, 0])
+    assert [len(c) for c in caches] == [min(1, max(0, n - 1)), min(3, max(0, n - 1))]
+    loss = model.loss((ids[None, :7], ids[None, 1:8]))[0]
+    z = model.step(ids[None, :7])[0][0]
+    assert loss == pytest.approx(-z[np.arange(7), ids[1:8]].mean(), rel=1e-12)
+    assert np.stack(list(generate_batch(model, [ids[:3], ids[:1]], 12,
+                                        temperature=0))).shape == (12, 2)
+
+
+def test_counts_of_another_vocabulary_are_refused(rng):
+    model, other = (NGramLanguageModel(NGramLanguageModelConfig(vocab_size=size, context_length=8))
+                    for size in (5, 6))
+    model.fit(rng.integers(0, 5, 100), 2)
+    with pytest.raises(ValueError, match="vocab_size=5, not 6"):
+        other.load_state_dict(model.state_dict())
+    with pytest.raises(ValueError, match="vocab_size=0"):
+        NGramLanguageModelConfig(vocab_size=0, context_length=8)
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["--preset", "lstm", "--n-heads", "2"],
+     "--n-heads is not an option of RecurrentLanguageModel, which lstm trains"),
+    (["--preset", "ngram", "--d-model", "8"], "--d-model is not an option of NGramLanguageModel"),
+    (["--preset", "rnn", "--cell", "elman"],
+     "cell='elman' is unknown; choose from 'rnn', 'lstm', 'gru'"),
+    (["--preset", "cnn", "--kernel-width", "0"], "kernel_width=0"),
+    (["--preset", "moe", "--experts-per-token", "9"], "more than the E=8")])
+def test_settings_that_do_not_fit_are_refused(argv, words, capsys, text, tmp_path):
+    status, _, err = call(capsys, "train", "--data", text, "--out", tmp_path / "r", *argv)
+    assert status == 2 and words in err and not (tmp_path / "r").exists()

@@ -1,0 +1,116 @@
+"""The exercises of the course: what students and teachers get, and what differs between seeds."""
+
+import ast
+
+import pytest
+
+from numformer.teaching import all_exercises
+from numformer.teaching.exercise import find_exercises
+from numformer.teaching.judge import judge, judge_answers
+from numformer.teaching.problems import PROBLEMS
+
+EXERCISES = all_exercises()
+SEEDS = range(4)
+
+
+def by_kind(kind):
+    return [exercise for exercise in EXERCISES if exercise.kind == kind]
+
+
+def test_there_are_enough_exercises_of_each_kind():
+    names = [exercise.name for exercise in EXERCISES]
+    assert len(EXERCISES) == 36 and names == sorted(names)
+    assert sum("_bug_in_" in name
+               for name in names) == 6 and sum("_figure_" in name for name in names) == 6
+    functions = [exercise.function(0) for exercise in by_kind("check")]
+    assert all(function.removesuffix("_backward") in PROBLEMS for function in functions)
+    assert sum(function.endswith("_backward") for function in functions) >= 16
+    for exercise in EXERCISES:
+        assert exercise.title.endswith(".") and exercise.text and 1 <= exercise.points <= 5
+        assert 5 <= int(exercise.header("minutes")) <= 40
+        for needed in exercise.header("needs").split(", "):
+            known = needed in ("nothing", "activation") or any(needed in name for name in names)
+            assert known, f"{exercise.name} needs {needed}"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+def test_the_teachers_file_is_right_and_the_students_is_not(exercise, tmp_path):
+    for seed in SEEDS if exercise.kind == "check" else (0, 3):
+        teacher, student = tmp_path / f"teacher{seed}.py", tmp_path / f"student{seed}.py"
+        teacher.write_text(exercise.teacher(seed))
+        student.write_text(exercise.student(seed))
+        right, wrong = judge(teacher, exercise.name, seed), judge(student, exercise.name, seed)
+        assert right["score"] == 1.0 and right["feedback"].startswith("right"), right
+        assert wrong["score"] == 0.0, wrong
+        assert ("not done yet" in wrong["feedback"]) != ("_bug_in_" in exercise.name), wrong
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+def test_the_students_file_holds_no_solution_and_no_marks(exercise):
+    for seed in SEEDS:
+        student, teacher = exercise.student(seed), exercise.teacher(seed)
+        ast.parse(student), ast.parse(teacher)
+        assert not any(mark in student for mark in ("SOLUTION", "BUG", "TEACHER", "VARIANT",
+                                                    "the student's bug"))
+        assert not any(mark in teacher for mark in ("BEGIN BUG", "VARIANT"))
+        assert "# BEGIN" not in student and "\n\n\n\n" not in student
+        assert student.endswith("\n") and not student.endswith("\n\n")
+
+
+def test_seeds_vary_bugs_numbers_and_functions():
+    by_name = {exercise.name[3:]: exercise for exercise in EXERCISES}
+    assert len({by_name["bug_in_layer_norm_backward"].student(seed) for seed in range(12)}) == 3
+    assert len({by_name["figure_mask"].student(seed) for seed in range(40)}) == 12
+    assert {by_name["activation"].function(seed)
+            for seed in range(12)} == {"silu", "gelu_tanh", "relu_squared"}
+    assert {by_name["activation_backward"].function(seed) for seed in range(12)} == {
+        "silu_backward", "gelu_tanh_backward", "relu_squared_backward"}
+    assert all(exercise.student(5) == exercise.student(5) for exercise in EXERCISES)
+
+
+def test_both_exercises_on_activations_have_the_same_activation():
+    by_name = {exercise.name: exercise for exercise in EXERCISES}
+    for seed in range(12):
+        function = by_name["05_activation"].function(seed)
+        assert by_name["06_activation_backward"].function(seed) == function + "_backward"
+
+
+def test_the_figures_show_what_their_titles_say():
+    """For all seeds: plain scores saturate the softmax; pre-norm has smaller last gradients."""
+    for number, expected in (("32", {"gradient": "scaled"}),
+                             ("34", {"falls": "before", "careful": "after"})):
+        exercise, variants = next(exercise for exercise in EXERCISES
+                                  if exercise.name.startswith(number)), {}
+        for seed in range(40):
+            variants.setdefault(exercise.teacher(seed), seed)
+        for source in variants:
+            module = {}
+            exec(source, module)
+            answers = module["answers"]()
+            assert {question: answers[question] for question in expected} == expected, source
+            assert answers.get("times", 9) > 2
+
+
+def test_a_step_size_near_the_best_is_right():
+    exercise = find_exercises(["36"])[0]
+    module = {}
+    exec(exercise.teacher(0), module)
+    expected, difference = module["answers"](), module["errors"]()["central_difference"]
+    for step, error in zip(module["STEPS"], difference):
+        feedback = judge_answers(exercise.name,
+                                 lambda: {**expected, "best": step, "left": " Rounding"}, seed=0)
+        assert feedback.startswith("right") == (error <= 3 * difference.min()), (step, feedback)
+
+
+def test_every_bug_of_the_course_is_found_and_its_cause_named(tmp_path):
+    causes = {}
+    for exercise in EXERCISES:
+        if "_bug_in_" in exercise.name:
+            for seed in range(12):
+                path = tmp_path / "student.py"
+                path.write_text(exercise.student(seed))
+                bug = exercise.teacher(seed).split("the student's bug: ")[1].splitlines()[0]
+                causes[exercise.name, bug] = judge(path, exercise.name, seed)["feedback"]
+    assert len(causes) == 16 and all("Likely cause: " in feedback
+                                     for feedback in causes.values()), [
+        key for key, feedback in causes.items() if "Likely cause" not in feedback]

@@ -1,0 +1,191 @@
+"""Grades: whatever a student's file does, each exercise gets points and a line of feedback."""
+
+import json
+import os
+import time
+
+import pytest
+
+from command import call, last_json
+from numformer.teaching import grade, write_assignment
+from numformer.teaching.assignment import MANIFEST
+from numformer.teaching.exercise import find_exercises
+from numformer.teaching.judge import judge_answers
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_assignment(tmp_path, seed=1, names=["1", "2", "15", "31"])
+    return tmp_path / "student"
+
+
+def feedback_by_number(rows):
+    return {row["name"][:2]: (row["points"], row["feedback"]) for row in rows}
+
+
+def test_the_folders_of_student_and_teacher(tmp_path, folder):
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "01_softmax.py", "02_softmax_backward.py", "15_scaled_dot_product_attention.py",
+        "31_figure_mask.py", "README.md", MANIFEST]
+    readme = (folder / "README.md").read_text()
+    assert "numformer grade ." in readme and "| `01_softmax.py` |" in readme
+    guide = (tmp_path / "teacher" / "GUIDE.md").read_text()
+    assert all(words in guide for words in ("rubric", "Goals", "minutes",
+                                            "| `02_softmax_backward` | derive"))
+    assert json.loads((folder / MANIFEST).read_text())["seed"] == 1
+    rows = grade(tmp_path / "teacher")
+    assert [row["points"] for row in rows] == [row["of"] for row in rows] == [2, 3, 3, 2]
+    assert all(row["points"] == 0 and row["feedback"] == "not done yet" for row in grade(folder))
+    with pytest.raises(ValueError, match="exists already"):
+        write_assignment(tmp_path)
+
+
+def test_names_in_a_manifest_may_be_numbers(folder):
+    (folder / MANIFEST).write_text('{"seed": 1, "exercises": [1, "2"]}')
+    assert [row["name"] for row in grade(folder)] == ["01_softmax", "02_softmax_backward"]
+
+
+@pytest.mark.slow
+def test_no_file_prevents_the_others_from_being_graded(folder, capfd):
+    (folder / "01_softmax.py").write_text("import numpy as np\nwhile True:\n    pass\n")
+    (folder / "02_softmax_backward.py").write_text(
+        "import numpy as np\nprint('noise' * 1000)\n\n\n"
+        "def softmax_backward(dp, x):\n    print('more noise')\n"
+        "    p = np.exp(x - x.max(-1, keepdims=True))\n    p /= p.sum(-1, keepdims=True)\n"
+        "    return p * dp\n")
+    (folder / "15_scaled_dot_product_attention.py").write_text(
+        "def scaled_dot_product_attention(q, k, v:\n    return v\n")
+    (folder / "31_figure_mask.py").write_text("import os\n\n\ndef answers():\n    os._exit(3)\n")
+    (folder / "numpy.py").write_text("raise RuntimeError('not that one')\n")
+    started = time.perf_counter()
+    found = feedback_by_number(grade(folder, seconds=6))
+    assert time.perf_counter() - started < 60
+    assert "stopped after 6 s" in found["01"][1]
+    assert found["02"][0] == 0
+    assert "Likely cause: the sum over all weights is missing" in found["02"][1]
+    assert "cannot be imported: SyntaxError" in found["15"][1] and "line 1" in found["15"][1]
+    assert "ended without an answer (exit status 3)" in found["31"][1]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no groups of processes on this system")
+def test_processes_that_a_file_starts_are_ended(tmp_path):
+    write_assignment(tmp_path, names=["1"])
+    late = tmp_path / "late.txt"
+    (tmp_path / "student" / "01_softmax.py").write_text(
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', "
+        f"\"import time; time.sleep(1.5); open({str(late)!r}, 'w')\"])\n")
+    assert "there is no function softmax" in grade(tmp_path / "student")[0]["feedback"]
+    time.sleep(2)
+    assert not late.exists()
+
+
+RIGHT = '''import numpy as np
+
+
+def softmax(x):
+    p = np.exp(x - x.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+'''
+
+
+@pytest.mark.parametrize("more", [
+    "np.seterr(all='raise')\n",
+    "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n",
+    "import os\nos.chdir('/')\n", "print('\\ud800'.encode('utf-8', 'replace'))\n"])
+def test_side_effects_of_a_right_file_cost_no_points(tmp_path, more):
+    write_assignment(tmp_path, names=["1"])
+    (tmp_path / "student" / "01_softmax.py").write_text(RIGHT + more)
+    (row,) = grade(tmp_path / "student", seconds=15)
+    assert row["points"] == 2, row
+
+
+def test_a_forged_result_is_no_answer(tmp_path):
+    write_assignment(tmp_path, names=["1"])
+    (tmp_path / "student"
+     / "01_softmax.py").write_text("import os, sys\nopen(sys.argv[4], "
+                                   "'w').write('{}')\nos._exit(0)\n")
+    assert "ended without an answer" in grade(tmp_path / "student")[0]["feedback"]
+
+
+@pytest.mark.parametrize("text, words", [
+    ("raise ValueError('\\ud800')\n", "ValueError: ?"),
+    ("class E(Exception):\n    def __str__(self):\n        1 / 0\n\n\nraise E\n",
+     "imported: E (line 6)"),
+    ("def softmax(x):\n    raise KeyboardInterrupt\n", "it raised KeyboardInterrupt (line 2)"),
+    ("import nothing_of_that_name\n", "ModuleNotFoundError"),
+    ("x = 1\n", "there is no function softmax"),
+    ("raise SystemExit(0)\n", "SystemExit"), ("softmax = 3\n", "there is no function softmax"),
+    ("1 / 0\n", "ZeroDivisionError: division by zero (line 1)"),
+    ("def softmax(x):\n    raise KeyError('a')\n", "it raised KeyError: 'a' in line 2"),
+    ("def softmax(x):\n    return None\n", "must be an array"),
+    ("def softmax():\n    pass\n", "it raised TypeError"),
+    ("def softmax(x):\n    import sys\n    sys.exit()\n", "it raised SystemExit")])
+def test_each_kind_of_broken_file_is_named(tmp_path, text, words):
+    write_assignment(tmp_path, names=["1"])
+    (tmp_path / "student" / "01_softmax.py").write_text(text)
+    (row,) = grade(tmp_path / "student")
+    assert row["points"] == 0 and words in row["feedback"] and "\n" not in row["feedback"]
+
+
+def test_a_missing_file_gets_no_points_and_partial_answers_get_their_part(folder):
+    (folder / "01_softmax.py").unlink()
+    text = (folder / "31_figure_mask.py").read_text()
+    (folder / "31_figure_mask.py").write_text(text.replace(
+        'raise NotImplementedError("your turn")',
+        'return {"allowed": -1, "first": T - 1 - BEFORE, "layers": "many"}'))
+    found = feedback_by_number(grade(folder))
+    assert found["01"] == (0, "01_softmax.py does not exist, or is not a file")
+    assert found["31"] == (0.67, "wrong: allowed, layers; 1 of 3 right")
+
+
+@pytest.mark.parametrize("given, words", [
+    (lambda: None, "must return a dict of same, spread, slowest"),
+    (lambda: {"same": 1}, "must return a dict"),
+    (lambda: 1 / 0, "ZeroDivisionError"),
+    (lambda: {"same": (1,), "spread": "real", "slowest": None}, "0 of 3 right")])
+def test_answers_of_a_wrong_form_are_refused(given, words):
+    assert words in judge_answers("33_figure_rotary", given, seed=0)
+
+
+def test_any_right_answer_of_several_is_accepted():
+    exercise = find_exercises(["33"])[0]
+    module = {}
+    exec(exercise.teacher(2), module)
+    expected = module["answers"]()
+    for shift, right in ((1, True), (2, True), (0, False), (20, False)):
+        given = {**expected, "same": (module["M"] + shift, module["N"] + shift)}
+        assert judge_answers(exercise.name, lambda: given, seed=2).startswith("right") == right
+
+
+def test_exercises_and_grade_on_the_command_line(capsys, tmp_path):
+    status, out, _ = call(capsys, "exercises", "3", "04_linear_backward", "--out", tmp_path / "e",
+                          "--notebook", "otter", "--json")
+    files = last_json(out)["files"]
+    assert status == 0 and len(files) == 9 and files[-1].endswith("exercises-otter.ipynb")
+    status, out, _ = call(capsys, "grade", tmp_path / "e" / "teacher", "--json")
+    result = last_json(out)
+    assert status == 0 and (result["points"], result["of"]) == (4, 4) and "4 of 4 points" in out
+    assert [row["name"] for row in result["exercises"]] == ["03_linear", "04_linear_backward"]
+    status, out, _ = call(capsys, "exercises", "--list")
+    assert status == 0 and len(out.splitlines()) == 36
+
+
+@pytest.mark.parametrize("words, message", [
+    (("exercises", "99"), "name='99' is unknown"), (("exercises", "--seed", -1), "--seed=-1"),
+    (("grade", "nothing"), "give a folder"),
+    (("grade", "nothing", "--seconds", 0), "seconds=0")])
+def test_bad_requests_are_one_line(capsys, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = call(capsys, *words)
+    assert status == 2 and message in err and len(err.splitlines()) == 1
+
+
+def test_a_damaged_manifest_is_one_line(capsys, folder):
+    for damaged in ("{}", "[]", '{"seed": -1, "exercises": ["01"]}', '{"seed": 0, "exercises": 5}',
+                    '{"seed": 0, "exercises": [5, 99]}'):
+        (folder / MANIFEST).write_text(damaged)
+        status, _, err = call(capsys, "grade", folder)
+        assert status == 2 and ("make the folder again" in err
+                                or "'99' is unknown" in err) and len(err.splitlines()) == 1

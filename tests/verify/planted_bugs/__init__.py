@@ -1,0 +1,13 @@
+"""Bugs for the checkers to find: each is one small change to the source of one backward.
+
+FUNCTIONS holds (function, old text, new text, words of the cause that `check` must name, or None).
+"function, part" puts the bug into `part`, which the function calls. LAYERS holds (Class.method, old
+text, new text).
+"""
+
+from planted_bugs import (
+    attention, bert, encoder_decoder, mixture_of_experts, recurrent, transformer, vision)
+
+PAGES = (transformer, attention, recurrent, vision, mixture_of_experts, bert, encoder_decoder)
+FUNCTIONS = [bug for page in PAGES for bug in getattr(page, "FUNCTIONS", ())]
+LAYERS = [bug for page in PAGES for bug in page.LAYERS]

@@ -1,0 +1,66 @@
+"""The checkers are checked: gradcheck finds every planted bug; `check` names a known cause."""
+
+import dataclasses
+import types
+
+import pytest
+
+import planted_bugs
+from numformer import check, layers, models
+from numformer import functional as F
+from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck
+from numformer.verify.registry import LAYERS, MODELS, PAIRS
+from patching import patched
+
+
+def planted_in(name, old, new):
+    """The function F.name with a bug; for "name, part" the bug is in `part`, which it calls."""
+    name, _, part = name.partition(", ")
+    function = getattr(F, name)
+    if not part:
+        return patched(function, old, new)
+    names = {**function.__globals__, part: patched(function.__globals__[part], old, new)}
+    return types.FunctionType(function.__code__, names, name, function.__defaults__)
+
+
+def bug_name(bug):
+    return f"{bug[0]}: {bug[2]}"[:80].replace("\n", " ")
+
+
+def test_there_are_enough_bugs():
+    assert len(planted_bugs.FUNCTIONS) + len(planted_bugs.LAYERS) >= 60
+    assert sum(cause is not None for *_, cause in planted_bugs.FUNCTIONS) >= 40
+
+
+@pytest.mark.parametrize("bug", planted_bugs.FUNCTIONS, ids=bug_name)
+def test_a_bug_in_a_function_is_found_and_its_cause_named(bug):
+    name, old, new, cause = bug
+    gradient, name = planted_in(name, old, new), name.split(",")[0]
+    pairs = [dataclasses.replace(pair, gradient=gradient) for pair in PAIRS
+             if pair.gradient is getattr(F, name)]
+    reports = (gradcheck(pair, pair.inputs(), pair.options, condition=pair.condition)
+               for pair in pairs)
+    assert any(not report.ok for report in reports)
+    if cause is not None:
+        for seed in (0, 1000):
+            verdict = check(name, gradient, seed)
+            assert not verdict and cause in verdict.cause and cause in str(verdict), str(verdict)
+
+
+# One bug of each page in every run; the others take about half a minute
+SAMPLE = [page.LAYERS[0] for page in planted_bugs.PAGES]
+
+
+@pytest.mark.parametrize("bug", [
+    bug if bug in SAMPLE else pytest.param(bug, marks=pytest.mark.slow)
+    for bug in planted_bugs.LAYERS], ids=bug_name)
+def test_a_bug_in_a_layer_is_found(bug, monkeypatch):
+    name, old, new = bug
+    owner, method = name.split(".")
+    kind = getattr(layers if hasattr(layers, owner) else models, owner)
+    monkeypatch.setattr(kind, method, patched(getattr(kind, method), old, new))
+    cases = [case for case in LAYERS + MODELS
+             if any(isinstance(part, kind) for _, part in case.layer().named_layers())]
+    reports = (gradcheck(case.layer(), case.inputs(), case.options,
+                         MODEL_BOUND if case in MODELS else LAYER_BOUND) for case in cases)
+    assert any(not report.ok for report in reports)
