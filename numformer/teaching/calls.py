@@ -1,0 +1,47 @@
+"""Call a function of a student on one instance, and say what is wrong with the call."""
+
+import traceback
+
+import numpy as np
+
+from numformer.teaching.signatures import missing_defaults, takes_saved
+
+
+def answer(fn, instance, backward):
+    """(outputs of a function as a tuple, None), or (None, what is wrong with the call)."""
+    arguments, options = instance.arguments()
+    y, saved, dy, _ = instance.reference()
+    given = {**({"dy": np.array(dy) if np.ndim(dy) else dy} if backward else {}), **arguments}
+    before = {key: value.copy() for key, value in given.items() if isinstance(value, np.ndarray)}
+    try:
+        with np.errstate(all="ignore"):
+            if backward and takes_saved(fn):
+                returned = fn(given["dy"], saved)
+            else:
+                defaults = missing_defaults(fn, instance.problem.function, len(given))
+                returned = fn(*given.values(), **{**defaults, **options})
+    except Exception as error:
+        shapes = ", ".join(f"{key} {value.shape}" for key, value in before.items())
+        return None, (f"it raised {_described(error)}{_line_of(fn, error)}; "
+                      f"its arguments were {shapes}")
+    for key, value in before.items():
+        if not np.array_equal(given[key], value):
+            return None, f"it writes into its argument {key}; work on a copy, or on a new array"
+    if not backward:
+        return (returned[0] if isinstance(returned, tuple) and returned else returned,), None
+    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,), None
+
+
+def _line_of(fn, error):
+    """ in line N, for the last line of the student's own file in the traceback."""
+    file = getattr(getattr(fn, "__code__", None), "co_filename", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    return f" in line {lines[-1]}" if lines else ""
+
+
+def _described(error):
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:                                                 # its __str__ raises, too
+        return type(error).__name__
