@@ -10,6 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from numformer.terminal import did_you_mean
+
 
 def check_array(owner, name, x, shape, dtype=None, **sizes):
     """Check that `x` is a floating array of a shape such as ``"(B, T, C)"`` or ``"(..., C)"``.
@@ -178,9 +180,9 @@ def check_choice(owner, name, value, choices):
     Traceback (most recent call last):
     ValueError: demo: layout='spiral' is unknown; choose from 'half', 'interleaved'.
     """
-    if value not in choices:
-        raise ValueError(f"{owner}: {name}={value!r} is unknown; choose from "
-                         f"{', '.join(map(repr, choices))}.")
+    if isinstance(value, (list, dict, set)) or value not in choices:
+        raise ValueError(f"{owner}: {name}={value!r} is unknown{did_you_mean(value, choices)}; "
+                         f"choose from {', '.join(map(repr, choices))}.")
 
 
 def check_divides(owner, name, value, part_name, part):

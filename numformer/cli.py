@@ -5,6 +5,9 @@ import os
 import sys
 from importlib import import_module
 
+from numformer.commands.shared.parser import Parser
+from numformer.terminal import printable, shortened
+
 VERBS = {
     "train": "train a model; by default a character-level language model",
     "eval": "the loss of a run on all of its validation data",
@@ -59,21 +62,21 @@ def _status(error):
 def _one_line(error):
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+        return printable(f"{where}{error.strerror}")
+    return shortened(printable(" ".join(str(error).split()))) or type(error).__name__
 
 
 def _parser(verb):
     """The parser, with the arguments of one verb; the others are listed without importing them."""
-    parser = argparse.ArgumentParser(prog="numformer", allow_abbrev=False,
-                                     description="The Transformer family in NumPy, every gradient "
-                                     "derived by hand.")
+    parser = Parser(prog="numformer", description="The Transformer family in NumPy, every "
+                    "gradient derived by hand.")
     parser.add_argument("--version", action=_Version)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, summary in VERBS.items():
         sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:]
-                               + ".", allow_abbrev=False)
+                               + ".")
         if name == verb:
+            parser.verb_parser = sub
             _module(name).add_arguments(sub)
             sub.add_argument("--json", action="store_true",
                              help="print one JSON object as the last line")

@@ -71,17 +71,29 @@ def shell_word(path):
         if _is_control(character) else character for character in escaped) + "'"
 
 
-def did_you_mean(word, choices):
-    """The beginning of a cure for a word that is none of `choices`: the closest, if one is close.
+def closest(word, choices):
+    """The choice that a word was probably meant to be; None if none is close.
 
     Examples
     --------
-    >>> did_you_mean("--stpes", ["--steps", "--seed"]), did_you_mean("x", ["--steps"])
-    ('did you mean --steps? ', '')
+    >>> closest("--stpes", ["--steps", "--seed"]), closest("x", ["--steps"])
+    ('--steps', None)
     """
     from difflib import get_close_matches
 
     word, choices = str(word)[:100], [str(choice) for choice in choices]
-    close = (get_close_matches(word, choices, n=1)
-             or [choice for choice in choices if len(word) > 2 and choice.startswith(word)][:1])
-    return f"did you mean {close[0]}? " if close else ""
+    close = (get_close_matches(word, choices, n=1, cutoff=0.75)
+             or [choice for choice in choices if len(word) > 2 and choice.startswith(word)])
+    return close[0] if close else None
+
+
+def did_you_mean(word, choices):
+    """For a message, after a word that is none of `choices`: the closest, if one is close.
+
+    Examples
+    --------
+    >>> "stpes is unknown" + did_you_mean("stpes", ["steps", "seed"]) + "; choose another"
+    'stpes is unknown (did you mean steps?); choose another'
+    """
+    close = closest(word, choices)
+    return f" (did you mean {close}?)" if close else ""

@@ -7,6 +7,7 @@ from numformer.commands.shared.runs import load_run, read_facts
 from numformer.commands.shared.output import print_json
 from numformer.analysis import count
 from numformer.models import CONFIGS, VISION_CONFIGS
+from numformer.terminal import did_you_mean, printable
 from numformer.training import load_checkpoint
 
 PUBLISHED = CONFIGS | VISION_CONFIGS
@@ -33,11 +34,12 @@ def run(arguments):
         _, kind, config, _ = read_facts(load_checkpoint(path)[1], path)
         costs = load_run(folder)[0].costs() if kind == "NGramLanguageModel" else count(config)
     else:
-        raise UsageError(f"{name} is neither a model nor a run; choose from "
+        raise UsageError(f"{name} is neither a model nor a run"
+                         f"{did_you_mean(name, PUBLISHED)}; choose from "
                          f"{', '.join(PUBLISHED)}, or give the folder of a run.")
     options = config.as_dict()
-    print(f"{name}: " + ", ".join(form.format(options[size]) for size, form in SIZES.items()
-                                  if size in options))
+    sizes = [form.format(options[size]) for size, form in SIZES.items() if size in options]
+    print(f"{printable(name)}: {', '.join(sizes)}")
     for label, key, unit in (("parameters", "parameters", ""),
                              ("active", "active_parameters", "per token"),
                              ("forward pass", "flops_per_token", "FLOPs per token"),

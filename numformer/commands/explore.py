@@ -7,6 +7,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.shared.output import print_json
 from numformer.explorer import explore
+from numformer.terminal import printable
 from numformer.training import write_atomically
 
 MOST = 64                                             # tokens: more are hard to read
@@ -52,7 +53,7 @@ def run(arguments):
     write_atomically(out, page.html.encode())
     if note:
         print(note)
-    print(f"wrote {out}; open it in a browser")
+    print(f"wrote {printable(out)}; open it in a browser")
     if arguments.json:
         print_json({"files": [str(out)], "note": note})
     return 0

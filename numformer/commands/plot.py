@@ -9,6 +9,7 @@ from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.shared.output import check_format, print_json, save_picture
 from numformer.plots.axes import dark
+from numformer.terminal import did_you_mean, printable
 
 
 def add_arguments(parser):
@@ -36,7 +37,9 @@ def add_arguments(parser):
 
 def run(arguments):
     if arguments.kind not in PICTURES:
-        raise UsageError(f"plot: {arguments.kind} is unknown; choose from {', '.join(PICTURES)}.")
+        raise UsageError(f"plot: {arguments.kind} is unknown"
+                         f"{did_you_mean(arguments.kind, PICTURES)}; choose from "
+                         f"{', '.join(PICTURES)}.")
     for name in ("text", "view", "layer", "head", "query", "token", "data"):
         if getattr(arguments, name) is not None and name not in USES[arguments.kind]:
             raise UsageError(f"plot: {arguments.kind} takes no --{name}; leave it out.")
@@ -48,7 +51,7 @@ def run(arguments):
             save_picture(PICTURES[arguments.kind](opened), out)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None
-    print(f"wrote {out}")
+    print(f"wrote {printable(out)}")
     if arguments.json:
         print_json({"files": [str(out)]})
     return 0

@@ -10,6 +10,7 @@ from numformer.commands import UsageError, train
 from numformer.commands.eval import evaluated
 from numformer.commands.shared.output import print_json
 from numformer.recipes import PRESETS, all_claims, preset_and_start
+from numformer.terminal import did_you_mean, printable
 from numformer.training import write_atomically
 
 HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"]
@@ -36,8 +37,8 @@ def run(arguments):
     names = arguments.names or list(claims)
     for name in names:
         if name not in claims:
-            raise UsageError(f"reproduce: there are no claims about {name}; choose from "
-                             f"{', '.join(claims)}.")
+            raise UsageError(f"reproduce: there are no claims about {name}"
+                             f"{did_you_mean(name, claims)}; choose from {', '.join(claims)}.")
     if arguments.seeds < 1:
         raise UsageError(f"reproduce: --seeds {arguments.seeds} must be 1 or more.")
     names = list(dict.fromkeys(each for name in names for each in (preset_and_start(name)[1], name)
@@ -58,7 +59,7 @@ def run(arguments):
             f"\n\n{settings}\n")
     write_atomically(out / "table.md", text.encode())
     print(table)
-    print(f"\nwrote {out / 'table.md'}")
+    print(f"\nwrote {printable(out / 'table.md')}")
     if arguments.json:
         print_json({"rows": rows, "table": str(out / "table.md")})
     return 1 if any(row["holds"] is False for row in rows) else 0

@@ -36,9 +36,9 @@ class Seq2SeqConfig(Config):
 
     Examples
     --------
-    >>> Seq2SeqConfig(vocab_size=30, d_model=16, d_hidden=32, dtype="float16")
+    >>> Seq2SeqConfig(vocab_size=30, d_model=16, d_hidden=32, dtype="half")
     Traceback (most recent call last):
-    ValueError: Seq2SeqConfig: dtype='float16' is unknown; choose from 'float32', 'float64'.
+    ValueError: Seq2SeqConfig: dtype='half' is unknown; choose from 'float32', 'float64'.
     """
 
     vocab_size: int

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from numformer.terminal import did_you_mean, printable, shell_word, shortened
+from numformer.terminal import closest, did_you_mean, printable, shell_word, shortened
 
 
 @pytest.mark.parametrize("text, shown", [
@@ -26,8 +26,8 @@ def test_a_shell_reads_a_word_back(path):
 
 
 def test_suggestions_and_cuts():
-    assert did_you_mean("nanogtp", ["tiny", "nanogpt"]) == "did you mean nanogpt? "
-    assert did_you_mean("--step", ["--stop-at", "--steps"]) == "did you mean --steps? "
-    assert did_you_mean("dec", ["decoder-2017"]) == "did you mean decoder-2017? "
+    assert did_you_mean("nanogtp", ["tiny", "nanogpt"]) == " (did you mean nanogpt?)"
+    assert closest("--step", ["--stop-at", "--steps"]) == "--steps"
+    assert closest("dec", ["decoder-2017"]) == "decoder-2017"
     assert did_you_mean("", ["a"]) == did_you_mean("x" * 10**6, ["y"]) == ""
     assert len(shortened("x" * 10**6)) <= 1000 and shortened("short") == "short"

@@ -77,7 +77,7 @@ def test_other_settings_train(capsys, switches, pictures, tmp_path):
     (["--image-size", "16"], "digits are 8 x 8 pixels, but the model takes 16 x 16"),
     (["--attention", "dot"], "--attention is not an option of VisionTransformer"),
     (["--data", "x.txt"], "the task digits makes its own examples"),
-    (["--n-classes", "3"], "unrecognized arguments: --n-classes")])
+    (["--n-classes", "3"], "unknown flag --n-classes")])
 def test_mistakes_are_one_line(capsys, argv, words, tmp_path):
     pytest.importorskip("sklearn")
     status, _, err = call(capsys, "train", "--preset", "vit", "--out", tmp_path / "r", *argv)

@@ -13,6 +13,7 @@ from numformer.models import (
     KINDS, BertEncoderConfig, backbone_options, load_pretrained_backbone)
 from numformer.recipes import PRESETS, RECIPES, Recipe, recipe_of
 from numformer.recipes.recipe import BertEncoderRecipe
+from numformer.terminal import did_you_mean
 from numformer.training import TrainingConfig, load_checkpoint
 
 CHANGEABLE = {"steps", "patience"}                    # may differ from the run's when it is resumed
@@ -42,7 +43,8 @@ def new_run(arguments, preset):
         If the preset, a flag or a value is not allowed.
     """
     if preset not in PRESETS:
-        raise UsageError(f"--preset {preset} is unknown; choose from {', '.join(PRESETS)}.")
+        raise UsageError(f"--preset {preset} is unknown{did_you_mean(preset, PRESETS)}; choose "
+                         f"from {', '.join(PRESETS)}.")
     chosen = PRESETS[preset]
     kind, task = chosen.kind, chosen.task
     if kind not in KINDS or kind not in task.kinds:
