@@ -11,8 +11,9 @@ def answer(fn, instance, backward):
     """(outputs of a function as a tuple, None), or (None, what is wrong with the call)."""
     arguments, options = instance.arguments()
     y, saved, dy, _ = instance.reference()
-    given = {**({"dy": np.array(dy) if np.ndim(dy) else dy} if backward else {}), **arguments}
+    given = {**({"dy": dy} if backward else {}), **arguments}
     before = {key: value.copy() for key, value in given.items() if isinstance(value, np.ndarray)}
+    held = [(x, x.copy()) for x in _arrays(saved)]
     try:
         with np.errstate(all="ignore"):
             if backward and takes_saved(fn):
@@ -27,9 +28,18 @@ def answer(fn, instance, backward):
     for key, value in before.items():
         if not np.array_equal(given[key], value):
             return None, f"it writes into its argument {key}; work on a copy, or on a new array"
+    if not all(np.array_equal(x, copy) for x, copy in held):
+        return None, "it writes into an array of saved; work on a copy, or on a new array"
     if not backward:
         return (returned[0] if isinstance(returned, tuple) and returned else returned,), None
     return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,), None
+
+
+def _arrays(saved):
+    """All arrays in nested tuples."""
+    if isinstance(saved, tuple):
+        return [x for part in saved for x in _arrays(part)]
+    return [saved] if isinstance(saved, np.ndarray) else []
 
 
 def _line_of(fn, error):

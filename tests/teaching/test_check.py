@@ -74,6 +74,13 @@ def writes(dy, x):
     return dy
 
 
+def writes_into_saved(dy, saved):
+    closed, = saved
+    dx = np.where(closed, 0, dy)
+    closed[:] = True
+    return dx
+
+
 def writes_into_dy(dy, x):
     dy *= 0
     return dy
@@ -82,6 +89,7 @@ def writes_into_dy(dy, x):
 @pytest.mark.parametrize("fn, words", [
     (raises, "it raised ValueError: matmul"), (writes, "it writes into its argument x"),
     (writes_into_dy, "it writes into its argument dy"),
+    (writes_into_saved, "it writes into an array of saved"),
     (lambda dy, x: None, "dx must be an array of float64, like the arguments, but is NoneType"),
     (lambda dy, x: (dy, dy), "it returned 2 arrays, but must return 1: dx"),
     (lambda dy, x: dy[0], "dx has shape"),
