@@ -1,10 +1,16 @@
 """Call a function of a student on one instance, and say what is wrong with the call."""
 
+import inspect
 import traceback
 
 import numpy as np
 
+from numformer.teaching.isolation import own_process
+from numformer.teaching.limits import Stopped
 from numformer.teaching.signatures import missing_defaults, takes_saved
+from numformer.terminal import printable, shortened
+
+LONGEST = 500                                         # characters of an exception's message
 
 
 def answer(fn, instance, backward):
@@ -21,7 +27,11 @@ def answer(fn, instance, backward):
             else:
                 defaults = missing_defaults(fn, instance.problem.function, len(given))
                 returned = fn(*given.values(), **{**defaults, **options})
-    except Exception as error:
+    except Stopped as error:
+        return None, f"{error}{_line_of(fn, error)}"
+    except BaseException as error:                    # SystemExit, too
+        if isinstance(error, KeyboardInterrupt) and not own_process():
+            raise                                     # it is the user's
         shapes = ", ".join(f"{key} {value.shape}" for key, value in before.items())
         return None, (f"it raised {_described(error)}{_line_of(fn, error)}; "
                       f"its arguments were {shapes}")
@@ -44,14 +54,19 @@ def _arrays(saved):
 
 def _line_of(fn, error):
     """ in line N, for the last line of the student's own file in the traceback."""
-    file = getattr(getattr(fn, "__code__", None), "co_filename", None)
+    file = getattr(getattr(inspect.unwrap(fn), "__code__", None), "co_filename", None)
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     return f" in line {lines[-1]}" if lines else ""
 
 
 def _described(error):
+    name = type(error).__name__
     try:
-        return f"{type(error).__name__}: {error}"
+        message = str(error)
     except Exception:                                                 # its __str__ raises, too
-        return type(error).__name__
+        message = ""
+    message = printable(shortened(message, LONGEST), keep="\n")
+    if isinstance(error, SystemExit):
+        return f"{name}: a function must return and not end Python"
+    return f"{name}: {message}" if message else name

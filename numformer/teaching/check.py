@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.teaching.calls import answer
+from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import CLOSE, is_array, likely_cause
 from numformer.teaching.problems import Instance, find_problem
 from numformer.teaching.signatures import accepts, takes_saved
@@ -15,7 +16,7 @@ from numformer.verify.errors import relative_error
 INSTANCES = 3                                                         # of each level
 
 
-def check(name, fn, seed=None, levels=None):
+def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, process=None):
     """Is this function right? Compare it with the reference on random problems of unseen shapes.
 
     Parameters
@@ -33,6 +34,17 @@ def check(name, fn, seed=None, levels=None):
         Seed of the problems; different ones each time by default.
     levels : sequence of str, optional
         Levels to test, such as ``["plain"]``; all by default.
+    seconds : float or None
+        Time limit of all calls of `fn` together; None for no limit.
+    memory : int or None
+        Limit of the bytes that a call of `fn` may need; None for no limit. Linux only.
+    process : bool, optional
+        Whether `fn` runs in a process of its own, a forked child: then it may crash or end Python,
+        loop inside a C function, or change any state. By default it does, but not in a notebook,
+        not on macOS and Windows, and not with JAX, TensorFlow or PyTorch loaded, whose threads do
+        not survive a fork. In the same process a limit of time can only stop Python code in the
+        main thread, and nothing stops `os._exit` or a crash. For a debugger, give
+        ``seconds=None, process=False``.
 
     Returns
     -------
@@ -46,7 +58,7 @@ def check(name, fn, seed=None, levels=None):
     ------
     ValueError
         If there is no such function, or it has no such level; if the seed is not a whole number of
-        at least 0.
+        at least 0, or a limit not above 0; if there is no process on a system without fork.
     TypeError
         If `fn` cannot be called.
 
@@ -65,6 +77,14 @@ def check(name, fn, seed=None, levels=None):
     check_whole("check", "seed", seed, least=0)
     for level in levels or ():
         check_choice("check", "level", level, list(problem.levels))
+    check_limits(seconds, memory, process)
+    verdict, ended = isolated(
+        lambda limited: _verdict(name, problem, backward, limited, seed, levels),
+        fn, seconds, memory, process)
+    return verdict if ended is None else Verdict(False, f"{name}: {ended}.")
+
+
+def _verdict(name, problem, backward, fn, seed, levels):
     saved = backward and takes_saved(fn)
     passed, left_out = [], []
     for number, level in enumerate(problem.levels):

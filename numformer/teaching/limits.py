@@ -1,0 +1,115 @@
+"""Limits of time and memory for the calls of a function that may do anything."""
+
+import faulthandler
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from numformer.files import size_in_words
+
+STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
+GRACE = 1.0            # seconds after the limit until a call that holds the interpreter is ended
+
+
+class Stopped(BaseException):
+    """A limit has stopped a call; the text says which. No `except Exception` of a student's."""
+
+
+def limited(fn, seconds, memory, pipe=None):
+    """`fn` with limits; its signature is that of `fn`.
+
+    Parameters
+    ----------
+    fn : callable
+    seconds : float or None
+        Limit of all calls together. It needs a system with timers, and the main thread.
+    memory : int or None
+        Bytes that a call may need beyond what the process has. It needs Linux.
+    pipe : int or None
+        In a process of its own: a file descriptor to which a watchdog writes when a call goes on
+        after the limit, as inside a C function; it then ends the process.
+    """
+    left = [seconds]
+
+    def call(*arguments, **options):
+        started = time.monotonic()
+        try:
+            with _memory_limit(memory), _time_limit(left[0], seconds, pipe):
+                return fn(*arguments, **options)
+        except MemoryError as error:
+            if memory is None:
+                raise
+            stopped = Stopped(f"it needs more than {size_in_words(memory)} of memory")
+            raise stopped.with_traceback(error.__traceback__) from None
+        finally:
+            if seconds is not None:
+                left[0] = max(left[0] - (time.monotonic() - started), 1e-3)
+
+    call.__wrapped__ = fn                             # what inspect.signature follows
+    return call
+
+
+@contextmanager
+def state_kept():
+    """Undo changes of NumPy's error state, print options and global random state."""
+    legacy, python = np.random.get_state(), random.getstate()
+    with np.errstate(), np.printoptions():
+        try:
+            yield
+        finally:
+            np.random.set_state(legacy)
+            random.setstate(python)
+
+
+@contextmanager
+def _time_limit(left, seconds, pipe):
+    main = threading.current_thread() is threading.main_thread()
+    if left is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_):
+        raise Stopped(f"it ran for more than {seconds:g} s and was stopped")
+
+    started = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, stop)
+    delay, interval = signal.setitimer(signal.ITIMER_REAL, left)      # of somebody else's alarm
+    try:
+        if pipe is not None:
+            faulthandler.dump_traceback_later(left + GRACE, exit=True, file=pipe)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        if pipe is not None:
+            faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
+        if delay:
+            rest = max(delay - (time.monotonic() - started), 1e-3)
+            signal.setitimer(signal.ITIMER_REAL, rest, interval)
+
+
+@contextmanager
+def _memory_limit(memory):
+    if memory is None or not os.path.exists(STATM):
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open(STATM) as file:
+        limit = int(file.read().split()[0]) * resource.getpagesize() + int(memory)
+    bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
+    with suppress(ValueError, OSError):               # a system that refuses: no limit
+        resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
+    try:
+        yield
+    finally:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,0 +1,13 @@
+"""Functions of these tests run in the test's process; a process for each would take 15 ms a check.
+
+Those that need one of their own say so (test_isolation.py).
+"""
+
+import pytest
+
+from numformer.teaching import isolation
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch):
+    monkeypatch.setattr(isolation, "may_fork", lambda: False)
