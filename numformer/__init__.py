@@ -3,16 +3,43 @@
 `functional` holds functions and their backwards, `layers` classes that own parameters, `models`
 whole architectures. `check` tests a gradient of your own; `use` chooses between NumPy, the
 reference, and the compiled kernels.
+
+Names and rooms are imported on first use: NumPy and SciPy take half a second, in which the command
+`numformer` could not answer Ctrl-C.
 """
 
-from numformer import functional, layers, models
-from numformer.backend import get_threads, set_threads, use
-from numformer.functional import AttentionPattern
-from numformer.parameter import Layer, Parameter
-from numformer.teaching import check
+from importlib import import_module
 
 __version__ = "0.2.0"
 __all__ = [
     "AttentionPattern", "Layer", "Parameter", "check", "functional", "get_threads", "layers",
     "models", "set_threads", "use",
 ]
+_HOMES = {
+    "AttentionPattern": "functional", "Layer": "parameter", "Parameter": "parameter",
+    "check": "teaching", "get_threads": "backend", "set_threads": "backend", "use": "backend",
+}
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        value = getattr(import_module(f"numformer.{_HOMES[name]}"), name)
+    else:
+        value = _room(name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
+def _room(name):
+    """A module of this package, as `numformer.verify`."""
+    if not name.startswith("_"):
+        try:
+            return import_module(f"numformer.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"numformer.{name}":
+                raise                                       # a package that it needs is missing
+    raise AttributeError(f"module 'numformer' has no attribute {name!r}")

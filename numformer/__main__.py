@@ -1,8 +1,21 @@
-"""python -m numformer: the same as the command numformer."""
+"""python -m numformer, and the command numformer: one verb in a process of its own."""
 
 import sys
 
-from numformer.cli import main
+from numformer.commands.shared import process
+
+
+def command():
+    """Run `numformer VERB ...` and leave with its exit status."""
+    process.prepare()
+    from numformer.cli import main
+
+    try:
+        status = main()
+    except SystemExit as end:                                # --help, or wrong usage
+        status = end.code
+    sys.exit(process.finish(status))
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -1,11 +1,11 @@
 """The command line: `numformer VERB ...`. Exit status 0, 1 for a failed job, 2 for wrong usage."""
 
 import argparse
-import os
 import sys
 from importlib import import_module
 
 from numformer.commands.shared.parser import Parser
+from numformer.commands.shared.process import STOPPED, answer_ctrl_c, discard_stdout
 from numformer.terminal import printable, shortened
 
 VERBS = {
@@ -32,13 +32,14 @@ def main(argv=None):
     verb = next((word for word in argv if word in VERBS), None)
     try:
         arguments = _parser(verb).parse_args(argv)
+        answer_ctrl_c()
         return _module(arguments.verb).run(arguments)
     except BrokenPipeError:                             # the reader closed the pipe, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         return 0
     except KeyboardInterrupt:
         print("numformer: stopped", file=sys.stderr)
-        return 1
+        return STOPPED
     except Exception as error:
         status = _status(error)
         if status is None:
@@ -51,9 +52,9 @@ def _status(error):
     """The exit status for an error that a user can fix; None for a bug."""
     from numformer.commands import UsageError
     from numformer.data import DataError, NoSuchFile
-    from numformer.training import CheckpointError, NotFinite
+    from numformer.training import CheckpointError, FolderInUse, NotFinite
 
-    if isinstance(error, (UsageError, NoSuchFile)):
+    if isinstance(error, (UsageError, NoSuchFile, FolderInUse)):
         return 2
     return 1 if isinstance(error, (DataError, CheckpointError, NotFinite, OSError, ValueError,
                                    MemoryError)) else None
@@ -63,7 +64,8 @@ def _one_line(error):
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return printable(f"{where}{error.strerror}")
-    return shortened(printable(" ".join(str(error).split()))) or type(error).__name__
+    text = " ".join(line.strip() for line in str(error).splitlines())
+    return shortened(printable(text)) or type(error).__name__
 
 
 def _parser(verb):

@@ -5,6 +5,7 @@ from numformer.training.checkpoint import (
 from numformer.training.clipping import clip_factor, global_norm
 from numformer.training.counting_trainer import CountingTrainer
 from numformer.training.evaluation import NotFinite, accuracy, mean_loss
+from numformer.training.folder_lock import FolderInUse, FolderLock
 from numformer.training.loop import train
 from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer
@@ -14,8 +15,8 @@ from numformer.training.trainer import Trainer
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
-    "Adam", "AdamW", "CheckpointError", "CountingTrainer", "Muon", "NotFinite", "OPTIMIZERS",
-    "Optimizer", "RunFolder", "SCHEDULES", "SGD", "Trainer", "TrainingConfig", "accuracy",
-    "clip_factor", "global_norm", "learning_rate", "load_checkpoint", "mean_loss", "part_of",
-    "save_checkpoint", "train", "write_atomically",
+    "Adam", "AdamW", "CheckpointError", "CountingTrainer", "FolderInUse", "FolderLock", "Muon",
+    "NotFinite", "OPTIMIZERS", "Optimizer", "RunFolder", "SCHEDULES", "SGD", "Trainer",
+    "TrainingConfig", "accuracy", "clip_factor", "global_norm", "learning_rate", "load_checkpoint",
+    "mean_loss", "part_of", "save_checkpoint", "train", "write_atomically",
 ]

@@ -1,10 +1,12 @@
 """Checkpoints: all of a run's state in one safetensors file, replaced in a single step."""
 
+import errno
 import hashlib
 import json
 import os
 import re
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -34,19 +36,36 @@ def write_atomically(path, data):
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            flush_to_disk(file.fileno(), path)
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError):
-            error.filename = str(path)                                # a full disk leaves it out
+            error.filename, error.filename2 = str(path), None         # a full disk leaves it out
         raise
     if os.name == "posix":                                            # Windows opens no folders
         folder = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            flush_to_disk(folder, path.parent)
         finally:
             os.close(folder)
+
+
+def flush_to_disk(descriptor, path):
+    """`os.fsync`, where it is possible: some file systems have it for files alone, or not at all.
+
+    Raises
+    ------
+    OSError
+        If the disk fails or is full; it names `path`.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            error.filename = str(path)
+            raise
 
 
 def save_checkpoint(path, arrays, facts):

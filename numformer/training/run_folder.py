@@ -1,10 +1,16 @@
 """A run's folder: the last and the best checkpoint, the config, and the metrics of every step."""
 
 import json
-import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
-from numformer.training.checkpoint import save_checkpoint, write_atomically
+from numformer.training.checkpoint import flush_to_disk, save_checkpoint, write_atomically
+from numformer.training.folder_lock import FolderLock
+
+# Temporary files of `write_atomically`, of a process that was killed while it wrote
+_LEFTOVER = re.compile(r"\.((checkpoint|best)\.safetensors|(config|reproduced)\.json|"
+                       r"metrics\.jsonl|\w+\.png)\.\d+\.tmp")
 
 
 class RunFolder:
@@ -17,6 +23,9 @@ class RunFolder:
 
     Notes
     -----
+    One writer at a time: `lock`, `open` and `save` take the folder's lock, `close` gives it back.
+    Reading needs no lock: every file but the metrics is replaced in one step.
+
     - ``checkpoint.safetensors``: the last state.
     - ``best.safetensors``: the state of the lowest validation loss.
     - ``config.json``: the settings, for people to read.
@@ -34,26 +43,43 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.path.mkdir(parents=True, exist_ok=True)
         self._file = None
+        self._lock = FolderLock(self.path)
+
+    def lock(self):
+        """Become the only writer, until `close`.
+
+        Raises
+        ------
+        FolderInUse
+            If there is another, in this process or in another one.
+        """
+        self._lock.acquire()
 
     def open(self, step=0, evaluated_at=None):
         """Prepare to continue from a state.
 
         Drops the metrics that came after it, and temporary files of a run that was killed.
         """
+        self.lock()
         last_evaluation = -1 if evaluated_at is None else evaluated_at
         kept = [line for line in self.read_metrics()
                 if line["step"] <= (step if "loss" in line else last_evaluation)]
         write_atomically(self.metrics, b"".join(_line(metrics) for metrics in kept))
-        for file in (self.checkpoint, self.best, self.config, self.metrics):
-            for leftover in self.path.glob(f".{file.name}.*.tmp"):
+        for leftover in self.path.glob(".*.tmp"):
+            if _LEFTOVER.fullmatch(leftover.name):
                 leftover.unlink()
         self._file = open(self.metrics, "ab", buffering=0)
 
     def append(self, metrics):
-        """Add a line of metrics."""
+        """Add a line of metrics; if it cannot be written, the file is as before."""
+        size = self._file.tell()
         try:
-            self._file.write(_line(metrics))
+            rest = _line(metrics)
+            while rest:
+                rest = rest[self._file.write(rest):]                  # a disk may take a part of it
         except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(size)
             error.filename = str(self.metrics)
             raise
 
@@ -72,17 +98,19 @@ class RunFolder:
 
     def save(self, path, trainer, facts):
         """Write a checkpoint of the trainer with these facts (configs, tokenizer, data)."""
+        self.lock()
         trainer.check_finite()                                        # keep the last good one
         if self._file is not None:
-            os.fsync(self._file.fileno())                             # metrics reach the disk first
+            flush_to_disk(self._file.fileno(), self.metrics)          # metrics reach it first
         arrays, progress = trainer.state_dict()
         save_checkpoint(path, arrays, {**facts, "progress": progress})
 
     def close(self):
-        """Close the metrics."""
+        """Close the metrics, and let others write."""
         if self._file is not None:
             self._file.close()
             self._file = None
+        self._lock.release()
 
 
 def _line(metrics):

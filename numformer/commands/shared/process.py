@@ -1,0 +1,97 @@
+"""What a process of the command line needs around a verb: standard streams, and Ctrl-C.
+
+Nothing heavy is imported here: it runs before NumPy does.
+"""
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+STOPPED = 130                                         # the shell's status of what Ctrl-C has ended
+
+
+def prepare():
+    """Make standard streams usable; until `answer_ctrl_c`, Ctrl-C ends the process silently.
+
+    A closed stream is opened on the null device. Otherwise the next file that is opened, such as a
+    checkpoint, would take its number, and what is printed would be written into that file.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:     # not ignored, as by nohup
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)                       # takes the lowest number: this one
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+    sys.stderr = Messages(sys.stderr)
+
+
+def answer_ctrl_c():
+    """From now on Ctrl-C raises KeyboardInterrupt, if `prepare` has set it aside."""
+    if sys.stderr.__class__ is Messages and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def finish(status):
+    """Write what stdout still holds; return the exit status: 1 if it cannot be written.
+
+    After `STOPPED` the process ends here: threads may still compile a kernel.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)             # no traceback of Python's own end
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        discard_stdout()
+        if not status and not isinstance(error, BrokenPipeError):
+            print(f"numformer: the output cannot be written: {error.strerror}", file=sys.stderr)
+            status = 1
+    if status == STOPPED:
+        sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+def discard_stdout():
+    """Send what is still to be printed to the null device: its reader has gone, as `head` does."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+class Messages:
+    """A stream for messages: one that cannot be written to must not end a job.
+
+    Parameters
+    ----------
+    stream : text stream or None
+    """
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def write(self, text):
+        with suppress(OSError, ValueError, AttributeError):      # full, closed, gone, or None
+            return self.stream.write(text)
+
+    def flush(self):
+        with suppress(OSError, ValueError, AttributeError):
+            self.stream.flush()
+
+    def isatty(self):
+        with suppress(OSError, ValueError, AttributeError):
+            return self.stream.isatty()
+        return False
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
+def say_at_once(text):
+    """Write a line to stderr from a signal handler: a buffered stream may be in use just then."""
+    with suppress(OSError):
+        os.write(2, f"{text}\n".encode())
