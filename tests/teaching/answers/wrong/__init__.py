@@ -1,0 +1,1 @@
+"""Wrong answers, a page for each family."""

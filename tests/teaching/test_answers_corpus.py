@@ -1,0 +1,32 @@
+"""The corpora of answers: right ones are right, wrong ones are wrong, edges only at their edge."""
+
+import numpy as np
+import pytest
+from answers import EDGES, RIGHT, error
+
+from numformer import functional as F
+
+
+def plain(answer, seed=5):
+    """The arguments of a generic problem: of the first level."""
+    return next(iter(answer.problem.levels.values()))(np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("corpus, least, kinds", [(RIGHT, 100, 1), (EDGES, 24, 24)])
+def test_size_of_a_corpus(corpus, least, kinds):
+    assert len(corpus) >= least
+    assert len({answer.kind for answer in corpus}) >= kinds
+    assert len(set(map(str, corpus))) == len(corpus)                  # no answer is there twice
+
+
+@pytest.mark.parametrize("answer", RIGHT, ids=str)
+def test_right_answers_are_right(answer):
+    assert hasattr(F, answer.name)
+    assert error(answer, *plain(answer)) < 1e-9
+
+
+@pytest.mark.parametrize("answer", EDGES, ids=str)
+def test_edges_are_wrong_at_their_edge_alone(answer):
+    assert hasattr(F, answer.name)
+    assert answer.kind == "writes into saved" or error(answer, *plain(answer)) < 1e-9
+    assert error(answer, *answer.case()) > 1e-6
