@@ -125,12 +125,10 @@ def _compare(name, fn, instance, backward):
                                   f"but is {came}.", key)
     for (key, reference), found in zip(expected.items(), outputs):
         wrong = _compare_output(name, key, np.asarray(found), np.asarray(reference))
-        if wrong is not None and backward:
+        if wrong is not None:
             cause = likely_cause(name, lambda other: answer(fn, other, backward)[0], instance, key)
             text = wrong.text + (f"\nLikely cause: {cause}." if cause else "")
             return replace(wrong, text=text, cause=cause)
-        if wrong is not None:
-            return wrong
     return None
 
 

@@ -123,6 +123,6 @@ MISTAKES = {
          bias_not_summed_over_the_batch),
         ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)],
     "relative_position_bias_backward": [
-        ("`=` is used instead of `+=`: many distances share a bucket, and their gradients must be "
-         "summed", table_with_overwriting)],
+        ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
+         "sums them, `dtable[buckets] += g` does not", table_with_overwriting)],
 }

@@ -27,6 +27,13 @@ def cosine_with_raw_partners(ds, a, b):
     return direction_backward(ds @ b, a), direction_backward(ds.T @ a, b)
 
 
+def triplet_of_active(dloss, anchors, positives, negatives, margin=1.0):
+    """The mean over the triplets that violate the margin alone."""
+    excess = norm(anchors - positives) - norm(anchors - negatives) + margin
+    gradients = triplet(units)(dloss, anchors, positives, negatives, margin)
+    return tuple(gradient * len(anchors) / max((excess > 0).sum(), 1) for gradient in gradients)
+
+
 def triplet(change=lambda near, far: (near, far), kept=lambda excess: excess > 0,
             weight=lambda B: 1 / B, anchor=lambda u, v: u - v):
     """A backward of the triplet loss.
@@ -61,6 +68,8 @@ MISTAKES = {
         ("triplets that satisfy the margin get a gradient, which must be 0: the loss is max(0, "
          "...)",
          triplet(units, kept=lambda excess: np.ones_like(excess))),
+        ("the mean is over the triplets that violate the margin, but must be over all of them",
+         triplet_of_active),
         ("the mean over the triplets is missing", triplet(units, weight=lambda B: 1.0)),
         ("the differences are not divided by the distances: the gradient of a norm is a unit "
          "vector", triplet()),

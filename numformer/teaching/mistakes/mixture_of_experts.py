@@ -160,8 +160,8 @@ MISTAKES = {
         ("this is the gradient of the squared logits, but the loss squares their log-sum-exp",
          z_of_plain_squares)],
     "dispatch_to_experts_backward": [
-        ("`=` is used instead of `+=`: a token goes to several experts, and their gradients must "
-         "be summed", dispatch_with_overwriting),
+        ("only one of a token's copies gives its gradient, but all must be summed: np.add.at sums "
+         "repeated rows, `dx[rows] += g` does not", dispatch_with_overwriting),
         ("the gradients of the copies of a token are averaged, but must be summed",
          dispatch_with_mean),
         ("the rows are read in the order of the tokens, but are in the order of the slots",

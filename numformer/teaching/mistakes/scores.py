@@ -104,8 +104,8 @@ def relative_attention(mistake):
 
 
 OF_TABLES = [
-    ("`=` is used instead of `+=`: many pairs share a row of the table, and their gradients must "
-     "be summed", "overwritten"),
+    ("only the last of the pairs that share a row of the table is kept, but their gradients must "
+     "be summed: np.add.at sums repeated rows, `dtable[rows] += g` does not", "overwritten"),
     ("the sum over the heads is missing in dtable: all heads share the table", "no sum over heads"),
     ("dtable is that of the first example only: the whole batch shares the table", "first example"),
     ("the distance has the wrong sign: it is j - i", "opposite"),

@@ -1,0 +1,198 @@
+"""On which problems a student's function is compared with a suspected cause, and how closely."""
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from numformer.teaching.problems import Instance
+
+CLOSE = 1e-9                                          # relative error of a right answer
+SAME = 1e-7                                           # difference from a suspected cause
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem: what came in, what is right, and what the student's function returned.
+
+    Parameters
+    ----------
+    arguments, options : dict
+        Of the function; arrays are read-only.
+    dy : ndarray or float
+        The gradient of the output.
+    expected : dict
+        The right outputs by name: the gradients, or y alone.
+    found : tuple
+        The student's outputs; None where one is no array of floats.
+    """
+
+    arguments: dict
+    options: dict
+    dy: object
+    expected: dict
+    found: tuple
+
+    def inputs(self):
+        """Arguments and options, with generators in the state of the beginning."""
+        return tuple({key: copy.deepcopy(value) if isinstance(value, np.random.Generator)
+                      else value for key, value in part.items()}
+                     for part in (self.arguments, self.options))
+
+
+class Varied(Instance):
+    """An instance with other numbers for the options and for a scalar dy.
+
+    A factor that depends on an option must not look like a constant.
+    """
+
+    def arguments(self):
+        return tuple({key: 0.7 * value if type(value) is float else value
+                      for key, value in part.items()} for part in super().arguments())
+
+    def reference(self):
+        y, saved, dy, gradients = super().reference()
+        if np.ndim(dy) == 0:
+            gradients = {key: value * (0.6 / dy) for key, value in gradients.items()}
+            dy = 0.6
+        return y, saved, dy, gradients
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The cases of a wrong function.
+
+    Parameters
+    ----------
+    name : str
+        Of the function in numformer.functional.
+    problem : FunctionProblem
+    backward : bool
+    wrong : str
+        The first output that is wrong.
+    cases : list of Case
+        A cause must give the student's numbers of that output on all of them. In the first ones the
+        function is wrong; then follow levels that it passed.
+    others : list of Case
+        Of other levels: the function may have other mistakes there.
+    """
+
+    name: str
+    problem: object
+    backward: bool
+    wrong: str
+    cases: list
+    others: list
+
+    @property
+    def place(self):
+        """The number of the wrong output."""
+        return list(self.cases[0].expected).index(self.wrong)
+
+    def agrees(self, case, made):
+        """Whether the outputs of a cause have the student's numbers where they are first wrong."""
+        k = self.place
+        return (made is not None and k < len(made)
+                and same(case.found[k], made[k], list(case.expected.values())[k]))
+
+    def agreement(self, case, made):
+        """0 if all outputs are the student's, 1 if none that is right is wrong here, 2 otherwise.
+
+        Of the student's other outputs some may have mistakes of their own.
+        """
+        expected = list(case.expected.values())
+        if len(made) != len(expected):
+            return 2
+        level = 0
+        for found, ours, right in zip(case.found, made, expected):
+            if found is None or not same(found, ours, right):
+                is_right = found is not None and same(found, right, right)
+                level = max(level, 2 if is_right else 1)
+        return level
+
+
+def gather(name, outputs_of, instance, wrong):
+    """The Evidence on a function that is wrong on an instance; None if it cannot be compared."""
+    backward = name.endswith("_backward")
+    levels = list(instance.problem.levels)
+    failed = levels.index(instance.level)
+    cases = [_case(each, outputs_of, backward) for each in (
+        instance, with_other_sizes(instance), Varied(instance.problem, instance.level,
+                                                     instance.seed + 71))]
+    if cases[0] is None or not _comparable(cases[0], wrong):
+        return None
+    cases = [case for case in cases if case is not None and _comparable(case, wrong)]
+    elsewhere = [_case(Instance(instance.problem, level, instance.seed + 81), outputs_of, backward)
+                 for level in levels if level != instance.level]
+    passed = [case for case in elsewhere[:failed] if case is not None and _is_right(case)]
+    others = [case for case in elsewhere if case is not None and _comparable(case, wrong)
+              and not any(case is one for one in passed)]
+    return Evidence(name, instance.problem, backward, wrong, cases + passed, others)
+
+
+def _case(instance, outputs_of, backward):
+    """The Case of an instance; None if the student's function fails on it."""
+    y, _, dy, gradients = instance.reference()
+    found = outputs_of(instance)
+    if found is None:
+        return None
+    arguments, options = instance.arguments()
+    for value in [*arguments.values(), *options.values(), dy]:
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return Case(arguments, options, dy, gradients if backward else {"y": y},
+                tuple(np.asarray(x) if is_array(x) else None for x in found))
+
+
+def _comparable(case, wrong):
+    place = list(case.expected).index(wrong) if wrong in case.expected else len(case.found)
+    return place < len(case.found) and case.found[place] is not None
+
+
+def _is_right(case):
+    expected = list(case.expected.values())
+    return len(case.found) == len(expected) and all(
+        found is not None and same(found, right, right)
+        for found, right in zip(case.found, expected))
+
+
+def with_other_sizes(instance):
+    """An instance of the same level in which as many sizes as possible differ.
+
+    A factor that depends on a size must not look like a constant.
+    """
+    def sizes(one):
+        return [size for array in one.arguments()[0].values() for size in np.shape(array)]
+
+    here = sizes(instance)
+    others = [replace(instance, seed=instance.seed + 50 + k) for k in range(20)]
+    return max(others, key=lambda other: sum(a != b for a, b in zip(here, sizes(other))))
+
+
+def is_array(x):
+    """Whether numbers can be compared: an array of float64, or a single number."""
+    return (isinstance(x, (np.ndarray, np.floating)) and x.dtype == np.float64
+            or isinstance(x, float))
+
+
+def same(found, made, right):
+    """Whether two arrays are equal, NaN and Inf included; much closer than both are to `right`."""
+    made, right = np.asarray(made), np.asarray(right)
+    if found.shape != made.shape or made.dtype.kind not in "fiub":
+        return False
+    if found.size == 0:
+        return True
+    finite = np.isfinite(made)
+    if not np.array_equal(finite, np.isfinite(found)) or not np.array_equal(
+            found[~finite], made[~finite], equal_nan=True):
+        return False
+    found, made = found[finite], made[finite]
+    if not found.size:
+        return True
+    largest = np.abs(made).max()
+    allowed = SAME * largest
+    if right.shape == finite.shape and np.isfinite(right[finite]).all():
+        wrong_by = np.abs(found - right[finite]).max()
+        if wrong_by > CLOSE * largest / 100:
+            allowed = min(allowed, 1e-4 * wrong_by)
+    return bool((np.abs(found - made) <= allowed + 1e-13 * largest).all())

@@ -1,0 +1,167 @@
+"""The reference called in another way: an option ignored, arguments exchanged, a sibling."""
+
+import inspect
+from itertools import combinations
+
+import numpy as np
+
+from numformer import functional as F
+
+FAMILIES = [
+    ("gelu", "gelu_tanh", "silu", "sigmoid", "relu", "relu_squared"),
+    ("swish", "silu", "sigmoid"), ("softmax", "log_softmax", "sigmoid"),
+    ("log_softmax", "softmax"), ("layer_norm", "layer_norm_outside", "batch_norm"),
+    ("rms_norm", "rms_norm_outside"), ("batch_norm", "layer_norm"),
+    ("top_k_gates", "top_k_gates_over_all"), ("gru_cell", "gru_cell_reset_before"),
+    ("dot_scores", "scaled_dot_scores"), ("mean_pooling", "max_pooling"),
+    ("load_balance_loss",), ("router_z_loss", "z_loss")]
+CONSTANTS = {"epsilon": (0.0, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12),
+             "axis": (-1, 0, 1, -2),
+             "beta": (1.0, 1.702), "rate": (0.5,), "margin": (0.0, 1.0), "cap": (1.0,)}
+
+
+def other_calls(evidence):
+    """(cost, cause, make) of every other way to call the reference."""
+    yield from _siblings(evidence)
+    yield from _other_options(evidence)
+    yield from _other_arguments(evidence)
+    if evidence.backward:
+        yield (1, "dy is not used: the gradient of the output must be a factor of every gradient",
+               lambda case: _call(evidence, case, dy=np.ones(np.shape(case.dy))[()]))
+
+
+def _call(evidence, case, dy=None, function=None, arguments=(), options=()):
+    """The outputs of the reference with other arguments; an option of None is left out."""
+    given, more = case.inputs()
+    given.update(arguments)
+    more.update(options)
+    function = function or evidence.problem.function.__name__
+    y, saved = getattr(F, function)(*given.values(), **more)
+    if not evidence.backward:
+        return y
+    return getattr(F, f"{function}_backward")(case.dy if dy is None else dy, saved)
+
+
+def _siblings(evidence):
+    base = evidence.name.removesuffix("_backward")
+    end = "_backward" * evidence.backward
+    for first, *others in FAMILIES:
+        for other in others:
+            pairs = [(first, other), (other, first)] if len(others) == 1 else [(first, other)]
+            for mine, sibling in pairs:
+                if mine == base:
+                    yield (1, f"these are the numbers of {sibling}{end}, another function",
+                           lambda case, sibling=sibling: _call(evidence, case, function=sibling))
+
+
+def _other_options(evidence):
+    case, function = evidence.cases[0], evidence.problem.function
+    defaults = {name: parameter.default
+                for name, parameter in inspect.signature(function).parameters.items()
+                if parameter.default is not parameter.empty}
+    for name in case.options:
+        if name in defaults:
+            yield (1, f"the option {name} is ignored",
+                   lambda case, name=name: _call(evidence, case, options={name: defaults[name]}))
+    for name, values in CONSTANTS.items():
+        if name in defaults or name in case.arguments:
+            for value in values:
+                yield (2, f"as if {name} were {value:g}",
+                       lambda case, name=name, value=value: _call(
+                           evidence, case, **_set(case, name, value)))
+    if "scale" in defaults:
+        for formula, scale in _SCALES.items():
+            yield (2, f"the scores are multiplied by {formula}",
+                   lambda case, scale=scale: _call(evidence, case, options={"scale": scale(
+                       case.arguments["q"].shape, case.arguments["k"].shape,
+                       case.options.get("scale"))}))
+    if "label_smoothing" in case.options:
+        def spread(case):
+            V = case.arguments["logits"].shape[-1]
+            wider = case.options["label_smoothing"] * V / (V - 1)
+            return _call(evidence, case, options={"label_smoothing": wider})
+        yield 1, ("the smoothing is divided among the V - 1 other classes, but must be divided "
+                  "among all V"), spread
+        yield 1, "label_smoothing and 1 - label_smoothing are exchanged", lambda case: _call(
+            evidence, case, options={"label_smoothing": 1 - case.options["label_smoothing"]})
+    if "rate" in case.arguments:
+        yield 1, "rate and 1 - rate are exchanged", lambda case: _call(
+            evidence, case, arguments={"rate": 1 - case.arguments["rate"]})
+    for place in ("pattern", "mask"):
+        if place in case.options or place in case.arguments:
+            for cause, change in _MASKS.items():
+                yield 1, cause, lambda case, place=place, change=change: _call(
+                    evidence, case, **_other_mask(case, place, change))
+
+
+def _set(case, name, value):
+    return {"arguments" if name in case.arguments else "options": {name: value}}
+
+
+_SCALES = {
+    "1, not by 1 / sqrt(D)": lambda q, k, scale: 1.0,
+    "1 / D, not by 1 / sqrt(D)": lambda q, k, scale: 1 / q[-1],
+    "sqrt(D), not by 1 / sqrt(D)": lambda q, k, scale: q[-1] ** 0.5,
+    "1 / sqrt(H D), but D, the width of one head, is meant":
+        lambda q, k, scale: (q[1] * q[-1]) ** -0.5,
+    "1 / sqrt(T), not by 1 / sqrt(D)": lambda q, k, scale: q[2] ** -0.5,
+    "1 / sqrt(S), not by 1 / sqrt(D)": lambda q, k, scale: k[2] ** -0.5,
+    "1 / scale, not by scale": lambda q, k, scale: 1 / scale,
+    "scale / sqrt(D), but scale stands for 1 / sqrt(D)":
+        lambda q, k, scale: scale * q[-1] ** -0.5,
+}
+
+
+def _before(mask):
+    """Like `mask`, but no query sees its own position: the last allowed key of each row is hidden.
+
+    """
+    last = mask.shape[-1] - 1 - mask[..., ::-1].argmax(axis=-1)
+    return mask & (np.arange(mask.shape[-1]) != last[..., None])
+
+
+def _from_the_start(mask):
+    T, S = mask.shape[-2:]
+    return np.broadcast_to(np.tri(T, S, dtype=bool), mask.shape)
+
+
+_MASKS = {
+    "the mask is the opposite: True means that a position counts": lambda mask: ~mask,
+    "the current position is masked too: a position may attend to itself": _before,
+    "the causal mask is aligned at the first key, but the last query is at the last key":
+        _from_the_start,
+    "the mask hides the past, not the future":
+        lambda mask: mask[..., ::-1, ::-1],
+    "the mask lets every query see one position too many":
+        lambda mask: mask | np.roll(mask, 1, axis=-1) & (np.arange(mask.shape[-1]) > 0),
+}
+
+
+def _other_mask(case, place, change):
+    if place == "mask":
+        part = "arguments" if "mask" in case.arguments else "options"
+        return {part: {"mask": change(getattr(case, part)["mask"])}}
+    part = "arguments" if "pattern" in case.arguments else "options"
+    T, S = case.arguments["q"].shape[2], case.arguments["k"].shape[2]
+    mask = change(getattr(case, part)["pattern"].dense(T, S))
+    return {part: {"pattern": F.AttentionPattern(mask=mask)}}
+
+
+def _other_arguments(evidence):
+    case = evidence.cases[0]
+    arrays = [name for name, value in case.arguments.items() if isinstance(value, np.ndarray)
+              and value.dtype.kind == "f"]
+    for a, b in combinations(arrays, 2):
+        if case.arguments[a].shape == case.arguments[b].shape:
+            yield 1, f"{a} and {b} are exchanged", lambda case, a=a, b=b: _call(
+                evidence, case, arguments={a: case.arguments[b], b: case.arguments[a]})
+    for name in arrays:
+        if name == "bias" or name.endswith("_bias"):
+            yield 1, f"{name} is not added", lambda case, name=name: _call(
+                evidence, case, arguments={name: 0 * case.arguments[name]})
+        if name == "weight":
+            yield 1, f"{name} is not used", lambda case, name=name: _call(
+                evidence, case, arguments={name: np.ones_like(case.arguments[name])})
+        if not evidence.backward:
+            yield 3, f"the sign of {name} is wrong", lambda case, name=name: _call(
+                evidence, case, arguments={name: -case.arguments[name]})

@@ -1,0 +1,85 @@
+"""What may be wrong: suspects that make outputs, to be compared with the student's."""
+
+import threading
+import warnings
+from collections import namedtuple
+
+import numpy as np
+
+from numformer.teaching.causes.other_calls import other_calls
+from numformer.teaching.mistakes import GENERAL, MISTAKES
+from numformer.teaching.mutations import pair_of
+
+Suspect = namedtuple("Suspect", "rank cause make")
+Suspect.__doc__ = """A cause, how far behind others it stands, and the outputs of a Case made by it.
+
+`make` returns a tuple of arrays or a single one; it may raise.
+"""
+ONE_AT_A_TIME = threading.RLock()                         # mutants exchange code of all threads
+
+
+KNOWN, MADE = "known", "made"                            # by hand, and by machine
+
+
+def suspects(evidence, kind):
+    """All Suspects of a kind for a wrong function, the best explanations first."""
+    if kind == KNOWN:
+        yield from _known(evidence)
+        yield from _general(evidence)
+    else:
+        yield from (Suspect((2, cost, number), cause, make)
+                    for number, (cost, cause, make) in enumerate(other_calls(evidence)))
+        yield from _mutated(evidence)
+
+
+def made(suspect, case):
+    """The outputs of a suspect as a tuple; None if it cannot be made."""
+    with ONE_AT_A_TIME, np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            outputs = suspect.make(case)
+        except Exception:                                # whatever a changed line leads to
+            return None
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    return outputs if all(isinstance(x, (np.ndarray, np.floating, float)) for x in outputs) \
+        else tuple(x if isinstance(x, (np.ndarray, np.floating, float)) else np.nan
+                   for x in outputs)
+
+
+def _known(evidence):
+    """Mistakes written by hand."""
+    def special(mistake):
+        def make(case):
+            arguments, options = case.inputs()
+            if evidence.backward:
+                return mistake(case.dy, *arguments.values(), **options)
+            return mistake(*arguments.values(), **options)
+        return make
+
+    for number, (cause, mistake) in enumerate(MISTAKES.get(evidence.name, ())):
+        yield Suspect((0, number), cause, special(mistake))
+
+
+def _general(evidence):
+    """Mistakes possible in any backward."""
+    if evidence.backward:
+        for number, (cause, mistake) in enumerate(GENERAL):
+            yield Suspect((1, number), cause,
+                          lambda case, mistake=mistake: mistake(case.expected, case.dy))
+
+
+def _mutated(evidence):
+    """The reference with one line changed."""
+    problem, case = evidence.problem, evidence.cases[0]
+    pair = pair_of(problem.function, problem.gradient if evidence.backward else None)
+    with ONE_AT_A_TIME, np.errstate(all="ignore"):
+        found = pair.mutants(case.dy, *case.inputs())
+    for number, mutant in enumerate(found):
+        def make(case, mutant=mutant):
+            return pair.run(mutant, case.dy, *case.inputs())
+        name = mutant.function.__name__
+        if mutant.what == "left out":
+            cause = f"the same numbers come from {name} if `{mutant.line}` is left out"
+        else:
+            cause = f"the same numbers come from `{mutant.line}` (in {name}) {mutant.what}"
+        yield Suspect((3, mutant.cost, number), cause, make)

@@ -1,0 +1,258 @@
+"""Small changes of an expression, each with the words that name it and how unlikely it is."""
+
+import ast
+from collections import namedtuple
+
+Change = namedtuple("Change", "new what cost")       # cost: the lower, the likelier the mistake
+Change.__doc__ = "A new expression as text, what was done to the old one, and 1, 2 or 3."
+
+SAME_COUNT = {"sum": ["mean"], "mean": ["sum"], "max": ["min"], "min": ["max"],
+              "argmax": ["argmin"], "maximum": ["minimum"], "minimum": ["maximum"],
+              "zeros": ["ones"], "repeat": ["tile"], "sin": ["cos"], "cos": ["sin"],
+              "tanh": ["exp"], "exp": ["tanh"], "any": ["all"], "ones": ["zeros"]}
+AXES = ("-1", "-2", "0", "1", "2", "None")
+COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+LEFT_IN = ("reshape", "copy", "astype", "float", "zeros", "empty", "zeros_like", "empty_like",
+           "tuple", "range", "shape", "ndindex", "arange", "result_type", "isfinite", "cos", "sin")
+SWAPPED = ("where", "concatenate", "reshape", "clip", "pad", "split")
+
+
+def text(node):
+    """The source of an expression, in one line."""
+    return ast.unparse(node)
+
+
+def changes(node):
+    """All changes of one expression, not of its parts.
+
+    Parameters
+    ----------
+    node : ast.expr
+
+    Yields
+    ------
+    Change
+
+    Examples
+    --------
+    >>> for change in changes(ast.parse("1 - t", mode="eval").body):
+    ...     print(change.new, "|", change.what)
+    1 | without `- t`
+    t | with `t` in place of `1 - t`
+    -(t) | without `1`
+    (1) + (t) | with `+` in place of `-` before `t`
+    (t) - (1) | with the opposite sign of `1 - t`
+    (1) - 2 * (t) | with `t` twice
+    """
+    kinds = {ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Call: _call, ast.Subscript: _subscript,
+             ast.Attribute: _attribute, ast.Constant: _constant, ast.Compare: _compare,
+             ast.IfExp: _choice, ast.Tuple: _several, ast.List: _several}
+    find = kinds.get(type(node))
+    return find(node) if find else iter(())
+
+
+def _binary(node):
+    a, b, whole = text(node.left), text(node.right), text(node)
+    match node.op:
+        case ast.Add():
+            yield Change(a, f"without `+ {b}`", 1)
+            yield Change(b, f"without `{a}`", 1)
+            yield Change(f"({a}) - ({b})", f"with `-` in place of `+` before `{b}`", 1)
+            yield Change(f"({b}) - ({a})", f"with `-` before `{a}`", 2)
+            yield Change(f"({a}) + 2 * ({b})", f"with `{b}` twice", 3)
+            yield Change(f"2 * ({a}) + ({b})", f"with `{a}` twice", 3)
+            yield Change(f"({a}) * ({b})", f"with `*` in place of `+` before `{b}`", 3)
+        case ast.Sub():
+            yield Change(a, f"without `- {b}`", 1)
+            if a == "1":
+                yield Change(b, f"with `{b}` in place of `{whole}`", 1)
+            yield Change(f"-({b})", f"without `{a}`", 1)
+            yield Change(f"({a}) + ({b})", f"with `+` in place of `-` before `{b}`", 1)
+            yield Change(f"({b}) - ({a})", f"with the opposite sign of `{whole}`", 1)
+            if a != "1":
+                yield Change(b, f"with `{b}` in place of `{whole}`", 2)
+            yield Change(f"({a}) - 2 * ({b})", f"with `{b}` twice", 3)
+        case ast.Mult() if a == b:
+            yield Change(a, f"without the square of `{a}`", 1)
+            yield Change("1", f"without the factor `{whole}`", 1)
+            yield Change(f"2 * ({a})", f"with `2 * {a}` in place of the square", 3)
+            yield Change(f"({a}) * ({a}) * ({a})", f"with the cube of `{a}`", 3)
+        case ast.Mult():
+            yield Change(a, f"without the factor `{b}`", 1)
+            yield Change(b, f"without the factor `{a}`", 1)
+            yield Change(f"({a}) / ({b})", f"divided by `{b}`, not multiplied by it", 1)
+            yield Change(f"({a}) * ({b}) * ({b})", f"with the factor `{b}` twice", 2)
+            yield Change(f"({a}) * ({a}) * ({b})", f"with the factor `{a}` twice", 2)
+            yield Change(f"({b}) / ({a})", f"divided by `{a}`, not multiplied by it", 2)
+            yield Change(f"({a}) + ({b})", f"with `+` in place of `*` before `{b}`", 3)
+        case ast.Div():
+            yield Change(a, f"without the division by `{b}`", 1)
+            yield Change(f"({a}) * ({b})", f"multiplied by `{b}`, not divided by it", 1)
+            yield Change(f"({a}) / ({b}) / ({b})", f"divided by `{b}` twice", 2)
+            yield Change(f"({a}) / ({b}) ** 0.5", f"divided by the root of `{b}`", 3)
+            yield Change(f"({a}) / (({b}) - 1)", f"divided by `{b} - 1`, not by `{b}`", 2)
+            yield Change(f"({a}) / (({b}) + 1)", f"divided by `{b} + 1`, not by `{b}`", 3)
+            yield Change(f"1 / ({b})", f"without the factor `{a}`", 2)
+            yield Change(f"({b}) / ({a})", f"with the reciprocal of `{whole}`", 3)
+        case ast.MatMult():
+            for left, right, which in ((f"({a}).mT", f"({b})", a), (f"({a})", f"({b}).mT", b)):
+                bare = which.removesuffix(".mT").removesuffix(".T")
+                if bare == which:
+                    yield Change(f"{left} @ {right}", f"with `{which}` transposed", 1)
+            yield Change(f"({b}) @ ({a})", f"with `{a}` and `{b}` exchanged", 2)
+            yield Change(f"({a} @ {b}).mT", f"with `{whole}` transposed", 2)
+        case ast.Pow():
+            yield Change(a, f"without the power `{b}`", 1)
+            for power in ("0.5", "-0.5", "2", "-1", "1.5", "-1.5", "3"):
+                if power not in (b, f"({b})", b.strip("()")):
+                    yield Change(f"({a}) ** ({power})", f"with the power {power}, not {b}", 2)
+        case ast.FloorDiv():
+            yield Change(f"({a}) % ({b})", f"with the remainder of `{whole}`", 2)
+            yield Change(a, f"without the division by `{b}`", 2)
+
+
+def _unary(node):
+    inner = text(node.operand)
+    if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+        yield Change(inner, f"without the sign `-` of `{inner}`", 1)
+    elif isinstance(node.op, (ast.Invert, ast.Not)):
+        yield Change(inner, f"with `{inner}`, not its negation", 1)
+
+
+def _call(node):
+    function = text(node.func)
+    name = function.rpartition(".")[2]
+    whole, given = text(node), [text(part) for part in node.args]
+    is_method = (isinstance(node.func, ast.Attribute)
+                 and text(node.func.value) not in ("np", "math", "np.add"))
+    receiver = text(node.func.value) if is_method else None
+
+    def rebuilt(function=function, given=given, keywords=node.keywords):
+        parts = given + [f"{keyword.arg}={text(keyword.value)}" if keyword.arg
+                         else f"**{text(keyword.value)}" for keyword in keywords]
+        return f"{function}({', '.join(parts)})"
+
+    for k, keyword in enumerate(node.keywords):
+        rest = node.keywords[:k] + node.keywords[k + 1:]
+        value = text(keyword.value)
+        if keyword.arg in ("axis", "axes"):
+            for axis in _other_axes(keyword.value):
+                called = f"{rebuilt(keywords=rest)[:-1]}, {keyword.arg}={axis})"
+                yield Change(called.replace("(, ", "("),
+                             f"with `axis={axis}`, not `axis={value}`", 1)
+        elif keyword.arg not in ("dtype", "kind", "copy", "keepdims", "minlength"):
+            yield Change(rebuilt(keywords=rest), f"without `{keyword.arg}`", 1)
+    for other in SAME_COUNT.get(name, ()):
+        yield Change(rebuilt(function[:len(function) - len(name)] + other),
+                     f"with `{other}` in place of `{name}`", 1)
+    if name == "mean" and is_method and text(node).find("axis=-1") > 0:
+        n = f"({receiver}).shape[-1]"
+        yield Change(f"({whole}) * ({n} / ({n} - 1))", "with a division by n - 1, not by n", 2)
+    if name == "where" and len(given) == 3:
+        condition, a, b = given
+        yield Change(a, f"without the condition `{condition}`", 1)
+        yield Change(rebuilt(given=[f"~({condition})", a, b]),
+                     f"with the opposite of the condition `{condition}`", 1)
+        if b != "0":
+            yield Change(b, f"with `{b}` in place of `{whole}`", 2)
+    elif is_method and name not in LEFT_IN:
+        yield Change(receiver, f"without `.{name}` after `{receiver}`", 1)
+    elif name not in LEFT_IN and name not in ("take_along_axis", "put_along_axis"):
+        for part in given:
+            yield Change(part, f"with `{part}` in place of `{whole}`: `{name}` is left out", 1)
+    if name not in ("where", "zeros", "empty", "isinstance"):
+        for k in range(len(given) - 1):
+            swapped = [*given[:k], given[k + 1], given[k], *given[k + 2:]]
+            yield Change(rebuilt(given=swapped),
+                         f"with `{given[k]}` and `{given[k + 1]}` exchanged", 2)
+
+
+def _other_axes(node):
+    """Other values of an axis argument."""
+    if isinstance(node, ast.Tuple):
+        return [text(part) for part in node.elts] + ["None"]
+    return [axis for axis in AXES if axis != text(node)]
+
+
+def _subscript(node):
+    if not isinstance(node.ctx, ast.Load):
+        return
+    base, index = text(node.value), node.slice
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    if text(index) not in ("...", ":") and "None" not in text(index):
+        yield Change(base, f"with all of `{base}`, not `{text(node)}`", 2)
+    for k, part in enumerate(parts):
+        for new, what in _other_indices(part):
+            whole = ", ".join([*map(text, parts[:k]), new, *map(text, parts[k + 1:])])
+            yield Change(f"{base}[{whole}]", f"with `{base}[{whole}]`, not `{text(node)}`", what)
+
+
+def _other_indices(part):
+    """(another index, its cost) for one part of a subscript."""
+    if isinstance(part, ast.Slice):
+        lower, upper = (text(end) if end else "" for end in (part.lower, part.upper))
+        step = f":{text(part.step)}" if part.step else ""
+        if lower and upper:
+            yield f"{lower} + 1:{upper} + 1{step}", 2
+            yield f"{lower} - 1:{upper} - 1{step}", 2
+        elif lower:
+            yield from ((f":{lower}", 2), (f"{lower} + 1:", 2), (f"{lower} - 1:", 2))
+        elif upper:
+            yield from ((f"{upper}:", 2), (f":{upper} + 1", 2), (f":{upper} - 1", 2))
+        if (lower or upper) and not step:
+            yield f"{lower}:{upper}:-1", 3
+    elif isinstance(part, ast.Constant) and type(part.value) is int:
+        yield from ((str(part.value + 1), 2), (str(part.value - 1), 2))
+    elif isinstance(part, ast.BinOp):
+        yield from ((f"{text(part)} + 1", 2), (f"{text(part)} - 1", 2))
+
+
+def _attribute(node):
+    base = text(node.value)
+    if not isinstance(node.ctx, ast.Load):
+        return
+    if node.attr in ("T", "mT"):
+        yield Change(base, f"with `{base}`, not transposed", 1)
+    elif node.attr == "size":
+        yield Change(f"len({base})", f"with `len({base})`, not `{base}.size`", 1)
+        yield Change(f"{base}.shape[-1]", f"with the last size of `{base}`, not all of them", 1)
+        yield Change("1", f"without `{base}.size`", 1)
+
+
+def _constant(node):
+    if type(node.value) not in (int, float):
+        return
+    value = node.value
+    for new in (value + 1, value - 1, value * 2, value / 2, -value):
+        if new != value:
+            yield Change(repr(new), f"with {new:.6g}, not {value:.6g}", 2)
+
+
+def _compare(node):
+    left, right, op = text(node.left), text(node.comparators[0]), COMPARED.get(type(node.ops[0]))
+    if op and len(node.ops) == 1:
+        for other in COMPARED.values():
+            if other != op:
+                cost = 1 if {op, other} in ({"<", "<="}, {">", ">="}, {"==", "!="}) else 2
+                yield Change(f"({left}) {other} ({right})",
+                             f"with `{other}` in place of `{op}` before `{right}`", cost)
+
+
+def _choice(node):
+    whole = text(node)
+    yield Change(text(node.body), f"with `{text(node.body)}` in place of `{whole}`", 1)
+    yield Change(text(node.orelse), f"with `{text(node.orelse)}` in place of `{whole}`", 1)
+
+
+def _several(node):
+    if not isinstance(node.ctx, ast.Load):
+        return
+    parts = [text(part) for part in node.elts]
+    for i in range(len(parts)):
+        for j in range(i):
+            swapped = list(parts)
+            swapped[i], swapped[j] = parts[j], parts[i]
+            comma = "," * (len(parts) == 1)
+            inside = ", ".join(swapped) + comma
+            yield Change(f"[{inside}]" if isinstance(node, ast.List) else f"({inside})",
+                         f"with `{parts[j]}` and `{parts[i]}` exchanged", 2)

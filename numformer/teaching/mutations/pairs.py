@@ -1,0 +1,68 @@
+"""A forward and its backward with one line changed: all mutants, made once for each function."""
+
+from contextlib import nullcontext
+from functools import lru_cache
+from inspect import unwrap
+
+from numformer.teaching.mutations.program import Program
+from numformer.teaching.mutations.statements import mutants
+
+MOST = 4000                                               # mutants of one pair
+
+
+class Pair:
+    """Runs a forward, or a forward and its backward, with one line changed.
+
+    Parameters
+    ----------
+    forward, backward : function
+        Of numformer.functional; `backward` may be None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numformer import functional as F
+    >>> pair = Pair(F.relu_squared, F.relu_squared_backward)
+    >>> x, dy = np.array([-1.0, 3.0]), np.array([1.0, 1.0])
+    >>> pair.run(None, dy, {"x": x}, {})
+    (array([0., 6.]),)
+    >>> mutant = next(mutant for mutant in pair.mutants(dy, {"x": x}, {})
+    ...               if mutant.what == "without the factor `2`")
+    >>> print(mutant)
+    `dpositive = 2 * positive * dy` of relu_squared_backward, without the factor `2`
+    >>> pair.run(mutant, dy, {"x": x}, {})
+    (array([0., 3.]),)
+    """
+
+    def __init__(self, forward, backward=None):
+        self.functions = [unwrap(function) for function in (forward, backward) if function]
+        self.program = Program(*self.functions)
+        self._mutants = None
+
+    def run(self, mutant, dy, arguments, options):
+        """The outputs of the pair as a tuple: gradients, or y."""
+        forward, *backward = (self.program.copies[function] for function in self.functions)
+        with (nullcontext() if mutant is None
+              else self.program.changed(mutant.function, mutant.code)):
+            y, saved = forward(*arguments.values(), **options)
+            if not backward:
+                return (y,)
+            gradients = backward[0](dy, saved)
+        return gradients if isinstance(gradients, tuple) else (gradients,)
+
+    def mutants(self, dy, arguments, options):
+        """All mutants, the simplest first; the variables' shapes are those of this run."""
+        if self._mutants is None:
+            variables = self.program.variables(lambda: self.run(None, dy, arguments, options))
+            found = [mutant for function in reversed(self.program.copies)
+                     for mutant in mutants(function, variables.get(function))]
+            backward = self.functions[-1]
+            found.sort(key=lambda mutant: (mutant.cost, mutant.function is not backward))
+            self._mutants = found[:MOST]
+        return self._mutants
+
+
+@lru_cache(maxsize=None)
+def pair_of(forward, backward=None):
+    """The Pair of two functions, with its mutants kept for the next time."""
+    return Pair(forward, backward)

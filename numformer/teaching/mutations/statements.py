@@ -1,0 +1,191 @@
+"""Every small change of a function: of its expressions, its variables and its statements."""
+
+import ast
+import inspect
+import textwrap
+import warnings
+from dataclasses import dataclass
+
+from numformer.teaching.mutations.expressions import Change, changes, text
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A function of the reference with one line changed.
+
+    Parameters
+    ----------
+    function : function
+        The original.
+    code : code
+        Its changed code.
+    line : str
+        The original line, or the part of it that was changed.
+    what : str
+        What was done to it: "without the factor `scale`".
+    cost : int
+        The lower, the likelier the mistake.
+    """
+
+    function: object
+    code: object
+    line: str
+    what: str
+    cost: int
+
+    def __str__(self):
+        return f"`{self.line}` of {self.function.__name__}, {self.what}"
+
+
+def mutants(function, variables=None):
+    """All small changes of a function, one at a time.
+
+    Parameters
+    ----------
+    function : function
+    variables : dict, optional
+        The values of its variables in some run: a variable is replaced by others of its shape.
+
+    Yields
+    ------
+    Mutant
+
+    Examples
+    --------
+    >>> def scaled(x, scale):
+    ...     y = x * scale
+    ...     return y
+    >>> for mutant in list(mutants(scaled))[:4]:
+    ...     print(mutant)
+    `y = x * scale` of scaled, left out
+    `y = x * scale` of scaled, without the factor `scale`
+    `y = x * scale` of scaled, without the factor `x`
+    `y = x * scale` of scaled, divided by `scale`, not multiplied by it
+    >>> scaled.__code__ = list(mutants(scaled))[1].code
+    >>> scaled(5, 3)
+    5
+    """
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    definition = tree.body[0]
+    definition.decorator_list, definition.args.defaults = [], []
+    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
+    if ast.get_docstring(definition):
+        del definition.body[0]
+    for holder, field, index, statement, new, what, cost in list(_edits(definition, variables)):
+        code = _compiled(tree, holder, field, index, new)
+        if code is not None:
+            yield Mutant(inspect.unwrap(function), code, _line(statement, holder), what, cost)
+
+
+def _compiled(tree, holder, field, index, new):
+    """The code of the function in a tree in which one node is another for a while."""
+    before = getattr(holder, field)
+    if index is None:
+        setattr(holder, field, new)
+    else:
+        changed = list(before)
+        changed[index:index + 1] = [] if new is None else [new]
+        setattr(holder, field, changed or [ast.copy_location(ast.Pass(), holder)])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")               # "str indices must be integers"
+            module = compile(tree, "<mutant>", "exec")
+        return next(part for part in module.co_consts if inspect.iscode(part))
+    except (SyntaxError, ValueError, TypeError):
+        return None
+    finally:
+        setattr(holder, field, before)
+
+
+def _edits(definition, variables):
+    """(holder, field, index, statement, new node, what, cost) of every change."""
+    for holder, field, index, node, statement in _sites(definition, definition):
+        if isinstance(node, ast.stmt):
+            for new, what, cost in _statement_changes(node):
+                yield holder, field, index, statement, new, what, cost
+        else:
+            for new, what, cost in _expression_changes(node, holder, variables or {}):
+                try:
+                    new = ast.parse(new, mode="eval").body
+                except SyntaxError:
+                    continue
+                yield holder, field, index, statement, new, what, cost
+
+
+def _sites(node, statement):
+    """(holder, field, index, child, statement it belongs to) of every node below one."""
+    for field, value in ast.iter_fields(node):
+        if field in ("args", "decorator_list", "returns") and isinstance(node, ast.FunctionDef):
+            continue
+        several = isinstance(value, list)
+        for index, child in enumerate(value if several else [value]):
+            if not isinstance(child, (ast.stmt, ast.expr, ast.comprehension, ast.keyword)):
+                continue
+            if isinstance(child, (ast.Raise, ast.JoinedStr)) or _packs_saved(child):
+                continue
+            owner = child if isinstance(child, ast.stmt) else statement
+            if isinstance(child, (ast.stmt, ast.expr)):
+                yield node, field, index if several else None, child, owner
+            yield from _sites(child, owner)
+
+
+def _packs_saved(node):
+    """Whether a statement only packs or unpacks `saved`, or checks arguments."""
+    if isinstance(node, ast.Assign):
+        return "saved" in (text(node.targets[0]), text(node.value))
+    return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+            and text(node.value.func).lstrip("_").startswith("check"))
+
+
+def _statement_changes(node):
+    if isinstance(node, ast.AugAssign):
+        plain = ast.copy_location(ast.Assign([node.target], node.value), node)
+        yield plain, "with `=` in place of `+=`", 1
+        other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+        yield (ast.copy_location(ast.AugAssign(node.target, other, node.value), node),
+               "with the opposite sign", 1)
+    if isinstance(node, (ast.AugAssign, ast.Assign, ast.Expr, ast.If)):
+        yield None, "left out", 1
+    if isinstance(node, ast.If) and len(node.body) == 1:
+        yield node.body[0], f"without the condition `{text(node.test)}`", 2
+
+
+def _expression_changes(node, holder, variables):
+    yield from changes(node)
+    is_value = isinstance(holder, (ast.Assign, ast.Return)) or (
+        isinstance(holder, ast.Tuple) and isinstance(holder.ctx, ast.Load))
+    if is_value and not isinstance(node, (ast.Tuple, ast.Constant)):
+        inner = text(node)
+        yield Change(f"-({inner})", f"with the opposite sign of `{inner}`", 2)
+        yield Change(f"2 * ({inner})", f"with `{inner}` twice", 3)
+        yield Change(f"({inner}) / 2", f"with half of `{inner}`", 3)
+        yield Change(f"({inner}).swapaxes(-1, -2)", f"with `{inner}` transposed", 3)
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        yield from _other_names(node.id, variables)
+
+
+def _other_names(name, variables):
+    """The variable replaced by another of the same shape, or a count by a neighbour."""
+    value = variables.get(name)
+    if hasattr(value, "shape") and value.shape:
+        for other, found in variables.items():
+            if other != name and getattr(found, "shape", None) == value.shape:
+                yield Change(other, f"with `{other}` in place of `{name}`", 2)
+    elif type(value) is int:
+        yield Change(f"({name} - 1)", f"with `{name} - 1`, not `{name}`", 2)
+        yield Change(f"({name} + 1)", f"with `{name} + 1`, not `{name}`", 2)
+        for other, found in variables.items():
+            if other != name and type(found) is int:
+                yield Change(other, f"with `{other}` in place of `{name}`", 2)
+    elif type(value) is float:
+        yield Change("1.0", f"without `{name}`", 2)
+
+
+def _line(statement, holder):
+    """A statement as its line is printed; of a compound one, the head."""
+    if isinstance(statement, (ast.For, ast.If, ast.While, ast.With)):
+        return text(statement).split("\n")[0]
+    line = text(statement).replace("return (", "return ").removesuffix(")") if (
+        isinstance(statement, ast.Return) and isinstance(statement.value, ast.Tuple)
+    ) else text(statement)
+    return line

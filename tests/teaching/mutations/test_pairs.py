@@ -1,0 +1,44 @@
+"""Mutants of the reference: they differ from it, leave it as it was, and are few enough."""
+
+import numpy as np
+import pytest
+
+from numformer import functional as F
+from numformer.teaching.mutations import pair_of
+from numformer.teaching.problems import PROBLEMS, Instance
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "attention", "lstm_cell", "embedding"])
+def test_a_mutant_changes_one_call_and_the_reference_stays(name):
+    problem = PROBLEMS[name]
+    instance = Instance(problem, next(iter(problem.levels)), 3)
+    y, _, dy, gradients = instance.reference()
+    arguments, options = instance.arguments()
+    pair = pair_of(problem.function, problem.gradient)
+    differ = 0
+    with np.errstate(all="ignore"):
+        for mutant in pair.mutants(dy, arguments, options)[:150]:
+            try:
+                outputs = pair.run(mutant, dy, arguments, options)
+            except Exception:
+                continue
+            differ += not all(np.shape(a) == np.shape(b) and np.allclose(a, b)
+                              for a, b in zip(outputs, gradients.values()))
+            again = pair.run(None, dy, arguments, options)
+            assert all(map(np.array_equal, again, gradients.values())), str(mutant)
+    assert differ > 10
+
+
+def test_the_mutants_of_every_pair_are_bounded():
+    problem = PROBLEMS["scaled_dot_product_attention"]
+    arguments, options = Instance(problem, "plain", 3).arguments()
+    dy = np.ones_like(arguments["q"])
+    mutants = pair_of(problem.function, problem.gradient).mutants(dy, arguments, options)
+    assert 500 < len(mutants) <= 4000
+    assert mutants == pair_of(problem.function, problem.gradient).mutants(dy, arguments, options)
+    assert [mutant.cost for mutant in mutants] == sorted(mutant.cost for mutant in mutants)
+
+
+def test_functions_in_a_table_are_changed_too():
+    pair = pair_of(F.gated_linear_unit, F.gated_linear_unit_backward)
+    assert {F.gelu, F.sigmoid_backward, F.relu} <= set(pair.program.copies)
