@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
-from answers import EDGES, RIGHT, error
+from answers import EDGES, RIGHT, WRONG, error, fits
 
 from numformer import functional as F
 
 
 def plain(answer, seed=5):
-    """The arguments of a generic problem: of the first level."""
+    """A generic problem: arguments and options of the first level."""
     return next(iter(answer.problem.levels.values()))(np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("corpus, least, kinds", [(RIGHT, 100, 1), (EDGES, 24, 24)])
+@pytest.mark.parametrize("corpus, least, kinds", [
+    (RIGHT, 100, 1), (WRONG, 100, 1), (EDGES, 24, 24)])
 def test_size_of_a_corpus(corpus, least, kinds):
     assert len(corpus) >= least
     assert len({answer.kind for answer in corpus}) >= kinds
@@ -23,6 +24,13 @@ def test_size_of_a_corpus(corpus, least, kinds):
 def test_right_answers_are_right(answer):
     assert hasattr(F, answer.name)
     assert error(answer, *plain(answer)) < 1e-9
+
+
+@pytest.mark.parametrize("answer", WRONG, ids=str)
+def test_wrong_answers_are_wrong_at_a_level(answer):
+    assert hasattr(F, answer.name)
+    problems = (make(np.random.default_rng(5)) for make in answer.problem.levels.values())
+    assert any(error(answer, *problem) > 1e-6 for problem in problems if fits(answer, problem[1]))
 
 
 @pytest.mark.parametrize("answer", EDGES, ids=str)

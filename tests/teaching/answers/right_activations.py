@@ -22,7 +22,7 @@ def softmax_by_rows(z):
         largest = max(row)
         weights = [math.exp(number - largest) for number in row]
         rows.append([w / math.fsum(weights) for w in weights])
-    return np.array(rows)
+    return np.array(rows, z.dtype)
 
 
 @right("softmax", "exp of log_softmax")
@@ -73,7 +73,8 @@ def softmax_multiplied_out(dp, x):
 @right("softmax_backward", "einsum Jacobian")
 def softmax_einsum(dp, x):
     p = special.softmax(x, axis=-1)
-    jacobian = np.einsum("ni,ij->nij", p, np.eye(p.shape[1])) - np.einsum("ni,nj->nij", p, p)
+    identity = np.eye(p.shape[1], dtype=p.dtype)
+    jacobian = np.einsum("ni,ij->nij", p, identity) - np.einsum("ni,nj->nij", p, p)
     return np.einsum("nij,nj->ni", jacobian, dp)
 
 
@@ -115,7 +116,7 @@ def log_softmax_by_logaddexp(scores):
 @right("log_softmax_backward", "Jacobian, strided view")
 def log_softmax_jacobian(dy, x):
     p = special.softmax(x, axis=1)
-    out = np.zeros((x.shape[0], 2 * x.shape[1]))
+    out = np.zeros((x.shape[0], 2 * x.shape[1]), x.dtype)
     for n in range(len(x)):
         out[n, ::2] = (np.eye(x.shape[1]) - np.outer(np.ones(x.shape[1]), p[n])).T @ dy[n]
     return out[:, ::2]
@@ -149,7 +150,7 @@ def relu_zeroed(grad, inputs):
 
 @right("relu_squared_backward", "loop over ndindex")
 def relu_squared_loop(dy, x):
-    dx = np.zeros(x.shape)
+    dx = np.zeros(x.shape, x.dtype)
     for index in np.ndindex(*x.shape):
         if x[index] > 0:
             dx[index] = dy[index] * 2 * x[index]
@@ -163,27 +164,28 @@ def relu_squared_product(x):
 
 @right("gelu", "norm.cdf")
 def gelu_by_cdf(x):
-    return x * stats.norm.cdf(x)
+    return (x * stats.norm.cdf(x)).astype(x.dtype)
 
 
 @right("gelu", "math.erf vectorised")
 def gelu_by_math(x):
-    return np.vectorize(lambda t: 0.5 * t * (1 + math.erf(t / math.sqrt(2))))(x)
+    values = np.vectorize(lambda t: 0.5 * t * (1 + math.erf(t / math.sqrt(2))))(x)
+    return values.astype(x.dtype)
 
 
 @right("gelu_backward", "norm.pdf")
 def gelu_by_pdf(dy, x):
-    return dy * stats.norm.cdf(x) + dy * x * stats.norm.pdf(x)
+    return (dy * stats.norm.cdf(x) + dy * x * stats.norm.pdf(x)).astype(x.dtype)
 
 
 class GeluBackward:
     """A callable object with a constant of its own."""
 
     def __init__(self):
-        self.constant = 1 / np.sqrt(2 * np.pi)
+        self.constant = 1 / math.sqrt(2 * math.pi)
 
     def __call__(self, dy, x):
-        phi = 0.5 * (1 + special.erf(x / np.sqrt(2)))
+        phi = 0.5 * (1 + special.erf(x / math.sqrt(2)))
         return dy * (phi + x * self.constant * np.exp(-x**2 / 2))
 
 
@@ -192,13 +194,13 @@ right("gelu_backward", "callable class")(GeluBackward())
 
 @right("gelu_tanh", "as a sigmoid")
 def gelu_tanh_by_expit(x):
-    return x * special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))
+    return x * special.expit(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
 @right("gelu_tanh_backward", "sech squared")
 def gelu_tanh_by_cosh(dy, x):
-    u = np.sqrt(2 / np.pi) * (x + 0.044715 * np.power(x, 3))
-    du = np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x * x)
+    u = math.sqrt(2 / math.pi) * (x + 0.044715 * np.power(x, 3))
+    du = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
     return dy * 0.5 * (1 + np.tanh(u) + x * du / np.cosh(u)**2)
 
 
@@ -235,9 +237,9 @@ right("silu", "staticmethod, x over 1 + exp")(Activations.silu)
 @right("silu_backward", "list comprehension")
 def silu_listed(dy, x):
     def slope(t):
-        s = 1 / (1 + math.exp(-t))
+        s = 0.5 + 0.5 * math.tanh(t / 2)
         return s + t * s * (1 - s)
-    return np.array([[g * slope(t) for g, t in zip(*pair)] for pair in zip(dy, x)])
+    return np.array([[g * slope(t) for g, t in zip(*pair)] for pair in zip(dy, x)], x.dtype)
 
 
 @right("swish", "float64 inside, out=")

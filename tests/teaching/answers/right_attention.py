@@ -11,15 +11,17 @@ from numformer import functional as F
 
 @right("attention", "einsum, no mask")
 def attention_einsum(q, k, v):
-    scores = np.einsum("bhtd,bhsd->bhts", q, k) / np.sqrt(q.shape[-1])
+    scores = np.einsum("bhtd,bhsd->bhts", q, k) / math.sqrt(q.shape[-1])
     return np.einsum("bhts,bhsd->bhtd", special.softmax(scores, axis=-1), v)
 
 
 @right("attention", "queries one by one")
 def attention_loop(q, k, v, mask=None):
-    o = np.zeros(q.shape)
+    o = np.zeros_like(q)
     for b, h, t in np.ndindex(*q.shape[:3]):
         keep = slice(None) if mask is None else np.flatnonzero(mask[t])
+        if not k[b, h][keep].size:
+            continue
         s = k[b, h][keep] @ q[b, h, t] / math.sqrt(q.shape[3])
         o[b, h, t] = special.softmax(s) @ v[b, h][keep]
     return o
@@ -37,13 +39,13 @@ def attention_backward_einsum(do, q, k, v):
 
 @right("attention_backward", "delta, scaled queries")
 def attention_backward_delta(do, q, k, v, mask=None):
-    q = q / np.sqrt(q.shape[-1])
+    q = q / math.sqrt(q.shape[-1])
     s = q @ np.swapaxes(k, 2, 3)
-    s = s if mask is None else np.where(mask, s, -1e30)
-    p = np.exp(s - np.logaddexp.reduce(s, axis=-1, keepdims=True))
+    p = special.softmax(s if mask is None else np.where(mask, s, -1e30), axis=-1)
+    p = p if mask is None else p * mask
     delta = np.sum(do * (p @ v), axis=-1, keepdims=True)
     ds = p * (do @ np.swapaxes(v, 2, 3) - delta)
-    return ds @ k / np.sqrt(k.shape[-1]), np.swapaxes(ds, 2, 3) @ q, np.swapaxes(p, 2, 3) @ do
+    return ds @ k / math.sqrt(k.shape[-1]), np.swapaxes(ds, 2, 3) @ q, np.swapaxes(p, 2, 3) @ do
 
 
 @right("attention_backward", "saved, heads in loops")
@@ -63,7 +65,7 @@ def attention_backward_saved(do, saved):
 
 @right("scaled_dot_product_attention", "plain arguments, tensordot")
 def sdpa_plain(q, k, v):
-    o = np.empty((*q.shape[:3], v.shape[3]), order="F")
+    o = np.empty((*q.shape[:3], v.shape[3]), q.dtype, order="F")
     for b, h in np.ndindex(*q.shape[:2]):
         s = np.tensordot(q[b, h], k[b, h], axes=(1, 1)) * q.shape[3] ** -0.5
         o[b, h] = special.softmax(s, axis=1).dot(v[b, h])
@@ -75,13 +77,13 @@ def sdpa_options(q, k, v, pattern=F.EVERYWHERE, scale=None):
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     s = np.einsum("...td,...sd->...ts", q, k) * (scale or 1 / math.sqrt(q.shape[-1]))
-    s[..., ~pattern.dense(q.shape[2], k.shape[2])] = -np.inf
-    return special.softmax(s, axis=-1) @ v
+    keep = pattern.dense(q.shape[2], k.shape[2])
+    return (keep * special.softmax(np.where(keep, s, -1e30), axis=-1)) @ v
 
 
 @right("scaled_dot_product_attention_backward", "plain arguments only")
 def sdpa_backward_plain(grad, query, key, value):
-    scale = 1 / np.sqrt(query.shape[-1])
+    scale = 1 / math.sqrt(query.shape[-1])
     p = special.softmax(scale * query @ key.transpose(0, 1, 3, 2), axis=-1)
     dp = grad @ value.transpose(0, 1, 3, 2)
     ds = scale * p * (dp - (dp * p).sum(-1)[..., None])
@@ -90,8 +92,8 @@ def sdpa_backward_plain(grad, query, key, value):
 
 @right("tiled_attention", "keys one by one")
 def tiled_online(q, k, v):
-    m = np.full(q.shape[:3], -np.inf)
-    total, acc = np.zeros(q.shape[:3]), np.zeros(q.shape)
+    m = np.full(q.shape[:3], -np.inf, q.dtype)
+    total, acc = np.zeros_like(m), np.zeros_like(q)
     for j in range(k.shape[2]):
         s = np.einsum("bhtd,bhd->bht", q, k[:, :, j]) / math.sqrt(q.shape[3])
         new = np.maximum(m, s)
@@ -120,7 +122,7 @@ def dot_scores_einsum(dscores, q, k):
 
 @right("scaled_dot_scores_backward", "divide arguments first")
 def scaled_scores_first(dscores, q, k):
-    root = np.sqrt(k.shape[-1])
+    root = math.sqrt(k.shape[-1])
     return np.matmul(dscores, k / root), np.matmul(dscores.transpose(0, 2, 1), q / root)
 
 
@@ -158,7 +160,7 @@ def rotary_complex(x, cosine, sine):
 @right("rotary_backward", "rotation matrices, layouts")
 def rotary_matrices(dy, x, cosine, sine, layout="half"):
     T, half = cosine.shape
-    R = np.zeros((T, 2 * half, 2 * half))
+    R = np.zeros((T, 2 * half, 2 * half), dy.dtype)
     i = np.arange(half)
     a, b = (i, half + i) if layout == "half" else (2 * i, 2 * i + 1)
     R[:, a, a] = R[:, b, b] = cosine
@@ -170,7 +172,8 @@ def rotary_matrices(dy, x, cosine, sine, layout="half"):
 def alibi_heads(scores, slopes):
     T, S = scores.shape[-2:]
     i, j = np.meshgrid(np.arange(S - T, S), np.arange(S), indexing="ij")
-    return np.stack([scores[:, h] - m * np.fabs(i - j) for h, m in enumerate(slopes)], axis=1)
+    return np.stack([scores[:, h] - float(m) * abs(i - j).astype(scores.dtype)
+                     for h, m in enumerate(slopes)], axis=1)
 
 
 right("alibi_backward", "lambda, np.positive")(lambda dy, scores, slopes: np.positive(dy))

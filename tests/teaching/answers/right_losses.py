@@ -22,7 +22,7 @@ def cross_entropy_one_hot(logits, targets, ignore_index=-100, label_smoothing=0.
     x, t = x[t != ignore_index], t[t != ignore_index]
     wanted = (1 - label_smoothing) * np.eye(V)[t] + label_smoothing / V
     lse = special.logsumexp(x, axis=1)
-    return (lse - (wanted * x).sum(axis=1) + z_loss * lse**2).sum() / len(t)
+    return ((lse - (wanted * x).sum(axis=1) + z_loss * lse**2).sum() / len(t)).astype(x.dtype)
 
 
 @right("cross_entropy_backward", "0-d dloss, loop")
@@ -33,12 +33,12 @@ def cross_entropy_loop(dloss, logits, targets):
             e = np.exp(logits[b, t] - logits[b, t].max())
             dlogits[b, t] = e / e.sum()
             dlogits[b, t, targets[b, t]] -= 1
-    return dlogits * np.asarray(dloss) / targets.size
+    return dlogits * np.asarray(dloss, logits.dtype) / targets.size
 
 
 @right("cross_entropy_backward", "weights of positions")
 def cross_entropy_weights(dloss, logits, targets, ignore_index=-100):
-    counted = (targets != ignore_index).astype(float)
+    counted = (targets != ignore_index).astype(logits.dtype)
     p = special.softmax(logits, axis=-1)
     hot = np.arange(logits.shape[-1]) == targets[..., None]
     return (p - hot) * (counted * dloss / counted.sum())[..., None]
@@ -50,13 +50,13 @@ def softmax_cross_entropy_lse(logits, targets):
     return np.asarray((special.logsumexp(logits, axis=-1) - chosen).mean())
 
 
-@right("softmax_cross_entropy", "fsum, Python float")
+@right("softmax_cross_entropy", "math.fsum, a scalar")
 def softmax_cross_entropy_fsum(logits, targets):
     losses = []
     for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.flat):
         top = max(row)
         losses.append(top + math.log(math.fsum(math.exp(v - top) for v in row)) - row[target])
-    return math.fsum(losses) / len(losses)
+    return logits.dtype.type(math.fsum(losses) / len(losses))
 
 
 @right("softmax_cross_entropy_backward", "np.subtract.at")
@@ -70,7 +70,7 @@ def softmax_cross_entropy_at(dloss, logits, targets):
 @right("uniform_cross_entropy_backward", "through log_softmax")
 def uniform_chain(dloss, logits):
     n, V = logits[..., 0].size, logits.shape[-1]
-    dlog_p = np.full(logits.shape, -dloss / (n * V))
+    dlog_p = np.full(logits.shape, -dloss / (n * V), logits.dtype)
     return dlog_p - special.softmax(logits, -1) * dlog_p.sum(-1, keepdims=True)
 
 
@@ -92,7 +92,7 @@ def z_loss_scipy(dloss, logits):
 
 @right("cosine_similarity", "one minus cdist")
 def cosine_by_cdist(a, b):
-    return 1 - distance.cdist(a, b, "cosine")
+    return np.nan_to_num(1 - distance.cdist(a, b, "cosine")).astype(a.dtype)
 
 
 @right("cosine_similarity_backward", "loop over pairs")
@@ -101,6 +101,8 @@ def cosine_pairs(ds, a, b):
     for i, u in enumerate(a):
         for j, v in enumerate(b):
             m, n = np.linalg.norm(u), np.linalg.norm(v)
+            if m == 0 or n == 0:
+                continue
             s = u @ v / (m * n)
             da[i] += ds[i, j] * (v / (m * n) - s * u / m**2)
             db[j] += ds[i, j] * (u / (m * n) - s * v / n**2)
@@ -118,9 +120,9 @@ def triplet_by_norms(anchors, positives, negatives, margin=1.0):
 def triplet_indexed(dloss, a, p, n, margin=1.0):
     near, far = np.linalg.norm(a - p, axis=1), np.linalg.norm(a - n, axis=1)
     active = near + margin > far
-    dp, dn = np.zeros(a.shape), np.zeros(a.shape)
-    dp[active] = -(a - p)[active] / near[active, None] * dloss / len(a)
-    dn[active] = (a - n)[active] / far[active, None] * dloss / len(a)
+    dp, dn = np.zeros_like(a), np.zeros_like(a)
+    dp[active] = (p - a)[active] / np.fmax(near[active, None], 1e-30) * dloss / len(a)
+    dn[active] = (a - n)[active] / np.fmax(far[active, None], 1e-30) * dloss / len(a)
     return -dp - dn, dp, dn
 
 
@@ -135,7 +137,7 @@ def top_k_gates_jacobian(dweights, logits, chosen):
 
 @right("top_k_gates_over_all_backward", "one-hot einsum")
 def top_k_gates_over_all_einsum(dweights, logits, chosen):
-    hot = np.eye(logits.shape[1])[chosen]
+    hot = np.eye(logits.shape[1], dtype=logits.dtype)[chosen]
     p = special.softmax(logits, axis=1)
     dp = np.einsum("nke,nk->ne", hot, dweights)
     return np.einsum("ne,ne->ne", p, dp) - p * np.einsum("ne,ne->n", p, dp)[:, None]
@@ -144,7 +146,7 @@ def top_k_gates_over_all_einsum(dweights, logits, chosen):
 @right("load_balance_loss_backward", "np.unique counts")
 def load_balance_unique(dloss, logits, chosen):
     N, E = logits.shape
-    f = np.zeros(E)
+    f = np.zeros(E, logits.dtype)
     experts, counts = np.unique(chosen, return_counts=True)
     f[experts] = counts / chosen.size
     p = special.softmax(logits, axis=1)
@@ -164,6 +166,6 @@ def combine_loop(dy, outputs, weights, slots):
 
 @right("dispatch_to_experts_backward", "np.add.at")
 def dispatch_add_at(dy, x, slots, k):
-    dx = np.zeros(x.shape)
+    dx = np.zeros(x.shape, x.dtype)
     np.add.at(dx, slots // k, dy)
     return dx

@@ -32,14 +32,14 @@ def layer_norm_matrix(x, weight, bias, epsilon=1e-5):
     centring = np.eye(C, dtype=np.longdouble) - np.longdouble(1) / C
     centred = x @ centring
     std = np.sqrt(np.einsum("...c,...c->...", centred, centred)[..., None] / C + epsilon)
-    return (weight * centred / std + bias).astype(np.float64)
+    return (weight * centred / std + bias).astype(x.dtype)
 
 
 @right("layer_norm_backward", "explicit Jacobian")
 def layer_norm_jacobian(dy, x, weight, bias):
     C = x.shape[-1]
     dx = np.zeros_like(x)
-    dweight, dbias = np.zeros(C), np.zeros(C)
+    dweight, dbias = np.zeros((2, C), x.dtype)
     for index in np.ndindex(*x.shape[:-1]):
         centred = x[index] - x[index].mean()
         s = np.sqrt(centred @ centred / C + 1e-5)
@@ -86,9 +86,10 @@ def layer_norm_outside_std(dy, x, weight, bias, epsilon=1e-5):
     C = x.shape[-1]
     centred = x - x.mean(-1, keepdims=True)
     sigma = np.sqrt((centred**2).mean(-1, keepdims=True))
+    safe = np.where(sigma == 0, 1, sigma)
     d = dy * weight
     dsigma = -(d * centred).sum(-1, keepdims=True) / (sigma + epsilon) ** 2
-    dcentred = d / (sigma + epsilon) + dsigma * centred / (C * sigma)
+    dcentred = d / (sigma + epsilon) + dsigma * centred / (C * safe)
     dx = dcentred - dcentred.mean(-1, keepdims=True)
     return dx, (dy * centred / (sigma + epsilon)).sum((0, 1)), np.sum(dy, axis=(0, 1))
 
@@ -109,7 +110,7 @@ def rms_norm_outer(dy, x, weight, epsilon=1e-5):
     C = x.shape[-1]
     s = 1 / np.sqrt(np.square(x).mean(-1, keepdims=True) + epsilon)
     outer = np.einsum("bti,btj->btij", x, x) * s[..., None] ** 3 / C
-    jacobian = s[..., None] * np.eye(C) - outer
+    jacobian = s[..., None] * np.eye(C, dtype=x.dtype) - outer
     return np.einsum("btij,btj->bti", jacobian, dy * weight), np.sum(dy * x * s, axis=(0, 1))
 
 
@@ -130,19 +131,21 @@ def rms_norm_outside_steps(dy, x, weight, epsilon=1e-5):
     d = 1.0 / (r + epsilon)
     dd = np.sum(dy * weight * x, axis=-1, keepdims=True)
     dr = -dd * d * d
-    return dy * weight * d + dr * x / (r * C), (dy * x * d).sum(axis=0).sum(axis=0)
+    safe = np.where(r == 0, 1, r)
+    return dy * weight * d + dr * x / (safe * C), (dy * x * d).sum(axis=0).sum(axis=0)
 
 
 @right("batch_norm", "scipy.stats.zscore")
 def batch_norm_zscore(x, weight, bias):
     flat = x.reshape(-1, x.shape[-1])
     shrink = flat.std(axis=0) / np.sqrt(flat.var(axis=0) + 1e-5)
-    return (weight * shrink * stats.zscore(flat, axis=0) + bias).reshape(x.shape)
+    standard = np.where(shrink == 0, 0, stats.zscore(flat, axis=0))
+    return (weight * shrink * standard + bias).reshape(x.shape)
 
 
 @right("batch_norm_backward", "loop over channels")
 def batch_norm_channels(dy, x, weight, bias, epsilon=1e-5):
-    dx = np.empty(x.shape)
+    dx = np.empty_like(x)
     dweight, dbias = np.empty_like(weight), np.empty_like(bias)
     n = x[..., 0].size
     for c in range(x.shape[-1]):
@@ -163,7 +166,7 @@ def batch_norm_folded(dy, x, weight, bias, statistics):
 
 @right("masked_batch_norm", "np.average with weights")
 def masked_batch_norm_average(x, weight, bias, mask, epsilon=1e-5):
-    w = np.repeat(mask[..., None], x.shape[-1], axis=-1).astype(float)
+    w = np.repeat(mask[..., None], x.shape[-1], axis=-1).astype(x.dtype)
     mu = np.average(x, axis=(0, 1), weights=w)
     var = np.average((x - mu)**2, axis=(0, 1), weights=w)
     return w * (weight * (x - mu) / np.sqrt(var + epsilon) + bias)
@@ -171,8 +174,8 @@ def masked_batch_norm_average(x, weight, bias, mask, epsilon=1e-5):
 
 @right("masked_batch_norm_backward", "masked with zeros")
 def masked_batch_norm_zeros(dy, x, weight, bias, mask, epsilon=1e-5):
-    m = mask[:, :, None]
-    n = m.sum()
+    m = mask[:, :, None].astype(x.dtype)
+    n = float(m.sum())
     mu = (x * m).sum((0, 1)) / n
     centred = (x - mu) * m
     rstd = 1 / np.sqrt((centred**2).sum((0, 1)) / n + epsilon)
@@ -189,15 +192,16 @@ def mean_pooling_repeat(dy, x):
 
 @right("mean_pooling", "einsum with weights")
 def mean_pooling_einsum(x, mask=None):
-    w = np.ones(x.shape[:2]) if mask is None else mask.astype(float)
+    w = np.ones(x.shape[:2], x.dtype) if mask is None else mask.astype(x.dtype)
     return np.einsum("btc,bt->bc", x, w / w.sum(1, keepdims=True))
 
 
-@right("max_pooling_backward", "equality with max")
-def max_pooling_equal(dy, x, mask=None):
+@right("max_pooling_backward", "one-hot of argmax")
+def max_pooling_one_hot(dy, x, mask=None):
     if mask is not None:
         x = np.where(mask[..., None], x, -np.inf)
-    return (x == x.max(axis=1, keepdims=True)) * dy[:, np.newaxis]
+    hot = np.arange(x.shape[1])[:, None] == x.argmax(axis=1, keepdims=True)
+    return hot * dy[:, np.newaxis]
 
 
 @right("patches", "loop over patches")

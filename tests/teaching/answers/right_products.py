@@ -17,7 +17,7 @@ def linear_dot(x, weight, bias=None):
 
 @right("linear", "loops of Python")
 def linear_loops(inputs, w, b):
-    y = np.zeros((*inputs.shape[:2], w.shape[1]))
+    y = np.zeros((*inputs.shape[:2], w.shape[1]), inputs.dtype)
     for i, j, f in np.ndindex(*y.shape):
         y[i, j, f] = b[f] + sum(inputs[i, j, c] * w[c, f] for c in range(w.shape[0]))
     return y
@@ -68,13 +68,13 @@ def embedding_one_hot(dy, ids, weight):
 def embedding_bincount(dy, saved):
     ids, V = saved
     columns = [np.bincount(ids.ravel(), dy[..., c].ravel(), V) for c in range(dy.shape[-1])]
-    return np.array(columns).T
+    return np.array(columns, dy.dtype).T
 
 
 @right("causal_convolution_backward", "loop over taps")
 def convolution_taps(dy, x, weight, bias, dilation=1):
     K, T = len(weight), x.shape[1]
-    dx, dweight = np.zeros(x.shape), np.zeros(weight.shape)
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
     for k in range(K):
         back = (K - 1 - k) * dilation
         if back < T:
@@ -96,7 +96,7 @@ def rnn_joined(dh, x, h, Wx, Wh, b):
     da = dh / np.cosh(both @ W + b) ** 2
     dboth, dW = da @ W.T, both.T @ da
     C = x.shape[1]
-    return dboth[:, :C], dboth[:, C:], dW[:C], dW[C:], np.ones(len(x)) @ da
+    return dboth[:, :C], dboth[:, C:], dW[:C], dW[C:], np.ones(len(x), da.dtype) @ da
 
 
 @right("lstm_cell", "np.split of gates")
