@@ -37,8 +37,8 @@ def main(argv=None):
     except BrokenPipeError:                             # the reader closed the pipe, as `head` does
         discard_stdout()
         return 0
-    except KeyboardInterrupt:
-        print("numformer: stopped", file=sys.stderr)
+    except KeyboardInterrupt as how:
+        print(f"numformer: stopped {how}".rstrip(), file=sys.stderr)
         return STOPPED
     except Exception as error:
         status = _status(error)

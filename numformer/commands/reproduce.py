@@ -9,9 +9,10 @@ from pathlib import Path
 from numformer.commands import UsageError, train
 from numformer.commands.eval import evaluated
 from numformer.commands.shared.output import print_json
+from numformer.files import MIB, parse_json, read_file
 from numformer.recipes import PRESETS, all_claims, preset_and_start
-from numformer.terminal import did_you_mean, printable
-from numformer.training import write_atomically
+from numformer.terminal import did_you_mean, printable, shell_word
+from numformer.training import FolderLock, write_atomically
 
 HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"]
 
@@ -44,6 +45,19 @@ def run(arguments):
     names = list(dict.fromkeys(each for name in names for each in (preset_and_start(name)[1], name)
                                if each))                        # the run that it starts from, first
     out = Path(arguments.out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(out)
+        lock.acquire()
+    except OSError as error:
+        raise UsageError(f"--out {shell_word(out)} cannot be written to: {error.strerror}; choose "
+                         "another.") from None
+    with lock:
+        return _reproduced(names, claims, out, arguments)
+
+
+def _reproduced(names, claims, out, arguments):
+    """Train what is missing, and write the table; return the exit status."""
     records = {}
     for seed in range(1, arguments.seeds + 1):      # all presets with seed 1, then with seed 2, ...
         for name in names:
@@ -70,7 +84,7 @@ def _record(name, seed, out, arguments):
     folder = out / f"{name}-{seed}"
     file, settings = folder / "reproduced.json", _chosen(name, arguments)
     if file.exists():
-        record = json.loads(file.read_text())
+        record = _read_record(file)
         if record["settings"] != settings:
             raise UsageError(f"{folder} was trained with other options; choose another --out.")
         return record
@@ -91,6 +105,18 @@ def _record(name, seed, out, arguments):
     record = {"settings": settings, "minutes": minutes, "figures": evaluated(folder)[0]}
     write_atomically(file, json.dumps(record, indent=2).encode())
     return record
+
+
+def _read_record(file):
+    try:
+        record = parse_json(read_file(file, most=MIB))
+        minutes, figures = record["minutes"], record["figures"]
+        if not all(isinstance(number, int | float) for number in [minutes or 0, *figures.values()]):
+            raise ValueError("a figure is no number")
+        return {"settings": record["settings"], "minutes": minutes, "figures": figures}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{file} is no record of a run ({error}); remove it to evaluate the run "
+                         "again.") from None
 
 
 def _chosen(name, arguments):

@@ -2,22 +2,24 @@
 
 import argparse
 import json
-import signal
 import sys
-import threading
-from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
+from contextlib import ExitStack, closing, redirect_stdout
 
 import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.flags import add_config_flags
+from numformer.commands.shared.folders import (
+    check_out, folder_to_resume, how_to_go_on, new_folder, resume_command)
 from numformer.commands.shared.output import Progress, draw_pictures, print_json
+from numformer.commands.shared.process import stop_signals
+from numformer.commands.shared.runs import show_text
 from numformer.commands.shared.trainers import new_run, resumed_run
 from numformer.data import DOCUMENTATION
 from numformer.recipes import PRESETS
-from numformer.training import NotFinite, RunFolder, train, write_atomically
+from numformer.terminal import shell_word
+from numformer.training import NotFinite, train, write_atomically
 
 DEFAULT_PRESET = "tiny"
 DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from")     # in config.json
@@ -59,121 +61,78 @@ def run_with(argv):
 
 
 def _run(arguments):
-    preset = arguments.preset or DEFAULT_PRESET
-    out = _out_folder(arguments, preset)
-    checkpoint = out / "checkpoint.safetensors"
-    task, trainer, tokenizer, facts = (
-        resumed_run(arguments, checkpoint) if arguments.resume else new_run(arguments, preset))
-    stop_at = arguments.stop_at
-    if stop_at is not None and not trainer.step < stop_at <= trainer.config.steps:
-        raise UsageError(f"--stop-at {stop_at} must be greater than the current step, "
-                         f"{trainer.step}, and at most the last, {trainer.config.steps}.")
-    try:
-        folder = RunFolder(out)
-    except OSError as error:
-        raise UsageError(f"--out {out} cannot be created: {error.strerror}; "
-                         "choose another.") from None
+    check_out(arguments)
+    with ExitStack() as stack:
+        if arguments.resume:
+            folder = stack.enter_context(closing(folder_to_resume(arguments.out)))
+            run = resumed_run(arguments, folder.checkpoint)
+            _check_stop(arguments.stop_at, run[1])
+        else:
+            preset = arguments.preset or DEFAULT_PRESET
+            run = new_run(arguments, preset)
+            _check_stop(arguments.stop_at, run[1])
+            folder = stack.enter_context(closing(new_folder(arguments.out, preset)))
+        try:
+            result, stopped = _trained(arguments, folder, *run)
+        except OSError as error:
+            raise OSError(how_to_go_on(error, folder)) from None
+        except NotFinite as error:
+            raise NotFinite(f"{error} The last checkpoint is kept in {folder.path}; "
+                            "choose another --out.") from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("without saving; resume from the last checkpoint with: "
+                                    + resume_command(folder.path)) from None
+    _print_result(result, run[1], run[0], stopped)
+    if arguments.json:
+        print_json(result)
+    return 1 if stopped else 0
 
-    progress = Progress(trainer, tokenizer, task)
-    try:
-        with _stop_signals() as stopped:
-            if not arguments.resume:
-                folder.save(checkpoint, trainer, facts)              # from now on it can be resumed
-            folder.open(trainer.step, trainer.evaluated_at)
-            described = {name: facts[name] for name in DESCRIBED if name in facts}
-            write_atomically(folder.config, _pretty(described))
-            ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
-                          lambda: bool(stopped) or trainer.step == stop_at != trainer.config.steps)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        cure = "free some space"
-        if checkpoint.exists():
-            cure = (f"{checkpoint} is intact: free some space, then resume with: "
-                    f"numformer train --resume --out {out}")
-        raise OSError(f"{error.filename or folder.metrics}: {error.strerror}; {cure}") from None
-    except NotFinite as error:
-        raise NotFinite(f"{error} The last checkpoint is kept in {out}; "
-                        "choose another --out.") from None
-    finally:
-        progress.close()
-        folder.close()
+
+def _trained(arguments, folder, task, trainer, tokenizer, facts):
+    """Train in a locked folder; return the result, and the signals that stopped it."""
+    steps, stop_at = trainer.config.steps, arguments.stop_at
+    with closing(Progress(trainer, tokenizer, task)) as progress, stop_signals() as stopped:
+        if not arguments.resume:
+            folder.save(folder.checkpoint, trainer, facts)           # from now on it can be resumed
+        folder.open(trainer.step, trainer.evaluated_at)
+        described = {name: facts[name] for name in DESCRIBED if name in facts}
+        write_atomically(folder.config, _pretty(described))
+        ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
+                      lambda: bool(stopped) or trainer.step == stop_at != steps)
     metrics = folder.read_metrics()
     draw_pictures(folder, trainer.model, tokenizer, task, metrics)
     losses = [line["loss"] for line in metrics if "loss" in line][-100:]
-    result = {
+    return {
         "steps": trainer.step, "tokens": trainer.n_targets,
         "train_seconds": round(trainer.seconds, 3),
         "train_loss": float(np.mean(losses)) if losses else None,
         "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss,
         "val_blocks": trainer.config.eval_blocks or "all",
         "parameters": sum(p.data.size for p in trainer.model.parameters()),
-        "run": str(out), "ended": ended,
-    }
-    _print_result(result, trainer, task, stopped)
-    if arguments.json:
-        print_json(result)
-    return 1 if stopped else 0
+        "run": str(folder.path), "ended": ended,
+    }, stopped
 
 
-def _out_folder(arguments, preset):
-    """The folder of the run: --out, or the first free one of runs/PRESET, runs/PRESET-2, ..."""
-    if arguments.resume and not arguments.out:
-        raise UsageError("--resume needs the folder of a run: --out RUN.")
-    if arguments.resume and arguments.start:
-        raise UsageError("--from begins a new run, but --resume continues one; "
-                         "leave one of them out.")
-    if not arguments.out:
-        number, path = 1, Path("runs") / preset
-        while path.exists():
-            number += 1
-            path = Path("runs") / f"{preset}-{number}"
-        return path
-    out = Path(arguments.out)
-    exists = (out / "checkpoint.safetensors").exists()
-    if arguments.resume and not exists:
-        raise UsageError(f"there is no run in {out} to resume; check --out, or begin a new run "
-                         "without --resume.")
-    if exists and not arguments.resume:
-        raise UsageError(f"{out} contains a run already; add --resume to continue it, "
-                         "or choose another --out.")
-    return out
+def _check_stop(stop_at, trainer):
+    if stop_at is not None and not trainer.step < stop_at <= trainer.config.steps:
+        raise UsageError(f"--stop-at {stop_at} must be greater than the current step, "
+                         f"{trainer.step}, and at most the last, {trainer.config.steps}.")
 
 
 def _pretty(value):
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
-@contextmanager
-def _stop_signals():
-    """A list that is empty until Ctrl-C or SIGTERM. A second signal has its usual effect."""
-    stopped, before = [], {}
-
-    def stop(number, frame):
-        stopped.append(number)
-        signal.signal(number, before[number])
-        print("\nstopping after this step; once more stops at once, without saving",
-              file=sys.stderr, flush=True)
-
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, stop)
-                  for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _print_result(result, trainer, task, stopped):
-    out, verb = result["run"], "sample" if hasattr(trainer.model, "step") else "eval"
+    verb = "sample" if hasattr(trainer.model, "step") else "eval"
+    next_verb = f"Next:\n  numformer {verb} {shell_word(result['run'])}"
     if result["ended"] == "stopped":
         text = (f"stopped at step {trainer.step} of {trainer.config.steps}; resume with:\n"
-                f"  numformer train --resume --out {out}")
-        print(text, file=sys.stderr if stopped else sys.stdout)
+                f"  {resume_command(result['run'])}")
     elif result["val_loss"] is not None:
-        print(f"{result['ended']} at step {trainer.step}: validation loss "
-              f"{result['val_loss']:.4f} {task.unit} (best {trainer.best_loss:.4f} at step "
-              f"{trainer.best_step}). Next:\n  numformer {verb} {out}")
+        text = (f"{result['ended']} at step {trainer.step}: validation loss "
+                f"{result['val_loss']:.4f} {task.unit} (best {trainer.best_loss:.4f} at step "
+                f"{trainer.best_step}). {next_verb}")
     else:
-        print(f"{result['ended']} at step {trainer.step}. Next:\n  numformer {verb} {out}")
+        text = f"{result['ended']} at step {trainer.step}. {next_verb}"
+    show_text(text + "\n", sys.stderr if result["ended"] == "stopped" and stopped else sys.stdout)

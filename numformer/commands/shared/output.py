@@ -1,15 +1,17 @@
 """Output of the verbs: progress of a training, pictures and JSON."""
 
+import io
 import json
 import math
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from numformer.commands import UsageError
+from numformer.commands.shared.process import Messages
 from numformer.commands.shared.runs import show_text
+from numformer.training import write_atomically
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -22,8 +24,9 @@ class Progress:
 
         self.trainer, self.tokenizer, self.task = trainer, tokenizer, task
         self.losses, self.tokens_before = [], trainer.n_targets
+        self.stream = Messages(sys.stderr)            # a closed pipe or a full disk ends no run
         self.bar = tqdm(total=trainer.config.steps, initial=trainer.step, unit="step", ascii=True,
-                        disable=None, file=sys.stderr, dynamic_ncols=True)
+                        disable=None, file=self.stream, dynamic_ncols=True)
 
     def stepped(self, metrics):
         self.losses.append(metrics["loss"])
@@ -50,9 +53,8 @@ class Progress:
         return (self.trainer.n_targets - self.tokens_before) / max(self.trainer.seconds, 1e-9)
 
     def write(self, text):
-        # a closed pipe does not end a run
-        with suppress(BrokenPipeError), self.bar.external_write_mode(file=sys.stderr):
-            show_text(text + "\n", sys.stderr)
+        with self.bar.external_write_mode(file=self.stream):
+            show_text(text + "\n", self.stream)
 
     def close(self):
         self.bar.close()
@@ -81,7 +83,9 @@ def save_picture(picture, path):
     volatile = {".png": "Software", ".svg": "Date",
                 ".pdf": "CreationDate"}[Path(path).suffix.lower()]
     with rc_context({"svg.hashsalt": "numformer"}):                 # ids in an .svg would be random
-        picture.figure.savefig(path, dpi=120, metadata={volatile: None})
+        kind, data = Path(path).suffix.lower(), io.BytesIO()
+        picture.figure.savefig(data, format=kind[1:], dpi=120, metadata={volatile: None})
+    write_atomically(path, data.getvalue())
 
 
 def print_json(result):

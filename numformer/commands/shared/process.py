@@ -6,7 +6,8 @@ Nothing heavy is imported here: it runs before NumPy does.
 import os
 import signal
 import sys
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 
 STOPPED = 130                                         # the shell's status of what Ctrl-C has ended
 
@@ -91,7 +92,31 @@ class Messages:
         return getattr(self.stream, name)
 
 
-def say_at_once(text):
-    """Write a line to stderr from a signal handler: a buffered stream may be in use just then."""
-    with suppress(OSError):
-        os.write(2, f"{text}\n".encode())
+@contextmanager
+def stop_signals():
+    """A list that is empty until Ctrl-C, SIGTERM or SIGHUP.
+
+    A second signal has its usual effect, but for SIGHUP: a terminal that closes may send several.
+    Signals that the process was started to ignore, as by nohup, stay ignored.
+    """
+    stopped, before = [], {}
+
+    def stop(number, frame):
+        stopped.append(number)
+        if number != getattr(signal, "SIGHUP", None):
+            signal.signal(number, before[number])
+        with suppress(OSError):                       # no print: the stream may be in use just now
+            os.write(2, b"\nstopping after this step; once more stops at once, without saving\n")
+
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)      # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.getsignal(number)
+        for number in before:
+            signal.signal(number, stop)
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
