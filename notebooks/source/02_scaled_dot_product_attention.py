@@ -63,7 +63,8 @@ for D in (4, 16, 64, 256):
 
 # %% [markdown]
 # Why does it matter? A softmax of large scores is close to 0 or 1 everywhere, and its gradient,
-# $p_j (1 - p_j)$ on the diagonal, is close to 0. Such a head hardly learns any more.
+# $p_j (1 - p_j)$ on the diagonal, is close to 0. The scores then receive small gradients, so the
+# head learns slowly at first.
 
 # %%
 D = 256

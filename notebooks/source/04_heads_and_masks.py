@@ -23,9 +23,10 @@ from numformer.verify import gradcheck
 # %% [markdown]
 # ## Several heads over the same vectors
 #
-# A single softmax tends to have a single peak. H heads can attend to H different positions: each
-# head projects the vectors into a space of its own, of width D = C / H, and attends there. The
-# outputs of all heads are concatenated and projected back:
+# One head computes one weighted average per position. It can spread its weights over several
+# positions, but all of their values enter that average with the same weights. H heads compute H
+# averages with different weights: each head projects the vectors into a space of its own, of width
+# D = C / H, and attends there. The outputs of all heads are concatenated and projected back:
 #
 # $$y = \mathrm{concat}(o_1, \dots, o_H) W_O, \qquad
 # o_h = \mathrm{attention}(x W_Q^h, x W_K^h, x W_V^h)$$

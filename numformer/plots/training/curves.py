@@ -11,7 +11,7 @@ OUTSIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}         # for lon
 
 
 def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
-    """Training loss of each step, its running mean, and validation losses; bits on the right.
+    """Training loss of each step, its moving average, and validation losses; bits on the right.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
     ax = new_axes((7, 4.2)) if ax is None else ax
     if steps:
         ax.plot(steps, losses, color=faint(ax), linewidth=0.8, label="training, each step")
-        ax.plot(steps, running_mean(losses), color=colours(ax)[0], linewidth=1.6,
-                label="training, running mean")
+        ax.plot(steps, moving_average(losses), color=colours(ax)[0], linewidth=1.6,
+                label="training, moving average")
     if validations:
         ax.plot(*zip(*validations), color=colours(ax)[1], marker="o", linestyle="--",
                 label=f"validation, final {validations[-1][1]:.3f}")
@@ -65,11 +65,12 @@ def learning_rate_curve(metrics, ax=None, title="Learning rate"):
 
 
 def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping"):
-    """The gradient norm of each step and its running mean; parameters as in `loss_curve`."""
+    """The gradient norm of each step and its moving average; parameters as in `loss_curve`."""
     steps, norms = _needed("gradient_norm_curve", metrics, "gradient_norm")
     ax = new_axes((7, 3)) if ax is None else ax
     ax.plot(steps, norms, color=faint(ax), linewidth=0.8, label="each step")
-    ax.plot(steps, running_mean(norms), color=colours(ax)[0], linewidth=1.6, label="running mean")
+    ax.plot(steps, moving_average(norms), color=colours(ax)[0], linewidth=1.6,
+            label="moving average")
     ax.set(xlabel="step", ylabel="gradient norm", yscale="log", title=title)
     ax.grid(alpha=0.3)
     ax.legend()
@@ -156,19 +157,23 @@ def gradient_flow(flows, ax=None, title="Gradient norm by block at initializatio
     return ax
 
 
-def running_mean(values, weight=0.05):
-    """An exponential moving average with bias correction.
+def moving_average(values, half_width=20):
+    """The mean of each value and its neighbours, as many before it as after it.
+
+    Unlike an average over the past alone, it does not lag behind a falling loss. Near both ends the
+    window shrinks.
 
     Examples
     --------
-    >>> running_mean([2.0, 2.0, 2.0])
-    [2.0, 2.0, 2.0]
+    >>> moving_average([4.0, 3.0, 2.0, 1.0])
+    [4.0, 3.0, 2.0, 1.0]
+    >>> moving_average([0.0, 3.0, 0.0])
+    [0.0, 1.0, 0.0]
     """
-    means, mean, total = [], 0.0, 0.0
-    for value in values:
-        mean, total = (1 - weight) * mean + weight * value, (1 - weight) * total + weight
-        means.append(mean / total)
-    return means
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    index = np.arange(len(values))
+    width = np.minimum(half_width, np.minimum(index, len(values) - 1 - index))
+    return ((sums[index + width + 1] - sums[index - width]) / (2 * width + 1)).tolist()
 
 
 def _series(metrics, name):
