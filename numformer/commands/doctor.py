@@ -84,11 +84,10 @@ def kernels():
 
 
 def described_cache():
-    from numformer.kernels.runtime.compile import cache_folder
+    from numformer.kernels.runtime.cache import find_cache
 
-    folder = cache_folder()
-    return ("compiled in every process: no private cache folder is writable" if folder is None
-            else f"cached in {folder}")
+    folder, why = find_cache()
+    return f"compiled in every process, as {why}" if folder is None else f"cached in {folder}"
 
 
 def gradient():

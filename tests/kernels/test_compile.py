@@ -13,7 +13,7 @@ from numformer import backend
 
 pytest.importorskip("numba")
 from numformer.kernels.attention import flash  # noqa: E402  (needs Numba)
-from numformer.kernels.runtime.compile import Kernel, cache_folder  # noqa: E402  (needs Numba)
+from numformer.kernels.runtime.compile import Kernel  # noqa: E402  (needs Numba)
 
 ATTENTION_AND_GELU = """
 import sys
@@ -67,30 +67,6 @@ def test_kernels_run_where_no_cache_can_be_written(tmp_path):
     for cache in (blocked / "below", ""):
         version, notice = in_a_new_process(cache, script=GELU)          # the quickest to compile
         assert version == "kernel" and "as there is no cache" in notice
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners and modes on this system")
-def test_a_cache_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMFORMER_CACHE", str(tmp_path))
-    folder = cache_folder()
-    folder.chmod(0o777)
-    assert cache_folder() is None
-
-
-def test_the_cache_changes_with_every_source_of_the_kernels(tmp_path, monkeypatch):
-    """Also with those in folders: a kernel is compiled together with what it is made of."""
-    from numformer.kernels.runtime import compile
-
-    for page in ("norms.py", "attention/tiles.py", "runtime/compile.py"):
-        (tmp_path / page).parent.mkdir(exist_ok=True)
-        (tmp_path / page).write_text("")
-    monkeypatch.setattr(compile, "__file__", str(tmp_path / "runtime/compile.py"))
-    monkeypatch.setenv("NUMFORMER_CACHE", str(tmp_path / "cache"))
-    folders = {compile.cache_folder()}
-    for page in ("norms.py", "attention/tiles.py", "runtime/compile.py"):
-        (tmp_path / page).write_text("changed")
-        folders.add(compile.cache_folder())
-    assert len(folders) == 4
 
 
 def test_without_numba_the_reference_runs(tmp_path):

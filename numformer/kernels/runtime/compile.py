@@ -1,18 +1,14 @@
 """Compile a kernel when it is first called: once for each precision, and once per machine."""
 
-import hashlib
 import os
-import platform
-import stat
 import sys
 import threading
-import time
 from functools import lru_cache
-from pathlib import Path
 
 import numba
 import numpy as np
-from llvmlite.binding import get_host_cpu_name
+
+from numformer.kernels.runtime.cache import cache_folder, usable
 
 STRICT = dict(error_model="numpy", nogil=True)  # division by zero gives Inf or NaN, as in NumPy
 _lock = threading.RLock()
@@ -75,7 +71,7 @@ class Kernel:
         dtype = np.dtype(dtype)
         types = tuple(self.signature(numba.from_dtype(dtype)))
         folder = cache_folder() if cached else None
-        folder = folder and folder / f"{self.function.__name__}-{dtype.name}"
+        folder = folder and usable(folder / f"{self.function.__name__}-{dtype.name}")
         if notice and (folder is None or not any(folder.rglob("*.nbc"))):
             _announce("as there is no cache" if folder is None else "once per machine")
         if folder is not None:
@@ -95,46 +91,3 @@ def _announce(why):
     """Print a notice, once: the other kernels follow soon."""
     print(f"numformer: compiling kernels, {why}: 10 s, 20 for all of them",
           file=sys.stderr, flush=True)
-
-
-def cache_folder():
-    """The folder of compiled kernels, named by a hash of their sources; None if there can be none.
-
-    A compiled kernel is code that runs when it is loaded, so the folder must belong to this user,
-    and a folder that others may write to is not used. The environment variable NUMFORMER_CACHE
-    names another location; empty, it turns the cache off.
-    """
-    home = os.environ.get("NUMFORMER_CACHE", _default_home())
-    if not home:
-        return None
-    try:
-        folder = Path(home).expanduser().resolve() / f"kernels-{_content()}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if hasattr(os, "getuid"):
-            if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
-                return None
-        probe = folder / f".{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
-        probe.touch()
-        probe.unlink()
-    except (OSError, RuntimeError):
-        return None
-    return folder
-
-
-def _default_home():
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-        base = base or Path.home() / ".cache"
-    except RuntimeError:                # no home directory
-        return None
-    return Path(base) / "numformer"
-
-
-def _content():
-    """A hash of the kernels' sources and location, of Python, Numba and NumPy, and of the CPU."""
-    versions = f"{platform.python_version()} {numba.__version__} {np.__version__}"
-    digest = hashlib.sha256(f"{versions} {get_host_cpu_name()} {__file__}".encode())
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]

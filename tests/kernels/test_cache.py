@@ -1,0 +1,131 @@
+"""The cache of compiled kernels holds code: nobody else may be able to change it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("numba")
+from numformer.kernels.runtime import cache  # noqa: E402  (needs Numba)
+
+OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no owners and modes on this system")
+SCRIPT = """
+import sys
+import numpy as np
+from numformer.kernels.runtime import cache
+from numformer.kernels.runtime.compile import Kernel
+exec(sys.argv[1])
+
+def double(x):
+    for i in range(len(x)):
+        x[i] *= 2
+
+x = np.ones(2)
+Kernel(double, lambda real: (real[:],))[x.dtype](x)
+assert x.tolist() == [2, 2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A cache below two folders that do not exist yet."""
+    monkeypatch.setenv("NUMFORMER_CACHE", str(tmp_path / "above" / "home"))
+    return cache.cache_folder()
+
+
+@OWNED
+def test_missing_folders_are_made_for_this_user_alone(folder, tmp_path):
+    parents = [folder, *folder.parents]
+    for part in parents[:parents.index(tmp_path)]:
+        assert part.stat().st_mode & 0o777 == 0o700
+
+
+@OWNED
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
+def test_a_cache_is_not_used_if_others_may_write_to_it_or_to_a_folder_above(folder, depth, mode):
+    changed = [folder, *folder.parents][depth]
+    changed.chmod(mode)
+    found, why = cache.find_cache()
+    assert found is None and why == f"other users can change {changed}"
+
+
+@OWNED
+def test_a_sticky_folder_above_will_do_but_not_as_the_cache_itself(folder):
+    folder.parent.chmod(0o1777)
+    assert cache.cache_folder() == folder
+    folder.chmod(0o1777)
+    assert cache.cache_folder() is None
+
+
+@OWNED
+@pytest.mark.skipif(hasattr(os, "getuid") and os.getuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_cache_of_another_user_is_not_used(folder, depth):
+    os.chown([folder, *folder.parents][depth], 12345, -1)
+    assert cache.cache_folder() is None
+
+
+@OWNED
+def test_a_kernel_that_others_may_have_written_is_not_used(folder):
+    kernel = folder / "gelu-float32"
+    assert cache.usable(kernel) == kernel
+    (kernel / "page").mkdir(parents=True)
+    file = kernel / "page" / "gelu.nbc"
+    file.write_bytes(b"")
+    assert cache.usable(kernel) == kernel
+    file.chmod(0o666)
+    assert cache.usable(kernel) is None
+    file.unlink()
+    file.symlink_to("/dev/null")                      # a link, whose mode is open to all
+    assert cache.usable(kernel) is None
+
+
+@OWNED
+def test_the_swapped_file_of_a_cache_does_not_run(folder):
+    """Whoever can write to a folder above could exchange the cache for one of their own."""
+    run(folder)
+    assert run(folder) == ""
+    folder.parent.parent.chmod(0o777)
+    assert "as there is no cache" in run(folder)
+
+
+def test_a_filled_cache_that_is_read_only_is_used_and_left_alone(folder):
+    assert "once per machine" in run(folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert before
+    assert run(folder, "cache._is_writable = lambda folder: False") == ""
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_an_empty_cache_that_is_read_only_is_none(folder, monkeypatch):
+    monkeypatch.setattr(cache, "_is_writable", lambda folder: False)
+    found, why = cache.find_cache()
+    assert found is None and why == f"{folder} is empty and cannot be written"
+
+
+def test_the_cache_changes_with_every_source_of_the_kernels(tmp_path, monkeypatch):
+    """Also with those in folders: a kernel is compiled together with what it is made of."""
+    pages = ("norms.py", "attention/tiles.py", "runtime/compile.py")
+    for page in pages:
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text("")
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "runtime/cache.py"))
+    monkeypatch.setenv("NUMFORMER_CACHE", str(tmp_path / "cache"))
+    folders = {cache.cache_folder()}
+    for page in pages:
+        (tmp_path / page).write_text("changed")
+        folders.add(cache.cache_folder())
+    assert len(folders) == 4
+
+
+def run(folder, before=""):
+    """What is written to stderr by a process that uses a kernel."""
+    script = folder.parent.parent / "script.py"
+    if not script.exists():
+        script.write_text(SCRIPT)
+    result = subprocess.run([sys.executable, script, before], text=True, capture_output=True,
+                            env={**os.environ, "NUMFORMER_CACHE": str(folder.parent)})
+    assert result.returncode == 0, result.stderr
+    return result.stderr
