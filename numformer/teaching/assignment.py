@@ -97,12 +97,22 @@ functions: `numformer exercises --seed N`.
 
 `numformer grade FOLDER --json` grades a student's folder. A function gets its points if it is right
 on random problems of unseen shapes, to 1e-9 in float64; there are no partial points for a gradient.
-Each question about a figure gets its share of the points. Every exercise runs in a process of its
-own, which is stopped after 20 seconds: no exercise can prevent the others from being graded.
+Each question about a figure gets its share of the points. A file that was not touched is "not done
+yet". Every exercise runs in a process of its own, which is stopped after 20 seconds: no exercise
+can prevent the others from being graded.
+
+A student's file is a program, and grading runs it **with your rights**: it can read, change, delete
+and send what you can, and stop your other programs. Limits of time, of memory (1 GiB), of the size
+of files (16 MiB) and, on Linux and not for root, of the number of processes keep accidents small;
+they are no protection from intent. Grade the files of people whom you do not know in a container
+without a network, or as another user who owns nothing: `docker run --rm --network none -v
+"$PWD/FOLDER:/work:ro" ...`, or `sudo -u nobody ...`. Replace `assignment.json` in their folder by
+yours before grading, since it says which exercises count.
 
 The grades are for learning, not for examinations: the solutions are in the package that the
-students have, a file can call them, and `assignment.json` is in the student's folder. If grades
-count, read the files.
+students have, a file can call them, and it shares a process with the code that judges it. It finds
+no name under which it could simply write its own grade, but a determined file can change that code.
+If grades count, read the files.
 
 A rubric for grading by hand: half for the derivation (which terms there are, and why there are no
 others), a quarter for correct shapes and sums, a quarter for code that reads like the equation. A

@@ -1,7 +1,14 @@
-"""Grade a student's folder: each exercise in a process of its own, so that none affects others."""
+"""Grade a student's folder: each exercise in a process of its own, so that none affects others.
+
+Whatever lies in the folder was written by somebody else: only regular files of limited size are
+read, links are not followed, and of a judgement only a score and one line of text are taken.
+"""
 
 import json
+import math
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +18,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from numformer.checks import check_number, check_whole
+from numformer.files import KIB, FileError, parse_json, read_file
+from numformer.teaching import judge
 from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.exercise import find_exercises
+from numformer.terminal import printable, shortened
 
 SECONDS = 20.0                                        # time limit of one exercise
+STARTING = 10.0                                       # further seconds, for Python to start
+MOST = 64 * KIB                                       # bytes of a manifest or a judgement
+LONGEST = 600                                         # characters of a line of feedback
 
 
 def grade(folder, seconds=SECONDS, workers=None):
@@ -57,13 +70,18 @@ def grade(folder, seconds=SECONDS, workers=None):
 def _manifest(folder):
     """(seed, names of the exercises) of a folder."""
     path = folder / MANIFEST
-    if not path.is_file():
-        raise ValueError(f"there is no {path}; give a folder that `numformer exercises` made.")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        seed, names = manifest["seed"], [str(name) for name in manifest["exercises"]]
+        manifest = parse_json(read_file(path, MOST, follow_links=False))
+        seed, names = manifest["seed"], [str(name)[:100] for name in manifest["exercises"]]
         check_whole("grade", "seed", seed, least=0)
         return seed, names
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(f"there is no {path}; give a folder that `numformer exercises` "
+                         "made.") from None
+    except FileError:
+        raise
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}; make it readable.") from None
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path} does not name a seed and exercises; make the folder again with "
                          "`numformer exercises`.") from None
@@ -71,25 +89,46 @@ def _manifest(folder):
 
 def _judged(path, name, seed, seconds):
     """The judgement on one file."""
-    if not path.is_file():
+    try:
+        source = read_file(path, judge.MOST, follow_links=False)
+    except (OSError, ValueError):
+        if path.is_file() and not path.is_symlink():
+            return _failed(f"{path.name} is too large, or cannot be read")
         return _failed(f"{path.name} does not exist, or is not a file")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as elsewhere:
-        # not in the student's folder: a numpy.py there would be imported
-        result = Path(elsewhere) / "result.json"
-        arguments = [str(path.resolve()), name, str(seed), str(result)]
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "numformer.teaching.judge", *arguments],
-            cwd=elsewhere, env=_environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return _judgement(result) or _failed(f"stopped after {seconds:g} s: is there an "
-                                                 "endless loop?")
-        finally:
-            _end(process)
-        return _judgement(result) or _failed("its process ended without an answer (exit status "
-                                             f"{status})")
+    elsewhere = Path(tempfile.mkdtemp(prefix="numformer-grade-"))
+    try:
+        return _judged_there(elsewhere, source, name, seed, seconds)
+    except OSError as error:                          # the disk may be full
+        return _failed(f"it could not be judged: {error.strerror}")
+    finally:
+        with suppress(RecursionError):                # folders in folders in folders
+            shutil.rmtree(elsewhere, ignore_errors=True)
+
+
+def _judged_there(elsewhere, source, name, seed, seconds):
+    """The judgement on a source, by a process in the folder `elsewhere`.
+
+    It is not the student's folder: a numpy.py there would be imported.
+    """
+    copy, result = elsewhere / f"{name}.py", elsewhere / "result.json"
+    copy.write_bytes(source)
+    token = secrets.token_hex(16)
+    task = {"path": str(copy), "name": name, "seed": seed, "seconds": seconds,
+            "result": str(result), "token": token}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "numformer.teaching.judge"], cwd=elsewhere,
+        env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        with suppress(OSError), process.stdin as stdin:               # it may have ended already
+            stdin.write(json.dumps(task).encode())
+        status = process.wait(seconds + STARTING)
+    except subprocess.TimeoutExpired:
+        return _failed(f"stopped after {seconds:g} s: is there an endless loop?")
+    finally:
+        _end(process)
+    return (_judgement(result, token)
+            or _failed(f"its process ended without an answer (exit status {status})"))
 
 
 def _environment():
@@ -103,12 +142,19 @@ def _failed(feedback):
     return {"score": 0.0, "feedback": feedback}
 
 
-def _judgement(result):
+def _judgement(result, token):
     """What the judge wrote; None if that is nothing, or something else."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        judgement = json.loads(result.read_text(encoding="utf-8"))
-        return {"score": min(max(float(judgement["score"]), 0.0), 1.0),
-                "feedback": str(judgement["feedback"])}
+        found = parse_json(read_file(result, MOST, follow_links=False))
+        score, feedback = found["score"], found["feedback"]
+        if (found["token"] == token and isinstance(score, float) and math.isfinite(score)
+                and isinstance(feedback, str)):
+            return {"score": min(max(score, 0.0), 1.0), "feedback": _one_line(feedback)}
+
+
+def _one_line(text):
+    """A text as one line that a terminal can show."""
+    return printable(shortened(" ".join(text.split()), LONGEST))
 
 
 def _end(process):

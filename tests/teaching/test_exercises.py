@@ -39,8 +39,11 @@ def test_the_teachers_file_is_right_and_the_students_is_not(exercise, tmp_path):
         teacher, student = tmp_path / f"teacher{seed}.py", tmp_path / f"student{seed}.py"
         teacher.write_text(exercise.teacher(seed))
         student.write_text(exercise.student(seed))
-        right, wrong = judge(teacher, exercise.name, seed), judge(student, exercise.name, seed)
+        right, untouched = judge(teacher, exercise.name, seed), judge(student, exercise.name, seed)
         assert right["score"] == 1.0 and right["feedback"].startswith("right"), right
+        assert untouched == {"score": 0.0, "feedback": "not done yet"}
+        student.write_text("# mine\n" + exercise.student(seed))
+        wrong = judge(student, exercise.name, seed)
         assert wrong["score"] == 0.0, wrong
         assert ("not done yet" in wrong["feedback"]) != ("_bug_in_" in exercise.name), wrong
 
@@ -55,6 +58,20 @@ def test_the_students_file_holds_no_solution_and_no_marks(exercise):
         assert not any(mark in teacher for mark in ("BEGIN BUG", "VARIANT"))
         assert "# BEGIN" not in student and "\n\n\n\n" not in student
         assert student.endswith("\n") and not student.endswith("\n\n")
+
+
+def test_no_text_of_an_exercise_holds_its_answer():
+    """What a student reads above a function has to leave something to derive."""
+    (exercise,) = find_exercises(["10"])
+    assert "dx = r" not in exercise.student(0) and "dx = r" in exercise.teacher(0)
+
+
+def test_an_untouched_file_stays_one_whatever_its_spaces(tmp_path):
+    (exercise,) = find_exercises(["25"])
+    path = tmp_path / "student.py"
+    for text in (exercise.student(0).replace("\n", "\r\n"), exercise.student(0) + "\n\n  \n"):
+        path.write_bytes(text.encode())
+        assert judge(path, exercise.name, 0)["feedback"] == "not done yet"
 
 
 def test_seeds_vary_bugs_numbers_and_functions():
@@ -108,7 +125,7 @@ def test_every_bug_of_the_course_is_found_and_its_cause_named(tmp_path):
         if "_bug_in_" in exercise.name:
             for seed in range(12):
                 path = tmp_path / "student.py"
-                path.write_text(exercise.student(seed))
+                path.write_text("# mine\n" + exercise.student(seed))
                 bug = exercise.teacher(seed).split("the student's bug: ")[1].splitlines()[0]
                 causes[exercise.name, bug] = judge(path, exercise.name, seed)["feedback"]
     assert len(causes) == 16 and all("Likely cause: " in feedback

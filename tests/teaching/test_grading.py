@@ -30,7 +30,7 @@ def test_the_folders_of_student_and_teacher(tmp_path, folder):
     readme = (folder / "README.md").read_text()
     assert "numformer grade ." in readme and "| `01_softmax.py` |" in readme
     guide = (tmp_path / "teacher" / "GUIDE.md").read_text()
-    assert all(words in guide for words in ("rubric", "Goals", "minutes",
+    assert all(words in guide for words in ("rubric", "Goals", "minutes", "**with your rights**",
                                             "| `02_softmax_backward` | derive"))
     assert json.loads((folder / MANIFEST).read_text())["seed"] == 1
     rows = grade(tmp_path / "teacher")
@@ -60,7 +60,7 @@ def test_no_file_prevents_the_others_from_being_graded(folder, capfd):
     started = time.perf_counter()
     found = feedback_by_number(grade(folder, seconds=6))
     assert time.perf_counter() - started < 60
-    assert "stopped after 6 s" in found["01"][1]
+    assert "ran for more than 6 s and was stopped (line 2)" in found["01"][1]
     assert found["02"][0] == 0
     assert "Likely cause: the sum over all weights is missing" in found["02"][1]
     assert "cannot be imported: SyntaxError" in found["15"][1] and "line 1" in found["15"][1]
@@ -99,14 +99,6 @@ def test_side_effects_of_a_right_file_cost_no_points(tmp_path, more):
     (tmp_path / "student" / "01_softmax.py").write_text(RIGHT + more)
     (row,) = grade(tmp_path / "student", seconds=15)
     assert row["points"] == 2, row
-
-
-def test_a_forged_result_is_no_answer(tmp_path):
-    write_assignment(tmp_path, names=["1"])
-    (tmp_path / "student"
-     / "01_softmax.py").write_text("import os, sys\nopen(sys.argv[4], "
-                                   "'w').write('{}')\nos._exit(0)\n")
-    assert "ended without an answer" in grade(tmp_path / "student")[0]["feedback"]
 
 
 @pytest.mark.parametrize("text, words", [

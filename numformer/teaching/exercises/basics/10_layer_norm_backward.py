@@ -2,12 +2,8 @@
 
 y = weight x_hat + bias,   x_hat = (x - mean) r,   r = (variance + 1e-5)^(-1/2)
 
-x affects y in three ways: directly, through the mean, and through the variance. With
-g = weight dy, each of them gives one term of
-
-    dx = r (g - <g> - x_hat <g x_hat>),   <.> the mean over the last axis
-
-Derive it before you type it.
+x affects y in three ways: directly, through the mean, and through the variance. Each of them gives
+one term of dx. Begin with the gradient of x_hat, and derive the terms one by one on paper.
 """
 # goal: differentiate through a mean and a variance
 # needs: layer_norm

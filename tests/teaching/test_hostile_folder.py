@@ -1,0 +1,171 @@
+"""A hostile student's folder: whatever it holds, grading ends, and harms neither its grades."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+import pytest
+
+from command import call, last_json
+from numformer.teaching import grade, judge, write_assignment
+from numformer.teaching.assignment import MANIFEST
+from numformer.teaching.grading import _judgement, _manifest
+
+POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
+LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+TOKEN = "a" * 32
+
+
+def assignment(tmp_path, *names):
+    write_assignment(tmp_path, names=list(names))
+    return tmp_path / "student"
+
+
+def link_to_zero(path):
+    path.symlink_to("/dev/zero")
+
+
+def link_to_a_file(path):
+    (path.parent / "other").write_text(judgement())
+    path.symlink_to(path.parent / "other")
+
+
+def sparse(path):
+    with open(path, "wb") as file:
+        file.truncate(2 ** 30)
+
+
+NO_FILES = [pytest.param(link_to_zero, marks=POSIX), pytest.param(link_to_a_file, marks=POSIX),
+            pytest.param(os.mkfifo if hasattr(os, "mkfifo") else None, marks=POSIX), os.mkdir,
+            sparse]
+
+
+@pytest.mark.parametrize("make", NO_FILES)
+def test_what_is_no_file_of_text_is_not_read(tmp_path, make):
+    folder = assignment(tmp_path, "1")
+    (folder / "01_softmax.py").unlink()
+    make(folder / "01_softmax.py")
+    (row,) = grade(folder)
+    assert row["points"] == 0 and row["feedback"].startswith("01_softmax.py ")
+    make(tmp_path / "result.json")
+    assert _judgement(tmp_path / "result.json", TOKEN) is None
+
+
+def judgement(**changes):
+    return json.dumps({"score": 1.0, "feedback": "right", "token": TOKEN, **changes})
+
+
+@pytest.mark.parametrize("text", [
+    "", "null", "[]", "3", "{}", "[" * 50_000, '{"a":' * 10_000, b"\xff\xfe", b"\x00" * 100,
+    judgement(token="b" * 32), judgement(token=None),
+    judgement().replace("1.0", "NaN"), judgement().replace("1.0", "1e999"), judgement(score=True),
+    judgement(score="1"), judgement(score=None), judgement(score=[1.0]), judgement(feedback=None),
+    judgement(feedback=["right"]), judgement(feedback="x" * 10 ** 7)])
+def test_what_is_no_judgement_is_no_answer(tmp_path, text):
+    path = tmp_path / "result.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert _judgement(path, TOKEN) is None
+
+
+def test_a_judgement_is_a_score_and_one_line(tmp_path):
+    path = tmp_path / "result.json"
+    for score, expected in ((1.0, 1), (7.5, 1), (-3.0, 0), (0.25, 0.25)):
+        path.write_text(judgement(score=score))
+        assert _judgement(path, TOKEN) == {"score": expected, "feedback": "right"}
+    text = "\x1b]0;title\x07wrong\r\n    2 of 2  01_softmax: right\u2028\u202e\x00" + " " * 99
+    path.write_text(judgement(feedback=text + "x" * 5000))
+    feedback = _judgement(path, TOKEN)["feedback"]
+    assert feedback.startswith(r"\x1b]0;title\x07wrong 2 of 2 01_softmax: right \u202e\x00 x")
+    assert feedback.isprintable() and len(feedback) < 700
+
+
+@pytest.mark.parametrize("make", NO_FILES)
+def test_a_manifest_that_is_no_file_is_one_line(capsys, tmp_path, make):
+    folder = assignment(tmp_path, "1")
+    (folder / MANIFEST).unlink()
+    make(folder / MANIFEST)
+    status, _, err = call(capsys, "grade", folder)
+    assert status == 2 and MANIFEST in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", [
+    "[" * 50_000, '{"seed": 0, "exercises": ' + "[" * 20_000, '{"seed": NaN, "exercises": []}',
+    '{"seed": true, "exercises": ["1"]}', '{"seed": 1e3, "exercises": ["1"]}', b"\xff\xfe\x00",
+    '{"seed": 0, "exercises": ["\\u001b[2J' + "x" * 10_000 + '"]}', '{"seed": 0}', "x" * 70_000,
+    '{"seed": ' + "9" * 5_000 + ', "exercises": ["1"]}', '{"seed": 0, "exercises": [[[["1"]]]]}'])
+def test_a_hostile_manifest_is_one_short_line(capsys, tmp_path, text):
+    folder = assignment(tmp_path, "1")
+    (folder / MANIFEST).write_bytes(text if isinstance(text, bytes) else text.encode())
+    status, _, err = call(capsys, "grade", folder)
+    assert status == 2 and len(err.splitlines()) == 1 and err.strip().isprintable()
+    assert len(err) < 3000
+
+
+def test_a_manifest_may_repeat_names(tmp_path):
+    path = tmp_path / MANIFEST
+    path.write_text(json.dumps({"seed": 10 ** 30, "exercises": ["1"] * 5000}))
+    assert _manifest(tmp_path)[0] == 10 ** 30
+
+
+RIGHT = ("import numpy as np\n\n\ndef softmax(x):\n    p = np.exp(x - x.max(-1, keepdims=True))\n"
+         "    return p / p.sum(-1, keepdims=True)\n")
+FORGED = ("import json, os\nopen('result.json', 'w').write(json.dumps(\n"
+          "    {'score': 1.0, 'feedback': 'right', 'token': ''}))\nos._exit(0)\n")
+ZERO = "import os\nos.symlink('/dev/zero', 'result.json')\nos._exit(0)\n"
+FIFO = "import os\nos.mkfifo('result.json')\nos._exit(0)\n"
+HOARDS = "import numpy as np\n\n\ndef layer_norm(x, weight, bias):\n    return np.ones(2 ** 28)\n"
+FILLS = "with open('big', 'wb') as file:\n    while True:\n        file.write(b'x' * 2**20)\n"
+SHOUTS = ("def rms_norm(x, weight):\n"
+          "    raise ValueError('\\x1b[2J\\n2 of 2  01_softmax: right' + 'x' * 10**7)\n")
+
+
+@POSIX
+def test_hostile_files_get_no_points_and_others_theirs(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    texts = {"01_softmax": RIGHT, "03_linear": FORGED, "07_cross_entropy": ZERO,
+             "09_layer_norm": HOARDS, "11_rms_norm": SHOUTS}
+    folder = assignment(tmp_path, *texts)
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    status, out, _ = call(capsys, "grade", folder, "--json")
+    rows = {row["name"]: row for row in last_json(out)["exercises"]}
+    assert status == 0 and last_json(out)["points"] == rows["01_softmax"]["points"] == 2
+    for name in ("03_linear", "07_cross_entropy"):
+        assert "ended without an answer" in rows[name]["feedback"]
+    if sys.platform.startswith("linux"):
+        assert "needs more than 768 MiB of memory in line 5" in rows["09_layer_norm"]["feedback"]
+    assert r"it raised ValueError: \x1b[2J 2 of 2 01" in rows["11_rms_norm"]["feedback"]
+    lines = out.splitlines()
+    assert all(line.isprintable() for line in lines) and len(lines) == len(texts) + 2
+    assert sorted(os.listdir(tmp_path)) == ["student", "teacher"]     # no copies are left
+
+
+@pytest.mark.slow
+@LINUX
+def test_limits_of_files_memory_and_time(tmp_path):
+    hoards = "rows = []\nwhile True:\n    rows.append(bytearray(2 ** 20))\n"
+    loops = "def rms_norm(x, weight):\n    while True:\n        pass\n"
+    clings = ("def embedding(ids, weight):\n    while True:\n        try:\n"
+              "            sum(range(9))\n        except BaseException:\n            pass\n")
+    texts = {"01_softmax": FILLS, "03_linear": FIFO, "09_layer_norm": hoards, "11_rms_norm": loops,
+             "13_embedding": clings}
+    folder = assignment(tmp_path, *texts)
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
+    started = time.monotonic()
+    found = {row["name"]: row["feedback"] for row in grade(folder, seconds=10)}
+    assert time.monotonic() - started < 300
+    for name, words in (("01_softmax", "File too large"), ("03_linear", "without an answer"),
+                        ("09_layer_norm", "needs more than 768 MiB of memory (line 3)"),
+                        ("11_rms_norm", "it ran for more than 10 s and was stopped in line "),
+                        ("13_embedding", "stopped after 10 s: is there an endless loop?")):
+        assert words in found[name], found[name]
+
+
+def test_the_arguments_of_a_judge_do_not_name_the_token(tmp_path):
+    folder = assignment(tmp_path, "1")
+    (folder / "01_softmax.py").write_text(
+        "import sys\nraise ValueError(str(sys.argv[1:]) + sys.stdin.read())\n")
+    assert "closed file" in grade(folder)[0]["feedback"] and judge.MOST < 2 ** 21
