@@ -1,4 +1,5 @@
 """Wrong answers, a page for each family."""
 
 from answers.wrong import (                                           # noqa: F401: they register
-    wrong_activations, wrong_gates, wrong_softmax)
+    wrong_activations, wrong_batch_norm, wrong_experts, wrong_gates, wrong_layer_norm,
+    wrong_losses, wrong_rms_norm, wrong_similarity, wrong_softmax)
