@@ -3,7 +3,7 @@
 from numformer.teaching.causes.evidence import CLOSE, gather, is_array, with_other_sizes
 from numformer.teaching.causes.locations import location
 from numformer.teaching.causes.relations import relation
-from numformer.teaching.causes.suspects import KNOWN, MADE, made, suspects
+from numformer.teaching.causes.suspects import CHANGED, KNOWN, MADE, made, suspects
 
 __all__ = ["CLOSE", "is_array", "likely_cause", "with_other_sizes"]
 
@@ -40,6 +40,8 @@ def _best(evidence, kinds):
     """The cause of the best suspect that gives the student's numbers; "" if none does."""
     best = None
     for suspect in suspects(evidence, kinds):
+        if best and best[0][0] == 0 and suspect.rank[:2] > best[0][2][:2]:
+            break                                         # what follows is less likely
         outputs = []
         for case in evidence.cases:
             made_here = made(suspect, case)
@@ -49,12 +51,11 @@ def _best(evidence, kinds):
         else:
             level = max(evidence.agreement(case, each)
                         for case, each in zip(evidence.cases, outputs))
-            if level == 2 and kinds == KNOWN:
+            if level == 2 and suspect.rank[0] < CHANGED:
                 continue                                  # it names outputs that are right
             elsewhere = sum(evidence.agrees(case, made(suspect, case)) for case in evidence.others)
             rank = (level, -elsewhere, suspect.rank)
             if best is None or rank < best[0]:
-                best = rank, suspect.cause
-            if kinds == KNOWN and level == 0:
-                break
+                alone = f", in {evidence.wrong} alone" if level == 2 else ""
+                best = rank, suspect.cause + alone
     return best[1] if best else ""

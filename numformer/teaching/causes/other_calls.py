@@ -9,12 +9,10 @@ from numformer import functional as F
 
 FAMILIES = [
     ("gelu", "gelu_tanh", "silu", "sigmoid", "relu", "relu_squared"),
-    ("swish", "silu", "sigmoid"), ("softmax", "log_softmax", "sigmoid"),
-    ("log_softmax", "softmax"), ("layer_norm", "layer_norm_outside", "batch_norm"),
-    ("rms_norm", "rms_norm_outside"), ("batch_norm", "layer_norm"),
+    ("swish", "silu", "sigmoid"), ("softmax", "log_softmax"),
+    ("layer_norm", "layer_norm_outside", "batch_norm"), ("rms_norm", "rms_norm_outside"),
     ("top_k_gates", "top_k_gates_over_all"), ("gru_cell", "gru_cell_reset_before"),
-    ("dot_scores", "scaled_dot_scores"), ("mean_pooling", "max_pooling"),
-    ("load_balance_loss",), ("router_z_loss", "z_loss")]
+    ("dot_scores", "scaled_dot_scores"), ("mean_pooling", "max_pooling")]
 CONSTANTS = {"epsilon": (0.0, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12),
              "axis": (-1, 0, 1, -2),
              "beta": (1.0, 1.702), "rate": (0.5,), "margin": (0.0, 1.0), "cap": (1.0,)}
@@ -45,13 +43,9 @@ def _call(evidence, case, dy=None, function=None, arguments=(), options=()):
 def _siblings(evidence):
     base = evidence.name.removesuffix("_backward")
     end = "_backward" * evidence.backward
-    for first, *others in FAMILIES:
-        for other in others:
-            pairs = [(first, other), (other, first)] if len(others) == 1 else [(first, other)]
-            for mine, sibling in pairs:
-                if mine == base:
-                    yield (1, f"these are the numbers of {sibling}{end}, another function",
-                           lambda case, sibling=sibling: _call(evidence, case, function=sibling))
+    for sibling in {name for family in FAMILIES if base in family for name in family} - {base}:
+        yield (1, f"these are the numbers of {sibling}{end}, another function",
+               lambda case, sibling=sibling: _call(evidence, case, function=sibling))
 
 
 def _other_options(evidence):

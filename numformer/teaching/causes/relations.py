@@ -85,10 +85,6 @@ def _shape(name, pairs, cases, evidence):
                     if all(same(a, reduce(b, axis=axes, keepdims=keep), b) for a, b in pairs):
                         return (f"{name} is {what} over axis {', '.join(map(str, axes))}, "
                                 "but must not be")
-                if all(a.shape == b.shape and same(
-                        a, reduce(b, axis=axes, keepdims=True) + 0 * b, b) for a, b in pairs):
-                    return (f"{name} is {what} over axis {', '.join(map(str, axes))}, "
-                            "but must not be")
     for axis in range(right.ndim):
         for step in (1, -1):
             if everywhere(lambda a, b: np.roll(a, -step, axis)):
@@ -127,13 +123,17 @@ def _factor(name, pairs, cases, evidence):
             return f"{first}, for all shapes: a constant factor is wrong"
         return first
     sizes = _size_formulas(factors, cases)
+    if len(sizes) == 1 and any(option in sizes[0] for option in cases[0].options | {
+            name: 0 for name, value in cases[0].arguments.items() if type(value) is float}):
+        return f"{first}: the factor {sizes[0]} is one too many"
     if len(sizes) == 1:
         return (f"{first}, and {factors[1]:.6g} times for other shapes: a mean instead of a sum, "
                 f"or a factor that depends on a size, here {sizes[0]}")
     if sizes:
         return (f"{first}, and {factors[1]:.6g} times for other shapes: a mean instead of a sum, "
                 "or a factor that depends on a size")
-    return f"{first}, and {factors[1]:.6g} times on another problem: a factor is wrong"
+    other = next(factor for factor in factors if abs(factor - factors[0]) > SAME)
+    return f"{first}, and {other:.6g} times on another problem: a factor is wrong"
 
 
 def _sizes(case):
@@ -148,8 +148,10 @@ def _sizes(case):
                 found[f"{name}.shape[0] * {name}.shape[1]"] = value.shape[0] * value.shape[1]
             if value.ndim > 1:
                 found[f"{name}.size // {name}.shape[-1]"] = value.size // value.shape[-1]
-        elif type(value) is int:
+        elif type(value) in (int, float) and name != "dy":
             found[name] = value
+            if name == "rate":
+                found["1 - rate"] = 1 - value
     return found
 
 

@@ -7,8 +7,9 @@ from collections import namedtuple
 import numpy as np
 
 from numformer.teaching.causes.other_calls import other_calls
+from numformer.teaching.causes.products import products
 from numformer.teaching.mistakes import GENERAL, MISTAKES
-from numformer.teaching.mutations import pair_of
+from numformer.teaching.mutations import pairs_of
 
 Suspect = namedtuple("Suspect", "rank cause make")
 Suspect.__doc__ = """A cause, how far behind others it stands, and the outputs of a Case made by it.
@@ -21,6 +22,9 @@ ONE_AT_A_TIME = threading.RLock()                         # mutants exchange cod
 KNOWN, MADE = "known", "made"                            # by hand, and by machine
 
 
+CHANGED = 3                                               # rank of changed lines
+
+
 def suspects(evidence, kind):
     """All Suspects of a kind for a wrong function, the best explanations first."""
     if kind == KNOWN:
@@ -30,6 +34,8 @@ def suspects(evidence, kind):
         yield from (Suspect((2, cost, number), cause, make)
                     for number, (cost, cause, make) in enumerate(other_calls(evidence)))
         yield from _mutated(evidence)
+        yield from (Suspect((4, cost, number), cause, make)
+                    for number, (cost, cause, make) in enumerate(products(evidence)))
 
 
 def made(suspect, case):
@@ -70,16 +76,21 @@ def _general(evidence):
 
 def _mutated(evidence):
     """The reference with one line changed."""
-    problem, case = evidence.problem, evidence.cases[0]
-    pair = pair_of(problem.function, problem.gradient if evidence.backward else None)
-    with ONE_AT_A_TIME, np.errstate(all="ignore"):
-        found = pair.mutants(case.dy, *case.inputs())
-    for number, mutant in enumerate(found):
-        def make(case, mutant=mutant):
+    case, found = evidence.cases[0], []
+    for number, pair in enumerate(pairs_of(evidence.name)):
+        try:
+            with ONE_AT_A_TIME, np.errstate(all="ignore"):
+                found += [(mutant.cost, number, pair, mutant)
+                          for mutant in pair.mutants(case.dy, *case.inputs())]
+        except TypeError:                                # the textbook has no such option
+            continue
+    found.sort(key=lambda entry: entry[:2])
+    for number, (_, _, pair, mutant) in enumerate(found):
+        def make(case, pair=pair, mutant=mutant):
             return pair.run(mutant, case.dy, *case.inputs())
-        name = mutant.function.__name__
+        name = mutant.function.__name__.split("_in_")[0]
         if mutant.what == "left out":
             cause = f"the same numbers come from {name} if `{mutant.line}` is left out"
         else:
             cause = f"the same numbers come from `{mutant.line}` (in {name}) {mutant.what}"
-        yield Suspect((3, mutant.cost, number), cause, make)
+        yield Suspect((CHANGED, mutant.cost, number), cause, make)

@@ -58,7 +58,9 @@ MISTAKES = {
         ("the factor 1 - y is missing: the derivative is y * (1 - y)", lambda dy, x: dy * gate(x)),
         ("the factor y is missing: the derivative is y * (1 - y)",
          lambda dy, x: dy * (1 - gate(x))),
-        ("x is used instead of y = sigmoid(x)", lambda dy, x: dy * x * (1 - x))],
+        ("x is used instead of y = sigmoid(x)", lambda dy, x: dy * x * (1 - x)),
+        ("1 - y**2 is the derivative of tanh: that of sigmoid is y * (1 - y)",
+         lambda dy, x: dy * (1 - gate(x) ** 2))],
     "swish_backward": [
         ("the derivative of the gate is missing: the product rule has two terms",
          lambda dy, x, beta=1.0: dy * gate(x, beta)),

@@ -4,6 +4,6 @@
 `pairs` holds the changed pairs of forward and backward.
 """
 
-from numformer.teaching.mutations.pairs import Pair, pair_of
+from numformer.teaching.mutations.pairs import Pair, Single, pairs_of
 
-__all__ = ["Pair", "pair_of"]
+__all__ = ["Pair", "Single", "pairs_of"]

@@ -1,10 +1,8 @@
 """Small changes of an expression, each with the words that name it and how unlikely it is."""
 
 import ast
-from collections import namedtuple
 
-Change = namedtuple("Change", "new what cost")       # cost: the lower, the likelier the mistake
-Change.__doc__ = "A new expression as text, what was done to the old one, and 1, 2 or 3."
+from numformer.teaching.mutations.brackets import Change, bracket_changes, factors, text
 
 SAME_COUNT = {"sum": ["mean"], "mean": ["sum"], "max": ["min"], "min": ["max"],
               "argmax": ["argmin"], "maximum": ["minimum"], "minimum": ["maximum"],
@@ -15,11 +13,6 @@ COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=="
 LEFT_IN = ("reshape", "copy", "astype", "float", "zeros", "empty", "zeros_like", "empty_like",
            "tuple", "range", "shape", "ndindex", "arange", "result_type", "isfinite", "cos", "sin")
 SWAPPED = ("where", "concatenate", "reshape", "clip", "pad", "split")
-
-
-def text(node):
-    """The source of an expression, in one line."""
-    return ast.unparse(node)
 
 
 def changes(node):
@@ -43,6 +36,7 @@ def changes(node):
     (1) + (t) | with `+` in place of `-` before `t`
     (t) - (1) | with the opposite sign of `1 - t`
     (1) - 2 * (t) | with `t` twice
+    (1) / (t) | with `/` in place of `-` before `t`
     """
     kinds = {ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Call: _call, ast.Subscript: _subscript,
              ast.Attribute: _attribute, ast.Constant: _constant, ast.Compare: _compare,
@@ -53,6 +47,7 @@ def changes(node):
 
 def _binary(node):
     a, b, whole = text(node.left), text(node.right), text(node)
+    yield from bracket_changes(node)
     match node.op:
         case ast.Add():
             yield Change(a, f"without `+ {b}`", 1)
@@ -72,9 +67,10 @@ def _binary(node):
             if a != "1":
                 yield Change(b, f"with `{b}` in place of `{whole}`", 2)
             yield Change(f"({a}) - 2 * ({b})", f"with `{b}` twice", 3)
+            yield Change(f"({a}) / ({b})", f"with `/` in place of `-` before `{b}`", 3)
         case ast.Mult() if a == b:
             yield Change(a, f"without the square of `{a}`", 1)
-            yield Change("1", f"without the factor `{whole}`", 1)
+            yield Change("1", f"without the factor `{whole}`", 2)
             yield Change(f"2 * ({a})", f"with `2 * {a}` in place of the square", 3)
             yield Change(f"({a}) * ({a}) * ({a})", f"with the cube of `{a}`", 3)
         case ast.Mult():
@@ -113,6 +109,8 @@ def _binary(node):
 
 def _unary(node):
     inner = text(node.operand)
+    if inner.endswith(".inf"):
+        yield Change("0.0", f"with 0 in place of `{text(node)}`", 1)
     if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield Change(inner, f"without the sign `-` of `{inner}`", 1)
     elif isinstance(node.op, (ast.Invert, ast.Not)):
@@ -142,6 +140,14 @@ def _call(node):
                              f"with `axis={axis}`, not `axis={value}`", 1)
         elif keyword.arg not in ("dtype", "kind", "copy", "keepdims", "minlength"):
             yield Change(rebuilt(keywords=rest), f"without `{keyword.arg}`", 1)
+    if name == "sum" and is_method and factors(node.func.value):
+        for part in factors(node.func.value):
+            rest = [f"({other})" for other in factors(node.func.value) if other != part]
+            yield Change(f"({part}) * ({' * '.join(rest) or '1'}).{rebuilt(name)}",
+                         f"with the factor `{part}` outside of the sum", 2)
+    if name == "tanh":
+        yield Change(f"np.clip({given[0]}, -1, 1)", "with a clip to -1 ... 1 in place of `tanh`", 2)
+        yield Change(f"1 / (1 + np.exp(-({given[0]})))", "with a sigmoid in place of `tanh`", 2)
     for other in SAME_COUNT.get(name, ()):
         yield Change(rebuilt(function[:len(function) - len(name)] + other),
                      f"with `{other}` in place of `{name}`", 1)
@@ -150,11 +156,12 @@ def _call(node):
         yield Change(f"({whole}) * ({n} / ({n} - 1))", "with a division by n - 1, not by n", 2)
     if name == "where" and len(given) == 3:
         condition, a, b = given
-        yield Change(a, f"without the condition `{condition}`", 1)
+        kept, other = (b, a) if a in ("0", "0.0") else (a, b)
+        yield Change(kept, f"without the condition `{condition}`", 1)
         yield Change(rebuilt(given=[f"~({condition})", a, b]),
                      f"with the opposite of the condition `{condition}`", 1)
-        if b != "0":
-            yield Change(b, f"with `{b}` in place of `{whole}`", 2)
+        if other not in ("0", "0.0"):
+            yield Change(other, f"with `{other}` in place of `{whole}`", 2)
     elif is_method and name not in LEFT_IN:
         yield Change(receiver, f"without `.{name}` after `{receiver}`", 1)
     elif name not in LEFT_IN and name not in ("take_along_axis", "put_along_axis"):
@@ -223,7 +230,8 @@ def _constant(node):
     if type(node.value) not in (int, float):
         return
     value = node.value
-    for new in (value + 1, value - 1, value * 2, value / 2, -value):
+    decimal = (value * 10, value / 10) if type(value) is float else ()
+    for new in (value + 1, value - 1, value * 2, value / 2, -value, *decimal):
         if new != value:
             yield Change(repr(new), f"with {new:.6g}, not {value:.6g}", 2)
 

@@ -4,8 +4,10 @@ from contextlib import nullcontext
 from functools import lru_cache
 from inspect import unwrap
 
+from numformer import functional
 from numformer.teaching.mutations.program import Program
 from numformer.teaching.mutations.statements import mutants
+from numformer.teaching.textbook import versions
 
 MOST = 4000                                               # mutants of one pair
 
@@ -62,7 +64,38 @@ class Pair:
         return self._mutants
 
 
+class Single(Pair):
+    """The same for one function that does it all: `(x, ...)` to y, or `(dy, x, ...)` to gradients.
+
+    Parameters
+    ----------
+    function : function
+    backward : bool
+    """
+
+    def __init__(self, function, backward):
+        super().__init__(function)
+        self.backward = backward
+
+    def run(self, mutant, dy, arguments, options):
+        function = self.program.copies[self.functions[0]]
+        given = (dy, *arguments.values()) if self.backward else arguments.values()
+        with (nullcontext() if mutant is None
+              else self.program.changed(mutant.function, mutant.code)):
+            outputs = function(*given, **options)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
 @lru_cache(maxsize=None)
-def pair_of(forward, backward=None):
-    """The Pair of two functions, with its mutants kept for the next time."""
-    return Pair(forward, backward)
+def pairs_of(name):
+    """The Pair of a function or backward, and its textbook versions; their mutants are kept.
+
+    Parameters
+    ----------
+    name : str
+        Such as "softmax" or "softmax_backward".
+    """
+    forward = getattr(functional, name.removesuffix("_backward"))
+    backward = getattr(functional, name) if name.endswith("_backward") else None
+    return (Pair(forward, backward),
+            *(Single(version, backward is not None) for version in versions(name)))

@@ -6,7 +6,8 @@ import textwrap
 import warnings
 from dataclasses import dataclass
 
-from numformer.teaching.mutations.expressions import Change, changes, text
+from numformer.teaching.mutations.brackets import Change, text
+from numformer.teaching.mutations.expressions import changes
 
 
 @dataclass(frozen=True)
@@ -71,21 +72,34 @@ def mutants(function, variables=None):
     definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
     if ast.get_docstring(definition):
         del definition.body[0]
-    for holder, field, index, statement, new, what, cost in list(_edits(definition, variables)):
-        code = _compiled(tree, holder, field, index, new)
+    original, alike = inspect.unwrap(function), {}
+    for edit in list(_edits(definition, variables)):
+        holder, field, index, statement, new, what, cost = edit
+        code = _compiled(tree, [(holder, field, index, new)])
         if code is not None:
-            yield Mutant(inspect.unwrap(function), code, _line(statement, holder), what, cost)
+            alike.setdefault(what, []).append(edit)
+            yield Mutant(original, code, _line(statement), what, cost)
+    for what, edits in alike.items():
+        lines = list(dict.fromkeys(_line(edit[3]) for edit in edits))
+        if len(edits) > 1 and what != "left out" and len(lines) < 4:
+            code = _compiled(tree, [(*edit[:3], edit[4]) for edit in edits])
+            if code is not None:
+                where = " in every place" if len(lines) == 1 else ", in all these lines"
+                yield Mutant(original, code, "` and `".join(lines), what + where, edits[0][6])
 
 
-def _compiled(tree, holder, field, index, new):
-    """The code of the function in a tree in which one node is another for a while."""
-    before = getattr(holder, field)
-    if index is None:
-        setattr(holder, field, new)
-    else:
-        changed = list(before)
-        changed[index:index + 1] = [] if new is None else [new]
-        setattr(holder, field, changed or [ast.copy_location(ast.Pass(), holder)])
+def _compiled(tree, edits):
+    """The code of the function in a tree in which some nodes are others for a while."""
+    undo = []
+    for holder, field, index, new in edits:
+        before = getattr(holder, field)
+        undo.append((holder, field, before))
+        if index is None:
+            setattr(holder, field, new)
+        else:
+            changed = list(before)
+            changed[index:index + 1] = [] if new is None else [new]
+            setattr(holder, field, changed or [ast.copy_location(ast.Pass(), holder)])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")               # "str indices must be integers"
@@ -94,7 +108,8 @@ def _compiled(tree, holder, field, index, new):
     except (SyntaxError, ValueError, TypeError):
         return None
     finally:
-        setattr(holder, field, before)
+        for holder, field, before in reversed(undo):
+            setattr(holder, field, before)
 
 
 def _edits(definition, variables):
@@ -167,6 +182,8 @@ def _expression_changes(node, holder, variables):
 def _other_names(name, variables):
     """The variable replaced by another of the same shape, or a count by a neighbour."""
     value = variables.get(name)
+    if getattr(value, "dtype", None) == bool:
+        yield Change(f"~{name}", f"with the opposite of `{name}`", 1)
     if hasattr(value, "shape") and value.shape:
         for other, found in variables.items():
             if other != name and getattr(found, "shape", None) == value.shape:
@@ -181,10 +198,11 @@ def _other_names(name, variables):
         yield Change("1.0", f"without `{name}`", 2)
 
 
-def _line(statement, holder):
-    """A statement as its line is printed; of a compound one, the head."""
+def _line(statement):
+    """A statement as one line; of a long one, the head."""
     if isinstance(statement, (ast.For, ast.If, ast.While, ast.With)):
-        return text(statement).split("\n")[0]
+        lines = [line.strip() for line in text(statement).split("\n")]
+        return lines[0] if len(lines) > 3 else f"{lines[0]} {'; '.join(lines[1:])}"
     line = text(statement).replace("return (", "return ").removesuffix(")") if (
         isinstance(statement, ast.Return) and isinstance(statement.value, ast.Tuple)
     ) else text(statement)
