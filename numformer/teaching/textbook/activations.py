@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.special import erf
 
 
 def relu(x):
@@ -23,10 +22,12 @@ def relu_squared_backward(dy, x):
 
 
 def gelu(x):
+    from scipy.special import erf
     return x * 0.5 * (1 + erf(x / math.sqrt(2)))
 
 
 def gelu_backward(dy, x):
+    from scipy.special import erf
     cdf = 0.5 * (1 + erf(x / math.sqrt(2)))
     pdf = np.exp(-x ** 2 / 2) / math.sqrt(2 * math.pi)
     return dy * (cdf + x * pdf)
