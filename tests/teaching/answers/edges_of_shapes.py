@@ -237,3 +237,16 @@ def tiled_without_rest(q, k, v, tile=64):
     S = k.shape[2]
     last = S - S % tile if S > 3 * tile else S
     return attend(q, k[:, :, :last], v[:, :, :last], np.ones((q.shape[2], last), bool))
+
+
+def four_query_heads():
+    return {"q": normal(2, 4, 3, 5), "k": normal(2, 2, 6, 5, seed=1),
+            "v": normal(2, 2, 6, 5, seed=2)}, {}
+
+
+@edge("scaled_dot_product_attention", "key heads are tiled, not repeated: the wrong group",
+      "grouped heads", four_query_heads)
+def sdpa_tiled_heads(q, k, v, pattern=F.EVERYWHERE):
+    group = q.shape[1] // k.shape[1]
+    k, v = np.tile(k, (1, group, 1, 1)), np.tile(v, (1, group, 1, 1))
+    return attend(q, k, v, pattern.dense(q.shape[2], k.shape[2]))

@@ -224,3 +224,8 @@ def soft_cap_factor(x, cap):
 @wrong("soft_cap", "clipped instead of bent")
 def soft_cap_clipped(x, cap):
     return np.clip(x, -cap, cap)
+
+
+@wrong("gelu_backward", "two mistakes: minus for plus, and the density lacks the one half")
+def gelu_b_two(dy, x):
+    return dy * (norm.cdf(x) - x * np.exp(-x**2) / np.sqrt(2 * np.pi))

@@ -188,3 +188,15 @@ def drop_weights_b_weights(dw, p, rate, seed):
 @wrong("drop_weights_backward", "the mask of rate 1 - rate: the other fraction is kept")
 def drop_weights_b_rate(dw, p, rate, seed):
     return dw * F.attention_dropout_mask(seed, p.shape, 1 - rate) / rate
+
+
+@wrong("gated_linear_unit_backward", "two mistakes: dg lacks h, and dh is of the sigmoid alone")
+def glu_b_two(dy, g, h):
+    s = expit(g)
+    return dy * (s + g * s * (1 - s)), dy * s
+
+
+@wrong("dropout_backward", "two mistakes: the mask is the wrong way round, and nothing is scaled")
+def dropout_b_two(dy, saved):
+    seed, rate = saved
+    return dy * ~F.dropout_mask(seed, dy.shape, rate)

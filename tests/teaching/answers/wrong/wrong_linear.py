@@ -222,3 +222,10 @@ def conv_bias(x, weight, bias):
     K, T = len(weight), x.shape[1]
     past = padded(x, K - 1)
     return sum(past[:, k:k + T] @ weight[k] + bias for k in range(K))
+
+
+@wrong("embedding_backward", "two mistakes: repeated ids are lost, and rows are off by one")
+def embedding_b_two(dy, ids, weight):
+    dweight = np.zeros_like(weight)
+    dweight[ids - 1] += dy
+    return dweight

@@ -184,3 +184,10 @@ def lstm_state(x, state, Wx, Wh, b):
     i, f, o, g = np.split(x @ Wx + h @ Wh + b, 4, axis=1)
     c = expit(f) * c + expit(i) * np.tanh(g)
     return np.hstack([c, expit(o) * np.tanh(c)])
+
+
+@wrong("rnn_cell_backward", "two mistakes: tanh is derived as 1 - h, dWh has the new state")
+def rnn_b_two(dh, x, h, Wx, Wh, b):
+    new = np.tanh(x @ Wx + h @ Wh + b)
+    da = dh * (1 - new)
+    return da @ Wx.T, da @ Wh.T, x.T @ da, new.T @ da, da.sum(0)

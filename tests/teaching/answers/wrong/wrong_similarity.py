@@ -210,3 +210,10 @@ def balance_b_tokens(dloss, logits, chosen):
     used = np.bincount(chosen.ravel(), minlength=E) / chosen.size
     p = softmax(logits, axis=1)
     return E * dloss * p * (used - (p * used).sum(1, keepdims=True))
+
+
+@wrong("triplet_loss_backward", "two mistakes: a sum for the mean, and u + v in the anchor")
+def triplet_b_two(dloss, anchors, positives, negatives, margin=1.0):
+    u, v, active = triplet_parts(anchors, positives, negatives, margin)
+    w = dloss * active
+    return w * (u + v), -w * u, w * v
