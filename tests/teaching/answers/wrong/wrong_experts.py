@@ -5,7 +5,7 @@ import numpy as np
 from answers.corpus import wrong
 
 
-@wrong("dispatch_to_experts_backward", "= for +=: a token's k gradients overwrite each other")
+@wrong("dispatch_to_experts_backward", "= for a sum of k gradients (as with d[index] += g)")
 def dispatch_b_assign(dy, x, slots, k):
     dx = np.zeros_like(x)
     dx[slots // k] = dy

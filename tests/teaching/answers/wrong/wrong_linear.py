@@ -86,7 +86,7 @@ def embedding_b_repeats(dy, ids, weight):
     return dweight
 
 
-@wrong("embedding_backward", "d[ids] = g: the last of the repeated ids wins")
+@wrong("embedding_backward", "= for += in a loop: the last repeated id wins (as with d[ids] += g)")
 def embedding_b_last(dy, ids, weight):
     dweight = np.zeros_like(weight)
     for row, gradients in zip(ids, dy):

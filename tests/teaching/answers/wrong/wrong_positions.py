@@ -91,7 +91,7 @@ def alibi_aligned(scores, slopes):
     return scores - slopes[:, None, None] * np.abs(np.arange(T)[:, None] - np.arange(S))
 
 
-@wrong("add_by_distance_backward", "= for +=: only the last query reaches the bias")
+@wrong("add_by_distance_backward", "= for += over the queries (the numbers of d[:, index] += g)")
 def abd_b_assign(dy, scores, bias):
     T, S = dy.shape[-2:]
     dbias = np.zeros_like(bias)
