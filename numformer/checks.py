@@ -197,9 +197,9 @@ def check_divides(owner, name, value, part_name, part):
     check_whole(owner, name, value)
     check_whole(owner, part_name, part)
     if value % part:
-        nearest = next(divisor for distance in range(1, value + part)
-                       for divisor in (part - distance, part + distance)
-                       if divisor > 0 and value % divisor == 0)
+        nearest = next((divisor for distance in range(1, min(value + part, 10_000))
+                        for divisor in (part - distance, part + distance)
+                        if divisor > 0 and value % divisor == 0), 1)
         raise ValueError(f"{owner}: {name}={value} is not divisible by {part_name}={part}; "
                          f"use {part_name}={nearest} or {name}={-(-value // part) * part}.")
 

@@ -2,6 +2,8 @@
 
 from dataclasses import MISSING, asdict, fields
 
+LARGEST = 2**63                                       # no size, step or seed of a file is as large
+
 
 class Config:
     """The base of configs, which are frozen dataclasses: to a dict for JSON, and back.
@@ -26,16 +28,31 @@ class Config:
 
     @classmethod
     def from_dict(cls, options):
-        """The config of an `as_dict`.
+        """The config of an `as_dict`, such as one from a file.
 
         Raises
         ------
         ValueError
-            If an option is unknown, or one without a default is missing.
+            If an option is unknown, one without a default is missing, or a value is of another
+            type than its field: a file may hold ``true`` or ``"8"`` where a number belongs.
         """
         unknown = set(options) - {field.name for field in fields(cls)}
         missing = {field.name for field in fields(cls) if field.default is MISSING} - set(options)
         if unknown or missing:
             raise ValueError(f"{cls.__name__}: the options do not fit; unknown: {sorted(unknown)}, "
                              f"missing: {sorted(missing)}.")
+        for field in fields(cls):
+            if field.name in options and not _is_a(field.type, options[field.name]):
+                kind = getattr(field.type, "__name__", field.type)
+                raise ValueError(f"{cls.__name__}: {field.name}={options[field.name]!r} must be "
+                                 f"{kind}.")
         return cls(**options)
+
+
+def _is_a(kind, value):
+    """Whether a value may stand in a field: an int also for a float, True for neither."""
+    if kind == int | None:
+        return value is None or _is_a(int, value)
+    if kind is float:
+        return type(value) is float or _is_a(int, value)
+    return type(value) is kind and (kind is not int or abs(value) < LARGEST)

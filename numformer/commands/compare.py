@@ -15,6 +15,7 @@ from numformer.commands.shared.output import check_format, print_json, save_pict
 from numformer.commands.shared.trainers import new_trainer
 from numformer.analysis import count, gradient_reach
 from numformer.models import NGramDecoder
+from numformer.terminal import printable
 from numformer.training import RunFolder, TrainingConfig, mean_loss
 
 DISTANCES = (1, 4, 16, 64)
@@ -54,7 +55,7 @@ def run(arguments):
     if arguments.out:
         save_picture(drawn(rows), arguments.out)
         files.append(arguments.out)
-        print(f"wrote {arguments.out}")
+        print(f"wrote {printable(arguments.out)}")
     if arguments.json:
         print_json({"runs": rows, "files": files})
     return 0
@@ -123,7 +124,7 @@ class Compared:
             tracemalloc.stop()
 
     def _trainer(self):
-        training = TrainingConfig(**self.facts["training"])
+        training = TrainingConfig.from_dict(self.facts["training"])
         return new_trainer(self.task, self.facts["model"]["kind"], self.model.config, training,
                            self.tokenizer, self.corpus)
 
@@ -147,10 +148,10 @@ def _print(rows):
         gradients = row["gradient_reach"] or []
         parts = [f"{gradients[k] / gradients[0]:.1e}" if k < len(gradients) else "-"
                  for k in DISTANCES]
-        print(f"{row['name']:14}{row['parameters']:>12,}{row['active_parameters']:>11,}"
+        print(f"{printable(row['name']):14}{row['parameters']:>12,}{row['active_parameters']:>11,}"
               f"{row['tokens']:>12,}{row['val_loss']:>8.4f}{row['bits_per_character']:>7.3f}"
               f"{row['train_minutes']:>9.2f}{row['memory_bytes'] / 2**20:>7.0f}"
-              + "".join(f"{part:>9}" for part in parts) + f"  {row['run']}")
+              + "".join(f"{part:>9}" for part in parts) + f"  {printable(row['run'])}")
 
 
 def drawn(rows):

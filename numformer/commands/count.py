@@ -30,8 +30,8 @@ def run(arguments):
     if name in PUBLISHED:
         config = PUBLISHED[name]
         costs = count(config)
-    elif (path := folder / "checkpoint.safetensors").is_file():
-        _, kind, config, _ = read_facts(load_checkpoint(path)[1], path)
+    elif (path := folder / "checkpoint.safetensors").exists():
+        _, kind, config, _ = read_facts(*load_checkpoint(path), path)
         costs = load_run(folder)[0].costs() if kind == "NGramLanguageModel" else count(config)
     else:
         raise UsageError(f"{name} is neither a model nor a run"

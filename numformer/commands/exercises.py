@@ -7,6 +7,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching import all_exercises, notebook, write_assignment
 from numformer.teaching.notebooks import GRADERS
+from numformer.terminal import printable
 from numformer.training import write_atomically
 
 
@@ -40,9 +41,9 @@ def run(arguments):
         write_atomically(path, notebook(arguments.notebook, arguments.seed,
                                         arguments.names or None).encode())
         files.append(path)
-    print(f"{len(files)} files in {arguments.out}; students begin with "
-          f"{Path(arguments.out) / 'student' / 'README.md'}, teachers with "
-          f"{Path(arguments.out) / 'teacher' / 'GUIDE.md'}")
+    out = Path(arguments.out)
+    print(printable(f"{len(files)} files in {out}; students begin with {out}/student/README.md, "
+                    f"teachers with {out}/teacher/GUIDE.md"))
     if arguments.json:
         print_json({"files": [str(path) for path in files]})
     return 0

@@ -27,6 +27,7 @@ from numformer.analysis import (
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
 from numformer.recipes.vit import DigitTask
 from numformer.verify import step_errors
+from numformer.terminal import printable
 from numformer.verify.audit import audit
 
 TEXT = "the value of an expression is the"                       # input of the small language model
@@ -85,7 +86,7 @@ def run(arguments):
                 files.append(_saved(DRAWN[name](runs),
                                     out / (f"{name}.gif" if name == "tiles" else f"{name}.png")))
             print(f"{time.perf_counter() - started:5.0f} s  {files[-1]}", file=sys.stderr)
-    print(f"{len(files)} pictures in {out}")
+    print(f"{len(files)} pictures in {printable(out)}")
     if arguments.json:
         print_json({"files": files})
     return 0

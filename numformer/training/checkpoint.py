@@ -4,14 +4,15 @@ import errno
 import hashlib
 import json
 import os
-import re
-import struct
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from numformer.files import MIB, size_in_words
+
 VERSION = 2                                                           # of the format
+MOST_HEADER = 16 * MIB                                # holds the names of arrays and the facts
 
 
 class CheckpointError(Exception):
@@ -82,80 +83,33 @@ def save_checkpoint(path, arrays, facts):
 
     # save() corrupts arrays that are not C-contiguous
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    facts = {"format": _format(VERSION), **facts, "sha256": _digest(arrays, facts)}
-    write_atomically(path, save(arrays, {"numformer": json.dumps(facts, sort_keys=True)}))
+    digest = checksum(facts, ((name, array.dtype, array.shape, [array.data])
+                              for name, array in sorted(arrays.items())))
+    text = json.dumps({"format": format_of(VERSION), **facts, "sha256": digest}, sort_keys=True)
+    data = save(arrays, {"numformer": text})
+    if int.from_bytes(data[:8], "little") > MOST_HEADER:
+        raise ValueError(f"save_checkpoint: {path} would have a header of more than "
+                         f"{size_in_words(MOST_HEADER)}; use a smaller vocabulary.")
+    write_atomically(path, data)
 
 
-def load_checkpoint(path):
-    """Read a checkpoint and check that it is whole.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-    facts : dict
-
-    Raises
-    ------
-    CheckpointError
-        If the file is truncated, foreign, of another version, or not as it was written.
-    FileNotFoundError
-        If there is none.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    data = Path(path).read_bytes()
-    try:
-        arrays = load(data)                                           # checks the header's sizes
-        length, = struct.unpack("<Q", data[:8])
-        text = json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("numformer")
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
-            struct.error) as error:
-        raise CheckpointError(f"{path} is no checkpoint, or was cut short ({error}).") from None
-    try:
-        facts = json.loads(text)
-        kind, digest = facts.pop("format"), facts.pop("sha256")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CheckpointError(f"{path} is a safetensors file, but not a checkpoint of "
-                              "numformer.") from None
-    _check_version(path, kind)
-    if digest != _digest(arrays, facts):
-        raise CheckpointError(f"{path} was changed after it was written: "
-                              "its checksum does not fit.")
-    return arrays, facts
-
-
-def part_of(arrays, prefix):
-    """The arrays whose names begin with a prefix, by the names without it.
-
-    Examples
-    --------
-    >>> part_of({"model.a": 1, "optimizer.b": 2}, "model.")
-    {'a': 1}
-    """
-    return {name.removeprefix(prefix): array
-            for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _format(version):
+def format_of(version):
+    """The name of a version of the format."""
     return f"numformer checkpoint, version {version}"
 
 
-def _check_version(path, kind):
-    if kind == _format(VERSION):
-        return
-    found = re.fullmatch(_format(r"(\d+)"), str(kind))
-    if found and int(found[1]) < VERSION:
-        raise CheckpointError(f"{path} was written by an older numformer, in version {found[1]} of "
-                              f"the checkpoint format; this one reads version {VERSION}, in which "
-                              "parameters have other names: train the model anew.")
-    raise CheckpointError(f"{path} is a {kind!r}; this numformer reads {_format(VERSION)!r}.")
+def checksum(facts, arrays):
+    """SHA-256 over the facts, and over every name, dtype, shape and byte of the arrays.
 
-
-def _digest(arrays, facts):
-    """SHA-256 over every name, dtype, shape and byte, and over the facts."""
+    Parameters
+    ----------
+    facts : dict
+    arrays : iterable of (name, dtype, shape, iterable of bytes)
+        In the order of their names.
+    """
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape} ".encode())
-        digest.update(arrays[name].data)
+    for name, dtype, shape, parts in arrays:
+        digest.update(f"{name} {dtype} {shape} ".encode("utf-8", "surrogatepass"))
+        for part in parts:
+            digest.update(part)
     return digest.hexdigest()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from numformer.training.checkpoint import flush_to_disk, save_checkpoint, write_atomically
 from numformer.training.folder_lock import FolderLock
+from numformer.training.metrics import read_metrics
 
 # Temporary files of `write_atomically`, of a process that was killed while it wrote
 _LEFTOVER = re.compile(r"\.((checkpoint|best)\.safetensors|(config|reproduced)\.json|"
@@ -62,7 +63,7 @@ class RunFolder:
         """
         self.lock()
         last_evaluation = -1 if evaluated_at is None else evaluated_at
-        kept = [line for line in self.read_metrics()
+        kept = [line for line in read_metrics(self.metrics, until=step)
                 if line["step"] <= (step if "loss" in line else last_evaluation)]
         write_atomically(self.metrics, b"".join(_line(metrics) for metrics in kept))
         for leftover in self.path.glob(".*.tmp"):
@@ -85,16 +86,7 @@ class RunFolder:
 
     def read_metrics(self):
         """All whole lines of metrics, as a list of dict."""
-        lines = []
-        if self.metrics.exists():
-            for line in self.metrics.read_bytes().split(b"\n")[:-1]:  # without a line cut short
-                try:
-                    metrics = json.loads(line)
-                except ValueError:
-                    break
-                if isinstance(metrics, dict) and isinstance(metrics.get("step"), int):
-                    lines.append(metrics)
-        return lines
+        return read_metrics(self.metrics)
 
     def save(self, path, trainer, facts):
         """Write a checkpoint of the trainer with these facts (configs, tokenizer, data)."""

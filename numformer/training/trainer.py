@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from numformer.backend import run_by_shares, run_side_by_side, sum_of_squares
-from numformer.training.checkpoint import part_of
+from numformer.training.load_checkpoint import part_of
 from numformer.training.clipping import clip_factor
 from numformer.training.evaluation import NotFinite, check_finite, mean_loss
 from numformer.training.schedules import learning_rate

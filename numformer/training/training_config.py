@@ -1,8 +1,9 @@
 """The settings of a training run."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from numformer.checks import check_choice, check_number, check_whole
+from numformer.config import Config
 from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW
 from numformer.training.schedules import SCHEDULES
@@ -18,7 +19,7 @@ OPTIMIZERS = {
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Config):
     """How a model is trained.
 
     Parameters
@@ -110,7 +111,3 @@ class TrainingConfig:
                              f"above learning_rate={self.learning_rate}; lower it too.")
         check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
         check_choice(owner, "schedule", self.schedule, SCHEDULES)
-
-    def as_dict(self):
-        """All settings, for JSON."""
-        return asdict(self)

@@ -171,7 +171,7 @@ def test_a_checkpoint_that_cannot_be_resumed_is_one_line(capsys, run, tmp_path, 
 def test_nan_in_a_checkpoint_names_its_parameter(capsys, run, tmp_path):
     def poison(arrays, facts):
         arrays["model.blocks.0.attention.key.weight"][1, 2] = np.nan
-        facts["progress"]["step"] = 20
+        facts["progress"].update(step=20, evaluated_at=20, best_step=20)
 
     out = broken(run, tmp_path, poison)
     status, _, err = call(capsys, "train", "--resume", "--out", out)

@@ -1,15 +1,18 @@
 """Load a run: its model, tokenizer and corpus."""
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from numformer.commands import UsageError
+from numformer.commands.shared.facts import check_arrays, check_facts
 from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, DataError
 from numformer.models import KINDS
 from numformer.recipes import TASKS, recipe_of
 from numformer.data import tokenizer_from_json
+from numformer.terminal import printable
 from numformer.training import CheckpointError, load_checkpoint, part_of
 
 UNKNOWN = "does not describe a run of this version:"
@@ -29,30 +32,35 @@ def add_text_argument(parser):
                         "generated text); for vit the number of a test image")
 
 
-def read_facts(facts, path):
-    """(task with its recipe, kind of the model, its config, tokenizer) from a checkpoint's facts.
+def read_facts(arrays, facts, path):
+    """(task with its recipe, kind of the model, its config, tokenizer) of a checkpoint.
 
     Raises
     ------
     CheckpointError
-        If facts are missing, or name a task, model, tokenizer or option unknown to this version.
+        If facts are missing or out of range, name a task, model, tokenizer or option unknown to
+        this version, or do not fit each other or the arrays.
     """
     with blame(path, UNKNOWN):
+        check_facts(facts)
         # the first runs did not name it
         kind, task = facts["model"]["kind"], facts.get("task", "text")
-        if task not in TASKS:
-            raise ValueError(f"its task is {task}")
-        if kind not in TASKS[task].kinds:
+        if not isinstance(task, str) or task not in TASKS:
+            raise ValueError(f"its task is {task!r}")
+        if not isinstance(kind, str) or kind not in TASKS[task].kinds:
             raise ValueError(f"its model is called {kind!r}")
-        for part, keys in {"data": ("argument", "name", "sha256", "characters"),
-                           "training": ("steps",)}.items():
-            missing = [key for key in keys if key not in facts[part]]
-            if missing:
-                raise ValueError(f"{part} is without {', '.join(missing)}")
         tokenizer = tokenizer_from_json(facts["tokenizer"]) if TASKS[task].has_tokens else None
         config = KINDS[kind][1].from_dict(facts["model"]["config"])
         recipe = recipe_of(kind, facts["recipe"])
-        return TASKS[task].with_recipe(recipe), kind, config, tokenizer
+        recipe.check(config)
+        task = TASKS[task].with_recipe(recipe)
+        for name, value in task.options(tokenizer).items():
+            if getattr(config, name) != value:
+                raise ValueError(f"its model has {name}={getattr(config, name)}, but its data "
+                                 f"{value}")
+    with blame(path, MISSHAPEN):
+        check_arrays(kind, config, arrays)
+    return task, kind, config, tokenizer
 
 
 @contextmanager
@@ -60,7 +68,8 @@ def blame(path, complaint):
     """Turn errors inside this with statement into a CheckpointError that names the checkpoint."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError,
+            RecursionError) as error:
         raise CheckpointError(f"{path} {complaint} {error}") from None
 
 
@@ -90,11 +99,11 @@ def load_run(folder, best=False):
         If its checkpoint is broken.
     """
     path = Path(folder) / ("best.safetensors" if best else "checkpoint.safetensors")
-    if not path.is_file():
+    if not path.exists() and not path.is_symlink():
         raise UsageError(f"there is no {path}; give the folder of a run that `numformer train` "
                          "wrote.")
     arrays, facts = load_checkpoint(path)
-    task, kind, config, tokenizer = read_facts(facts, path)
+    task, kind, config, tokenizer = read_facts(arrays, facts, path)
     with blame(path, UNKNOWN):
         model = task.recipe.model(kind, config, np.random.default_rng(0))
     with blame(path, MISSHAPEN):
@@ -129,7 +138,12 @@ def run_corpus(task, facts, data=None):
 
 
 def show_text(text, stream):
-    """Write text and flush; characters that the stream cannot encode become question marks."""
+    """Write text and flush; characters that the stream cannot encode become question marks.
+
+    A terminal would obey control characters of a generated text: it gets escapes for them.
+    """
     encoding = stream.encoding or "utf-8"
+    if stream is sys.stderr or stream.isatty():
+        text = printable(text, keep="\n\t")
     stream.write(text.encode(encoding, "replace").decode(encoding))
     stream.flush()

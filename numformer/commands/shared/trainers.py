@@ -7,11 +7,12 @@ import numpy as np
 
 from numformer.commands import UsageError
 from numformer.commands.shared.flags import check_flags, flag_of, overrides
+from numformer.commands.shared.memory import check_memory
 from numformer.commands.shared.runs import (
     MISSHAPEN, UNKNOWN, blame, data_argument, load_run, read_facts, run_corpus)
 from numformer.models import (
     KINDS, BertEncoderConfig, backbone_options, load_pretrained_backbone)
-from numformer.recipes import PRESETS, RECIPES, Recipe, recipe_of
+from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask, recipe_of
 from numformer.recipes.recipe import BertEncoderRecipe
 from numformer.terminal import did_you_mean
 from numformer.training import TrainingConfig, load_checkpoint
@@ -112,7 +113,7 @@ def resumed_run(arguments, checkpoint):
         If the checkpoint is broken.
     """
     arrays, facts = load_checkpoint(checkpoint)
-    task, kind, model, tokenizer = read_facts(facts, checkpoint)
+    task, kind, model, tokenizer = read_facts(arrays, facts, checkpoint)
     run = checkpoint.parent
     facts.setdefault("task", task.name)
     progress = facts.pop("progress", None)
@@ -128,7 +129,7 @@ def resumed_run(arguments, checkpoint):
             raise UsageError(f"{flag_of(name)} {value} differs from that of {run}, "
                              f"{options.get(name)}; leave it out, or begin a new run.")
     with blame(checkpoint, UNKNOWN):
-        training = TrainingConfig(**facts["training"])
+        training = TrainingConfig.from_dict(facts["training"])
     changed = {name: value for name, value in given.items() if name in CHANGEABLE}
     training = _made(TrainingConfig, {**training.as_dict(), **changed})
     facts["training"] = training.as_dict()
@@ -144,6 +145,8 @@ def resumed_run(arguments, checkpoint):
 
 def new_trainer(task, kind, model_config, config, tokenizer, corpus):
     """A trainer at step 0 of a model of that kind and config."""
+    check_memory(kind, model_config, config,
+                 model_config.context_length if isinstance(task, TextTask) else 1)
     stream = task.stream(corpus, tokenizer, model_config, config)
     validation = task.validation(corpus, tokenizer, model_config, config.eval_blocks or None)
     rng = np.random.default_rng([config.seed, 0])     # 0: the branch of the seed for weights
@@ -168,7 +171,7 @@ def _start(arguments, kind, preset):
 
 def _made(config, options):
     try:
-        return config(**options)
+        return config.from_dict(options)
     except (TypeError, ValueError) as error:          # an option is missing, unknown or wrong
         raise UsageError(str(error)) from None
 

@@ -4,9 +4,13 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from numformer.files import MIB, read_file
+
 DOCUMENTATION = "python-docs"
 TINY_SHAKESPEARE = "tinyshakespeare"
 _URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+MOST = 512 * MIB                                      # of a text: its ids take eight times as much
+MOST_OF_A_PIPE = 256 * MIB                            # whose end is unknown
 _SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 
@@ -59,7 +63,8 @@ def load_corpus(data=DOCUMENTATION):
     data : str or path
         ``python-docs`` (the documentation of the language, from the standard library),
         ``tinyshakespeare`` (downloaded once, needs the ``data`` extra), or the path of a text file
-        in UTF-8.
+        in UTF-8, of at most 512 MiB. A pipe such as ``<(zcat text.gz)`` is read to its end, or to
+        256 MiB.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def load_corpus(data=DOCUMENTATION):
     Raises
     ------
     DataError
-        If the text is unavailable or empty, or the file is no text.
+        If the text is unavailable or empty, or the file is no text, no regular file or too large.
 
     Examples
     --------
@@ -92,12 +97,15 @@ def _documentation():
 
 
 def _read(path):
-    """The text of a file; DataError if it is none."""
+    """The text of a file or pipe; DataError if it is none."""
     try:
-        data = path.read_bytes()
+        pipe = path.is_fifo()
+        data = read_file(path, MOST_OF_A_PIPE if pipe else MOST, pipes=True)
     except OSError as error:
         raise NoSuchFile(f"{path} cannot be read: {error.strerror}; "
                          "give a text file with --data PATH.") from None
+    except ValueError as error:                       # a device, too large, or no name of a file
+        raise DataError(str(error)) from None
     if b"\0" in data:
         raise DataError(f"{path} is a binary file: byte {data.index(0)} is zero; "
                         "give a text file in UTF-8.")
@@ -118,9 +126,11 @@ def _download():
         raise DataError("downloading needs the data extra: pip install 'numformer[data]'; "
                         "or give a file with --data PATH.") from None
     pooch.get_logger().setLevel("ERROR")
+    folder, name = Path(pooch.os_cache("numformer")), "tinyshakespeare.txt"
+    if (folder / name).exists():
+        _read(folder / name)                          # pooch would read a device without end
     try:
-        return Path(pooch.retrieve(_URL, known_hash=f"sha256:{_SHA256}",
-                                   fname="tinyshakespeare.txt", path=pooch.os_cache("numformer")))
+        return Path(pooch.retrieve(_URL, known_hash=f"sha256:{_SHA256}", fname=name, path=folder))
     except (OSError, ValueError) as error:                            # offline, or another file
         raise DataError(f"{TINY_SHAKESPEARE} cannot be downloaded ({type(error).__name__}); "
                         f"fetch {_URL} on a machine with a network, and give the file with "

@@ -15,6 +15,7 @@ _WORD = re.compile(rb" ?[A-Za-z\x80-\xff]{1,63}"                      # letters,
                    rb"| ?[0-9]{1,63}"
                    rb"| ?[^A-Za-z0-9\x80-\xff\s]{1,63}"               # marks
                    rb"|\s{1,64}(?= [^\s])|\s{1,64}")                  # white space, see below
+LONGEST = 64                                                          # bytes of a word
 
 
 def split_bytes(data):
@@ -50,7 +51,8 @@ class BytePairTokenizer(Tokenizer):
     Raises
     ------
     ValueError
-        If a merge is not a pair of earlier tokens, or it or a special token is given twice.
+        If a merge is not a pair of earlier tokens, it or a special token is given twice, or a token
+        would be longer than the longest word.
 
     References
     ----------
@@ -84,6 +86,9 @@ class BytePairTokenizer(Tokenizer):
         bytes_of = [bytes([byte]) for byte in range(256)]
         for left, right in self.merges:
             bytes_of.append(bytes_of[left] + bytes_of[right])
+            if len(bytes_of[-1]) > LONGEST:           # merges of merges would double without end
+                raise ValueError(f"BytePairTokenizer: merge {len(bytes_of) - 257} makes a token of "
+                                 f"{len(bytes_of[-1])} bytes, but words have at most {LONGEST}.")
         self._bytes_of = [name.encode("utf-8", "surrogatepass") for name in self.special] + bytes_of
         self._encode_word = lru_cache(maxsize=2**16)(self._merged)    # most words come again
 

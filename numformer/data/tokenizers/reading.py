@@ -35,4 +35,8 @@ def tokenizer_from_json(facts):
     if vocabulary not in facts:
         raise ValueError(f"tokenizer_from_json: a tokenizer of kind {kind!r} needs {vocabulary!r}, "
                          f"but {facts!r} has none.")
+    unknown = sorted(facts.keys() - {"kind", "special", vocabulary})
+    if unknown:
+        raise ValueError(f"tokenizer_from_json: a tokenizer of kind {kind!r} has no {unknown}; "
+                         f"it has 'special' and {vocabulary!r}.")
     return _KINDS[kind](facts[vocabulary], facts.get("special", ()))
