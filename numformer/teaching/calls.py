@@ -36,9 +36,9 @@ def answer(fn, instance, backward):
         return None, (f"it raised {_described(error)}{_line_of(fn, error)}; "
                       f"its arguments were {shapes}")
     for key, value in before.items():
-        if not np.array_equal(given[key], value):
+        if not _same(given[key], value):
             return None, f"it writes into its argument {key}; work on a copy, or on a new array"
-    if not all(np.array_equal(x, copy) for x, copy in held):
+    if not all(_same(x, copy) for x, copy in held):
         return None, "it writes into an array of saved; work on a copy, or on a new array"
     if not backward:
         return (returned[0] if isinstance(returned, tuple) and returned else returned,), None
@@ -50,6 +50,10 @@ def _arrays(saved):
     if isinstance(saved, tuple):
         return [x for part in saved for x in _arrays(part)]
     return [saved] if isinstance(saved, np.ndarray) else []
+
+
+def _same(x, copy):
+    return np.array_equal(x, copy, equal_nan=x.dtype.kind == "f")
 
 
 def _line_of(fn, error):

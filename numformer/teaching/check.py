@@ -6,14 +6,15 @@ import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.teaching.calls import answer
+from numformer.teaching.comparison import is_upcast, wrong_output
 from numformer.teaching.isolation import check_limits, isolated
-from numformer.teaching.likely_cause import CLOSE, is_array, likely_cause
+from numformer.teaching.likely_cause import likely_cause
 from numformer.teaching.problems import Instance, find_problem
-from numformer.teaching.signatures import accepts, takes_saved
+from numformer.teaching.signatures import promises
 from numformer.teaching.verdict import Verdict
-from numformer.verify.errors import relative_error
 
-INSTANCES = 3                                                         # of each level
+UPCAST = ("Given float32, it returns float64: np.zeros(shape) makes float64, and a number of NumPy "
+          "such as np.sqrt(2) turns float32 into it; math.sqrt(2) does not.")
 
 
 def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, process=None):
@@ -29,11 +30,12 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         A backward takes the gradient of the output and then the arguments of the forward,
         `fn(dy, x, ...)`, and returns the gradients of the arrays in their order; if its second
         argument is named `saved`, it takes what the reference forward saved. Options such as `axis`
-        or `pattern` are tested only if `fn` accepts them.
+        or `pattern` are tested only if `fn` has such a parameter.
     seed : int, optional
         Seed of the problems; different ones each time by default.
     levels : sequence of str, optional
-        Levels to test, such as ``["plain"]``; all by default.
+        Levels to test, such as ``["plain"]``; by default all that the signature promises. A level
+        that is named here is tested, unless it has an option that `fn` does not accept.
     seconds : float or None
         Time limit of all calls of `fn` together; None for no limit.
     memory : int or None
@@ -51,8 +53,7 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     Verdict
         True or false, and readable: the first gradient that differs and where, both numbers, the
         relative error, and the likely cause. The cause is found by comparing with known mistakes,
-        made on purpose. Right means a relative error of at most 1e-9 on these problems, in float64;
-        they do not contain special points such as the kink of ReLU.
+        made on purpose.
 
     Raises
     ------
@@ -61,6 +62,30 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         at least 0, or a limit not above 0; if there is no process on a system without fork.
     TypeError
         If `fn` cannot be called.
+
+    Notes
+    -----
+    *Right* means, on all levels that are tested:
+
+    - Every output has the shape of the reference's and is finite. It is a plain array of floats.
+      No argument, nothing in `saved`, and no result of an earlier call is written into.
+    - Every number has a relative error of at most 1e-9 (1e-5 where the arrays are float32),
+      relative to itself and 1% of the largest number of its array; or its error is at most 300
+      rounding errors of the terms that were added. The size of these terms is measured: the
+      reference runs again with a small random error in each step (`numformer.teaching.rounding`).
+      So a small difference of large terms may be computed in any order.
+
+    The signature decides which levels are tested: one with an option if `fn` has that parameter or
+    ``**options``; one that leaves an argument out, such as the bias, if it may be left out of `fn`,
+    with a default of None; grouped heads if `fn` has a pattern and a scale; a target of -100 if it
+    has `ignore_index`. A function that takes `saved` is tested on all. The verdict names the
+    levels that were tested, and those that were not.
+
+    Everybody gets the edges: axes of size 1, large numbers (exp overflows), small numbers, a large
+    and a small dy (nothing is clipped), arrays that are views, and float32. Not tested: special
+    points such as the kink of ReLU, or equal maxima. A few levels lie beyond what a plain function
+    must do: a row of a mask that is False everywhere, zero vectors, and float32 that should stay
+    float32. What goes wrong there is remarked in the verdict of a right function.
 
     Examples
     --------
@@ -76,7 +101,7 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     seed = np.random.SeedSequence().entropy % 2**32 if seed is None else seed
     check_whole("check", "seed", seed, least=0)
     for level in levels or ():
-        check_choice("check", "level", level, list(problem.levels))
+        check_choice("check", "level", level, list(_offered(problem, backward)))
     check_limits(seconds, memory, process)
     verdict, ended = isolated(
         lambda limited: _verdict(name, problem, backward, limited, seed, levels),
@@ -84,83 +109,100 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     return verdict if ended is None else Verdict(False, f"{name}: {ended}.")
 
 
+def _offered(problem, backward):
+    """The levels of a forward or of a backward."""
+    return {level: kind for level, kind in problem.levels.items() if backward or kind.dy == 1}
+
+
 def _verdict(name, problem, backward, fn, seed, levels):
-    saved = backward and takes_saved(fn)
-    passed, left_out = [], []
-    for number, level in enumerate(problem.levels):
+    offered = _offered(problem, backward)
+    passed, left_out, remarks, n = [], [], [], 0
+    for number, level in enumerate(offered):
         if levels and level not in levels:
             continue
-        instances = [Instance(problem, level, seed + 100 * number + k) for k in range(INSTANCES)]
-        options = instances[0].arguments()[1]
-        if not saved and not all(accepts(fn, option) for option in options):
+        instances = [Instance(problem, level, seed + 100 * number + k)
+                     for k in range(offered[level].instances)]
+        if not promises(fn, instances[0], backward, named=level in (levels or ())):
             left_out.append(level)
             continue
-        for instance in instances:
-            verdict = _compare(name, fn, instance, backward)
-            if verdict is not None:
-                return _with_levels(verdict, problem, level, passed)
+        verdict = _first_wrong(name, fn, instances, backward, remarks)
+        if verdict is None and not passed:
+            verdict = _same_buffer(name, fn, instances[0], backward)
+        if verdict is not None and offered[level].required:
+            return _with_levels(verdict, problem, level, passed)
+        if verdict is not None:
+            remarks.append(f"{verdict.text} (level: {level}) {offered[level].hint}")
+            continue
         passed.append(level)
-    text = f"right: {name} on {INSTANCES * len(passed)} random problems ({', '.join(passed)})"
+        n += len(instances)
+    text = f"right: {name} on {n} random problems ({', '.join(passed)})"
     if left_out:
         text += f"; not tested, as it has no such argument: {', '.join(left_out)}"
-    return Verdict(True, text + ".")
+    remarks = tuple(dict.fromkeys(remarks))
+    return Verdict(True, "\nRemark: ".join([text + ".", *remarks]), remarks=remarks)
 
 
-def _compare(name, fn, instance, backward):
-    """None if the function is right on this instance, else a Verdict."""
-    outputs, trouble = answer(fn, instance, backward)
-    if trouble:
-        return Verdict(False, f"{name}: {trouble}.")
-    y, _, _, gradients = instance.reference()
-    expected = gradients if backward else {"y": y}
-    if len(outputs) != len(expected):
-        arrays = "array" if len(outputs) == 1 else "arrays"
-        return Verdict(False, f"{name}: it returned {len(outputs)} {arrays}, but must return "
-                              f"{len(expected)}: {', '.join(expected)}.")
-    for key, found in zip(expected, outputs):
-        if not is_array(found):
-            is_other = isinstance(found, np.ndarray)
-            came = f"one of {found.dtype}" if is_other else type(found).__name__
-            return Verdict(False, f"{name}: {key} must be an array of float64, like the arguments, "
-                                  f"but is {came}.", key)
-    for (key, reference), found in zip(expected.items(), outputs):
-        wrong = _compare_output(name, key, np.asarray(found), np.asarray(reference))
-        if wrong is not None:
-            cause = likely_cause(name, lambda other: answer(fn, other, backward)[0], instance, key)
-            text = wrong.text + (f"\nLikely cause: {cause}." if cause else "")
-            return replace(wrong, text=text, cause=cause)
+def _first_wrong(name, fn, instances, backward, remarks):
+    """None if the function is right on all instances, else a Verdict."""
+    for instance in instances:
+        verdict = _compare(name, fn, instance, backward, remarks)
+        if verdict is not None:
+            return verdict
     return None
 
 
-def _compare_output(name, key, found, reference):
-    """None if an output is right, else a Verdict without a cause."""
-    if found.shape != reference.shape:
-        return Verdict(False, f"{name}: {key} has shape {found.shape}, but must have "
-                              f"{reference.shape}.", key)
-    for what, bad in (("NaN", np.isnan(found)), ("Inf", np.isinf(found))):
-        if bad.any() and np.isfinite(reference).all():
-            index = _first(bad)
-            return Verdict(False, f"{name}: {key} contains {what}, first at {index}, where the "
-                                  f"reference is {reference[index]:.6g}.", key, index,
-                           float(found[index]), float(reference[index]), np.inf)
-    error = relative_error(found, reference, np.abs(reference).max(initial=0))
-    if not (error > CLOSE).any():
-        return None
-    index = _first(error > CLOSE)
-    n_wrong = int((error > CLOSE).sum())
-    text = (f"{name}: {key} is wrong in {n_wrong} of {error.size} entries, first at {index}: found "
-            f"{found[index]:.10g}, reference {reference[index]:.10g}, relative error "
-            f"{error[index]:.2g}.")
-    return Verdict(False, text, key, index, float(found[index]), float(reference[index]),
-                   float(error[index]))
+def _outputs(fn, instance, backward):
+    """(outputs, trouble) as of `answer`; None for an argument that was left out is left out."""
+    outputs, trouble = answer(fn, instance, backward)
+    given, wanted = instance.reference()[3], instance.problem.wanted
+    if trouble or not backward or len(outputs) == len(given) or len(outputs) > len(wanted):
+        return outputs, trouble
+    for found, of in zip(outputs, wanted):
+        if f"d{of}" not in given and found is not None:
+            return None, f"there is no {of} here, so d{of} must be None, or be left out"
+    return tuple(found for found, of in zip(outputs, wanted) if f"d{of}" in given), None
 
 
-def _first(bad):
-    return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.ndim else ()
+def _compare(name, fn, instance, backward, remarks):
+    """None if the function is right on this instance, else a Verdict."""
+    outputs, trouble = _outputs(fn, instance, backward)
+    if trouble:
+        return Verdict(False, f"{name}: {trouble}.")
+    y, _, _, gradients = instance.reference()
+    wrong = wrong_output(name, outputs, gradients if backward else {"y": y}, instance)
+    if wrong is None and is_upcast(outputs, instance):
+        remarks.append(UPCAST)
+    if wrong is None or not wrong.output or _kind(instance).hint:
+        return wrong
+    plain = {level: kind for level, kind in instance.problem.levels.items() if not kind.hint}
+    instance = replace(instance, problem=replace(instance.problem, levels=plain))
+    cause = likely_cause(name, lambda other: _outputs(fn, other, backward)[0], instance,
+                         wrong.output)
+    text = wrong.text + (f"\nLikely cause: {cause}." if cause else "")
+    return replace(wrong, text=text, cause=cause)
+
+
+def _same_buffer(name, fn, instance, backward):
+    """A Verdict if a second call, with other numbers, writes into the results of the first."""
+    first, trouble = _outputs(fn, instance, backward)
+    if trouble:
+        return Verdict(False, f"{name}: {trouble}.")
+    second, _ = _outputs(fn, replace(instance, level="small numbers"), backward)
+    if any(np.may_share_memory(a, b) for a in first for b in second or ()
+           if isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+        return Verdict(False, f"{name}: its second call wrote into the result of the first, because"
+                              " it returns the same array each time; make a new array in each "
+                              "call.")
+    return None
+
+
+def _kind(instance):
+    return instance.problem.levels[instance.level]
 
 
 def _with_levels(verdict, problem, level, passed):
-    """The verdict with the level at which the function failed, those it passed, and the hint."""
+    """The verdict with the level at which the function failed, those it passed, and the hints."""
     text = f"{verdict.text}\nLevel of this problem: {level}"
     text += f"; passed before: {', '.join(passed)}." if passed else "."
-    return replace(verdict, text=text + (f"\n{problem.note}" if problem.note else ""))
+    hints = [hint for hint in (problem.levels[level].hint, problem.note) if hint]
+    return replace(verdict, text="\n".join([text, *hints]))

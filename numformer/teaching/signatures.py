@@ -22,6 +22,30 @@ def accepts(fn, option):
                for p in parameters)
 
 
+def promises(fn, instance, backward, named=False):
+    """Whether the signature of a function promises the level of an instance.
+
+    If the level is `named` by who checks, only its options count: they have to be passed.
+    """
+    level = instance.problem.levels[instance.level]
+    arguments, options = instance.arguments()
+    if backward and takes_saved(fn):
+        return True
+    if not all(accepts(fn, name) for name in options):
+        return False
+    return named or (all(accepts(fn, name) for name in level.needs)
+                     and (not level.optional or may_be_none(fn, len(arguments) + backward)))
+
+
+def may_be_none(fn, position):
+    """Whether the parameter at a position has a default of None."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    return len(parameters) > position and parameters[position].default is None
+
+
 def missing_defaults(fn, reference, n_given):
     """The reference's defaults for further arguments that `fn` requires: {name: default}."""
     try:

@@ -21,6 +21,8 @@ class Verdict:
         The two numbers there, and their relative error.
     cause : str
         The likely cause, or "".
+    remarks : tuple of str
+        What a right function could do better.
     """
 
     ok: bool
@@ -31,6 +33,7 @@ class Verdict:
     reference: float | None = None
     error: float | None = None
     cause: str = ""
+    remarks: tuple = ()
 
     def __bool__(self):
         return self.ok

@@ -45,10 +45,12 @@ def test_a_function_written_in_another_way_is_right():
         dk, dv = np.einsum("bhts,bhtd->bhsd", ds, q), np.einsum("bhts,bhtd->bhsd", p, do)
         return dq, *(x.reshape(B, k.shape[1], -1, *x.shape[2:]).sum(2) for x in (dk, dv))
 
-    verdict = check("scaled_dot_product_attention_backward", attention_backward)
-    text = str(verdict)
-    assert verdict and "plain, grouped heads" in text
-    assert "not tested, as it has no such argument: a causal pattern" in text
+    name = "scaled_dot_product_attention_backward"
+    text = str(check(name, attention_backward))
+    assert "(plain, more queries than keys, sizes of 1" in text
+    assert "not tested, as it has no such argument: a causal pattern, scale=0.3, grouped h" in text
+    named = check(name, attention_backward, levels=["plain", "grouped heads"])
+    assert named and "(plain, grouped heads)" in str(named)
 
 
 def test_a_verdict_names_the_entry_and_both_numbers():

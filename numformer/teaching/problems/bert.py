@@ -1,12 +1,24 @@
 """Problems on how Sentence-BERT compares vectors."""
 
 from numformer import functional as F
-from numformer.teaching.problems.problem import FunctionProblem, sizes
+from numformer.teaching.problems.problem import FunctionProblem, Level, sizes
 
 
 def two_sets(rng):
     N, M, C = sizes(rng, 3)
     return {"a": rng.standard_normal((N, C)), "b": 2 * rng.standard_normal((M, C))}, {}
+
+
+def with_zero_vector(rng):
+    arguments, options = two_sets(rng)
+    arguments["a"][-1] = 0
+    return arguments, options
+
+
+def with_equal_vectors(rng):
+    arguments, options = triplets()(rng)
+    arguments["positives"][-1] = arguments["anchors"][-1]
+    return arguments, options
 
 
 def triplets(**options):
@@ -19,10 +31,14 @@ def triplets(**options):
     return make
 
 
+ZERO = "The cosines of a zero vector, and its gradient, are 0, not NaN."
+EQUAL = "The gradient of the distance of two equal vectors is taken as 0, not NaN."
 PROBLEMS = {
-    "cosine_similarity": FunctionProblem(F.cosine_similarity, F.cosine_similarity_backward,
-                                         ("a", "b"), {"plain": two_sets}),
-    "triplet_loss": FunctionProblem(F.triplet_loss, F.triplet_loss_backward,
-                                    ("anchors", "positives", "negatives"),
-                             {"plain": triplets(), "margin=0.3": triplets(margin=0.3)}),
+    "cosine_similarity": FunctionProblem(
+        F.cosine_similarity, F.cosine_similarity_backward, ("a", "b"), {
+            "plain": two_sets, "a zero vector": Level(with_zero_vector, ZERO, required=False)}),
+    "triplet_loss": FunctionProblem(
+        F.triplet_loss, F.triplet_loss_backward, ("anchors", "positives", "negatives"), {
+            "plain": triplets(), "margin=0.3": triplets(margin=0.3),
+            "equal vectors": Level(with_equal_vectors, EQUAL, required=False)}),
 }

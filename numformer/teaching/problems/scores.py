@@ -1,7 +1,8 @@
 """Problems on score functions of attention and on relative positions."""
 
 from numformer import functional as F
-from numformer.teaching.problems.problem import FunctionProblem, sizes
+from numformer.teaching.problems.edges import MORE_QUERIES
+from numformer.teaching.problems.problem import FunctionProblem, Level, sizes
 
 
 def additive(rng):
@@ -24,27 +25,36 @@ def general(square):
     return make
 
 
-def sizes_and_reach(rng):
+def sizes_and_reach(rng, more_queries):
     """Sizes (B, H, T, S, D), and the reach of a table: shorter than the largest distance."""
     B, H, D = sizes(rng, 3)
     T, S = sorted(int(size) for size in rng.permutation([6, 7, 8, 9])[:2])
+    if more_queries:
+        T, S = S, T
     return B, H, T, S, D, int(rng.integers(1, 4))
 
 
-def relative_scores(rng):
-    B, H, T, S, D, reach = sizes_and_reach(rng)
+def more_queries(make):
+    """The level with T > S."""
+    def turned(rng):
+        return make(rng, more_queries=True)
+    return Level(turned, MORE_QUERIES)
+
+
+def relative_scores(rng, more_queries=False):
+    B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
     return {"q": rng.standard_normal((B, H, T, D)),
             "table": rng.standard_normal((2 * reach + 1, D)), "S": S}, {}
 
 
-def relative_values(rng):
-    B, H, T, S, D, reach = sizes_and_reach(rng)
+def relative_values(rng, more_queries=False):
+    B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
     return {"p": rng.random((B, H, T, S)), "table": rng.standard_normal((2 * reach + 1, D))}, {}
 
 
 def relative_attention(**options):
-    def make(rng):
-        B, H, T, S, D, reach = sizes_and_reach(rng)
+    def make(rng, more_queries=False):
+        B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
         k, v = rng.standard_normal((2, B, H, S, D))
         key_table, value_table = rng.standard_normal((2, 2 * reach + 1, D))
         return {"q": rng.standard_normal((B, H, T, D)), "k": k, "v": v, "key_table": key_table,
@@ -62,13 +72,16 @@ PROBLEMS = {
     "general_scores": FunctionProblem(
         F.general_scores, F.general_scores_backward, ("q", "k", "weight"),
         {"keys as wide as queries": general(True), "other widths": general(False)}),
-    "relative_scores": FunctionProblem(F.relative_scores, F.relative_scores_backward,
-                                       ("q", "table"), {"plain": relative_scores}),
-    "relative_values": FunctionProblem(F.relative_values, F.relative_values_backward,
-                                       ("p", "table"), {"plain": relative_values}),
+    "relative_scores": FunctionProblem(
+        F.relative_scores, F.relative_scores_backward, ("q", "table"), {
+            "plain": relative_scores, "more queries than keys": more_queries(relative_scores)}),
+    "relative_values": FunctionProblem(
+        F.relative_values, F.relative_values_backward, ("p", "table"), {
+            "plain": relative_values, "more queries than keys": more_queries(relative_values)}),
     "relative_attention": FunctionProblem(
         F.relative_attention, F.relative_attention_backward,
         ("q", "k", "v", "key_table", "value_table"),
         {"plain": relative_attention(), "a causal pattern": relative_attention(pattern=F.CAUSAL),
-         "scale=0.3": relative_attention(scale=0.3)}),
+         "scale=0.3": relative_attention(scale=0.3),
+         "more queries than keys": more_queries(relative_attention())}),
 }

@@ -3,7 +3,9 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.teaching.problems.problem import FunctionProblem, elementwise, one_array, sizes
+from numformer.teaching.problems.edges import MASKED_ROW, NO_GENERATOR, left_out
+from numformer.teaching.problems.problem import (
+    FunctionProblem, Level, elementwise, one_array, sizes)
 
 
 def large(rng):
@@ -16,6 +18,25 @@ def masked(rng):
     mask = rng.random((rows, columns)) < 0.6
     mask[:, 0], mask[0, 1] = True, False
     return {"x": rng.standard_normal((rows, columns))}, {"mask": mask}
+
+
+def with_zeros(rng):
+    arguments, options = one_array()(rng)
+    arguments["x"][0] = 0
+    return arguments, options
+
+
+def far_apart(rng):
+    """All scores of some rows are far above all scores of the others."""
+    arguments, _ = one_array()(rng)
+    x = arguments["x"]
+    return {"x": x + 1000 * (np.arange(len(x)) % 3 - 1)[:, None]}, {}
+
+
+def masked_row(rng):
+    arguments, options = masked(rng)
+    options["mask"][-1] = False
+    return arguments, options
 
 
 def linear(square):
@@ -34,6 +55,22 @@ def normed(*more, **options):
         arguments = {"x": 2 * rng.standard_normal((B, T, C)) + 0.7,
                      "weight": rng.standard_normal(C)}
         return {**arguments, **{name: rng.standard_normal(C) for name in more}}, options
+    return make
+
+
+def offset(*more):
+    def make(rng):
+        arguments, options = normed(*more)(rng)
+        return {**arguments, "x": arguments["x"] + 1e6}, options
+    return make
+
+
+def of_equal_coordinates(*more):
+    """One vector of equal coordinates, and one that is 0."""
+    def make(rng):
+        arguments, options = normed(*more)(rng)
+        arguments["x"][0, 0], arguments["x"][-1, -1] = 1.7, 0
+        return arguments, options
     return make
 
 
@@ -56,32 +93,25 @@ def scored_rows(rng):
     return {"logits": 2 * rng.standard_normal((N, V))}, {}
 
 
-def attended(grouped=False, causal=False, **options):
-    def make(rng):
-        B, H, T, S, D = sizes(rng, 5)
-        G = H
-        if grouped:
-            G, H = 2, 4
-        T, S = min(T, S), max(T, S)
-        arguments = {"q": rng.standard_normal((B, H, T, D)), "k": rng.standard_normal((B, G, S, D)),
-                     "v": rng.standard_normal((B, G, S, D))}
-        return arguments, {**options, **({"pattern": F.CAUSAL} if causal else {})}
-    return make
+def classified_otherwise(rng):
+    """Class 0 is ignored."""
+    arguments, _ = classified()(rng)
+    arguments["targets"][0, 0], arguments["targets"][-1, -1] = 0, 1
+    return arguments, {"ignore_index": 0}
 
 
-def attended_with_mask(rng):
-    arguments, _ = attended()(rng)
-    T, S = arguments["q"].shape[2], arguments["k"].shape[2]
-    return arguments, {"mask": F.CAUSAL.dense(T, S)}
+def many_targets(rng):
+    """Positions times classes are more than an int8 can count."""
+    return {"logits": rng.standard_normal((6, 7, 5)),
+            "targets": rng.integers(0, 5, (6, 7)).astype(np.int8)}, {}
 
 
-def grouped(rng):
-    B, G, S, D = sizes(rng, 4)
-    return {"x": rng.standard_normal((B, G, S, D)), "n_heads": 3 * G}, {}
-
-
-def dropped_weights(rng):
-    return {"p": rng.random(tuple(sizes(rng, 4))), "rate": 0.4, "seed": int(rng.integers(100))}, {}
+def far_logits(rng):
+    """Targets that are nearly impossible: the logarithm of their probability is about -1000."""
+    arguments, options = classified()(rng)
+    logits = arguments["logits"]
+    far = rng.permutation(logits.shape[-1]) % 2      # classes that are far above the others
+    return {**arguments, "logits": logits + 1000 * far}, options
 
 
 def looked_up(rng):
@@ -89,6 +119,11 @@ def looked_up(rng):
     ids = rng.integers(0, V, (B, T))
     ids[0, :2] = ids[-1, -1]                                  # an id that occurs several times
     return {"ids": ids, "weight": rng.standard_normal((V, C))}, {}
+
+
+def looked_up_by_int8(rng):
+    return {"ids": rng.integers(0, 100, (3, 50)).astype(np.int8),
+            "weight": rng.standard_normal((100, 3))}, {}
 
 
 def rotated(**options):
@@ -144,60 +179,66 @@ def with_dropout(rng):
 MASK = ("The dropout mask must be dropout_mask(dropout_seed(rng), x.shape, rate); both are in "
         "numformer.functional.")
 
+KINK = "At 0 the slope of ReLU is taken as 0."
+ROWS = ("The scores of some rows are far above those of others: subtract the maximum of each row, "
+        "not of all.")
+LOGARITHM = ("The probability of a target is about exp(-1000) here, which is 0 in float64, but its "
+             "logarithm is not -Inf: compute log-softmax directly.")
+INT8 = "The ids are int8 here: what is computed from them must not overflow at 127."
+OFFSET = ("The mean is 1,000,000 here: E[x^2] - E[x]^2 loses the variance in rounding errors; "
+          "subtract the mean first.")
+EQUAL = "All coordinates of a vector are equal here, or 0: the variance is 0."
+
+
+def of_norm(function, gradient, *more):
+    """The problem of a norm over the last axis; its arguments after the weight are `more`."""
+    return FunctionProblem(function, gradient, ("x", "weight", *more), {
+        "plain": normed(*more), "epsilon=0.3": normed(*more, epsilon=0.3),
+        "a mean far from 0": Level(offset(*more), OFFSET),
+        "equal coordinates": Level(of_equal_coordinates(*more), EQUAL,
+                                   required="outside" not in function.__name__)})
+
+
 PROBLEMS = {
     "linear": FunctionProblem(
         F.linear, F.linear_backward, ("x", "weight", "bias"),
-        {"as many inputs as outputs": linear(True), "other widths": linear(False)}),
+        {"as many inputs as outputs": linear(True), "other widths": linear(False),
+         "no bias": left_out(linear(False), "bias")}),
     "softmax": FunctionProblem(F.softmax, F.softmax_backward, ("x",), {
         "plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
-        "scores near 1000": large}),
+        "scores near 1000": large, "rows far apart": Level(far_apart, ROWS),
+        "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)}),
     "log_softmax": FunctionProblem(F.log_softmax, F.log_softmax_backward, ("x",), {
-        "plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": large}),
+        "plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": large,
+        "rows far apart": Level(far_apart, ROWS)}),
     "softmax_cross_entropy": FunctionProblem(
         F.softmax_cross_entropy, F.softmax_cross_entropy_backward, ("logits",), {
-            "plain": classified()}),
+            "plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM),
+            "targets of int8": Level(many_targets, INT8)}),
     "uniform_cross_entropy": FunctionProblem(
         F.uniform_cross_entropy, F.uniform_cross_entropy_backward, ("logits",), {"plain": scored}),
     "z_loss": FunctionProblem(F.z_loss, F.z_loss_backward, ("logits",), {"plain": scored_rows}),
     "cross_entropy": FunctionProblem(F.cross_entropy, F.cross_entropy_backward, ("logits",), {
-        "plain": classified(), "an ignored target": classified(ignored=True),
+        "plain": classified(), "an ignored target": Level(
+            classified(ignored=True), needs=("ignore_index",)),
         "label_smoothing=0.2": classified(label_smoothing=0.2),
-        "z_loss=0.1": classified(z_loss=0.1)}),
-    "relu": elementwise(F.relu, F.relu_backward),
+        "z_loss=0.1": classified(z_loss=0.1), "ignore_index=0": classified_otherwise,
+        "unlikely targets": Level(far_logits, LOGARITHM),
+        "targets of int8": Level(many_targets, INT8)}),
+    "relu": elementwise(F.relu, F.relu_backward, Level(with_zeros, KINK, required=False)),
     "relu_squared": elementwise(F.relu_squared, F.relu_squared_backward),
     "gelu": elementwise(F.gelu, F.gelu_backward),
     "gelu_tanh": elementwise(F.gelu_tanh, F.gelu_tanh_backward),
     "sigmoid": elementwise(F.sigmoid, F.sigmoid_backward),
     "swish": elementwise(F.swish, F.swish_backward, beta=1.7),
     "silu": elementwise(F.silu, F.silu_backward),
-    "layer_norm": FunctionProblem(F.layer_norm, F.layer_norm_backward, ("x", "weight", "bias"), {
-        "plain": normed("bias"), "epsilon=0.3": normed("bias", epsilon=0.3)}),
-    "layer_norm_outside": FunctionProblem(
-        F.layer_norm_outside, F.layer_norm_outside_backward, ("x", "weight", "bias"), {
-            "plain": normed("bias"), "epsilon=0.3": normed("bias", epsilon=0.3)}),
-    "rms_norm": FunctionProblem(F.rms_norm, F.rms_norm_backward, ("x", "weight"), {
-        "plain": normed(), "epsilon=0.3": normed(epsilon=0.3)}),
-    "rms_norm_outside": FunctionProblem(
-        F.rms_norm_outside, F.rms_norm_outside_backward, ("x", "weight"), {
-            "plain": normed(), "epsilon=0.3": normed(epsilon=0.3)}),
-    "attention": FunctionProblem(F.attention, F.attention_backward, ("q", "k", "v"), {
-        "plain": attended(), "a mask": attended_with_mask}),
-    "tiled_attention": FunctionProblem(
-        F.tiled_attention, F.tiled_attention_backward, ("q", "k", "v"), {
-            "plain": attended(), "tile=3": attended(tile=3),
-            "grouped heads": attended(grouped=True)}),
-    "repeat_kv_heads": FunctionProblem(F.repeat_kv_heads, F.repeat_kv_heads_backward, ("x",),
-                                       {"plain": grouped}),
-    "drop_weights": FunctionProblem(
-        F.drop_weights, F.drop_weights_backward, ("p",), {"plain": dropped_weights},
-        "The dropout mask must be attention_dropout_mask(seed, p.shape, rate)."),
-    "scaled_dot_product_attention": FunctionProblem(
-        F.scaled_dot_product_attention, F.scaled_dot_product_attention_backward, ("q", "k", "v"), {
-            "plain": attended(), "a causal pattern": attended(causal=True),
-            "scale=0.3": attended(scale=0.3),
-            "grouped heads": attended(grouped=True)}),
+    "layer_norm": of_norm(F.layer_norm, F.layer_norm_backward, "bias"),
+    "layer_norm_outside": of_norm(F.layer_norm_outside, F.layer_norm_outside_backward, "bias"),
+    "rms_norm": of_norm(F.rms_norm, F.rms_norm_backward),
+    "rms_norm_outside": of_norm(F.rms_norm_outside, F.rms_norm_outside_backward),
     "embedding": FunctionProblem(F.embedding, F.embedding_backward, ("weight",),
-                                 {"plain": looked_up}),
+                                 {"plain": looked_up, "ids of int8": Level(looked_up_by_int8,
+                                                                           INT8)}),
     "rotary": FunctionProblem(F.rotary, F.rotary_backward, ("x",),
                               {"plain": rotated(), "interleaved": rotated(layout="interleaved")}),
     "alibi": FunctionProblem(F.alibi, F.alibi_backward, ("scores",), {"plain": sloped}),
@@ -207,10 +248,13 @@ PROBLEMS = {
     "relative_position_bias": FunctionProblem(F.relative_position_bias,
                                               F.relative_position_bias_backward, ("table",),
                                               {"plain": by_bucket}),
-    "dropout": FunctionProblem(F.dropout, F.dropout_backward, ("x",), {"plain": with_dropout},
-                               MASK),
-    "residual_dropout": FunctionProblem(F.residual_dropout, F.residual_dropout_backward,
-                                        ("x", "branch"), {"plain": residual}, MASK),
+    "dropout": FunctionProblem(F.dropout, F.dropout_backward, ("x",), {
+        "plain": with_dropout,
+        "no generator": left_out(with_dropout, "rng", hint=NO_GENERATOR)}, MASK),
+    "residual_dropout": FunctionProblem(
+        F.residual_dropout, F.residual_dropout_backward, ("x", "branch"), {
+            "plain": residual,
+            "no generator": left_out(residual, "rng", hint=NO_GENERATOR)}, MASK),
     "gated_linear_unit": FunctionProblem(
         F.gated_linear_unit, F.gated_linear_unit_backward, ("g", "h"),
         {"plain": gated(), 'activation="relu"': gated(activation="relu")}),

@@ -10,6 +10,7 @@ the softmax: log(0) is -Inf.
 # minutes: 10
 # points: 2
 # checks: cross_entropy
+# levels: plain, an ignored target, unlikely targets, sizes of 1, large numbers
 
 import numpy as np
 

@@ -8,6 +8,7 @@ where. Find the line and correct it.
 # minutes: 10
 # points: 3
 # checks: cross_entropy_backward
+# levels: plain, an ignored target
 
 import numpy as np
 

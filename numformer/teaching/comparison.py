@@ -1,0 +1,97 @@
+"""Compare what a student's function returned with the reference, entry by entry."""
+
+import numpy as np
+
+from numformer.teaching.rounding import sizes_of_terms
+from numformer.teaching.verdict import Verdict
+from numformer.verify.errors import relative_error
+
+CLOSE = {np.float64: 1e-9, np.float32: 1e-5}          # relative error of a right answer
+ROUNDINGS = 300                                       # as many errors of the precision are allowed
+STRANGE = {
+    "matrix": "for which * is the matrix product; return np.asarray(...) of it",
+    "MaskedArray": "which hides numbers; fill it with .filled(0), or work without masked arrays"}
+
+
+def wrong_output(name, outputs, expected, instance):
+    """None if all outputs are right, else a Verdict on the first that is wrong, without a cause.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    outputs : tuple
+        What it returned.
+    expected : dict of str to ndarray
+        What the reference returns.
+    instance : Instance
+        Where both ran.
+    """
+    dtype = instance.problem.levels[instance.level].dtype
+    if len(outputs) != len(expected):
+        arrays = "array" if len(outputs) == 1 else "arrays"
+        return Verdict(False, f"{name}: it returned {len(outputs)} {arrays}, but must return "
+                              f"{len(expected)}: {', '.join(expected)}.")
+    for key, found in zip(expected, outputs):
+        trouble = _no_array(found, dtype)
+        if trouble:
+            return Verdict(False, f"{name}: {key} must be {trouble}.", key)
+
+    def allowed(key):
+        y, gradients = sizes_of_terms(instance)
+        return ROUNDINGS * np.finfo(dtype).eps * (y if key == "y" else gradients[key])
+
+    for (key, reference), found in zip(expected.items(), outputs):
+        wrong = _wrong_array(name, key, np.asarray(found, float), np.asarray(reference),
+                             CLOSE[dtype], allowed)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def is_upcast(outputs, instance):
+    """Whether arrays of float64 came out where float32 went in."""
+    return (instance.problem.levels[instance.level].dtype == np.float32
+            and any(isinstance(x, np.ndarray) and x.dtype == np.float64 for x in outputs))
+
+
+def _no_array(found, dtype):
+    """What an output must be, and what it is; "" if it is an array of floats, or a number."""
+    if isinstance(found, np.ndarray) and type(found) not in (np.ndarray, np.memmap):
+        kind = type(found).__name__
+        return (f"a plain array of NumPy, but is a {kind}"
+                + (f", {STRANGE[kind]}" if kind in STRANGE else "; return np.asarray(...) of it"))
+    if isinstance(found, float) or (isinstance(found, (np.ndarray, np.floating))
+                                    and found.dtype in (dtype, np.float64)):
+        return ""
+    came = f"one of {found.dtype}" if isinstance(found, np.ndarray) else type(found).__name__
+    return f"an array of {np.dtype(dtype)}, like the arguments, but is {came}"
+
+
+def _wrong_array(name, key, found, reference, close, allowed):
+    """None if an output is right, else a Verdict."""
+    if found.shape != reference.shape:
+        return Verdict(False, f"{name}: {key} has shape {found.shape}, but must have "
+                              f"{reference.shape}.", key)
+    for what, bad in (("NaN", np.isnan(found)), ("Inf", np.isinf(found))):
+        if bad.any() and np.isfinite(reference).all():
+            index = _first(bad)
+            return Verdict(False, f"{name}: {key} contains {what}, first at {index}, where the "
+                                  f"reference is {reference[index]:.6g}.", key, index,
+                           float(found[index]), float(reference[index]), np.inf)
+    error = relative_error(found, reference, np.abs(reference).max(initial=0))
+    wrong = error > close
+    if wrong.any():                                  # or are these rounding errors?
+        wrong &= np.abs(found - reference) > allowed(key)
+    if not wrong.any():
+        return None
+    index = _first(wrong)
+    text = (f"{name}: {key} is wrong in {wrong.sum()} of {error.size} entries, first at {index}: "
+            f"found {found[index]:.10g}, reference {reference[index]:.10g}, relative error "
+            f"{error[index]:.2g}.")
+    return Verdict(False, text, key, index, float(found[index]), float(reference[index]),
+                   float(error[index]))
+
+
+def _first(bad):
+    return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.ndim else ()
