@@ -183,7 +183,7 @@ def conv_b_dilation(dy, x, weight, bias, dilation=1):
     return dpast[:, K - 1:], dweight, dy.sum((0, 1))
 
 
-@wrong("causal_convolution_backward", "only the newest tap: earlier positions get no gradient")
+@wrong("causal_convolution_backward", "only the newest tap reaches x (as with = for += in dx)")
 def conv_b_newest(dy, x, weight, bias):
     K, T = len(weight), x.shape[1]
     past = padded(x, K - 1)
