@@ -104,7 +104,7 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         check_choice("check", "level", level, list(_offered(problem, backward)))
     check_limits(seconds, memory, process)
     verdict, ended = isolated(
-        lambda limited: _verdict(name, problem, backward, limited, seed, levels),
+        lambda limited: compared(name, problem, backward, limited, seed, levels),
         fn, seconds, memory, process)
     return verdict if ended is None else Verdict(False, f"{name}: {ended}.")
 
@@ -114,7 +114,8 @@ def _offered(problem, backward):
     return {level: kind for level, kind in problem.levels.items() if backward or kind.dy == 1}
 
 
-def _verdict(name, problem, backward, fn, seed, levels):
+def compared(name, problem, backward, fn, seed, levels):
+    """The verdict on a function, which is called in this process: `check` without its limits."""
     offered = _offered(problem, backward)
     passed, left_out, remarks, n = [], [], [], 0
     for number, level in enumerate(offered):
@@ -172,7 +173,8 @@ def _compare(name, fn, instance, backward, remarks):
     wrong = wrong_output(name, outputs, gradients if backward else {"y": y}, instance)
     if wrong is None and is_upcast(outputs, instance):
         remarks.append(UPCAST)
-    if wrong is None or not wrong.output or _kind(instance).hint:
+    level = _kind(instance)
+    if wrong is None or not wrong.output or level.hint or level.dtype != np.float64:
         return wrong
     plain = {level: kind for level, kind in instance.problem.levels.items() if not kind.hint}
     instance = replace(instance, problem=replace(instance.problem, levels=plain))

@@ -27,7 +27,8 @@ def wrong_output(name, outputs, expected, instance):
     instance : Instance
         Where both ran.
     """
-    dtype = instance.problem.levels[instance.level].dtype
+    level = instance.problem.levels[instance.level]
+    dtype, close = level.dtype, level.close or CLOSE[level.dtype]
     if len(outputs) != len(expected):
         arrays = "array" if len(outputs) == 1 else "arrays"
         return Verdict(False, f"{name}: it returned {len(outputs)} {arrays}, but must return "
@@ -43,7 +44,7 @@ def wrong_output(name, outputs, expected, instance):
 
     for (key, reference), found in zip(expected.items(), outputs):
         wrong = _wrong_array(name, key, np.asarray(found, float), np.asarray(reference),
-                             CLOSE[dtype], allowed)
+                             close, allowed)
         if wrong is not None:
             return wrong
     return None

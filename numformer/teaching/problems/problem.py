@@ -32,6 +32,8 @@ class Level:
         Of the arrays of floats.
     instances : int
         How many are tested.
+    close : float, optional
+        The relative error of a right answer; by default that of the dtype.
     required : bool
         If not, a function that fails here is still right, with a remark.
     """
@@ -44,6 +46,7 @@ class Level:
     arrange: object = None
     dtype: type = np.float64
     instances: int = 3
+    close: float | None = None
     required: bool = True
 
     def __call__(self, rng):

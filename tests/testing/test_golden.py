@@ -1,0 +1,100 @@
+"""Golden vectors: what is written is read, and is what the functions compute."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from numformer import functional as F
+from numformer.testing import __main__ as command
+from numformer.testing import read_golden, write_golden
+from numformer.testing.plugin import assert_matches  # noqa: F401
+
+
+@pytest.mark.parametrize("dtype, bound", [("float64", 1e-12), ("float32", 1e-12)])
+def test_what_is_read_is_what_the_functions_compute(tmp_path, dtype, bound):
+    path = tmp_path / "golden.npz"
+    write_golden(path, ["layer_norm", "cross_entropy_backward", "soft_cap"], dtype=dtype)
+    cases = read_golden(path)
+    assert {case.name for case in cases} == {"layer_norm", "cross_entropy", "soft_cap"}
+    assert len(cases) >= 6
+    for case in cases:
+        arrays = [x for x in case.arguments.values() if isinstance(x, np.ndarray)]
+        assert {x.dtype for x in arrays if x.dtype.kind == "f"} == {np.dtype(dtype)}
+        exact = [np.float64(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+                 for x in case.arguments.values()]
+        y, saved = getattr(F, case.name)(*exact, **case.options)
+        gradients = getattr(F, case.name + "_backward")(np.float64(case.dy), saved)
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+        given = [gradient for gradient in gradients if gradient is not None]
+        np.testing.assert_allclose(case.y, y, rtol=bound)
+        assert len(given) == len(case.gradients)
+        for found, expected in zip(case.gradients.values(), given):
+            np.testing.assert_allclose(found, expected, rtol=bound)
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path):
+    for number, seed in enumerate((5, 5, 6)):
+        write_golden(tmp_path / f"{number}.npz", ["softmax"], seed=seed)
+    first, same, other = ([case.y for case in read_golden(tmp_path / f"{n}.npz")] for n in range(3))
+    assert all(np.array_equal(a, b) for a, b in zip(first, same))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other))
+
+
+def test_the_file_needs_nothing_but_numpy(tmp_path):
+    write_golden(tmp_path / "g.npz", ["linear"], seed=1)
+    with np.load(tmp_path / "g.npz", allow_pickle=False) as stored:
+        index = json.loads(bytes(stored["index"]))
+        np.testing.assert_allclose(
+            stored["0.x"] @ stored["0.weight"] + stored["0.bias"], stored["0.y"])
+    assert index["seed"] == 1 and index["cases"][0]["name"] == "linear"
+
+
+@pytest.mark.slow
+def test_nearly_every_function_has_golden_vectors(tmp_path, capsys):
+    command.main([str(tmp_path / "all.npz")])
+    cases = read_golden(tmp_path / "all.npz")
+    assert f"{len(cases)} cases in" in capsys.readouterr().out
+    assert len({case.name for case in cases}) > 50
+
+
+def test_what_is_no_golden_file_is_one_line(tmp_path):
+    path = tmp_path / "g.npz"
+    for content in (b"", b"PK\x03\x04" + b"x" * 50, b"\x93NUMPY", b"x" * 100):
+        path.write_bytes(content)
+        with pytest.raises(ValueError):
+            read_golden(path)
+    np.savez(path, index=np.frombuffer(b'{"format": "other"}', np.uint8))
+    with pytest.raises(ValueError, match="another format"):
+        read_golden(path)
+    np.savez(path, x=np.zeros(3))
+    with pytest.raises(ValueError, match="holds no golden vectors"):
+        read_golden(path)
+
+
+@pytest.mark.parametrize("words, message", [
+    (["nothing"], "'nothing' is not a function"), (["softmax", "--seed", "-1"], "seed=-1")])
+def test_a_wrong_command_is_one_line(tmp_path, words, message):
+    with pytest.raises(SystemExit) as raised:
+        command.main([str(tmp_path / "g.npz"), *words])
+    assert message in str(raised.value) and "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match="dtype"):
+        write_golden(tmp_path / "g.npz", ["softmax"], dtype="int")
+
+
+def test_the_fixture_matches(assert_matches):  # noqa: F811
+    assert_matches("softmax", lambda x: F.softmax(x)[0])
+    with pytest.raises(AssertionError, match="seed=0"):
+        assert_matches("softmax", lambda x: x)
+
+
+def test_the_plugin_gives_a_fixture_and_a_seed(tmp_path):
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(assert_matches):\n    assert_matches('softmax', lambda x: x)\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:numformer", "-p",
+         "numformer.testing.plugin", "-p", "no:cacheprovider", "--numformer-seed", "7",
+         str(tmp_path)], capture_output=True, text=True, cwd=tmp_path)
+    assert "seed=7, dtype=float64" in ran.stdout and "1 failed" in ran.stdout, ran.stdout
