@@ -98,3 +98,9 @@ def test_the_plugin_gives_a_fixture_and_a_seed(tmp_path):
          "numformer.testing.plugin", "-p", "no:cacheprovider", "--numformer-seed", "7",
          str(tmp_path)], capture_output=True, text=True, cwd=tmp_path)
     assert "seed=7, dtype=float64" in ran.stdout and "1 failed" in ran.stdout, ran.stdout
+
+
+def test_pytest_loads_the_plugin_without_numpy():
+    """It does so at every start, also in projects that never use it."""
+    code = "import sys, numformer.testing.plugin; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
