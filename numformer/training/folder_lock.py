@@ -62,6 +62,8 @@ class FolderLock:
         OSError
             If its file cannot be written: no permission, no space.
         """
+        if self._file is not None:
+            return
         give_up = time.monotonic() + WAIT_SECONDS
         while self._file is None:
             file = _opened(self.path)

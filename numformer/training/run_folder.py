@@ -69,6 +69,8 @@ class RunFolder:
         for leftover in self.path.glob(".*.tmp"):
             if _LEFTOVER.fullmatch(leftover.name):
                 leftover.unlink()
+        if self._file is not None:
+            self._file.close()
         self._file = open(self.metrics, "ab", buffering=0)
 
     def append(self, metrics):
