@@ -178,6 +178,9 @@ def is_array(x):
 def same(found, made, right):
     """Whether two arrays are equal, NaN and Inf included; much closer than both are to `right`."""
     made, right = np.asarray(made), np.asarray(right)
+    if made.shape != found.shape and made.ndim == found.ndim and all(
+            size in (1, wanted) for size, wanted in zip(made.shape, found.shape)):
+        made = np.broadcast_to(made, found.shape)         # the student wrote it into a full array
     if found.shape != made.shape or made.dtype.kind not in "fiub":
         return False
     if found.size == 0:

@@ -82,7 +82,9 @@ def _shape(name, pairs, cases, evidence):
         for axes in combinations(range(right.ndim), n):
             for what, reduce in (("summed", np.sum), ("averaged", np.mean)):
                 for keep in (False, True):
-                    if all(same(a, reduce(b, axis=axes, keepdims=keep), b) for a, b in pairs):
+                    reduced = [reduce(b, axis=axes, keepdims=keep) for _, b in pairs]
+                    if all(np.shape(a) == np.shape(c) and same(a, c, b)
+                           for (a, b), c in zip(pairs, reduced)):
                         return (f"{name} is {what} over axis {', '.join(map(str, axes))}, "
                                 "but must not be")
     for axis in range(right.ndim):
@@ -117,7 +119,7 @@ def _factor(name, pairs, cases, evidence):
         return f"the sign of {name} is wrong"
     first = f"{name} is {factors[0]:.6g} times the reference everywhere"
     if len(factors) < 2:
-        return first
+        return first if pairs[0][1].size > 1 else ""
     if max(factors) - min(factors) < SAME * abs(factors[0]):
         if _may_be_constant(factors[0], cases):
             return f"{first}, for all shapes: a constant factor is wrong"
@@ -127,11 +129,14 @@ def _factor(name, pairs, cases, evidence):
             name: 0 for name, value in cases[0].arguments.items() if type(value) is float}):
         return f"{first}: the factor {sizes[0]} is one too many"
     if len(sizes) == 1:
+        sign = ", and the sign is wrong" if factors[0] < 0 else ""
         return (f"{first}, and {factors[1]:.6g} times for other shapes: a mean instead of a sum, "
-                f"or a factor that depends on a size, here {sizes[0]}")
+                f"or a factor that depends on a size, here {sizes[0]}{sign}")
     if sizes:
         return (f"{first}, and {factors[1]:.6g} times for other shapes: a mean instead of a sum, "
                 "or a factor that depends on a size")
+    if pairs[0][1].size < 2:
+        return ""                                         # every wrong number is a multiple
     other = next(factor for factor in factors if abs(factor - factors[0]) > SAME)
     return f"{first}, and {other:.6g} times on another problem: a factor is wrong"
 

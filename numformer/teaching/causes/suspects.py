@@ -7,6 +7,7 @@ from collections import namedtuple
 import numpy as np
 
 from numformer.teaching.causes.other_calls import other_calls
+from numformer.teaching.causes.parts import parts
 from numformer.teaching.causes.products import products
 from numformer.teaching.mistakes import GENERAL, MISTAKES
 from numformer.teaching.mutations import pairs_of
@@ -35,7 +36,8 @@ def suspects(evidence, kind):
                     for number, (cost, cause, make) in enumerate(other_calls(evidence)))
         yield from _mutated(evidence)
         yield from (Suspect((4, cost, number), cause, make)
-                    for number, (cost, cause, make) in enumerate(products(evidence)))
+                    for find in (parts, products)
+                    for number, (cost, cause, make) in enumerate(find(evidence)))
 
 
 def made(suspect, case):

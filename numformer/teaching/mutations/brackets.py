@@ -3,8 +3,11 @@
 import ast
 from collections import namedtuple
 
-Change = namedtuple("Change", "new what cost")       # cost: the lower, the likelier the mistake
-Change.__doc__ = "A new expression as text, what was done to the old one, and 1, 2 or 3."
+Change = namedtuple("Change", "new what cost where", defaults=[""])
+Change.__doc__ = """A new expression as text, and what was done to the old one, in words.
+
+The lower the cost, 1 to 3, the likelier the mistake; `where` tells like parts of a line apart.
+"""
 
 
 def text(node):
@@ -38,12 +41,30 @@ def bracket_changes(node):
                 summed = text(ast.Call(ast.Name(other.func.attr), other.args, other.keywords))
                 yield Change(f"(({f}) * ({text(other.func.value)})).{summed}",
                              f"with the factor `{f}` inside the {other.func.attr}", 2)
+        elif isinstance(node.op, ast.Div) and other is node.left:
+            if isinstance(other, ast.BinOp) and isinstance(other.op, (ast.Add, ast.Sub)):
+                sign = "+" if isinstance(other.op, ast.Add) else "-"
+                one, two = text(other.left), text(other.right)
+                yield Change(f"({one}) / ({f}) {sign} ({two})",
+                             f"with the division by `{f}` of `{one}` alone", 2)
+                yield Change(f"({one}) {sign} ({two}) / ({f})",
+                             f"with the division by `{f}` of `{two}` alone", 2)
         elif isinstance(node.op, (ast.Add, ast.Sub)):
             sign = "+" if isinstance(node.op, ast.Add) else "-"
             for part in factors(other):
                 pair = (f"({part}) * ({f})", text(other))
                 one, two = pair if factor is node.left else pair[::-1]
                 yield Change(f"{one} {sign} {two}", f"with the factor `{part}` on `{f}` too", 2)
+
+
+def exchanged_factors(node):
+    """a * b + c * d as c * b + a * d: the Changes of a sum of two products."""
+    sides = node.left, node.right
+    if isinstance(node.op, (ast.Add, ast.Sub)) and all(
+            isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult) for side in sides):
+        (a, b), (c, d) = ((text(side.left), text(side.right)) for side in sides)
+        sign = "+" if isinstance(node.op, ast.Add) else "-"
+        yield Change(f"({c}) * ({b}) {sign} ({a}) * ({d})", f"with `{a}` and `{c}` exchanged", 1)
 
 
 def factors(node):

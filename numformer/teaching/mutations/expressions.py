@@ -2,13 +2,14 @@
 
 import ast
 
-from numformer.teaching.mutations.brackets import Change, bracket_changes, factors, text
+from numformer.teaching.mutations.brackets import (
+    Change, bracket_changes, exchanged_factors, factors, text)
 
 SAME_COUNT = {"sum": ["mean"], "mean": ["sum"], "max": ["min"], "min": ["max"],
               "argmax": ["argmin"], "maximum": ["minimum"], "minimum": ["maximum"],
               "zeros": ["ones"], "repeat": ["tile"], "sin": ["cos"], "cos": ["sin"],
               "tanh": ["exp"], "exp": ["tanh"], "any": ["all"], "ones": ["zeros"]}
-AXES = ("-1", "-2", "0", "1", "2", "None")
+AXES = ("-1", "-2", "0", "1", "2", "None", "(-2, -1)")
 COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LEFT_IN = ("reshape", "copy", "astype", "float", "zeros", "empty", "zeros_like", "empty_like",
            "tuple", "range", "shape", "ndindex", "arange", "result_type", "isfinite", "cos", "sin")
@@ -48,6 +49,7 @@ def changes(node):
 def _binary(node):
     a, b, whole = text(node.left), text(node.right), text(node)
     yield from bracket_changes(node)
+    yield from exchanged_factors(node)
     match node.op:
         case ast.Add():
             yield Change(a, f"without `+ {b}`", 1)
@@ -125,6 +127,8 @@ def _call(node):
                  and text(node.func.value) not in ("np", "math", "np.add"))
     receiver = text(node.func.value) if is_method else None
 
+    of = f" of `{receiver or ', '.join(given)}`"
+
     def rebuilt(function=function, given=given, keywords=node.keywords):
         parts = given + [f"{keyword.arg}={text(keyword.value)}" if keyword.arg
                          else f"**{text(keyword.value)}" for keyword in keywords]
@@ -137,7 +141,7 @@ def _call(node):
             for axis in _other_axes(keyword.value):
                 called = f"{rebuilt(keywords=rest)[:-1]}, {keyword.arg}={axis})"
                 yield Change(called.replace("(, ", "("),
-                             f"with `axis={axis}`, not `axis={value}`", 1)
+                             f"with `axis={axis}`, not `axis={value}`", 1, of)
         elif keyword.arg not in ("dtype", "kind", "copy", "keepdims", "minlength"):
             yield Change(rebuilt(keywords=rest), f"without `{keyword.arg}`", 1)
     if name == "sum" and is_method and factors(node.func.value):
@@ -145,12 +149,27 @@ def _call(node):
             rest = [f"({other})" for other in factors(node.func.value) if other != part]
             yield Change(f"({part}) * ({' * '.join(rest) or '1'}).{rebuilt(name)}",
                          f"with the factor `{part}` outside of the sum", 2)
+    if name == "sum" and is_method:
+        if not node.args and not node.keywords:
+            yield Change(f"({receiver}).size", f"with all of `{receiver}` counted", 2)
+        for keyword in node.keywords:
+            if keyword.arg == "axis" and isinstance(keyword.value, ast.Constant):
+                yield Change(f"({receiver}).shape[{keyword.value.value}]",
+                             f"with all of `{receiver}` counted", 2)
+    if name in ("sum", "mean") and is_method and isinstance(node.func.value, ast.BinOp):
+        inner = node.func.value
+        if isinstance(inner.op, ast.Pow) or text(inner.left) == text(inner.right):
+            yield Change(f"({text(inner.left)}).{rebuilt(name)} ** 2",
+                         f"with the square of the {name}, not the {name} of the squares", 2)
+    if name == "range" and len(given) == 1:
+        yield Change(f"range(1, {given[0]})", "without the first round", 2)
+        yield Change(f"range({given[0]} - 1)", "without the last round", 2)
     if name == "tanh":
         yield Change(f"np.clip({given[0]}, -1, 1)", "with a clip to -1 ... 1 in place of `tanh`", 2)
         yield Change(f"1 / (1 + np.exp(-({given[0]})))", "with a sigmoid in place of `tanh`", 2)
     for other in SAME_COUNT.get(name, ()):
         yield Change(rebuilt(function[:len(function) - len(name)] + other),
-                     f"with `{other}` in place of `{name}`", 1)
+                     f"with `{other}` in place of `{name}`", 1, of)
     if name == "mean" and is_method and text(node).find("axis=-1") > 0:
         n = f"({receiver}).shape[-1]"
         yield Change(f"({whole}) * ({n} / ({n} - 1))", "with a division by n - 1, not by n", 2)
@@ -177,7 +196,7 @@ def _call(node):
 def _other_axes(node):
     """Other values of an axis argument."""
     if isinstance(node, ast.Tuple):
-        return [text(part) for part in node.elts] + ["None"]
+        return [*map(text, node.elts), "-1", "None"]
     return [axis for axis in AXES if axis != text(node)]
 
 
@@ -203,7 +222,8 @@ def _other_indices(part):
             yield f"{lower} + 1:{upper} + 1{step}", 2
             yield f"{lower} - 1:{upper} - 1{step}", 2
         elif lower:
-            yield from ((f":{lower}", 2), (f"{lower} + 1:", 2), (f"{lower} - 1:", 2))
+            yield from ((f":{lower}", 2), (f"{lower} + 1:", 2), (f"{lower} - 1:", 2),
+                        (f":-{lower}", 2))
         elif upper:
             yield from ((f"{upper}:", 2), (f":{upper} + 1", 2), (f":{upper} - 1", 2))
         if (lower or upper) and not step:
@@ -220,6 +240,8 @@ def _attribute(node):
         return
     if node.attr in ("T", "mT"):
         yield Change(base, f"with `{base}`, not transposed", 1)
+        shape = f"*{base}.shape[:-2], {base}.shape[-1], {base}.shape[-2]"
+        yield Change(f"{base}.reshape({shape})", f"with a reshape of `{base}`, not transposed", 2)
     elif node.attr == "size":
         yield Change(f"len({base})", f"with `len({base})`, not `{base}.size`", 1)
         yield Change(f"{base}.shape[-1]", f"with the last size of `{base}`, not all of them", 1)

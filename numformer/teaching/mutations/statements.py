@@ -5,6 +5,10 @@ import inspect
 import textwrap
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
 
 from numformer.teaching.mutations.brackets import Change, text
 from numformer.teaching.mutations.expressions import changes
@@ -18,8 +22,10 @@ class Mutant:
     ----------
     function : function
         The original.
-    code : code
-        Its changed code.
+    tree : ast.Module
+        Its code, of which nodes are exchanged while this mutant is compiled.
+    edits : tuple
+        (holder, field, index, new node) of each.
     line : str
         The original line, or the part of it that was changed.
     what : str
@@ -29,13 +35,19 @@ class Mutant:
     """
 
     function: object
-    code: object
+    tree: object
+    edits: tuple
     line: str
     what: str
     cost: int
 
     def __str__(self):
         return f"`{self.line}` of {self.function.__name__}, {self.what}"
+
+    @cached_property
+    def code(self):
+        """The changed code; None if it cannot be compiled."""
+        return _compiled(self.tree, self.edits)
 
 
 def mutants(function, variables=None):
@@ -56,13 +68,13 @@ def mutants(function, variables=None):
     >>> def scaled(x, scale):
     ...     y = x * scale
     ...     return y
-    >>> for mutant in list(mutants(scaled))[:4]:
+    >>> for mutant in list(mutants(scaled))[1:5]:
     ...     print(mutant)
     `y = x * scale` of scaled, left out
     `y = x * scale` of scaled, without the factor `scale`
     `y = x * scale` of scaled, without the factor `x`
     `y = x * scale` of scaled, divided by `scale`, not multiplied by it
-    >>> scaled.__code__ = list(mutants(scaled))[1].code
+    >>> scaled.__code__ = list(mutants(scaled))[2].code
     >>> scaled(5, 3)
     5
     """
@@ -74,18 +86,17 @@ def mutants(function, variables=None):
         del definition.body[0]
     original, alike = inspect.unwrap(function), {}
     for edit in list(_edits(definition, variables)):
-        holder, field, index, statement, new, what, cost = edit
-        code = _compiled(tree, [(holder, field, index, new)])
-        if code is not None:
+        holder, field, index, statement, new, what, cost, where = edit
+        if not isinstance(new, (ast.stmt, type(None))):
             alike.setdefault(what, []).append(edit)
-            yield Mutant(original, code, _line(statement), what, cost)
+        yield Mutant(original, tree, ((holder, field, index, new),), _line(statement),
+                     what + where, cost)
     for what, edits in alike.items():
         lines = list(dict.fromkeys(_line(edit[3]) for edit in edits))
-        if len(edits) > 1 and what != "left out" and len(lines) < 4:
-            code = _compiled(tree, [(*edit[:3], edit[4]) for edit in edits])
-            if code is not None:
-                where = " in every place" if len(lines) == 1 else ", in all these lines"
-                yield Mutant(original, code, "` and `".join(lines), what + where, edits[0][6])
+        if len(edits) > 1 and len(lines) < 4:
+            where = " in every place" if len(lines) == 1 else ", in all these lines"
+            yield Mutant(original, tree, tuple((*edit[:3], edit[4]) for edit in edits),
+                         "` and `".join(lines), what + where, edits[0][6])
 
 
 def _compiled(tree, edits):
@@ -117,14 +128,14 @@ def _edits(definition, variables):
     for holder, field, index, node, statement in _sites(definition, definition):
         if isinstance(node, ast.stmt):
             for new, what, cost in _statement_changes(node):
-                yield holder, field, index, statement, new, what, cost
+                yield holder, field, index, statement, new, what, cost, ""
         else:
-            for new, what, cost in _expression_changes(node, holder, variables or {}):
+            for new, *words in _expression_changes(node, holder, variables or {}):
                 try:
                     new = ast.parse(new, mode="eval").body
                 except SyntaxError:
                     continue
-                yield holder, field, index, statement, new, what, cost
+                yield holder, field, index, statement, new, *words
 
 
 def _sites(node, statement):
@@ -155,26 +166,57 @@ def _packs_saved(node):
 def _statement_changes(node):
     if isinstance(node, ast.AugAssign):
         plain = ast.copy_location(ast.Assign([node.target], node.value), node)
-        yield plain, "with `=` in place of `+=`", 1
+        yield plain, "with only the last term kept, as by `=` in place of `+=`", 1
         other = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
         yield (ast.copy_location(ast.AugAssign(node.target, other, node.value), node),
                "with the opposite sign", 1)
+    if isinstance(node, ast.Expr) and text(node).startswith("np.add.at("):
+        table, rows, values = map(text, node.value.args)
+        lost = ast.parse(f"{table}[{rows}] += {values}").body[0]
+        yield lost, f"with `{table}[{rows}] += ...` in place of np.add.at: repeats are lost", 1
+    if isinstance(node, (ast.Assign, ast.Return)):
+        yield from _exchanged_names(node)
     if isinstance(node, (ast.AugAssign, ast.Assign, ast.Expr, ast.If)):
         yield None, "left out", 1
     if isinstance(node, ast.If) and len(node.body) == 1:
         yield node.body[0], f"without the condition `{text(node.test)}`", 2
 
 
+def _exchanged_names(node):
+    """Two variables on the right exchanged, wherever they are in the statement."""
+    names = sorted({part.id for part in ast.walk(node.value or node) if isinstance(part, ast.Name)
+                    and isinstance(part.ctx, ast.Load)} - {"np", "math", "len"})
+    for a, b in combinations(names, 2):
+        other = ast.parse(text(node)).body[0]
+        for part in ast.walk(other.value):
+            if isinstance(part, ast.Name) and part.id in (a, b):
+                part.id = b if part.id == a else a
+        yield other, f"with `{a}` and `{b}` exchanged", 2
+    targets = getattr(node, "targets", [None])[0]
+    if isinstance(targets, ast.Tuple):
+        for i, j in combinations(range(len(targets.elts)), 2):
+            other = ast.parse(text(node)).body[0]
+            parts = other.targets[0].elts
+            parts[i], parts[j] = parts[j], parts[i]
+            yield other, f"with `{text(parts[j])}` and `{text(parts[i])}` exchanged", 2
+
+
 def _expression_changes(node, holder, variables):
     yield from changes(node)
-    is_value = isinstance(holder, (ast.Assign, ast.Return)) or (
-        isinstance(holder, ast.Tuple) and isinstance(holder.ctx, ast.Load))
-    if is_value and not isinstance(node, (ast.Tuple, ast.Constant)):
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return
+    is_value = isinstance(holder, (ast.Assign, ast.Return, ast.Tuple))
+    if is_value and not isinstance(node, (ast.Tuple, ast.Constant)) and text(node) != "saved":
         inner = text(node)
         yield Change(f"-({inner})", f"with the opposite sign of `{inner}`", 2)
         yield Change(f"2 * ({inner})", f"with `{inner}` twice", 3)
         yield Change(f"({inner}) / 2", f"with half of `{inner}`", 3)
         yield Change(f"({inner}).swapaxes(-1, -2)", f"with `{inner}` transposed", 3)
+        if isinstance(holder, ast.Return) or isinstance(holder, ast.Tuple):
+            for name, value in variables.items():
+                if getattr(value, "ndim", 0) and value.dtype.kind in "fb":
+                    yield Change(f"({inner}) * {name}",
+                                 f"with `{inner}` multiplied by `{name}` too", 3)
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield from _other_names(node.id, variables)
 
@@ -185,6 +227,9 @@ def _other_names(name, variables):
     if getattr(value, "dtype", None) == bool:
         yield Change(f"~{name}", f"with the opposite of `{name}`", 1)
     if hasattr(value, "shape") and value.shape:
+        if getattr(value, "dtype", np.dtype(float)).kind == "i":
+            yield Change(f"({name} - 1)", f"with `{name} - 1`, not `{name}`", 2)
+            yield Change(f"({name} + 1)", f"with `{name} + 1`, not `{name}`", 2)
         for other, found in variables.items():
             if other != name and getattr(found, "shape", None) == value.shape:
                 yield Change(other, f"with `{other}` in place of `{name}`", 2)

@@ -22,7 +22,7 @@ def uniform_cross_entropy(logits):
 
 def uniform_cross_entropy_backward(dloss, logits):
     V = logits.shape[-1]
-    n = logits.size // V
+    n = logits.size // logits.shape[-1]
     p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     return dloss * (p - 1 / V) / n
 

@@ -20,7 +20,7 @@ def layer_norm_in_sums(x, weight, bias, epsilon=1e-5):
 def layer_norm_backward(dy, x, weight, bias, epsilon=1e-5):
     N = x.shape[-1]
     mu = x.mean(axis=-1, keepdims=True)
-    var = ((x - mu) ** 2).sum(axis=-1, keepdims=True) / N
+    var = ((x - mu) ** 2).mean(axis=-1, keepdims=True)
     std = np.sqrt(var + epsilon)
     x_hat = (x - mu) / std
     dx_hat = dy * weight
@@ -69,7 +69,7 @@ def rms_norm(x, weight, epsilon=1e-5):
 
 def rms_norm_backward(dy, x, weight, epsilon=1e-5):
     N = x.shape[-1]
-    rms = np.sqrt((x ** 2).sum(axis=-1, keepdims=True) / N + epsilon)
+    rms = np.sqrt((x ** 2).mean(axis=-1, keepdims=True) + epsilon)
     g = dy * weight
     dx = g / rms - x * (g * x).sum(axis=-1, keepdims=True) / (N * rms ** 3)
     dweight = (dy * x / rms).sum(axis=(0, 1))
@@ -98,9 +98,8 @@ def batch_norm(x, weight, bias, epsilon=1e-5):
 
 def batch_norm_backward(dy, x, weight, bias, epsilon=1e-5):
     N = x.shape[0] * x.shape[1]
-    mu = x.sum(axis=(0, 1)) / N
-    var = ((x - mu) ** 2).sum(axis=(0, 1)) / N
-    std = np.sqrt(var + epsilon)
+    mu = x.mean(axis=(0, 1))
+    std = np.sqrt(((x - mu) ** 2).mean(axis=(0, 1)) + epsilon)
     x_hat = (x - mu) / std
     dx_hat = dy * weight
     dweight = (dy * x_hat).sum(axis=(0, 1))
@@ -108,6 +107,26 @@ def batch_norm_backward(dy, x, weight, bias, epsilon=1e-5):
     dx = (N * dx_hat - dx_hat.sum(axis=(0, 1)) - x_hat * (dx_hat * x_hat).sum(axis=(0, 1))) / (
         N * std)
     return dx, dweight, dbias
+
+
+def batch_norm_backward_in_means(dy, x, weight, bias, epsilon=1e-5):
+    N = x.shape[0] * x.shape[1]
+    mu = x.mean(axis=(0, 1), keepdims=True)
+    std = np.sqrt(((x - mu) ** 2).mean(axis=(0, 1), keepdims=True) + epsilon)
+    x_hat = (x - mu) / std
+    g = dy * weight
+    dx = (g - g.sum(axis=(0, 1)) / N - x_hat * (g * x_hat).sum(axis=(0, 1)) / N) / std
+    return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+
+
+def batch_norm_backward_in_parts(dy, x, weight, bias, epsilon=1e-5):
+    mu = x.mean(axis=(0, 1), keepdims=True)
+    std = np.sqrt(((x - mu) ** 2).mean(axis=(0, 1), keepdims=True) + epsilon)
+    x_hat = (x - mu) / std
+    g = dy * weight
+    m = g.mean(axis=(0, 1), keepdims=True)
+    dx = (g - m - x_hat * (g * x_hat).mean(axis=(0, 1), keepdims=True)) / std
+    return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
 
 
 def batch_norm_inference(x, weight, bias, statistics, epsilon=1e-5):
@@ -123,6 +142,13 @@ def batch_norm_inference_backward(dy, x, weight, bias, statistics, epsilon=1e-5)
 
 
 def masked_batch_norm(x, weight, bias, mask, epsilon=1e-5):
+    real = x.reshape(-1, x.shape[-1])[mask.reshape(-1)]
+    mu = real.mean(axis=0)
+    var = ((real - mu) ** 2).mean(axis=0)
+    return (weight * (x - mu) / np.sqrt(var + epsilon) + bias) * mask[:, :, None]
+
+
+def masked_batch_norm_in_sums(x, weight, bias, mask, epsilon=1e-5):
     m = mask[:, :, None]
     n = m.sum()
     mu = (x * m).sum(axis=(0, 1)) / n
@@ -131,14 +157,13 @@ def masked_batch_norm(x, weight, bias, mask, epsilon=1e-5):
 
 
 def masked_batch_norm_backward(dy, x, weight, bias, mask, epsilon=1e-5):
+    real = x.reshape(-1, x.shape[-1])[mask.reshape(-1)]
+    mu = real.mean(axis=0)
+    std = np.sqrt(((real - mu) ** 2).mean(axis=0) + epsilon)
     m = mask[:, :, None]
     n = m.sum()
-    mu = (x * m).sum(axis=(0, 1)) / n
-    var = ((x - mu) ** 2 * m).sum(axis=(0, 1)) / n
-    std = np.sqrt(var + epsilon)
-    x_hat = (x - mu) / std * m
+    x_hat = (x - mu) / std
     dy = dy * m
-    dx_hat = dy * weight
-    dx = (dx_hat - dx_hat.sum(axis=(0, 1)) / n
-          - x_hat * (dx_hat * x_hat).sum(axis=(0, 1)) / n) / std * m
+    g = dy * weight
+    dx = (g - g.sum(axis=(0, 1)) / n - x_hat * (g * x_hat).sum(axis=(0, 1)) / n) / std * m
     return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
