@@ -131,3 +131,17 @@ def test_every_bug_of_the_course_is_found_and_its_cause_named(tmp_path):
     assert len(causes) == 16 and all("Likely cause: " in feedback
                                      for feedback in causes.values()), [
         key for key, feedback in causes.items() if "Likely cause" not in feedback]
+
+
+@pytest.mark.parametrize("number, old, new", [
+    ("01", "x.max(axis=-1, keepdims=True)", "x.max()"),
+    ("01", "x.max(axis=-1, keepdims=True)", "0"),
+    ("02", "x.max(axis=-1, keepdims=True)", "x.max()"),
+    ("15", "scores.max(axis=-1, keepdims=True)", "scores.max()"),
+    ("16", "scores.max(axis=-1, keepdims=True)", "scores.max()")])
+def test_one_maximum_for_all_rows_or_none_gets_no_points(number, old, new, tmp_path):
+    (exercise,) = find_exercises([number])
+    path = tmp_path / "student.py"
+    assert old in exercise.teacher(0)
+    path.write_text(exercise.teacher(0).replace(old, new))
+    assert judge(path, exercise.name, 0)["score"] == 0

@@ -8,7 +8,6 @@ where. Find the line and correct it.
 # minutes: 15
 # points: 3
 # checks: scaled_dot_product_attention_backward
-# levels: plain
 
 import numpy as np
 

@@ -7,7 +7,6 @@ o = softmax(q k^T / sqrt(D)) v
 # minutes: 15
 # points: 3
 # checks: scaled_dot_product_attention
-# levels: plain
 
 import numpy as np
 

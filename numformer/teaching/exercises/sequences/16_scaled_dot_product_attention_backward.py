@@ -10,7 +10,6 @@ give dq and dk. Do not forget the division by sqrt(D).
 # minutes: 40
 # points: 5
 # checks: scaled_dot_product_attention_backward
-# levels: plain
 
 import numpy as np
 
