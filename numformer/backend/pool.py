@@ -17,6 +17,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from numformer.checks import check_whole
 
+MOST_THREADS = 4096
 _threads = None                         # None: as many as this process may use
 _local = threading.local()
 _lock = threading.Lock()
@@ -37,7 +38,7 @@ def set_threads(n):
     Raises
     ------
     ValueError
-        If `n` is not a whole number above 0.
+        If `n` is not a whole number above 0, or above 4096.
 
     Examples
     --------
@@ -49,6 +50,9 @@ def set_threads(n):
     global _threads
     if n is not None:
         check_whole("set_threads", "n", n)
+        if n > MOST_THREADS:
+            raise ValueError(f"set_threads: n={n} must be at most {MOST_THREADS}; one for each "
+                             "core is fastest.")
     _threads = n
 
 

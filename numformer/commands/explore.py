@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from numformer.checks import check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
@@ -24,6 +26,7 @@ def add_arguments(parser):
                         "explore.html in the run)")
 
 
+@np.errstate(over="ignore", invalid="ignore")         # of parameters that are very large
 def run(arguments):
     out = Path(arguments.out or Path(arguments.run) / "explore.html")
     if out.suffix.lower() not in (".html", ".htm"):

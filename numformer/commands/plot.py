@@ -3,6 +3,8 @@
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
+
 from numformer.commands import UsageError
 from numformer.commands.shared.pictures import PICTURES, USES
 from numformer.commands.shared.selection import Run
@@ -35,6 +37,7 @@ def add_arguments(parser):
                         "(default: KIND.png in the run)")
 
 
+@np.errstate(over="ignore", invalid="ignore")         # of parameters that are very large
 def run(arguments):
     if arguments.kind not in PICTURES:
         raise UsageError(f"plot: {arguments.kind} is unknown"

@@ -12,6 +12,8 @@ from numformer.commands.shared.output import print_json
 from numformer.generation import check_sampling, generate
 from numformer.recipes import TextTask, first_prompt
 
+MOST_TOKENS = 10**9
+
 
 def add_arguments(parser):
     add_run_arguments(parser)
@@ -29,6 +31,7 @@ def add_arguments(parser):
                         help="seed of the sampling (default: 0)")
 
 
+@np.errstate(over="ignore", invalid="ignore")         # logits that are not finite are refused
 def run(arguments):
     if arguments.prompt == "":
         raise UsageError("--prompt is empty; give at least one character, or leave it out.")
@@ -38,6 +41,8 @@ def run(arguments):
         check_sampling(arguments.temperature, arguments.top_k, arguments.top_p)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if arguments.tokens > MOST_TOKENS:
+        raise UsageError(f"sample: --tokens={arguments.tokens} must be at most {MOST_TOKENS:,}.")
     model, tokenizer, _, task = load_run(arguments.run, arguments.best)
     if not isinstance(task, TextTask):
         return _answer(task, model, tokenizer, arguments)

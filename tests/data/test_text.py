@@ -1,6 +1,7 @@
 """Tokenizers and datasets."""
 
 import logging
+import os
 import sys
 import types
 
@@ -88,6 +89,26 @@ def test_a_missing_file_is_an_error(tmp_path):
         load_corpus(tmp_path / "nothing.txt")
     with pytest.raises(DataError, match="cannot be read"):
         load_corpus(tmp_path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no devices")
+def test_a_device_is_no_text_but_a_pipe_is(tmp_path):
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for path in ("/dev/zero", tmp_path / "link"):
+        with pytest.raises(DataError, match="must be a regular file, but is a device"):
+            load_corpus(path)
+    end, pipe = os.pipe()
+    os.write(pipe, b"a text")
+    os.close(pipe)
+    assert load_corpus(f"/dev/fd/{end}").text == "a text"
+    os.close(end)
+
+
+def test_a_large_file_is_refused_unread(tmp_path):
+    with open(tmp_path / "f", "wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(DataError, match="too large: it holds more than 512 MiB"):
+        load_corpus(tmp_path / "f")
 
 
 def test_a_failed_download_names_the_cure(monkeypatch):

@@ -75,7 +75,10 @@ def test_older_runs_have_no_special_tokens():
     ({"kind": "words", "words": "cat"}, "words must be a list"),
     ({"kind": "byte_pairs", "merges": [[300, 1]]}, "merge 0"),
     ({"kind": "byte_pairs", "merges": 7}, "merges=7"),
-    ({"kind": "words", "words": ["cat"], "special": "[UNK]"}, "special=")])
+    ({"kind": "words", "words": ["cat"], "special": "[UNK]"}, "special="),
+    ({"kind": "words", "words": ["cat"], "colour": 1}, "has no ['colour']"),
+    ({"kind": "byte_pairs", "merges": [[97, 97], *([256 + k, 256 + k] for k in range(60))]},
+     "merge 6 makes a token of 128 bytes, but words have at most 64")])
 def test_json_that_is_no_tokenizer_is_refused(facts, words):
     with pytest.raises(ValueError) as caught:
         tokenizer_from_json(facts)

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 
 from numformer.terminal import closest, did_you_mean, printable, shortened
 
@@ -31,6 +32,9 @@ class Parser(argparse.ArgumentParser):
         self.verb_parser = self                       # the parser that knows the flags of the verb
 
     def parse_args(self, args=None, namespace=None):
+        for word in sys.argv[1:] if args is None else args:
+            if re.fullmatch(r"--[\w-]+=--", word):    # which argparse reads as an empty list
+                self.verb_parser.error(f"{word[:-3]} needs a value, but got --")
         namespace, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self.verb_parser.refuse(unknown[0])

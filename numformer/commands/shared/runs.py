@@ -14,6 +14,7 @@ from numformer.recipes import TASKS, recipe_of
 from numformer.data import tokenizer_from_json
 from numformer.terminal import printable
 from numformer.training import CheckpointError, load_checkpoint, part_of
+from numformer.training.evaluation import check_finite
 
 UNKNOWN = "does not describe a run of this version:"
 MISSHAPEN = "contains arrays whose shapes do not match its config:"
@@ -97,6 +98,8 @@ def load_run(folder, best=False):
         If there is no run in that folder.
     CheckpointError
         If its checkpoint is broken.
+    NotFinite
+        If a parameter holds NaN or infinity.
     """
     path = Path(folder) / ("best.safetensors" if best else "checkpoint.safetensors")
     if not path.exists() and not path.is_symlink():
@@ -108,6 +111,7 @@ def load_run(folder, best=False):
         model = task.recipe.model(kind, config, np.random.default_rng(0))
     with blame(path, MISSHAPEN):
         model.load_state_dict(part_of(arrays, "model."))
+    check_finite(f"{path}: parameter", part_of(arrays, "model.").items())
     return model, tokenizer, facts, task
 
 

@@ -1,0 +1,151 @@
+"""A checkpoint with a right checksum may ask for anything: one line, before anything is built."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from command import SMALL, call
+from numformer.commands.shared import memory
+from numformer.commands.shared.facts import check_arrays
+from numformer.commands.shared.runs import show_text
+from numformer.commands import UsageError
+from numformer.models import DecoderConfig
+from numformer.parameter import Parameter
+from numformer.training import TrainingConfig, load_checkpoint, save_checkpoint
+
+
+def config(**options):
+    return lambda arrays, facts: facts["model"]["config"].update(options)
+
+
+def part(name, /, **options):
+    return lambda arrays, facts: facts[name].update(options)
+
+
+def doubling(arrays, facts):
+    merges = [[97, 97], *([256 + k, 256 + k] for k in range(60))]
+    facts["tokenizer"] = {"kind": "byte_pairs", "special": [], "merges": merges}
+
+
+HOSTILE = [
+    (config(n_layers=10**9), "n_layers=1000000000, but there are"),
+    (config(d_model=10**8), "d_model=100000000, but there are"),
+    (config(d_hidden=10**8), "d_hidden=100000000, but there are"),
+    (config(vocab_size=10**9), "its model has vocab_size=1000000000, but its data"),
+    (config(context_length=10**12), "context_length=1000000000000, but there are"),
+    (config(d_model=10**30), "must be int"), (config(d_model=True), "d_model=True must be int"),
+    (config(d_model="16"), "d_model='16' must be int"), (config(d_model=16.0), "must be int"),
+    (config(d_model=-16), "d_model=-16 must be a whole number"),
+    (config(norm=["layer_norm"]), "must be str"), (config(tied=1), "tied=1 must be bool"),
+    (config(dropout=None), "dropout=None must be float"), (config(colour=1), "colour"),
+    (part("training", shards=10**7), "shards=10000000 must be at most batch_size=4"),
+    (part("training", batch_size=True), "batch_size=True must be int"),
+    (part("training", steps=10**30), "must be int"),
+    (part("training", learning_rate="high"), "learning_rate='high' must be float"),
+    (part("recipe", label_smoothing=[]), "label_smoothing=[] must be float"),
+    (part("progress", step=10**30), "must be at most steps=30"),
+    (part("progress", step=31), "step=31 must be at most steps=30"),
+    (part("progress", step=-1), "step=-1"), (part("progress", step="30"), "step='30'"),
+    (part("progress", worse=None), "worse=None"), (part("progress", best_loss="1"), "best_loss"),
+    (part("progress", evaluated_at=40), "a validation is later than step=30"),
+    (part("progress", other=1), "progress must hold"),
+    (part("data", sha256="0"), "must be 64 digits"), (part("data", name=None), "data.name is None"),
+    (part("data", characters=1.5), "characters=1.5"), (part("data", other=1), "not ['other']"),
+    (lambda arrays, facts: facts.update(colour="\x1b[2J"), "not ['colour']"),
+    (lambda arrays, facts: facts.update(before={"x": "\x1b"}), "before.x is '\\x1b'"),
+    (lambda arrays, facts: facts.update(tokenizer={"kind": "characters", "characters": "ab"}),
+     "vocab_size"),
+    (doubling, "makes a token of 128 bytes, but words have at most 64"),
+    (lambda arrays, facts: arrays.update({"other\x1b[2J": np.zeros(2)}), "unexpected: other\\x1b"),
+    (lambda arrays, facts: arrays.update({"model.norm.weight": np.zeros(2**21)}), "shape (2097152"),
+]
+
+
+@pytest.mark.parametrize("change, words", HOSTILE)
+def test_hostile_facts_are_one_line_before_anything_is_built(capsys, run, tmp_path, monkeypatch,
+                                                             change, words):
+    arrays, facts = load_checkpoint(run / "checkpoint.safetensors")
+    change(arrays, facts)
+    save_checkpoint(tmp_path / "checkpoint.safetensors", arrays, facts)
+
+    def built(self, data):
+        assert data.strides == (0,) * data.ndim or data.size < 10**6, "built for its values"
+        self.data, self._grad = data, None
+
+    monkeypatch.setattr(Parameter, "__init__", built)
+    for argv in (["eval", tmp_path], ["train", "--resume", "--out", tmp_path]):
+        status, out, err = call(capsys, *argv)
+        assert status == 1 and words in err and len(err.splitlines()) == 1 and not out
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "metrics.jsonl"])
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no devices")
+def test_a_device_in_a_run_is_one_line(capsys, run, tmp_path, name):
+    out = tmp_path / "r"
+    shutil.copytree(run, out)
+    (out / name).unlink()
+    (out / name).symlink_to("/dev/zero")
+    status, _, err = call(capsys, "train", "--resume", "--out", out)
+    assert status == 1 and "must be a regular file, but is a device" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_header_that_promises_much_is_refused_unread(tmp_path):
+    with open(tmp_path / "c", "wb") as file:
+        file.write((2**40).to_bytes(8, "little"))
+        file.truncate(2**35)                                          # 32 GiB that take no space
+    with pytest.raises(Exception, match="its header would have 1099511627776 bytes"):
+        load_checkpoint(tmp_path / "c")
+
+
+def test_the_arrays_of_every_size_are_compared(run):
+    arrays, facts = load_checkpoint(run / "checkpoint.safetensors")
+    right = DecoderConfig.from_dict(facts["model"]["config"])
+    check_arrays("Decoder", right, arrays)
+
+
+@pytest.mark.parametrize("sizes, words", [
+    (dict(d_model=10**9, n_heads=1), "the model has 2e\\+18"),
+    (dict(n_layers=5000), "at most 4096"),
+    (dict(d_hidden=10**12), "the model has 3.2"), (dict(context_length=10**12), "has 1.6e\\+13"),
+    (dict(vocab_size=10**12), "the model has 1.6e\\+13")])
+def test_a_model_that_cannot_fit_is_refused_before_it_is_built(monkeypatch, sizes, words):
+    monkeypatch.setattr(memory, "physical_memory", lambda: 2**34)
+    options = dict(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    config = DecoderConfig(**{**options, **sizes})
+    with pytest.raises(UsageError, match=words):
+        memory.check_memory("Decoder", config, TrainingConfig(steps=1), 8)
+
+
+def test_a_batch_that_cannot_fit_is_refused(capsys, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "physical_memory", lambda: 2**34)
+    for flags, words in ((["--batch-size", 10**10], "a batch has"),
+                         (["--accumulation", 10**14], "a step has")):
+        status, _, err = call(capsys, "train", "--data", text, "--out", tmp_path / "r", *SMALL,
+                              *flags)
+        assert status == 2 and words in err and not (tmp_path / "r").exists()
+
+
+class Terminal:
+    encoding = "utf-8"
+
+    def __init__(self, is_terminal):
+        self.is_terminal, self.text = is_terminal, ""
+
+    def isatty(self):
+        return self.is_terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def test_a_generated_control_character_reaches_a_file_but_no_terminal():
+    for is_terminal, shown in ((True, "a\\x1b[2J\n\tb"), (False, "a\x1b[2J\n\tb")):
+        stream = Terminal(is_terminal)
+        show_text("a\x1b[2J\n\tb", stream)
+        assert stream.text == shown
