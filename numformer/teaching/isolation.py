@@ -50,7 +50,7 @@ def isolated(work, fn, seconds, memory, process=None):
 def check_limits(seconds, memory, process):
     """Refuse limits that are none, and a process where the system has no fork."""
     if seconds is not None:
-        check_number("check", "seconds", seconds, above=0)
+        check_number("check", "seconds", seconds, above=0, below=1e6)
     if memory is not None:
         check_whole("check", "memory", memory, least=1)
     if process and not hasattr(os, "fork"):

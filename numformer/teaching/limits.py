@@ -27,28 +27,22 @@ def limited(fn, seconds, memory, pipe=None):
     ----------
     fn : callable
     seconds : float or None
-        Limit of all calls together. It needs a system with timers, and the main thread.
+        Limit of a call. It needs a system with timers, and the main thread.
     memory : int or None
         Bytes that a call may need beyond what the process has. It needs Linux.
     pipe : int or None
         In a process of its own: a file descriptor to which a watchdog writes when a call goes on
         after the limit, as inside a C function; it then ends the process.
     """
-    left = [seconds]
-
     def call(*arguments, **options):
-        started = time.monotonic()
         try:
-            with _memory_limit(memory), _time_limit(left[0], seconds, pipe):
+            with _memory_limit(memory), _time_limit(seconds, pipe):
                 return fn(*arguments, **options)
         except MemoryError as error:
             if memory is None:
                 raise
             stopped = Stopped(f"it needs more than {size_in_words(memory)} of memory")
             raise stopped.with_traceback(error.__traceback__) from None
-        finally:
-            if seconds is not None:
-                left[0] = max(left[0] - (time.monotonic() - started), 1e-3)
 
     call.__wrapped__ = fn                             # what inspect.signature follows
     return call
@@ -67,9 +61,9 @@ def state_kept():
 
 
 @contextmanager
-def _time_limit(left, seconds, pipe):
+def _time_limit(seconds, pipe):
     main = threading.current_thread() is threading.main_thread()
-    if left is None or not main or not hasattr(signal, "setitimer"):
+    if seconds is None or not main or not hasattr(signal, "setitimer"):
         yield
         return
 
@@ -78,10 +72,10 @@ def _time_limit(left, seconds, pipe):
 
     started = time.monotonic()
     handler = signal.signal(signal.SIGALRM, stop)
-    delay, interval = signal.setitimer(signal.ITIMER_REAL, left)      # of somebody else's alarm
+    delay, interval = signal.setitimer(signal.ITIMER_REAL, seconds)      # of somebody else's alarm
     try:
         if pipe is not None:
-            faulthandler.dump_traceback_later(left + GRACE, exit=True, file=pipe)
+            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=pipe)
         try:
             yield
         finally:
@@ -105,7 +99,7 @@ def _memory_limit(memory):
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = _memory_in_use(resource) + int(memory)
     bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
-    with suppress(ValueError, OSError):               # a system that refuses: no limit
+    with suppress(ValueError, OverflowError, OSError): # a system that refuses: no limit
         resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
     try:
         yield
@@ -139,7 +133,8 @@ def limit_process(seconds, memory=GIB, file_size=16 * MIB, processes=200):
         limits.update(RLIMIT_AS=_memory_in_use(resource) + memory,
                       RLIMIT_NPROC=_threads_of_user() + processes)
     for name, limit in limits.items():
-        with suppress(AttributeError, ValueError, OSError):           # a system that refuses
+        # a system that refuses
+        with suppress(AttributeError, ValueError, OverflowError, OSError):
             kind = getattr(resource, name)
             hard = resource.getrlimit(kind)[1]
             limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)

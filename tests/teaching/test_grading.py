@@ -2,12 +2,14 @@
 
 import json
 import os
+import sys
 import time
 
+import numpy as np
 import pytest
 
 from command import call, last_json
-from numformer.teaching import grade, write_assignment
+from numformer.teaching import grade, grading, write_assignment
 from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.judge import judge_answers
@@ -181,3 +183,22 @@ def test_a_damaged_manifest_is_one_line(capsys, folder):
         status, _, err = call(capsys, "grade", folder)
         assert status == 2 and ("make the folder again" in err
                                 or "'99' is unknown" in err) and len(err.splitlines()) == 1
+
+
+def test_without_processes_and_threads_files_are_judged_here(folder, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    monkeypatch.setattr(grading, "ThreadPoolExecutor", None)
+    monkeypatch.setattr(grading, "subprocess", None)
+    (folder / "01_softmax.py").write_text("print('noise')\n" + RIGHT)
+    (folder / "02_softmax_backward.py").write_text("def softmax_backward(dp, x):\n    exit()\n")
+    (folder / "15_scaled_dot_product_attention.py").write_text("1 / 0\n")
+    found = feedback_by_number(grade(folder, seconds=np.float32(60)))
+    assert found["01"][0] == 2 and found["31"] == (0, "not done yet")
+    assert "it raised SystemExit" in found["02"][1] and "ZeroDivisionError" in found["15"][1]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), 1e300, "1", None])
+def test_a_limit_of_time_is_a_number(folder, seconds):
+    with pytest.raises(ValueError, match="seconds="):
+        grade(folder, seconds=seconds)

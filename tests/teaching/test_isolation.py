@@ -224,10 +224,14 @@ def raising(error):
 
 @pytest.mark.parametrize("limits, words", [
     ({"seconds": 0}, "seconds=0"), ({"seconds": "1"}, "seconds='1'"), ({"memory": 0.5}, "memory="),
-    ({"memory": 0}, "memory=0")])
+    ({"memory": 0}, "memory=0"), ({"seconds": 1e300}, "seconds=1e.300")])
 def test_limits_that_are_none_are_refused(limits, words):
     with pytest.raises((TypeError, ValueError), match=words):
         check("softmax", softmax, **limits)
+
+
+def test_a_limit_of_memory_beyond_what_a_system_knows_is_none():
+    assert check("softmax", softmax, memory=2 ** 80, process=False)
 
 
 def test_a_process_is_not_used_where_it_cannot_be(monkeypatch):
