@@ -1,209 +1,235 @@
 """Would a test notice? Change one small thing in the code at a time, and run tests until one fails.
 
-    python tests/mutate.py                         functional/, layers/, the optimizers: CPU hours
-    python tests/mutate.py functional/softmax.py   one file
+    python tests/mutate.py                         all subjects: CPU hours
+    python tests/mutate.py functional/softmax.py   some files, below numformer/
     python tests/mutate.py --kernels               the kernels as plain Python, in a separate run
+    python tests/mutate.py --out FOLDER            keep all results there, and go on from them
 
-For developers; not part of the test suite. A mutant is one function in which one operator,
-comparison, constant or condition is changed. It replaces the function's code object, in a forked
-process that has already imported everything. A mutant that passes all tests is a survivor: a gap in
-the tests, or a change that makes no difference.
+For developers; not part of the test suite; needs Linux. A mutant is one function in which one
+operator, comparison, constant or condition is changed. First, every test runs once without any
+change, and the lines that it executes are recorded. Then each mutant runs the tests that execute
+the changed statement, the quick ones first, until one fails. These are the results:
+
+    noticed    a test failed
+    survives   all tests passed: a gap in the tests, or a change that makes no difference
+    unreached  no test executes the statement
+    timeout    a test took many times its usual CPU time, twice (the second time alone, and with
+               more patience): an endless loop, which counts as noticed
+    signal     the process was ended by the system, twice: it crashed, or needed too much memory
+
+The program is a plugin of pytest, which imports tests and every conftest.py as it always does, once.
+Each mutant is a forked process in which the code object of its function is replaced.
 """
 
 import argparse
-import ast
-import contextlib
-import copy
 import gc
-import inspect
-import math
+import glob
+import hashlib
+import json
 import os
-import resource
+import pickle
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from mutator import Mutator
+from mutation_runs import Recording, Run, run_children
+from mutator import PACKAGE, change_nothing, mutants_of
 
-TESTS = Path(__file__).resolve().parent
-PACKAGE = TESTS.parent / "numformer"
-SUBJECTS = ["functional/**/*.py", "layers/**/*.py", "training/optimizers.py", "training/muon.py",
-            "training/clipping.py"]
+ROOT, TESTS = PACKAGE.parent, PACKAGE.parent / "tests"
+SUBJECTS = [
+    "functional/recurrent/*.py", "functional/experts/*.py", "functional/attention/*.py",
+    "functional/**/*.py", "data/batches/*.py", "data/tokenizers/*.py", "data/noise/*.py",
+    "generation/*.py", "layers/recurrent/*.py", "layers/attention/*.py", "layers/**/*.py",
+    "models/*.py", "training/optimizers.py", "training/muon.py", "training/clipping.py",
+    "training/schedules.py", "training/loop.py", "training/evaluation.py",
+    "training/counting_trainer.py", "minimal.py", "parameter.py", "analysis/*.py",
+    "data/corpora/*.py"]
+SUITE = [*(f"tests/{name}" for name in (
+    "functional", "layers", "models", "generation", "data", "analysis", "test_minimal.py",
+    "verify/test_contract.py", "teaching/test_check.py", "training/test_optimizers.py",
+    "training/test_torch_witness_training.py", "training/test_training.py")),
+    *(f"numformer/{name}" for name in (
+        "functional", "layers", "models", "generation", "data", "training", "analysis",
+        "parameter.py"))]
 KERNELS = ["kernels/*.py", "kernels/attention/*.py", "kernels/decoding/*.py",
            "kernels/runtime/*.py"]
 NOT_MUTATED = ["compile.py", "launch.py", "shapes.py", "workspace.py"]      # how kernels are run
-SUITES = {                              # the tests that may notice, the quick ones first
-    "functional/": ["functional/**/test_*.py", "layers/**/test_*.py", "verify/test_contract.py",
-                    "models/test_local_and_global.py", "teaching/test_check.py"],
-    "layers/": ["layers/**/test_*.py", "verify/test_contract.py", "functional/**/test_*.py",
-                "models/test_decoder.py", "generation/test_generation.py"],
-    "kernels/": ["kernels/test_compiled_equals_reference.py::test_compiled_equals_reference",
-                 "kernels/plain/plain_*.py", "kernels/test_compiled_*.py",
-                 "kernels/test_decoding_step.py"],
-    "training/": ["training/test_optimizers.py", "training/test_torch_witness*.py",
-                  "training/test_training.py", "training/test_checkpoint.py"],
-}
-PATIENCE = 6                            # a mutant that takes so many times as long hangs: noticed
-STUCK = 900                             # seconds after which one that computes nothing hangs too
+SUITE_OF_KERNELS = ["tests/kernels/plain/plain_*.py", "tests/kernels/test_compiled_*.py",
+                    "tests/kernels/test_decoding_step.py"]     # the first replace what is no Python
+PATIENCE, MORE_PATIENCE = 6, 30
 
 
-def functions(path):
-    """(name, tree, function) of every function and method of a file."""
-    module = import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef):
-            function = inspect.unwrap(getattr(module, node.name))
-            if function.__module__ == module.__name__ and not makes_code(node):
-                yield node.name, node, function
-        elif isinstance(node, ast.ClassDef):
-            kind = getattr(module, node.name)
-            for method in node.body:
-                if (isinstance(method, ast.FunctionDef)
-                        and method.name not in ("__repr__", "_repr_html_")):
-                    found = inspect.getattr_static(kind, method.name)
-                    function = getattr(found, "fget", None) or getattr(found, "__func__", found)
-                    yield f"{node.name}.{method.name}", method, function
+class Mutation:
+    """A plugin of pytest: what runs in place of its own loop over the collected tests."""
+
+    def __init__(self, arguments, paths):
+        self.arguments, self.paths = arguments, paths
+        self.results = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self):
+        """Hypothesis tries the same examples in every run: after conftest.py, before the tests."""
+        from hypothesis import Phase, settings
+
+        settings.register_profile("mutation", derandomize=True, database=None, deadline=None,
+                                  phases=[Phase.explicit, Phase.generate])
+        settings.load_profile("mutation")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        if session.testsfailed:
+            sys.exit("mutate: some tests cannot be imported.")
+        if not self.arguments.kernels:
+            load_kernels()
+        gc.freeze()                     # a child need not collect these objects
+        self.tests = {test.nodeid: test for test in session.items}
+        self.record()
+        file = self.arguments.out and self.arguments.out / "results.jsonl"
+        if file and file.exists():
+            self.results = dict(json.loads(line) for line in file.read_text().splitlines())
+        with open(file or os.devnull, "a") as self.file:
+            self.run(list(mutants_of(self.paths))[::self.arguments.every])
+        return True
+
+    def record(self):
+        """Run every test without a change: which lines it runs, and how long it takes."""
+        folder, digest = self.arguments.out, hashlib.sha256()
+        for source in sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py")]):
+            digest.update(source.read_bytes())
+        file = folder and folder / f"lines-{digest.hexdigest()[:12]}.pickle"
+        if file and file.exists():
+            recorded = pickle.loads(file.read_bytes())
+        else:
+            print(f"{len(self.tests)} tests run without a change", file=sys.stderr, flush=True)
+            tests, recorded = list(self.tests.values()), {}
+            parts = [part for n in range(50) if (part := tests[n::50])]
+            for _, found in run_children(parts, self.start_recording, self.arguments.jobs):
+                recorded.update(found)
+            if file:
+                file.write_bytes(pickle.dumps(recorded))
+        self.seconds = {test: seconds for test, (seconds, _) in recorded.items()}
+        self.tests_of = {}
+        for test, (_, found) in recorded.items():
+            for name, lines in found.items():
+                for line in lines:
+                    self.tests_of.setdefault((name, line), set()).add(test)
+
+    def start_recording(self, tests):
+        return Recording(tests, lambda: change_nothing(self.paths),
+                         [str(path) for path in self.paths])
+
+    def run(self, mutants):
+        """Run the tests of every mutant, and print what comes of it."""
+        last, again = {}, []
+        todo = [mutant for mutant in mutants if self.known(mutant) is None
+                or self.arguments.again and self.known(mutant) in ("survives", "unreached")]
+
+        def tests_of(mutant):
+            return set().union(*(self.tests_of.get((str(mutant.path), line), ())
+                                 for line in mutant.lines))
+
+        def start(mutant, patience=PATIENCE):
+            # What noticed the last mutant of this function may notice this one
+            tests = sorted(tests_of(mutant), key=lambda test: (
+                test != last.get(mutant.function), self.seconds[test], test))
+            return Run([self.tests[test] for test in tests], mutant.make, self.seconds, patience)
+
+        for mutant in todo:
+            if not tests_of(mutant):
+                self.note(mutant, "unreached", "")
+        todo = [mutant for mutant in todo if tests_of(mutant)]
+        for mutant, (result, words) in run_children(todo, start, self.arguments.jobs):
+            if result == "noticed":
+                last[mutant.function] = words
+            if result in ("timeout", "signal"):
+                again.append(mutant)    # perhaps another process was the cause
+            else:
+                self.note(mutant, result, words)
+        for mutant, (result, words) in run_children(
+                again, lambda mutant: start(mutant, MORE_PATIENCE), 1):
+            self.note(mutant, result, words)
+        self.summarize(mutants)
+
+    def known(self, mutant):
+        return self.results.get(mutant.key)
+
+    def note(self, mutant, result, words):
+        self.results[mutant.key] = result
+        print(json.dumps([mutant.key, result]), file=self.file, flush=True)
+        if result != "noticed" or self.arguments.all:
+            print(f"{result}: {mutant} {words}", flush=True)
+
+    def summarize(self, mutants):
+        """A row for each room: how many mutants, and what became of them."""
+        rooms = {}
+        for mutant in mutants:
+            room = mutant.path.relative_to(PACKAGE).parent.as_posix()
+            for name in (room, "all"):
+                rooms.setdefault(name, Counter())[self.known(mutant)] += 1
+        print("| subject | mutants | survive | unreached | timeout | noticed |")
+        print("|---|---|---|---|---|---|")
+        for room, count in sorted(rooms.items(), key=lambda item: (item[0] == "all", item[0])):
+            n, missed = count.total(), count["survives"] + count["unreached"]
+            print(f"| `{room}` | {n} | {count['survives']} | {count['unreached']} | "
+                  f"{count['timeout'] + count['signal']} | {1 - missed / n:.1%} |")
 
 
-def makes_code(node):
-    """Whether a function is, or holds, an intrinsic or overload of Numba: they generate code."""
-    names = {part.id for inner in ast.walk(node) if isinstance(inner, ast.FunctionDef)
-             for decorator in inner.decorator_list
-             for part in ast.walk(decorator) if isinstance(part, ast.Name)}
-    return bool(names & {"intrinsic", "overload"})
+def load_kernels():
+    """Load the compiled kernels once here, instead of in every child."""
+    import numpy as np                  # here, as its BLAS reads the environment
 
+    from numformer.kernels.runtime.compile import Kernel
 
-def replace_code(tree, function):
-    """Give a function the code of a changed tree; a method needs a class for its `super()`."""
-    is_method = "." in function.__qualname__
-    body = [ast.ClassDef("Mutant", [], [], [tree], [])] if is_method else [tree]
-    names = dict(function.__globals__)
-    exec(compile(ast.fix_missing_locations(ast.Module(body, [])), "mutant", "exec"), names)
-    changed = vars(names["Mutant"])[tree.name] if is_method else names[tree.name]
-    function.__code__, function.__defaults__ = changed.__code__, changed.__defaults__
-    function.__kwdefaults__ = changed.__kwdefaults__
-
-
-def package_of(path):
-    name = path.relative_to(PACKAGE).as_posix()
-    return next(folder for folder in SUITES if name.startswith(folder))
-
-
-def suite(path):
-    """The test files of a page, as pytest takes them."""
-    tests = []
-    for pattern in SUITES[package_of(path)]:
-        pattern, *function = pattern.split("::")
-        found = sorted(str(test) for test in TESTS.glob(pattern))
-        if not found:
-            sys.exit(f"no test matches {pattern}, which SUITES names")
-        tests += ["::".join([test, *function]) for test in found]
-    return list(dict.fromkeys(tests))
-
-
-def arguments_of_pytest(path):
-    # The examples of the changed page come first
-    doctests = [] if package_of(path) == "kernels/" else [str(path)]
-    return ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "", *doctests,
-            *suite(path)]
-
-
-def survives(path, tree, function, seconds):
-    """Whether the tests pass with this mutant, in a child process with so much CPU time."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
-        with (open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere),
-              contextlib.redirect_stderr(nowhere), contextlib.suppress(BaseException)):
-            replace_code(tree, function)
-            status = int(pytest.main(arguments_of_pytest(path)))
-        os._exit(status)
-    started = time.monotonic()
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status == 0
-        if time.monotonic() - started > STUCK:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-            return False
-        time.sleep(0.02)
-
-
-def description(path, name, tree, function, number):
-    mutator = Mutator(number)
-    mutator.visit(copy.deepcopy(tree))
-    return f"survives: {path.relative_to(PACKAGE)} {name} {mutator.what}"
-
-
-def seconds_of_tests(path):
-    """The CPU time that tests may take with a mutant; a pause of the machine does not count."""
-    _, tree, function = next(functions(path))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if not survives(path, Mutator().visit(copy.deepcopy(tree)), function, 3600):
-        sys.exit(f"the tests of {path.relative_to(PACKAGE)} fail without any change")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return PATIENCE * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("numformer.kernels."):
+            for kernel in vars(module).values():
+                if isinstance(kernel, Kernel):
+                    for dtype in map(np.dtype, ("float32", "float64")):
+                        assert kernel[dtype]
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", nargs="*", help="below numformer/ (default: all subjects)")
     parser.add_argument("--kernels", action="store_true", help="the kernels as plain Python")
+    parser.add_argument("--tests", nargs="+", metavar="FILE",
+                        help="only these tests may notice (default: those of SUITE)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--every", type=int, default=1, metavar="N",
                         help="a sample: only each N-th mutant")
-    parser.add_argument("--again", metavar="FILE",
-                        help="only the survivors of a former run, whose output this is")
+    parser.add_argument("--out", type=Path, metavar="FOLDER",
+                        help="keep the results here, and go on from those that are there")
+    parser.add_argument("--again", action="store_true",
+                        help="try those again that survived, according to the results in --out")
+    parser.add_argument("--all", action="store_true", help="also print what was noticed, by which "
+                        "test")
     return parser.parse_args()
 
 
 def main():
     arguments = parse_arguments()
     patterns = arguments.file or (KERNELS if arguments.kernels else SUBJECTS)
-    paths = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern))
-             if path.name not in ("__init__.py", *NOT_MUTATED)]
-    if any(package_of(path) == "kernels/" for path in paths):
-        os.environ["NUMBA_DISABLE_JIT"] = "1"
-    path_of_package = {package_of(path): path for path in paths}
-    files = {test.split("::")[0] for path in path_of_package.values() for test in suite(path)}
-    sys.path[:0] = [str(TESTS), *sorted({str(Path(file).parent) for file in files})]
-    for test in sorted({"conftest", *(Path(file).stem for file in files)}):
-        import_module(test)             # once here, instead of once in every child
-    gc.freeze()                         # a child need not collect these objects
-    jobs = []
-    for path in paths:
-        for name, tree, function in functions(path):
-            counter = Mutator()
-            counter.visit(copy.deepcopy(tree))
-            jobs += [(path, name, tree, function, number) for number in range(counter.count)]
-    jobs = jobs[::arguments.every]
-    if arguments.again:
-        former = set(Path(arguments.again).read_text().splitlines())
-        jobs = [job for job in jobs if description(*job) in former]
-    seconds = {}
-
-    def run(job):
-        path, _, tree, function, number = job
-        mutant = Mutator(number).visit(copy.deepcopy(tree))
-        return job, survives(path, mutant, function, seconds[package_of(path)])
-
-    total = survivors = 0
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        for name, path in path_of_package.items():               # in a thread, as all mutants are
-            seconds[name] = pool.submit(seconds_of_tests, path).result()
-        for job, lives in pool.map(run, jobs):
-            total, survivors = total + 1, survivors + lives
-            if lives:
-                print(description(*job), flush=True)
-            if total % 50 == 0:
-                print(f"{total} of {len(jobs)}", file=sys.stderr, flush=True)
-    print(f"{total} mutants, {survivors} survive: {1 - survivors / max(1, total):.1%} killed")
+    paths = list(dict.fromkeys(
+        path for pattern in patterns for path in sorted(PACKAGE.glob(pattern))
+        if path.name not in ("__init__.py", *NOT_MUTATED)))
+    if not paths:
+        sys.exit(f"mutate: no file of numformer/ matches {' '.join(patterns)}.")
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    tests = arguments.tests or (SUITE_OF_KERNELS if arguments.kernels else SUITE)
+    tests = [path for pattern in tests for path in sorted(glob.glob(pattern)) or [pattern]]
+    # Everything is collected, the slow tests too, and nothing is printed of single tests
+    return int(pytest.main(
+        ["-m", "", "-qq", "-s", "--assert=plain", "-p", "no:cacheprovider", "--no-summary", *tests],
+        plugins=[Mutation(arguments, paths)]))
 
 
 if __name__ == "__main__":
-    main()
+    # Before NumPy: one thread a process, as several run at once
+    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
+    if "--kernels" in sys.argv:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+    sys.exit(main())
