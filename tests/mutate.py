@@ -76,10 +76,17 @@ class Mutation:
                                   phases=[Phase.explicit, Phase.generate])
         settings.load_profile("mutation")
 
+    def pytest_sessionstart(self, session):
+        self.session = session
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.session.last_failure = report.longreprtext
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
         if session.testsfailed:
-            sys.exit("mutate: some tests cannot be imported.")
+            pytest.exit("mutate: some tests cannot be imported.", returncode=1)
         if not self.arguments.kernels:
             load_kernels()
         gc.freeze()                     # a child need not collect these objects

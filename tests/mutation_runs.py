@@ -17,6 +17,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 PASSED, FAILED, NOT_RUN = 0, 1, 2       # exit statuses of a child
 SECONDS = 10                            # of CPU time that a test may take beyond its share
 MEMORY = 4 << 30                        # bytes that a run may allocate
@@ -134,7 +136,7 @@ class Recording(Child):
             recorded[test.nodeid] = (time.process_time() - started,
                                      {file: found for file, found in lines.items() if found})
             if test.session.testsfailed:
-                self.say(test.nodeid)
+                self.say(f"{test.nodeid}\n{test.session.last_failure}")
                 return FAILED
         Path(self.folder, "recorded").write_bytes(pickle.dumps(recorded))
         return PASSED
@@ -144,7 +146,7 @@ class Recording(Child):
         recorded = pickle.loads(file.read_bytes()) if file.exists() else {}
         kind, words = super().result(status)
         if kind != "survives":
-            sys.exit(f"without any change: {kind} {words}")
+            pytest.exit(f"without any change: {kind} {words}", returncode=1)
         return recorded
 
 

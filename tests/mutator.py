@@ -118,7 +118,8 @@ def functions(path):
                 if (isinstance(method, ast.FunctionDef)
                         and method.name not in ("__repr__", "_repr_html_")):
                     found = inspect.getattr_static(kind, method.name)
-                    for attribute in ("fget", "__func__", "func"):
+                    setter = f"{method.name}.setter" in map(ast.unparse, method.decorator_list)
+                    for attribute in ("fset" if setter else "fget", "__func__", "func"):
                         found = getattr(found, attribute, found)
                     yield f"{node.name}.{method.name}", method, inspect.unwrap(found)
 
