@@ -113,6 +113,7 @@ class Mutation:
             parts = [part for n in range(50) if (part := tests[n::50])]
             for _, found in run_children(parts, self.start_recording, self.arguments.jobs):
                 recorded.update(found)
+                print(f"{len(recorded)} of {len(tests)}", file=sys.stderr, flush=True)
             if file:
                 file.write_bytes(pickle.dumps(recorded))
         self.seconds = {test: seconds for test, (seconds, _) in recorded.items()}

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ import pytest
 PASSED, FAILED, NOT_RUN = 0, 1, 2       # exit statuses of a child
 SECONDS = 10                            # of CPU time that a test may take beyond its share
 MEMORY = 4 << 30                        # bytes that a run may allocate
+CALLS = 100                             # of a function, in one test, whose lines are recorded
 STUCK = 300                             # seconds without any computation: a deadlock
 
 
@@ -151,11 +153,15 @@ class Recording(Child):
 
 
 def _tracer(lines):
-    """A trace function that notes in `lines[file]` what runs of these files."""
+    """A trace function that notes in `lines[file]` what runs, in the first calls of a function."""
+    calls = Counter()
+
     def trace(frame, event, argument):
-        found = lines.get(frame.f_code.co_filename)
-        if found is None:
+        code = frame.f_code
+        found = lines.get(code.co_filename)
+        if found is None or calls[code] >= CALLS:
             return None
+        calls[code] += 1
         found.add(frame.f_lineno)
 
         def trace_lines(frame, event, argument):
