@@ -57,7 +57,7 @@ KERNELS = ["kernels/*.py", "kernels/attention/*.py", "kernels/decoding/*.py",
 NOT_MUTATED = ["compile.py", "launch.py", "shapes.py", "workspace.py"]      # how kernels are run
 SUITE_OF_KERNELS = ["tests/kernels/plain/plain_*.py", "tests/kernels/test_compiled_*.py",
                     "tests/kernels/test_decoding_step.py"]     # the first replace what is no Python
-PATIENCE, MORE_PATIENCE = 6, 30
+PATIENCE, MORE_PATIENCE = 1, 4
 
 
 class Mutation:
@@ -102,8 +102,9 @@ class Mutation:
     def record(self):
         """Run every test without a change: which lines it runs, and how long it takes."""
         folder, digest = self.arguments.out, hashlib.sha256()
-        for source in sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py")]):
+        for source in sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*/*.py"), *self.paths]):
             digest.update(source.read_bytes())
+        digest.update(repr((sorted(self.tests), self.paths)).encode())
         file = folder and folder / f"lines-{digest.hexdigest()[:12]}.pickle"
         if file and file.exists():
             recorded = pickle.loads(file.read_bytes())

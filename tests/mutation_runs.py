@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 PASSED, FAILED, NOT_RUN = 0, 1, 2       # exit statuses of a child
-SECONDS = 10                            # of CPU time that a test may take beyond its share
+SECONDS, TIMES = 5, 6                   # of CPU time: a test may take 5 s + 6 times as long as usual
 MEMORY = 4 << 30                        # bytes that a run may allocate
 CALLS = 100                             # of a function, in one test, whose lines are recorded
 STUCK = 300                             # seconds without any computation: a deadlock
@@ -94,8 +94,8 @@ class Child:
 class Run(Child):
     """Tests until one fails.
 
-    Each test may take `patience` times its usual CPU time, `seconds[test]`, and a little more. The
-    time of the clock does not count: the machine may be busy with other work, or pause.
+    The CPU time of each test is limited by `patience` and by what it usually takes, `seconds[test]`.
+    The time of the clock does not count: the machine may be busy with other work, or pause.
     """
 
     def __init__(self, tests, prepare, seconds, patience):
@@ -104,7 +104,8 @@ class Run(Child):
 
     def run(self, tests):
         for test, following in zip(tests, [*tests[1:], None]):
-            limit = time.process_time() + self.patience * (SECONDS + self.seconds[test.nodeid])
+            limit = SECONDS + TIMES * self.seconds[test.nodeid]
+            limit = time.process_time() + self.patience * limit
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, resource.RLIM_INFINITY))
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
             if test.session.testsfailed:

@@ -3,6 +3,7 @@
 import sys
 import time
 
+from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_format, print_json, save_picture
 from numformer.verify.audit import audit
@@ -22,7 +23,7 @@ def run(arguments):
     print(f"{'':5}{'name':48}{'kind':10}{'parameters':>11}{'inputs':>8}{'worst error':>13}"
           f"{'bound':>9}  {'method':18}{'seconds':>8}")
     try:
-        rows = audit(arguments.name, progress=_print_row)
+        rows = audit(arguments.name, progress=_print_row, processes=backend.get_threads())
     except ValueError as error:
         raise UsageError(str(error)) from error
     wrong = [row for row in rows if not row["ok"]]

@@ -1,11 +1,23 @@
 """The audit: registered gradients against the complex step, kernels against the reference."""
 
+import multiprocessing
+import signal
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+
+from numformer import backend
 from numformer.verify.compiled import compiled_jobs
 from numformer.verify.gradcheck import LAYER_BOUND, MODEL_BOUND, gradcheck
 from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
 
+FEW = 20                                # cases that are not worth the start of processes
 
-def audit(names=(), progress=None):
+
+def audit(names=(), progress=None, processes=1):
     """Check everything that is registered, or the cases whose name contains one of `names`.
 
     Parameters
@@ -13,45 +25,110 @@ def audit(names=(), progress=None):
     names : sequence of str
         Parts of names, in upper or lower case. Empty: everything.
     progress : callable, optional
-        Called with each row when it is ready.
+        Called with each row when it is ready, in the order of the rows.
+    processes : int
+        How many processes work on a long list of cases. Where no process can be started, the cases
+        run one after another in this one. A script that asks for more than one needs the line
+        ``if __name__ == "__main__":``, as everywhere with `multiprocessing`.
 
     Returns
     -------
     list of dict
         `name`, `kind` (function, layer, model, loss or kernel), `parameters` and `inputs` (how many
         numbers were differentiated), `max_error`, `bound`, `method`, `ok`, `worst` (tensor and
-        index as text), `findings`, `seconds`.
+        index as text), `findings`, `seconds`. A case that raises an exception is a row with that
+        finding.
 
     Raises
     ------
     ValueError
         If one of `names` occurs in no registered name.
+    ChildProcessError
+        If one of the processes is ended from outside, or crashes.
 
     Examples
     --------
     >>> [row["ok"] for row in audit(["swiglu"])]
     [True]
     """
-    kinds = (("function", PAIRS, LAYER_BOUND), ("layer", LAYERS, LAYER_BOUND),
-             ("model", MODELS, MODEL_BOUND), ("loss", LOSSES, MODEL_BOUND))
-    jobs = [(case.name, kind, lambda case=case, bound=bound: _checked(case, bound))
-            for kind, cases, bound in kinds for case in cases]
-    jobs += [(name, "kernel", job) for name, job in compiled_jobs()]
+    jobs = _jobs()
     for name in names:
         if not any(name.lower() in known.lower() for known, _, _ in jobs):
             raise ValueError(f"audit: {name!r} is part of no registered name; `numformer audit` "
                              "without a name lists them all.")
+    wanted = [n for n, (known, _, _) in enumerate(jobs)
+              if not names or any(part.lower() in known.lower() for part in names)]
     rows = []
-    for name, kind, job in jobs:
-        if not names or any(part.lower() in name.lower() for part in names):
-            rows.append({"name": name, "kind": kind, **job()})
-            if progress:
-                progress(rows[-1])
+    for row in _rows(wanted, processes if len(wanted) > FEW else 1):
+        rows.append(row)
+        if progress:
+            progress(row)
     return rows
 
 
+def _jobs():
+    """(name, kind, function that makes the rest of its row) of every case."""
+    kinds = (("function", PAIRS, LAYER_BOUND), ("layer", LAYERS, LAYER_BOUND),
+             ("model", MODELS, MODEL_BOUND), ("loss", LOSSES, MODEL_BOUND))
+    jobs = [(case.name, kind, lambda case=case, bound=bound: _checked(case, bound))
+            for kind, cases, bound in kinds for case in cases]
+    return jobs + [(name, "kernel", job) for name, job in compiled_jobs()]
+
+
+def _rows(wanted, processes):
+    """The rows of these jobs, in order, each as soon as it and those before it are ready."""
+    pool = _pool(min(processes, len(wanted))) if processes > 1 else None
+    if pool is None:
+        yield from map(_row, wanted)
+        return
+    others, name = set(multiprocessing.active_children()), ""
+    try:
+        futures = [pool.submit(_row, n) for n in wanted]
+        for n, future in zip(wanted, futures):
+            name = _jobs()[n][0]
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise ChildProcessError(
+            f"audit: a process crashed or was ended while it checked {name!r} or a case soon after "
+            "it; check these one by one, by name.") from error
+    finally:                            # after Ctrl-C, too: nothing goes on in the background
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+
+
+def _pool(processes):
+    """Processes that run jobs; None where there can be none, as in a browser."""
+    # A fork has all imports; on other systems, their own libraries may not survive one
+    method = "fork" if sys.platform == "linux" else "spawn"
+    try:
+        return ProcessPoolExecutor(processes, multiprocessing.get_context(method), _begin)
+    except (ImportError, NotImplementedError, OSError):
+        return None
+
+
+def _begin():
+    """In a new process: one thread, as there are others; Ctrl-C is for the one that waits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    backend.set_threads(1)
+
+
+def _row(n):
+    """The row of job n."""
+    name, kind, job = _jobs()[n]
+    started = time.perf_counter()
+    try:
+        return {"name": name, "kind": kind, **job()}
+    except Exception as error:
+        return {"name": name, "kind": kind, "parameters": 0, "inputs": 0, "max_error": np.inf,
+                "bound": 0.0, "method": "", "ok": False, "worst": "",
+                "findings": [f"it raised {type(error).__name__}: {error}"],
+                "seconds": time.perf_counter() - started}
+
+
 def _checked(case, bound):
-    """The row of a registered case, without its name and kind."""
+    """A registered case: its row, without name and kind."""
     layer, inputs = case.layer(), case.inputs()
     report = gradcheck(layer, inputs, case.options, bound, case.condition)
     worst = report.worst

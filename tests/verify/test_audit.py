@@ -1,12 +1,18 @@
 """The audit: its command, its picture, and wrong gradients that it finds."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from numformer import backend
 from numformer import functional as F
 from numformer.cli import main
+from numformer.commands.shared.process import STOPPED
 from numformer.plots import audit_errors
 from numformer.verify import audit as audit_module
 from numformer.verify import compiled
@@ -44,6 +50,80 @@ def test_the_audit_finds_a_wrong_backward(monkeypatch, capsys):
     monkeypatch.setattr(audit_module, "PAIRS", [wrong])
     assert main(["audit", "planted"]) == 1
     assert "FAIL planted" in capsys.readouterr().out
+
+
+def fails(x):
+    raise ZeroDivisionError("planted")
+
+
+def ends(x):
+    os._exit(3)
+
+
+def relus(name, **options):
+    """Pairs of which the second has this name, and is wrong in some way."""
+    right = [Pair(f"right {n}", F.relu, F.relu_backward, [(3, 4)]) for n in range(3)]
+    wrong = {"function": F.relu, "gradient": F.relu_backward, "shapes": [(3, 4)], **options}
+    return [right[0], Pair(name, **wrong), *right[1:]]
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only a fork inherits what is planted")
+no_fork_warning = pytest.mark.filterwarnings(
+    "ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+
+@on_linux
+@no_fork_warning
+@pytest.mark.parametrize("options, words", [
+    ({"gradient": lambda dy, saved: 1.000001 * F.relu_backward(dy, saved)}, "worst at x"),
+    ({"function": fails}, "it raised ZeroDivisionError: planted"),
+    ({"prepare": fails}, "it raised ZeroDivisionError: planted")])
+def test_processes_report_what_is_wrong_in_the_order_of_the_cases(
+        options, words, monkeypatch, capsys):
+    monkeypatch.setattr(audit_module, "PAIRS", relus("planted", **options))
+    monkeypatch.setattr(audit_module, "FEW", 0)
+    with backend.threads(2):
+        assert main(["audit", "planted", "right"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1:3] for line in lines[1:5]] == [
+        ["right", "0"], ["planted", "function"], ["right", "1"], ["right", "2"]]
+    assert lines[5].startswith("FAIL planted: ") and words in lines[5]
+    assert lines[6].startswith("4 cases, 1 wrong")
+
+
+@on_linux
+@no_fork_warning
+def test_a_process_that_crashes_is_one_line_with_the_name_of_the_case(monkeypatch, capsys):
+    monkeypatch.setattr(audit_module, "PAIRS", relus("planted", function=ends)[1:])
+    monkeypatch.setattr(audit_module, "FEW", 0)
+    with backend.threads(2):
+        assert main(["audit", "planted", "right"]) == 1
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1 and "crashed or was ended while it checked 'planted'" in errors
+
+
+def test_without_processes_the_cases_run_here(monkeypatch):
+    def no_processes(*arguments):
+        raise NotImplementedError("no semaphores")
+
+    monkeypatch.setattr(audit_module, "ProcessPoolExecutor", no_processes)
+    monkeypatch.setattr(audit_module, "FEW", 0)
+    rows = audit_module.audit(["relu"], processes=2)
+    assert len(rows) > 2 and all(row["ok"] for row in rows)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
+def test_ctrl_c_ends_all_processes_in_one_line():
+    command = [sys.executable, "-c", "from numformer.cli import main; raise SystemExit(main(["
+                                     "'audit']))"]
+    audit = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)
+    for line in audit.stdout:
+        if line.startswith("ok"):
+            break
+    os.killpg(audit.pid, signal.SIGINT)
+    _, errors = audit.communicate(timeout=120)          # until all processes have closed the pipe
+    assert audit.returncode == STOPPED and errors == "numformer: stopped\n"
 
 
 def test_the_picture_of_the_audit_marks_what_is_wrong():

@@ -10,7 +10,7 @@ from numformer.models import (
 from numformer.parameter import Parameter
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
 
-SIZES = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+SIZES = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=4, d_hidden=5)
 IDS = np.array([[1, 5, 2, 4, 2],
                 [1, 6, 6, 2,
                  0]])                    # [CLS] 5 [SEP] 4 [SEP] and [CLS] 6 6 [SEP] [PAD]

@@ -25,7 +25,7 @@ def block(order):
 
 
 def decoder(**options):
-    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=4)
+    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=4, d_hidden=3)
     return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **options},
                                                     dtype=np.dtype(dtype).name), rng)
 

@@ -19,13 +19,13 @@ def mha(*arguments, **options):
 
 
 def decoder(**options):
-    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=4, d_hidden=5)
     return lambda rng, dtype: Decoder(DecoderConfig(**{**sizes, **options},
                                                     dtype=np.dtype(dtype).name), rng)
 
 
 def ngram_decoder(**options):
-    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    sizes = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=4, d_hidden=5)
     return lambda rng, dtype: NGramDecoder(
         NGramDecoderConfig(**{**sizes, **options}, dtype=np.dtype(dtype).name), rng)
 
@@ -139,11 +139,11 @@ MODELS = [
                  bias=False, tied=False),
          [], ids=(IDS,)),
     Case("decoder, alibi, query-key norm",
-         trained_with(decoder(positions="alibi", query_key_norm=True, feedforward="geglu"),
+         trained_with(decoder(positions="alibi", query_key_norm=True, feedforward="geglu", d_model=8),
                       z_loss=0.1),
          [], ids=(IDS,)),
     Case("decoder with n-grams, squared ReLU",
-         ngram_decoder(ngrams=3, ngram_rows=40, feedforward="relu_squared", norm="rms_norm"), [],
+         ngram_decoder(ngrams=3, ngram_rows=23, feedforward="relu_squared", norm="rms_norm"), [],
          ids=(IDS,)),
     Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [],
          ids=(IDS,)),

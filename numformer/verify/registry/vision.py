@@ -12,7 +12,7 @@ from numformer.verify.registry.transformer import trained_with
 
 
 def encoder(**options):
-    sizes = dict(n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    sizes = dict(n_layers=2, n_heads=2, d_model=4, d_hidden=5)
     return lambda rng, dtype: Encoder(EncoderConfig(**{**sizes, **options},
                                                     dtype=np.dtype(dtype).name), rng)
 
@@ -38,12 +38,12 @@ def labelled():
 
 
 LAYERS = [
-    Case("encoder", encoder(), [(2, 3, 8)], lambda: {"pattern": AttentionPattern(lengths=[3, 1])},
-         wrong=[((floats(2, 3, 7),), ValueError, "C=8"), ((floats(3, 8),), ValueError, "C=8")]),
+    Case("encoder", encoder(), [(2, 3, 4)], lambda: {"pattern": AttentionPattern(lengths=[3, 1])},
+         wrong=[((floats(2, 3, 7),), ValueError, "C=4"), ((floats(3, 4),), ValueError, "C=4")]),
     Case("encoder, post-norm, dropout", encoder(norm_first=False, feedforward="relu", dropout=0.3),
-         [(2, 3, 8)], seeded),
+         [(2, 3, 4)], seeded),
     Case("encoder, rotary, rms norm, local and global",
-         encoder(positions="rotary", norm="rms_norm", feedforward="geglu", bias=False), [(1, 4, 8)],
+         encoder(positions="rotary", norm="rms_norm", feedforward="geglu", bias=False), [(1, 4, 4)],
          lambda: {"pattern": [AttentionPattern(), AttentionPattern(window=(1, 1))]}),
     Case("batch norm", lambda rng, dtype: BatchNorm(5, dtype=dtype), [(2, 3, 5)],
          wrong=[((floats(2, 4),), ValueError, "C=5"),
