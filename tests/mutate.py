@@ -5,10 +5,10 @@
     python tests/mutate.py --kernels               the kernels as plain Python, in a separate run
     python tests/mutate.py --out FOLDER            keep all results there, and go on from them
 
-For developers; not part of the test suite; needs Linux. A mutant is one function in which one
-operator, comparison, constant or condition is changed. First, every test runs once without any
-change, and the lines that it executes are recorded. Then each mutant runs the tests that execute
-the changed statement, the quick ones first, until one fails. These are the results:
+For developers; not part of the test suite; needs Linux and the package `coverage`. A mutant is one
+function in which one operator, comparison, constant or condition is changed. First, every test runs
+once without any change, and the lines that it executes are recorded. Then each mutant runs the
+tests that execute the changed statement, the quick ones first, until one fails. The results:
 
     noticed    a test failed
     survives   all tests passed: a gap in the tests, or a change that makes no difference
@@ -17,8 +17,8 @@ the changed statement, the quick ones first, until one fails. These are the resu
                more patience): an endless loop, which counts as noticed
     signal     the process was ended by the system, twice: it crashed, or needed too much memory
 
-The program is a plugin of pytest, which imports tests and every conftest.py as it always does, once.
-Each mutant is a forked process in which the code object of its function is replaced.
+The program is a plugin of pytest, which imports tests and every conftest.py as it always does. Each
+mutant is a forked process in which the code object of its function is replaced.
 """
 
 import argparse
@@ -107,22 +107,19 @@ class Mutation:
         digest.update(repr((sorted(self.tests), self.paths)).encode())
         file = folder and folder / f"lines-{digest.hexdigest()[:12]}.pickle"
         if file and file.exists():
-            recorded = pickle.loads(file.read_bytes())
-        else:
-            print(f"{len(self.tests)} tests run without a change", file=sys.stderr, flush=True)
-            tests, recorded = list(self.tests.values()), {}
-            parts = [part for n in range(50) if (part := tests[n::50])]
-            for _, found in run_children(parts, self.start_recording, self.arguments.jobs):
-                recorded.update(found)
-                print(f"{len(recorded)} of {len(tests)}", file=sys.stderr, flush=True)
-            if file:
-                file.write_bytes(pickle.dumps(recorded))
-        self.seconds = {test: seconds for test, (seconds, _) in recorded.items()}
-        self.tests_of = {}
-        for test, (_, found) in recorded.items():
+            self.seconds, self.tests_of = pickle.loads(file.read_bytes())
+            return
+        tests, self.seconds, self.tests_of = list(self.tests.values()), {}, {}
+        parts = [part for n in range(16) if (part := tests[n::16])]
+        for _, (seconds, found) in run_children(parts, self.start_recording, self.arguments.jobs):
+            self.seconds.update(seconds)
             for name, lines in found.items():
-                for line in lines:
-                    self.tests_of.setdefault((name, line), set()).add(test)
+                for line, ids in lines.items():
+                    self.tests_of.setdefault((name, line), set()).update(ids)
+            print(f"{len(self.seconds)} of {len(tests)} tests without a change", file=sys.stderr,
+                  flush=True)
+        if file:
+            file.write_bytes(pickle.dumps((self.seconds, self.tests_of)))
 
     def start_recording(self, tests):
         return Recording(tests, lambda: change_nothing(self.paths),
@@ -238,7 +235,7 @@ def main():
 
 if __name__ == "__main__":
     # Before NumPy: one thread a process, as several run at once
-    os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", COVERAGE_CORE="ctrace")
     if "--kernels" in sys.argv:
         os.environ["NUMBA_DISABLE_JIT"] = "1"
     sys.exit(main())

@@ -13,17 +13,15 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
+import warnings
 from pathlib import Path
 
 import pytest
 
 PASSED, FAILED, NOT_RUN = 0, 1, 2       # exit statuses of a child
-SECONDS, TIMES = 5, 6                   # of CPU time: a test may take 5 s + 6 times as long as usual
+SECONDS, TIMES = 5, 6                   # a test may take 5 s of CPU time + 6 times what is usual
 MEMORY = 4 << 30                        # bytes that a run may allocate
-CALLS = 100                             # of a function, in one test, whose lines are recorded
 STUCK = 300                             # seconds without any computation: a deadlock
 
 
@@ -94,8 +92,8 @@ class Child:
 class Run(Child):
     """Tests until one fails.
 
-    The CPU time of each test is limited by `patience` and by what it usually takes, `seconds[test]`.
-    The time of the clock does not count: the machine may be busy with other work, or pause.
+    The CPU time of a test is limited by `patience` and by its usual time, `seconds[test]`. The
+    time of the clock does not count: the machine may be busy with other work, or pause.
     """
 
     def __init__(self, tests, prepare, seconds, patience):
@@ -115,7 +113,7 @@ class Run(Child):
 
 
 class Recording(Child):
-    """Which lines of `files` each test runs, and its CPU time: {id: (seconds, {file: lines})}.
+    """The CPU time of each test, and which of them run a line: {id: seconds}, {file: {line: ids}}.
 
     Each test is set up anew, without what the others left in caches.
     """
@@ -125,53 +123,35 @@ class Recording(Child):
         super().__init__(tests, prepare)
 
     def run(self, tests):
-        caches, recorded = _caches(tests), {}
+        from coverage import Coverage
+
+        caches, seconds = _caches(tests), {}
+        coverage = Coverage(data_file=None, config_file=False, include=self.files)
+        coverage.start()
         for test in tests:
             for cache in caches:
                 cache.cache_clear()
-            lines = {file: set() for file in self.files}
-            tracer = _tracer(lines)
             started = time.process_time()
-            threading.settrace(tracer)
-            sys.settrace(tracer)
+            coverage.switch_context(test.nodeid)
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=None)
-            sys.settrace(None)
-            recorded[test.nodeid] = (time.process_time() - started,
-                                     {file: found for file, found in lines.items() if found})
+            seconds[test.nodeid] = time.process_time() - started
             if test.session.testsfailed:
                 self.say(f"{test.nodeid}\n{test.session.last_failure}")
                 return FAILED
-        Path(self.folder, "recorded").write_bytes(pickle.dumps(recorded))
+        coverage.stop()
+        with warnings.catch_warnings(action="ignore"):        # perhaps none of the files was run
+            data = coverage.get_data()
+        lines = {file: data.contexts_by_lineno(file) for file in data.measured_files()}
+        Path(self.folder, "recorded").write_bytes(pickle.dumps((seconds, lines)))
         return PASSED
 
     def result(self, status):
         file = self.folder / "recorded"
-        recorded = pickle.loads(file.read_bytes()) if file.exists() else {}
+        recorded = pickle.loads(file.read_bytes()) if file.exists() else None
         kind, words = super().result(status)
         if kind != "survives":
             pytest.exit(f"without any change: {kind} {words}", returncode=1)
         return recorded
-
-
-def _tracer(lines):
-    """A trace function that notes in `lines[file]` what runs, in the first calls of a function."""
-    calls = Counter()
-
-    def trace(frame, event, argument):
-        code = frame.f_code
-        found = lines.get(code.co_filename)
-        if found is None or calls[code] >= CALLS:
-            return None
-        calls[code] += 1
-        found.add(frame.f_lineno)
-
-        def trace_lines(frame, event, argument):
-            found.add(frame.f_lineno)
-            return trace_lines
-
-        return trace_lines
-
-    return trace
 
 
 def _caches(tests):

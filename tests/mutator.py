@@ -159,7 +159,10 @@ def statement_lines(tree, line):
                 last = max(node.lineno, below - 1)
             if first <= line <= last:
                 spans.append(range(first, last + 1))
-    return min(spans, key=len, default=range(tree.lineno, tree.end_lineno + 1))
+    found = min(spans, key=len, default=None)
+    if found is None or tree.lineno in found:           # a default of an argument: all lines
+        found = range(tree.lineno, tree.end_lineno + 1)
+    return found
 
 
 @dataclass(frozen=True)

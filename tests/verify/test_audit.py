@@ -67,7 +67,7 @@ def relus(name, **options):
     return [right[0], Pair(name, **wrong), *right[1:]]
 
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only a fork inherits what is planted")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="planted into a fork")
 no_fork_warning = pytest.mark.filterwarnings(
     "ignore:.*multi-threaded.*fork:DeprecationWarning")
 
