@@ -49,7 +49,7 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(f"--text: {error}" if arguments.text is not None else str(error)) from None
     try:
-        page = explore(model, reading, f"{Path(arguments.run).name}: attention of the "
+        page = explore(model, reading, f"{printable(Path(arguments.run).name)}: attention of the "
                        f"{type(model).__name__}", note)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None

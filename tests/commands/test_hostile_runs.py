@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from command import SMALL, call
+from command import SMALL, TEXT, call
 from numformer.commands.shared import memory
 from numformer.commands.shared.facts import check_arrays
 from numformer.commands.shared.runs import show_text
@@ -149,3 +151,21 @@ def test_a_generated_control_character_reaches_a_file_but_no_terminal():
         stream = Terminal(is_terminal)
         show_text("a\x1b[2J\n\tb", stream)
         assert stream.text == shown
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
+def test_a_run_may_have_any_name(tmp_path):
+    """Bytes that are no UTF-8, control characters, and an output that knows ASCII alone."""
+    run, text = tmp_path / "r\udcff\x1b[2J é\u202e'\n$HOME", tmp_path / "t\udcfe\x1b[1m.txt"
+    text.write_text(TEXT)
+    for argv in (["train", "--preset", "gpt", "--data", text, "--out", run, "--steps", "4",
+                  "--stop-at", "2", "--threads", "1", *SMALL],
+                 ["train", "--resume", "--out", run], ["eval", run],
+                 ["sample", run, "--tokens", "3"], ["count", run], ["plot", "attention", run],
+                 ["explore", run, "--text", "the dog"], ["compare", run, "--seconds", "0"]):
+        ended = subprocess.run([sys.executable, "-m", "numformer", *argv], capture_output=True,
+                               env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        assert ended.returncode == 0, (argv, ended.stderr)
+        shown = ended.stdout + ended.stderr
+        assert not [byte for byte in shown if byte < 32 and byte not in b"\n\t"], (argv, shown)

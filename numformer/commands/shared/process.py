@@ -28,6 +28,8 @@ def prepare():
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+    if hasattr(sys.stdout, "reconfigure"):                       # a name that ASCII cannot write
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.stderr = Messages(sys.stderr)
 
 
