@@ -88,9 +88,12 @@ class PatchEmbedding(Layer):
 
         if self.form == "flatten":
             # y = linear(x, weight, bias)
-            weight_grad = self.weight.grad.reshape(-1, dy.shape[-1])  # (P P channels, C), a view
+            weight_grad = self.weight.grad.reshape(-1, dy.shape[-1])  # (P P channels, C)
             bias_grad = None if self.bias is None else self.bias.grad
             dx = linear_backward_accumulate(dy, saved_map, weight_grad, bias_grad)
+            if not np.may_share_memory(weight_grad, self.weight.grad):
+                # reshape copied: the gradient is not contiguous
+                self.weight.grad[...] = weight_grad.reshape(self.weight.grad.shape)
 
             # x = patches(images)
             dimages = patches_backward(dx, saved_patches)

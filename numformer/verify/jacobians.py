@@ -93,6 +93,7 @@ def central_difference_jacobian(layer, inputs, options=None, step=DIFFERENCE_STE
 
     .. math:: J_{oi} \approx \frac{y_o(x + h e_i) - y_o(x - h e_i)}{2h}
 
+    h is `step` times the size of the number, or the median size of its tensor if that is larger.
     Parameters and result as in `complex_step_jacobian`.
 
     Examples
@@ -103,9 +104,10 @@ def central_difference_jacobian(layer, inputs, options=None, step=DIFFERENCE_STE
            [0., 1.]])
     """
     def derivative(run, x, index):
-        above, below = x.copy(), x.copy()
-        above[index] += step
-        below[index] -= step
+        above, below, size = x.copy(), x.copy(), np.abs(x)
+        typical = np.median(size[size > 0]) if size.any() else 1.0
+        above[index] += step * max(size[index], typical)
+        below[index] -= step * max(size[index], typical)
         return (np.asarray(run(above)) - np.asarray(run(below))) / (above[index] - below[index])
 
     return _jacobian(layer, inputs, options, derivative)

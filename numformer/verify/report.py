@@ -18,8 +18,8 @@ class Row:
     found, reference : float
         The derivative from the backward, and the reference (complex step or central difference).
     error : float
-        :math:`|found - reference| / (|reference| + 0.01 \max|reference|)`, the maximum taken over
-        all tensors.
+        :math:`|found - reference| / (|reference| + 0.01\, s)`, with s as in `gradcheck`;
+        derivatives whose difference is explained by rounding errors are left out.
     """
 
     tensor: str
@@ -49,6 +49,9 @@ class Report:
         One for each tensor.
     findings : list of str
         Broken rules of the contract, in words.
+    remarks : list of str
+        What is right, but deserves care: a gradient that is a view of dy, a layout of arrays that
+        is refused.
     seconds : float
         How long the check took.
     """
@@ -59,6 +62,7 @@ class Report:
     method: str = "complex step"
     rows: list = field(default_factory=list)
     findings: list = field(default_factory=list)
+    remarks: list = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -79,4 +83,5 @@ class Report:
             lines.append(f"{mark}{row.tensor} {row.shape}: worst error {row.error:.1e} at "
                          f"{row.index} for output {row.output_index}: found {row.found:.17g}, "
                          f"reference {row.reference:.17g}")
-        return "\n".join(lines + [f"! {finding}" for finding in self.findings])
+        lines += [f"! {finding}" for finding in self.findings]
+        return "\n".join(lines + [f"  note: {remark}" for remark in self.remarks])

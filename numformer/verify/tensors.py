@@ -1,6 +1,8 @@
 """Names for what is differentiated: the float inputs of a layer and its parameters."""
 
+import copy
 import inspect
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -11,21 +13,33 @@ def is_differentiable(x):
 
 
 def resolved(options):
-    """Keyword arguments of one call: `options` is a dict, None, or a function that makes one."""
-    return options() if callable(options) else options or {}
+    """Keyword arguments of one call: `options` is a dict, None, or a function that makes one.
+
+    A random generator in a dict is copied, so that every call takes the same random numbers.
+    """
+    if callable(options):
+        return options()
+    return {name: copy.deepcopy(value) if isinstance(value, np.random.Generator) else value
+            for name, value in (options or {}).items()}
 
 
 def input_names(layer, inputs):
-    """The names of `forward`'s arguments; "input 0", "input 1", ... where they are unknown."""
+    """The names of `forward`'s arguments; "input 0", "input 1", ... where they are unknown.
+
+    An argument that has the name of a parameter is called "argument NAME".
+    """
     if hasattr(layer, "input_names"):
-        return layer.input_names[:len(inputs)]
-    try:
-        parameters = inspect.signature(layer.forward).parameters.items()
-    except (TypeError, ValueError):
-        parameters = ()
-    named = [name for name, parameter in parameters
-             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
-    return [named[k] if k < len(named) else f"input {k}" for k in range(len(inputs))]
+        named = layer.input_names
+    else:
+        try:
+            parameters = inspect.signature(layer.forward).parameters.items()
+        except (TypeError, ValueError):
+            parameters = ()
+        named = [name for name, parameter in parameters
+                 if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)]
+    names = [named[k] if k < len(named) else f"input {k}" for k in range(len(inputs))]
+    taken = [name for name, _ in layer.named_parameters()]
+    return [f"argument {name}" if name in taken else name for name in names]
 
 
 def named_tensors(layer, inputs):
@@ -48,8 +62,67 @@ def named_gradients(layer, inputs, dy, saved):
 
 def aligned(inputs, gradients):
     """What a backward returned, as one gradient per input; None for an omitted integer input."""
-    gradients = list(gradients) if isinstance(gradients, tuple) else [gradients]
+    gradients = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients]
     if len(gradients) == len(inputs):
         return gradients
     differentiable = iter(gradients)
     return [next(differentiable, None) if is_differentiable(x) else None for x in inputs]
+
+
+@contextmanager
+def replaced(layer, inputs, tensors):
+    """Yield the inputs with those of `tensors` in their place; its parameters are set meanwhile.
+
+    `tensors` is a dict with names of `named_tensors`; what it leaves out stays as it is.
+    """
+    parameters = dict(layer.named_parameters())
+    data = {name: parameter.data for name, parameter in parameters.items()}
+    try:
+        for name, parameter in parameters.items():
+            parameter.data = tensors.get(name, parameter.data)
+        yield [tensors.get(name, x) for name, x in zip(input_names(layer, inputs), inputs)]
+    finally:
+        for name, parameter in parameters.items():
+            parameter.data = data[name]
+
+
+def output_at(layer, inputs, options, tensors):
+    """y of a forward with some tensors replaced."""
+    with replaced(layer, inputs, tensors) as moved:
+        return np.asarray(layer.forward(*moved, **resolved(options))[0])
+
+
+def gradients_at(layer, inputs, options, tensors, dy):
+    """The named gradients of a forward and a backward with some tensors replaced."""
+    with replaced(layer, inputs, tensors) as moved:
+        _, saved = layer.forward(*moved, **resolved(options))
+        return named_gradients(layer, moved, dy, saved)
+
+
+def one_hot(shape, index):
+    """dy of one output: 1 there, 0 elsewhere; a scalar for an output without axes."""
+    if not shape:
+        return np.float64(1)
+    dy = np.zeros(shape)
+    dy[index] = 1
+    return dy
+
+
+def generic_direction(tensors, rng):
+    """A random direction in each tensor, relative to the size of every number.
+
+    A move along it keeps all signs, so that it crosses no kink at 0; a 0 itself moves by the
+    typical size of its tensor.
+    """
+    direction = {}
+    for name, x in tensors.items():
+        size = np.abs(x)
+        typical = np.median(size[size > 0]) if (size > 0).any() else 1.0
+        signs = rng.choice([-1, 1], x.shape)
+        direction[name] = signs * rng.uniform(0.5, 1, x.shape) * np.where(size > 0, size, typical)
+    return direction
+
+
+def moved_along(tensors, direction, step):
+    """The tensors at x + step * direction."""
+    return {name: x + step * direction[name] for name, x in tensors.items()}
