@@ -48,9 +48,10 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     Traceback (most recent call last):
     ValueError: demo: x must have shape (T, C) with C=4, but has shape (2, 3).
     """
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
-        raise TypeError(f"{owner}: {name} must be an array of floats, but is {_kind(x)}; "
-                        f"use np.asarray({name}, np.float32).")
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc" or x.dtype == np.float16:
+        raise TypeError(f"{owner}: {name} must be an array of floats (float32 or float64), but is "
+                        f"{_kind(x)}; use np.asarray({name}, np.float32).")
+    _check_plain(owner, name, x)
     if dtype is not None and x.dtype != dtype:
         real = np.dtype(dtype).type(0).real.dtype
         if x.real.dtype != real:
@@ -66,6 +67,18 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
         raise ValueError(f"{owner}: {name} must have shape {shape}"
                          f"{' with ' + known if known else ''}, but has shape {x.shape}.")
     return found
+
+
+def _check_plain(owner, name, x):
+    """Check that an array is NumPy's own, with numbers in this machine's byte order."""
+    if type(x) not in (np.ndarray, np.memmap):        # masked arrays, matrices: other arithmetic
+        cure = ("fill it with .filled() and pass a mask where one is taken"
+                if isinstance(x, np.ma.MaskedArray) else f"use np.asarray({name})")
+        raise TypeError(f"{owner}: {name} must be a plain NumPy array, but is a "
+                        f"{type(x).__name__}; {cure}.")
+    if not x.dtype.isnative:
+        raise TypeError(f"{owner}: {name} is {x.dtype}, in another byte order than this machine's; "
+                        f"use {name}.astype({name}.dtype.newbyteorder('=')).")
 
 
 def _kind(x):
@@ -99,6 +112,7 @@ def check_ids(owner, name, ids, size, ignore_index=None):
     if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu":
         raise TypeError(f"{owner}: {name} must be an array of integers, but is {_kind(ids)}; "
                         f"use np.asarray({name}, np.int64).")
+    _check_plain(owner, name, ids)
     if ids.size == 0:
         raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one id.")
     wrong = (ids < 0) | (ids >= size)
@@ -230,7 +244,10 @@ def check_rows(owner, name, ids, axis="T"):
     Traceback (most recent call last):
     ValueError: demo: ids must have shape (B, T), but have (2,); a single sequence is ids[None].
     """
-    if getattr(ids, "ndim", 2) != 2:
+    if not isinstance(ids, np.ndarray):
+        raise TypeError(f"{owner}: {name} must be an array of integers, but is {_kind(ids)}; "
+                        f"use np.asarray({name}, np.int64).")
+    if ids.ndim != 2:
         raise ValueError(f"{owner}: {name} must have shape (B, {axis}), but have {ids.shape}; "
                          f"a single sequence is {name}[None].")
 
@@ -245,6 +262,8 @@ def check_lengths(owner, lengths, B, T, axis="T"):
     ValueError: demo: lengths must be B=2 whole numbers in 1 .. T=5, but are [3, 9].
     """
     whole = isinstance(lengths, np.ndarray) and lengths.dtype.kind in "iu" and lengths.shape == (B,)
+    if whole:
+        _check_plain(owner, "lengths", lengths)
     if not whole or B and not 1 <= lengths.min() <= lengths.max() <= T:
         raise ValueError(f"{owner}: lengths must be B={B} whole numbers in 1 .. {axis}={T}, "
                          f"but are {np.asarray(lengths).tolist()}.")

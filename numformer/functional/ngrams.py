@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_whole
+from numformer.checks import check_rows, check_whole
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)            # 2^64 / golden ratio: Knuth's multiplicative hash
 
@@ -53,6 +53,7 @@ def ngram_rows(ids, n, vocab_size, n_rows):
     """
     for name, size in (("n", n), ("vocab_size", vocab_size), ("n_rows", n_rows)):
         check_whole("ngram_rows", name, size)
+    check_rows("ngram_rows", "ids", ids)
     B, T = ids.shape
     ids = np.where(ids < 0, vocab_size, ids).astype(np.uint64)       # "no token" is a symbol too
     before = np.full((B, n - 1), vocab_size, np.uint64)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.backend import one_blas_thread
-from numformer.checks import check_ids, check_number, check_whole
+from numformer.checks import check_generator, check_ids, check_number, check_whole
 
 
 def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
@@ -50,6 +50,7 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
                          "parameters are not finite.")
     if temperature == 0:
         return int(np.argmax(logits))
+    check_generator("choose_token", rng)
     if rng is None:
         raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), or "
                          "temperature=0.")

@@ -99,22 +99,22 @@ BACKWARD = Kernel(normalize_backward, lambda real: (
 
 def layer_norm(x, weight, bias, epsilon=1e-5):
     """The compiled version of `numformer.functional.layer_norm`."""
-    return _forward("layer_norm", x, weight, bias, epsilon, True)
+    return _forward("layer_norm", x, weight, epsilon, True, bias=bias)
 
 
 def layer_norm_outside(x, weight, bias, epsilon=1e-5):
     """The compiled version of `numformer.functional.layer_norm_outside`."""
-    return _forward("layer_norm_outside", x, weight, bias, epsilon, False)
+    return _forward("layer_norm_outside", x, weight, epsilon, False, bias=bias)
 
 
 def rms_norm(x, weight, epsilon=1e-5):
     """The compiled version of `numformer.functional.rms_norm`."""
-    return _forward("rms_norm", x, weight, None, epsilon, True)
+    return _forward("rms_norm", x, weight, epsilon, True)
 
 
 def rms_norm_outside(x, weight, epsilon=1e-5):
     """The compiled version of `numformer.functional.rms_norm_outside`."""
-    return _forward("rms_norm_outside", x, weight, None, epsilon, False)
+    return _forward("rms_norm_outside", x, weight, epsilon, False)
 
 
 def layer_norm_backward(dy, saved):
@@ -132,13 +132,13 @@ layer_norm_outside_backward = layer_norm_backward
 rms_norm_outside_backward = rms_norm_backward
 
 
-def _forward(name, x, weight, bias, epsilon, inside):
+def _forward(name, x, weight, epsilon, inside, **bias):
     """The norm over the last axis. With a bias it is LayerNorm, which subtracts the mean."""
-    check_norm(name, x, weight, bias, epsilon)
-    centred = bias is not None
+    check_norm(name, x, weight, epsilon, **bias)
+    centred = bool(bias)
     real, vectors, weight = x.dtype.type, rows_of(x), np.ascontiguousarray(weight)
     y, (mean, rstd, kappa) = new_like(vectors), np.empty((3, len(vectors)), real)
-    bias_or_empty = np.ascontiguousarray(bias) if centred else np.empty(0, real)
+    bias_or_empty = np.ascontiguousarray(bias["bias"]) if centred else np.empty(0, real)
     FORWARD[x.dtype](vectors, weight, bias_or_empty, real(epsilon), inside, centred,
                      y, mean, rstd, kappa)
 

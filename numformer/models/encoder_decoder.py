@@ -258,13 +258,14 @@ class EncoderDecoderCache:
 def _memory_pattern(inputs, lengths, outputs=None):
     """Check the arguments; return the pattern that masks the padding of the inputs."""
     check_rows("EncoderDecoder", "inputs", inputs, "S")
-    check_rows("EncoderDecoder", "outputs", outputs)
+    if outputs is not None:
+        check_rows("EncoderDecoder", "outputs", outputs)
     B, S = np.shape(inputs)
     if outputs is not None and len(outputs) != B:
         raise ValueError(f"EncoderDecoder: {B} inputs and {len(outputs)} outputs came; give an "
                          "output for each input.")
-    check_lengths("EncoderDecoder", np.asarray(lengths), B, S, "S")
-    return AttentionPattern(lengths=np.asarray(lengths))
+    check_lengths("EncoderDecoder", lengths, B, S, "S")
+    return AttentionPattern(lengths=lengths)
 
 
 # T5 multiplies by 1 / sqrt(C) before the head, we by sqrt(C) after the embedding: the same model,

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.checks import check_choice, check_number, check_rows, check_whole
+from numformer.checks import (
+    check_choice, check_lengths, check_number, check_rows, check_whole)
 from numformer.config import Config
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
 from numformer.layers.attention.score_attention import SCORES
@@ -251,9 +252,7 @@ class Seq2Seq(CrossEntropyModel):
         if len(inputs) != len(outputs):
             raise ValueError(f"Seq2Seq: {len(inputs)} inputs came with {len(outputs)} outputs; "
                              "give as many of each.")
-        if np.ndim(lengths) == 1 and len(lengths) and np.min(lengths) < 1:
-            raise ValueError(f"Seq2Seq: lengths={np.asarray(lengths).tolist()} must be 1 or more; "
-                             "leave empty sources out.")
+        check_lengths("Seq2Seq", lengths, *inputs.shape, "S")
 
 
 @dataclass(frozen=True)

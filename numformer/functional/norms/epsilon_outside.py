@@ -43,7 +43,7 @@ def layer_norm_outside(x, weight, bias, epsilon=1e-5):
     >>> layer_norm_outside(np.array([[1.0, -1.0]]), np.ones(2), np.zeros(2), epsilon=0.25)[0]
     array([[ 0.8, -0.8]])
     """
-    check_norm("layer_norm_outside", x, weight, bias, epsilon)
+    check_norm("layer_norm_outside", x, weight, epsilon, bias=bias)
     mean = x.mean(axis=-1, keepdims=True)                            # (..., 1)
     centred = x - mean
     variance = (centred * centred).mean(axis=-1, keepdims=True)
@@ -113,7 +113,7 @@ def rms_norm_outside(x, weight, epsilon=1e-5):
     >>> rms_norm_outside(np.array([[1.0, -1.0]]), np.ones(2), epsilon=0.25)[0]
     array([[ 0.8, -0.8]])
     """
-    check_norm("rms_norm_outside", x, weight, None, epsilon)
+    check_norm("rms_norm_outside", x, weight, epsilon)
     square = (x * x).mean(axis=-1, keepdims=True)                    # (..., 1)
     rrms, kappa = reciprocal(square ** 0.5, epsilon)
     y = weight * (x * rrms)

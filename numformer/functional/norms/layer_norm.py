@@ -44,7 +44,7 @@ def layer_norm(x, weight, bias, epsilon=1e-5):
     >>> layer_norm(np.array([[1.0, 2.0, 3.0]]), np.ones(3), np.zeros(3))[0].round(3)
     array([[-1.225,  0.   ,  1.225]])
     """
-    check_norm("layer_norm", x, weight, bias, epsilon)
+    check_norm("layer_norm", x, weight, epsilon, bias=bias)
     mean = x.mean(axis=-1, keepdims=True)                            # (..., 1)
     centred = x - mean
     variance = (centred * centred).mean(axis=-1, keepdims=True)    # np.var would lose complex steps
@@ -88,10 +88,10 @@ def layer_norm_backward(dy, saved):
     return dx, dweight, dbias
 
 
-def check_norm(owner, x, weight, bias, epsilon):
-    """Check the arguments of a norm over the last axis; `bias` is None for one that has none."""
+def check_norm(owner, x, weight, epsilon, **bias):
+    """Check the arguments of a norm over the last axis; only LayerNorm passes a bias."""
     check_number(owner, "epsilon", epsilon, least=0)
     C = check_array(owner, "weight", weight, "(C,)")["C"]
     check_array(owner, "x", x, "(..., C)", weight.dtype, C=C)
-    if bias is not None:
-        check_array(owner, "bias", bias, "(C,)", weight.dtype, C=C)
+    for name, vector in bias.items():
+        check_array(owner, name, vector, "(C,)", weight.dtype, C=C)

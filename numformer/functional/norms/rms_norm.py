@@ -38,7 +38,7 @@ def rms_norm(x, weight, epsilon=1e-5):
     >>> rms_norm(np.array([[1.0, 1.0, 2.0, 3.0]]), np.ones(4))[0].round(3)
     array([[0.516, 0.516, 1.033, 1.549]])
     """
-    check_norm("rms_norm", x, weight, None, epsilon)
+    check_norm("rms_norm", x, weight, epsilon)
     square = (x * x).mean(axis=-1, keepdims=True)                    # (..., 1)
     rrms = (square + float(epsilon)) ** -0.5                         # reciprocal root mean square
     y = weight * (x * rrms)
