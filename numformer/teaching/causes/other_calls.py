@@ -1,11 +1,12 @@
 """The reference called in another way: an option ignored, arguments exchanged, a sibling."""
 
 import inspect
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
 from numformer import functional as F
+from numformer.teaching.textbook import versions
 
 FAMILIES = [
     ("gelu", "gelu_tanh", "silu", "sigmoid", "relu", "relu_squared"),
@@ -19,7 +20,21 @@ CONSTANTS = {"epsilon": (0.0, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12),
 
 
 def other_calls(evidence):
-    """(cost, cause, make) of every other way to call the reference."""
+    """(cost, cause, make) of every other way to call the reference.
+
+    Where an argument or option that it is about was not given, as on an earlier level, the
+    reference itself must give the student's numbers.
+    """
+    for cost, cause, make in _all_calls(evidence):
+        def or_reference(case, make=make):
+            try:
+                return make(case)
+            except KeyError:
+                return _call(evidence, case)
+        yield cost, cause, or_reference
+
+
+def _all_calls(evidence):
     yield from _siblings(evidence)
     yield from _other_options(evidence)
     yield from _other_arguments(evidence)
@@ -28,11 +43,13 @@ def other_calls(evidence):
                lambda case: _call(evidence, case, dy=np.ones(np.shape(case.dy))[()]))
 
 
-def _call(evidence, case, dy=None, function=None, arguments=(), options=()):
-    """The outputs of the reference with other arguments; an option of None is left out."""
+def _call(evidence, case, dy=None, function=None, arguments=(), options=(), written=None):
+    """The outputs of the reference, or of a textbook's version, with other arguments."""
     given, more = case.inputs()
     given.update(arguments)
     more.update(options)
+    if written:
+        return written(*[case.dy] * evidence.backward, *given.values(), **more)
     function = function or evidence.problem.function.__name__
     y, saved = getattr(F, function)(*given.values(), **more)
     if not evidence.backward:
@@ -83,9 +100,11 @@ def _other_options(evidence):
             evidence, case, arguments={"rate": 1 - case.arguments["rate"]})
     for place in ("pattern", "mask"):
         if place in case.options or place in case.arguments:
-            for cause, change in _MASKS.items():
-                yield 1, cause, lambda case, place=place, change=change: _call(
-                    evidence, case, **_other_mask(case, place, change))
+            functions = (None, *versions(evidence.name))  # empty rows come out otherwise
+            for (cause, change), function in product(_MASKS.items(), functions):
+                yield (1, cause, lambda case, place=place, change=change, function=function:
+                       _call(evidence, case, written=function,
+                             **_other_mask(case, place, change)))
 
 
 def _set(case, name, value):
@@ -156,6 +175,13 @@ def _other_arguments(evidence):
         if name == "weight":
             yield 1, f"{name} is not used", lambda case, name=name: _call(
                 evidence, case, arguments={name: np.ones_like(case.arguments[name])})
-        if not evidence.backward:
-            yield 3, f"the sign of {name} is wrong", lambda case, name=name: _call(
-                evidence, case, arguments={name: -case.arguments[name]})
+        if evidence.backward:
+            continue
+        yield 3, f"the sign of {name} is wrong", lambda case, name=name: _call(
+            evidence, case, arguments={name: -case.arguments[name]})
+        yield 3, f"as if {name} were 1 + {name}", lambda case, name=name: _call(
+            evidence, case, arguments={name: 1 + case.arguments[name]})
+        for axis in range(case.arguments[name].ndim):
+            yield (3, f"{name} is read in reverse along axis {axis}",
+                   lambda case, name=name, axis=axis: _call(
+                       evidence, case, arguments={name: np.flip(case.arguments[name], axis)}))

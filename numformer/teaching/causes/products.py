@@ -39,7 +39,14 @@ def _arrays(evidence, case):
         found.update({key: value for key, value in case.expected.items() if key != evidence.wrong})
         arguments, options = case.inputs()
         found["the output y"] = evidence.problem.function(*arguments.values(), **options)[0]
-    return {key: value for key, value in found.items() if np.ndim(value)}
+    found = {key: value for key, value in found.items() if np.ndim(value)}
+    shape = np.shape(case.expected[evidence.wrong])
+    for key, value in list(found.items()):                # of shape (H,), for axis 1 of the output
+        if np.ndim(value) == 1 and len(shape) > 1:
+            for axis in range(len(shape) - 1):
+                if shape[axis] == len(value) and shape[-1] != len(value):
+                    found[key] = value.reshape(-1, *(1,) * (len(shape) - axis - 1))
+    return found
 
 
 def _with(evidence, case, change, other):

@@ -88,6 +88,11 @@ def _shape(name, pairs, cases, evidence):
                         return (f"{name} is {what} over axis {', '.join(map(str, axes))}, "
                                 "but must not be")
     for axis in range(right.ndim):
+        for index, which in ((0, "first"), (-1, "last")):
+            if all(a.shape == b.shape and a.shape[axis] > 1
+                   and same(a, np.repeat(b.take([index], axis), b.shape[axis], axis), b)
+                   for a, b in pairs):
+                return f"{name} is the {which} entry along axis {axis}, repeated"
         for step in (1, -1):
             if everywhere(lambda a, b: np.roll(a, -step, axis)):
                 return f"{name} is moved by one position along axis {axis}"

@@ -3,7 +3,8 @@
 import ast
 
 from numformer.teaching.mutations.brackets import (
-    Change, bracket_changes, exchanged_factors, factors, text)
+    Change, bracket_changes, exchanged_factors, text)
+from numformer.teaching.mutations.reductions import reduced_otherwise
 
 SAME_COUNT = {"sum": ["mean"], "mean": ["sum"], "max": ["min"], "min": ["max"],
               "argmax": ["argmin"], "maximum": ["minimum"], "minimum": ["maximum"],
@@ -111,7 +112,7 @@ def _binary(node):
 
 def _unary(node):
     inner = text(node.operand)
-    if inner.endswith(".inf"):
+    if inner.endswith(".inf") or "e+" in inner:
         yield Change("0.0", f"with 0 in place of `{text(node)}`", 1)
     if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield Change(inner, f"without the sign `-` of `{inner}`", 1)
@@ -144,26 +145,7 @@ def _call(node):
                              f"with `axis={axis}`, not `axis={value}`", 1, of)
         elif keyword.arg not in ("dtype", "kind", "copy", "keepdims", "minlength"):
             yield Change(rebuilt(keywords=rest), f"without `{keyword.arg}`", 1)
-    if name == "sum" and is_method and factors(node.func.value):
-        for part in factors(node.func.value):
-            rest = [f"({other})" for other in factors(node.func.value) if other != part]
-            yield Change(f"({part}) * ({' * '.join(rest) or '1'}).{rebuilt(name)}",
-                         f"with the factor `{part}` outside of the sum", 2)
-    if name == "sum" and is_method:
-        if not node.args and not node.keywords:
-            yield Change(f"({receiver}).size", f"with all of `{receiver}` counted", 2)
-        for keyword in node.keywords:
-            if keyword.arg == "axis" and isinstance(keyword.value, ast.Constant):
-                yield Change(f"({receiver}).shape[{keyword.value.value}]",
-                             f"with all of `{receiver}` counted", 2)
-    if name in ("sum", "mean") and is_method and isinstance(node.func.value, ast.BinOp):
-        inner = node.func.value
-        if isinstance(inner.op, ast.Pow) or text(inner.left) == text(inner.right):
-            yield Change(f"({text(inner.left)}).{rebuilt(name)} ** 2",
-                         f"with the square of the {name}, not the {name} of the squares", 2)
-    if name == "range" and len(given) == 1:
-        yield Change(f"range(1, {given[0]})", "without the first round", 2)
-        yield Change(f"range({given[0]} - 1)", "without the last round", 2)
+    yield from reduced_otherwise(node)
     if name == "tanh":
         yield Change(f"np.clip({given[0]}, -1, 1)", "with a clip to -1 ... 1 in place of `tanh`", 2)
         yield Change(f"1 / (1 + np.exp(-({given[0]})))", "with a sigmoid in place of `tanh`", 2)

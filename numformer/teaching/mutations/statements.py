@@ -174,6 +174,10 @@ def _statement_changes(node):
         table, rows, values = map(text, node.value.args)
         lost = ast.parse(f"{table}[{rows}] += {values}").body[0]
         yield lost, f"with `{table}[{rows}] += ...` in place of np.add.at: repeats are lost", 1
+        mean = (f"if True:\n np.add.at({table}, {rows}, {values})\n"
+                f" n = np.zeros({table}.shape)\n np.add.at(n, {rows}, 1)\n"
+                f" {table} /= np.maximum(n, 1)")
+        yield ast.parse(mean).body[0], "with the mean of what repeats, not its sum", 2
     if isinstance(node, (ast.Assign, ast.Return)):
         yield from _exchanged_names(node)
     if isinstance(node, (ast.AugAssign, ast.Assign, ast.Expr, ast.If)):

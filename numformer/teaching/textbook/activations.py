@@ -113,6 +113,13 @@ def softmax(x, axis=-1, mask=None):
     return e / e.sum(axis=axis, keepdims=True)
 
 
+def softmax_in_scores(x, axis=-1, mask=None):
+    if mask is not None:
+        x = np.where(mask, x, -1e30)
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
 def softmax_backward(dp, x, axis=-1, mask=None):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     if mask is not None:
@@ -124,7 +131,7 @@ def softmax_backward(dp, x, axis=-1, mask=None):
 
 def softmax_backward_in_scores(dp, x, axis=-1, mask=None):
     if mask is not None:
-        x = np.where(mask, x, -np.inf)
+        x = np.where(mask, x, -1e30)
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     p = e / e.sum(axis=axis, keepdims=True)
     dx = p * dp - p * (p * dp).sum(axis=axis, keepdims=True)

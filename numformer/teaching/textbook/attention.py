@@ -10,8 +10,8 @@ from numformer.functional import EVERYWHERE
 def attention(q, k, v, mask=None):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
-    e = np.exp(scores)
+        scores = np.where(mask, scores, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
     return p @ v
 
@@ -20,14 +20,14 @@ def attention_backward(do, q, k, v, mask=None):
     scale = 1 / math.sqrt(q.shape[-1])
     scores = q @ k.mT * scale
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
-    e = np.exp(scores)
+        scores = np.where(mask, scores, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
-    dv = p.mT @ do
     dp = do @ v.mT
     ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
     dq = ds @ k * scale
     dk = ds.mT @ q * scale
+    dv = p.mT @ do
     return dq, dk, dv
 
 
@@ -37,8 +37,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None):
     mask = pattern.dense(q.shape[2], k.shape[2])
     k = np.repeat(k, group, axis=1)
     v = np.repeat(v, group, axis=1)
-    scores = np.where(mask, q @ k.mT * scale, -np.inf)
-    e = np.exp(scores)
+    scores = np.where(mask, q @ k.mT * scale, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
     return p @ v
 
@@ -51,14 +51,14 @@ def scaled_dot_product_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale
     mask = pattern.dense(T, S)
     k = np.repeat(k, group, axis=1)
     v = np.repeat(v, group, axis=1)
-    scores = np.where(mask, q @ k.mT * scale, -np.inf)
-    e = np.exp(scores)
+    scores = np.where(mask, q @ k.mT * scale, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
-    dv = p.mT @ do
     dp = do @ v.mT
     ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) * scale
     dq = ds @ k
     dk = ds.mT @ q
+    dv = p.mT @ do
     dk = dk.reshape(B, G, group, S, D).sum(axis=2)
     dv = dv.reshape(B, G, group, S, D).sum(axis=2)
     return dq, dk, dv
@@ -108,8 +108,9 @@ def additive_scores(q, k, v):
 
 def additive_scores_backward(dscores, q, k, v):
     t = np.tanh(q[:, :, None] + k[:, None])
+    slope = 1 - t ** 2
     d = dscores[..., None]
-    du = d * v * (1 - t ** 2)
+    du = d * v * slope
     dq = du.sum(axis=2)
     dk = du.sum(axis=1)
     dv = (d * t).sum(axis=(0, 1, 2))

@@ -12,7 +12,7 @@ def softmax_cross_entropy(logits, targets):
 def softmax_cross_entropy_backward(dloss, logits, targets):
     p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     one_hot = np.eye(logits.shape[-1])[targets]
-    return dloss * (p - one_hot) / targets.size
+    return dloss * ((p - one_hot) / targets.size)
 
 
 def uniform_cross_entropy(logits):
@@ -33,8 +33,9 @@ def z_loss(logits):
 
 
 def z_loss_backward(dloss, logits):
-    lse = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    p = np.exp(logits - lse)
+    e = np.exp(logits)
+    p = e / e.sum(axis=-1, keepdims=True)
+    lse = np.log(e.sum(axis=-1, keepdims=True))
     return dloss * 2 * lse * p / len(logits)
 
 
@@ -44,8 +45,9 @@ def router_z_loss(logits):
 
 
 def router_z_loss_backward(dloss, logits):
-    lse = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    p = np.exp(logits - lse)
+    e = np.exp(logits)
+    p = e / e.sum(axis=-1, keepdims=True)
+    lse = np.log(e.sum(axis=-1, keepdims=True))
     return dloss * 2 * lse * p / len(logits)
 
 
