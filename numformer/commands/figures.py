@@ -27,7 +27,7 @@ from numformer.analysis import (
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
 from numformer.recipes.vit import DigitTask
 from numformer.verify import step_errors
-from numformer.terminal import printable
+from numformer.terminal import did_you_mean, printable
 from numformer.verify.audit import audit
 
 TEXT = "the value of an expression is the"                       # input of the small language model
@@ -67,10 +67,11 @@ def add_arguments(parser):
 
 def run(arguments):
     names = arguments.names or [*OF_RUNS, *DRAWN]
+    known = [*OF_RUNS, *DRAWN]
     for name in names:
-        if name not in OF_RUNS and name not in DRAWN:
-            raise UsageError(f"figures: there is no {name}; choose from "
-                             f"{', '.join([*OF_RUNS, *DRAWN])}.")
+        if name not in known:
+            raise UsageError(f"figures: there is no {name}{did_you_mean(name, known)}; choose from "
+                             f"{', '.join(known)}.")
     if any(OF_RUNS.get(name, ("",))[0] == "digits" for name in names):
         DigitTask().load(None)                            # fails at once if scikit-learn is missing
     out, files, started = Path(arguments.out), [], time.perf_counter()

@@ -19,6 +19,8 @@ from numformer.training import CheckpointError, RunFolder, load_checkpoint, save
     (["train", "--n-layers", "two"], "--n-layers: 'two' must be a whole number in digits"),
     (["train", "--n-heads", "5"], "d_model=96 is not divisible by n_heads=5; use n_heads=4"),
     (["train", "--steps", "0"], "steps=0 must be a whole number, 1 or more"),
+    (["train", "--shards", "13", "--batch-size", "12"], "--shards 13 must be at most --batch-size"),
+    (["figures", "attentoin"], "there is no attentoin (did you mean attention?)"),
     (["train", "--dropout", "1.5"], "dropout=1.5"), (["train", "--threads", "0"], "--threads 0"),
     (["train", "--optimizer", "lion"], "choose from 'sgd', 'adam', 'adamw'"),
     (["train", "--resume"], "--out RUN"), (["train", "--seed", "-1"], "seed=-1"),

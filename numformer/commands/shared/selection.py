@@ -5,6 +5,7 @@ from typing import NamedTuple
 from numformer.analysis.attention_views import attention_views
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
+from numformer.terminal import did_you_mean
 
 
 class Run(NamedTuple):
@@ -42,7 +43,8 @@ class Run(NamedTuple):
         name = (self.chosen.view if self.chosen.view is not None else default
                 or list(views)[0 if first else -1])
         if name not in views:
-            raise UsageError(f"{self.folder} has no view {name!r}; choose from {', '.join(views)}.")
+            raise UsageError(f"{self.folder} has no view {name!r}"
+                             f"{did_you_mean(name, views)}; choose from {', '.join(views)}.")
         return views[name]
 
     def layer(self, view):

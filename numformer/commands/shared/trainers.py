@@ -54,6 +54,9 @@ def new_run(arguments, preset):
                          "add it there.")
     config = KINDS[kind][1]
     training = _made(TrainingConfig, {**chosen.training, **overrides(arguments, TrainingConfig)})
+    if arguments.shards is not None and training.shards > training.batch_size:
+        raise UsageError(f"--shards {training.shards} must be at most --batch-size "
+                         f"{training.batch_size}, because a shard is a part of a batch.")
     # Some options come from the data. All others are checked before the data are read.
     start, start_tokenizer, start_recipe = _start(arguments, kind, preset)
     options = {**chosen.model, **({} if start is None else backbone_options(start.config)),

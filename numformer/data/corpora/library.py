@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from numformer.data.corpora.texts import Corpus, DataError, load_corpus
+from numformer.files import MIB, read_file
 
 SECTION_CHARACTERS = 500                                              # at least so many
+MOST = 16 * MIB                                                       # of a source file
 EVERY = 5                                                             # of a topic's is held out
 _LEFT_OUT = {"test", "tests", "encodings", "idlelib", "lib2to3", "turtledemo", "ensurepip",
              "pydoc_data"}
@@ -135,7 +137,7 @@ def _files(root):
             continue
         try:
             with warnings.catch_warnings(action="ignore"):            # about deprecated syntax
-                tree = ast.parse(path.read_bytes())
+                tree = ast.parse(read_file(path, MOST))
         except (OSError, SyntaxError, ValueError):                    # or broken on purpose
             continue
         topic = parts[0].removeprefix("_py").strip("_")
