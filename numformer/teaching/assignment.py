@@ -104,10 +104,14 @@ can prevent the others from being graded.
 A student's file is a program, and grading runs it **with your rights**: it can read, change, delete
 and send what you can, and stop your other programs. Limits of time, of memory (1 GiB), of the size
 of files (16 MiB) and, on Linux and not for root, of the number of processes keep accidents small;
-they are no protection from intent. Grade the files of people whom you do not know in a container
-without a network, or as another user who owns nothing: `docker run --rm --network none -v
-"$PWD/FOLDER:/work:ro" ...`, or `sudo -u nobody ...`. Replace `assignment.json` in their folder by
-yours before grading, since it says which exercises count.
+they are no protection from intent, and a program that a file starts can go on in the background.
+Grade the files of people whom you do not know as another user who owns nothing, or in a container
+without a network, with an image that has numformer:
+
+    docker run --rm --network none --memory 4g --pids-limit 200 \\
+        -v "$PWD/FOLDER:/work:ro" IMAGE numformer grade /work
+
+Before that, replace `assignment.json` in their folder by yours: it says which exercises count.
 
 The grades are for learning, not for examinations: the solutions are in the package that the
 students have, a file can call them, and it shares a process with the code that judges it. It finds

@@ -112,8 +112,22 @@ def _judged(path, name, seed, seconds):
     except OSError as error:                          # the disk may be full
         return _failed(f"it could not be judged: {error.strerror}")
     finally:
-        with suppress(RecursionError):                # folders in folders in folders
-            shutil.rmtree(elsewhere, ignore_errors=True)
+        _remove(elsewhere)
+
+
+def _remove(folder):
+    """Remove a folder, also of folders inside each other, and of some that may not be read."""
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    found = [folder] if folder.exists() else []
+    with suppress(OSError):
+        for here in found:                            # it grows: all folders are moved to the top
+            for entry in list(os.scandir(here)):
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(folder / f"{secrets.token_hex(8)}-{len(found)}")
+                    os.rename(entry.path, found[-1])
+                    os.chmod(found[-1], 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _judged_there(elsewhere, source, name, seed, seconds):

@@ -11,7 +11,7 @@ import pytest
 from command import call, last_json
 from numformer.teaching import grade, judge, write_assignment
 from numformer.teaching.assignment import MANIFEST
-from numformer.teaching.grading import _judgement, _manifest
+from numformer.teaching.grading import _judgement, _manifest, _remove
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
@@ -162,6 +162,19 @@ def test_limits_of_files_memory_and_time(tmp_path):
                         ("11_rms_norm", "it ran for more than 10 s and was stopped in line "),
                         ("13_embedding", "stopped after 10 s: is there an endless loop?")):
         assert words in found[name], found[name]
+
+
+def test_folders_inside_each_other_are_removed(tmp_path, monkeypatch):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for _ in range(1500):                             # more than Python 3.11 can remove
+        os.mkdir("d")
+        os.chdir("d")
+    (folder / "closed").mkdir(mode=0)
+    os.chdir(tmp_path)
+    _remove(folder)
+    assert not folder.exists()
 
 
 def test_the_arguments_of_a_judge_do_not_name_the_token(tmp_path):

@@ -92,7 +92,7 @@ def gradients(torch, f):
     return backward
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_functions_of_pytorch(torch, dtype):
     T = torch.nn.functional
     cases = {
