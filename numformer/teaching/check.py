@@ -155,13 +155,17 @@ def _first_wrong(name, fn, instances, backward, remarks):
 def _outputs(fn, instance, backward):
     """(outputs, trouble) as of `answer`; None for an argument that was left out is left out."""
     outputs, trouble = answer(fn, instance, backward)
-    given, wanted = instance.reference()[3], instance.problem.wanted
-    if trouble or not backward or len(outputs) == len(given) or len(outputs) > len(wanted):
+    wanted = instance.problem.wanted
+    if trouble or not backward or len(outputs) > len(wanted):
         return outputs, trouble
+    arguments, options = instance.arguments()
+    given = [of for of in wanted if {**arguments, **options}.get(of) is not None]
+    if len(outputs) == len(given):
+        return outputs, None
     for found, of in zip(outputs, wanted):
-        if f"d{of}" not in given and found is not None:
+        if of not in given and found is not None:
             return None, f"there is no {of} here, so d{of} must be None, or be left out"
-    return tuple(found for found, of in zip(outputs, wanted) if f"d{of}" in given), None
+    return tuple(found for found, of in zip(outputs, wanted) if of in given), None
 
 
 def _compare(name, fn, instance, backward, remarks):
