@@ -6,7 +6,7 @@ import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.teaching.calls import answer
-from numformer.teaching.comparison import is_upcast, wrong_output
+from numformer.teaching.comparison import is_upcast, strange_output, wrong_output
 from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import likely_cause
 from numformer.teaching.problems import Instance, find_problem
@@ -138,7 +138,7 @@ def compared(name, problem, backward, fn, seed, levels):
         n += len(instances)
     text = f"right: {name} on {n} random problems ({', '.join(passed)})"
     if left_out:
-        text += f"; not tested, as it has no such argument: {', '.join(left_out)}"
+        text += f"; not tested, as its signature does not promise them: {', '.join(left_out)}"
     remarks = tuple(dict.fromkeys(remarks))
     return Verdict(True, "\nRemark: ".join([text + ".", *remarks]), remarks=remarks)
 
@@ -174,7 +174,11 @@ def _compare(name, fn, instance, backward, remarks):
     if trouble:
         return Verdict(False, f"{name}: {trouble}.")
     y, _, _, gradients = instance.reference()
-    wrong = wrong_output(name, outputs, gradients if backward else {"y": y}, instance)
+    expected = gradients if backward else {"y": y}
+    strange = strange_output(name, outputs, expected, instance)
+    if strange is not None:
+        return strange
+    wrong = wrong_output(name, outputs, expected, instance)
     if wrong is None and is_upcast(outputs, instance):
         remarks.append(UPCAST)
     level = _kind(instance)

@@ -13,8 +13,8 @@ STRANGE = {
     "MaskedArray": "which hides numbers; fill it with .filled(0), or work without masked arrays"}
 
 
-def wrong_output(name, outputs, expected, instance):
-    """None if all outputs are right, else a Verdict on the first that is wrong, without a cause.
+def strange_output(name, outputs, expected, instance):
+    """None if these are as many arrays of floats as the reference returns, else a Verdict.
 
     Parameters
     ----------
@@ -27,8 +27,7 @@ def wrong_output(name, outputs, expected, instance):
     instance : Instance
         Where both ran.
     """
-    level = instance.problem.levels[instance.level]
-    dtype, close = level.dtype, level.close or CLOSE[level.dtype]
+    dtype = instance.problem.levels[instance.level].dtype
     if len(outputs) != len(expected):
         arrays = "array" if len(outputs) == 1 else "arrays"
         return Verdict(False, f"{name}: it returned {len(outputs)} {arrays}, but must return "
@@ -37,6 +36,16 @@ def wrong_output(name, outputs, expected, instance):
         trouble = _no_array(found, dtype)
         if trouble:
             return Verdict(False, f"{name}: {key} must be {trouble}.", key)
+    return None
+
+
+def wrong_output(name, outputs, expected, instance):
+    """None if all outputs are right, else a Verdict on the first that is wrong, without a cause.
+
+    The parameters are those of `strange_output`, which found nothing.
+    """
+    level = instance.problem.levels[instance.level]
+    dtype, close = level.dtype, level.close or CLOSE[level.dtype]
 
     def allowed(key):
         y, gradients = sizes_of_terms(instance)

@@ -2,7 +2,7 @@
 
     python tests/teaching/examine.py right 50     # right answers that any of 50 seeds refuses
     python tests/teaching/examine.py wrong        # each true cause, and the one that check names
-    python tests/teaching/examine.py edges 3      # kinds of edge mistakes, found or missed
+    python tests/teaching/examine.py edges 3      # edge mistakes: refused, remarked or missed
 
 Whether a named cause is right is for a person to judge: both are printed side by side.
 """
@@ -43,12 +43,15 @@ def wrong(seeds):
 def edges(seeds):
     kinds = {}
     for answer in EDGES:
-        found = not any(check(answer.name, answer.fn, seed=seed) for seed in seeds)
-        kinds.setdefault(answer.kind, []).append(found)
-        print(f"{'found ' if found else 'MISSED'} [{answer.kind}] {answer}")
-    print(f"{sum(map(sum, kinds.values()))} of {len(EDGES)} functions found; "
-          f"{sum(map(any, kinds.values()))} of {len(kinds)} kinds, "
-          f"{sum(map(all, kinds.values()))} of them in every function")
+        verdicts = [check(answer.name, answer.fn, seed=seed) for seed in seeds]
+        how = ("refused" if not any(verdicts) else
+               "remarked" if all(not verdict or verdict.remarks for verdict in verdicts)
+               else "MISSED")
+        kinds.setdefault(answer.kind, []).append(how)
+        print(f"{how} [{answer.kind}] {answer}")
+    for how in ("refused", "remarked", "MISSED"):
+        print(f"{how}: {sum(each.count(how) for each in kinds.values())} of {len(EDGES)} "
+              f"functions; {sum(how in each for each in kinds.values())} of {len(kinds)} kinds")
 
 
 if __name__ == "__main__":

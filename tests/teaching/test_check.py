@@ -48,7 +48,7 @@ def test_a_function_written_in_another_way_is_right():
     name = "scaled_dot_product_attention_backward"
     text = str(check(name, attention_backward))
     assert "(plain, more queries than keys, sizes of 1" in text
-    assert "not tested, as it has no such argument: a causal pattern, scale=0.3, grouped h" in text
+    assert "not tested, as its signature does not promise them: a causal pattern, scale" in text
     named = check(name, attention_backward, levels=["plain", "grouped heads"])
     assert named and "(plain, grouped heads)" in str(named)
 
@@ -113,7 +113,7 @@ def test_each_kind_of_wrong_answer_is_named(fn, words):
     assert not verdict and words in str(verdict), str(verdict)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_factor_that_depends_on_a_size_is_not_called_constant(seed):
     def backward(do, q, k, v):
         return tuple(k.shape[-2] * gradient for gradient in F.scaled_dot_product_attention_backward(

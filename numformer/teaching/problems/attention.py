@@ -49,6 +49,7 @@ def dropped_weights(rng):
     return {"p": rng.random(tuple(sizes(rng, 4))), "rate": 0.4, "seed": int(rng.integers(100))}, {}
 
 
+TILES = "There are several tiles here, and the last one may be shorter."
 PATTERNS = {
     "grouped heads": Level(attended(grouped=True), needs=("pattern", "scale")),
     "a window": attended(pattern=F.AttentionPattern(window=(2, 1))), "padding": Level(
@@ -71,8 +72,8 @@ PROBLEMS = {
         "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
                                             required=False)}),
     "tiled_attention": of_attention(F.tiled_attention, F.tiled_attention_backward,
-                                    {"tile=3": attended(tile=3),
-                                     "tile=4, more keys": attended(tile=4, more_keys=10)}),
+                                    {"tile=3": attended(tile=3), "tile=4, more keys": Level(
+                                        attended(tile=4, more_keys=10), TILES)}),
     "repeat_kv_heads": FunctionProblem(F.repeat_kv_heads, F.repeat_kv_heads_backward, ("x",),
                                        {"plain": grouped}),
     "drop_weights": FunctionProblem(

@@ -10,7 +10,7 @@ import numpy as np
 
 from numformer.teaching.problems.problem import Level, SomeOfSizeOne
 
-LARGE, SMALL = 1e4, 1e-6
+LARGE = 1e4
 
 
 def with_edges(problem):
@@ -24,14 +24,15 @@ def with_edges(problem):
                 "Some axes have size 1 here. squeeze() removes them, and broadcasting stretches "
                 "them silently; name the axis, and use keepdims=True.")),
         "large numbers": Level(
-            times(plain, problem.wanted, LARGE), instances=2, hint=(
+            times(plain, problem.wanted, LARGE, 1), instances=2, hint=(
                 "The numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
                 "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
                 "exp that may both be 0 or Inf.")),
         "small numbers": Level(
-            times(plain, problem.wanted, SMALL), instances=2, hint=(
-                "The numbers are about 0.000001 here. Look for a constant that was added to avoid "
-                "a division by 0, for a rounding, and for a comparison with a small number.")),
+            times(plain, problem.wanted, 1e-6, problem.smallest / 1e-6), instances=2, hint=(
+                "The numbers are about 0.000001 and less here. Look for a constant that was added "
+                "to avoid a division by 0, for a rounding, and for a comparison with a small "
+                "number.")),
         "a large dy": Level(plain, dy=1e6, instances=2, hint=(
             "dy is about 1,000,000 here, and a backward is linear in dy: nothing in it may be "
             "clipped or bounded.")),
@@ -46,7 +47,6 @@ def with_edges(problem):
             "The arrays are float32 here. Look for float16, for numbers above 3e38, and for tiny "
             "constants that vanish: 1 + 1e-8 is 1 in float32.")),
     }
-    edges = {name: level for name, level in edges.items() if name not in problem.without}
     return replace(problem, levels={**levels, **edges})
 
 
@@ -65,11 +65,17 @@ def left_out(make, *names, hint=NO_BIAS):
     return Level(fewer, hint, optional=True)
 
 
-def times(make, names, factor):
-    """The maker of the same arguments, with some of them multiplied by a number."""
+def times(make, names, factor, first):
+    """The maker of the same arguments, with those of some names multiplied by a factor.
+
+    The first row of each is multiplied by one more.
+    """
     def scaled(rng):
         arguments, options = make(rng)
-        return {name: x * factor if name in names else x for name, x in arguments.items()}, options
+        for name in arguments.keys() & set(names):
+            arguments[name] = x = arguments[name] * factor
+            x[0] *= first
+        return arguments, options
     return scaled
 
 

@@ -67,8 +67,8 @@ class FunctionProblem:
         A callable is the `make` of a level without anything else.
     note : str
         A hint for everybody whose answer is wrong.
-    without : tuple of str
-        Levels of `edges` that make no sense here.
+    smallest : float
+        Of the size of numbers in the level of small numbers.
     """
 
     function: object
@@ -76,7 +76,7 @@ class FunctionProblem:
     wanted: tuple
     levels: dict
     note: str = ""
-    without: tuple = ()
+    smallest: float = 1e-12
 
 
 @dataclass(frozen=True)

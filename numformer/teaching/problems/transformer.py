@@ -61,7 +61,7 @@ def normed(*more, **options):
 def offset(*more):
     def make(rng):
         arguments, options = normed(*more)(rng)
-        return {**arguments, "x": arguments["x"] + 1e6}, options
+        return {**arguments, "x": arguments["x"] + 1e7}, options
     return make
 
 
@@ -185,7 +185,7 @@ ROWS = ("The scores of some rows are far above those of others: subtract the max
 LOGARITHM = ("The probability of a target is about exp(-1000) here, which is 0 in float64, but its "
              "logarithm is not -Inf: compute log-softmax directly.")
 INT8 = "The ids are int8 here: what is computed from them must not overflow at 127."
-OFFSET = ("The mean is 1,000,000 here: E[x^2] - E[x]^2 loses the variance in rounding errors; "
+OFFSET = ("The mean is 10,000,000 here: E[x^2] - E[x]^2 loses the variance in rounding errors; "
           "subtract the mean first.")
 EQUAL = "All coordinates of a vector are equal here, or 0: the variance is 0."
 

@@ -17,7 +17,7 @@ def normed(rng):
 
 def offset(rng):
     arguments, options = normed(rng)
-    return {**arguments, "x": arguments["x"] + 1e6}, options
+    return {**arguments, "x": arguments["x"] + 1e7}, options
 
 
 def normed_with_statistics(rng):

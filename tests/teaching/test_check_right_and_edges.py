@@ -1,0 +1,40 @@
+"""The corpora of answers: no right one is refused, mistakes at the edges are found.
+
+The long form, with 50 seeds, is ``python tests/teaching/examine.py right 50``.
+"""
+
+import pytest
+from answers import EDGES, RIGHT
+
+from numformer import check
+
+BEYOND = {                                            # remarks: a plain function need not do these
+    "very large numbers", "zero vectors", "equal vectors", "float32", "NaN behind the mask",
+    "T > S", "rows fully masked", "ties"}
+NOT_TESTED = {                                        # the reference refuses them; nobody promised
+    "empty ids", "grouped heads"}
+
+
+@pytest.mark.parametrize("answer", RIGHT, ids=str)
+def test_no_right_answer_is_refused(answer):
+    verdict = check(answer.name, answer.fn, seed=1)
+    assert verdict, str(verdict)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", RIGHT, ids=str)
+def test_no_right_answer_is_refused_for_more_seeds(answer):
+    for seed in range(2, 10):
+        verdict = check(answer.name, answer.fn, seed=seed)
+        assert verdict, f"seed {seed}: {verdict}"
+
+
+@pytest.mark.parametrize("answer", EDGES, ids=str)
+def test_a_mistake_at_an_edge_is_found(answer):
+    verdict = check(answer.name, answer.fn, seed=1)
+    if answer.kind in NOT_TESTED:
+        assert verdict
+    elif verdict:
+        assert answer.kind in BEYOND and verdict.remarks
+    else:
+        assert "passed before: " in str(verdict) or "writes into" in str(verdict)
