@@ -71,7 +71,8 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
 
 def _check_plain(owner, name, x):
     """Check that an array is NumPy's own, with numbers in this machine's byte order."""
-    if type(x) not in (np.ndarray, np.memmap):        # masked arrays, matrices: other arithmetic
+    # masked arrays and matrices have another arithmetic; a class with `is_plain` has not
+    if type(x) not in (np.ndarray, np.memmap) and not getattr(type(x), "is_plain", False):
         cure = ("fill it with .filled() and pass a mask where one is taken"
                 if isinstance(x, np.ma.MaskedArray) else f"use np.asarray({name})")
         raise TypeError(f"{owner}: {name} must be a plain NumPy array, but is a "

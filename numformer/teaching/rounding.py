@@ -58,6 +58,7 @@ class Rough(np.ndarray):
     """An array each of whose operations makes a random relative error; `rng` is of a subclass."""
 
     rng = None
+    is_plain = True                                   # for numformer.checks: an array like others
 
     @classmethod
     def of(cls, x):
