@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from numformer.teaching import check, isolation
-from numformer.teaching.limits import limited, state_kept
+from numformer.teaching.limits import limit_process, limited, state_kept
 
 FORK = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin",
                           reason="no fork that is safe")
@@ -151,6 +151,25 @@ def test_a_function_that_forks_gives_one_answer():
     assert verdict and verdict.text.startswith("right: softmax on 3")
     with pytest.raises(ChildProcessError):            # and leaves no process of ours
         os.waitpid(-1, os.WNOHANG)
+
+
+@LINUX
+def test_a_judge_starts_no_more_processes_than_its_limit():
+    pytest.importorskip("resource")                   # before the user changes, who may not read it
+
+    def forks(_):
+        if not os.getuid():
+            os.setuid(65534)                          # root has no such limit
+        limit_process(60, processes=15)
+        for n in range(300):
+            try:
+                if not os.fork():
+                    time.sleep(60)
+                    os._exit(0)
+            except OSError:
+                return n
+    n, ended = isolation.isolated(forks, softmax, 60, None, process=True)
+    assert ended is None and 0 < n < 200              # the user may have others that end
 
 
 @FORK
