@@ -169,10 +169,14 @@ def _judged_here(elsewhere, source, name, seed, seconds):
 
 
 def _environment():
-    """The environment of a judge: this package can be imported, and no window opens."""
+    """The environment of a judge: this package can be imported, no window opens, one BLAS thread.
+
+    Several judges run at a time, and the buffers of many threads would count as its memory.
+    """
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"}
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"}
 
 
 def _failed(feedback):

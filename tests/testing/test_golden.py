@@ -1,16 +1,22 @@
 """Golden vectors: what is written is read, and is what the functions compute."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import numformer
 from numformer import functional as F
 from numformer.testing import __main__ as command
 from numformer.testing import read_golden, write_golden
 from numformer.testing.plugin import assert_matches  # noqa: F401
+
+PATHS = [str(Path(numformer.__file__).parents[1]), os.environ.get("PYTHONPATH")]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, PATHS))}
 
 
 @pytest.mark.parametrize("dtype, bound", [("float64", 1e-12), ("float32", 1e-12)])
@@ -96,11 +102,11 @@ def test_the_plugin_gives_a_fixture_and_a_seed(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:numformer", "-p",
          "numformer.testing.plugin", "-p", "no:cacheprovider", "--numformer-seed", "7",
-         str(tmp_path)], capture_output=True, text=True, cwd=tmp_path)
+         str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT)
     assert "seed=7, dtype=float64" in ran.stdout and "1 failed" in ran.stdout, ran.stdout
 
 
 def test_pytest_loads_the_plugin_without_numpy():
     """It does so at every start, also in projects that never use it."""
     code = "import sys, numformer.testing.plugin; sys.exit('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT).returncode == 0
