@@ -126,6 +126,7 @@ def test_what_is_beyond_a_plain_function_is_a_remark():
 
     verdict = check("softmax", softmax, 0)
     assert verdict and "A row of the mask is False everywhere" in verdict.remarks[0]
+    assert not check("softmax", softmax, 0, levels=["a row of the mask is False"])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
