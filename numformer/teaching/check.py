@@ -73,7 +73,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
       relative to itself and 1% of the largest number of its array; or its error is at most 300
       rounding errors of the terms that were added. The size of these terms is measured: the
       reference runs again with a small random error in each step (`numformer.teaching.rounding`).
-      So a small difference of large terms may be computed in any order.
+      So a small difference of large terms may be computed in any order. Numbers below 1e-292 may
+      be 0.
 
     The signature decides which levels are tested: one with an option if `fn` has that parameter or
     ``**options``; one that leaves an argument out, such as the bias, if it may be left out of `fn`,
