@@ -36,8 +36,9 @@ def check_facts(facts):
     if missing:
         raise ValueError(f"data is without {', '.join(missing)}")
     data = facts["data"]
+    argument = "" if data["argument"] is None else data["argument"]
     for key, value in (("preset", facts.get("preset", "")), ("from", facts.get("from", "")),
-                       ("data.name", data["name"]), ("data.argument", data["argument"] or "")):
+                       ("data.name", data["name"]), ("data.argument", argument)):
         if not isinstance(value, str) or "\0" in value:
             raise ValueError(f"{key} is {value!r}, but must be a text")
     if not isinstance(data["sha256"], str) or not re.fullmatch("[0-9a-f]{64}", data["sha256"]):
