@@ -41,13 +41,6 @@ def test_a_saturated_softmax_is_compared_up_to_rounding_for_all_seeds():
             assert check("softmax_backward", fn, seed, ["scores near 1000"])
 
 
-def test_a_number_that_underflows_may_be_0():
-    """SciPy takes the logistic function of -720 as 0, the reference as 1e-313."""
-    from scipy.special import expit
-
-    assert check("sigmoid_backward", lambda dy, x: dy * expit(x) * expit(-x), 13, ["large numbers"])
-
-
 def cross_entropy(logits, targets):
     log_p = F.log_softmax(logits)[0]
     return -np.take_along_axis(log_p, targets[..., None], axis=-1).mean()
@@ -133,7 +126,6 @@ def test_what_is_beyond_a_plain_function_is_a_remark():
 
     verdict = check("softmax", softmax, 0)
     assert verdict and "A row of the mask is False everywhere" in verdict.remarks[0]
-    assert not check("softmax", softmax, 0, levels=["a row of the mask is False"])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

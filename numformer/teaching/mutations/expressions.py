@@ -6,15 +6,13 @@ from numformer.teaching.mutations.brackets import (
     Change, bracket_changes, exchanged_factors, text)
 from numformer.teaching.mutations.reductions import reduced_otherwise
 
-SAME_COUNT = {"sum": ["mean"], "mean": ["sum"], "max": ["min"], "min": ["max"],
-              "argmax": ["argmin"], "maximum": ["minimum"], "minimum": ["maximum"],
-              "zeros": ["ones"], "repeat": ["tile"], "sin": ["cos"], "cos": ["sin"],
-              "tanh": ["exp"], "exp": ["tanh"], "any": ["all"], "ones": ["zeros"]}
+OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "argmax": "argmin",
+          "maximum": "minimum", "minimum": "maximum", "sin": "cos", "cos": "sin", "tanh": "exp",
+          "exp": "tanh", "any": "all", "zeros": "ones", "ones": "zeros"}    # called in its place
 AXES = ("-1", "-2", "0", "1", "2", "None", "(-2, -1)")
 COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LEFT_IN = ("reshape", "copy", "astype", "float", "zeros", "empty", "zeros_like", "empty_like",
            "tuple", "range", "shape", "ndindex", "arange", "result_type", "isfinite", "cos", "sin")
-SWAPPED = ("where", "concatenate", "reshape", "clip", "pad", "split")
 
 
 def changes(node):
@@ -114,65 +112,77 @@ def _unary(node):
     inner = text(node.operand)
     if inner.endswith(".inf") or "e+" in inner:
         yield Change("0.0", f"with 0 in place of `{text(node)}`", 1)
-    if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
+    if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        yield from _constant(ast.Constant(-node.operand.value))
+    elif isinstance(node.op, ast.USub):
         yield Change(inner, f"without the sign `-` of `{inner}`", 1)
     elif isinstance(node.op, (ast.Invert, ast.Not)):
         yield Change(inner, f"with `{inner}`, not its negation", 1)
 
 
 def _call(node):
-    function = text(node.func)
+    function, given = text(node.func), [text(part) for part in node.args]
     name = function.rpartition(".")[2]
-    whole, given = text(node), [text(part) for part in node.args]
     is_method = (isinstance(node.func, ast.Attribute)
                  and text(node.func.value) not in ("np", "math", "np.add"))
-    receiver = text(node.func.value) if is_method else None
-
+    receiver = text(node.func.value) if is_method else ""
     of = f" of `{receiver or ', '.join(given)}`"
-
-    def rebuilt(function=function, given=given, keywords=node.keywords):
-        parts = given + [f"{keyword.arg}={text(keyword.value)}" if keyword.arg
-                         else f"**{text(keyword.value)}" for keyword in keywords]
-        return f"{function}({', '.join(parts)})"
-
-    for k, keyword in enumerate(node.keywords):
-        rest = node.keywords[:k] + node.keywords[k + 1:]
-        value = text(keyword.value)
-        if keyword.arg in ("axis", "axes"):
-            for axis in _other_axes(keyword.value):
-                called = f"{rebuilt(keywords=rest)[:-1]}, {keyword.arg}={axis})"
-                yield Change(called.replace("(, ", "("),
-                             f"with `axis={axis}`, not `axis={value}`", 1, of)
-        elif keyword.arg not in ("dtype", "kind", "copy", "keepdims", "minlength"):
-            yield Change(rebuilt(keywords=rest), f"without `{keyword.arg}`", 1)
+    yield from _other_keywords(node, of)
     yield from reduced_otherwise(node)
     if name == "tanh":
         yield Change(f"np.clip({given[0]}, -1, 1)", "with a clip to -1 ... 1 in place of `tanh`", 2)
         yield Change(f"1 / (1 + np.exp(-({given[0]})))", "with a sigmoid in place of `tanh`", 2)
-    for other in SAME_COUNT.get(name, ()):
-        yield Change(rebuilt(function[:len(function) - len(name)] + other),
-                     f"with `{other}` in place of `{name}`", 1, of)
-    if name == "mean" and is_method and text(node).find("axis=-1") > 0:
+    if name in OTHERS:
+        other = function[:len(function) - len(name)] + OTHERS[name]
+        yield Change(_called(other, given, node.keywords),
+                     f"with `{OTHERS[name]}` in place of `{name}`", 1, of)
+    if name == "mean" and is_method and "axis=-1" in text(node):
         n = f"({receiver}).shape[-1]"
-        yield Change(f"({whole}) * ({n} / ({n} - 1))", "with a division by n - 1, not by n", 2)
+        yield Change(f"({text(node)}) * ({n} / ({n} - 1))",
+                     "with a division by n - 1, not by n", 2)
     if name == "where" and len(given) == 3:
-        condition, a, b = given
-        kept, other = (b, a) if a in ("0", "0.0") else (a, b)
-        yield Change(kept, f"without the condition `{condition}`", 1)
-        yield Change(rebuilt(given=[f"~({condition})", a, b]),
-                     f"with the opposite of the condition `{condition}`", 1)
-        if other not in ("0", "0.0"):
-            yield Change(other, f"with `{other}` in place of `{whole}`", 2)
+        yield from _other_choice(node, *given)
     elif is_method and name not in LEFT_IN:
         yield Change(receiver, f"without `.{name}` after `{receiver}`", 1)
     elif name not in LEFT_IN and name not in ("take_along_axis", "put_along_axis"):
         for part in given:
-            yield Change(part, f"with `{part}` in place of `{whole}`: `{name}` is left out", 1)
+            yield Change(part, f"with `{part}` in place of `{text(node)}`: `{name}` is left out", 1)
     if name not in ("where", "zeros", "empty", "isinstance"):
         for k in range(len(given) - 1):
             swapped = [*given[:k], given[k + 1], given[k], *given[k + 2:]]
-            yield Change(rebuilt(given=swapped),
+            yield Change(_called(function, swapped, node.keywords),
                          f"with `{given[k]}` and `{given[k + 1]}` exchanged", 2)
+
+
+def _called(function, given, keywords):
+    """The text of a call."""
+    named = [f"{keyword.arg}={text(keyword.value)}" if keyword.arg else f"**{text(keyword.value)}"
+             for keyword in keywords]
+    return f"{function}({', '.join([*given, *named])})"
+
+
+def _other_keywords(node, of):
+    """Keyword arguments left out, and other axes."""
+    given = [text(part) for part in node.args]
+    for k, keyword in enumerate(node.keywords):
+        rest = node.keywords[:k] + node.keywords[k + 1:]
+        if keyword.arg in ("axis", "axes"):
+            for axis in _other_axes(keyword.value):
+                other = ast.keyword(keyword.arg, ast.Name(axis))
+                yield Change(_called(text(node.func), given, [*rest, other]),
+                             f"with `axis={axis}`, not `axis={text(keyword.value)}`", 1, of)
+        elif keyword.arg not in ("dtype", "kind", "copy", "keepdims", "minlength"):
+            yield Change(_called(text(node.func), given, rest), f"without `{keyword.arg}`", 1)
+
+
+def _other_choice(node, condition, a, b):
+    """Changes of np.where(condition, a, b)."""
+    kept, other = (b, a) if a in ("0", "0.0") else (a, b)
+    yield Change(kept, f"without the condition `{condition}`", 1)
+    yield Change(f"{text(node.func)}(~({condition}), {a}, {b})",
+                 f"with the opposite of the condition `{condition}`", 1)
+    if other not in ("0", "0.0"):
+        yield Change(other, f"with `{other}` in place of `{text(node)}`", 2)
 
 
 def _other_axes(node):

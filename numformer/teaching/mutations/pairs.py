@@ -56,8 +56,11 @@ class Pair:
         """All mutants, the simplest first; the variables' shapes are those of this run."""
         if self._mutants is None:
             variables = self.program.variables(lambda: self.run(None, dy, arguments, options))
-            found = [mutant for function in reversed(self.program.copies)
-                     for mutant in mutants(function, variables.get(function))]
+            try:
+                found = [mutant for function in reversed(self.program.copies)
+                         for mutant in mutants(function, variables.get(function))]
+            except OSError:                               # an installation without sources
+                found = []
             backward = self.functions[-1]
             found.sort(key=lambda mutant: (mutant.cost, mutant.function is not backward))
             self._mutants = found[:MOST]

@@ -207,8 +207,9 @@ def _exchanged_names(node):
 
 def _expression_changes(node, holder, variables):
     yield from changes(node)
-    if isinstance(getattr(node, "ctx", None), ast.Store):
-        return
+    if isinstance(getattr(node, "ctx", None), ast.Store) or (
+            isinstance(node, ast.Constant) and isinstance(holder, ast.UnaryOp)):
+        return                                            # -1 is one number
     is_value = isinstance(holder, (ast.Assign, ast.Return, ast.Tuple))
     if is_value and not isinstance(node, (ast.Tuple, ast.Constant)) and text(node) != "saved":
         inner = text(node)
