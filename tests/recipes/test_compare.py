@@ -112,7 +112,8 @@ def test_compare_prints_and_draws(capsys, runs, tmp_path):
 
 
 @pytest.mark.parametrize("argv, words", [
-    (["nowhere"], "there is no nowhere/checkpoint.safetensors"), ([], "required: RUN"),
+    (["nowhere"], "there is no nowhere/checkpoint.safetensors"),
+    ([], "RUN is missing; see numformer compare --help"),
     (["x", "--out", "a.gif"], ".png, .svg, .pdf"),
     (["x", "--seconds", "-1"], "--seconds=-1"), (["x", "--threads", "0"], "--threads 0")])
 def test_wrong_usage_of_compare_is_one_line(argv, words, capsys):
@@ -214,7 +215,7 @@ def test_reproduce_resumes_a_stopped_run(capsys, text, tmp_path):
 
 
 @pytest.mark.parametrize("argv, words", [
-    (["gpt9"], "there are no claims about gpt9; choose from ngram"),
+    (["gpt9"], "there are no claims about gpt9 (did you mean gpt?); choose from ngram"),
     (["ngram", "--seeds", "0"], "--seeds 0")])
 def test_wrong_usage_of_reproduce_is_one_line(argv, words, capsys):
     status, _, err = call(capsys, "reproduce", *argv)
