@@ -110,7 +110,7 @@ def _in_child(work, seconds):
 
 def _child(work, pipe):
     """Run `work` in the child, and send (its result, None) or (None, its exception)."""
-    me, _Place.own_process = os.getpid(), True
+    _Place.own_process = True
     os.setsid()
     faulthandler.disable()                            # a crash is reported by the parent
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)      # nobody types an input
@@ -126,9 +126,8 @@ def _child(work, pipe):
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    if os.getpid() == me:                             # not in a process that the function forked
-        with os.fdopen(pipe, "wb") as file:
-            file.write(len(data).to_bytes(HEADER) + data)
+    with os.fdopen(pipe, "wb") as file:
+        file.write(len(data).to_bytes(HEADER) + data)
     os._exit(0)
 
 

@@ -35,6 +35,7 @@ def limited(fn, seconds, memory, pipe=None):
         after the limit, as inside a C function; it then ends the process.
     """
     def call(*arguments, **options):
+        process = os.getpid()
         try:
             with _memory_limit(memory), _time_limit(seconds, pipe):
                 return fn(*arguments, **options)
@@ -43,6 +44,9 @@ def limited(fn, seconds, memory, pipe=None):
                 raise
             stopped = Stopped(f"it needs more than {size_in_words(memory)} of memory")
             raise stopped.with_traceback(error.__traceback__) from None
+        finally:
+            if os.getpid() != process:                # `fn` has forked: only one of the two returns
+                os._exit(0)
 
     call.__wrapped__ = fn                             # what inspect.signature follows
     return call

@@ -154,6 +154,8 @@ def test_a_function_that_forks_gives_one_answer(monkeypatch):
     assert verdict and verdict.text.startswith("right: softmax on 3")
     with pytest.raises(ProcessLookupError):           # and leaves no process
         os.kill(*forked, 0)
+    child = limited(fork, None, None)()               # it does not return twice
+    assert os.waitpid(child, 0) == (child, 0)
 
 
 @LINUX
