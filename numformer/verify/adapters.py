@@ -123,7 +123,7 @@ def positional_names(function, keywords=False):
     return [parameter.name for parameter in parameters if parameter.kind in kinds]
 
 
-class _ArrayWithGradient:
+class ArrayWithGradient:
     """The attributes `w` and `dw` of an object, as a parameter."""
 
     def __init__(self, owner, name):
@@ -153,7 +153,7 @@ def _found_parameters(part, name, seen):
             gradient = vars(part).get(f"d{key}")
             if isinstance(x, np.ndarray) and np.shape(gradient) == x.shape \
                     and isinstance(gradient, np.ndarray):
-                yield f"{name}.{key}" if name else key, _ArrayWithGradient(part, key)
+                yield f"{name}.{key}" if name else key, ArrayWithGradient(part, key)
     else:
         return
     for key, child in children:

@@ -18,19 +18,19 @@ from numformer.verify.tensors import (
     generic_direction, moved_along, named_tensors, output_at)
 
 STEPS = 2.0 ** -np.arange(8, 24, 2)                 # relative to the size of every number
-NOISE_STEP = 1e-5
+NOISE_STEPS = 1e-5, 1e-12                           # a kink shows as noise that goes with the step
 SMALLEST = 1e-270                                   # times the complex step, it underflows
 SMALLER = (1.0, 1 / 4, 1 / 8)
 DIFFERENCES = np.array([1, -6, 15, -20, 15, -6, 1])                   # of order 6
 
 
 def complex_path_problem(layer, inputs, options=None):
-    """Why the complex step is no reference for this forward, as a sentence; "" if it is one.
+    """Why the complex step is no reference, or "" if it is one; and whether there may be a kink.
 
     A contradiction counts if three random directions show it, the last two at smaller inputs and
     parameters: at the point itself there may be kinks, and the real function may be saturated.
     """
-    tensors, problem = named_tensors(layer, inputs), ""
+    tensors, at_kink = named_tensors(layer, inputs), False
     for seed, factor in enumerate(SMALLER):
         rng = np.random.default_rng(seed)
         nearby = moved_along(tensors, generic_direction(tensors, rng), 0.05) if seed else tensors
@@ -39,9 +39,10 @@ def complex_path_problem(layer, inputs, options=None):
             smaller = nearby                          # outside the domain of the function
         line = _Line(layer, inputs, options, smaller, generic_direction(smaller, rng))
         problem, decided = line.problem()
+        at_kink |= not seed and not decided
         if not problem and (decided or seed):
-            return ""
-    return problem
+            return "", at_kink
+    return problem, at_kink
 
 
 class _Line:
@@ -52,10 +53,11 @@ class _Line:
             return output_at(layer, inputs, options, moved_along(point, direction, step))
 
         self.output, self.y = output, output(0.0)
-        around = [self.y if k == 0 else output(k * NOISE_STEP) for k in range(-3, 4)]
-        differences = np.abs(np.tensordot(DIFFERENCES, np.stack(around), axes=1))
-        self.noise = np.maximum(differences / np.sqrt((DIFFERENCES ** 2).sum()),
-                                np.finfo(float).eps * np.abs(self.y) + SMALLEST)
+        differences = [np.tensordot(DIFFERENCES, [output(k * step) for k in range(-3, 4)], axes=1)
+                       for step in NOISE_STEPS]
+        self.noise = np.maximum(
+            np.abs(differences).min(axis=0) / np.sqrt((DIFFERENCES ** 2).sum()),
+            np.finfo(float).eps * np.abs(self.y) + SMALLEST)
 
     def problem(self):
         """(sentence or "", whether every output was decided)."""

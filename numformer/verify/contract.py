@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 
+from numformer.verify.adapters import ArrayWithGradient, PlainObject
 from numformer.verify.layouts import layout_violations, shared_memory
 from numformer.verify.rounding import gradient_noise
 from numformer.verify.state import changed, contents, state
@@ -11,7 +12,7 @@ from numformer.verify.tensors import (
     aligned, input_names, is_differentiable, named_gradients, resolved)
 
 # Powers of two: every sum and product in a linear backward scales with them exactly
-SCALES = (-2.0 ** 40, 2.0 ** -80)
+SCALES = (-2.0 ** 40, 2.0 ** -100)
 
 
 class Contract:
@@ -67,6 +68,7 @@ class Contract:
             yield f"forward must return (y, saved), but returned {type(result).__name__}"
             return
         self.y, self.saved = result
+        self.y = np.float64(self.y) if type(self.y) is float else self.y
         if not _is_plain(self.y) or self.y.dtype != np.float64:
             came = getattr(self.y, "dtype", type(self.y).__name__)
             came = came if _is_plain(self.y) else type(self.y).__name__
@@ -127,7 +129,8 @@ class Contract:
                                equal_nan=True):
                 yield (f"the gradient of {name} does not accumulate: a second backward must double "
                        "it (+=, not =)")
-            elif total is not self.grads[name]:
+            elif total is not self.grads[name] and not isinstance(self.parameters[name],
+                                                                  ArrayWithGradient):
                 yield (f"backward replaces the array grad of {name} by another; add to it in place "
                        "(grad += ..., not grad = grad + ...)")
 
@@ -154,7 +157,9 @@ class Contract:
                 return
         path = changed(before, now())
         if path:
-            yield f"it keeps state between calls: backward changes {path}"
+            hint = ("; if that is a gradient, keep it in a Parameter, or as dw next to an array w"
+                    if isinstance(self.layer, PlainObject) else "")
+            yield f"it keeps state between calls: backward changes {path}{hint}"
         elif self.unused is not None:
             y_of_unused, _ = self.unused.forward(*inputs, **resolved(self.options))
             if not np.allclose(y, y_of_unused, 1e-9, 1e-9 * np.abs(y).max(initial=0), True):
@@ -188,7 +193,8 @@ class Contract:
         """The first tensor whose gradient is not `scale` times the expected one, up to rounding."""
         for name, gradient in expected.items():
             noise = self.noise[name].max(initial=0) if name in self.noise else 0.0
-            allowed = 1e-9 * np.abs(gradient).max(initial=0) + 1e3 * noise
+            underflow = 1e-290 / abs(scale)
+            allowed = 1e-9 * np.abs(gradient).max(initial=0) + 1e3 * noise + underflow
             difference = np.abs(found[name] / scale - gradient)
             if not (difference <= allowed).all() and np.isfinite(gradient).all():
                 return name

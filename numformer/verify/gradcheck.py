@@ -10,9 +10,9 @@ from numformer.verify.contract import Contract, float32_violations
 from numformer.verify.jacobians import (
     ComplexUnsafe, backward_jacobian, central_difference_jacobian, complex_step_jacobian)
 from numformer.verify.report import Report, Row
-from numformer.verify.rounding import Judge
+from numformer.verify.rounding import Judge, gradient_noise
 from numformer.verify.tensors import (
-    generic_direction, input_names, moved_along, named_tensors, replaced)
+    generic_direction, gradients_at, input_names, moved_along, named_tensors, replaced, sizes)
 
 LAYER_BOUND, MODEL_BOUND = 1e-12, 1e-11             # of the relative error of every derivative
 DIFFERENCE_BOUND = 1e-6                             # where only central differences can be compared
@@ -134,31 +134,35 @@ def _compare_derivatives(report, contract, complex_safe):
     """Fill the report's rows, and add the findings that only derivatives show."""
     layer, inputs, options = contract.layer, contract.inputs, contract.options
     found, reference = backward_jacobian(layer, inputs, options), None
-    problem = ""
+    problem, at_kink = "", False
     if complex_safe:
         try:
             reference = complex_step_jacobian(layer, inputs, options)
-            problem = complex_path_problem(layer, inputs, options)
+            problem, at_kink = complex_path_problem(layer, inputs, options)
         except ComplexUnsafe as error:
             problem = str(error)
     if problem:
         report.findings.append(f"not complex-safe: {problem} Its gradients were compared with "
-                               f"central differences, to {DIFFERENCE_BOUND:.0e}")
+                               f"central differences, to {DIFFERENCE_BOUND:.0e}; if it cannot take "
+                               "complex numbers, pass complex_safe=False")
     jacobian = complex_step_jacobian
     if problem or not complex_safe:
         jacobian, reference = central_difference_jacobian, None
         report.method, report.bound = "central differences", DIFFERENCE_BOUND
     if reference is None:
         reference = jacobian(layer, inputs, options)
-    report.rows, at_kink = _judged_rows(report, contract, inputs, found, reference)
-    if at_kink:
+    report.rows, unequal_slopes = _judged_rows(report, contract, inputs, found, reference,
+                                                contract.noise)
+    if unequal_slopes or at_kink and report.ok:
         report.note += ", next to a kink of the function"
         tensors = named_tensors(layer, inputs)
         direction = generic_direction(tensors, np.random.default_rng(0))
         with replaced(layer, inputs, moved_along(tensors, direction, 0.01)) as moved:
+            gradients = gradients_at(layer, moved, options, {}, contract.dy)
             report.rows, _ = _judged_rows(
                 report, contract, moved, backward_jacobian(layer, moved, options),
-                jacobian(layer, moved, options))
+                jacobian(layer, moved, options),
+                gradient_noise(layer, moved, options, contract.dy, gradients))
     if not report.rows:
         report.findings.append("nothing was compared: there is no float64 input and no parameter")
     if not _is_linear(contract, found):
@@ -166,10 +170,10 @@ def _compare_derivatives(report, contract, complex_safe):
                                "must return the sum of their gradients")
 
 
-def _judged_rows(report, contract, inputs, found, reference):
+def _judged_rows(report, contract, inputs, found, reference, noise):
     """(rows, whether the inputs are at a kink): the worst derivative of each tensor."""
     judge, rows = Judge(contract.layer, inputs, contract.options, found, reference,
-                        contract.noise, report.method == "complex step"), []
+                        noise, report.method == "complex step"), []
     for name, J in reference.items():
         if J.size == 0:
             continue
@@ -191,9 +195,7 @@ def _is_linear(contract, jacobian):
         sums, terms = (np.tensordot(a, b, axes=np.ndim(dy))
                        for a, b in ((dy, J), (np.abs(dy), np.abs(J))))
         # a saturated function has derivatives far below y / x, but rounding errors of that scale
-        size = np.abs(tensors[name])
-        typical = np.median(size[size > 0]) if size.any() else 1.0
-        saturated = 1e-13 * np.abs(dy).sum() * most / typical
+        saturated = 1e-13 * np.abs(dy).sum() * most / np.median(sizes(tensors[name]))
         allowed = 1e-9 * terms + 1e3 * contract.noise[name] + saturated
         if not (np.abs(contract.copies[name] - sums) <= allowed).all():
             return False

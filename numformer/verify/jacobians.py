@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 
 from numformer.verify.tensors import (
-    input_names, is_differentiable, named_gradients, named_tensors, resolved)
+    input_names, is_differentiable, named_gradients, named_tensors, resolved, sizes)
 
 COMPLEX_STEP = 1e-30
 DIFFERENCE_STEP = 6e-6              # the cube root of epsilon: best for a central difference
@@ -104,10 +104,9 @@ def central_difference_jacobian(layer, inputs, options=None, step=DIFFERENCE_STE
            [0., 1.]])
     """
     def derivative(run, x, index):
-        above, below, size = x.copy(), x.copy(), np.abs(x)
-        typical = np.median(size[size > 0]) if size.any() else 1.0
-        above[index] += step * max(size[index], typical)
-        below[index] -= step * max(size[index], typical)
+        above, below, size = x.copy(), x.copy(), sizes(x)
+        above[index] += step * max(size[index], np.median(size))
+        below[index] -= step * max(size[index], np.median(size))
         return (np.asarray(run(above)) - np.asarray(run(below))) / (above[index] - below[index])
 
     return _jacobian(layer, inputs, options, derivative)

@@ -14,7 +14,7 @@ import numpy as np
 from numformer.verify.errors import jacobian_scale, largest_magnitude, relative_error
 from numformer.verify.jacobians import COMPLEX_STEP, DIFFERENCE_STEP
 from numformer.verify.tensors import (
-    generic_direction, gradients_at, moved_along, named_tensors, one_hot, output_at)
+    generic_direction, gradients_at, moved_along, named_tensors, one_hot, output_at, sizes)
 
 EPSILON = np.finfo(float).eps
 MOVES = (4 * EPSILON, 16 * EPSILON, 64 * EPSILON)   # relative; their own effect is below bounds
@@ -28,7 +28,7 @@ def gradient_noise(layer, inputs, options, dy, gradients):
     rng, tensors = np.random.default_rng(0), named_tensors(layer, inputs)
     noise = {name: np.zeros_like(gradient) for name, gradient in gradients.items()}
     for move in MOVES:
-        moved = moved_along(tensors, generic_direction(tensors, rng), move)
+        moved = moved_along(tensors, generic_direction(tensors, rng, move_zeros=False), move)
         for name, gradient in gradients_at(layer, inputs, options, moved, dy).items():
             noise[name] = np.fmax(noise[name], np.abs(gradient - gradients[name]))
     return noise
@@ -61,7 +61,8 @@ class Judge:
         """(relative errors of a tensor, 0 where rounding explains them; whether it is at a kink).
 
         The worst derivatives are judged one by one. If rounding explains them all, it is taken to
-        explain the others as well, but for those that are wrong by the scale of all tensors.
+        explain the others as well; of those that are wrong by the scale of all tensors, only if it
+        explains the largest differences, too.
         """
         found, reference = self.found[name], self.reference[name]
         error = relative_error(found, reference, jacobian_scale(reference, self.y.ndim))
@@ -75,14 +76,15 @@ class Judge:
         for severe in (False,) * MOST_JUDGED + (True,) * MOST_JUDGED:
             if severe:
                 error[relative_error(found, reference, self.largest) <= bound] = 0
-            worst = np.unravel_index(np.argmax(error), error.shape)
-            if error[worst] <= bound:
+            if (error <= bound).all():
                 return error, False
+            worst = np.argmax(np.where(error > bound, difference, 0) if severe else error)
+            worst = np.unravel_index(worst, error.shape)
             explanation = self.explanation(name, worst[:self.y.ndim], worst[self.y.ndim:])
             if explanation != "rounding":
                 return error, explanation == "kink"
             explained, error[worst] = max(explained, difference[worst]), 0
-        error[difference <= 30 * explained] = 0
+        error[difference <= explained] = 0
         return error, False
 
     def _below_noise(self, name):
@@ -107,7 +109,8 @@ class Judge:
         difference = abs(found - self.reference[name][output][index])
         if not self.complex_safe:
             return "rounding" if difference <= self._noise_of_a_difference(name, index) else ""
-        if difference <= 30 * self._noise(name, output, index):
+        here = found, self.reference[name][output][index]
+        if difference <= 30 * self._noise(self.tensors, name, output, index, here):
             return "rounding"
         return "rounding" if self._right_elsewhere(name, output, index, difference) else ""
 
@@ -133,9 +136,8 @@ class Judge:
         return 10 * EPSILON * np.abs(self.y).max() / (DIFFERENCE_STEP * self._typical(name, index))
 
     def _typical(self, name, index):
-        """The size of a number; of its tensor, if it is 0."""
-        size = np.abs(self.tensors[name])
-        return size[index] or (np.median(size[size > 0]) if size.any() else 1.0)
+        """The size of a number, or of its tensor."""
+        return sizes(self.tensors[name])[index]
 
     def _both(self, tensors, name, output, index):
         """The derivative at other tensors, by the backward and by the complex step."""
@@ -161,13 +163,12 @@ class Judge:
         small, large = jump(step / 8), jump(step)
         return small >= 0.8 * large and small * step / 8 > 1e3 * EPSILON * np.abs(self.y).max()
 
-    def _noise(self, name, output, index):
-        """By how much rounding moves the two derivatives; not more than they differ elsewhere."""
-        rng = np.random.default_rng(1)
-        here = self.found[name][output][index], self.reference[name][output][index]
-        noise = 0.0
+    def _noise(self, tensors, name, output, index, here):
+        """By how much rounding moves the two derivatives; not more than they differ nearby."""
+        rng, noise = np.random.default_rng(1), 0.0
         for move in MOVES:
-            moved = moved_along(self.tensors, generic_direction(self.tensors, rng), move)
+            direction = generic_direction(tensors, rng, move_zeros=False)
+            moved = moved_along(tensors, direction, move)
             there = self._both(moved, name, output, index)
             change = max(abs(a - b) for a, b in zip(here, there))
             noise = max(noise, min(change, abs(there[0] - there[1])))
@@ -177,7 +178,8 @@ class Judge:
         """Whether the derivative is right, and larger, where inputs or parameters are smaller.
 
         The difference has to be a rounding error of that larger derivative. Both are compared in
-        units of y / x; terms may have grown with the square of the inputs, as scores do.
+        units of y / x; terms may have grown with the square of the inputs, as scores do. A
+        derivative that is nothing but noise there is taken to be 0 everywhere.
         """
         inputs = {key for key in self.tensors if key not in dict(self.layer.named_parameters())}
         unit = self._typical(name, index) / (np.abs(self.y).max() or 1.0)
@@ -187,8 +189,11 @@ class Judge:
                 found, reference = self._both(moved, name, output, index)
                 y = np.abs(output_at(self.layer, self.inputs, self.options, moved)).max()
                 there = self._typical(name, index) * (factor if name in part else 1) / (y or 1.0)
-                most = 100 * EPSILON * min(factor ** -2, 64) * abs(reference) * there
+                most = 100 * EPSILON * min(factor ** -2, 1024) * abs(reference) * there
                 if reference and abs(found - reference) <= 1e-8 * abs(reference) \
                         and difference * unit <= most:
+                    return True
+                if difference * unit <= 100 * EPSILON and max(abs(found), abs(reference)) <= (
+                        30 * self._noise(moved, name, output, index, (found, reference))):
                     return True
         return False

@@ -63,6 +63,7 @@ def named_gradients(layer, inputs, dy, saved):
 def aligned(inputs, gradients):
     """What a backward returned, as one gradient per input; None for an omitted integer input."""
     gradients = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients]
+    gradients = [np.float64(dx) if type(dx) is float else dx for dx in gradients]
     if len(gradients) == len(inputs):
         return gradients
     differentiable = iter(gradients)
@@ -108,19 +109,21 @@ def one_hot(shape, index):
     return dy
 
 
-def generic_direction(tensors, rng):
+def sizes(x):
+    """The size of every number of an array; for 0 and infinite ones, the median of the others."""
+    size = np.abs(x)
+    usual = np.isfinite(size) & (size > 0)
+    return np.where(usual, size, np.median(size[usual]) if usual.any() else 1.0)
+
+
+def generic_direction(tensors, rng, move_zeros=True):
     """A random direction in each tensor, relative to the size of every number.
 
-    A move along it keeps all signs, so that it crosses no kink at 0; a 0 itself moves by the
-    typical size of its tensor.
+    A move along it keeps all signs, so that it crosses no kink at 0. Infinite numbers, as in masks,
+    stay where they are, and so does 0 if it shall.
     """
-    direction = {}
-    for name, x in tensors.items():
-        size = np.abs(x)
-        typical = np.median(size[size > 0]) if (size > 0).any() else 1.0
-        signs = rng.choice([-1, 1], x.shape)
-        direction[name] = signs * rng.uniform(0.5, 1, x.shape) * np.where(size > 0, size, typical)
-    return direction
+    return {name: rng.choice([-1, 1], x.shape) * rng.uniform(0.5, 1, x.shape) * sizes(x)
+            * (np.isfinite(x) & (move_zeros | (x != 0))) for name, x in tensors.items()}
 
 
 def moved_along(tensors, direction, step):

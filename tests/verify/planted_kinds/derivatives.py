@@ -44,6 +44,10 @@ def residual(x):
     return x + np.tanh(x), np.tanh(x)
 
 
+def relu(x):
+    return np.where(x.real > 0, x, 0), x
+
+
 def loses_repeats(dy, table):
     dtable = np.zeros_like(table)
     dtable[IDS] = 2 * table[IDS] * dy
@@ -97,5 +101,9 @@ BUGS = [
     ("derivative of the input, not the output", (residual, lambda dy, h: dy * (2 - h)), [X], {},
      "! x"),
     ("one number of many, by 1e-8", (product, one_number_wrong), [X, X[::-1]], {}, "! a"),
+    ("wrong slope, inputs at the kink", (relu, lambda dy, x: 1.5 * dy * (x > 0)),
+     [np.zeros((2, 3))], {}, "next to a kink"),
+    ("wrong slope, some inputs at the kink", (relu, lambda dy, x: 1.5 * dy * (x > 0)),
+     [np.array([0.0, 0.0, 1.0])], {}, "! x"),
     ("NaN", (product, lambda dy, s: (dy * s[1] * np.nan, dy * s[0])), [X, X], {}, "! a"),
 ]

@@ -115,6 +115,19 @@ class Masked(Layer):
         return p * (dp - (p * dp).sum(axis=-1, keepdims=True))
 
 
+class AddedMask(Layer):
+    """A mask of 0 and -inf as an input, whose gradient is that of the scores."""
+
+    def forward(self, scores, mask):
+        e = np.exp(scores + mask - (scores + mask).real.max(axis=-1, keepdims=True))
+        p = e / e.sum(axis=-1, keepdims=True)
+        return p, p
+
+    def backward(self, dp, p):
+        ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+        return ds, ds.sum(axis=0)
+
+
 class LoopedRNN(Layer):
     """A recurrent cell, step by step, with the sums in another order in backward."""
 
@@ -241,6 +254,7 @@ CASES = [
      {"options": {"rng": np.random.default_rng(3)}}),
     ("masks and nested options", Masked(), [X[0]],
      {"options": {"mask": MASK, "weights": {"scale": np.array(2.0)}}}),
+    ("a mask of -inf", AddedMask(), [X[0], np.array([0.0, 0.0, -np.inf, 0.0])], {}),
     ("a looped RNN", LoopedRNN(), [rng.standard_normal((2, 4, 3))], {}),
     ("an explicit Jacobian", ExplicitJacobian(), [X], {}),
     ("an explicit Jacobian, saturated", ExplicitJacobian(), [100 * X], {}),

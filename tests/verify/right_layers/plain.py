@@ -59,6 +59,20 @@ class PlainGate:
         return dy * gate
 
 
+class PlainSum:
+    """A gradient that is replaced by a sum, of an array without a Parameter, and a float as dx."""
+
+    def __init__(self):
+        self.w, self.dw = rng.standard_normal(4), np.zeros(4)
+
+    def forward(self, x):
+        return x * self.w, x
+
+    def backward(self, dy, x):
+        self.dw = self.dw + dy * x
+        return float(dy @ self.w)
+
+
 class Static:
     """No parameters, no self."""
 
@@ -121,6 +135,7 @@ def absolute_backward(dy, x):
 
 CASES = [
     ("a plain class", PlainLinear(), [X], {}), ("plain parts", PlainStack(), [X], {}),
+    ("a plain class that adds by another array", PlainSum(), [np.array(1.5)], {}),
     ("static methods, a list of gradients", Static(), [X], {}),
     ("two outputs", TwoOutputs(), [X], {}),
     ("functions that save nothing", (swish, swish_backward), [X], {}),
