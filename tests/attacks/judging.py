@@ -2,14 +2,16 @@
 
 import io
 import json
-import resource
 import signal
 import sys
 from collections import Counter
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 
 from numformer.cli import main
 from numformer.terminal import printable
+
+with suppress(ImportError):                           # Windows, where the attacks do not run
+    import resource
 
 MOST_BYTES = 2**30                                    # of memory, beyond what was used before
 MOST_CHARACTERS = 1500                                # of an error message
