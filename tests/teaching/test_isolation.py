@@ -143,6 +143,7 @@ def test_nothing_of_a_child_is_seen_in_the_parent():
 
 
 @FORK
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")    # since Python 3.12
 def test_a_function_that_forks_gives_one_answer(monkeypatch):
     fork, forked = os.fork, []
     monkeypatch.setattr(os, "fork", lambda: forked.append(fork()) or forked[-1])
@@ -159,6 +160,7 @@ def test_a_function_that_forks_gives_one_answer(monkeypatch):
 
 
 @LINUX
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")    # since Python 3.12
 def test_a_judge_starts_no_more_processes_than_its_limit():
     pytest.importorskip("resource")                   # before the user changes, who may not read it
 
