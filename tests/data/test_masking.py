@@ -230,3 +230,19 @@ ROWS = TEXT[None] + 4
 def test_bad_arguments_are_named(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_at_the_highest_rate_one_token_is_left(rng):
+    source, target = corrupt_spans(np.arange(2), [5, 6], rng, rate=0.99)
+    assert len(source) == 2 and len(target) == 3
+
+
+def test_ids_of_noise_may_be_0_and_as_large_as_32_bits_allow(rng):
+    assert set(hide_tokens(np.arange(1, 99), 0, rng, rate=0.5)) > {0}
+    text, largest = np.array([4, 5]), 2**31 - 1
+    hide_tokens(np.array([largest]), 0, rng)
+    corrupt_spans(text, [7, largest], rng)
+    with pytest.raises(ValueError, match=f"ids must lie in 0 .. {largest}"):
+        hide_tokens(np.array([largest + 1]), 0, rng)
+    with pytest.raises(ValueError, match=f"sentinels must lie in 0 .. {largest}"):
+        corrupt_spans(text, [7, largest + 1], rng)

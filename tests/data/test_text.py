@@ -37,6 +37,14 @@ def test_an_unknown_character_is_named_with_its_position(text, shown):
     assert shown in str(caught.value)
 
 
+def test_an_error_shows_at_most_100_known_characters():
+    for n, rest in ((100, ""), (101, "...")):
+        known = "".join(map(chr, range(256, 256 + n)))
+        with pytest.raises(ValueError) as caught:
+            CharacterTokenizer(known).encode("a")
+        assert f"but the {n} known characters are {known[:100] + rest!r}." in str(caught.value)
+
+
 @pytest.mark.parametrize("characters", ["", "aa", None, ["a"]])
 def test_bad_alphabets_are_refused(characters):
     with pytest.raises(ValueError, match="each character once"):
