@@ -80,6 +80,8 @@ def _run(arguments):
             raise NotFinite(f"{error} The last checkpoint is kept in {folder.path}; "
                             "choose another --out.") from None
         except KeyboardInterrupt:
+            if not folder.checkpoint.exists():
+                raise
             raise KeyboardInterrupt("without saving; resume from the last checkpoint with: "
                                     + resume_command(folder.path)) from None
     _print_result(result, run[1], run[0], stopped)

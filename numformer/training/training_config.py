@@ -31,8 +31,8 @@ class TrainingConfig(Config):
     accumulation : int
         Batches whose gradients make one step together: a larger batch in less memory.
     shards : int
-        Parts of a batch that run in parallel. They affect the result; the number of threads does
-        not.
+        Parts of a batch that run in parallel, at most as many as it has examples. They affect the
+        result; the number of threads does not.
     optimizer : "adamw", "adam", "muon" or "sgd"
         How a gradient becomes a step.
     learning_rate, min_learning_rate : float

@@ -3,6 +3,7 @@
 Nothing heavy is imported here: it runs before NumPy does.
 """
 
+import io
 import os
 import signal
 import sys
@@ -75,18 +76,18 @@ class Messages:
     """
 
     def __init__(self, stream):
-        self.stream = stream
+        self.stream = io.StringIO() if stream is None else stream
 
     def write(self, text):
-        with suppress(OSError, ValueError, AttributeError):      # full, closed, gone, or None
+        with suppress(OSError, ValueError):                      # full, gone, or closed
             return self.stream.write(text)
 
     def flush(self):
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError):
             self.stream.flush()
 
     def isatty(self):
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError):
             return self.stream.isatty()
         return False
 
