@@ -80,6 +80,8 @@ def attack(kills, folder):
             made[name] = (at_each_operation(shop, wanted) if name == "operations"
                           else at_random_moments(shop, wanted, rng))
             faults += shop.faults
+            if kills >= 50:
+                print(f"{made[name]} {name}, {len(shop.faults)} faults", flush=True)
     figures = ", ".join(f"{count} {name}" for name, count in made.items())
     return f"{sum(made.values())} ({figures})", faults
 
