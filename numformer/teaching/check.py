@@ -71,9 +71,10 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
       No argument, nothing in `saved`, and no result of an earlier call is written into.
     - Every number has a relative error of at most 1e-9 (1e-5 where the arrays are float32),
       relative to itself and 1% of the largest number of its array; or its error is at most 300
-      rounding errors of the terms that were added. The size of these terms is measured: the
-      reference runs again with a small random error in each step (`numformer.teaching.rounding`).
-      So a small difference of large terms may be computed in any order.
+      rounding errors of 1 and of the terms that were added. The size of these terms is measured:
+      the reference runs again with a small random error in each step
+      (`numformer.teaching.rounding`). So a small difference of large terms may be computed in any
+      order.
 
     The signature decides which levels are tested: one with an option if `fn` has that parameter or
     ``**options``; one that leaves an argument out, such as the bias, if it may be left out of `fn`,
@@ -85,7 +86,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     and a small dy (nothing is clipped), arrays that are views, and float32. Not tested: special
     points such as the kink of ReLU, or equal maxima. A few levels lie beyond what a plain function
     must do: a row of a mask that is False everywhere, zero vectors, and float32 that should stay
-    float32. What goes wrong there is remarked in the verdict of a right function.
+    float32. What goes wrong there is remarked in the verdict of a right function, unless `levels`
+    names the level.
 
     Examples
     --------
@@ -129,7 +131,7 @@ def compared(name, problem, backward, fn, seed, levels):
         verdict = _first_wrong(name, fn, instances, backward, remarks)
         if verdict is None and not passed:
             verdict = _same_buffer(name, fn, instances[0], backward)
-        if verdict is not None and offered[level].required:
+        if verdict is not None and (offered[level].required or level in (levels or ())):
             return _with_levels(verdict, problem, level, passed)
         if verdict is not None:
             remarks.append(f"{verdict.text} (level: {level}) {offered[level].hint}")

@@ -41,6 +41,20 @@ def test_a_saturated_softmax_is_compared_up_to_rounding_for_all_seeds():
             assert check("softmax_backward", fn, seed, ["scores near 1000"])
 
 
+def test_a_number_that_underflows_may_be_0():
+    """SciPy takes the logistic function of -720 as 0, the reference as 1e-313."""
+    from scipy.special import expit
+
+    assert check("sigmoid_backward", lambda dy, x: dy * expit(x) * expit(-x), 13, ["large numbers"])
+
+
+def test_a_tanh_of_small_numbers_may_be_a_difference_of_ones():
+    def rnn_cell(x, h, W, U, b):
+        return 2 / (1 + np.exp(-2 * (x @ W + h @ U + b))) - 1
+
+    assert check("rnn_cell", rnn_cell, 0)
+
+
 def cross_entropy(logits, targets):
     log_p = F.log_softmax(logits)[0]
     return -np.take_along_axis(log_p, targets[..., None], axis=-1).mean()
@@ -126,11 +140,12 @@ def test_what_is_beyond_a_plain_function_is_a_remark():
 
     verdict = check("softmax", softmax, 0)
     assert verdict and "A row of the mask is False everywhere" in verdict.remarks[0]
+    assert not check("softmax", softmax, 0, levels=["a row of the mask is False"])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_allowance_for_rounding_swallows_no_error(name):
-    """On the plain level it is below 1e-11 of the largest number of each array."""
+    """On the plain level it is below 1e-10 of the largest number of each array."""
     problem = PROBLEMS[name]
     instance = Instance(problem, next(iter(problem.levels)), 3)
     y, _, _, gradients = instance.reference()
@@ -138,7 +153,7 @@ def test_the_allowance_for_rounding_swallows_no_error(name):
     for exact, size in [(y, size_of_y), *((gradients[key], of_gradients[key])
                                           for key in gradients)]:
         assert np.shape(size) == np.shape(exact) and np.isfinite(size).all()
-        assert 0 < ROUNDINGS * 2.2e-16 * np.max(size) < 1e-11 * np.abs(exact).max()
+        assert 0 < ROUNDINGS * 2.2e-16 * np.max(1 + size) < 1e-10 * np.abs(exact).max()
 
 
 def test_an_error_of_one_in_ten_million_is_found_at_every_level():

@@ -24,12 +24,13 @@ def with_edges(problem):
                 "Some axes have size 1 here. squeeze() removes them, and broadcasting stretches "
                 "them silently; name the axis, and use keepdims=True.")),
         "large numbers": Level(
-            times(plain, problem.wanted, LARGE, 1), instances=2, hint=(
-                "The numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
+            times(plain, problem.wanted, 1, slice(-1), LARGE), instances=2, hint=(
+                "Most numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
                 "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
                 "exp that may both be 0 or Inf.")),
         "small numbers": Level(
-            times(plain, problem.wanted, 1e-6, problem.smallest / 1e-6), instances=2, hint=(
+            times(plain, problem.wanted, 1e-6, slice(1), problem.smallest / 1e-6), instances=2,
+            hint=(
                 "The numbers are about 0.000001 and less here. Look for a constant that was added "
                 "to avoid a division by 0, for a rounding, and for a comparison with a small "
                 "number.")),
@@ -65,16 +66,16 @@ def left_out(make, *names, hint=NO_BIAS):
     return Level(fewer, hint, optional=True)
 
 
-def times(make, names, factor, first):
+def times(make, names, factor, rows, further):
     """The maker of the same arguments, with those of some names multiplied by a factor.
 
-    The first row of each is multiplied by one more.
+    Some rows of each are multiplied by a further one.
     """
     def scaled(rng):
         arguments, options = make(rng)
         for name in arguments.keys() & set(names):
             arguments[name] = x = arguments[name] * factor
-            x[0] *= first
+            x[rows] *= further
         return arguments, options
     return scaled
 
