@@ -54,6 +54,7 @@ numformer/ADDING_A_MODEL
 numformer/commands/COMMANDS
 numformer/recipes/PRESETS
 numformer/recipes/RESULTS
+numformer/testing/TESTING
 numformer/benchmarks/RESULTS
 numformer/functional/PRECISION
 tests/mutants
