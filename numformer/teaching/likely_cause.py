@@ -62,6 +62,15 @@ def _best(evidence, kinds):
             elsewhere = sum(evidence.agrees(case, made(suspect, case)) for case in evidence.others)
             rank = (level, -elsewhere, suspect.rank)
             if best is None or rank < best[0]:
-                alone = f", in {evidence.wrong} alone" if level == 2 else ""
-                best = rank, suspect.cause + alone
+                best = rank, suspect.cause + _reservation(evidence, level, outputs)
     return best[1] if best else ""
+
+
+def _reservation(evidence, level, outputs):
+    """What is to be added to a cause that does not give all the student's numbers."""
+    if level == 2:
+        return f", in {evidence.wrong} alone"
+    changed = {name for case, each in zip(evidence.cases, outputs)
+               for name in evidence.otherwise(case, each)}
+    named = [name for name in evidence.cases[0].expected if name in changed]
+    return f" (and something else in {', '.join(named)})" if named else ""

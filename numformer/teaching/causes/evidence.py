@@ -110,6 +110,12 @@ class Evidence:
                 level = max(level, 2 if is_right else 1)
         return level
 
+    def otherwise(self, case, made):
+        """The outputs that a cause changes, but which are wrong in another way."""
+        return {name for found, ours, (name, right) in zip(case.found, made, case.expected.items())
+                if name != self.wrong and (found is None or not same(found, ours, right))
+                and not same(np.asarray(ours), right, right)}
+
 
 def gather(name, outputs_of, instance, wrong):
     """The Evidence on a function that is wrong on an instance; None if it cannot be compared."""
