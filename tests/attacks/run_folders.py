@@ -1,6 +1,7 @@
 """Run folders with devices, pipes, links, sockets and folders in the place of files.
 
     python tests/attacks/run_folders.py                 # all, 330: two minutes
+    python tests/attacks/run_folders.py 80 1            # a random part
 
 Every verb that reads a run, for every file of it and every kind of thing that is no such file.
 """
@@ -12,9 +13,12 @@ import shutil
 import socket
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
-from judging import Attacks, Finding, verb
+import numpy as np
+
+from judging import Attacks, Finding, numbers_of_command_line, verb
 from mutated_files import SMALL, TEXT
 from numformer.cli import main
 
@@ -84,8 +88,10 @@ HOSTILE = (zero, full, terminal, pipe, circle, folder, unix_socket, sparse, othe
            binary)
 
 
-def main_of_attack(hostile=HOSTILE, verbs=READERS, seconds=5.0):
-    """Run the attack; return the exit status."""
+def main_of_attack(count, seed=0, seconds=5.0):
+    """Run so many of the attacks; return the exit status."""
+    found = list(product(NAMES, HOSTILE, READERS))
+    chosen = np.random.default_rng(seed).permutation(len(found))[:count]
     with tempfile.TemporaryDirectory() as place:
         place = Path(place)
         text, run = place / "fox.txt", place / "run"
@@ -94,11 +100,9 @@ def main_of_attack(hostile=HOSTILE, verbs=READERS, seconds=5.0):
             assert main(["train", "--data", str(text), "--out", str(run), "--steps", "3",
                          "--eval-every", "1", "--threads", "1", "--preset", "gpt", *SMALL]) == 0
         attacks = Attacks(seconds)
-        for name in NAMES:
-            for make in hostile:
-                for reader in verbs:
-                    attacks.attempt(f"{reader} {name} {make.__name__}",
-                                    lambda: _read(run, place / "copy", name, make, reader))
+        for name, make, reader in (found[i] for i in sorted(chosen)):
+            attacks.attempt(f"{reader} {name} {make.__name__}",
+                            lambda: _read(run, place / "copy", name, make, reader))
         return attacks.report()
 
 
@@ -118,4 +122,4 @@ def _read(run, copy, name, make, reader):
 
 
 if __name__ == "__main__":
-    sys.exit(main_of_attack())
+    sys.exit(main_of_attack(*numbers_of_command_line(len(NAMES) * len(HOSTILE) * len(READERS))))
