@@ -4,12 +4,14 @@ There is one thread pool, and it is Python's. Work arrives as independent pieces
 tiles of a kernel). NumPy and the kernels release the GIL inside their loops and products, so the
 pieces run in parallel. Meanwhile BLAS is held at one thread: its own pool would compete with ours
 for the same cores, and how it splits a product would depend on their number.
+
+Where no thread can be started, as in a browser, loops stand in: slower, with the same results.
 """
 
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -109,8 +111,7 @@ def run_side_by_side(function, items):
         results, todo, futures = [None] * len(items), iter(range(len(items))), []
         try:
             for _ in range(threads - 1):
-                submit = _pool(threads - 1).submit
-                futures.append(submit(_run_items, function, items, todo, results))
+                futures += _submitted(threads - 1, _run_items, function, items, todo, results)
             _run_items(function, items, todo, results)       # this thread takes its share too
         finally:                        # after Ctrl-C too: start nothing new, keep the guard
             for _ in todo:
@@ -172,11 +173,15 @@ def run_with_helpers(function, tasks):
         What `function` raised in this thread; and what it raised in a helper, if the work was not
         finished without that helper.
     """
-    finished = False
+    finished, helpers, own = False, [], [tasks[0]]
     with one_blas_thread():
-        helpers = [_pool(len(tasks) - 1).submit(function, task) for task in tasks[1:]]
+        for task in tasks[1:]:
+            helper = _submitted(len(tasks) - 1, function, task)
+            helpers += helper
+            own += [] if helper else [task]           # no thread for it
         try:
-            finished = function(tasks[0])
+            while own and not finished:
+                finished = function(own.pop(0))
         finally:
             if not finished:            # Ctrl-C, or a unit that takes long
                 wait(helpers)
@@ -225,10 +230,48 @@ def _set_blas_threads(numbers):
         library.set_num_threads(number)
 
 
+def blas_libraries():
+    """The BLAS libraries that `one_blas_thread` holds: what threadpoolctl says of each, as a dict.
+
+    It does not know them all: Apple's Accelerate decides itself on which threads it runs.
+    """
+    return [library.info() for library in _blas(len(sys.modules))]
+
+
 @lru_cache(maxsize=1)
 def _blas(modules):
     """The BLAS libraries of this process, for so many imported modules: SciPy brings its own."""
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    try:
+        found = ThreadpoolController().select(user_api="blas").lib_controllers
+    except Exception:                   # of a system that it does not know: none can be held
+        return []
+    return [library for library in found if library.num_threads is not None]
+
+
+def _submitted(threads, function, *arguments):
+    """[the future of a call in one of so many threads], or [] where no thread can be started."""
+    future = Future()
+
+    def work():
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+
+    try:
+        _pool(threads).submit(work)
+    except RuntimeError:                # no more threads; `work` may wait for one of them even so
+        _pool.cache_clear()
+        return [] if future.cancel() else [future]
+    return [future]
+
+
+def can_start_threads():
+    """Whether another thread can be started: where not, all work runs in this one."""
+    futures = _submitted(1, int)
+    wait(futures)
+    return bool(futures)
 
 
 @lru_cache(maxsize=4)

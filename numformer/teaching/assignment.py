@@ -105,6 +105,8 @@ A student's file is a program, and grading runs it **with your rights**: it can 
 and send what you can, and stop your other programs. Limits of time, of memory (1 GiB), of the size
 of files (16 MiB) and, on Linux and not for root, of the number of processes keep accidents small;
 they are no protection from intent, and a program that a file starts can go on in the background.
+Where no process can be started, as in a browser, files are judged in the grader's own, and the
+limits do not hold: an endless loop there never ends, and what a file changes stays changed.
 Grade the files of people whom you do not know as another user who owns nothing, or in a container
 without a network, with an image that has numformer:
 

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
+from numformer.backend import can_start_threads
 from numformer.checks import check_number, check_whole
 from numformer.files import KIB, FileError, parse_json, read_file
 from numformer.teaching import judge
@@ -66,7 +67,7 @@ def grade(folder, seconds=SECONDS, workers=None):
         return {"name": exercise.name, "points": points, "of": exercise.points,
                 "feedback": judgement["feedback"]}
 
-    if not has_processes():                           # nor threads
+    if not has_processes() or not can_start_threads():
         return list(map(graded, chosen))
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         return list(pool.map(graded, chosen))

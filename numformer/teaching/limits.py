@@ -10,6 +10,11 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
+try:
+    import resource
+except ImportError:                                   # Windows, and browsers
+    resource = None
+
 from numformer.files import GIB, MIB, size_in_words
 
 STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
@@ -95,13 +100,11 @@ def _time_limit(seconds, pipe):
 
 @contextmanager
 def _memory_limit(memory):
-    if memory is None or not os.path.exists(STATM):
+    if memory is None or resource is None or not os.path.exists(STATM):
         yield
         return
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = _memory_in_use(resource) + int(memory)
+    limit = _memory_in_use() + int(memory)
     bounds = [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
     with suppress(ValueError, OverflowError, OSError): # a system that refuses: no limit
         resource.setrlimit(resource.RLIMIT_AS, (min([limit, *bounds]), hard))
@@ -127,14 +130,12 @@ def limit_process(seconds, memory=GIB, file_size=16 * MIB, processes=200):
         Processes and threads that the user may have beyond those running now. Linux only, and not
         for root.
     """
-    try:
-        import resource
-    except ImportError:                               # Windows
+    if resource is None:
         return
     limits = {"RLIMIT_CPU": int(seconds * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": file_size,
               "RLIMIT_CORE": 0}
     if os.path.exists(STATM):
-        limits.update(RLIMIT_AS=_memory_in_use(resource) + memory,
+        limits.update(RLIMIT_AS=_memory_in_use() + memory,
                       RLIMIT_NPROC=_threads_of_user() + processes)
     for name, limit in limits.items():
         # a system that refuses
@@ -145,7 +146,7 @@ def limit_process(seconds, memory=GIB, file_size=16 * MIB, processes=200):
             resource.setrlimit(kind, (limit, limit))
 
 
-def _memory_in_use(resource):
+def _memory_in_use():
     """Bytes of this process's address space."""
     with open(STATM) as file:
         return int(file.read().split()[0]) * resource.getpagesize()

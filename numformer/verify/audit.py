@@ -4,8 +4,7 @@ import multiprocessing
 import signal
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 
 import numpy as np
 
@@ -77,24 +76,29 @@ def _jobs():
 
 def _rows(wanted, processes):
     """The rows of these jobs, in order, each as soon as it and those before it are ready."""
+    others, name = set(multiprocessing.active_children()), ""
     pool = _pool(min(processes, len(wanted))) if processes > 1 else None
     if pool is None:
+        _end_all_but(others)
         yield from map(_row, wanted)
         return
-    others, name = set(multiprocessing.active_children()), ""
     try:
         futures = [pool.submit(_row, n) for n in wanted]
         for n, future in zip(wanted, futures):
             name = _jobs()[n][0]
             yield future.result()
-    except BrokenProcessPool as error:
+    except BrokenExecutor as error:
         raise ChildProcessError(
             f"audit: a process crashed or was ended while it checked {name!r} or a case soon after "
             "it; check these one by one, by name.") from error
     finally:                            # after Ctrl-C, too: nothing goes on in the background
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
+        _end_all_but(others)
+
+
+def _end_all_but(others):
+    for process in set(multiprocessing.active_children()) - others:
+        process.terminate()
 
 
 def _pool(processes):
@@ -102,8 +106,12 @@ def _pool(processes):
     # A fork has all imports; on other systems, their own libraries may not survive one
     method = "fork" if sys.platform == "linux" else "spawn"
     try:
-        return ProcessPoolExecutor(processes, multiprocessing.get_context(method), _begin)
-    except (ImportError, NotImplementedError, OSError):
+        from concurrent.futures import ProcessPoolExecutor         # a browser cannot import it
+
+        pool = ProcessPoolExecutor(processes, multiprocessing.get_context(method), _begin)
+        pool.submit(int)                # starts them, and a thread that serves them
+        return pool
+    except (ImportError, RuntimeError, OSError):
         return None
 
 

@@ -1,14 +1,17 @@
 """The thread pool: order of results, errors, Ctrl-C, forks, and helpers."""
 
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 
 import pytest
 from threadpoolctl import threadpool_info
 
 from numformer import backend
+from numformer.backend import pool
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 no_fork_warning = pytest.mark.filterwarnings(
@@ -158,3 +161,81 @@ def test_an_error_of_the_caller_is_raised_after_the_helpers_have_ended():
     with backend.threads(2), pytest.raises(KeyError, match="caller"):
         backend.run_with_helpers(caller_fails, range(2))
     assert ended == ["waited for"]
+
+
+def refused(*_):
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.fixture
+def without_threads(monkeypatch):
+    pool._pool.cache_clear()
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    yield
+    monkeypatch.undo()
+    pool._pool.cache_clear()
+
+
+def test_where_no_thread_can_be_started_loops_stand_in(without_threads):
+    backend.set_threads(4)
+    assert not backend.can_start_threads()
+    assert backend.run_side_by_side(lambda k: k * k, range(9)) == [k * k for k in range(9)]
+    assert backend.run_by_shares(lambda k: k * k, range(9)) == [k * k for k in range(9)]
+    with pytest.raises(ZeroDivisionError):
+        backend.run_side_by_side(lambda k: 1 / k, [1, 0, 2])
+    for answers, expected in (([True], [0]), ([False, True], [0, 1]), (3 * [False], [0, 1, 2])):
+        tasks, left = [], iter(answers)
+        backend.run_with_helpers(lambda task: tasks.append(task) or next(left), range(3))
+        assert tasks == expected, "until the work is finished"
+
+
+def test_threads_that_could_not_be_started_leave_nothing_behind(without_threads):
+    """What was to be done in them does not wait in a queue, with all its arrays."""
+    class Big:
+        pass
+
+    big = Big()
+    gone = weakref.ref(big)
+    backend.set_threads(3)
+    backend.run_side_by_side(lambda k, big=big: k, range(4))
+    del big
+    gc.collect()
+    assert gone() is None
+
+
+def test_where_some_threads_can_be_started_all_work_is_done_once(monkeypatch):
+    """The pool gives what it could not start a thread for to one that runs: not done twice."""
+    pool._pool.cache_clear()
+    start, started = threading.Thread.start, []
+
+    def at_most_one(thread):
+        if started:
+            refused()
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", at_most_one)
+    backend.set_threads(4)
+    done = []
+    assert backend.run_side_by_side(lambda k: done.append(k) or k, range(50)) == [*range(50)]
+    assert sorted(done) == [*range(50)] and len(started) == 1
+    started[0].join()                                 # its pool was given up
+    tasks = []
+    backend.run_with_helpers(lambda task: tasks.append(task), range(3))
+    assert sorted(tasks) == [0, 1, 2]
+    pool._pool.cache_clear()
+
+
+def test_no_blas_that_can_be_held_is_no_error(monkeypatch):
+    class Unknown:
+        def __init__(self):
+            raise OSError("no such system")
+
+    monkeypatch.setattr(pool, "ThreadpoolController", Unknown)
+    pool._blas.cache_clear()
+    try:
+        assert backend.blas_libraries() == []
+        with backend.one_blas_thread():
+            assert backend.run_side_by_side(abs, [-1, 2, -3]) == [1, 2, 3]
+    finally:
+        pool._blas.cache_clear()

@@ -106,7 +106,7 @@ def test_without_processes_the_cases_run_here(monkeypatch):
     def no_processes(*arguments):
         raise NotImplementedError("no semaphores")
 
-    monkeypatch.setattr(audit_module, "ProcessPoolExecutor", no_processes)
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor", no_processes)
     monkeypatch.setattr(audit_module, "FEW", 0)
     rows = audit_module.audit(["relu"], processes=2)
     assert len(rows) > 2 and all(row["ok"] for row in rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.process import Messages
 from numformer.commands.shared.runs import show_text
@@ -22,6 +23,8 @@ class Progress:
     def __init__(self, trainer, tokenizer, task):
         from tqdm import tqdm
 
+        if not backend.can_start_threads():
+            tqdm.monitor_interval = 0                 # its monitor is a thread
         self.trainer, self.tokenizer, self.task = trainer, tokenizer, task
         self.losses, self.tokens_before = [], trainer.n_targets
         self.stream = Messages(sys.stderr)            # a closed pipe or a full disk ends no run
