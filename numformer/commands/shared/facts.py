@@ -36,14 +36,18 @@ def check_facts(facts):
     if missing:
         raise ValueError(f"data is without {', '.join(missing)}")
     data = facts["data"]
+    argument = "" if data["argument"] is None else data["argument"]
     for key, value in (("preset", facts.get("preset", "")), ("from", facts.get("from", "")),
-                       ("data.name", data["name"]), ("data.argument", data["argument"] or "")):
+                       ("data.name", data["name"]), ("data.argument", argument)):
         if not isinstance(value, str) or "\0" in value:
             raise ValueError(f"{key} is {value!r}, but must be a text")
     if not isinstance(data["sha256"], str) or not re.fullmatch("[0-9a-f]{64}", data["sha256"]):
         raise ValueError(f"data.sha256 is {data['sha256']!r}, but must be 64 digits")
     check_whole("data", "characters", data["characters"], least=0)
-    for name, value in facts.get("before", {}).items():
+    before = facts.get("before", {})
+    if not isinstance(before, dict):
+        raise ValueError(f"before is a {type(before).__name__}, but must be measures by name")
+    for name, value in before.items():
         _check_number(f"before.{name}", value)
     training = TrainingConfig.from_dict(facts["training"])
     if training.shards > max(training.batch_size, MOST_SHARDS):
