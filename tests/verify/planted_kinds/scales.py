@@ -38,6 +38,10 @@ def two_outputs(x):
     return np.stack([np.tanh(x), 1e-15 * x ** 2])
 
 
+def with_bias(x, bias):
+    return np.tanh(x) + bias
+
+
 SMALL = FEATURES == 1
 
 BUGS = [
@@ -52,5 +56,8 @@ BUGS = [
      (features, lambda dy, x: dy * (1 - np.tanh(x) ** 2) * SMALL), [X], {}, "! x"),
     ("no gradient of an output at 1e-15",
      (two_outputs, lambda dy, x: dy[0] * (1 - np.tanh(x) ** 2)), [X], {}, "! x"),
+    ("1e-9 off, where a bias is 0",
+     (with_bias, lambda dy, x, b: (dy * (1 - np.tanh(x) ** 2), (1 + 1e-9) * dy)),
+     [X, np.zeros((3, 4))], {}, "! bias"),
     ("1% off at 1e-12", Branches(1e-12, 1.01), [X], {}, "! b"),
 ]
