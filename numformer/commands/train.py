@@ -87,7 +87,7 @@ def _run(arguments):
     _print_result(result, run[1], run[0], stopped)
     if arguments.json:
         print_json(result)
-    return 1 if stopped else 0
+    return 1 if stopped and result["ended"] == "stopped" else 0      # a signal may come too late
 
 
 def _trained(arguments, folder, task, trainer, tokenizer, facts):

@@ -74,6 +74,8 @@ def attack(kills, folder):
             ("operations", kills - at_random - pictures - fresh, dict(pictures=False)),
             ("random", at_random, dict(pictures=False)), ("pictures", pictures, dict()),
             ("fresh", fresh, dict(fresh=True))):
+        if name == "random":                          # a training has about 230 moments
+            wanted = kills - pictures - fresh - made["operations"]
         if wanted:
             (folder / name).mkdir()
             shop = Workshop(folder / name, **options)
