@@ -28,6 +28,12 @@ def forced(layer, first):
     return x
 
 
+def test_by_default_experts_are_plain_and_have_biases_and_the_router_has_none(rng):
+    layer = MixtureOfExperts(6, 5, 4, 2, "gelu", rng)
+    assert layer.router.bias is None and type(layer.experts[0]) is FeedForward
+    assert all(expert.hidden.bias is not None for expert in layer.experts)
+
+
 # Routing
 
 
