@@ -119,3 +119,9 @@ def test_patterns_that_do_not_fit_are_refused(pattern, error, words, rng):
     with pytest.raises(error) as caught:
         scored("dot", rng)(np.ones((2, 3, 4)), np.ones((2, 5, 4)), pattern)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("T, S", [(0, 3), (3, 0)])
+def test_no_queries_or_no_keys_are_refused(T, S, rng):
+    with pytest.raises(ValueError, match=f"T={T} queries and S={S} keys"):
+        scored("dot", rng).forward(np.zeros((2, T, 4)), np.zeros((2, S, 4)))
