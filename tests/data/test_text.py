@@ -37,6 +37,12 @@ def test_an_unknown_character_is_named_with_its_position(text, shown):
     assert shown in str(caught.value)
 
 
+def test_an_alphabet_may_be_one_character():
+    assert CharacterTokenizer("b").encode("bb").tolist() == [0, 0]
+    with pytest.raises(ValueError, match="'c'"):
+        CharacterTokenizer("b").encode("bc")
+
+
 def test_an_error_shows_at_most_100_known_characters():
     for n, rest in ((100, ""), (101, "...")):
         known = "".join(map(chr, range(256, 256 + n)))
