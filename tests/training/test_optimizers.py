@@ -108,7 +108,8 @@ def test_muon_follows_its_equation_and_adamw_elsewhere(rng):
         np.testing.assert_allclose(parameter.data, expected[name] if name in hidden
                                    else adamw.parameters[name].data, rtol=1e-10, atol=1e-12)
     assert Muon(models[0]).momentum == 0.95 and Muon(models[0]).ratio == 10
-    assert Muon(models[0]).iterations == 5
+    assert Muon(models[0]).iterations == 5 and Muon(models[0]).weight_decay == 0.01
+    assert Muon(models[0], ratio=0).ratio == 0
 
 
 @pytest.mark.parametrize("make", [
