@@ -73,12 +73,16 @@ class Workshop:
                                         stdout=file, stderr=file).pid
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)       # of fork: BLAS has threads
+            signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+            signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until the child is ready
             pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
             return pid
         status = 99
         try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)              # as `prepare` sets it
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
             with open(log, "wb") as file:
                 for number in (1, 2):
                     os.dup2(file.fileno(), number)
