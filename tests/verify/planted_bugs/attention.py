@@ -12,7 +12,7 @@ FUNCTIONS = [
     ("relative_position_bias_backward",
      "return embedding_backward(np.ascontiguousarray(dbias.T), saved)",
      "d = np.zeros((saved[1], len(dbias)))\n    d[saved[0]] = dbias.T\n    return d",
-     "`=` is used instead of `+=`"),
+     "all must be summed"),
     ("scaled_dot_product_attention_backward", "dscores * scale", "dscores * 1",
      "1 / sqrt(D) is missing in dq and dk"),
     ("scaled_dot_product_attention_backward", "dscores * scale", "dscores * scale * scale",

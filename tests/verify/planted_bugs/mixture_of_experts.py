@@ -24,7 +24,7 @@ FUNCTIONS = [
     ("router_z_loss_backward, z_loss_backward", "/ len(lse)", "/ logits.size", None),
     ("dispatch_to_experts_backward", "return _collect(dy, slots, N, k)",
      "dx = np.zeros((N, dy.shape[1]))\n    dx[slots // k] = dy\n    return dx",
-     "`=` is used instead of `+=`"),
+     "all must be summed"),
     ("dispatch_to_experts_backward", "_collect(dy, slots, N, k)",
      "_collect(dy, np.sort(slots), N, k)", "order of the tokens"),
     ("combine_experts_backward", "doutputs = w * dproduct", "doutputs = dproduct",

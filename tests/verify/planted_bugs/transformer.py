@@ -72,7 +72,7 @@ FUNCTIONS = [
     ("layer_norm_outside_backward", "kappa * (dx_hat", "(dx_hat", "epsilon outside the root"),
     ("rms_norm_outside_backward", "kappa * (dx_hat", "(dx_hat", "epsilon outside the root"),
     ("layer_norm_backward", "dweight = (dy * x_hat).sum(axis=vectors)",
-     "dweight = (dy * x_hat).mean(axis=vectors)", "dweight is"),
+     "dweight = (dy * x_hat).mean(axis=vectors)", "with `mean` in place of `sum`"),
     ("layer_norm_backward", "dy.sum(axis=vectors)", "dy.sum(axis=0)", None),
     ("rms_norm_backward",
      "(dx_hat - x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True))", "dx_hat",
