@@ -85,16 +85,15 @@ def test_a_kernel_that_others_may_have_written_is_not_used(folder):
 @OWNED
 def test_the_swapped_file_of_a_cache_does_not_run(folder):
     """Whoever can write to a folder above could exchange the cache for one of their own."""
-    run(folder)
+    fill(folder)
     assert run(folder) == ""
     folder.parent.parent.chmod(0o777)
     assert "as there is no cache" in run(folder)
 
 
 def test_a_filled_cache_that_is_read_only_is_used_and_left_alone(folder):
-    assert "once per machine" in run(folder)
+    fill(folder)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    assert before
     assert run(folder, "cache._is_writable = lambda folder: False") == ""
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
@@ -118,6 +117,15 @@ def test_the_cache_changes_with_every_source_of_the_kernels(tmp_path, monkeypatc
         (tmp_path / page).write_text("changed")
         folders.add(cache.cache_folder())
     assert len(folders) == 4
+
+
+def fill(folder):
+    """Compile into the cache. What cannot be saved is no error there, so it is tried again."""
+    for _ in range(3):
+        assert "once per machine" in run(folder)
+        if list(folder.rglob("*.nbc")):
+            return
+    raise AssertionError(f"nothing was saved: {list(folder.parent.parent.rglob('*'))}")
 
 
 def run(folder, before=""):
