@@ -39,7 +39,7 @@ def gradcheck(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0, com
         backward(dy, saved) returns the gradients of the inputs. Its parameters are those of
         `named_parameters`; else its attributes with `data` and `grad`, and each array `w` next to
         an array `dw` of its shape. A pair (f, f_backward) is called in the same way; if f returns y
-        alone, as f_backward(dy, *inputs).
+        alone, as ``f_backward(dy, *inputs)``.
     inputs : sequence of ndarray
         float64 where they are differentiated. The verdict is about these shapes: repeat the check
         for others, such as a batch of 1.
