@@ -171,8 +171,8 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf)
         raise ValueError(f"{owner}: {name}={value!r} must be a {what}.")
 
 
-def check_generator(owner, rng):
-    """Check that `rng` is a numpy.random.Generator or None.
+def check_generator(owner, rng, optional=True):
+    """Check that `rng` is a numpy.random.Generator, or None where it is `optional`.
 
     Examples
     --------
@@ -181,9 +181,9 @@ def check_generator(owner, rng):
     TypeError: demo: rng must be a numpy.random.Generator or None, but is int;
     use np.random.default_rng(seed).
     """
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise TypeError(f"{owner}: rng must be a numpy.random.Generator or None, but is "
-                        f"{type(rng).__name__}; use np.random.default_rng(seed).")
+    if not isinstance(rng, np.random.Generator) and not (optional and rng is None):
+        raise TypeError(f"{owner}: rng must be a numpy.random.Generator{' or None' * optional}, "
+                        f"but is {type(rng).__name__}; use np.random.default_rng(seed).")
 
 
 def check_choice(owner, name, value, choices):

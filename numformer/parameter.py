@@ -157,8 +157,8 @@ class Layer:
         missing = [name for name in parameters if name not in state]
         unexpected = [name for name in state if name not in parameters]
         if missing or unexpected:
-            raise ValueError(f"{owner}: the state does not fit; missing: {_some(missing)}; "
-                             f"unexpected: {_some(unexpected)}.")
+            raise ValueError(f"{owner}: the state does not fit; missing: {some_of(missing)}; "
+                             f"unexpected: {some_of(unexpected)}.")
         for name, parameter in parameters.items():
             x = state[name]
             if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
@@ -239,7 +239,7 @@ def _replica(part, copies):
     return copy
 
 
-def _some(names):
+def some_of(names):
     """At most five of the names, for a message."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more or "none"

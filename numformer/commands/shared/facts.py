@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from numformer.checks import check_whole
 from numformer.models import KINDS
-from numformer.parameter import Layer
+from numformer.parameter import Layer, some_of
 from numformer.training import TrainingConfig, part_of
 
 KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "before",
@@ -119,11 +119,7 @@ def check_arrays(kind, config, arrays):
     missing = [name for name in expected if name not in shapes]
     more = [name for name in shapes if name not in expected]
     if missing or more:
-        raise ValueError(f"missing: {_some(missing)}; unexpected: {_some(more)}.")
+        raise ValueError(f"missing: {some_of(missing)}; unexpected: {some_of(more)}.")
     for name, shape in expected.items():
         if shapes[name] != shape:
             raise ValueError(f"{name} has shape {shapes[name]}, but must have {shape}.")
-
-
-def _some(names):
-    return ", ".join(names[:5]) or "none"

@@ -54,7 +54,7 @@ def mask_tokens(ids, special, vocab_size, mask_id, rng, rate=0.15):
     array([[-100, -100,   11,   12, -100, -100, -100, -100]])
     """
     ordinary = check_mask("mask_tokens", ids, special, vocab_size, mask_id, rate)
-    check_rng("mask_tokens", rng)
+    check_generator("mask_tokens", rng, optional=False)
     may = np.isin(ids, ordinary)                                      # (B, T)
     n = may.sum(axis=1)                                               # (B,)
     n_chosen = np.where(n > 0, np.maximum(1, np.round(rate * n)), 0)
@@ -85,11 +85,3 @@ def check_mask(owner, ids, special, vocab_size, mask_id, rate):
         raise ValueError(f"{owner}: all {vocab_size} ids are special; no token is left to predict.")
     check_number(owner, "rate", rate, above=0, below=1)
     return ordinary
-
-
-def check_rng(owner, rng):
-    """Check that `rng` is a generator: None is not allowed here."""
-    check_generator(owner, rng)
-    if rng is None:
-        raise TypeError(f"{owner}: rng must be a numpy.random.Generator; "
-                        "use np.random.default_rng(seed).")

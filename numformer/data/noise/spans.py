@@ -6,8 +6,7 @@ other, and all arrangements of spans of given lengths are equally likely.
 
 import numpy as np
 
-from numformer.checks import check_ids, check_number, check_whole
-from numformer.data.noise.masking import check_rng
+from numformer.checks import check_generator, check_ids, check_number, check_whole
 
 
 def corrupt_spans(ids, sentinels, rng, rate=0.15, mean_span=3):
@@ -195,7 +194,7 @@ def permute_sentences(sentences, rng):
     >>> permute_sentences(sentences, np.random.default_rng(0))
     [array([4, 5]), array([1, 2]), array([3])]
     """
-    check_rng("permute_sentences", rng)
+    check_generator("permute_sentences", rng, optional=False)
     if not sentences:
         raise ValueError("permute_sentences: there are no sentences; give at least one.")
     return [sentences[i] for i in rng.permutation(len(sentences))]
@@ -216,7 +215,7 @@ def _arrange(lengths, n, rng):
 
 
 def _check_text(owner, ids, rng, rate):
-    check_rng(owner, rng)
+    check_generator(owner, rng, optional=False)
     check_number(owner, "rate", rate, above=0, below=1)
     check_ids(owner, "ids", ids, size=2**31)
     if ids.ndim != 1:
