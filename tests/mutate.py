@@ -43,12 +43,13 @@ SUBJECTS = [
     "generation/*.py", "layers/recurrent/*.py", "layers/attention/*.py", "layers/**/*.py",
     "models/*.py", "training/optimizers.py", "training/muon.py", "training/clipping.py",
     "training/schedules.py", "training/loop.py", "training/evaluation.py",
-    "training/counting_trainer.py", "minimal.py", "parameter.py", "analysis/*.py",
-    "data/corpora/*.py"]
+    "training/counting_trainer.py", "minimal.py", "parameter.py", "flat_parameters.py",
+    "analysis/*.py", "data/corpora/*.py"]
 SUITE = [*(f"tests/{name}" for name in (
     "functional", "layers", "models", "generation", "data", "analysis", "test_minimal.py",
-    "verify/test_contract.py", "teaching/test_check.py", "training/test_optimizers.py",
-    "training/test_torch_witness_training.py", "training/test_training.py")),
+    "test_flat_parameters.py", "verify/test_contract.py", "teaching/test_check.py",
+    "training/test_optimizers.py", "training/test_torch_witness_training.py",
+    "training/test_training.py")),
     *(f"numformer/{name}" for name in (
         "functional", "layers", "models", "generation", "data", "training", "analysis",
         "parameter.py"))]

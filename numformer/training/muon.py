@@ -62,14 +62,23 @@ class Muon(AdamW):
         super().__init__(model, beta1, beta2, epsilon, weight_decay)
         self.momentum, self.ratio, self.iterations = momentum, ratio, iterations
 
-    def moments_of(self, name):
-        return ("momentum",) if name in self.hidden else self.moments
+    def group_of(self, name):
+        return "hidden" if name in self.hidden else super().group_of(name)
 
-    def update(self, data, grad, learning_rate, grad_scale, *moments):
-        if len(moments) == 1:
+    def moments_of(self, group):
+        return ("momentum",) if group == "hidden" else self.moments
+
+    def chunks_of(self, group, flat, moments):
+        if group != "hidden":
+            return super().chunks_of(group, flat, moments)
+        vectors = (flat.data, flat.grad, *moments)                    # each matrix is a chunk
+        return zip(*(flat.views(vector).values() for vector in vectors))
+
+    def update(self, group, data, grad, learning_rate, grad_scale, *moments):
+        if group == "hidden":
             self._update_hidden(data, grad, learning_rate, grad_scale, *moments)
         else:
-            super().update(data, grad, learning_rate, grad_scale, *moments)
+            super().update(group, data, grad, learning_rate, grad_scale, *moments)
 
     def _update_hidden(self, data, grad, learning_rate, grad_scale, momentum):
         # b <- mu b + g

@@ -4,13 +4,15 @@ import numpy as np
 
 from numformer.backend import adam_step, run_by_shares
 from numformer.checks import check_number
+from numformer.flat_parameters import FlatParameters, chunks
 
 
 class Optimizer:
     """What all optimizers share: the parameters, and their moments, which a checkpoint keeps.
 
-    A subclass has an ``update(data, grad, learning_rate, grad_scale, *moments)``, which changes one
-    parameter and its moments (arrays of the parameter's shape) in place.
+    The parameters become views of a few long vectors, one for each group, and so do their moments.
+    A subclass has an ``update(group, data, grad, learning_rate, grad_scale, *moments)``, which
+    changes a chunk of these vectors in place.
 
     Parameters
     ----------
@@ -23,12 +25,35 @@ class Optimizer:
     def __init__(self, model):
         self.parameters = dict(model.named_parameters())
         self.steps = 0
-        self.state = {name: {moment: np.zeros_like(p.data) for moment in self.moments_of(name)}
-                      for name, p in self.parameters.items()}
+        self.state = {name: {} for name in self.parameters}
+        self.flat = []                                                # FlatParameters, by group
+        self.chunks = []                                              # (group, arrays of `update`)
+        members = {}
+        for name, parameter in self.parameters.items():
+            members.setdefault((self.group_of(name), parameter.data.dtype), {})[name] = parameter
+        for (group, _), parameters in members.items():
+            self._add_group(group, FlatParameters(parameters))
 
-    def moments_of(self, name):
-        """Names of the moments of a parameter."""
+    def group_of(self, name):
+        """The group of a parameter: parameters of one group move by the same rule."""
+        return "all"
+
+    def moments_of(self, group):
+        """Names of the moments of a group's parameters."""
         return self.moments
+
+    def chunks_of(self, group, flat, moments):
+        """What `update` gets, one tuple at a time: data, gradients and moments (vectors)."""
+        return chunks(flat.data, flat.grad, *moments)
+
+    def _add_group(self, group, flat):
+        moments = {name: np.zeros_like(flat.data) for name in self.moments_of(group)}
+        for moment, vector in moments.items():
+            for name, view in flat.views(vector).items():
+                self.state[name][moment] = view
+        self.flat.append(flat)
+        self.chunks += [(group, arrays)
+                        for arrays in self.chunks_of(group, flat, list(moments.values()))]
 
     def step(self, learning_rate, grad_scale=1.0):
         """Move every parameter by its gradient.
@@ -41,13 +66,14 @@ class Optimizer:
         """
         self.steps += 1
         learning_rate, grad_scale = float(learning_rate), float(grad_scale)
+        for flat in self.flat:
+            flat.adopt()
 
-        def move(name):
-            parameter, moments = self.parameters[name], self.state[name]
-            self.update(parameter.data, parameter.grad, learning_rate, grad_scale,
-                        *moments.values())
+        def move(chunk):
+            group, (data, grad, *moments) = chunk
+            self.update(group, data, grad, learning_rate, grad_scale, *moments)
 
-        run_by_shares(move, self.parameters)
+        run_by_shares(move, self.chunks)
 
     def state_dict(self):
         """Copies of the moments, by ``moment.parameter``."""
@@ -108,7 +134,7 @@ class SGD(Optimizer):
         super().__init__(model)
         self.momentum = momentum
 
-    def update(self, data, grad, learning_rate, grad_scale, momentum):
+    def update(self, group, data, grad, learning_rate, grad_scale, momentum):
         momentum *= self.momentum
         momentum += grad_scale * grad
         data -= learning_rate * momentum
@@ -152,7 +178,7 @@ class Adam(Optimizer):
         super().__init__(model)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
-    def update(self, data, grad, learning_rate, grad_scale, mean, square, weight_decay=0.0):
+    def update(self, group, data, grad, learning_rate, grad_scale, mean, square, weight_decay=0.0):
         adam_step(data, grad, mean, square, learning_rate, self.steps,
                   self.beta1, self.beta2, self.epsilon, weight_decay, grad_scale)
 
@@ -192,6 +218,9 @@ class AdamW(Adam):
         super().__init__(model, beta1, beta2, epsilon)
         self.weight_decay = weight_decay
 
-    def update(self, data, grad, learning_rate, grad_scale, mean, square):
-        decay = self.weight_decay if data.ndim >= 2 else 0.0
-        super().update(data, grad, learning_rate, grad_scale, mean, square, decay)
+    def group_of(self, name):
+        return "matrices" if self.parameters[name].data.ndim >= 2 else "vectors"
+
+    def update(self, group, data, grad, learning_rate, grad_scale, mean, square):
+        decay = self.weight_decay if group == "matrices" else 0.0
+        super().update(group, data, grad, learning_rate, grad_scale, mean, square, decay)

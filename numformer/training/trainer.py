@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from numformer.backend import run_by_shares, run_side_by_side, sum_of_squares
+from numformer.flat_parameters import chunks
 from numformer.training.load_checkpoint import part_of
 from numformer.training.clipping import clip_factor
 from numformer.training.evaluation import NotFinite, check_finite, mean_loss
@@ -56,7 +57,12 @@ class Trainer:
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
         # Shard 0 runs on the model itself; its gradient becomes the sum over all shards.
         self.replicas = [model, *(model.replica() for _ in range(config.shards - 1))]
-        self.shard_parameters = list(zip(*(replica.parameters() for replica in self.replicas)))
+        flat = self.optimizer.flat
+        self.gradients = [[part.grad for part in flat]]               # of each replica
+        for replica in self.replicas[1:]:
+            named = dict(replica.named_parameters())
+            self.gradients.append([part.new_gradient(named) for part in flat])
+        self.chunks = [chunk for vectors in zip(*self.gradients) for chunk in chunks(*vectors)]
         self.step = 0                                                 # steps taken so far
         self.n_targets = 0                                            # targets in them
         self.val_loss = None                                          # of the last validation
@@ -85,7 +91,9 @@ class Trainer:
             raise ValueError(f"Trainer: the batch of step {self.step + 1} holds no target that "
                              "counts; leave such batches out of the stream.")
         loss, first_shard = 0.0, 0
-        self.model.zero_grad()
+        for flat in self.optimizer.flat:
+            flat.adopt()
+            flat.grad.fill(0)
         for part in batch.split(c.accumulation):
             # (replica, its batch, n_k / n, index of the shard in the step)
             shards = [(k, shard, shard.n_targets / batch.n_targets, first_shard + k)
@@ -93,7 +101,7 @@ class Trainer:
             losses = run_side_by_side(self._run_shard, shards)
             loss, first_shard = loss + sum(losses), first_shard + c.shards
             others = [k for k, *_ in shards if k > 0]
-            squares = run_by_shares(partial(_add_gradients, others), self.shard_parameters)
+            squares = run_by_shares(partial(_add_gradients, others), self.chunks)
         with np.errstate(over="ignore", invalid="ignore"):            # non-finite values: see below
             norm = math.sqrt(sum(squares))
             if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -114,7 +122,8 @@ class Trainer:
         replica = self.replicas[k]
         rng = np.random.default_rng([self.config.seed, 2, self.step, index])  # 2: for dropout
         if k > 0:
-            replica.zero_grad()
+            for gradient in self.gradients[k]:
+                gradient.fill(0)
         with np.errstate(over="ignore", invalid="ignore"):
             loss, saved = replica.loss(shard, rng)
             replica.loss_backward(saved, weight)
@@ -185,12 +194,12 @@ class Trainer:
             setattr(self, name, numbers[name])
 
 
-def _add_gradients(others, parameters):
+def _add_gradients(others, chunk):
     """Add the gradients of other shards to that of shard 0; return the sum of its squares."""
-    total = parameters[0]
+    total = chunk[0]
     for k in others:
-        total.grad += parameters[k].grad
-    return sum_of_squares(total.grad)
+        total += chunk[k]
+    return sum_of_squares(total)
 
 
 # With the seed, the step is also the position of the data stream and the whole random state: see

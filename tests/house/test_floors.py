@@ -11,7 +11,7 @@ FLOORS = {
     "checks": 0.5,
     "config": 1, "parameter": 1, "functional": 1,
     "kernels": 2,
-    "backend": 3,
+    "flat_parameters": 2, "backend": 3,
     "layers": 4,
     "models": 5, "data": 5,
     "training": 6, "generation": 6, "analysis": 6,
