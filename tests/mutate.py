@@ -55,7 +55,8 @@ SUITE = [*(f"tests/{name}" for name in (
         "parameter.py"))]
 KERNELS = ["kernels/*.py", "kernels/attention/*.py", "kernels/decoding/*.py",
            "kernels/runtime/*.py"]
-NOT_MUTATED = ["compile.py", "launch.py", "shapes.py", "workspace.py"]      # how kernels are run
+NOT_MUTATED = ["blas.py", "blas_speed.py", "compile.py", "launch.py", "mkl.py", "shapes.py",
+               "workspace.py"]                                              # how kernels are run
 SUITE_OF_KERNELS = ["tests/kernels/plain/plain_*.py", "tests/kernels/test_compiled_*.py",
                     "tests/kernels/test_decoding_step.py"]     # the first replace what is no Python
 PATIENCE, MORE_PATIENCE = 1, 4

@@ -61,6 +61,15 @@ def compiled_token_step(dtype):
     return _kernels("decoding.token_step") if _version == "numba" and dtype in _REAL else None
 
 
+def blas_choice():
+    """Which BLAS computes the products of the kernels: `numformer.kernels.runtime.blas.Choice`.
+
+    None where Numba is missing: then all products are NumPy's.
+    """
+    page = _kernels("runtime.blas")
+    return page and page.CHOICE
+
+
 def token_step(x, weights, *arguments):
     """`numformer.kernels.decoding.token_step.run_token_step`, on several threads where that pays.
 
@@ -120,6 +129,7 @@ def _tasks(multiplications):
 def _kernels(name):
     """A module of kernels/; None where Numba is missing."""
     try:
+        import_module("numformer.kernels.runtime.blas")          # first: it may refuse a setting
         module = import_module(f"numformer.kernels.{name}")
     except ImportError:
         return None

@@ -24,7 +24,7 @@ from numformer.training import (
 from numformer.verify.registry.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
-EXTRAS = ("numba", "pooch", "scikit-learn", "torch")
+EXTRAS = ("numba", "mkl", "pooch", "scikit-learn", "torch")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16,
                        positions="rotary", dtype="float64")
 
@@ -35,8 +35,8 @@ def add_arguments(parser):
 
 def run(arguments):
     checks = [checked(check) for check in (
-        python, packages, extras, blas, threads, processes, locks, kernels, gradients, training,
-        checkpoints)]
+        python, packages, extras, blas, products, threads, processes, locks, kernels, gradients,
+        training, checkpoints)]
     for check in checks:
         word = "FAIL" if not check["ok"] else "note" if check["note"] else "ok"
         print(f"{word:6}{check['name']:24}{check['found']}")
@@ -87,6 +87,14 @@ def blas():
         return result("BLAS", f"{'; '.join(found)}; {speed} on one thread")
     return result("BLAS", f"none that threadpoolctl knows; {speed}", note="its threads cannot be "
                   "held: training may be slower, results are as usual")
+
+
+def products():
+    """Which BLAS the kernels use, and why."""
+    choice = backend.blas_choice()
+    if choice is None:
+        return result("products", "NumPy's, as there are no kernels")
+    return result("products", f"{choice.label} in kernels: {choice.why}")
 
 
 def threads():

@@ -1,16 +1,20 @@
-"""A linear map of one vector at the speed of memory, and weight gradients added in place.
+"""A linear map: matrix products that BLAS adds to what is there, and one vector without BLAS.
 
-Many vectors are a matrix product, which BLAS does. With one vector every weight is used once, and
+The bias is in `y` before the product, and the gradients of other examples are in `weight_grad`, so
+no result is written to an array of its own first. With one vector every weight is used once, and
 the loop over rows below is half as fast again as BLAS.
 """
 
 import numpy as np
+from numba import boolean
 
 from numformer.functional.linear import check_linear
 from numformer.kernels.runtime.arithmetic import gemm
 from numformer.kernels.runtime.compile import Kernel, inlined, reduction
 from numformer.kernels.runtime.memory import row, unowned
-from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
+from numformer.kernels.runtime.shapes import (
+    has_rows, matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix,
+    vector)
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 
@@ -44,12 +48,13 @@ def add_dots(x, transposed, y):
         y[f] += dot(x, row(transposed, f))
 
 
-def add_gradient(x, dy, dweight):
-    """dweight += x' dy: BLAS adds to it without a temporary."""
-    gemm(x.T, dy, dweight, True)
+def multiply(a, b, c, add):
+    """`gemm`, as a kernel of its own."""
+    gemm(a, b, c, add)
 
 
-ADD_GRADIENT = Kernel(add_gradient, lambda real: (*2 * [matrix(real)], out_matrix(real)))
+MULTIPLY = Kernel(multiply, lambda real: (
+    *2 * [strided_matrix(real)], out_strided_matrix(real), boolean))
 ADD_ROWS = Kernel(add_rows, lambda real: (vector(real), matrix(real), out_vector(real)))
 ADD_DOTS = Kernel(add_dots, lambda real: (vector(real), matrix(real), out_vector(real)))
 
@@ -65,9 +70,10 @@ def linear(x, weight, bias=None):
         else:
             ADD_DOTS[x.dtype](vectors[0], weight.T, y[0])
     else:
-        y = np.matmul(vectors, weight, out=new_array((len(vectors), weight.shape[1]), x.dtype))
+        y = new_array((len(vectors), weight.shape[1]), x.dtype)
         if bias is not None:
-            y += bias
+            y[...] = bias
+        MULTIPLY[x.dtype](vectors, rows_or_columns(weight), y, bias is not None)
 
     saved = (vectors, weight, bias is not None)
     return y.reshape(*x.shape[:-1], weight.shape[1]), saved
@@ -79,7 +85,9 @@ def linear_backward(dy, saved):
     dvectors = rows_of(dy)                                                      # (N, F)
     dbias = dvectors.sum(axis=0) if has_bias else None
     dx = _input_gradient(dy, dvectors, saved)
-    return dx, vectors.T @ dvectors, dbias
+    dweight = np.empty((vectors.shape[1], dvectors.shape[1]), dy.dtype)
+    MULTIPLY[dy.dtype](vectors.T, dvectors, dweight, False)
+    return dx, dweight, dbias
 
 
 def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
@@ -89,17 +97,19 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
     if bias_grad is not None:
         bias_grad += dvectors.sum(axis=0)
     dx = _input_gradient(dy, dvectors, saved)
-    same = weight_grad.dtype == dy.dtype
-    if same and weight_grad.flags.c_contiguous:
-        ADD_GRADIENT[dy.dtype](vectors, dvectors, weight_grad)
-    elif same and weight_grad.flags.f_contiguous:
-        ADD_GRADIENT[dy.dtype](dvectors, vectors, weight_grad.T)
+    in_place = weight_grad.dtype == dy.dtype and (has_rows(weight_grad) or has_rows(weight_grad.T))
+    total = weight_grad if in_place else np.zeros(weight_grad.shape, dy.dtype)
+    if has_rows(total):
+        MULTIPLY[dy.dtype](vectors.T, dvectors, total, True)
     else:
-        weight_grad += vectors.T @ dvectors
+        MULTIPLY[dy.dtype](dvectors.T, vectors, total.T, True)
+    if not in_place:
+        weight_grad += total
     return dx
 
 
 def _input_gradient(dy, dvectors, saved):
     vectors, weight, _ = saved
-    dx = np.matmul(dvectors, weight.T, out=new_like(vectors))
+    dx = new_like(vectors)
+    MULTIPLY[dy.dtype](dvectors, rows_or_columns(weight).T, dx, False)
     return dx.reshape(*dy.shape[:-1], len(weight))

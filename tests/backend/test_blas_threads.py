@@ -69,7 +69,8 @@ def test_a_blas_library_that_comes_with_the_first_kernel_is_held_too():
     """SciPy's is loaded then. Products on one thread and on two would differ in their last bits."""
     pytest.importorskip("numba")
     result = subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS], capture_output=True,
-                            text=True, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})
+                            text=True, check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "2",
+                                                        "NUMFORMER_BLAS": "openblas"})
     # the second result if NumPy and SciPy share one library
     assert result.stdout.split("\n")[0] in ("True [1, 1] [2, 2]", "False [1] [2]"), result.stdout
 

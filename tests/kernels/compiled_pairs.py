@@ -31,10 +31,12 @@ def arguments(name, shape, rng):
         return (x, *angles, str(rng.choice(["half", "interleaved"]))), {}
     if name == "embedding":
         return (rng.integers(0, 60, shape), rng.standard_normal((60, shape[-1] + 2))), {}
-    if name == "linear":                # the kernel is for a single vector
-        weight = rng.standard_normal((shape[-1], 7))
-        weight = np.asfortranarray(weight) if rng.random() < 0.5 else weight
-        return (x[(0,) * (x.ndim - 1)], weight, bias[0] + np.arange(7.0)), {}
+    if name == "linear":                # a single vector is not left to BLAS
+        weight = rng.standard_normal((shape[-1], 14))
+        weight = [weight[:, :7].copy(), np.asfortranarray(weight[:, :7]), weight[:, ::2],
+                  weight[:, 3:10]][int(rng.integers(4))]
+        vectors = x[(0,) * (x.ndim - 1)] if rng.random() < 0.5 else x
+        return (vectors, weight, [None, bias[0] + np.arange(7.0)][int(rng.integers(2))]), {}
     if name == "dropout":
         return (x, 0.3, "rng"), {}
     if name == "residual_dropout":

@@ -86,7 +86,7 @@ def test_no_unsafe_arithmetic_in_the_compiled_code():
         operation = re.compile(r"= (f(mul|add|sub|div|cmp|neg)|call .*@llvm\.f)")
         lines = [line for text in code.values() for line in text.split("\n")
                  if operation.search(line)]
-        assert lines or kernel.function.__name__ == "add_gradient", "BLAS does all of its work"
+        assert lines or kernel.function.__name__ == "multiply", "BLAS does all of its work"
         assert not [line for line in lines if re.search(r"\b(nnan|ninf|fast|afn)\b", line)]
         if kernel in (flash.FORWARD, flash.BACKWARD):
             assert len(lines) > 100 and any("contract" in line for line in lines)

@@ -37,7 +37,7 @@ def test_compiled_equals_reference(name, shape, rng):
             assert np.abs(x32 - true).max() <= allowed, (given, options)
 
 
-# linear leaves weights with gaps to BLAS
+# linear gives BLAS transposed weights as they are, and it may add in another order
 @pytest.mark.parametrize("name", [name for name in PAIR_NAMES if name != "linear"])
 def test_strides_change_no_bit_and_arguments_are_not_written(name, rng):
     """Arrays with gaps, reversed or transposed."""
@@ -99,7 +99,7 @@ def test_sums_of_squares_are_taken_in_float64(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_linear_gradients_are_accumulated_in_place(dtype, rng):
-    """By rows, and by columns as in an LM head; also where NumPy does the work."""
+    """By rows, and by columns as in an LM head; also where memory has gaps."""
     x, dy, bias = (rng.standard_normal(shape).astype(dtype)
                    for shape in ((3, 5, 4), (3, 5, 6), (6,)))
     weight = rng.standard_normal((4, 6)).astype(dtype)

@@ -4,15 +4,15 @@ import math
 
 import numba
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  (the BLAS that Numba looks up at its first product)
 from numba import types
 from numba.extending import overload
 
+from numformer.kernels.runtime.blas import dgemm, sgemm, tile_dgemm, tile_sgemm
 from numformer.kernels.runtime.compile import STRICT, inlined
 from numformer.kernels.runtime.memory import address_of, address_of_element, matrix_view, row
 
 CONTRACT = dict(fastmath={"contract"}, **STRICT)
-real32, int32 = np.float32, np.int32
+real32, int32, int8 = np.float32, np.int32, np.int8
 
 # exp(x) = 2**n exp(r), with n = round(x / ln 2) and r = x - n ln 2; ln 2 is split into two parts so
 # that r is exact: Cody and Waite (1980), chapter 6. exp(r) = 1 + r + r**2 P(r), with our own
@@ -67,56 +67,72 @@ def _tanh32(x):
     return small if abs(x) < real32(0.625) else large
 
 
-# Numba's own entry to the BLAS that SciPy brings: kind, transposed or not, sizes, alpha, matrices
-# with their row strides, beta
-_gemm = types.ExternalFunction("numba_xxgemm", types.intc(
-    types.int8, types.int8, types.int8, types.intp, types.intp, types.intp,
-    types.voidptr, types.voidptr, types.intp, types.voidptr, types.intp,
-    types.voidptr, types.voidptr, types.intp))
-_FLOAT32, _FLOAT64, _PLAIN, _TRANSPOSED = map(ord, "sdNT")
+_PLAIN, _TRANSPOSED = map(ord, "NT")
 MAX_TERMS = 96                          # one sum over a wide head would have errors twice as large
 
 
 @numba.njit(**STRICT)
 def product(factor, a, b, c, add):
-    """c = factor a b, or c += factor a b with `add`: by BLAS, in sums of at most MAX_TERMS terms.
+    """c = factor a b, or c += factor a b with `add`, for tiles that are in the cache.
 
-    The matrices are as in `gemm`.
+    BLAS adds at most MAX_TERMS terms at a time. The matrices are as in `gemm`.
     """
     terms = a.shape[1]
     parts = -(-terms // MAX_TERMS)
     for part in range(parts):
         start, stop = terms * part // parts, terms * (part + 1) // parts
-        _multiply(factor, a, b, c, add or part > 0, start, stop)
+        _multiply(True, factor, a, b, c, add or part > 0, start, stop)
 
 
 @numba.njit(**STRICT)
 def gemm(a, b, c, add):
     """c = a b, or c += a b with `add`.
 
-    `b` and `c` have contiguous rows. So has `a`, or it is the transposed view of such a matrix.
+    The rows of `c` are contiguous. So are those of `a` and of `b`, or each is the transposed view
+    of such a matrix.
     """
-    _multiply(c.dtype.type(1), a, b, c, add, 0, a.shape[1])
+    _multiply(False, c.dtype.type(1), a, b, c, add, 0, a.shape[1])
 
 
 @inlined
-def _multiply(factor, a, b, c, add, start, stop):
+def _multiply(tile, factor, a, b, c, add, start, stop):
     """c = factor a[:, start:stop] b[start:stop], or c += that.
 
     BLAS stores matrices by columns, so it computes c' = b' a'.
     """
-    size, terms = c.itemsize, a.shape[1]
-    transposed = a.strides[1] != size and terms > 1
-    if transposed:
-        a_stride = max(a.strides[1] // size, a.shape[0])
+    a_kind, a_stride = _form(a)
+    b_kind, b_stride = _form(b)
+    c_stride, keep = max(c.strides[0] // c.itemsize, c.shape[1]), c.dtype.type(add)
+    _gemm(tile, c.itemsize, address_of(b_kind), address_of(a_kind), address_of(int32(c.shape[1])),
+          address_of(int32(c.shape[0])), address_of(int32(stop - start)), address_of(factor),
+          address_of_element(b, start, 0), address_of(b_stride),
+          address_of_element(a, 0, start), address_of(a_stride),
+          address_of(keep), address_of_element(c, 0, 0), address_of(int32(c_stride)))
+
+
+@inlined
+def _form(x):
+    """How BLAS reads a matrix: transposed or not, and the numbers from one of its rows to the next.
+
+    Where a matrix has one row or one column, its strides may be anything.
+    """
+    rows, columns = x.shape
+    if x.strides[1] != x.itemsize and columns > 1:
+        return int8(_TRANSPOSED), int32(max(x.strides[1] // x.itemsize, rows))
+    return int8(_PLAIN), int32(max(x.strides[0] // x.itemsize, columns))
+
+
+@inlined
+def _gemm(tile, itemsize, *arguments):
+    if itemsize == 4:
+        if tile:
+            tile_sgemm(*arguments)
+        else:
+            sgemm(*arguments)
+    elif tile:
+        tile_dgemm(*arguments)
     else:
-        a_stride = max(a.strides[0] // size, terms)
-    b_stride, c_stride, keep = b.strides[0] // size, c.strides[0] // size, c.dtype.type(add)
-    _gemm(_FLOAT32 if size == 4 else _FLOAT64, _PLAIN, _TRANSPOSED if transposed else _PLAIN,
-          c.shape[1], c.shape[0], stop - start,
-          address_of(factor), address_of_element(b, start, 0), b_stride,
-          address_of_element(a, 0, start), a_stride,
-          address_of(keep), address_of_element(c, 0, 0), c_stride)
+        dgemm(*arguments)
 
 
 @numba.njit(fastmath={"contract", "reassoc"}, **STRICT)     # the order of the sum is free

@@ -21,12 +21,21 @@ def flat_ids(ids):
     return np.ascontiguousarray(ids, np.int64).reshape(-1)
 
 
-def with_rows(x):
-    """x itself if its rows are contiguous and in order, as BLAS requires; else a copy."""
+def has_rows(x):
+    """Whether the rows of x are contiguous and in order, as BLAS requires."""
     size = x.itemsize
-    fit = (x.flags.aligned and x.strides[-1] == size and x.strides[-2] >= x.shape[-1] * size
-           and type(x) is np.ndarray)
-    return x if fit else np.ascontiguousarray(np.asarray(x))
+    return (x.flags.aligned and x.strides[-1] == size and x.strides[-2] >= x.shape[-1] * size
+            and type(x) is np.ndarray)
+
+
+def with_rows(x):
+    """x itself if it `has_rows`; else a copy."""
+    return x if has_rows(x) else np.ascontiguousarray(np.asarray(x))
+
+
+def rows_or_columns(x):
+    """A matrix itself if it or its transpose `has_rows`; else a copy."""
+    return x if has_rows(x.T) else with_rows(x)
 
 
 @lru_cache(maxsize=None)
@@ -53,6 +62,16 @@ def out_vector(real):
 def out_matrix(real):
     """The type of a contiguous matrix that is written."""
     return types.Array(real, 2, "C")
+
+
+def strided_matrix(real):
+    """The type of a matrix of any strides that is only read."""
+    return types.Array(real, 2, "A", readonly=True)
+
+
+def out_strided_matrix(real):
+    """The type of a matrix of any strides that is written."""
+    return types.Array(real, 2, "A")
 
 
 def any_strides(real):

@@ -1,5 +1,6 @@
 """How the kernels call BLAS: sizes, strides and transposition, and the terms of each sum."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,7 +14,7 @@ from numformer.kernels.runtime import arithmetic
 def blas(monkeypatch):
     """A gemm by BLAS's definition, by columns, in the memory behind an element.
 
-    Returns the number of terms of each call.
+    Returns, for each call, whether it is one for tiles, and its number of terms.
     """
     calls = []
 
@@ -22,16 +23,18 @@ def blas(monkeypatch):
         strides = [array.itemsize * step for step in strides]
         return np.lib.stride_tricks.as_strided(array[i:, j:], shape, strides)
 
-    def gemm(kind, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-        transposed = trans_b == ord("T")
-        assert kind == ord("s" if c[0].dtype == np.float32 else "d")
-        assert trans_a == ord("N") and trans_b in (ord("N"), ord("T"))
-        assert lda >= m and ldc >= m and ldb >= (n if transposed else k), "BLAS refuses these"
-        left, result = matrix_of(a, (m, k), (1, lda)), matrix_of(c, (m, n), (1, ldc))
-        right = matrix_of(b, (k, n), (ldb, 1) if transposed else (1, ldb))
+    def gemm(tile, size, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+        a_transposed, b_transposed = (kind == ord("T") for kind in (trans_a, trans_b))
+        assert size == c[0].itemsize and {trans_a, trans_b} <= {ord("N"), ord("T")}
+        assert lda >= (k if a_transposed else m) and ldb >= (n if b_transposed else k) and ldc >= m
+        left = matrix_of(a, (m, k), (lda, 1) if a_transposed else (1, lda))
+        right = matrix_of(b, (k, n), (ldb, 1) if b_transposed else (1, ldb))
+        result = matrix_of(c, (m, n), (1, ldc))
         result[...] = alpha * (left @ right) + (beta * result if beta else 0)
-        assert beta.dtype == result.dtype
-        calls.append(k)
+        assert beta.dtype == result.dtype == alpha.dtype
+        assert {type(x) for x in (trans_a, trans_b)} == {np.int8}
+        assert {type(x) for x in (m, n, k, lda, ldb, ldc)} == {np.int32}
+        calls.append((tile, k))
 
     monkeypatch.setattr(arithmetic, "_gemm", gemm)
     monkeypatch.setattr(arithmetic, "address_of", lambda x: x)
@@ -48,13 +51,18 @@ def test_blas_multiplies_matrices_of_any_row_stride(R, K, C, dtype, rng, blas):
     def matrix(rows, columns):
         return rng.standard_normal((rows, columns)).astype(dtype)
 
-    lefts = [matrix(R, K), matrix(R, K + 3)[:, :K], matrix(K, R).T, matrix(K, R + 2)[:, :R].T]
-    if K == 1:                          # a single column may have any stride
-        strides = [size * np.dtype(dtype).itemsize for size in (5, 3)]
-        lefts.append(np.lib.stride_tricks.as_strided(matrix(R, 5), (R, 1), strides))
+    def layouts(rows, columns):
+        yield from (matrix(rows, columns), matrix(rows, columns + 3)[:, :columns],
+                    matrix(columns, rows).T, matrix(columns, rows + 2)[:, :rows].T)
+        size = np.dtype(dtype).itemsize
+        if columns == 1:                # a single column may have any stride, and a single row too
+            yield np.lib.stride_tricks.as_strided(matrix(rows, 5), (rows, 1), (5 * size, 3 * size))
+        if rows == 1:
+            yield np.lib.stride_tricks.as_strided(matrix(1, columns), (1, columns), (0, size))
+
     tolerance = 1e-4 if dtype == np.float32 else 1e-11
-    for a in lefts:
-        for b, whole in ((matrix(K, C), matrix(R, C)), (matrix(K, C + 2)[:, :C], matrix(R, C + 5))):
+    for a in layouts(R, K):
+        for b, whole in itertools.product(layouts(K, C), (matrix(R, C), matrix(R, C + 5))):
             c, before = whole[:, :C], whole.copy()
             for add in (True, False):
                 if not add:
@@ -63,14 +71,15 @@ def test_blas_multiplies_matrices_of_any_row_stride(R, K, C, dtype, rng, blas):
                 arithmetic.product(dtype(0.3), a, b, c, add)
                 np.testing.assert_allclose(c, 0.3 * wanted + before[:, :C] * add,
                                            rtol=tolerance, atol=tolerance)
-                assert sum(blas) == K and len(blas) == math.ceil(K / 96)
-                assert max(blas) - min(blas) <= 1
+                tiles, terms = zip(*blas)
+                assert all(tiles) and sum(terms) == K and len(terms) == math.ceil(K / 96)
+                assert max(terms) - min(terms) <= 1
                 blas.clear()
                 c[...] = before[:, :C] if add else np.nan
                 arithmetic.gemm(a, b, c, add)
                 np.testing.assert_allclose(c, wanted + before[:, :C] * add,
                                            rtol=tolerance, atol=tolerance)
-                assert blas == [K]
+                assert blas == [(False, K)]
                 blas.clear()
                 c[...] = before[:, :C]
             assert np.array_equal(whole, before), "nothing is written outside of c"
