@@ -4,18 +4,19 @@ from numformer.backend.pool import (
     blas_libraries, can_start_threads, get_threads, one_blas_thread, run_by_shares,
     run_side_by_side, run_with_helpers, set_threads, threads)
 from numformer.backend.dispatch import (
-    ACTIVATIONS, COMPILED, adam_step, add, blas_choice, compiled_attention, compiled_token_step,
-    cross_entropy, cross_entropy_backward, dropout, dropout_backward, embedding, embedding_backward,
-    gated_linear_unit, gated_linear_unit_backward, gelu, gelu_backward, gelu_tanh,
-    gelu_tanh_backward, layer_norm, layer_norm_backward, layer_norm_outside,
-    layer_norm_outside_backward, linear, linear_backward, linear_backward_accumulate, relu,
-    relu_backward, relu_squared, relu_squared_backward, residual_dropout, residual_dropout_backward,
-    rms_norm, rms_norm_backward, rms_norm_outside, rms_norm_outside_backward, rotary,
-    rotary_backward, scaled_dot_product_attention, scaled_dot_product_attention_backward, silu,
-    silu_backward, sum_of_squares, swish, swish_backward, token_step, use)
+    ACTIVATIONS, COMPILED, adam_step, add, blas_choice, blas_label, compiled_attention,
+    compiled_token_step, cross_entropy, cross_entropy_backward, dropout, dropout_backward,
+    embedding, embedding_backward, gated_linear_unit, gated_linear_unit_backward, gelu,
+    gelu_backward, gelu_tanh, gelu_tanh_backward, layer_norm, layer_norm_backward,
+    layer_norm_outside, layer_norm_outside_backward, linear, linear_backward,
+    linear_backward_accumulate, relu, relu_backward, relu_squared, relu_squared_backward,
+    residual_dropout, residual_dropout_backward, rms_norm, rms_norm_backward, rms_norm_outside,
+    rms_norm_outside_backward, rotary, rotary_backward, scaled_dot_product_attention,
+    scaled_dot_product_attention_backward, silu, silu_backward, sum_of_squares, swish,
+    swish_backward, token_step, use)
 
 __all__ = [
-    "ACTIVATIONS", "COMPILED", "adam_step", "add", "blas_choice", "blas_libraries",
+    "ACTIVATIONS", "COMPILED", "adam_step", "add", "blas_choice", "blas_label", "blas_libraries",
     "can_start_threads", "compiled_attention", "compiled_token_step", "cross_entropy",
     "cross_entropy_backward", "dropout", "dropout_backward", "embedding", "embedding_backward",
     "gated_linear_unit", "gated_linear_unit_backward", "gelu", "gelu_backward", "gelu_tanh",

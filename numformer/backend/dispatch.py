@@ -70,6 +70,12 @@ def blas_choice():
     return page and page.CHOICE
 
 
+def blas_label():
+    """What computes matrix products now, with its version: the bits of a run depend on it."""
+    choice = blas_choice() if _version == "numba" else None
+    return f"NumPy {np.__version__}" if choice is None else choice.label
+
+
 def token_step(x, weights, *arguments):
     """`numformer.kernels.decoding.token_step.run_token_step`, on several threads where that pays.
 

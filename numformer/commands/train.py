@@ -22,7 +22,8 @@ from numformer.terminal import shell_word
 from numformer.training import NotFinite, train, write_atomically
 
 DEFAULT_PRESET = "tiny"
-DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from")     # in config.json
+# What config.json holds
+DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "blas")
 
 
 def add_arguments(parser):
@@ -111,7 +112,7 @@ def _trained(arguments, folder, task, trainer, tokenizer, facts):
         "val_loss": trainer.val_loss, "best_val_loss": trainer.best_loss,
         "val_blocks": trainer.config.eval_blocks or "all",
         "parameters": sum(p.data.size for p in trainer.model.parameters()),
-        "run": str(folder.path), "ended": ended,
+        "blas": facts["blas"], "run": str(folder.path), "ended": ended,
     }, stopped
 
 

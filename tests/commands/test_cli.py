@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, TEXT, call, last_json
+from numformer import backend
 from numformer.benchmarks.attention import Case
 from numformer.cli import VERBS
 from numformer.commands.shared.runs import load_run
@@ -176,3 +177,17 @@ def test_patience_ends_a_run(capsys, text, tmp_path):
     more = last_json(call(capsys, "train", "--out", tmp_path / "r", "--resume", "--patience", 4,
                           "--json")[1])
     assert more["ended"] == "out of patience" and more["steps"] == 5
+
+
+def test_a_run_records_its_blas_and_a_note_says_where_another_goes_on(
+        capsys, text, tmp_path, monkeypatch):
+    argv = ["train", "--data", text, "--out", tmp_path / "r", "--steps", 6, *SMALL]
+    for step, label, words in ((2, "MKL 1", ""), (4, "MKL 1", ""), (5, "OpenBLAS 2", (
+            "was trained with MKL 1, and goes on with OpenBLAS 2")), (6, "OpenBLAS 2", "")):
+        monkeypatch.setattr(backend, "blas_label", lambda: label)
+        resume = ["--resume"] if step > 2 else []
+        stop = ["--stop-at", step] if step < 6 else []
+        status, out, err = call(capsys, *argv, *resume, *stop, "--json")
+        assert status == 0 and last_json(out)["blas"] == label
+        assert json.loads((tmp_path / "r" / "config.json").read_text())["blas"] == label
+        assert words in err and ("note: " in err) == bool(words)

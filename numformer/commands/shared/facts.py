@@ -14,7 +14,7 @@ from numformer.parameter import Layer, some_of
 from numformer.training import TrainingConfig, part_of
 
 KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "before",
-        "progress"}
+        "progress", "blas"}
 DATA = ("argument", "name", "sha256", "characters")
 PROGRESS = ("step", "n_targets", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
 REPEATED = ("n_layers", "n_experts")                  # so many layers are built
@@ -38,7 +38,8 @@ def check_facts(facts):
     data = facts["data"]
     argument = "" if data["argument"] is None else data["argument"]
     for key, value in (("preset", facts.get("preset", "")), ("from", facts.get("from", "")),
-                       ("data.name", data["name"]), ("data.argument", argument)):
+                       ("blas", facts.get("blas", "")), ("data.name", data["name"]),
+                       ("data.argument", argument)):
         if not isinstance(value, str) or "\0" in value:
             raise ValueError(f"{key} is {value!r}, but must be a text")
     if not isinstance(data["sha256"], str) or not re.fullmatch("[0-9a-f]{64}", data["sha256"]):

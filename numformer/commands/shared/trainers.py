@@ -1,10 +1,12 @@
 """The trainer of a run: of a new one from a preset and flags, or of one that is resumed."""
 
+import sys
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
+from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.flags import check_flags, flag_of, overrides
 from numformer.commands.shared.memory import check_memory
@@ -79,6 +81,7 @@ def new_run(arguments, preset):
         "recipe": recipe.as_dict(),
         "training": training.as_dict(),
         "tokenizer": tokenizer.to_json() if task.has_tokens else None,
+        "blas": backend.blas_label(),
     }
     trainer = new_trainer(task, kind, model, training, tokenizer, corpus)
     if start is not None:
@@ -143,6 +146,10 @@ def resumed_run(arguments, checkpoint):
     if "steps" in changed and changed["steps"] < trainer.step:
         raise UsageError(f"--steps {changed['steps']} is less than the steps already taken: "
                          f"{run} is at step {trainer.step}.")
+    blas, facts["blas"] = facts.get("blas"), backend.blas_label()
+    if blas not in (None, facts["blas"]):
+        print(f"note: {run} was trained with {blas}, and goes on with {facts['blas']}: equal to an "
+              "uninterrupted run up to rounding only", file=sys.stderr)
     return task, trainer, tokenizer, facts
 
 
