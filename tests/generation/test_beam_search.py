@@ -24,6 +24,7 @@ class Table:
         return Written([(tuple(row[:n].tolist()), ()) for row, n in zip(inputs, lengths)])
 
     def step(self, ids, cache):
+        assert ids.shape == (len(cache.texts), 1)
         after = [(source, (*written, int(token))) for (source, written),
                  token in zip(cache.texts, ids[:, 0])]
         self.most_rows = max(self.most_rows, len(after))
@@ -102,11 +103,12 @@ def test_more_beams_find_likelier_answers_and_every_source_its_own():
     assert one[ended].mean() < five[ended].mean()
 
 
-def test_a_step_has_at_most_one_row_per_beam():
-    class Endless(Table):
-        def logits(self, source, written):
-            return super().logits(source, written) - 50 * (np.arange(V) == END)
+class Endless(Table):
+    def logits(self, source, written):
+        return super().logits(source, written) - 50 * (np.arange(V) == END)
 
+
+def test_a_step_has_at_most_one_row_per_beam():
     model = Endless()
     answers = beam_search(model, [[3], [4]], PADDING, BEGIN, END, beams=3, max_tokens=8)
     assert model.most_rows == 6 and [len(answer) for answer in answers] == [8, 8]
@@ -117,6 +119,46 @@ def test_the_length_penalty_is_equation_14():
     assert penalized(short, 0) == -2.0 > penalized(long, 0) == -2.5
     assert penalized(short, 1.0) < penalized(long, 1.0)
     assert abs(penalized(long, 0.6) + 2.5 / ((5 + 6) ** 0.6 / (5 + 1) ** 0.6)) < 1e-12
+
+
+class TwoAnswers(Table):
+    """EOS with probability 1/2; or token 3, and then EOS with probability `p`."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def logits(self, source, written):
+        likely = {END: 0.5, 3: 0.5} if written == (BEGIN,) else {END: self.p, 4: 1 - self.p}
+        return np.log([likely.get(token, 1e-9) for token in range(V)])
+
+
+@pytest.mark.parametrize("ratio, best", [(1.15, [3]), (1.18, [])])
+def test_the_length_of_an_answer_counts_its_end(ratio, best):
+    """With alpha = 1, of lengths 1 and 2 and probabilities 1/2 and q, the longer one is better if
+    log q / log(1/2) is below 7/6.
+    """
+    model = TwoAnswers(2 * 0.5 ** ratio)
+    (found,) = beam_search(model, [[3]], PADDING, BEGIN, END, beams=2, max_tokens=3,
+                           length_penalty=1)
+    assert found.tolist() == best
+
+
+def test_defaults_are_four_beams_a_penalty_of_0_6_and_64_tokens():
+    """The first two as in Vaswani et al. (2017), section 6.1."""
+    model, sources = Table(), [[3 + k % 2] * (1 + k // 2) for k in range(60)]
+
+    def found(**options):
+        answers = beam_search(model, sources, PADDING, BEGIN, END, **options)
+        return [answer.tolist() for answer in answers]
+
+    default = found()
+    assert default == found(beams=4, max_tokens=64, length_penalty=0.6)
+    assert default != found(beams=5) and default != found(length_penalty=1.6)
+    endless = Endless()
+    for write in (beam_search, greedy_search):
+        (answer,) = write(endless, [[3]], PADDING, BEGIN, END)
+        assert len(answer) == 64
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "t5"])

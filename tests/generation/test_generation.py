@@ -48,6 +48,27 @@ def test_the_text_is_the_same_without_a_cache(style, prompt, rng):
     assert text[prompt:] == cached
 
 
+def test_each_token_is_encoded_once_until_the_context_is_full(rng):
+    model, lengths = Decoder(STYLES["GPT-2"], rng), []
+    step = model.step
+    model.step = lambda ids, *cache: lengths.append(ids.shape[1]) or step(ids, *cache)
+    list(generate(model, np.array([1, 2, 3]), 9, rng))
+    # With 9 tokens the context of 8 is full: its older half is dropped
+    assert lengths == [3, 1, 1, 1, 1, 1, 5, 1, 1]
+
+
+def test_no_tokens_may_be_asked_for(rng):
+    assert list(generate(Decoder(STYLES["GPT-2"], rng), np.array([1]), 0)) == []
+
+
+def test_left_padding_is_in_every_vocabulary(rng):
+    """Prompts of different lengths, of the only token there is."""
+    model = Decoder(DecoderConfig(vocab_size=1, context_length=4, n_layers=1, n_heads=1, d_model=4),
+                    rng)
+    prompts = [np.array([0, 0]), np.array([0])]
+    assert np.array_equal(list(generate_batch(model, prompts, 2, temperature=0)), np.zeros((2, 2)))
+
+
 def test_a_context_of_one_token_works(rng):
     model = Decoder(DecoderConfig(vocab_size=9, context_length=1, n_layers=1, n_heads=1, d_model=4),
                     rng)
@@ -74,6 +95,24 @@ def test_samples_follow_the_probabilities(rng):
     assert choose_token(logits * 1e6, rng,
                         temperature=1e-3) == 0, "a low temperature does not overflow"
     assert choose_token(np.array([-np.inf, 0.0]), rng) == 1
+
+
+def test_top_p_of_1_leaves_all_tokens(rng):
+    logits = rng.standard_normal(9)
+    for seed in range(30):
+        found, expected = (choose_token(logits, np.random.default_rng(seed), top_p=top_p)
+                           for top_p in (1.0, None))
+        assert found == expected
+
+
+def test_probabilities_may_sum_to_less_than_1():
+    """Ten times 1/10 is less than 1 in floating point, and a random number may lie between."""
+    class Largest(np.random.Generator):
+        def random(self):
+            return np.nextafter(1, 0)
+
+    assert np.cumsum(np.full(10, 0.1))[-1] <= Largest(np.random.PCG64(0)).random()
+    assert choose_token(np.zeros(10), Largest(np.random.PCG64(0))) == 9
 
 
 @pytest.mark.parametrize("options, words",
