@@ -45,6 +45,20 @@ def test_one_class_has_no_loss():
     assert loss == 0 and (F.cross_entropy_backward(1.0, saved) == 0).all()
 
 
+def test_the_distance_of_equal_vectors_is_0():
+    a, n = np.array([[1.0, 2.0]]), np.array([[1.0, 2.25]])
+    assert F.triplet_loss(a, a, n, margin=0.5)[0] == 0.25
+    assert F.triplet_loss(a, n, a, margin=0.5)[0] == 0.75
+
+
+def test_a_triplet_that_just_keeps_the_margin_has_no_gradient():
+    a, p, n = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]]), np.array([[0.0, 5.5]])
+    for margin, active in ((0.5, False), (0.625, True)):
+        loss, saved = F.triplet_loss(a, p, n, margin)
+        assert loss == margin - 0.5
+        assert [bool(dx.any()) for dx in F.triplet_loss_backward(1.0, saved)] == 3 * [active]
+
+
 @pytest.mark.parametrize("logits, targets, options, error, words", [
     (np.zeros((2, 5)), np.array([0, 5]), {}, ValueError, "0 .. 4"),
     (np.zeros((2, 5)), np.array([0, -1]), {}, ValueError, "hold -1"),

@@ -37,6 +37,7 @@ def test_orthogonalize_applies_its_polynomial_to_the_singular_values(shape, rng)
         x = a * x + b * x ** 3 + c * x ** 5
         np.testing.assert_allclose(F.orthogonalize(G, steps), U * x @ Vt, rtol=1e-9, atol=1e-11)
     assert np.array_equal(F.orthogonalize(G), F.orthogonalize(G, 5))
+    np.testing.assert_allclose(F.orthogonalize(1e-3 * G), F.orthogonalize(G), rtol=1e-12)
     assert F.orthogonalize(G.astype(np.float32)).dtype == np.float32
     assert (F.orthogonalize(np.zeros(shape)) == 0).all() and F.orthogonalize(G).flags.c_contiguous
     with pytest.raises(ValueError, match="orthogonalize"):

@@ -115,6 +115,7 @@ def test_a_single_rule_broadcasts_to_a_mask_of_many_examples():
     with pytest.raises(ValueError, match="differ in B"):
         AttentionPattern(lengths=[1, 2], mask=masks).dense(2, 2)
     assert AttentionPattern(lengths=[2], mask=masks).dense(2, 2).shape == (3, 1, 2, 2)
+    assert AttentionPattern(lengths=[1, 2], mask=masks[:1]).dense(2, 2).shape == (2, 1, 2, 2)
     assert AttentionPattern(lengths=[0]).lengths.tolist() == [0]
     assert AttentionPattern(documents=[[4]]).documents.tolist() == [[4]]
 
