@@ -111,6 +111,15 @@ def test_the_auxiliary_loss_is_that_of_the_experts(kind, rng):
     assert block_of(rng, kind).auxiliary_loss(block_of(rng, kind).forward(x)[1]) == 0
 
 
+def test_the_auxiliary_loss_has_no_gradient_unless_given(rng):
+    mixture = MixtureOfExperts(C, 6, 3, 2, "gelu", rng, dtype=np.float64)
+    part, x = branch(ResidualBranch, mixture, "pre"), rng.standard_normal((2, 3, C))
+    for forward, backward in ((part.forward, part.backward), (part.update, part.update_backward)):
+        y, saved = forward(x)
+        backward(np.zeros_like(y), saved)
+        assert not mixture.router.weight.grad.any()
+
+
 def test_dropout_of_a_branch_needs_a_generator(rng):
     part = branch(ResidualBranch, feedforward(rng), "pre", dropout=0.5)
     x = rng.standard_normal((2, 3, C))

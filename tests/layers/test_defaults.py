@@ -5,15 +5,17 @@ import pytest
 
 from numformer import functional as F
 from numformer.layers import (
-    ALiBi, Dropout, Embedding, GatedFeedForward, LearnedPositions, Linear, MultiHeadAttention,
-    NGramEmbedding, ResidualBranch,
-    RotaryPositions, SinusoidalPositions, LMHead)
+    ALiBi, BatchNorm, CausalConvolution, ClassPooler, Dropout, Embedding, GatedConvolution,
+    GatedFeedForward, LearnedPositions, Linear, LMHead, MultiHeadAttention, NGramEmbedding,
+    ResidualBranch, RotaryPositions, SinusoidalPositions)
 
 
 @pytest.mark.parametrize("build, name, std", [
     (lambda rng: Linear(400, 300, rng), "weight", 400 ** -0.5),
     (lambda rng: Embedding(500, 200, rng), "weight", 0.02),
-    (lambda rng: LearnedPositions(500, 200, rng), "weight", 0.02)])
+    (lambda rng: LearnedPositions(500, 200, rng), "weight", 0.02),
+    (lambda rng: ClassPooler(300, rng).linear, "weight", 0.02),        # as all matrices of BERT
+    (lambda rng: CausalConvolution(100, 300, 4, rng), "weight", 400 ** -0.5)])
 def test_initial_weights_have_the_documented_deviation(build, name, std, rng):
     weight = getattr(build(rng), name).data
     assert weight.dtype == np.float32
@@ -24,6 +26,13 @@ def test_initial_weights_have_the_documented_deviation(build, name, std, rng):
 def test_initial_biases_are_zero(rng):
     assert (Linear(4, 3, rng).bias.data == 0).all() and Linear(4, 3, rng).bias.data.shape == (3,)
     assert GatedFeedForward(4, 6, "silu", rng).hidden.bias is not None
+    for layer in (BatchNorm(4), CausalConvolution(3, 4, 2, rng)):
+        assert (layer.bias.data == 0).all() and layer.bias.data.shape == (4,)
+
+
+def test_convolutions_are_not_dilated(rng):
+    assert CausalConvolution(3, 4, 5, rng).reach == 4
+    assert GatedConvolution(4, 5, rng).convolution.reach == 4
 
 
 def test_positions_start_at_zero_with_base_10000(rng):
@@ -88,6 +97,13 @@ def test_sequences_may_start_at_different_positions(rng):
             layer(x, start=-1)
     with pytest.raises(ValueError, match="positions 1 .. 7"):
         learned(x, start=np.array([1, 2, 4]))
+
+
+def test_the_vector_of_a_token_is_the_sum_of_its_ngrams_vectors(rng):
+    layer, ids = NGramEmbedding(5, 3, largest=4, n_rows=50, rng=rng), rng.integers(0, 5, (2, 6))
+    rows = [F.ngram_rows(ids, n, 5, len(table.data)) for n, table in enumerate(layer.tables, 2)]
+    expected = sum(table.data[row] for table, row in zip(layer.tables, rows))
+    np.testing.assert_allclose(layer(ids), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_the_smallest_tables_of_ngrams(rng):

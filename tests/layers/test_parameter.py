@@ -6,7 +6,7 @@ import pytest
 from numformer import Layer, Parameter
 from numformer.layers import Embedding, LearnedPositions, Linear, LMHead
 from numformer.models import CONFIGS, Decoder, DecoderConfig
-from numformer.parameter import normal
+from numformer.parameter import normal, some_of
 
 
 def small(**switches):
@@ -78,6 +78,12 @@ def test_load_state_dict_names_entries_that_do_not_fit():
         model.load_state_dict({})
     assert all(np.array_equal(before[name], array)
                for name, array in model.state_dict().items()), "nothing is loaded then"
+
+
+def test_a_message_names_at_most_five():
+    names = list("abcdefg")
+    assert [some_of(names[:n]) for n in (0, 1, 5, 6, 7)] == [
+        "none", "a", "a, b, c, d, e", "a, b, c, d, e and 1 more", "a, b, c, d, e and 2 more"]
 
 
 def test_load_state_dict_casts_to_the_parameters_dtype():
