@@ -6,9 +6,11 @@ import pytest
 from numformer.analysis import attention_by_layer, count
 from numformer.data import Batch, MaskedStream, passage_rows
 from numformer.functional import IGNORE_INDEX
+from numformer.layers import Embedding, LayerNorm
 from numformer.models import (
     BERT_CONFIGS, Bert, BertClassifierConfig, BertConfig, BertEncoder, BertEncoderConfig,
     SentenceBertConfig)
+from numformer.models.bert import MaskedTokenHead
 
 SIZES = dict(vocab_size=20, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
 MODERN = dict(segments=0, norm_first=True, positions="rotary", feedforward="geglu", bias=False,
@@ -90,6 +92,10 @@ def test_vectors_depend_on_segments_and_positions(rng):
     assert np.array_equal(backbone(ids), backbone(ids, np.zeros((1, 4), int)))
     assert (backbone(ids, np.array([[0, 0, 1, 1]])) != backbone(ids)).any()
     assert (backbone(ids)[0, 1] != backbone(ids)[0, 2]).any()
+    whole = rng.integers(0, 20, (1, 12))                      # as long as the context
+    first = backbone.embedding(whole) + backbone.positions.weight.data
+    np.testing.assert_array_equal(backbone.positions(backbone.embedding(whole)), first)
+    assert backbone(whole).shape == (1, 12, 8)
     bare = BertEncoder(BertEncoderConfig(**{**SIZES, "positions": "none", "segments": 0}), rng)
     np.testing.assert_allclose(bare(ids[:, ::-1]), bare(ids)[:, ::-1], rtol=1e-12, atol=1e-14)
 
@@ -107,7 +113,20 @@ def test_the_loss_is_that_of_all_logits_at_the_masked_positions(rng):
     verdict = verdict - np.log(np.exp(verdict).sum(axis=-1, keepdims=True))
     expected = -log_p[b, t, batch.targets[b, t]].mean()
     expected -= verdict[np.arange(5), batch.follows].mean()
-    np.testing.assert_allclose(model.loss(batch)[0], expected, rtol=1e-12)
+    loss, saved = model.loss(batch)
+    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+    model.loss_backward(saved)
+    once = [parameter.grad.copy() for parameter in model.parameters()]
+    model.loss_backward(saved, 1.0)
+    for parameter, gradient in zip(model.parameters(), once):
+        np.testing.assert_allclose(parameter.grad, 2 * gradient, rtol=1e-12)
+
+
+def test_defaults_of_the_masked_token_head(rng):
+    head = MaskedTokenHead(Embedding(50, 300, rng).weight, rng)
+    assert abs(head.linear.weight.data.std() / 0.02 - 1) < 0.02, "as all matrices of BERT"
+    assert head.norm.epsilon == LayerNorm(300).epsilon == 1e-5
+    assert head.bias.data.shape == (50,) and not head.bias.data.any()
 
 
 @pytest.mark.parametrize("change, error, words", [

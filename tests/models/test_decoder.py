@@ -6,8 +6,7 @@ import pytest
 from decoders import STYLES, decoder_of
 from numformer.functional import CAUSAL
 from numformer.analysis import attention_by_layer, count
-from numformer.models import (
-    CONFIGS, DECODERS, Decoder, DecoderConfig)
+from numformer.models import CONFIGS, DECODERS, Decoder, DecoderConfig, NGramDecoderConfig
 from numformer.models.decoder import DecoderCache
 
 PUBLISHED = {  # in millions: the papers' figures, GPT-2's from its code release
@@ -128,6 +127,22 @@ def test_hidden_width_defaults():
     sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=1, d_model=48)
     assert (DecoderConfig(**sizes).hidden_width == 192
             and DecoderConfig(**sizes, feedforward="swiglu").hidden_width == 128)
+    wide = DecoderConfig(**{**sizes, "d_model": 4096}, feedforward="swiglu")
+    assert wide.hidden_width == 10928, "8/3 C, rounded up to a multiple of 8"
+
+
+def test_rotary_bases_from_1_on_are_allowed():
+    sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=1, d_model=4)
+    assert DecoderConfig(**sizes, positions="rotary", rotary_base=1.5).rotary_base == 1.5
+    with pytest.raises(ValueError, match="rotary_base=0.5"):
+        DecoderConfig(**sizes, positions="rotary", rotary_base=0.5)
+
+
+def test_ngrams_may_be_pairs():
+    sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=1, d_model=4, ngram_rows=9)
+    assert NGramDecoderConfig(**sizes, ngrams=2).ngrams == 2
+    with pytest.raises(ValueError, match="ngrams=1"):
+        NGramDecoderConfig(**sizes, ngrams=1)
 
 
 def test_nan_in_a_parameter_reaches_the_loss(rng):

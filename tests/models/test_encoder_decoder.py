@@ -74,6 +74,14 @@ def test_steps_equal_the_forward(style, rng):
     np.testing.assert_allclose(again, logits[:, 3:4], rtol=1e-9, atol=1e-11)
 
 
+def test_a_single_layer_steps(rng):
+    model, (inputs, lengths, outputs) = model_of("2017", rng, n_layers=1), some_ids(rng)
+    logits, cache = model.step(outputs[:, :2], model.begin(inputs, lengths))
+    assert len(cache) == 2
+    np.testing.assert_allclose(logits, model(inputs, lengths, outputs)[:, :2], rtol=1e-9,
+                               atol=1e-11)
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_rows_of_a_cache_are_those_of_its_sequences(style, rng):
     model, (inputs, lengths, outputs) = model_of(style, rng), some_ids(rng)
@@ -132,6 +140,14 @@ def test_a_new_model_predicts_all_tokens_alike(rng):
         config = EncoderDecoderConfig(**{**STYLES[style], **SIZES})
         loss, _ = EncoderDecoder(config, rng).loss(batch)
         assert abs(loss - np.log(11)) < 0.05
+
+
+def test_output_matrices_start_smaller_the_more_branches_there_are(rng):
+    """By the square root of their number: two a block of the encoder, three of the decoder."""
+    model = EncoderDecoder(EncoderDecoderConfig(**{**SIZES, "d_model": 96}), rng)
+    for block, branches in ((model.encoder.blocks[0], 2), (model.blocks[0], 3)):
+        for matrix in (block.attention.output.weight, block.feedforward.output.weight):
+            assert abs(matrix.data.std() / 0.02 * (2 * branches) ** 0.5 - 1) < 0.03
 
 
 def test_the_loss_does_not_depend_on_padding(rng):
@@ -228,6 +244,10 @@ def test_inputs_that_do_not_fit_are_refused(rng):
     for ids in (outputs[:2], outputs[:, 0]):
         with pytest.raises(ValueError, match="B=3 as in the cache"):
             model.step(ids, cache)
+    with pytest.raises(TypeError, match="array of integers"):
+        model.step(outputs[:, :1].tolist(), cache)
+    with pytest.raises(ValueError):
+        model_of("2017", rng, n_layers=1).step(outputs[:, :1], cache)
     with pytest.raises(ValueError, match="needs positions 0 .. 12"):
         model_of("BART", rng)(np.ones((1, 13), int), np.array([13]), np.ones((1, 2), int))
     with pytest.raises(ValueError, match="needs positions 0 .. 12"):

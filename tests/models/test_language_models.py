@@ -74,6 +74,8 @@ def test_left_padding_changes_nothing(model):
     assert np.array_equal(one, other) and not one[0, :2].any()
     assert (np.array_equal(one[0, 2], model.step(np.array([[3]]))[0][0, 0])
             and all(len(state) == 2 for state in cache))
+    alone, _ = model.step(np.array([[7, 8, 3]]), left_padding=np.array([2]))
+    assert alone.shape == (1, 3, 9) and np.array_equal(alone[0], one[0])
 
 
 def test_later_tokens_do_not_change_earlier_logits(model, rng):

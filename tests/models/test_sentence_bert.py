@@ -63,6 +63,22 @@ def test_positives_of_the_same_topic_are_not_negatives(rng):
     np.testing.assert_allclose(alone[2], expected, rtol=1e-12)
 
 
+def test_topics_are_any_numbers(rng):
+    model = SentenceBert(SentenceBertConfig(**SIZES, objective="in_batch"), rng)
+    ids, lengths = rng.integers(4, 20, (3, 8)), np.full(3, 8)
+    losses = [model.loss((ids, lengths, ids, lengths, ids, lengths, np.array(topics)))[0]
+              for topics in ([0, 1, 0], [1_000_000, 3, 1_000_000])]
+    assert losses[0] == losses[1]
+
+
+def test_the_mean_of_a_text_leaves_out_its_padding(rng):
+    model = SentenceBert(SentenceBertConfig(**SIZES), rng)
+    ids, lengths = rng.integers(4, 20, (3, 8)), np.array([8, 1, 5])
+    y, x = model(ids, lengths), model.backbone(ids, lengths=lengths)
+    for b, n in enumerate(lengths):
+        np.testing.assert_allclose(y[b], x[b, :n].mean(axis=0), rtol=1e-12)
+
+
 def test_zero_vectors_have_finite_gradients():
     s, saved = cosine_similarity(np.array([[0.0, 0.0], [3.0, 0.0]]), np.array([[1.0, 1.0]]))
     np.testing.assert_allclose(s, [[0.0], [0.5 ** 0.5]])

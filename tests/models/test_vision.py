@@ -34,6 +34,10 @@ def test_counts_equal_the_published_ones(name):
         assert round(millions * 1e6) == 86_567_656 - 768
 
 
+def test_five_configs_are_published():
+    assert len(VISION_CONFIGS) == 5 and set(PUBLISHED) < set(VISION_CONFIGS)
+
+
 def test_a_new_model_predicts_all_classes_alike(rng):
     model = VisionTransformer(VisionTransformerConfig(**SIZES), rng)
     images, labels = rng.random((50, 8, 8, 1), np.float32), rng.integers(0, 10, 50)
@@ -48,6 +52,14 @@ def test_logits_ignore_the_order_of_patches_only_without_positions(positions, po
     pieces, saved = F.patches(images, 2)
     moved = F.patches_backward(pieces[:, rng.permutation(16)], saved)
     assert np.allclose(model(moved), model(images), rtol=1e-9, atol=1e-11) == (positions == "none")
+
+
+def test_the_class_token_comes_before_patches_of_any_number(rng):
+    """Here 16 patches and a width of 12."""
+    model, images = shaken(rng, d_model=12), rng.standard_normal((2, 8, 8, 1))
+    (x, _), patches = model._embed(images), model.positions(model.patches(images))
+    assert np.array_equal(x[:, 1:], patches)
+    assert np.array_equal(x[:, 0], 2 * [model.class_token.data])
 
 
 def test_both_forms_of_patches_give_the_same_logits(rng):

@@ -8,8 +8,6 @@ import pytest
 from command import call, content, last_json
 from numformer.cli import main
 from numformer.commands.shared.runs import load_run
-from numformer.analysis import count
-from numformer.models import VISION_CONFIGS, Seq2SeqConfig, VisionTransformerConfig
 from numformer.plots import patch_attention, position_similarity
 from numformer.recipes import PRESETS, TASKS
 from numformer.training import load_checkpoint, save_checkpoint
@@ -130,21 +128,6 @@ def test_count_of_vit_base(capsys):
     assert round(result["flops_per_image"] / 2e9, 1) == 17.6
     assert result["training_flops_per_image"] == 3 * result["flops_per_image"]
     assert "12 layers, 12 heads, width 768, images of 224 x 224, patches of 16 x 16" in out
-
-
-def test_flops_of_an_image_by_hand():
-    """Two patches in a row, width 4, hidden 6: all matrix products, scores and sums of values."""
-    config = VisionTransformerConfig(image_size=4, patch_size=2, channels=3, n_classes=5,
-                                     n_layers=2, n_heads=2, d_model=4, d_hidden=6)
-    for pooling, T in (("class", 5), ("mean", 4)):
-        costs = count(VisionTransformerConfig(**{**config.as_dict(), "pooling": pooling}))
-        per_vector, pairs = 4 * 16 + 2 * 4 * 6, 2 * T * T * 4
-        assert costs["flops_per_image"] == 2 * (4 * 12 * 4 + 2 * (T * per_vector + pairs) + 4 * 5)
-
-
-def test_count_of_a_recurrent_model():
-    assert set(count(Seq2SeqConfig(vocab_size=9, d_model=3, d_hidden=4))) == {"parameters"}
-    assert len(VISION_CONFIGS) == 5
 
 
 # ---- pictures ------------------------------------------------------------------------------------

@@ -8,9 +8,8 @@ import pytest
 
 from command import TEXT, call, content, last_json
 from numformer.data import DOCUMENTATION, load_corpus
-from numformer.generation import generate_batch
 from numformer.analysis import count
-from numformer.models import KINDS, KneserNey, NGramLanguageModel, NGramLanguageModelConfig
+from numformer.models import KINDS, KneserNey
 from numformer.recipes import PRESETS
 from numformer.data import consecutive_blocks
 
@@ -83,38 +82,6 @@ def test_validations_are_those_of_longer_n_grams(capsys, text, tmp_path):
         assert losses[n] == pytest.approx(-np.concatenate(parts).mean(), rel=1e-12)
     assert list(losses) == list(range(1, 8)) and losses[7] < losses[2] < losses[1]
     assert last_json(call(capsys, "eval", out, "--json")[1])["n"] == 7
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_an_ngram_model_steps_with_its_distribution(n, rng):
-    model = NGramLanguageModel(NGramLanguageModelConfig(vocab_size=5, context_length=8))
-    ids = rng.integers(0, 5, 200)
-    if n:
-        model.fit(ids, n)
-    logits, cache = model.step(ids[None, :4])
-    more, after = model.step(ids[None, 4:6], cache)
-    for t, z in enumerate(np.concatenate([logits, more], axis=1)[0]):
-        wanted = model.counts.distribution(ids[:t + 1]) if n else np.full(5, 0.2)
-        np.testing.assert_allclose(np.exp(z), wanted, rtol=1e-12)
-    assert after[0].tolist() == ids[6 - max(0, n - 1):6].tolist()
-    padded, caches = model.step(np.array([[0, 0, 3], [1, 2, 3]]), left_padding=np.array([2, 0]))
-    np.testing.assert_array_equal(padded[0, 2], model.step(np.array([[3]]))[0][0, 0])
-    assert [len(c) for c in caches] == [min(1, max(0, n - 1)), min(3, max(0, n - 1))]
-    loss = model.loss((ids[None, :7], ids[None, 1:8]))[0]
-    z = model.step(ids[None, :7])[0][0]
-    assert loss == pytest.approx(-z[np.arange(7), ids[1:8]].mean(), rel=1e-12)
-    assert np.stack(list(generate_batch(model, [ids[:3], ids[:1]], 12,
-                                        temperature=0))).shape == (12, 2)
-
-
-def test_counts_of_another_vocabulary_are_refused(rng):
-    model, other = (NGramLanguageModel(NGramLanguageModelConfig(vocab_size=size, context_length=8))
-                    for size in (5, 6))
-    model.fit(rng.integers(0, 5, 100), 2)
-    with pytest.raises(ValueError, match="vocab_size=5, not 6"):
-        other.load_state_dict(model.state_dict())
-    with pytest.raises(ValueError, match="vocab_size=0"):
-        NGramLanguageModelConfig(vocab_size=0, context_length=8)
 
 
 @pytest.mark.parametrize("argv, words", [
