@@ -41,8 +41,9 @@ def test_nan_weights_are_an_error():
         attention_views(model, Reading((IDS,), list("abcdef")))
 
 
-def test_views_of_a_decoder_hold_its_weights_and_scores():
-    model = decoder(positions="alibi", n_kv_heads=1)
+@pytest.mark.parametrize("options", [dict(n_kv_heads=1), dict(n_heads=1)], ids=str)
+def test_views_of_a_decoder_hold_its_weights_and_scores(options):
+    model = decoder(positions="alibi", **options)
     (view,) = attention_views(model, Reading((IDS,), list("abcdef")))
     assert (view.name, view.queries, view.keys) == ("self", list("abcdef"), list("abcdef"))
     for layer, expected in enumerate(attention_by_layer(model, IDS).values()):

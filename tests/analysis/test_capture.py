@@ -66,6 +66,12 @@ def test_hidden_activations_are_inputs_of_the_output_projection():
     assert gated["blocks.2.feedforward"].shape == (1, 6, 24) and dead_units(np.zeros((2, 3))) == 1.0
 
 
+@pytest.mark.parametrize("largest, dead", [(0.0021, 0.5), (0.0022, 0.0)])
+def test_dead_units_stay_below_a_thousandth_of_the_root_mean_square(largest, dead):
+    """That of 0, 0, 3 and 3 is 2.12."""
+    assert dead_units(np.array([[-largest, 3.0], [0.0, 3.0]])) == dead
+
+
 def test_gradient_norms_by_block_are_those_of_backward():
     model = decoder()
     batch = IDS[:, :-1], IDS[:, 1:]

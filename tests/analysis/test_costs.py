@@ -2,8 +2,10 @@
 
 import pytest
 
-from numformer.analysis import model_costs
-from numformer.models import BertConfig, DecoderConfig, GPT2, LLAMA, TRANSFORMER_2017
+from numformer.analysis import count, costs, model_costs
+from numformer.models import (
+    GPT2, LLAMA, TRANSFORMER_2017, BertConfig, DecoderConfig, Seq2SeqConfig,
+    VisionTransformerConfig)
 
 SIZES = dict(vocab_size=7, context_length=12, n_layers=3, n_heads=2, d_model=8)
 
@@ -25,8 +27,35 @@ def test_predicted_costs_are_the_measured_ones(options):
             "parameters", "flops", "activations", "kv_cache"}
         for row in rows:
             assert row["predicted"] == pytest.approx(row["measured"], rel=1e-12), row
+        predicted = sum(row["predicted"] for row in rows if row["quantity"] == "parameters")
+        assert predicted == count(config)["parameters"], "no part is left out"
+
+
+def test_models_up_to_a_size_are_measured(monkeypatch):
+    config = DecoderConfig(**SIZES)
+    parameters = count(config)["parameters"]
+    monkeypatch.setattr(costs, "LARGEST", parameters)
+    assert model_costs(config)
+    monkeypatch.setattr(costs, "LARGEST", parameters - 1)
+    with pytest.raises(ValueError, match="too large to build"):
+        model_costs(config)
 
 
 def test_costs_of_another_model_are_an_error():
     with pytest.raises(TypeError, match="DecoderConfig"):
         model_costs(BertConfig(**SIZES))
+
+
+@pytest.mark.parametrize("pooling, T", [("class", 10), ("mean", 9)])
+def test_flops_of_an_image_by_hand(pooling, T):
+    """Three patches in a row, width 4, hidden 6: all matrix products, scores and sums of values."""
+    found = count(VisionTransformerConfig(
+        image_size=6, patch_size=2, channels=3, n_classes=5, n_layers=2, n_heads=2, d_model=4,
+        d_hidden=6, pooling=pooling))
+    per_vector, pairs = 4 * 16 + 2 * 4 * 6, 2 * T * T * 4
+    assert found["flops_per_image"] == 2 * (9 * 12 * 4 + 2 * (T * per_vector + pairs) + 4 * 5)
+    assert found["training_flops_per_image"] == 3 * found["flops_per_image"]
+
+
+def test_count_of_a_recurrent_model():
+    assert set(count(Seq2SeqConfig(vocab_size=9, d_model=3, d_hidden=4))) == {"parameters"}

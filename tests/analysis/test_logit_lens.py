@@ -26,8 +26,10 @@ def test_logit_lens_ends_with_the_models_logits():
     {}, dict(bias=False), dict(norm="rms_norm", feedforward="swiglu", positions="rotary"),
     dict(tied=False, n_experts=4, experts_per_token=2), dict(norm="rms_norm", epsilon=0.1)],
     ids=str)
-def test_contributions_add_up_to_the_logit(options):
+@pytest.mark.parametrize("epsilon_inside", [True, False])
+def test_contributions_add_up_to_the_logit(options, epsilon_inside):
     model = decoder(**options)
+    model.norm.epsilon_inside = epsilon_inside
     for _, parameter in model.named_parameters():            # weights and biases other than 1 and 0
         if parameter.data.ndim == 1:
             parameter.data += np.random.default_rng(1).standard_normal(parameter.data.shape) / 2
