@@ -51,6 +51,8 @@ def test_ambiguous_forms_are_left_out():
     assert not {"03/04/2031", "04/03/2031", "03/04/31", "Fri 3 April 2031",
                 "2031-04-03"} & set(forms)
     assert {"03/25/2031", "25/03/2031"} <= set(written_dates(datetime.date(2031, 3, 25)))
+    assert {"03/13/2031", "13/03/2031"} <= set(written_dates(datetime.date(2031, 3, 13)))
+    assert not {"03/12/2031", "12/03/2031"} & set(written_dates(datetime.date(2031, 3, 12)))
     # May has no shorter form
     assert len(written_dates(datetime.date(2031, 5, 1))) == 14 * 5 * 3 + 3
 
@@ -74,6 +76,8 @@ def test_held_out_dates_are_in_no_training_pair():
     assert not {iso for _, iso in held_out} & {iso for _, iso in training}
     assert len(_dates(False)) + len(_dates(True)) == 73_049
     assert 0.04 < len(_dates(True)) / 73_049 < 0.06
+    everything = date_pairs(len(_dates(True)), seed=2, held_out=True)
+    assert sorted(iso for _, iso in everything) == [date.isoformat() for date in _dates(True)]
 
 
 def test_ordinals_have_their_endings():

@@ -38,6 +38,11 @@ def test_answers_are_right_and_held_out_prompts_are_in_no_training_pair(task):
     assert not {key(prompt) for prompt, _ in held_out} & {key(prompt) for prompt, _ in training}
 
 
+def test_a_thousand_prompts_of_a_task_may_be_held_out():
+    prompts = {prompt for prompt, _ in instruction_pairs("add", 1000, seed=0, held_out=True)}
+    assert len(prompts) == 1000
+
+
 def test_lengths_are_uniform():
     for task, sizes in [("reverse", range(3, 9)), ("sort", range(3, 9))]:
         pairs = instruction_pairs(task, 6000, seed=1)

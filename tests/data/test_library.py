@@ -10,6 +10,7 @@ from numformer.data import (
     Corpus, DataError, library_sections, library_text, load_corpus, next_sentence_pairs,
     repeated_passages, topic_passages, topic_triplets)
 from numformer.data.corpora import library as page
+from numformer.data.corpora import passages as passages_page
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +135,14 @@ def test_long_files_are_cut_into_sections(tmp_path, monkeypatch):
     assert [len(section.sentences) for section in sections] == [8, 8, 8, 2]
 
 
+def test_sentences_have_four_words_and_20_to_300_characters():
+    assert page._is_english("Here are four words.")
+    assert not page._is_english("Here are three-words.")
+    for length in (19, 20, 300, 301):
+        sentence = ("abc " * 100)[:length - 1] + "."
+        assert page._is_english(sentence) == (20 <= len(sentence) <= 300)
+
+
 @pytest.mark.parametrize("folder", ["", "nowhere"])
 def test_missing_sources_are_an_error(folder, tmp_path):
     with pytest.raises(DataError, match="no sources of the standard library in .*; use a Python"):
@@ -157,6 +166,36 @@ def test_half_of_the_second_passages_follow_the_first(held_out, place):
         assert {sentence for sentence in (first, second) if sentence in place} <= sections
     assert (pairs == next_sentence_pairs(400, seed=0, held_out=held_out)
             != next_sentence_pairs(400, seed=1, held_out=held_out))
+
+
+def test_all_cuts_can_be_used_each_once(monkeypatch):
+    """Between two sentences of a section, from the first to the last."""
+    sections = [page.Section("email", ("One.", "Two.", "Three.")),
+                page.Section("io", ("Four.", "Five.", "Six."))]
+    monkeypatch.setattr(passages_page, "library_sections", lambda held_out: sections)
+    for seed in range(5):
+        pairs = next_sentence_pairs(4, seed)
+        assert sorted(first for first, *_ in pairs) == ["Four.", "Four. Five.", "One.", "One. Two."]
+    with pytest.raises(ValueError, match="n=6 is more than the 4 positions"):
+        next_sentence_pairs(6, 0)
+
+
+def test_by_default_passages_are_for_training():
+    assert (next_sentence_pairs(20, 0) == next_sentence_pairs(20, 0, held_out=False)
+            != next_sentence_pairs(20, 0, held_out=True))
+
+
+def test_a_repetition_has_two_to_four_fifths_of_the_words():
+    ten, pairs = "a b c d e f g h i j", []
+    for seed in range(20):
+        pairs += repeated_passages([(ten, "", True)] * 20, seed)
+    assert {len(again.split()) for _, again, _ in pairs} == {4, 5, 6, 7}
+    assert {again[0] for _, again, _ in pairs} >= set("abcdef") and any(
+        again.endswith("j") for _, again, _ in pairs)
+    # At least one word, also of two or of one
+    assert {again for seed in range(20)
+            for _, again, _ in repeated_passages([("a b", "", True)], seed)} == {"a", "b"}
+    assert repeated_passages([("a", "b", True)], 0) == [("a", "a", True)]
 
 
 def test_repetitions_are_words_of_the_first_passage():
@@ -186,6 +225,18 @@ def test_passages_have_as_many_sentences_as_fit(place):
             after = (a if step < 0 else b) + step
             if 0 <= after < len(sections[s].sentences):
                 assert len(text) + 1 + len(sections[s].sentences[after]) > 250
+
+
+def test_passages_have_from_half_to_all_of_the_characters(monkeypatch):
+    sections = [page.Section(topic, (topic * n,)) for topic in "ab" for n in (49, 50, 100, 101)]
+    monkeypatch.setattr(passages_page, "library_sections", lambda held_out: sections)
+    found, names = topic_passages(2, characters=100)
+    assert names == ("a", "b")
+    assert found == [(topic * n, label) for label, topic in enumerate("ab") for n in (50, 100)]
+
+
+def test_there_are_8_topics_by_default_and_2_at_least():
+    assert topic_passages() == topic_passages(8, 200) and len(topic_passages(2)[1]) == 2
 
 
 @pytest.mark.parametrize("topics, characters", [(8, 200), (12, 120), (20, 200)])

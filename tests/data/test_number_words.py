@@ -1,7 +1,9 @@
 """Number words: against a table written by hand, a reader of its own, and every number once."""
 
+import numpy as np
 import pytest
 
+from numformer.data.corpora import numbers as page
 from numformer.data import (
     english, french, held_out_numbers, number_pairs, number_text, number_tokens, number_vocabulary)
 
@@ -131,6 +133,27 @@ def test_training_and_held_out_numbers_are_disjoint():
     assert training == number_pairs(30_000, seed=0) != number_pairs(30_000, seed=1)
     # all numbers alike
     assert 0.85 < sum(value >= 100_000 for value in kept) / 1000 < 0.95
+
+
+def test_every_other_number_can_be_in_a_training_pair(monkeypatch):
+    """Here of 0 .. 1999, without ten of them."""
+    held_out = np.arange(5, 2000, 200)
+    monkeypatch.setattr(page, "LARGEST", 1999)
+    monkeypatch.setattr(page, "_held_out", lambda: held_out)
+    pairs = number_pairs(1990, seed=0)
+    assert sorted(read(en, ENGLISH, {"hundred"}, "thousand") for en, _ in pairs) == sorted(
+        set(range(2000)) - set(held_out.tolist()))
+
+
+def test_every_number_from_100_on_can_be_held_out(monkeypatch):
+    monkeypatch.setattr(page, "LARGEST", 1099)
+    assert page._held_out.__wrapped__().tolist() == list(range(100, 1100))
+
+
+def test_there_are_at_most_900000_pairs(monkeypatch):
+    monkeypatch.setattr(page, "english", str)
+    monkeypatch.setattr(page, "french", str)
+    assert len(set(number_pairs(900_000, seed=0))) == 900_000
 
 
 @pytest.mark.parametrize("number", [-1, 10**6, 1.0, True, "7", None])

@@ -125,16 +125,43 @@ def test_a_large_file_is_refused_unread(tmp_path):
         load_corpus(tmp_path / "f")
 
 
-def test_a_failed_download_names_the_cure(monkeypatch):
+def fake_pooch(monkeypatch, folder, retrieve):
+    pooch = types.SimpleNamespace(retrieve=retrieve, os_cache=lambda name: folder / name,
+                                  get_logger=lambda: logging.getLogger("pooch"))
+    monkeypatch.setitem(sys.modules, "pooch", pooch)
+
+
+def test_a_failed_download_names_the_cure(monkeypatch, tmp_path):
     def retrieve(*args, known_hash, **options):
         assert (known_hash
                 == "sha256:86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed")
         raise OSError("no network")
 
-    pooch = types.SimpleNamespace(retrieve=retrieve, os_cache=lambda name: name,
-                                  get_logger=lambda: logging.getLogger("pooch"))
-    monkeypatch.setitem(sys.modules, "pooch", pooch)
-    with pytest.raises(DataError, match="--data PATH"):
+    fake_pooch(monkeypatch, tmp_path, retrieve)
+    with pytest.raises(DataError, match="cannot be downloaded.*--data PATH"):
+        load_corpus(data.TINY_SHAKESPEARE)
+
+
+def test_a_text_is_downloaded_to_the_cache_and_read_from_there(monkeypatch, tmp_path):
+    def retrieve(url, known_hash, fname, path):
+        asked.append(url)
+        path.mkdir(exist_ok=True)
+        (path / fname).write_text("Speak, speak.")
+        return str(path / fname)
+
+    asked = []
+    fake_pooch(monkeypatch, tmp_path, retrieve)
+    for _ in range(2):                        # pooch itself knows whether the file is there
+        assert load_corpus(data.TINY_SHAKESPEARE).text == "Speak, speak."
+    assert len(asked) == 2 and (tmp_path / "numformer" / "tinyshakespeare.txt").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no devices")
+def test_a_device_in_the_cache_is_refused_before_it_is_read(monkeypatch, tmp_path):
+    (tmp_path / "numformer").mkdir()
+    (tmp_path / "numformer" / "tinyshakespeare.txt").symlink_to("/dev/zero")
+    fake_pooch(monkeypatch, tmp_path, lambda *args, **options: pytest.fail("it would not end"))
+    with pytest.raises(DataError, match="must be a regular file, but is a device"):
         load_corpus(data.TINY_SHAKESPEARE)
 
 
