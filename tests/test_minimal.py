@@ -77,6 +77,7 @@ def test_loss_and_gradients_equal_those_of_the_full_model():
     expected, saved = decoder.loss((inputs, targets))
     decoder.loss_backward(saved)
     assert loss_of(p, inputs, targets) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(minimal.forward(p, inputs)[0], decoder(inputs), rtol=1e-11)
     g = gradients_of(p, inputs, targets)
     for (name, parameter), mine in zip(theirs, in_the_order_of_the_decoder(g), strict=True):
         assert_close(mine, parameter.grad, name)
@@ -116,6 +117,81 @@ def test_a_logit_depends_on_no_later_character():
     assert not np.allclose(before[:, -1], after[:, -1])
 
 
+def test_large_scores_and_logits_do_not_overflow():
+    np.testing.assert_array_equal(minimal.softmax(np.array([[1000.0, 0.0]])), [[1, 0]])
+    logits = np.array([[[1000.0, 0.0]]])
+    assert minimal.cross_entropy(logits, np.array([[1]]))[0] == 1000
+
+
+def test_initial_matrices_have_the_page_s_deviation(monkeypatch):
+    monkeypatch.setattr(minimal, "WIDTH", 64)
+    p = minimal.initial_parameters(np.random.default_rng(6), 300)
+    for name in ("embedding", "qkv.0", "mlp2.1"):
+        assert abs(p[name][0].std() / minimal.INITIAL_STD - 1) < 0.02
+        assert abs(p[name][0].mean()) < 0.02 * minimal.INITIAL_STD
+
+
+def test_a_step_of_adamw_by_its_equations():
+    """With bias correction of both means, and weight decay of matrices alone."""
+    rng = np.random.default_rng(7)
+    p = {"a": [rng.standard_normal((2, 3)), rng.standard_normal(3)]}
+    mean, square = ({"a": [np.zeros_like(w) for w in p["a"]]} for _ in range(2))
+    expected, m, v = [w.copy() for w in p["a"]], [0, 0], [0, 0]
+    for t in (1, 2, 3):
+        g = {"a": [1e-7 * rng.standard_normal(w.shape) for w in p["a"]]}     # so epsilon counts
+        minimal.adamw(p, g, mean, square, t, 0.1)
+        for i, dw in enumerate(g["a"]):
+            m[i], v[i] = 0.9 * m[i] + 0.1 * dw, 0.99 * v[i] + 0.01 * dw * dw
+            expected[i] = expected[i] * (1 - 0.1 * minimal.WEIGHT_DECAY * (1 - i))
+            m_hat, v_hat = m[i] / (1 - 0.9 ** t), v[i] / (1 - 0.99 ** t)
+            expected[i] = expected[i] - 0.1 * m_hat / (np.sqrt(v_hat) + 1e-8)
+            np.testing.assert_allclose(p["a"][i], expected[i], rtol=1e-11)
+            np.testing.assert_allclose(mean["a"][i], m[i], rtol=1e-11)
+            np.testing.assert_allclose(square["a"][i], v[i], rtol=1e-11)
+
+
+@pytest.mark.parametrize("length, most, steps", [(205, 1200, 205), (205, 130, 130)])
+def test_training_takes_excerpts_of_the_text_and_the_rate_rises_and_falls(
+        length, most, steps, monkeypatch, capsys):
+    """At most 20 epochs, and at most STEPS; the loss is printed every 100 steps and at the end."""
+    monkeypatch.setattr(minimal, "STEPS", most)
+    rates, inputs, targets = [], [], []
+    monkeypatch.setattr(minimal, "adamw", lambda p, g, mean, square, step, rate:
+                        rates.append((step, rate)))
+    forward, cross_entropy = minimal.forward, minimal.cross_entropy
+    monkeypatch.setattr(minimal, "forward", lambda p, ids: inputs.append(ids) or forward(p, ids))
+    monkeypatch.setattr(minimal, "cross_entropy", lambda logits, ids: targets.append(ids)
+                        or cross_entropy(logits, ids))
+    minimal.train(np.arange(length), length, np.random.default_rng(8))
+    assert [step for step, _ in rates] == list(range(1, steps + 1))
+    np.testing.assert_allclose([rate for _, rate in rates], [
+        minimal.LEARNING_RATE * min(s / 50, (steps + 1 - s) / (steps + 1))
+        for s in range(1, steps + 1)], rtol=1e-12)
+    x, y = np.array(inputs), np.array(targets)                        # (steps, BATCH, CONTEXT)
+    assert x.shape == y.shape == (steps, 4, 5)
+    assert (np.diff(x) == 1).all() and np.array_equal(x + 1, y)
+    assert x.min() == 0 and y.max() == length - 1
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in printed] == [
+        f"step {step} of {steps}" for step in sorted({*range(100, steps, 100), steps})]
+
+
+def test_samples_follow_the_softmax_of_the_logits_divided_by_the_temperature(monkeypatch):
+    class Recorder:
+        def choice(self, n, p):
+            assert n == len(p)
+            seen.append(p)
+            return 1
+
+    z, seen = np.array([0.0, 2.0, 1.0]), []
+    monkeypatch.setattr(minimal, "forward", lambda p, ids: (np.tile(z, (1, ids.shape[1], 1)), None))
+    assert minimal.generate(None, [0], 1, Recorder()) == [0, 1]
+    minimal.generate(None, [0], 1, Recorder(), temperature=2)
+    for p, temperature in zip(seen, (0.8, 2), strict=True):
+        expected = np.exp(z / temperature)
+        np.testing.assert_allclose(p, expected / expected.sum(), rtol=1e-12)
+
+
 def test_the_page_has_at_most_300_lines_of_at_most_100_columns():
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 300
@@ -150,11 +226,13 @@ def test_training_lowers_the_loss_and_sampling_continues_the_prompt(monkeypatch,
 
 def test_the_validation_loss_is_the_mean_over_all_characters_but_the_first():
     rng = np.random.default_rng(5)
-    p, ids = parameters(rng), rng.integers(V, size=13)                # blocks of 5, 5 and 2 targets
-    losses = [(5, loss_of(p, ids[None, :5], ids[None, 1:6])),
-              (5, loss_of(p, ids[None, 5:10], ids[None, 6:11])),
-              (2, loss_of(p, ids[None, 10:12], ids[None, 11:13]))]
-    assert minimal.evaluate(p, ids) == pytest.approx(sum(n * loss for n, loss in losses) / 12)
+    for n in (1, 2):                                                  # blocks of 5, 5 and n targets
+        p, ids = parameters(rng), rng.integers(V, size=11 + n)
+        losses = [(5, loss_of(p, ids[None, :5], ids[None, 1:6])),
+                  (5, loss_of(p, ids[None, 5:10], ids[None, 6:11])),
+                  (n, loss_of(p, ids[None, 10:-1], ids[None, 11:]))]
+        mean = sum(size * loss for size, loss in losses) / (10 + n)
+        assert minimal.evaluate(p, ids) == pytest.approx(mean)
 
 
 def run(*arguments):
