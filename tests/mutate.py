@@ -48,15 +48,16 @@ SUBJECTS = [
 SUITE = [*(f"tests/{name}" for name in (
     "functional", "layers", "models", "generation", "data", "analysis", "test_minimal.py",
     "test_flat_parameters.py", "verify/test_contract.py", "teaching/test_check.py",
-    "training/test_optimizers.py", "training/test_torch_witness_training.py",
-    "training/test_training.py")),
+    "training/test_counting_trainer.py", "training/test_evaluation.py", "training/test_loop.py",
+    "training/test_optimizers.py", "training/test_schedules.py",
+    "training/test_torch_witness_training.py", "training/test_training.py")),
     *(f"numformer/{name}" for name in (
         "functional", "layers", "models", "generation", "data", "training", "analysis",
         "parameter.py"))]
 KERNELS = ["kernels/*.py", "kernels/attention/*.py", "kernels/decoding/*.py",
            "kernels/runtime/*.py"]
-NOT_MUTATED = ["blas.py", "blas_speed.py", "compile.py", "launch.py", "mkl.py", "shapes.py",
-               "workspace.py"]                                              # how kernels are run
+NOT_MUTATED = ["blas.py", "blas_speed.py", "cache.py", "compile.py", "launch.py", "mkl.py",
+               "shapes.py", "workspace.py"]                                  # no mathematics
 SUITE_OF_KERNELS = ["tests/kernels/plain/plain_*.py", "tests/kernels/test_compiled_*.py",
                     "tests/kernels/test_decoding_step.py"]     # the first replace what is no Python
 PATIENCE, MORE_PATIENCE = 1, 4
