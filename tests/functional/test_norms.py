@@ -40,6 +40,20 @@ def test_the_gradient_of_layer_norm_is_orthogonal_to_ones_and_to_x_hat(rng):
     np.testing.assert_allclose((dx * x).sum(-1), 0, atol=1e-13)
 
 
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm", "layer_norm_outside",
+                                  "rms_norm_outside"])
+def test_every_vector_is_normalized_on_its_own_whatever_the_axes_before_it(norm, rng):
+    (x, dy), arrays = rng.standard_normal((2, 2, 3, 4)), rng.standard_normal((2, 4))
+    arrays = arrays if "layer" in norm else arrays[:1]
+    results = []
+    for shape in ((2, 3, 4), (6, 4)):
+        y, saved = getattr(F, norm)(x.reshape(shape), *arrays)
+        gradients = getattr(F, f"{norm}_backward")(dy.reshape(shape), saved)
+        results.append([y.reshape(6, 4), gradients[0].reshape(6, 4), *gradients[1:]])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+
+
 def test_epsilon_is_1e_5_by_default(rng):
     x, weight, bias = 1e-3 * rng.standard_normal((2, 5)), *rng.standard_normal((2, 5))
     for norm, arrays in ((F.layer_norm, (x, weight, bias)), (F.rms_norm, (x, weight)),

@@ -38,6 +38,7 @@ def test_convolutions_are_not_dilated(rng):
 def test_positions_start_at_zero_with_base_10000(rng):
     x = rng.standard_normal((1, 2, 5, 8))
     assert np.array_equal(RotaryPositions(8)(x), F.rotary(x, *F.rotary_angles(0, 5, 8))[0])
+    assert np.array_equal(RotaryPositions(8).encode(x)[0], RotaryPositions(8)(x))
     angle = 3 * 10000.0 ** -0.25
     assert F.rotary_angles(0, 5, 8)[0][3, 1] == np.cos(angle)
     assert np.array_equal(SinusoidalPositions(8)(x[0]),
