@@ -83,3 +83,15 @@ def test_blas_multiplies_matrices_of_any_row_stride(R, K, C, dtype, rng, blas):
                 blas.clear()
                 c[...] = before[:, :C]
             assert np.array_equal(whole, before), "nothing is written outside of c"
+
+
+@pytest.mark.parametrize("tile", [True, False])
+@pytest.mark.parametrize("itemsize", [4, 8])
+def test_each_precision_has_a_routine_for_tiles_and_one_for_other_products(
+        tile, itemsize, monkeypatch):
+    called = []
+    for name in ("sgemm", "dgemm", "tile_sgemm", "tile_dgemm"):
+        monkeypatch.setattr(arithmetic, name, lambda *arguments, name=name:
+                            called.append((name, arguments)))
+    arithmetic._gemm(tile, itemsize, 1, 2)
+    assert called == [(f"{'tile_' * tile}{'s' if itemsize == 4 else 'd'}gemm", (1, 2))]

@@ -34,6 +34,16 @@ def test_the_variance_of_numbers_far_from_zero_is_accurate(rng):
     assert mean == x.mean() and norms.mean_square(x, mean) == pytest.approx(x.var(), rel=1e-12)
 
 
+def test_a_vector_is_centred_also_without_a_bias(rng):
+    """As in the decoding of a model whose LayerNorms have none."""
+    (x, weight), y = rng.standard_normal((2, 5)), np.empty(5)
+    expected, _ = F.layer_norm(x, weight, np.zeros(5), 0.1)
+    for bias in (np.zeros(5), np.zeros(0)):
+        mean, *_ = norms.normalize_vector(x, weight, bias, 0.1, True, True, y)
+        assert mean == pytest.approx(x.mean(), rel=1e-12)
+        np.testing.assert_allclose(y, expected, rtol=1e-12)
+
+
 def test_without_dropout_no_random_numbers_are_drawn(rng):
     x, branch = rng.standard_normal((2, 3, 4))
     for functions in (F, dropout):
