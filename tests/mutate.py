@@ -57,7 +57,7 @@ SUITE = [*(f"tests/{name}" for name in (
 KERNELS = ["kernels/*.py", "kernels/attention/*.py", "kernels/decoding/*.py",
            "kernels/runtime/*.py"]
 NOT_MUTATED = ["blas.py", "blas_speed.py", "cache.py", "compile.py", "launch.py", "mkl.py",
-               "shapes.py", "workspace.py"]                                  # no mathematics
+               "shapes.py", "vectors.py", "workspace.py"]     # no mathematics, or not Python's
 SUITE_OF_KERNELS = ["tests/kernels/plain/plain_*.py", "tests/kernels/test_compiled_*.py",
                     "tests/kernels/test_decoding_step.py"]     # the first replace what is no Python
 PATIENCE, MORE_PATIENCE = 1, 4

@@ -58,7 +58,7 @@ def compiled_attention():
 
 def compiled_token_step(dtype):
     """The module of the compiled decoding step; None if it is off, missing, or not for `dtype`."""
-    return _kernels("decoding.token_step") if _version == "numba" and dtype in _REAL else None
+    return _kernels("decoding.run") if _version == "numba" and dtype in _REAL else None
 
 
 def blas_choice():
@@ -76,14 +76,15 @@ def blas_label():
     return f"NumPy {np.__version__}" if choice is None else choice.label
 
 
-def token_step(x, weights, *arguments):
-    """`numformer.kernels.decoding.token_step.run_token_step`, on several threads where that pays.
+def token_step(x, wanted, texts, pages, model, angles):
+    """`numformer.kernels.decoding.run.run_token_step`, on several threads where that pays.
 
     The result does not depend on their number, to the bit.
     """
     kernels = compiled_token_step(x.dtype)
-    tasks = _tasks(len(weights) * 12 * len(x) ** 2)
-    return kernels.run_token_step(x, weights, *arguments, tasks=tasks, run=run_with_helpers)
+    block = model.C * (2 * (model.H + model.G) * model.D + 3 * model.F)
+    tasks = _tasks(len(x) * len(model.weights) * block)
+    return kernels.run_token_step(x, wanted, texts, pages, model, angles, tasks, run_with_helpers)
 
 
 def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None,

@@ -43,28 +43,61 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     >>> choose_token(logits, temperature=0), choose_token(logits, np.random.default_rng(0), top_k=1)
     (1, 1)
     """
-    check_sampling(temperature, top_k, top_p)
-    top = logits.max()
-    if not np.isfinite(top):                                        # NaN, +Inf, or nothing but -Inf
-        raise ValueError(f"choose_token: the largest of the logits is {top}; the model's "
-                         "parameters are not finite.")
-    if temperature == 0:
-        return int(np.argmax(logits))
-    check_generator("choose_token", rng)
-    if rng is None:
-        raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), or "
-                         "temperature=0.")
+    return int(choose_tokens(np.asarray(logits)[None], [rng], temperature, top_k, top_p)[0])
 
-    order = np.argsort(-logits, kind="stable")[:top_k]                # most likely first
+
+def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
+    """`choose_token` for several texts at once: the same tokens, in one pass over all logits.
+
+    Parameters
+    ----------
+    logits : ndarray, shape (B, V)
+    rngs : list of (numpy.random.Generator, or None)
+        One for each text, which draws one number.
+    temperature, top_k, top_p
+        As in `choose_token`.
+
+    Returns
+    -------
+    ndarray of int, shape (B,)
+
+    Raises
+    ------
+    ValueError
+        As `choose_token`.
+
+    Examples
+    --------
+    >>> choose_tokens(np.array([[0.0, 2.0], [3.0, 1.0]]), [None, None], temperature=0)
+    array([1, 0])
+    """
+    check_sampling(temperature, top_k, top_p)
+    top = logits.max(axis=-1, keepdims=True)                          # (B, 1)
+    if not np.isfinite(top).all():                                  # NaN, +Inf, or nothing but -Inf
+        raise ValueError(f"choose_token: the largest of the logits is "
+                         f"{top[~np.isfinite(top)][0]}; the model's parameters are not finite.")
+    if temperature == 0:
+        return np.argmax(logits, axis=-1)
+    for rng in rngs:
+        check_generator("choose_token", rng)
+        if rng is None:
+            raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), "
+                             "or temperature=0.")
+
+    order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]    # (B, k), most likely first
+    sorted_logits = np.take_along_axis(logits, order, axis=-1)
     with np.errstate(over="ignore"):                  # a tiny temperature gives -Inf, probability 0
-        scores = (logits[order].astype(np.float64) - top) / temperature
-    p = np.exp(scores)
-    p /= p.sum()
-    if top_p is not None:
-        fewest = int(np.searchsorted(np.cumsum(p), top_p)) + 1        # until the sum reaches top_p
-        order, p = order[:fewest], p[:fewest] / p[:fewest].sum()
-    index = np.searchsorted(np.cumsum(p), rng.random(), side="right")
-    return int(order[min(index, len(order) - 1)])     # the sum of p may round to less than 1
+        p = np.exp((sorted_logits.astype(np.float64) - top) / temperature)
+    p /= p.sum(axis=-1, keepdims=True)
+    sums = np.cumsum(p, axis=-1)
+    if top_p is not None:                                             # until the sum reaches top_p
+        fewest = (sums < top_p).sum(axis=-1, keepdims=True) + 1       # (B, 1)
+        p = np.where(np.arange(p.shape[1]) < fewest, p, 0.0)
+        sums = np.cumsum(p / p.sum(axis=-1, keepdims=True), axis=-1)
+    drawn = np.array([[rng.random()] for rng in rngs])                # (B, 1)
+    # the sum of p may round to less than 1: then the last token that can be chosen
+    index = np.minimum((sums <= drawn).sum(axis=-1), (p > 0).sum(axis=-1) - 1)
+    return order[np.arange(len(order)), index]
 
 
 def check_sampling(temperature=1.0, top_k=None, top_p=None):
@@ -166,21 +199,32 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     if not texts or len(rngs) != len(texts):
         raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give "
                          "at least one prompt, and a generator each.")
+    last = {"last": True} if hasattr(model, "new_cache") else {}      # of a prompt, one is enough
     cache, starts = None, None                             # starts: first cached token of each text
     for _ in range(tokens):
         new_starts = [context_start(len(text), model.config.context_length) for text in texts]
-        if cache is None or new_starts != starts:
-            starts, cache = new_starts, None
-            new, left_padding = _left_padded([text[start:] for text, start in zip(texts, starts)])
+        cache = _restarted(cache, starts, new_starts)
+        if cache is None or not len(cache):                           # all begin, or begin again
+            new = [text[start:] for text, start in zip(texts, new_starts)]
         else:
-            new, left_padding = np.array([[text[-1]] for text in texts]), None
+            new = [text[-1:] if old == start else text[start:]
+                   for text, old, start in zip(texts, starts, new_starts)]
+        starts = new_starts
         with one_blas_thread():                             # reproducible for any number of threads
-            logits, cache = model.step(new, cache, left_padding)
-        chosen = np.array([choose_token(z, rng, temperature, top_k, top_p)
-                           for z, rng in zip(logits[:, -1], rngs)])
+            logits, cache = model.step(*_left_padded(new, cache), **last)
+        chosen = choose_tokens(logits[:, -1], rngs, temperature, top_k, top_p)
         for text, token in zip(texts, chosen):
             text.append(int(token))
         yield chosen
+
+
+def _restarted(cache, starts, new_starts):
+    """The cache without the texts whose context begins elsewhere now; None to begin with all."""
+    if cache is None or starts == new_starts:
+        return cache
+    if not hasattr(cache, "restarted"):
+        return None
+    return cache.restarted(np.array(starts) != np.array(new_starts))
 
 
 def _checked(model, ids):
@@ -188,12 +232,12 @@ def _checked(model, ids):
     return [int(i) for i in ids]
 
 
-def _left_padded(texts):
-    """Texts as rows (B, T), and the left padding of each; None if all have one length."""
+def _left_padded(texts, cache):
+    """Texts as rows (B, T), the cache, and left padding (B,); None if all have one length."""
     longest = max(map(len, texts))
     left_padding = np.array([longest - len(text) for text in texts])
     ids = np.array([[0] * n + text for n, text in zip(left_padding, texts)])
-    return ids, left_padding if left_padding.any() else None
+    return ids, cache, left_padding if left_padding.any() else None
 
 
 def context_start(length, context_length):

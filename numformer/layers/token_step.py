@@ -1,23 +1,36 @@
-"""Decoding one token in one compiled call, for decoders whose blocks the kernel knows."""
+"""New tokens of several texts in one compiled call, for decoders whose parts the kernel knows."""
 
-from operator import attrgetter, is_
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from numformer.backend import compiled_token_step, token_step
+from numformer.backend import compiled_token_step, run_side_by_side, token_step
+from numformer.functional import rotary_angles
+from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
+from numformer.layers.attention.paged_cache import PagedCache
 from numformer.layers.blocks.block import TransformerBlock
 from numformer.layers.blocks.residual import ResidualBranch, SelfAttentionBranch
+from numformer.layers.dropout import Identity
 from numformer.layers.feedforward import FeedForward, GatedFeedForward
+from numformer.layers.linear import Linear, LMHead
 from numformer.layers.normalization import LayerNorm, RMSNorm
+from numformer.layers.positions.alibi import ALiBi
+from numformer.layers.positions.in_attention import NoPositions
+from numformer.layers.positions.rotary import RotaryPositions
 
 # The branches of a block that the kernel computes
 BRANCHES = [("attention", SelfAttentionBranch, "pre"), ("feedforward", ResidualBranch, "pre")]
-_data = attrgetter("data")
 
 
 class TokenStep:
-    """What the kernel reads of a decoder, gathered once: addresses of weights, and settings.
+    """A decoder's weights as the kernel reads them: copies, packed as panels.
+
+    A step is made when a generation begins and belongs to its cache. So a generation goes on with
+    the weights with which it began, as do the keys and values in its cache, and the next one has a
+    step of its own: no training in between can leave stale copies. Until the generation ends, the
+    copies take as much memory as the weights themselves.
 
     Parameters
     ----------
@@ -29,24 +42,29 @@ class TokenStep:
 
     def __init__(self, blocks, norm, head):
         attention, feedforward = blocks[0].attention, blocks[0].feedforward
-        dtype = norm.weight.data.dtype
-        rows, ends = [_parameters(block) for block in blocks], [*_norm(norm), head.weight]
-        self.parts, self.positions = ([*blocks], norm, head), attention.positions
-        self.parameters = [parameter for row in (*rows, ends) for parameter in row
-                           if parameter is not None]
-        self.arrays = [parameter.data for parameter in self.parameters]   # the kernel has addresses
-        addresses = compiled_token_step(dtype).addresses                  # alone: keep them alive
+        positions, dtype = attention.positions, norm.weight.data.dtype
+        kernels = compiled_token_step(dtype)
+        self.parts, self.dtype = (tuple(blocks), norm, head), dtype
+        packed = run_side_by_side(partial(_packed_block, kernels), blocks)
+        logits = kernels.Panels([head.weight.data.T], [None])
+        final = [*_packed_norm(norm), logits]
+        self.kept = packed, final                             # the kernel has addresses alone
         epsilons = [[getattr(part, "epsilon", 0.0) for part in (
             block.norm1, block.norm2, block.attention.query_norm, block.attention.key_norm)]
             for block in blocks]
-        self.model = (np.array([addresses(p and p.data for p in row) for row in rows]),
-                      np.array(epsilons, dtype), np.array(addresses(p and p.data for p in ends)),
-                      norm.epsilon, feedforward.hidden.weight.data.shape[1],
-                      type(norm) is LayerNorm, norm.epsilon_inside, feedforward.activation)
-        slopes = self.positions.slopes
-        self.heads = (self.positions.layout == "half",
-                      None if slopes is None else slopes.astype(dtype),
-                      attention.n_heads, attention.n_kv_heads)
+        H, G, D = attention.n_heads, attention.n_kv_heads, attention.d_head
+        slopes = positions.slopes
+        self.model = kernels.Model(
+            np.array([kernels.addresses(parts) for parts in packed]),
+            np.array(kernels.addresses(final, kernels.FINAL)), np.array(epsilons, dtype),
+            norm.epsilon,
+            len(norm.weight.data), feedforward.hidden.weight.data.shape[1], len(head.weight.data),
+            H, G, D, logits.kind, logits.numbers.itemsize, type(norm) is LayerNorm,
+            norm.epsilon_inside, positions.layout == "half", feedforward.activation,
+            None if slopes is None else slopes.astype(dtype))
+        self.rotary = positions if type(positions) is RotaryPositions else None
+        self.page = (kernels.page_shape(len(blocks), G, D, dtype), kernels.page_positions(dtype),
+                     dtype)
 
     @classmethod
     def of(cls, blocks, norm, head):
@@ -56,60 +74,194 @@ class TokenStep:
             return None
         return cls(blocks, norm, head)
 
-    def is_of(self, *parts):
-        """Whether this is the step of these blocks, norm and head, and still valid.
+    def begin(self, texts=0):
+        """The cache of so many texts without positions; of none, of any number."""
+        return TextsCache(self, PagedCache(*self.page, texts))
 
-        It is while the weights are the same arrays and the kernel may run.
+    def is_of(self, blocks, norm, head):
+        """Whether this is a step of these very parts, and the kernel may run."""
+        return (compiled_token_step(self.dtype) is not None
+                and self.parts == (tuple(blocks), norm, head))
+
+    def __call__(self, x, pages, left_padding=None, last=False):
+        """Continue texts.
+
+        Parameters
+        ----------
+        x : ndarray, shape (B, T, C)
+            The embedded new tokens.
+        pages : PagedCache
+        left_padding : ndarray of int, shape (B,), optional
+            How many tokens to skip at the beginning of each row.
+        last : bool
+            Whether only the logits of the last token are wanted.
+
+        Returns
+        -------
+        logits : ndarray, shape (B, T, V), or (B, 1, V) with `last`
+            Those of padding are 0.
+        pages : PagedCache
         """
-        return (compiled_token_step(self.arrays[0].dtype) and self.parts == parts
-                and all(map(is_, map(_data, self.parameters), self.arrays)))
-
-    def __call__(self, x, caches):
-        """Logits (1, 1, V) and caches for one more token x (1, 1, C), given those of each block."""
-        position, head = len(caches[0]), self.arrays[-1]
-        after = [cache.extended(1) for cache in caches]
+        (B, T, C), V = x.shape, self.model.V
+        is_token = None
+        if left_padding is None:
+            new, rows = np.full(B, T), x.reshape(B * T, C)
+        else:
+            is_token = np.arange(T) >= left_padding[:, None]          # (B, T)
+            new, rows = T - left_padding, x[is_token]                 # (B,), (N, C)
+        ends, after, angles = np.cumsum(new), pages.extended(new), None
+        if self.rotary is not None:
+            positions = 1 << (len(after) - 1).bit_length()            # few tables of any length
+            angles = rotary_angles(0, positions, self.model.D, self.rotary.base, x.dtype)
         logits = token_step(
-            x.reshape(-1), *self.model, self.positions.rotation(position, x.dtype), *self.heads,
-            [cache.addresses for cache in after], position, len(head))
-        return logits[None, None], after
+            np.ascontiguousarray(rows), ends - 1 if last else np.arange(len(rows)),
+            np.stack([ends - new, ends, pages.lengths], axis=1), after.addresses, self.model,
+            angles)
+        if last:
+            return logits[:, None], after
+        if is_token is None:
+            return logits.reshape(B, T, V), after
+        all_logits = np.zeros((B, T, V), x.dtype)
+        all_logits[is_token] = logits
+        return all_logits, after
+
+
+@dataclass(frozen=True)
+class TextsCache:
+    """The cache of a generation with the compiled step: its step, and keys and values in pages."""
+
+    step: TokenStep
+    pages: PagedCache
+
+    def __len__(self):
+        return len(self.pages)
+
+    @property
+    def texts(self):
+        """Number of texts; 0 as long as any number may begin."""
+        return len(self.pages.lengths)
+
+    @property
+    def n_blocks(self):
+        return len(self.step.model.weights)
+
+    @property
+    def left_padding(self):
+        """Of each text in `blocks`; None if all have one length."""
+        padding = len(self) - self.pages.lengths
+        return padding if padding.any() else None
+
+    @property
+    def blocks(self):
+        """Keys and values of every block as the layers cache them: copies, with left padding."""
+        found, padding = [], self.left_padding
+        for layer in range(self.n_blocks):
+            k, v = self.pages.keys_and_values(layer, self.step.model.D)
+            if self.step.rotary is not None and padding is not None:  # layers count padding, too
+                for b, shift in enumerate(padding):
+                    G, S, D = k[b].shape
+                    k[b] = self.step.rotary(k[b].reshape(1, G * S, 1, D), start=int(shift)
+                                            ).reshape(G, S, D)
+            found.append(KeyValueCache(k, v))
+        return tuple(found)
+
+    def restarted(self, which):
+        """A cache in which those texts begin anew, with the same weights; `which` is a mask."""
+        return TextsCache(self.step, self.pages.restarted(which))
+
+    def rows(self, order):
+        """A cache of some of the texts, possibly repeated; `order` is an array of indices."""
+        return TextsCache(self.step, self.pages.rows(order))
+
+
+def _packed_block(kernels, block):
+    """Copies of the weights of a block, in the order of the kernel's NAMES; None: not there."""
+    attention, feedforward = block.attention, block.feedforward
+    gate, norms = getattr(feedforward, "gate", None), (attention.query_norm, attention.key_norm)
+
+    def panels(*layers):
+        return kernels.Panels([layer.weight.data for layer in layers],
+                              [layer.bias and layer.bias.data for layer in layers])
+
+    return [
+        *_packed_norm(block.norm1), panels(attention.query, attention.key, attention.value),
+        *(_packed_norm(norm)[0] for norm in norms), panels(attention.output),
+        *_packed_norm(block.norm2), gate and panels(gate), panels(feedforward.hidden),
+        panels(feedforward.output)]
+
+
+def _packed_norm(norm):
+    """Copies of the weight and the bias of a norm; None: not there."""
+    parameters = getattr(norm, "weight", None), getattr(norm, "bias", None)
+    return [parameter and parameter.data.copy() for parameter in parameters]
 
 
 def _kind(block, norm, head):
-    """What all blocks must have in common; None if the kernel does not know a part."""
-    if type(block) is not TransformerBlock or BRANCHES != [
-            (name, type(branch), branch.order) for name, branch in block.branches.items()]:
+    """What all blocks must have in common; None if the kernel does not know a part.
+
+    It goes by classes, not by what they inherit from: a subclass may compute anything.
+    """
+    branches = block.branches if type(block) is TransformerBlock else {}
+    if BRANCHES != [(name, type(branch), branch.order) for name, branch in branches.items()]:
         return None
-    attention, feedforward, dtype = block.attention, block.feedforward, norm.weight.data.dtype
-    norms, positions = (block.norm1, block.norm2, norm), attention.positions.token_step_key()
-    known = (type(attention) is MultiHeadAttention and attention.scale is None
-             and positions is not None
-             and type(feedforward) in (FeedForward, GatedFeedForward)
-             and type(norm) in (LayerNorm, RMSNorm)
-             and len({(type(part), part.epsilon_inside) for part in norms}) == 1)
-    if not known or not compiled_token_step(dtype):
+    attention, feedforward = (branch.sublayer for branch in branches.values())
+    norms = [*(branch.input_norm for branch in branches.values()), norm]
+    own = [block.attention, block.feedforward, block.norm1, block.norm2]
+    if not (all(one is two for one, two in zip(own, [attention, feedforward, *norms]))
+            and type(norm) in (LayerNorm, RMSNorm)
+            and all(type(part) is type(norm) and part.epsilon_inside == norm.epsilon_inside
+                    for part in norms)
+            and type(attention) is MultiHeadAttention and attention.scale is None
+            and type(feedforward) in (FeedForward, GatedFeedForward)
+            and type(head) is LMHead and head.weight.data.ndim == 2):
         return None
-    arrays = [p and p.data for p in (*_parameters(block), head.weight)]
-    if any(x is not None and (x.dtype != dtype or not x.flags.c_contiguous) for x in arrays):
+    gates = [feedforward.gate] if type(feedforward) is GatedFeedForward else []
+    linears = [attention.query, attention.key, attention.value, attention.output, *gates,
+               feedforward.hidden, feedforward.output]
+    if not all(type(part) is Linear for part in linears):
         return None
-    shapes = [x is not None and x.shape for x in arrays]
-    return feedforward.activation, attention.n_heads, shapes, positions
+    shapes = _shapes(attention, feedforward, len(norm.weight.data))
+    head_norms, D = [attention.query_norm, attention.key_norm], attention.d_head
+    normed = type(head_norms[0]) is RMSNorm
+    vectors = [(part, norm.weight.data.shape) for part in norms]
+    vectors += [(part, (D,)) for part in head_norms if normed]
+    positions = _positions(attention)
+    if not (positions is not None
+            and all(type(part) is (RMSNorm if normed else Identity) for part in head_norms)
+            and all(part.epsilon_inside for part in head_norms if normed)
+            and all(_fits(part, shape, shape[1:], head) for part, shape in zip(linears, shapes))
+            and all(_fits(part, shape, shape, head) for part, shape in vectors)
+            and _fits(head, (len(head.weight.data), len(norm.weight.data)), None, head)):
+        return None
+    kernels = compiled_token_step(head.weight.data.dtype)
+    if kernels is None or feedforward.activation not in kernels.KINDS:
+        return None
+    biases = [part.bias is None for part in linears]
+    return (type(feedforward), feedforward.activation, normed, shapes, biases, attention.n_heads,
+            positions)
 
 
-def _parameters(block):
-    """Those of a block in the order of the kernel's NAMES; None for what is not there."""
-    attention, feedforward = block.attention, block.feedforward
-    return [
-        *_norm(block.norm1),
-        *_linear(attention.query), *_linear(attention.key), *_linear(attention.value),
-        getattr(attention.query_norm, "weight", None), getattr(attention.key_norm, "weight", None),
-        *_linear(attention.output),
-        *_norm(block.norm2), *_linear(getattr(feedforward, "gate", None)),
-        *_linear(feedforward.hidden), *_linear(feedforward.output)]
+def _shapes(attention, feedforward, C):
+    """The shapes that the kernel takes the linear maps of a block to have."""
+    H, G, D = attention.n_heads, attention.n_kv_heads, attention.d_head
+    F = feedforward.hidden.weight.data.shape[-1]
+    inside = 2 if type(feedforward) is GatedFeedForward else 1
+    return [(C, H * D), (C, G * D), (C, G * D), (H * D, C), *[(C, F)] * inside, (F, C)]
 
 
-def _linear(layer):
-    return (None, None) if layer is None else (layer.weight, layer.bias)
+def _fits(part, shape, bias_shape, head):
+    """Whether weight and bias are arrays of these shapes and of the head's dtype."""
+    bias = getattr(part, "bias", None)
+    pairs = [(part.weight, shape)] + ([] if bias is None else [(bias, bias_shape)])
+    return all(type(parameter.data) is np.ndarray and parameter.data.shape == wanted
+               and parameter.data.dtype == head.weight.data.dtype for parameter, wanted in pairs)
 
 
-def _norm(layer):
-    return layer.weight, getattr(layer, "bias", None)
+def _positions(attention):
+    """The settings of positions inside attention that the kernel knows; else None."""
+    positions = attention.positions
+    if type(positions) is RotaryPositions and positions.d_head == attention.d_head:
+        return "rotary", positions.base, positions.layout
+    if type(positions) is ALiBi and len(positions.slopes) == attention.n_heads:
+        return "alibi", *positions.slopes
+    return ("none",) if type(positions) is NoPositions else None

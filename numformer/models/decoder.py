@@ -11,7 +11,7 @@ from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.functional.experts.router import check_k
 from numformer.layers import Dropout, LMHead, MixtureOfExperts
-from numformer.layers.token_step import TokenStep
+from numformer.layers.token_step import TextsCache, TokenStep
 from numformer.models.transformer import (
     CrossEntropyModel, TransformerConfig, block_of, embedding_of, feedforward_of, final_norm_of,
     positions_of)
@@ -182,73 +182,112 @@ class Decoder(CrossEntropyModel):
         _, saved_blocks, _, _ = saved
         return sum(block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
 
-    def step(self, ids, cache=None, left_padding=None):
+    def step(self, ids, cache=None, left_padding=None, last=False):
         """Continue sequences: logits of new tokens only, from keys and values of earlier ones.
+
+        Where the compiled step knows all parts of the model, the logits of a sequence do not
+        depend, to the bit, on how many others are next to it or how its tokens were split into
+        calls. A generation then goes on with the weights with which it began: see `TokenStep`.
 
         Parameters
         ----------
         ids : ndarray of int, shape (B, T)
             The new tokens, any number of them.
-        cache : DecoderCache, optional
-            What the last call returned; None at the start.
+        cache : cache, optional
+            What the last call, or `new_cache`, returned; None at the start.
         left_padding : ndarray of int, shape (B,), optional
-            With cache=None only: number of padding tokens before each sequence; they are masked.
+            Number of padding tokens before the new tokens of each sequence; they are masked. Not
+            with a `DecoderCache`, the cache of models that the compiled step does not know.
+        last : bool
+            Whether only the logits of the last token are wanted.
 
         Returns
         -------
-        logits : ndarray, shape (B, T, V)
-        cache : DecoderCache
+        logits : ndarray, shape (B, T, V), or (B, 1, V) with `last`
+        cache : TextsCache or DecoderCache
             A new value; the old one stays valid.
         """
-        self.check_step(ids, cache)
-        return self.step_embedded(self.embedding(ids), cache, left_padding)
+        self.check_step(ids, cache, left_padding)
+        return self.step_embedded(self.embedding(ids), cache, left_padding, last)
 
-    def check_step(self, ids, cache):
-        """Check that ids have shape (B, T), and that the cache fits them and this model."""
-        check_rows(type(self).__name__, "ids", ids)
-        if cache is not None and (len(cache.blocks) != len(self.blocks)
-                                  or any(len(past.k) != len(ids) for past in cache.blocks)):
-            raise ValueError(f"Decoder: the cache must hold keys and values of {len(self.blocks)} "
+    def new_cache(self):
+        """A cache for `step` with the weights of now, without positions, of any number of texts.
+
+        None if the compiled step does not know the model; `step` takes that, too.
+        """
+        return _begun(self._parts)
+
+    def check_step(self, ids, cache, left_padding=None):
+        """Check that ids have shape (B, T), and that the cache and padding fit them."""
+        owner = type(self).__name__
+        check_rows(owner, "ids", ids)
+        if left_padding is not None:
+            if isinstance(cache, DecoderCache):
+                raise ValueError(f"{owner}: left_padding came with a cache that has one already; "
+                                 "begin with cache=None.")
+            if np.shape(left_padding) != ids.shape[:1] or not all(
+                    0 <= n < ids.shape[1] for n in left_padding):
+                raise ValueError(f"{owner}: left_padding must have shape (B,) = {ids.shape[:1]}, "
+                                 f"with numbers from 0 to T - 1 = {ids.shape[1] - 1}, but is "
+                                 f"{left_padding!r}.")
+        if isinstance(cache, TextsCache):
+            blocks, texts = cache.n_blocks, {cache.texts or len(ids)}
+        elif cache is not None:
+            blocks, texts = len(cache.blocks), {len(past.k) for past in cache.blocks}
+        if cache is not None and (blocks != len(self.blocks) or texts != {len(ids)}):
+            raise ValueError(f"{owner}: the cache must hold keys and values of {len(self.blocks)} "
                              f"blocks for B={len(ids)} sequences; begin with cache=None.")
 
-    def step_embedded(self, x, cache=None, left_padding=None):
+    def step_embedded(self, x, cache=None, left_padding=None, last=False):
         """The rest of `step`, from embedded tokens x (B, T, C)."""
-        start, past_blocks, compiled, pattern = 0, [None] * len(self.blocks), None, CAUSAL
+        B, T, _ = x.shape
+        if cache is None:
+            cache = _begun(self._parts)
+        if isinstance(cache, TextsCache):
+            if cache.step.is_of(*self._parts):
+                pages = cache.pages if cache.texts else cache.step.begin(B).pages
+                padding = 0 if left_padding is None else left_padding
+                x, _ = self.positions.forward(x, start=pages.lengths - padding)
+                logits, pages = cache.step(x, pages, left_padding, last)
+                return logits, TextsCache(cache.step, pages)
+            if len(cache) and left_padding is not None:
+                raise ValueError(f"{type(self).__name__}: left_padding came with a cache of other "
+                                 "weights; begin with cache=None.")
+            cache = DecoderCache(cache.blocks, cache.left_padding) if len(cache) else None
+        start, past_blocks, pattern = 0, [None] * len(self.blocks), CAUSAL
         if cache is not None:
             start, past_blocks, left_padding = len(cache), cache.blocks, cache.left_padding
         if left_padding is not None:                          # mask padding as another document
-            is_token = np.arange(start + x.shape[1]) >= left_padding[:, None]         # (B, S)
+            is_token = np.arange(start + T) >= left_padding[:, None]                  # (B, S)
             pattern = AttentionPattern(causal=True, documents=is_token.astype(int))
-        if cache is not None and x.size == x.shape[-1] and left_padding is None:      # B = T = 1
-            compiled = self._compiled(cache)
         first = start if left_padding is None else start - left_padding               # or (B,)
         x, _ = self.positions.forward(x, start=first)                 # (B, T, C)
-        if compiled is not None:
-            logits, new_blocks = compiled(x, past_blocks)
-        else:
-            new_blocks = []
-            for block, past in zip(self.blocks, past_blocks, strict=True):
-                x, past = block.step(x, past, pattern=pattern)
-                new_blocks.append(past)
-            logits = self.head(self.norm(x))
-        return logits, DecoderCache(tuple(new_blocks), left_padding, compiled)
+        new_blocks = []
+        for block, past in zip(self.blocks, past_blocks, strict=True):
+            x, past = block.step(x, past, pattern=pattern)
+            new_blocks.append(past)
+        logits = self.head(self.norm(x[:, -1:] if last else x))
+        return logits, DecoderCache(tuple(new_blocks), left_padding)
 
-    def _compiled(self, cache):
-        """The compiled step of one token, reused from the cache; None if unsupported."""
-        parts, step = (self.blocks, self.norm, self.head), cache.compiled
-        return step if step and step.is_of(*parts) else TokenStep.of(*parts)
+    @property
+    def _parts(self):
+        return self.blocks, self.norm, self.head
 
 
 @dataclass(frozen=True)
 class DecoderCache:
-    """Keys and values of every block, left padding of every sequence, the compiled step."""
+    """Keys and values of every block, and left padding of every sequence."""
 
     blocks: tuple                                                     # of KeyValueCache, L of them
     left_padding: np.ndarray | None = None                            # (B,), int
-    compiled: TokenStep | None = None
 
     def __len__(self):
         return len(self.blocks[0]) if self.blocks else 0
+
+
+def _begun(parts):
+    step = TokenStep.of(*parts)
+    return None if step is None else step.begin()
 
 
 def _experts_of(config, initial):
@@ -258,43 +297,3 @@ def _experts_of(config, initial):
         GATED.get(c.feedforward, c.feedforward), gated=gated, gates_over=c.gates_over,
         capacity_factor=c.capacity_factor, balance_weight=c.balance_weight,
         z_weight=c.router_z_weight, **initial)
-
-
-# Each paper's options; Mixtral's rotary base is that of its code.
-TRANSFORMER_2017 = dict(norm_first=False, feedforward="relu", positions="sinusoidal",
-                        embedding_scale=True)
-GPT1 = dict(vocab_size=40478, context_length=512, norm_first=False)
-GPT2 = dict(vocab_size=50257, context_length=1024)
-GPT3 = dict(vocab_size=50257, context_length=2048)
-LLAMA = dict(vocab_size=32000, context_length=2048, norm="rms_norm", feedforward="swiglu",
-             positions="rotary", bias=False, tied=False, epsilon=1e-6)
-LLAMA2 = {**LLAMA, "context_length": 4096, "epsilon": 1e-5}
-LLAMA3 = {**LLAMA2, "vocab_size": 128256, "context_length": 8192, "rotary_base": 500000.0}
-MIXTRAL = {**LLAMA2, "context_length": 32768, "rotary_base": 1000000.0, "n_experts": 8,
-           "experts_per_token": 2}
-
-_SIZES = (                                                    # L, H, C; F and G where they differ
-    # Radford et al. (2018), section 4.1
-    ("gpt1", GPT1, 12, 12, 768),
-    # Radford et al. (2019), table 2, whose parameter counts of the small ones are known misprints
-    ("gpt2", GPT2, 12, 12, 768), ("gpt2-medium", GPT2, 24, 16, 1024),
-    ("gpt2-large", GPT2, 36, 20, 1280), ("gpt2-xl", GPT2, 48, 25, 1600),
-    # Brown et al. (2020), table 2.1 (H of XL, C of 13B corrected); here no layer is sparse
-    ("gpt3-small", GPT3, 12, 12, 768), ("gpt3-medium", GPT3, 24, 16, 1024),
-    ("gpt3-large", GPT3, 24, 16, 1536), ("gpt3-xl", GPT3, 24, 16, 2048),
-    ("gpt3-2.7b", GPT3, 32, 32, 2560), ("gpt3-6.7b", GPT3, 32, 32, 4096),
-    ("gpt3-13b", GPT3, 40, 40, 5120), ("gpt3", GPT3, 96, 96, 12288),
-    # Touvron et al. (2023), "LLaMA", table 2
-    ("llama-7b", LLAMA, 32, 32, 4096, 11008), ("llama-13b", LLAMA, 40, 40, 5120, 13824),
-    ("llama-33b", LLAMA, 60, 52, 6656, 17920), ("llama-65b", LLAMA, 80, 64, 8192, 22016),
-    # Touvron et al. (2023), "Llama 2", table 1
-    ("llama2-7b", LLAMA2, 32, 32, 4096, 11008), ("llama2-13b", LLAMA2, 40, 40, 5120, 13824),
-    ("llama2-70b", LLAMA2, 80, 64, 8192, 28672, 8),
-    # Grattafiori et al. (2024), "The Llama 3 Herd of Models", table 3
-    ("llama3-8b", LLAMA3, 32, 32, 4096, 14336, 8), ("llama3-70b", LLAMA3, 80, 64, 8192, 28672, 8),
-    ("llama3-405b", LLAMA3, 126, 128, 16384, 53248, 8),
-    # Jiang et al. (2024), "Mixtral of Experts", table 1: 13 B of 47 B parameters are active
-    ("mixtral-8x7b", MIXTRAL, 32, 32, 4096, 14336, 8))
-_NAMES = "n_layers", "n_heads", "d_model", "d_hidden", "n_kv_heads"
-DECODERS = {name: DecoderConfig(**choices, **dict(zip(_NAMES, sizes)))
-            for name, choices, *sizes in _SIZES}

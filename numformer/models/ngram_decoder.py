@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.layers import NGramEmbedding
+from numformer.layers.token_step import TextsCache
 from numformer.models.decoder import Decoder, DecoderCache, DecoderConfig
 from numformer.models.transformer import embedding_of
 from numformer.parameter import Layer
@@ -61,19 +62,27 @@ class NGramDecoder(Decoder):
     def __init__(self, config, rng):
         super().__init__(config, rng, TokenAndNGramEmbedding(config, rng))
 
-    def step(self, ids, cache=None, left_padding=None):
-        """As `Decoder.step`; the cache also holds the last tokens, which begin the next n-grams."""
-        before, past = (None, None) if cache is None else (cache.last, cache.decoder)
-        self.check_step(ids, past)
+    def step(self, ids, cache=None, left_padding=None, last=False):
+        """As `Decoder.step`; the cache also holds the last tokens, which begin the next n-grams.
+
+        With left padding, all sequences begin.
+        """
+        past = None if cache is None else cache.decoder
+        before = None if cache is None or not len(cache) else cache.last
+        if before is not None and left_padding is not None:
+            raise ValueError("NGramDecoder: left_padding came with a cache; begin with cache=None.")
+        self.check_step(ids, past, left_padding)
         tokens = ids
-        if (left_padding := left_padding if past is None else past.left_padding) is not None:
-            start = 0 if past is None else len(past)
-            positions = np.arange(start, start + ids.shape[1])
-            tokens = np.where(positions < left_padding[:, None], -1, ids)
+        if left_padding is not None:
+            tokens = np.where(np.arange(ids.shape[1]) < left_padding[:, None], -1, ids)
         x, _ = self.embedding.forward(ids, tokens, before)
-        logits, past = self.step_embedded(x, past, left_padding)
+        logits, past = self.step_embedded(x, past, left_padding, last)
         seen = tokens if before is None else np.concatenate([before, tokens], axis=1)
         return logits, NGramDecoderCache(past, seen[:, -self.embedding.ngrams.reach:])
+
+    def new_cache(self):
+        cache = super().new_cache()
+        return None if cache is None else NGramDecoderCache(cache, None)
 
 
 class TokenAndNGramEmbedding(Layer):
@@ -110,8 +119,14 @@ class TokenAndNGramEmbedding(Layer):
 class NGramDecoderCache:
     """The cache of the decoder, and the last tokens of each sequence, (B, up to N - 1)."""
 
-    decoder: DecoderCache
-    last: np.ndarray
+    decoder: DecoderCache | TextsCache
+    last: np.ndarray | None
 
     def __len__(self):
         return len(self.decoder)
+
+    def restarted(self, which):
+        """A cache in which all texts begin anew: those that do not would need their last tokens."""
+        if not isinstance(self.decoder, TextsCache):
+            return None
+        return NGramDecoderCache(self.decoder.restarted(np.ones_like(which)), None)

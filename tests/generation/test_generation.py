@@ -51,7 +51,8 @@ def test_the_text_is_the_same_without_a_cache(style, prompt, rng):
 def test_each_token_is_encoded_once_until_the_context_is_full(rng):
     model, lengths = Decoder(STYLES["GPT-2"], rng), []
     step = model.step
-    model.step = lambda ids, *cache: lengths.append(ids.shape[1]) or step(ids, *cache)
+    model.step = lambda ids, *cache, **last: (
+        lengths.append(ids.shape[1]) or step(ids, *cache, **last))
     list(generate(model, np.array([1, 2, 3]), 9, rng))
     # With 9 tokens the context of 8 is full: its older half is dropped
     assert lengths == [3, 1, 1, 1, 1, 1, 5, 1, 1]

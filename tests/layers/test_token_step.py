@@ -1,16 +1,12 @@
-"""The compiled step of one token: which decoders it takes, and that it equals their layers."""
+"""The compiled step: which decoders it takes, and that it equals their layers."""
 
 import numpy as np
 import pytest
 
-from numformer import backend
-from numformer.backend import dispatch
 from numformer.layers import (
-    ALiBi, FeedForward, GatedFeedForward, KeyValueCache, LayerNorm, MultiHeadAttention,
-    ParallelBlock, RMSNorm, ResidualBranch, RotaryPositions, SelfAttentionBranch, TransformerBlock,
-    LMHead)
+    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, Linear, LMHead, MultiHeadAttention,
+    ParallelBlock, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch, TransformerBlock)
 from numformer.layers.token_step import TokenStep
-from numformer.models import Decoder, DecoderConfig
 from numformer.parameter import Parameter
 
 pytest.importorskip("numba")
@@ -26,6 +22,22 @@ class OwnFeedForward(FeedForward):
 
 
 class OwnNorm(RMSNorm):
+    pass
+
+
+class OwnLinear(Linear):
+    pass
+
+
+class OwnHead(LMHead):
+    pass
+
+
+class OwnRotary(RotaryPositions):
+    pass
+
+
+class OwnALiBi(ALiBi):
     pass
 
 
@@ -57,7 +69,7 @@ def decoder_of(rng, *more, dtype=np.float64, **options):
     return blocks, norm, LMHead(Parameter(rng.standard_normal((V, C)).astype(dtype)))
 
 
-def by_layers(decoder, x, caches):
+def by_layers(decoder, x, caches, start=0):
     blocks, norm, head = decoder
     after = []
     for block, cache in zip(blocks, caches):
@@ -72,51 +84,118 @@ def by_layers(decoder, x, caches):
                                    activation="silu"),
     dict(inside=(False, False)),
     dict(norms=(RMSNorm, RMSNorm), inside=(False, False), n_kv_heads=1), dict(positions=ALiBi(3)),
-    dict(positions=RotaryPositions(4)),
+    dict(positions=RotaryPositions(4)), dict(width=50),
     dict(positions=RotaryPositions(4, 50.0, "interleaved"), query_key_norm=True, bias=False),
     dict(feedforward=GatedFeedForward, activation="relu", query_key_norm=True)], ids=str)
 def test_a_compiled_step_equals_the_step_of_the_layers(options, dtype, rng):
+    """For texts of different lengths that grow by any number of tokens, over several pages."""
     decoder = decoder_of(rng, dtype=dtype, **options)
-    _, caches = by_layers(decoder, rng.standard_normal((1, 63, C)).astype(dtype), [None, None])
-    reference = [KeyValueCache(cache.k, cache.v) for cache in caches]
-    step = TokenStep.of(*decoder)
-    # the buffer of 64 positions grows on the way
-    for length in (63, 64, 65):
-        x = rng.standard_normal((1, 1, C)).astype(dtype)
-        before = [cache.k.copy() for cache in caches]
-        y, after = step(x, caches)
-        expected, reference = by_layers(decoder, x, reference)
-        assert y.shape == (1, 1, V)
-        assert y.dtype == dtype
-        assert [len(cache) for cache in after] == [length + 1] * 2
-        tolerance = 1e-4 if dtype == np.float32 else 1e-11
-        np.testing.assert_allclose(y, expected, rtol=tolerance, atol=tolerance)
-        for past, old, found, wanted in zip(caches, before, after, reference):
-            assert np.array_equal(past.k, old)
-            np.testing.assert_allclose(found.k, wanted.k, rtol=tolerance, atol=tolerance)
-            np.testing.assert_allclose(found.v, wanted.v, rtol=tolerance, atol=tolerance)
-        caches = after
+    step, lengths = TokenStep.of(*decoder), [np.array([4, 1, 23]), np.array([1, 1, 1]),
+                                             np.array([70, 100, 3]), np.array([1, 1, 1])]
+    cache, tolerance = step.begin(3), 1e-4 if dtype == np.float32 else 1e-11
+    by_text = [[None] * 2 for _ in range(3)]
+    pages = cache.pages
+    for new in lengths:
+        T = new.max()
+        x = rng.standard_normal((3, T, C)).astype(dtype)
+        y, after = step(x, pages, T - new)
+        only_last, _ = step(x, pages, T - new, last=True)
+        assert np.array_equal(only_last, y[:, -1:]) and y.dtype == dtype and y.shape == (3, T, V)
+        assert after.lengths.tolist() == (pages.lengths + new).tolist()
+        for b in range(3):
+            expected, by_text[b] = by_layers(decoder, x[b:b + 1, T - new[b]:], by_text[b])
+            np.testing.assert_allclose(y[b, T - new[b]:], expected[0], rtol=tolerance,
+                                       atol=tolerance)
+            assert (y[b, :T - new[b]] == 0).all()
+        pages = after
+    for layer in range(2):
+        k, v = pages.keys_and_values(layer, 4)
+        for b, found in enumerate(by_text):
+            for ours, theirs in ((k, found[layer].k), (v, found[layer].v)):
+                padding = ours.shape[2] - theirs.shape[2]
+                np.testing.assert_allclose(ours[b, :, padding:], theirs[0], rtol=tolerance,
+                                           atol=tolerance)
+                assert (ours[b, :, :padding] == 0).all()
 
 
 def test_a_decoder_of_one_block_is_taken(rng):
     blocks, norm, head = decoder_of(rng)
-    decoder = blocks[:1], norm, head
-    _, caches = by_layers(decoder, rng.standard_normal((1, 3, C)), [None])
-    x = rng.standard_normal((1, 1, C))
-    y, after = TokenStep.of(*decoder)(x, caches)
-    wanted, _ = by_layers(decoder, x, [KeyValueCache(caches[0].k, caches[0].v)])
-    np.testing.assert_allclose(y, wanted, rtol=1e-11, atol=1e-11)
-    assert len(after) == 1 and len(after[0]) == 4
+    decoder, x = (blocks[:1], norm, head), rng.standard_normal((1, 4, C))
+    step = TokenStep.of(*decoder)
+    y, after = step(x, step.begin(1).pages)
+    np.testing.assert_allclose(y, by_layers(decoder, x, [None])[0], rtol=1e-11, atol=1e-11)
+    assert len(after) == 4
 
 
 @pytest.mark.parametrize("options", [
     dict(attention=OwnAttention), dict(feedforward=OwnFeedForward),
     dict(norms=(LayerNorm, RMSNorm)), dict(norms=(RMSNorm, LayerNorm)),
     dict(norms=(OwnNorm, OwnNorm)), dict(inside=(True, False)), dict(inside=(False, True)),
-    dict(order="post"), dict(block=ParallelBlock)], ids=str)
+    dict(order="post"), dict(block=ParallelBlock), dict(positions=OwnRotary(4)),
+    dict(positions=OwnALiBi(3)), dict(scale=0.4)], ids=str)
 def test_decoders_with_unknown_parts_are_not_taken(options, rng):
     assert TokenStep.of(*decoder_of(rng, **options)) is None
     assert TokenStep.of(*decoder_of(rng)) is not None
+
+
+def other_linear(rng, C, width, kind=Linear):
+    return kind(C, width, rng, dtype=np.float64)
+
+
+LOOK_ALIKES = {                         # what replaces a part of the second block
+    "LayerNorm on q": lambda block, rng: setattr(
+        block.attention, "query_norm", LayerNorm(4, dtype=np.float64)),
+    "another RMSNorm on k": lambda block, rng: setattr(
+        block.attention, "key_norm", OwnNorm(4, dtype=np.float64)),
+    "RMSNorm on k alone": lambda block, rng: setattr(
+        block.attention, "key_norm", RMSNorm(4, dtype=np.float64)),
+    "epsilon outside": lambda block, rng: [setattr(block.attention, name, RMSNorm(
+        4, epsilon_inside=False, dtype=np.float64)) for name in ("query_norm", "key_norm")],
+    "norm over all heads": lambda block, rng: [setattr(block.attention, name, RMSNorm(
+        12, dtype=np.float64)) for name in ("query_norm", "key_norm")],
+    "no first norm": lambda block, rng: (
+        setattr(block.branches["attention"], "input_norm", Identity()),
+        setattr(block, "norm1", Identity())),
+    "a norm replaced by name alone": lambda block, rng: setattr(
+        block, "norm2", LayerNorm(C, dtype=np.float64)),
+    "attention replaced by name alone": lambda block, rng: setattr(
+        block, "attention", MultiHeadAttention(C, 3, rng, dtype=np.float64)),
+    "another width of heads": lambda block, rng: setattr(block.attention, "d_head", 2),
+    "another linear map": lambda block, rng: setattr(
+        block.attention, "key", other_linear(rng, C, C, OwnLinear)),
+    "wide values": lambda block, rng: setattr(
+        block.attention, "value", other_linear(rng, C, 2 * C)),
+    "a narrow output": lambda block, rng: setattr(
+        block.feedforward, "output", other_linear(rng, 5, C)),
+    "no linear map": lambda block, rng: setattr(block.feedforward, "hidden", OwnFeedForward(
+        C, 7, "relu", rng)),
+    "a short norm": lambda block, rng: setattr(
+        block.norm1.weight, "data", np.ones(1)),
+    "a bias for each head": lambda block, rng: setattr(
+        block.attention.query.bias, "data", np.ones((3, 4))),
+    "another positions' width": lambda block, rng: setattr(
+        block.attention, "positions", RotaryPositions(2)),
+    "slopes of other heads": lambda block, rng: setattr(block.attention, "positions", ALiBi(4)),
+    "an activation of its own": lambda block, rng: setattr(
+        block.feedforward, "activation", "softsign"),
+}
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_parts_that_look_alike_are_not_taken(name, rng):
+    blocks, norm, head = decoder_of(rng)
+    assert TokenStep.of(blocks[1:], norm, head) is not None
+    LOOK_ALIKES[name](blocks[1], rng)
+    assert TokenStep.of(blocks[1:], norm, head) is None
+    assert TokenStep.of(blocks, norm, head) is None
+
+
+def test_heads_that_look_alike_are_not_taken(rng):
+    blocks, norm, head = decoder_of(rng)
+    for other in (OwnHead(head.weight), Linear(C, V, rng, dtype=np.float64),
+                  LMHead(Parameter(rng.standard_normal((V, C + 1))))):
+        assert TokenStep.of(blocks, norm, other) is None
+    assert TokenStep.of(blocks, norm, head) is not None
 
 
 @pytest.mark.parametrize("other", [
@@ -136,83 +215,25 @@ def test_decoders_of_different_rotary_positions_are_not_taken(rng):
         assert TokenStep.of(*decoder_of(rng, dict(positions=two), positions=one)) is None
 
 
-def test_weights_of_another_precision_or_layout_are_not_taken(rng):
+def test_weights_of_another_precision_are_not_taken_of_another_layout_they_are(rng):
     """Nor is a final norm of another kind, nor a decoder without blocks."""
     blocks, norm, head = decoder_of(rng)
+    x = rng.standard_normal((1, 3, C))
     for parameter in (blocks[1].attention.key.bias, blocks[0].feedforward.output.weight,
                       head.weight):
         usual = parameter.data
-        for wrong in (usual.astype(np.float32), usual.astype(complex),
-                      np.repeat(usual, 2, axis=-1)[..., ::2]):
-            parameter.data = wrong
+        for wrong in (usual.astype(np.float32), usual.astype(complex)):
+            set_data(parameter, wrong)
             assert TokenStep.of(blocks, norm, head) is None
-        parameter.data = usual
+        set_data(parameter, np.repeat(usual, 2, axis=-1)[..., ::2])
+        step = TokenStep.of(blocks, norm, head)
+        np.testing.assert_allclose(step(x, step.begin(1).pages)[0],
+                                   by_layers((blocks, norm, head), x, [None] * 2)[0], rtol=1e-11)
+        set_data(parameter, usual)
     assert TokenStep.of(blocks, RMSNorm(C, dtype=np.float64), head) is None
     assert TokenStep.of(blocks, LayerNorm(C, epsilon_inside=False, dtype=np.float64), head) is None
     assert TokenStep.of([], norm, head) is None and TokenStep.of(blocks, norm, head) is not None
 
 
-def test_a_step_is_valid_for_the_arrays_it_was_built_from(rng):
-    decoder, other = decoder_of(rng), decoder_of(rng)
-    step = TokenStep.of(*decoder)
-    assert step.is_of(*decoder)
-    assert not step.is_of(*other)
-    assert not step.is_of(decoder[0], other[1], decoder[2])
-    # in place: the kernel reads it
-    decoder[0][1].norm2.weight.data += 1
-    assert step.is_of(*decoder)
-    decoder[0][1].norm2.weight.data = decoder[0][1].norm2.weight.data + 1
-    assert not step.is_of(*decoder)
-
-
-def config(**more):
-    return DecoderConfig(**dict(vocab_size=V, context_length=80, n_layers=3, n_heads=4,
-                                d_model=32) | more)
-
-
-def test_the_decoder_uses_the_step_for_one_token_of_one_sequence(rng, monkeypatch):
-    """And keeps it in the cache for the next token; otherwise it runs the layers."""
-    model, ids = Decoder(config(), rng), rng.integers(0, V, (2, 8))
-    taken, call = [], TokenStep.__call__
-    monkeypatch.setattr(TokenStep, "__call__",
-                        lambda self, *given: taken.append(self) or call(self, *given))
-    _, cache = model.step(ids[:1])
-    _, pair = model.step(ids, left_padding=np.array([0, 2]))
-    _, alone = model.step(ids[:1], left_padding=np.array([2]))
-    model.step(ids[:1, :2], cache)
-    model.step(ids[:, :1], pair)
-    model.step(ids[:1, :1], alone)
-    model.step(ids[:1, :1])
-    assert not taken
-    one, after = model.step(ids[:1, :1], cache)
-    two, later = model.step(ids[:1, 1:2], after)
-    assert len(taken) == 2 and taken[0] is taken[1] is later.compiled
-    model.head.weight.data = model.head.weight.data.copy()
-    model.step(ids[:1, 1:2], after)
-    assert len(taken) == 3 and taken[2] is not taken[1]
-    backend.use("numpy")
-    try:
-        reference, after = model.step(ids[:1, :1], cache)
-        np.testing.assert_allclose(one, reference, rtol=1e-4, atol=1e-5)
-        reference, _ = model.step(ids[:1, 1:2], later)
-        assert len(taken) == 3
-    finally:
-        backend.use("numba")
-    np.testing.assert_allclose(two[0, 0], model.step(ids[:1, :2], cache)[0][0, 1], rtol=1e-4,
-                               atol=1e-5)
-
-
-def test_bits_do_not_depend_on_the_number_of_threads(rng, monkeypatch):
-    model, found, tasks = Decoder(config(), rng), [], []
-    run = dispatch.run_with_helpers
-    monkeypatch.setattr(dispatch, "run_with_helpers",
-                        lambda work, items: tasks.append(len(items)) or run(work, items))
-    monkeypatch.setattr(dispatch, "PARALLEL_FROM", 0)
-    for threads in (1, 2, 3, 8):
-        with backend.threads(threads):
-            _, cache = model.step(np.array([[1, 2, 3]]))
-            for token in range(60):
-                logits, cache = model.step(np.array([[token % V]]), cache)
-            found.append(logits)
-    assert all(np.array_equal(found[0], other) for other in found) and {1, 2, 3, 4} <= set(tasks)
-    assert np.isfinite(found[0]).all() and found[0].std() > 0
+def set_data(parameter, data):
+    parameter.data = data

@@ -1,152 +1,149 @@
-"""One token through a pre-norm decoder in one call: from its embedding to the next token's logits.
+"""New tokens of several texts through a pre-norm decoder in one call, to the next logits.
 
-For one token every weight is read once and used once, so the time is that of reading them from
-memory; Python between two small steps would double it. One core does not saturate the memory, so
-threads share each product x W: a part multiplies some of the rows of W, which are contiguous, and
-has a sum of its own; whoever needs y adds the sums. (Parts made of columns would need fewer sums,
-but short pieces of rows are read at half the speed.) Which thread computes a part may vary; the
-parts, and the order in which their sums are added, do not.
+For few tokens the time is that of reading the weights from memory; so each is read once, for all
+texts. The new tokens of all texts are rows of one matrix: one for each text while it is continued,
+many for a prompt. Only attention knows which rows belong to which text.
+
+A block is seven phases: norm, product to the heads, attention, product added to h; norm, product to
+the hidden units with the activation, product added to h. Threads share the units of each phase: a
+panel of the weights, a head of a text, some rows. No number depends on how many rows there are or
+which thread computes it: a sum over the width is one chain of additions, in the same order for
+every row. So a text gets the same logits, to the bit, alone as next to others, and its prompt may
+be read at once or token by token.
 """
 
-import numpy as np
 from numba import boolean, int64
 
-from numformer.kernels.activations import KINDS
-from numformer.kernels.decoding.branches import (
-    attention_part, feedforward_part, logits_part, project_part)
-from numformer.kernels.decoding.weights import (
-    DOWN_BIAS, EPSILON1, EPSILON2, FINAL_BIAS, FINAL_WEIGHT, HEAD, NAMES, NORM1_BIAS, NORM1_WEIGHT,
-    NORM2_BIAS, NORM2_WEIGHT, OUTPUT_BIAS, PARTS, addresses, vector_at)
+from numformer.kernels.activations import activate
+from numformer.kernels.decoding.attention import attend_to_pages, encode_and_keep
+from numformer.kernels.decoding.panels import (
+    multiply_unit, panel_columns, product_units, row_blocks, vector_at)
+from numformer.kernels.decoding.phases import (
+    let_the_caller_leave_first, next_unit, wait_for_units)
+from numformer.kernels.decoding.table import (
+    DOWN, EPSILON1, EPSILON2, FINAL_BIAS, FINAL_WEIGHT, GATE, HEADS, HIDDEN, LOGITS, NORM1_BIAS,
+    NORM1_WEIGHT, NORM2_BIAS, NORM2_WEIGHT, OUTPUT)
 from numformer.kernels.norms import normalize_vector
-from numformer.kernels.runtime.compile import Kernel
+from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row
-from numformer.kernels.runtime.shapes import absent, out_matrix, out_vector, vector
-from numformer.kernels.runtime.work_queue import (
-    all_finished, finish, run_serially, take, unit_of_turn, wait_for_all)
-from numformer.kernels.runtime.workspace import new_array
+from numformer.kernels.runtime.shapes import matrix, out_matrix, vector
+from numformer.kernels.runtime.vectors import MOST_ROWS, PANEL_BYTES
+from numformer.kernels.runtime.work_queue import finish
 
-__all__ = ["NAMES", "TOKEN_STEP", "addresses", "run_token_step", "token_step"]
+NORM_ROWS = 8                           # of one unit
 
 
-def token_step(x, weights, epsilons, final, final_epsilon, F, centred, inside, kind, cosine, sine,
-               halves, slopes, H, G, caches, position, queues, inner, outer, logits, task, tasks,
-               workspace):
-    """h = x; in each block h += attention(norm1(h)), h += ffn(norm2(h)); logits = head(norm(h)).
+@inlined
+def norm_phase(h, rows, C, weight, bias, epsilon, inside, centred, queue, task, tasks, a):
+    """a = norm(h), for some rows of h."""
+    weight, bias = vector_at(weight, C, h), vector_at(bias, C, h)
+    units = (len(rows) + NORM_ROWS - 1) // NORM_ROWS
+    unit = next_unit(queue, units, task, tasks)
+    while unit >= 0:
+        for n in range(unit * NORM_ROWS, min((unit + 1) * NORM_ROWS, len(rows))):
+            normalize_vector(row(h, rows[n])[:C], weight, bias, epsilon, inside, centred,
+                             row(a, n)[:C])
+        finish(queue)
+        unit = next_unit(queue, units, task, tasks)
+    wait_for_units(queue, units)
 
-    x (C,). weights (L, 20): addresses, 0 for what is absent; matrices are (in, out). epsilons
-    (L, 4). final (3,): addresses of the last norm and the head. caches (L, 3). slopes (H,) or
-    empty. The tasks share logits (V,), two queues for each branch and one for the head,
-    (4L + 1, PARTS + 1), and the sums of the parts: of the products into a branch, `inner`
-    (PARTS, widest), and out of it, `outer` (2L PARTS, C). Each task has a workspace of its own,
-    (7, widest). Returns whether all units are finished.
 
-    A task that starts late walks through all blocks and finds nothing to do. What it then reads of
-    `inner` may belong to a later branch, and is not used; `outer`, which it needs for its h, is
-    written once.
+@inlined
+def product_phase(stored, item_bytes, x, rows, terms, matrix, columns, y, add, queue, task, tasks):
+    """y = x W + b, or y += that."""
+    units = product_units(rows, columns, x.itemsize)
+    unit = next_unit(queue, units, task, tasks)
+    while unit >= 0:
+        multiply_unit(stored, item_bytes, x, rows, unit, terms, matrix, y, add)
+        finish(queue)
+        unit = next_unit(queue, units, task, tasks)
+    wait_for_units(queue, units)
+
+
+@inlined
+def activate_unit(kind, gated, u, g, rows, unit, slope, f):
+    """f = activation(u), or activation(g) u if gated, for the numbers of one unit of a product."""
+    blocks, width, one = row_blocks(rows), panel_columns(u.itemsize), u.dtype.type(1)
+    panel, block = unit // blocks, unit % blocks
+    start, stop = panel * width, (panel + 1) * width
+    for i in range(rows * block // blocks, rows * (block + 1) // blocks):
+        u_i, f_i = row(u, i)[start:stop], row(f, i)[start:stop]
+        if gated:
+            activate(kind, one, row(g, i)[start:stop], f_i, slope[:width])
+            for n in range(width):
+                f_i[n] *= u_i[n]
+        else:
+            activate(kind, one, u_i, f_i, slope[:width])
+
+
+def token_step(h, wanted, texts, pages, weights, final, epsilons, final_epsilon, C, F, V, stored,
+               item_bytes, centred, inside, kind, cosine, sine, halves, slopes, H, G, D, nothing,
+               everything, a, qkv, o, u, g, f, logits, queues, task, tasks, scores):
+    """In each block h += attention(norm1(h)), h += ffn(norm2(h)); logits = head(norm(h[wanted])).
+
+    The tasks share all arrays but `scores`, (MOST_ROWS + 1, positions), whose last row is for
+    whatever needs a vector. texts (B, 3): the first row of each text, the row after its last, the
+    position of the first. pages (B, ...): addresses of the pages of keys and values of each text,
+    (L, 2, G, width D). weights (L, 21), final (5,): addresses, as `table` has them. queues
+    (7L + 2, tasks + 1). `everything` is all rows, 0 .. N - 1. Rows of h, qkv, u, g, f and logits
+    are as long as the panels of the product that writes them. Returns whether all is finished.
+
+    A task that starts late walks through all phases and finds nothing to do.
     """
-    C, KV = len(x), G * (len(x) // H)
-    h, a = row(workspace, 0)[:C], row(workspace, 1)[:C]
-    for c in range(C):
-        h[c] = x[c]
-    for branch in range(2 * len(weights)):
-        w, eps, attends = row(weights, branch // 2), row(epsilons, branch // 2), branch % 2 == 0
-        weight = vector_at(w[NORM1_WEIGHT if attends else NORM2_WEIGHT], 0, C, x)
-        bias = vector_at(w[NORM1_BIAS if attends else NORM2_BIAS], 0, C, x)
-        epsilon = eps[EPSILON1 if attends else EPSILON2]
-        normalize_vector(h, weight, bias, epsilon, inside, centred, a)          # a = norm(h)
-        queue = row(queues, 2 * branch)
-        for turn in range(PARTS):
-            part = unit_of_turn(turn, PARTS, task, tasks)
-            if take(queue, part):
-                project_part(a, w, attends, KV, F, part, row(inner, part))
-                finish(queue)
-        wait_for_all(queue)
-        queue = row(queues, 2 * branch + 1)
-        for turn in range(PARTS):
-            part = unit_of_turn(turn, PARTS, task, tasks)
-            if take(queue, part):
-                y = row(outer, branch * PARTS + part)
-                if attends:
-                    attention_part(w, eps, cosine, sine, halves, slopes, H, G,
-                                   row(caches, branch // 2), position, part, inner, workspace, y)
-                else:
-                    feedforward_part(w, F, kind, part, inner, workspace, y)
-                finish(queue)
-        wait_for_all(queue)
-        for part in range(PARTS):                                               # h += branch(a)
-            y = row(outer, branch * PARTS + part)
-            for c in range(C):
-                h[c] += y[c]
-        bias = vector_at(w[OUTPUT_BIAS if attends else DOWN_BIAS], 0, C, x)
-        for c in range(len(bias)):
-            h[c] += bias[c]
-    weight, bias = vector_at(final[FINAL_WEIGHT], 0, C, x), vector_at(final[FINAL_BIAS], 0, C, x)
-    normalize_vector(h, weight, bias, final_epsilon, inside, centred, a)
-    queue = row(queues, len(queues) - 1)
-    for turn in range(PARTS):
-        part = unit_of_turn(turn, PARTS, task, tasks)
-        if take(queue, part):
-            logits_part(a, final[HEAD], len(logits), part, logits)
+    rows, group, HD, phase, size = len(h), H // G, H * D, 0, h.itemsize
+    lanes = row(scores, MOST_ROWS)[:panel_columns(size)]
+    head_bytes = D * PANEL_BYTES
+    for layer in range(len(weights)):
+        w, eps = row(weights, layer), row(epsilons, layer)
+        norm_phase(h, everything, C, w[NORM1_WEIGHT], w[NORM1_BIAS], eps[EPSILON1], inside, centred,
+                   row(queues, phase), task, tasks, a)
+        product_phase(stored, item_bytes, a, rows, C, w[HEADS:HEADS + 3], HD + 2 * G * D, qkv,
+                      False, row(queues, phase + 1), task, tasks)
+
+        queue, units = row(queues, phase + 2), len(texts) * G
+        unit = next_unit(queue, units, task, tasks)
+        while unit >= 0:
+            text, pages_b, g_head = row(texts, unit // G), row(pages, unit // G), unit % G
+            keys = (2 * layer * G + g_head) * head_bytes
+            values = keys + G * head_bytes
+            encode_and_keep(qkv, H, G, D, g_head, text, pages_b, keys, values, w, eps, cosine,
+                            sine, halves)
+            for head in range(g_head * group, (g_head + 1) * group):
+                slope = slopes[head] if len(slopes) > 0 else h.dtype.type(0)
+                attend_to_pages(qkv, head, D, text, pages_b, keys, values, slope, nothing, scores,
+                                lanes, o)
             finish(queue)
-    return all_finished(queue, task)
+            unit = next_unit(queue, units, task, tasks)
+        wait_for_units(queue, units)
+
+        product_phase(stored, item_bytes, o, rows, HD, w[OUTPUT:OUTPUT + 3], C, h, True,
+                      row(queues, phase + 3), task, tasks)
+        norm_phase(h, everything, C, w[NORM2_WEIGHT], w[NORM2_BIAS], eps[EPSILON2], inside, centred,
+                   row(queues, phase + 4), task, tasks, a)
+
+        queue, units = row(queues, phase + 5), product_units(rows, F, size)
+        unit = next_unit(queue, units, task, tasks)
+        while unit >= 0:
+            multiply_unit(stored, item_bytes, a, rows, unit, C, w[HIDDEN:HIDDEN + 3], u, False)
+            if w[GATE] != 0:
+                multiply_unit(stored, item_bytes, a, rows, unit, C, w[GATE:GATE + 3], g, False)
+            activate_unit(kind, w[GATE] != 0, u, g, rows, unit, lanes, f)
+            finish(queue)
+            unit = next_unit(queue, units, task, tasks)
+        wait_for_units(queue, units)
+
+        product_phase(stored, item_bytes, f, rows, F, w[DOWN:DOWN + 3], C, h, True,
+                      row(queues, phase + 6), task, tasks)
+        phase += 7
+    norm_phase(h, wanted, C, final[FINAL_WEIGHT], final[FINAL_BIAS], final_epsilon, inside, centred,
+               row(queues, phase), task, tasks, a)
+    queue = row(queues, phase + 1)
+    product_phase(stored, item_bytes, a, len(wanted), C, final[LOGITS:LOGITS + 3], V, logits, False,
+                  queue, task, tasks)
+    return let_the_caller_leave_first(queue, task)
 
 
 TOKEN_STEP = Kernel(token_step, lambda real: (
-    vector(real), out_matrix(int64), out_matrix(real), out_vector(int64), real, int64,
-    *2 * [boolean], int64, *2 * [vector(real)], boolean, vector(real), *2 * [int64],
-    out_matrix(int64), int64, out_matrix(int64), *2 * [out_matrix(real)], out_vector(real),
-    *2 * [int64], out_matrix(real)))
-
-
-def run_token_step(x, weights, epsilons, final, final_epsilon, F, centred, inside, activation,
-                   angles, halves, slopes, H, G, caches, position, V, tasks=1, run=run_serially):
-    """Run the kernel, with queues and workspaces for its tasks.
-
-    Parameters
-    ----------
-    x : ndarray, shape (C,)
-    weights : ndarray of int64, shape (L, 20)
-        `addresses` of the arrays that NAMES lists, which are contiguous. The caller keeps them
-        alive.
-    epsilons : ndarray, shape (L, 4)
-        Of the two norms, of the norms of queries and keys.
-    final : ndarray of int64, shape (3,)
-        `addresses` of the last norm's weight and bias, and of the head's weight (V, C).
-    final_epsilon : float
-    F : int
-    centred, inside, halves : bool
-        Whether the norms subtract the mean; whether epsilon is inside the root; whether rotary
-        pairs are (i, i + D/2).
-    activation : str
-    angles : (cosine, sine), or None
-    slopes : ndarray, shape (H,), or None
-    H, G : int
-    caches : list of (int, int, int)
-        Addresses of keys and values (G, capacity, D) of each block, and the capacity. They are
-        written to at `position`.
-    position : int
-    V : int
-    tasks : int
-    run : callable
-
-    Returns
-    -------
-    logits : ndarray, shape (V,)
-    """
-    C, L, real, tasks = len(x), len(weights), x.dtype, min(tasks, PARTS)
-    kernel = TOKEN_STEP[real]
-    _, nothing, _ = absent(real.type)
-    cosine, sine = (nothing, nothing) if angles is None else angles
-    slopes = nothing if slopes is None else slopes
-    caches, queues = np.array(caches, np.int64), np.zeros((4 * L + 1, PARTS + 1), np.int64)
-    inner, outer = new_array((PARTS, max(3 * C, 2 * F)), real), new_array((2 * L * PARTS, C), real)
-    workspaces = new_array((tasks, 7, max(C, F, position + 1)), real)
-    logits = np.empty(V, real)
-
-    def work(task):
-        return kernel(x, weights, epsilons, final, real.type(final_epsilon), F, centred, inside,
-                      KINDS[activation], cosine, sine, halves, slopes, H, G, caches, position,
-                      queues, inner, outer, logits, task, tasks, workspaces[task])
-
-    run(work, range(tasks))
-    return logits
+    out_matrix(real), vector(int64), *3 * [matrix(int64)], vector(int64), matrix(real), real,
+    *5 * [int64], *2 * [boolean], int64, *2 * [matrix(real)], boolean, vector(real), *4 * [int64],
+    vector(int64), *7 * [out_matrix(real)], out_matrix(int64), *2 * [int64], out_matrix(real)))

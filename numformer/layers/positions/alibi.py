@@ -38,6 +38,3 @@ class ALiBi(AttentionPositions):
 
     def added_to_scores(self, T, S, dtype=np.float64):
         return self(np.zeros((1, self.n_heads, T, S), dtype))[0]
-
-    def token_step_key(self):
-        return tuple(self.slopes)

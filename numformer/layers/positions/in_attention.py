@@ -23,7 +23,6 @@ class AttentionPositions(Layer):
     `slopes`                m, the slopes at which scores fall with distance (`ALiBi`)
     `bias`                  b, added to the scores for each distance (`RelativePositionBias`)
     `attend`, `weights`     all of attention, for what the formula lacks (`ShawPositions`)
-    `token_step_key`        its settings, if the compiled decoding of one token supports it
     ======================  =======================================================================
     """
 
@@ -80,17 +79,6 @@ class AttentionPositions(Layer):
         """What the scheme adds to the scores, (H, T, S), or None; for plots."""
         return None
 
-    def token_step_key(self):
-        """A tuple of settings; blocks with equal ones can be decoded by one compiled call.
-
-        None: the compiled call does not support the scheme.
-        """
-        return None
-
-    def rotation(self, position, dtype):
-        """For the compiled call: the cosines and sines (D / 2,) of one position, or None."""
-        return None
-
 
 class NoPositions(AttentionPositions):
     """Attention that ignores the order of the keys.
@@ -102,9 +90,6 @@ class NoPositions(AttentionPositions):
     """
 
     uses_distance = False
-
-    def token_step_key(self):
-        return ()
 
 
 NO_POSITIONS = NoPositions()

@@ -58,10 +58,3 @@ class RotaryPositions(AttentionPositions):
 
     def encode_backward(self, dy, saved):
         return self.backward(dy, saved)
-
-    def token_step_key(self):
-        return self.base, self.layout
-
-    def rotation(self, position, dtype):
-        cosine, sine = rotary_angles(position, position + 1, self.d_head, self.base, dtype)
-        return cosine[0], sine[0]

@@ -1,4 +1,4 @@
-"""The compiled step of one token as plain Python: its parts, and blocks of any widths."""
+"""The compiled step of several texts as plain Python: its parts, and blocks of any widths."""
 
 import math
 
@@ -7,78 +7,122 @@ import plain_python  # noqa: F401  (puts the replacements in place)
 import pytest
 
 from numformer import functional as F
-from numformer.kernels.decoding import branches, token_step, weights
+from numformer.kernels.decoding import attention, panels, phases, run, table
+
+WIDTH = 4                               # of a panel, and positions of a page: 32 bytes of float64
 
 
-@pytest.fixture
-def set_parts(monkeypatch):
-    def set_parts(parts):
-        for module in (branches, token_step, weights):
-            monkeypatch.setattr(module, "PARTS", parts)
-
-    return set_parts
-
-
-def attention_to_cache(q, keys, values, slope):
+def attention_of(q, keys, values, slope):
     """(o, scores) of one head of attention, q (D,), to all positions, keys (S, D)."""
     z = keys @ q / math.sqrt(len(q)) - slope * np.arange(len(keys))[::-1]
     p = np.exp(z - z.max())
     return p / p.sum() @ values, z
 
 
-@pytest.mark.parametrize("D", [1, 3, 4])
-def test_attention_to_a_cache_follows_its_equation(D, rng):
-    for S in (1, 2, 7):
-        for slope in (0.0, 0.4):
-            for size in (1, 1e3):       # exponentials of large scores would overflow
-                q, (keys, values) = size * rng.standard_normal(D), rng.standard_normal((2, S, D))
-                scores, o = np.full((2, 8), 7.0)
-                branches.attend_to_cache(q, keys, values, slope, scores, o)
-                wanted, z = attention_to_cache(q, keys, values, slope)
-                np.testing.assert_allclose(o[:D], wanted, rtol=1e-11, atol=1e-12)
-                np.testing.assert_allclose(scores[:S], z, rtol=1e-11, atol=1e-12)
-                assert (o[D:] == 7).all() and (scores[S:] == 7).all()
+@pytest.mark.parametrize("S", [1, 3, 4, 7, 8])
+def test_a_softmax_of_scores_follows_its_equation(S, rng):
+    for slope in (0.0, 0.4):
+        for size in (1, 1e3):           # exponentials of large scores would overflow
+            z = size * rng.standard_normal(S)
+            s, lanes = np.full(-(-S // WIDTH) * WIDTH, 7.0), np.full(WIDTH, 7.0)
+            s[:S] = z
+            one_over_sum = attention.softmax_of_scores(s, S, 0.3, slope, lanes)
+            z = z * 0.3 - slope * np.arange(S)[::-1]
+            np.testing.assert_allclose(s[:S], np.exp(z - z.max()), rtol=1e-11)
+            assert (s[S:] == 0).all()
+            np.testing.assert_allclose(one_over_sum, 1 / s.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("J", [0, 1, 3, 4, 5, 8, 11])
+def test_weighted_values_are_added(J, rng):
+    p, values, o = rng.standard_normal(J), rng.standard_normal((J + 2, 3)), rng.standard_normal(3)
+    expected = o + p @ values[:J]
+    attention.add_values(p, values, o)
+    np.testing.assert_allclose(o, expected, rtol=1e-12)
 
 
 def test_vectors_are_found_by_their_address(rng):
     x = rng.standard_normal(9)
-    assert weights.addresses([None, x]) == [0, x.ctypes.data]
-    assert weights.vector_at(x.ctypes.data, 2, 7, x).tolist() == x[2:7].tolist()
-    assert len(weights.vector_at(0, 2, 7, x)) == 0
+    assert panels.vector_at(x.ctypes.data, 5, x).tolist() == x[:5].tolist()
+    assert len(panels.vector_at(0, 5, x)) == 0
 
 
-def test_a_product_is_the_sum_of_its_parts(rng, set_parts):
-    """For any width; with and without bias; from any column on."""
-    set_parts(3)
-    for width in (1, 3, 6):
-        x, weight = rng.standard_normal(5), rng.standard_normal((5, width))
-        bias, sums = rng.standard_normal(width), np.full((3, 2 + width), 7.0)
-        for part in range(3):
-            start, stop = 5 * part // 3, 5 * (part + 1) // 3
-            weights.multiply_part(x, weight.ctypes.data, start, stop, sums[part, 2:])
-        assert (sums[:, :2] == 7).all()
-        np.testing.assert_allclose(sums[1, 2:], x[1:3] @ weight[1:3], rtol=1e-12)
-        for b in (bias, np.zeros(0)):
-            y = np.full(width, 7.0)
-            weights.add_parts(sums, 2, b, y)
-            np.testing.assert_allclose(y, x @ weight + (bias if len(b) else 0), rtol=1e-12)
+@pytest.mark.parametrize("widths", [[1], [4], [3, 5], [4, 4, 1], [2, 1, 9]])
+def test_panels_hold_the_columns_of_all_matrices(widths, rng):
+    matrices = [rng.standard_normal((3, width)) for width in widths]
+    biases = [rng.standard_normal(width) if n % 2 else None for n, width in enumerate(widths)]
+    packed, columns = panels.Panels(matrices, biases), sum(widths)
+    count = -(-columns // WIDTH)
+    together = np.zeros((3, count * WIDTH))
+    together[:, :columns] = np.concatenate(matrices, axis=1)
+    assert packed.columns == columns and packed.numbers.shape == (count, 3, WIDTH)
+    assert np.array_equal(packed.numbers.transpose(1, 0, 2).reshape(3, -1), together)
+    expected = np.concatenate([np.zeros(len(matrix[0])) if bias is None else bias
+                               for matrix, bias in zip(matrices, biases)])
+    assert packed.bias[:columns].tolist() == expected.tolist() and not packed.bias[columns:].any()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 11, 16, 23])
+@pytest.mark.parametrize("add", [False, True])
+def test_units_make_a_product(rows, add, rng):
+    """For any number of rows: some in each block of rows, in tiles of 8, 4, 2 and 1."""
+    x, weight, bias = (rng.standard_normal(shape) for shape in ((rows, 6), (6, 9), 9))
+    packed = panels.Panels([weight], [bias])
+    matrix = np.array(table.addresses([packed], ["down"]))
+    y = rng.standard_normal((rows, 12)) if add else np.full((rows, 12), np.nan)
+    expected = x @ weight + bias + (y[:, :9] if add else 0)
+    units = panels.product_units(rows, 9, 8)
+    assert units == 3 * -(-rows // 5)
+    done = np.zeros(y.shape, int)
+    for unit in rng.permutation(units):
+        before = y.copy()
+        panels.multiply_unit(panels.SAME, 8, x, rows, unit, 6, matrix, y, add)
+        done += ~((y == before) | (np.isnan(y) & np.isnan(before)))
+    assert (done[:, :9] == 1).all()                                 # no unit does another's work
+    np.testing.assert_allclose(y[:, :9], expected, rtol=1e-12)
+    assert panels.product_units(0, 9, 8) == 0
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 7])
+@pytest.mark.parametrize("units", [0, 1, 3, 8])
+def test_each_unit_is_taken_once_own_ones_first(tasks, units):
+    for starter in range(tasks):
+        queue, taken = np.zeros(tasks + 1, np.int64), []
+        unit = phases.next_unit(queue, units, starter, tasks)
+        while unit >= 0:
+            taken.append(unit)
+            unit = phases.next_unit(queue, units, starter, tasks)
+        first = units * starter // tasks
+        assert taken == [*range(first, units), *range(first)]
+        assert all(phases.next_unit(queue, units, task, tasks) == -1 for task in range(tasks))
+
+
+def test_a_task_gives_way_while_it_waits(monkeypatch):
+    queue, waited = np.array([0, 0, 3]), []
+    phases.wait_for_units(queue, 3)
+
+    def give_way():
+        waited.append(queue[2])
+        queue[2] += 1
+
+    monkeypatch.setattr(phases, "give_way", give_way)
+    phases.wait_for_units(queue, 5)
+    assert waited == [3, 4]
+    assert phases.let_the_caller_leave_first(queue, 0) is True
+    assert phases.let_the_caller_leave_first(queue, 2) is True and queue.tolist() == [0, 0, 5]
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_heads_are_normalized_and_rotated_in_place(heads, rng, monkeypatch):
+def test_heads_are_normalized_and_rotated_in_place(heads, rng):
     x, weight = rng.standard_normal((heads, 6)), rng.standard_normal(6)
-    seen, normalize_vector = [], branches.normalize_vector
-    monkeypatch.setattr(branches, "normalize_vector", lambda *given: (
-        seen.append(given[0].copy()) or normalize_vector(*given)))
     y = x.reshape(-1).copy()
-    branches.norm_heads(y, weight, 0.1, 6)
+    attention.norm_heads(y, weight, 0.1, 6)
     wanted, _ = F.rms_norm(x, weight, 0.1)
     np.testing.assert_allclose(y.reshape(x.shape), wanted, rtol=1e-12)
-    assert np.array_equal(seen, x)
     cosine, sine = F.rotary_angles(5, 6, 6)
     for layout in ("half", "interleaved"):
         y = x.reshape(-1).copy()
-        branches.rotate_heads(y, cosine[0], sine[0], layout == "half", 6)
+        attention.rotate_heads(y, cosine[0], sine[0], layout == "half", 6)
         wanted = F.rotary(x[:, None], cosine, sine, layout)[0][:, 0]
         np.testing.assert_allclose(y.reshape(x.shape), wanted, rtol=1e-12)
 
@@ -86,17 +130,16 @@ def test_heads_are_normalized_and_rotated_in_place(heads, rng, monkeypatch):
 class Blocks:
     """Two blocks with random weights, and their step as an equation."""
 
-    def __init__(self, rng, H, G, D, width, capacity, V, gated, options):
-        C, KV, L = H * D, G * D, 2
+    def __init__(self, rng, H, G, D, width, V, gated, options):
+        C, L, KV = H * D + 1, 2, G * D                # heads need not be as wide as the model
         self.H, self.G, self.D, self.C, self.width, self.gated = H, G, D, C, width, gated
-        self.position, self.V, self.capacity = capacity - 1, V, capacity
+        self.V, self.L = V, L
         shapes = dict(
-            norm1_weight=(C,), norm1_bias=(C,), query=(C, C), query_bias=(C,), key=(C, KV),
+            norm1_weight=(C,), norm1_bias=(C,), query=(C, H * D), query_bias=(H * D,), key=(C, KV),
             key_bias=(KV,), value=(C, KV), value_bias=(KV,), query_norm_weight=(D,),
-            key_norm_weight=(D,), output=(C, C), output_bias=(C,), norm2_weight=(C,),
+            key_norm_weight=(D,), output=(H * D, C), output_bias=(C,), norm2_weight=(C,),
             norm2_bias=(C,), gate=(C, width), gate_bias=(width,), hidden=(C, width),
             hidden_bias=(width,), down=(width, C), down_bias=(C,))
-        assert tuple(shapes) == weights.NAMES
         self.blocks = [{name: rng.standard_normal(shape) for name, shape in shapes.items()}
                        for _ in range(L)]
         self.final = [rng.standard_normal(C), rng.standard_normal(C), rng.standard_normal((V, C))]
@@ -106,13 +149,9 @@ class Blocks:
             self.final[1] = None
         self.slopes = rng.random(H) if options.get("slopes") else None
         self.epsilons = 0.1 + rng.random((L, 4))
-        self.caches = rng.standard_normal((L, 2, G, capacity, D))
         self.centred, self.inside, self.halves = (
             options.get(name, name == "inside") for name in ("centred", "inside", "halves"))
-        self.angles = None
-        if options.get("rotary") and D % 2 == 0:                    # an odd width has no pairs
-            tables = F.rotary_angles(self.position, self.position + 1, D)
-            self.angles = tuple(table[0] for table in tables)
+        self.rotary = options.get("rotary") and D % 2 == 0          # an odd width has no pairs
 
     def is_absent(self, name, options):
         if name.startswith("norm"):
@@ -129,77 +168,96 @@ class Blocks:
         return layer_norm(x, weight, bias, epsilon)[0]
 
     def heads_of(self, x, weight, epsilon):
-        x = x.reshape(-1, self.D)
+        """(heads, T, D), normalized and rotated."""
+        x = x.reshape(len(x), -1, self.D).transpose(1, 0, 2)
         x = x if weight is None else F.rms_norm(x, weight, epsilon)[0]
-        if self.angles is None:
-            return x
         layout = "half" if self.halves else "interleaved"
-        return F.rotary(x[:, None], *(table[None] for table in self.angles), layout)[0][:, 0]
+        return F.rotary(x, *F.rotary_angles(0, x.shape[1], self.D), layout)[0] if self.rotary else x
 
     def expected(self, x):
-        """(logits, caches), from the functions of the reference."""
-        caches, h = self.caches.copy(), x
-        for w, epsilons, (keys, values) in zip(self.blocks, self.epsilons, caches):
+        """(logits (T, V), keys and values of each block) of one text, from the reference."""
+        h, kept = x, []
+        for w, epsilons in zip(self.blocks, self.epsilons):
             a = self.norm(h, w["norm1_weight"], w["norm1_bias"], epsilons[0])
-            k = self.heads_of(affine(a, w, "key"), w["key_norm_weight"], epsilons[3])
-            keys[:, self.position] = k
-            values[:, self.position] = affine(a, w, "value").reshape(-1, self.D)
             q = self.heads_of(affine(a, w, "query"), w["query_norm_weight"], epsilons[2])
-            o = [attention_to_cache(q[n], keys[n * self.G // self.H], values[n * self.G // self.H],
-                                    0 if self.slopes is None else self.slopes[n])[0]
-                 for n in range(self.H)]
-            h = h + affine(np.reshape(o, -1), w, "output")
+            k = self.heads_of(affine(a, w, "key"), w["key_norm_weight"], epsilons[3])
+            v = affine(a, w, "value").reshape(len(x), -1, self.D).transpose(1, 0, 2)
+            kept.append((k, v))
+            o = np.empty((len(x), self.H, self.D))
+            for t in range(len(x)):
+                for n in range(self.H):
+                    g = n * self.G // self.H
+                    o[t, n] = attention_of(q[n, t], k[g, :t + 1], v[g, :t + 1],
+                                           0 if self.slopes is None else self.slopes[n])[0]
+            h = h + affine(o.reshape(len(x), -1), w, "output")
             a = self.norm(h, w["norm2_weight"], w["norm2_bias"], epsilons[1])
             u = affine(a, w, "hidden")
             f = F.silu(affine(a, w, "gate"))[0] * u if self.gated else F.silu(u)[0]
             h = h + affine(f, w, "down")
         weight, bias, head = self.final
-        return head @ self.norm(h, weight, bias, 0.2), caches
+        return self.norm(h, weight, bias, 0.2) @ head.T, kept
 
-    def step(self, x, tasks, run):
-        """The logits of the kernel, which writes into the caches."""
-        table = [weights.addresses([w[name] for name in weights.NAMES]) for w in self.blocks]
-        caches = [(*weights.addresses(pair), self.capacity) for pair in self.caches]
-        return token_step.run_token_step(
-            x, np.array(table), self.epsilons, np.array(weights.addresses(self.final)), 0.2,
-            self.width, self.centred, self.inside, "silu", self.angles, self.halves, self.slopes,
-            self.H, self.G, caches, self.position, self.V, tasks, run)
+    def model(self):
+        def packed(w, *names):
+            return w[names[0]] is not None and panels.Panels(
+                [w[name] for name in names], [w[f"{name}_bias"] for name in names]) or None
+
+        self.packed = [[
+            packed(w, *("query", "key", "value")) if name == "heads" else
+            packed(w, name) if name in table.PRODUCTS else w[name] for name in table.NAMES]
+            for w in self.blocks]
+        self.head = [*self.final[:2], panels.Panels([self.final[2].T], [None])]
+        return run.Model(
+            np.array([table.addresses(parts) for parts in self.packed]),
+            np.array(table.addresses(self.head, table.FINAL)), self.epsilons, 0.2, self.C,
+            self.width, self.V, self.H, self.G, self.D, panels.SAME, 8, self.centred, self.inside,
+            self.halves, "silu", self.slopes)
 
 
 def affine(x, w, name):
     return x @ w[name] + (0 if w[f"{name}_bias"] is None else w[f"{name}_bias"])
 
 
-@pytest.mark.parametrize("parts, tasks", [(1, 1), (2, 3), (5, 2)])
-@pytest.mark.parametrize("H, G, D, width, capacity, V", [
-    (3, 1, 2, 2, 3, 5), (3, 3, 2, 1, 1, 1), (3, 1, 2, 11, 3, 9), (6, 2, 2, 4, 40, 3),
-    (1, 1, 1, 1, 1, 2), (1, 1, 2, 3, 4, 2), (2, 2, 1, 3, 2, 4)])
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("H, G, D, width, V", [
+    (3, 1, 2, 2, 5), (3, 3, 2, 1, 1), (6, 2, 2, 11, 9), (1, 1, 1, 1, 2), (2, 2, 5, 3, 4)])
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("options", [
     dict(), dict(centred=True, norm_biases=True, biases=True), dict(inside=False),
     dict(norms=True, slopes=True), dict(rotary=True),
     dict(rotary=True, halves=True, norms=True, biases=True)], ids=str)
-def test_a_step_through_blocks_of_any_widths_follows_its_equation(
-        parts, tasks, H, G, D, width, capacity, V, gated, options, rng, set_parts, monkeypatch):
-    """A feed-forward narrower or wider than the model; a cache shorter or longer."""
-    set_parts(parts)
-    model, x = Blocks(rng, H, G, D, width, capacity, V, gated, options), rng.standard_normal(H * D)
-    wanted, wanted_caches = model.expected(x)
-    calls, kernel, done = [], token_step.token_step, []
-    monkeypatch.setattr(token_step, "TOKEN_STEP", {
-        x.dtype: lambda *given: calls.append(given) or kernel(*given)})
-    logits = model.step(x, tasks, lambda work, tasks: done.extend(work(task) for task in tasks))
-    assert done == [True] * min(tasks, parts) and len(calls) == len(done)
-    np.testing.assert_allclose(logits, wanted, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(model.caches, wanted_caches, rtol=1e-10, atol=1e-11)
-
-    given, C, L = dict(zip(kernel.__code__.co_varnames, calls[0])), model.C, 2
-    assert given["cosine"].ndim == given["slopes"].ndim == 1
-    assert len(given["cosine"]) == (0 if model.angles is None else D // 2)
-    assert given["queues"].tolist() == [[1] * parts + [parts]] * (4 * L + 1)
-    assert given["workspace"].shape == (7, max(C, width, capacity))
-    assert given["outer"].shape == (2 * L * parts, C)
-    assert given["inner"].shape == (parts, max(3 * C, 2 * width))
-    workspaces = [call[-1] for call in calls]
-    assert not any(np.shares_memory(a, b) for n, a in enumerate(workspaces)
-                   for b in workspaces[:n])
+def test_steps_of_texts_of_any_lengths_follow_their_equation(
+        tasks, H, G, D, width, V, gated, options, rng):
+    """Four texts that grow by different numbers of tokens, in one call and in several."""
+    blocks = Blocks(rng, H, G, D, width, V, gated, options)
+    model = blocks.model()
+    lengths, steps = np.array([9, 1, 12, 5]), [[3, 1, 10, 1], [1, 0, 1, 4], [5, 0, 1, 0]]
+    xs = [rng.standard_normal((length, blocks.C)) for length in lengths]
+    wanted = [blocks.expected(x) for x in xs]
+    stored = np.full((4, 3, *run.page_shape(blocks.L, G, D, np.dtype(float))), np.nan)
+    pages = np.array([[page.ctypes.data for page in text] for text in stored])
+    angles = F.rotary_angles(0, 16, D) if blocks.rotary else None
+    done = np.zeros(4, int)
+    for new in map(np.array, steps):
+        some = np.flatnonzero(new)
+        ends = np.cumsum(new)
+        texts = np.stack([ends - new, ends, done], axis=1)[some]
+        x = np.concatenate([xs[b][done[b]:done[b] + new[b]] for b in some])
+        picked = np.flatnonzero(rng.random(len(x)) < 0.6)
+        finished = []
+        logits = run.run_token_step(
+            x, picked, texts, pages[some], model, angles, tasks,
+            lambda work, tasks: finished.extend(work(task) for task in tasks))
+        assert finished == [True] * tasks * -(-len(x) // run.MOST_TOKENS)
+        expected = np.concatenate([wanted[b][0][done[b]:done[b] + new[b]] for b in some])
+        np.testing.assert_allclose(logits, expected[picked], rtol=1e-9, atol=1e-10)
+        done += new
+    for b, length in enumerate(lengths):
+        kept = stored[b].reshape(3, blocks.L, 2, G, -1)
+        for layer, (k, v) in enumerate(wanted[b][1]):
+            for position in range(length):
+                page, n = divmod(position, WIDTH)
+                found = kept[page, layer, 0].reshape(G, D, WIDTH)[:, :, n]
+                np.testing.assert_allclose(found, k[:, position], rtol=1e-9, atol=1e-10)
+                found = kept[page, layer, 1].reshape(G, WIDTH, D)[:, n]
+                np.testing.assert_allclose(found, v[:, position], rtol=1e-9, atol=1e-10)

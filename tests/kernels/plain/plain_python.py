@@ -20,7 +20,8 @@ from numformer.kernels import (
     activations, adam, cross_entropy, dropout, embedding, linear, norms, rotary)
 from numformer.kernels.attention import backward, flash, forward, scores, softmax, tiles
 from numformer.kernels.attention import dropout as attention_dropout
-from numformer.kernels.decoding import branches, token_step, weights
+from numformer.kernels.decoding import attention as decoding_attention
+from numformer.kernels.decoding import panels, phases, run, token_step
 from numformer.kernels.runtime import arithmetic, hashing, memory, work_queue
 
 
@@ -68,16 +69,31 @@ def normal_cdf_and_density(x):
     return activations._normal32(x) if x.dtype == np.float32 else activations._normal64(x)
 
 
+def tile_of(rows):
+    """`multiply_8` and so on: some rows of x times one panel at an address."""
+    def multiply(kind, x, i, start, terms, panel, scale, bias, y, j, column, add):
+        width = panels.PANEL_BYTES // x.itemsize
+        bias = matrix_at(bias, 1, width, width, x)[0]
+        total = x[i:i + rows, start:start + terms] @ matrix_at(panel, terms, width, width, x) + bias
+        assert kind == panels.SAME and total.shape == (rows, width)
+        before = y[j:j + rows, column:column + width]
+        before[...] = total + before if add else total
+
+    return multiply
+
+
 REPLACEMENTS = {
     "unowned": lambda x: x, "row": lambda x, i: x[i], "matrix_view": matrix_view,
     "matrix_at": matrix_at, "transpose_block": transpose_block, "_exchange": exchange, "_add": add,
     "product": product, "gemm": lambda a, b, c, add: product(1, a, b, c, add), "exp": exp,
     "tanh": tanh, "normal_cdf_and_density": normal_cdf_and_density,
-    "tile_size": lambda T, S, D: (9, 6), "POLLS": 3, "EXTRA_POLLS": 2}
+    "tile_size": lambda T, S, D: (9, 6), "POLLS": 3, "EXTRA_POLLS": 2,
+    **{f"multiply_{rows}": tile_of(rows) for rows in (1, 2, 4, 8)}, "MOST_ROWS": 8,
+    "PANEL_BYTES": 32, "BLOCK": 5, "MOST_TOKENS": 14, "NORM_ROWS": 3, "give_way": lambda: None}
 MODULES = (
-    activations, adam, arithmetic, attention_dropout, backward, branches, cross_entropy, dropout,
-    embedding, flash, forward, hashing, linear, memory, norms, rotary, scores, softmax, tiles,
-    token_step, weights, work_queue)
+    activations, adam, arithmetic, attention_dropout, backward, cross_entropy, decoding_attention,
+    dropout, embedding, flash, forward, hashing, linear, memory, norms, panels, phases, rotary,
+    run, scores, softmax, tiles, token_step, work_queue)
 for module in MODULES:
     for name, replacement in REPLACEMENTS.items():
         of_arithmetic = module is arithmetic and name in ("product", "gemm")    # see plain_blas.py
