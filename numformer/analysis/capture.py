@@ -7,7 +7,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.layers import (
-    AttentiveGRU, FeedForward, GatedFeedForward, Linear, MixtureOfExperts, MultiHeadAttention,
+    AttentiveGRU, FeedForward, GatedFeedForward, MixtureOfExperts, MultiHeadAttention,
     ScoreAttention, TransformerBlock)
 from numformer.parameter import Layer
 
@@ -180,15 +180,12 @@ def hidden_activations(model, *inputs):
     ValueError
         If the model has no feed-forwards.
     """
-    with capture(model, Linear) as calls:
-        layers = list(model.named_layers())
-        mixtures = tuple(f"{name}." for name, layer in layers
+    with capture(model, (FeedForward, GatedFeedForward)) as calls:
+        mixtures = tuple(f"{name}." for name, layer in model.named_layers()
                          if isinstance(layer, MixtureOfExperts))
-        outputs = {id(layer.output): name for name, layer in layers
-                   if isinstance(layer, (FeedForward, GatedFeedForward))
-                   and not name.startswith(mixtures)}
         model(*inputs)
-    found = {outputs[id(call.layer)]: call.inputs[0] for call in calls if id(call.layer) in outputs}
+    found = {call.name: call.layer.hidden_units(*call.inputs) for call in calls
+             if not call.name.startswith(mixtures)}
     if not found:
         raise ValueError(f"hidden_activations: {type(model).__name__} has no feed-forward that "
                          "every token passes.")

@@ -22,6 +22,8 @@ COMPILED = {                            # function: the module of kernels/ with 
     "relu": "activations", "relu_squared": "activations", "gelu": "activations",
     "gelu_tanh": "activations", "silu": "activations", "swish": "activations",
     "gated_linear_unit": "activations",
+    "feed_forward": "feed_forward", "gated_feed_forward": "gated_feed_forward",
+    "projections": "projections",
     "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
     "embedding": "embedding", "dropout": "dropout", "residual_dropout": "dropout",
     "adam_step": "adam", "sum_of_squares": "adam",
@@ -163,17 +165,46 @@ def _pair(name):
     def forward(*arguments, **options):
         functions = _functions(name, (*arguments, *options.values()))
         y, saved = getattr(functions, name)(*arguments, **options)
-        return y, (functions, y.dtype, saved)
+        return y, (functions, (y[0] if isinstance(y, tuple) else y).dtype, saved)
 
     @wraps(getattr(reference, f"{name}_backward"))
     def backward(dy, saved):
         functions, dtype, saved = saved
-        if isinstance(dy, np.ndarray) and functions is not reference and dy.dtype != dtype:
-            raise TypeError(f"{name}_backward: dy is {dy.dtype}, but the forward ran in {dtype}; "
-                            f"cast it with .astype(np.{dtype}).")
+        _check_gradient(name, functions, dtype, dy)
         return getattr(functions, f"{name}_backward")(dy, saved)
 
     return forward, backward
+
+
+def _accumulating(name):
+    """The backward of a function of x and weights that adds to gradients in place; it returns dx.
+
+    ``backward(dy, saved, *gradients)`` has an array for each gradient after dx, in their order, or
+    None for a weight that was None.
+    """
+    def backward(dy, saved, *gradients):
+        functions, dtype, saved = saved
+        _check_gradient(name, functions, dtype, dy)
+        in_place = functions is not reference and all(
+            total is None or total.dtype == dtype and total.flags.c_contiguous
+            for total in gradients)
+        if in_place:
+            return getattr(functions, f"{name}_backward_accumulate")(dy, saved, *gradients)
+        dx, *found = getattr(functions, f"{name}_backward")(dy, saved)
+        for total, gradient in zip(gradients, found, strict=True):
+            if total is not None:
+                total += gradient
+        return dx
+
+    return backward
+
+
+def _check_gradient(name, functions, dtype, dy):
+    """Check that dy, or each of several, has the dtype of the compiled forward."""
+    for each in dy if isinstance(dy, tuple) else (dy,):
+        if isinstance(each, np.ndarray) and functions is not reference and each.dtype != dtype:
+            raise TypeError(f"{name}_backward: dy is {each.dtype}, but the forward ran in {dtype}; "
+                            f"cast it with .astype(np.{dtype}).")
 
 
 def add(x, y):
@@ -211,6 +242,12 @@ silu, silu_backward = _pair("silu")
 swish, swish_backward = _pair("swish")
 gated_linear_unit, gated_linear_unit_backward = _pair("gated_linear_unit")
 linear, linear_backward = _pair("linear")
+feed_forward, feed_forward_backward = _pair("feed_forward")
+feed_forward_backward_accumulate = _accumulating("feed_forward")
+gated_feed_forward, gated_feed_forward_backward = _pair("gated_feed_forward")
+gated_feed_forward_backward_accumulate = _accumulating("gated_feed_forward")
+projections, projections_backward = _pair("projections")
+projections_backward_accumulate = _accumulating("projections")
 cross_entropy, cross_entropy_backward = _pair("cross_entropy")
 rotary, rotary_backward = _pair("rotary")
 embedding, embedding_backward = _pair("embedding")

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from numformer.backend import ACTIVATIONS, gated_linear_unit, gated_linear_unit_backward
+from numformer.backend import (
+    ACTIVATIONS, feed_forward, feed_forward_backward_accumulate, gated_feed_forward,
+    gated_feed_forward_backward_accumulate, gated_linear_unit)
 from numformer.checks import check_choice
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
@@ -48,26 +50,16 @@ class FeedForward(Layer):
         self.activation = activation
 
     def forward(self, x):
-        f, _ = ACTIVATIONS[self.activation]
-        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
-        a, saved_activation = f(h)
-        y, saved_output = self.output.forward(a)                      # (..., C)
-
-        saved = (saved_hidden, saved_activation, saved_output)
-        return y, saved
+        return feed_forward(x, *self.hidden.arrays, *self.output.arrays, self.activation)
 
     def backward(self, dy, saved):
-        saved_hidden, saved_activation, saved_output = saved
-        _, f_backward = ACTIVATIONS[self.activation]
+        return feed_forward_backward_accumulate(
+            dy, saved, *self.hidden.gradients, *self.output.gradients)
 
-        # y = output(a)
-        da = self.output.backward(dy, saved_output)
-
-        # a = f(h)
-        dh = f_backward(da, saved_activation)
-
-        # h = hidden(x)
-        return self.hidden.backward(dh, saved_hidden)
+    def hidden_units(self, x):
+        """The hidden layer (..., F) of x, after its nonlinearity; to look at."""
+        f, _ = ACTIVATIONS[self.activation]
+        return f(self.hidden(x))[0]
 
 
 class GatedFeedForward(Layer):
@@ -111,25 +103,16 @@ class GatedFeedForward(Layer):
         self.activation = activation
 
     def forward(self, x):
-        g, saved_gate = self.gate.forward(x)                          # (..., F)
-        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
-        a, saved_product = gated_linear_unit(g, h, self.activation)
-        y, saved_output = self.output.forward(a)                      # (..., C)
-
-        saved = (saved_gate, saved_hidden, saved_product, saved_output)
-        return y, saved
+        return gated_feed_forward(x, *self.gate.arrays, *self.hidden.arrays, *self.output.arrays,
+                                  self.activation)
 
     def backward(self, dy, saved):
-        saved_gate, saved_hidden, saved_product, saved_output = saved
+        return gated_feed_forward_backward_accumulate(
+            dy, saved, *self.gate.gradients, *self.hidden.gradients, *self.output.gradients)
 
-        # y = output(a)
-        da = self.output.backward(dy, saved_output)
-
-        # a = f(g) * h
-        dg, dh = gated_linear_unit_backward(da, saved_product)
-
-        # h = hidden(x);  g = gate(x)
-        return self.hidden.backward(dh, saved_hidden) + self.gate.backward(dg, saved_gate)
+    def hidden_units(self, x):
+        """The hidden layer (..., F) of x, multiplied by its gates; to look at."""
+        return gated_linear_unit(self.gate(x), self.hidden(x), self.activation)[0]
 
 
 def SwiGLU(d_model, d_hidden, rng, **options):

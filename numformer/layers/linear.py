@@ -42,11 +42,20 @@ class Linear(Layer):
         self.bias = constant(0, (d_out,), dtype) if bias else None
 
     def forward(self, x):
-        return linear(x, self.weight.data, None if self.bias is None else self.bias.data)
+        return linear(x, *self.arrays)
 
     def backward(self, dy, saved):
-        bias_grad = None if self.bias is None else self.bias.grad
-        return linear_backward_accumulate(dy, saved, self.weight.grad, bias_grad)
+        return linear_backward_accumulate(dy, saved, *self.gradients)
+
+    @property
+    def arrays(self):
+        """(weight, bias), for functions that contain this map; None where there is no bias."""
+        return self.weight.data, None if self.bias is None else self.bias.data
+
+    @property
+    def gradients(self):
+        """The gradients of `arrays`."""
+        return self.weight.grad, None if self.bias is None else self.bias.grad
 
 
 class LMHead(Layer):

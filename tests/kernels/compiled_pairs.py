@@ -37,6 +37,8 @@ def arguments(name, shape, rng):
                   weight[:, 3:10]][int(rng.integers(4))]
         vectors = x[(0,) * (x.ndim - 1)] if rng.random() < 0.5 else x
         return (vectors, weight, [None, bias[0] + np.arange(7.0)][int(rng.integers(2))]), {}
+    if name in ("feed_forward", "gated_feed_forward", "projections"):
+        return maps(name, x, rng), {}
     if name == "dropout":
         return (x, 0.3, "rng"), {}
     if name == "residual_dropout":
@@ -44,15 +46,32 @@ def arguments(name, shape, rng):
     return (x,), dict(beta=1.7) if name == "swish" else {}
 
 
+def maps(name, x, rng):
+    """x with weights and biases of several linear maps; some biases are None."""
+    C, F_, E = x.shape[-1], 1 + int(rng.integers(40)), 5
+    widths = {"feed_forward": [(C, F_), (F_, E)], "projections": [(C, F_), (C, E), (C, 1)],
+              "gated_feed_forward": [(C, F_), (C, F_), (F_, E)]}[name]
+    given = [x]
+    for width in widths:
+        weight = rng.standard_normal(width) / width[0] ** 0.5
+        bias = rng.standard_normal(width[1]) if rng.random() < 0.5 else None
+        given += [np.asfortranarray(weight) if rng.random() < 0.5 else weight, bias]
+    return given if name == "projections" else [*given, str(rng.choice(list(F.ACTIVATIONS)))]
+
+
 def run(functions, name, given, options, dy=None):
-    """y and all gradients."""
+    """All outputs and all gradients."""
     given = [np.random.default_rng(8) if isinstance(x, str) and x == "rng" else x for x in given]
     y, saved = getattr(functions, name)(*given, **options)
+    ys, rng = y if isinstance(y, tuple) else (y,), np.random.default_rng(9)
     if dy is None:
-        rng = np.random.default_rng(9)
-        dy = rng.standard_normal(np.shape(y)) if np.shape(y) else np.float64(0.7)
-    gradients = getattr(functions, f"{name}_backward")(dy.astype(y.dtype), saved)
-    return [y, *(gradients if isinstance(gradients, tuple) else (gradients,))]
+        dys = [rng.standard_normal(np.shape(y)) if np.shape(y) else np.float64(0.7) for y in ys]
+    else:
+        dys = [dy]
+    dys = tuple(dy.astype(y.dtype) for dy, y in zip(dys, ys))
+    gradients = getattr(functions, f"{name}_backward")(
+        dys if isinstance(y, tuple) else dys[0], saved)
+    return [*ys, *(gradients if isinstance(gradients, tuple) else (gradients,))]
 
 
 def cast(given, dtype):

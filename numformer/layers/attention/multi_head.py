@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.backend import projections, projections_backward_accumulate
 from numformer.checks import check_array, check_divides, check_generator, check_number
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
@@ -116,22 +117,30 @@ class MultiHeadAttention(Layer):
         """
         check_generator("MultiHeadAttention", rng)
         itself, context = context is None, self._check(x, context)
+        if itself:
+            (q, k, v), saved_maps = projections(                      # (B, T, C), (B, T, G D)
+                x, *self.query.arrays, *self.key.arrays, *self.value.arrays)
+        else:
+            q, saved_x = self.query.forward(x)                        # (B, T, C)
+            (k, v), saved_context = projections(                      # (B, S, G D)
+                context, *self.key.arrays, *self.value.arrays)
+            saved_maps = saved_x, saved_context
         start = context.shape[1] - x.shape[1]             # S - T: the last query is at the last key
-        q, saved_query = self._queries(x, start)                      # (B, H, T, D)
-        k, saved_key = self._keys(context)                            # (B, G, S, D)
-        v, saved_value = self._heads(context, self.value)             # (B, G, S, D)
+        q, saved_query = self._encoded(q, self.query_norm, start)     # (B, H, T, D)
+        k, saved_key = self._encoded(k, self.key_norm, 0)             # (B, G, S, D)
+        v = _split_heads(v, self.d_head)                              # (B, G, S, D)
         seed = None if rng is None else dropout_seed(rng)
         o, saved_attention = self.positions.attend(                   # (B, H, T, D)
             q, k, v, pattern, self.scale, self.dropout, seed)
         y, saved_output = self.output.forward(_join_heads(o))         # (B, T, C)
 
-        saved = (itself, saved_query, saved_key, saved_value, saved_attention, saved_output,
+        saved = (itself, saved_maps, saved_query, saved_key, saved_attention, saved_output,
                  (q, k, pattern))
         return y, saved
 
     def backward(self, dy, saved):
         """Gradient of `x`, or of `x` and `context` where there was one."""
-        itself, saved_query, saved_key, saved_value, saved_attention, saved_output, _ = saved
+        itself, saved_maps, saved_query, saved_key, saved_attention, saved_output, _ = saved
 
         # y = output(join_heads(o))
         do = _split_heads(self.output.backward(dy, saved_output), self.d_head)
@@ -139,13 +148,20 @@ class MultiHeadAttention(Layer):
         # o = attend(q, k, v)
         dq, dk, dv = self.positions.attend_backward(do, saved_attention)
 
-        # v = heads(context, value);  k = keys(context)
-        dcontext = (self._heads_backward(dv, saved_value, self.value)
-                    + self._encoded_backward(dk, saved_key, self.key, self.key_norm))
+        # v = split_heads(v);  k = encoded(k);  q = encoded(q)
+        dv = _join_heads(dv)                                          # (B, S, G D)
+        dk = self._encoded_backward(dk, saved_key, self.key_norm)
+        dq = self._encoded_backward(dq, saved_query, self.query_norm) # (B, T, C)
 
-        # q = queries(x)
-        dx = self._encoded_backward(dq, saved_query, self.query, self.query_norm)
-        return dx + dcontext if itself else (dx, dcontext)
+        # q, k, v = projections(x), or q = query(x) and k, v = projections(context)
+        if itself:
+            return projections_backward_accumulate(
+                (dq, dk, dv), saved_maps,
+                *self.query.gradients, *self.key.gradients, *self.value.gradients)
+        saved_x, saved_context = saved_maps
+        dcontext = projections_backward_accumulate(
+            (dk, dv), saved_context, *self.key.gradients, *self.value.gradients)
+        return self.query.backward(dq, saved_x), dcontext
 
     def attention_weights(self, saved):
         """The weights (B, H, T, S) of the forward that saved, before dropout; to look at.
@@ -183,9 +199,7 @@ class MultiHeadAttention(Layer):
         """
         self._check(x, None)
         start = 0 if cache is None else len(cache)
-        q, _ = self._queries(x, start)
-        k, _ = self._keys(x, start)
-        v, _ = self._heads(x, self.value)
+        q, k, v = self._queries(x, start), self._keys(x, start), self._values(x)
         cache = KeyValueCache(k, v) if cache is None else cache.append(k, v)
         o, _ = self.positions.attend(q, cache.k, cache.v, pattern, self.scale)
         return self.output(_join_heads(o)), cache
@@ -214,9 +228,7 @@ class MultiHeadAttention(Layer):
                              "positions=None.")
         check_array("MultiHeadAttention", "context", context, "(B, S, C)",
                     C=len(self.key.weight.data))
-        k, _ = self._keys(context)
-        v, _ = self._heads(context, self.value)
-        return KeyValueCache(k, v)
+        return KeyValueCache(self._keys(context), self._values(context))
 
     def cross_attend(self, x, memory, pattern=EVERYWHERE):
         """Attend from new positions x (B, T, C) to what `precompute_kv` returned. Inference only.
@@ -226,7 +238,7 @@ class MultiHeadAttention(Layer):
         y : ndarray, shape (B, T, C)
         """
         self._check(x, None)
-        q, _ = self._queries(x, 0)
+        q = self._queries(x, 0)
         o, _ = self.positions.attend(q, memory.k, memory.v, pattern, self.scale)
         return self.output(_join_heads(o))
 
@@ -241,36 +253,28 @@ class MultiHeadAttention(Layer):
         return context
 
     def _queries(self, x, start):
-        return self._encoded(x, self.query, self.query_norm, start)
+        return self._encoded(self.query(x), self.query_norm, start)[0]
 
-    def _keys(self, x, start=0):
-        return self._encoded(x, self.key, self.key_norm, start)
+    def _keys(self, context, start=0):
+        return self._encoded(self.key(context), self.key_norm, start)[0]
 
-    def _encoded(self, x, linear, norm, start):
-        """(B, T, C) to heads (B, heads, T, D), normalized, with positions from `start` on."""
-        h, saved_heads = self._heads(x, linear)
-        h, saved_norm = norm.forward(h)
+    def _values(self, context):
+        return _split_heads(self.value(context), self.d_head)
+
+    def _encoded(self, h, norm, start):
+        """(B, T, heads D) to heads (B, heads, T, D), normalized, positions from `start` on."""
+        h, saved_norm = norm.forward(_split_heads(h, self.d_head))
         h, saved_positions = self.positions.encode(h, start)
 
-        saved = (saved_heads, saved_norm, saved_positions)
+        saved = (saved_norm, saved_positions)
         return h, saved
 
-    def _encoded_backward(self, dh, saved, linear, norm):
-        saved_heads, saved_norm, saved_positions = saved
+    def _encoded_backward(self, dh, saved, norm):
+        saved_norm, saved_positions = saved
 
-        # h = encode(norm(heads(x)))
+        # h = encode(norm(split_heads(h)))
         dh = self.positions.encode_backward(dh, saved_positions)
-        dh = norm.backward(dh, saved_norm)
-        return self._heads_backward(dh, saved_heads, linear)
-
-    def _heads(self, x, linear):
-        """(B, T, C) to heads (B, heads, T, D)."""
-        h, saved_linear = linear.forward(x)
-        return _split_heads(h, self.d_head), saved_linear
-
-    def _heads_backward(self, dh, saved, linear):
-        # h = split_heads(linear(x))
-        return linear.backward(_join_heads(dh), saved)
+        return _join_heads(norm.backward(dh, saved_norm))
 
 
 def _split_heads(x, d_head):

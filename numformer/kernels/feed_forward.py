@@ -1,0 +1,150 @@
+"""The feed-forward, a block of rows at a time: bias and activation meet rows that are in the cache.
+
+The slope f'(h) is saved in place of h, so the backward multiplies by it and computes nothing again.
+"""
+
+import numpy as np
+from numba import int64
+
+from numformer.functional.feed_forward import check_feed_forward
+from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
+from numformer.kernels.runtime.arithmetic import gemm
+from numformer.kernels.runtime.compile import Kernel, inlined
+from numformer.kernels.runtime.memory import row, unowned
+from numformer.kernels.runtime.shapes import (
+    out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix, vector)
+from numformer.kernels.runtime.workspace import new_array, new_like
+
+BLOCK = 2**18                           # hidden units of a block: 1 MB in float32
+
+
+@inlined
+def fill_rows(y, bias):
+    """Every row of y = bias; returns whether there is one, for `gemm` to add to."""
+    for n in range(len(y) if len(bias) > 0 else 0):
+        y_n = row(y, n)
+        for c in range(len(bias)):
+            y_n[c] = bias[c]
+    return len(bias) > 0
+
+
+@inlined
+def add_column_sums(x, total):
+    """total += the sum of the rows of x; nothing if it is empty."""
+    for n in range(len(x) if len(total) > 0 else 0):
+        x_n = row(x, n)
+        for c in range(len(total)):
+            total[c] += x_n[c]
+
+
+@inlined
+def multiply_by_slopes(kind, da, slope):
+    """da = da f'(h); exactly 0 where a ReLU is inactive, even if da is NaN or Inf there."""
+    zero = da.dtype.type(0)
+    for n in range(len(da)):
+        da_n, slope_n = row(da, n), row(slope, n)
+        if kind <= RELU_SQUARED:
+            for f in range(len(da_n)):
+                da_n[f] = da_n[f] * slope_n[f] if slope_n[f] != zero else zero
+        else:
+            for f in range(len(da_n)):
+                da_n[f] = da_n[f] * slope_n[f]
+
+
+def forward(x, hidden_weight, hidden_bias, output_weight, output_bias, kind, h, a, slope, y):
+    """y = f(x W_1 + b_1) W_2 + b_2, with as many rows at a time as h has."""
+    x, h, a, slope, y = unowned(x), unowned(h), unowned(a), unowned(slope), unowned(y)
+    one = x.dtype.type(1)
+    for start in range(0, len(x), len(h)):
+        stop = min(start + len(h), len(x))
+        h_part, a_part, y_part = h[:stop - start], a[start:stop], y[start:stop]
+
+        # h = x W_1 + b_1
+        gemm(x[start:stop], hidden_weight, h_part, fill_rows(h_part, hidden_bias))
+
+        # a = f(h)
+        for n in range(len(h_part)):
+            activate(kind, one, row(h_part, n), row(a_part, n), row(slope, start + n))
+
+        # y = a W_2 + b_2
+        gemm(a_part, output_weight, y_part, fill_rows(y_part, output_bias))
+
+
+def backward(dy, x, hidden_weight, output_weight, kind, a, slope, da, dx, dhidden_weight,
+             dhidden_bias, doutput_weight, doutput_bias):
+    """Add to the gradients of weights and biases, with as many rows at a time as da has."""
+    dy, x, a, slope, da, dx = (unowned(dy), unowned(x), unowned(a), unowned(slope), unowned(da),
+                               unowned(dx))
+    for start in range(0, len(x), len(da)):
+        stop = min(start + len(da), len(x))
+        da_part, dy_part = da[:stop - start], dy[start:stop]
+
+        # y = a W_2 + b_2
+        gemm(dy_part, output_weight.T, da_part, False)
+        gemm(a[start:stop].T, dy_part, doutput_weight, True)
+        add_column_sums(dy_part, doutput_bias)
+
+        # a = f(h)
+        multiply_by_slopes(kind, da_part, slope[start:stop])          # now dh
+
+        # h = x W_1 + b_1
+        gemm(da_part, hidden_weight.T, dx[start:stop], False)
+        gemm(x[start:stop].T, da_part, dhidden_weight, True)
+        add_column_sums(da_part, dhidden_bias)
+
+
+FORWARD = Kernel(forward, lambda real: (
+    strided_matrix(real), strided_matrix(real), vector(real), strided_matrix(real), vector(real),
+    int64, *4 * [out_matrix(real)]))
+BACKWARD = Kernel(backward, lambda real: (
+    *4 * [strided_matrix(real)], int64, *2 * [strided_matrix(real)], *2 * [out_matrix(real)],
+    out_strided_matrix(real), out_vector(real), out_strided_matrix(real), out_vector(real)))
+
+
+def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation="gelu"):
+    """The compiled version of `numformer.functional.feed_forward`."""
+    check_feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation)
+    vectors, hidden_weight, output_weight = rows_of(x), *map(rows_or_columns,
+                                                             (hidden_weight, output_weight))
+    N, (F, E) = len(vectors), output_weight.shape
+    h = new_array((block_of_rows(N, F), F), x.dtype)
+    a, slope = new_array((N, F), x.dtype), new_array((N, F), x.dtype)
+    y = new_array((N, E), x.dtype)
+    FORWARD[x.dtype](vectors, hidden_weight, or_empty(hidden_bias, x.dtype), output_weight,
+                     or_empty(output_bias, x.dtype), KINDS[activation], h, a, slope, y)
+
+    biased = hidden_bias is not None, output_bias is not None
+    saved = (vectors, hidden_weight, output_weight, KINDS[activation], a, slope, biased)
+    return y.reshape(*x.shape[:-1], E), saved
+
+
+def feed_forward_backward(dy, saved):
+    """The compiled version of `numformer.functional.feed_forward_backward`."""
+    _, hidden_weight, output_weight, *_, biased = saved
+    gradients = []
+    for weight, has_bias in zip((hidden_weight, output_weight), biased):
+        gradients += [np.zeros(weight.shape, dy.dtype),
+                      np.zeros(weight.shape[1], dy.dtype) if has_bias else None]
+    return feed_forward_backward_accumulate(dy, saved, *gradients), *gradients
+
+
+def feed_forward_backward_accumulate(dy, saved, hidden_weight_grad, hidden_bias_grad,
+                                     output_weight_grad, output_bias_grad):
+    """`feed_forward_backward` that adds to gradients in place; it returns dx."""
+    vectors, hidden_weight, output_weight, kind, a, slope, _ = saved
+    dvectors, dx = rows_of(dy), new_like(vectors)
+    da = new_array((block_of_rows(*a.shape), a.shape[1]), dy.dtype)
+    BACKWARD[dy.dtype](dvectors, vectors, hidden_weight, output_weight, kind, a, slope, da, dx,
+                       hidden_weight_grad, or_empty(hidden_bias_grad, dy.dtype),
+                       output_weight_grad, or_empty(output_bias_grad, dy.dtype))
+    return dx.reshape(*dy.shape[:-1], len(hidden_weight))
+
+
+def block_of_rows(N, F):
+    """How many of N rows of F hidden units are computed at a time."""
+    return min(N, max(16, BLOCK // F))
+
+
+def or_empty(bias, dtype):
+    """A bias, or an empty vector where there is none."""
+    return np.empty(0, dtype) if bias is None else bias

@@ -1,0 +1,144 @@
+"""The gated feed-forward, a block of rows at a time, as in `feed_forward`.
+
+The products a = f(g) h are not kept: the backward multiplies again, which costs less than memory.
+"""
+
+import numpy as np
+from numba import int64
+
+from numformer.functional.gated_feed_forward import check_gated_feed_forward
+from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
+from numformer.kernels.feed_forward import add_column_sums, block_of_rows, fill_rows, or_empty
+from numformer.kernels.runtime.arithmetic import gemm
+from numformer.kernels.runtime.compile import Kernel, inlined
+from numformer.kernels.runtime.memory import row, unowned
+from numformer.kernels.runtime.shapes import (
+    out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix, vector)
+from numformer.kernels.runtime.workspace import new_array, new_like
+
+
+@inlined
+def multiply_rows(x, y, product):
+    """product = x y, elementwise."""
+    for n in range(len(x)):
+        x_n, y_n, product_n = row(x, n), row(y, n), row(product, n)
+        for f in range(len(x_n)):
+            product_n[f] = x_n[f] * y_n[f]
+
+
+def forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight, output_bias, kind,
+            g, a, h, gate, slope, y):
+    """g = x W_1 + b_1, gate = f(g), h = x W_2 + b_2, a = gate h, y = a W_3 + b_3."""
+    x, g, a, h, gate = unowned(x), unowned(g), unowned(a), unowned(h), unowned(gate)
+    slope, y, one = unowned(slope), unowned(y), x.dtype.type(1)
+    for start in range(0, len(x), len(g)):
+        stop = min(start + len(g), len(x))
+        x_part, g_part, a_part = x[start:stop], g[:stop - start], a[:stop - start]
+        h_part, gate_part, y_part = h[start:stop], gate[start:stop], y[start:stop]
+
+        # g = x W_1 + b_1;  h = x W_2 + b_2
+        gemm(x_part, gate_weight, g_part, fill_rows(g_part, gate_bias))
+        gemm(x_part, hidden_weight, h_part, fill_rows(h_part, hidden_bias))
+
+        # a = f(g) h
+        for n in range(len(g_part)):
+            activate(kind, one, row(g_part, n), row(gate_part, n), row(slope, start + n))
+        multiply_rows(gate_part, h_part, a_part)
+
+        # y = a W_3 + b_3
+        gemm(a_part, output_weight, y_part, fill_rows(y_part, output_bias))
+
+
+@inlined
+def gate_gradients(kind, da, h, gate, slope, dg):
+    """dg = da h f'(g), and da = da f(g), which is dh; dg is 0 where a ReLU is inactive."""
+    zero = da.dtype.type(0)
+    for n in range(len(da)):
+        da_n, h_n, gate_n, slope_n, dg_n = (row(da, n), row(h, n), row(gate, n), row(slope, n),
+                                            row(dg, n))
+        if kind <= RELU_SQUARED:
+            for f in range(len(da_n)):
+                dg_n[f] = da_n[f] * h_n[f] * slope_n[f] if slope_n[f] != zero else zero
+        else:
+            for f in range(len(da_n)):
+                dg_n[f] = da_n[f] * h_n[f] * slope_n[f]
+        for f in range(len(da_n)):
+            da_n[f] = da_n[f] * gate_n[f]
+
+
+def backward(dy, x, gate_weight, hidden_weight, output_weight, kind, h, gate, slope, a, da, dg, dx,
+             dgate_weight, dgate_bias, dhidden_weight, dhidden_bias, doutput_weight, doutput_bias):
+    """Add to the gradients of weights and biases, with as many rows at a time as da has."""
+    dy, x, h, gate, slope = unowned(dy), unowned(x), unowned(h), unowned(gate), unowned(slope)
+    a, da, dg, dx = unowned(a), unowned(da), unowned(dg), unowned(dx)
+    for start in range(0, len(x), len(da)):
+        stop = min(start + len(da), len(x))
+        x_part, dx_part, dy_part = x[start:stop], dx[start:stop], dy[start:stop]
+        h_part, gate_part, slope_part = h[start:stop], gate[start:stop], slope[start:stop]
+        a_part, da_part, dg_part = a[:stop - start], da[:stop - start], dg[:stop - start]
+
+        # y = a W_3 + b_3
+        multiply_rows(gate_part, h_part, a_part)
+        gemm(dy_part, output_weight.T, da_part, False)
+        gemm(a_part.T, dy_part, doutput_weight, True)
+        add_column_sums(dy_part, doutput_bias)
+
+        # a = f(g) h
+        gate_gradients(kind, da_part, h_part, gate_part, slope_part, dg_part)  # da is now dh
+
+        # g = x W_1 + b_1;  h = x W_2 + b_2
+        gemm(dg_part, gate_weight.T, dx_part, False)
+        gemm(da_part, hidden_weight.T, dx_part, True)
+        gemm(x_part.T, dg_part, dgate_weight, True)
+        gemm(x_part.T, da_part, dhidden_weight, True)
+        add_column_sums(dg_part, dgate_bias)
+        add_column_sums(da_part, dhidden_bias)
+
+
+FORWARD = Kernel(forward, lambda real: (
+    strided_matrix(real), *3 * [strided_matrix(real), vector(real)], int64,
+    *6 * [out_matrix(real)]))
+BACKWARD = Kernel(backward, lambda real: (
+    *5 * [strided_matrix(real)], int64, *3 * [strided_matrix(real)], *4 * [out_matrix(real)],
+    *3 * [out_strided_matrix(real), out_vector(real)]))
+
+
+def gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight,
+                       output_bias, activation="silu"):
+    """The compiled version of `numformer.functional.gated_feed_forward`."""
+    check_gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight,
+                             output_bias, activation)
+    real, vectors = x.dtype, rows_of(x)
+    weights = [rows_or_columns(weight) for weight in (gate_weight, hidden_weight, output_weight)]
+    biases = [or_empty(bias, real) for bias in (gate_bias, hidden_bias, output_bias)]
+    N, (F, E), kind = len(vectors), output_weight.shape, KINDS[activation]
+    rows = block_of_rows(N, F)
+    g, a = new_array((rows, F), real), new_array((rows, F), real)
+    h, gate, slope = (new_array((N, F), real) for _ in range(3))
+    y = new_array((N, E), real)
+    FORWARD[real](vectors, *(array for pair in zip(weights, biases) for array in pair), kind,
+                  g, a, h, gate, slope, y)
+
+    biased = [bias is not None for bias in (gate_bias, hidden_bias, output_bias)]
+    saved = (vectors, weights, kind, h, gate, slope, biased)
+    return y.reshape(*x.shape[:-1], E), saved
+
+
+def gated_feed_forward_backward(dy, saved):
+    """The compiled version of `numformer.functional.gated_feed_forward_backward`."""
+    _, weights, *_, biased = saved
+    gradients = []
+    for weight, has_bias in zip(weights, biased):
+        gradients += [np.zeros(weight.shape, dy.dtype),
+                      np.zeros(weight.shape[1], dy.dtype) if has_bias else None]
+    return gated_feed_forward_backward_accumulate(dy, saved, *gradients), *gradients
+
+
+def gated_feed_forward_backward_accumulate(dy, saved, *gradients):
+    """`gated_feed_forward_backward` that adds to gradients in place; it returns dx."""
+    vectors, weights, kind, h, gate, slope, _ = saved
+    dvectors, dx, real = rows_of(dy), new_like(vectors), dy.dtype
+    a, da, dg = (new_array((block_of_rows(*h.shape), h.shape[1]), real) for _ in range(3))
+    BACKWARD[real](dvectors, vectors, *weights, kind, h, gate, slope, a, da, dg, dx,
+                   *(or_empty(gradient, real) for gradient in gradients))
+    return dx.reshape(*dy.shape[:-1], vectors.shape[1])
