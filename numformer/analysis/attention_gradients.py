@@ -7,7 +7,7 @@ import numpy as np
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.analysis.capture import capture
 from numformer.backend import one_blas_thread
-from numformer.layers import Linear, MultiHeadAttention
+from numformer.layers import MultiHeadAttention
 from numformer.models.decoder import Decoder
 
 
@@ -76,14 +76,13 @@ def attention_gradients(model, ids, targets):
               if isinstance(layer, MultiHeadAttention)]
     for name, layer in layers:                        # the replica is discarded afterwards
         layer.output.backward = recorded(name, layer.output.backward)
-    with one_blas_thread(), capture(replica, Linear) as calls:
+    with one_blas_thread(), capture(replica, MultiHeadAttention) as calls:
         _, saved = replica.loss((ids, targets))
         replica.loss_backward(saved)
-    outputs = {call.name: call.output for call in calls}
+    values = {call.name: call.layer.values(call.saved)[0] for call in calls}  # (G, T, D)
     found = []
     for (name, layer), q, k, mask in zip(layers, view.q, view.k, view.masks):
-        v = _heads(outputs[f"{name}.value"], layer.n_kv_heads)
-        v = np.repeat(v, layer.n_heads // layer.n_kv_heads, axis=0)
+        v = np.repeat(values[name], layer.n_heads // layer.n_kv_heads, axis=0)
         found.append(AttentionGradient(q, k, v, _heads(gradients[name], layer.n_heads), mask))
     return found
 

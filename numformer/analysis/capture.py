@@ -44,7 +44,9 @@ class Call(NamedTuple):
 def capture(model, kinds):
     """Record every forward of a model's layers of some kinds, inside a with statement.
 
-    Calls are recorded in the order in which they end. The layers run as they do otherwise.
+    Calls are recorded in the order in which they end. The layers run as they do otherwise. The maps
+    inside a feed-forward, and those to queries, keys and values, run as parts of one function: they
+    are not recorded.
 
     Parameters
     ----------
@@ -63,13 +65,13 @@ def capture(model, kinds):
 
     Examples
     --------
-    >>> from numformer.layers import Linear
-    >>> rng = np.random.default_rng(0)
-    >>> layer = FeedForward(2, 3, "relu", rng)
-    >>> with capture(layer, Linear) as calls:
-    ...     y = layer(np.ones((1, 2), np.float32))
+    >>> from numformer.layers import LayerNorm, ResidualBranch
+    >>> feedforward = FeedForward(2, 3, "relu", np.random.default_rng(0))
+    >>> branch = ResidualBranch(LayerNorm(2), feedforward)
+    >>> with capture(branch, (LayerNorm, FeedForward)) as calls:
+    ...     y = branch(np.ones((1, 2), np.float32))
     >>> [(call.name, call.inputs[0].shape, call.output.shape) for call in calls]
-    [('hidden', (1, 2), (1, 3)), ('output', (1, 3), (1, 2))]
+    [('input_norm', (1, 2), (1, 2)), ('sublayer', (1, 2), (1, 2))]
     """
     if not isinstance(model, Layer):
         raise ValueError(f"capture: {type(model).__name__} has no layers; give a Layer.")

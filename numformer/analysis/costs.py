@@ -5,7 +5,7 @@ import numpy as np
 from numformer.checks import check_whole
 from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import EVERYWHERE
-from numformer.layers import Linear, MultiHeadAttention, LMHead
+from numformer.layers import FeedForward, GatedFeedForward, Linear, LMHead, MultiHeadAttention
 from numformer.analysis.counting import count
 from numformer.models.decoder import Decoder, DecoderConfig
 from numformer.analysis.capture import capture
@@ -105,7 +105,6 @@ def _formulas(config, T):
     learned = c.positions == "learned"
     normed = c.query_key_norm
     project, feed = 2 * C * C + 2 * C * G * D, matrices * C * F
-    kept = 2 if matrices == 2 else 4                              # multiples of F in a feed-forward
     attention_formula = "L (2 C² + 2 C G D" + " + 2 C + 2 G D" * c.bias + " + 2 D" * normed + ")"
     feed_formula = (f"L ({matrices} C F + {'2 ' * (matrices - 2)}F + C)" if c.bias
                     else f"L {matrices} C F")
@@ -125,7 +124,8 @@ def _formulas(config, T):
         ("activations", "attention",
          "L (3 C + 2 G D + 2 H" + " + C + G D + 3 H + 3 G" * normed + ")",
          size * L * (3 * C + 2 * G * D + 2 * H + (C + G * D + 3 * H + 3 * G) * normed)),
-        ("activations", "feed-forward", f"L (C + {kept} F)", size * L * (C + kept * F)),
+        ("activations", "feed-forward", f"L (C + {matrices} F)",
+         size * L * (C + matrices * F)),
         ("activations", "norms", f"{norms} (C + 3)", size * norms * (C + 3)),
         ("activations", "head", "C", size * C),
         ("kv_cache", "attention", "L 2 G D", size * L * 2 * G * D),
@@ -146,15 +146,13 @@ def _run(model, T):
     with capture(model, Layer) as seen:
         _, saved = model.forward(np.arange(T)[None] % model.config.vocab_size)
     flops = {}
-    for name, layer, inputs, options, output, _ in seen:
-        if isinstance(layer, (Linear, LMHead)):
-            operations = 2 * inputs[0].size * output.shape[-1]
-        elif isinstance(layer, MultiHeadAttention):
+    for name, layer, _, options, _, _ in seen:
+        operations = 2 * sum(part.weight.data.size for part in _maps(layer))
+        if isinstance(layer, MultiHeadAttention):
             first, last = options.get("pattern", EVERYWHERE).intervals(T, T)
-            operations = 4 * layer.n_heads * layer.d_head * int((last - first).sum())
-        else:
-            continue
-        flops[_part(name)] = flops.get(_part(name), 0) + operations / T
+            operations += 4 * layer.n_heads * layer.d_head * int((last - first).sum()) / T
+        if operations:
+            flops[_part(name)] = flops.get(_part(name), 0) + operations
     parameters, counted, kept = [parameter.data for parameter in model.parameters()], set(), {}
     slopes = [layer.positions.slopes for _, layer in model.named_layers()
               if isinstance(layer, MultiHeadAttention) and layer.positions.slopes is not None]
@@ -167,6 +165,19 @@ def _run(model, T):
                 counted.add(memory)
                 kept[_part(name)] = kept.get(_part(name), 0) + array.nbytes / T
     return {"flops": flops, "activations": kept}
+
+
+def _maps(layer):
+    """The linear maps that a layer does itself, once for each token."""
+    if isinstance(layer, (Linear, LMHead)):
+        return [layer]
+    if isinstance(layer, MultiHeadAttention):
+        return [layer.query, layer.key, layer.value]
+    if isinstance(layer, FeedForward):
+        return [layer.hidden, layer.output]
+    if isinstance(layer, GatedFeedForward):
+        return [layer.gate, layer.hidden, layer.output]
+    return []
 
 
 def _cache(model, T):

@@ -54,9 +54,10 @@ def test_functions_keep_the_dtype(pair, dtype):
     options = {name: np.float64(value) if isinstance(value, float) else value
                for name, value in resolved(pair.options).items()}
     y, saved = pair.function(*pair.before, *pair.inputs(dtype), *pair.after, **options)
-    dy = np.ones_like(y) if np.shape(y) else np.float64(1)
-    gradients = as_tuple(pair.gradient(dy, saved))
-    assert y.dtype == dtype and all(gradient.dtype == dtype for gradient in gradients)
+    ys = as_tuple(y)
+    dys = tuple(np.ones_like(y) if np.shape(y) else np.float64(1) for y in ys)
+    gradients = as_tuple(pair.gradient(dys if isinstance(y, tuple) else dys[0], saved))
+    assert all(array.dtype == dtype for array in (*ys, *gradients))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -135,7 +135,7 @@ class MultiHeadAttention(Layer):
         y, saved_output = self.output.forward(_join_heads(o))         # (B, T, C)
 
         saved = (itself, saved_maps, saved_query, saved_key, saved_attention, saved_output,
-                 (q, k, pattern))
+                 (q, k, v, pattern))
         return y, saved
 
     def backward(self, dy, saved):
@@ -168,7 +168,7 @@ class MultiHeadAttention(Layer):
 
         The kernels never hold all of them at once, so the reference computes them here again.
         """
-        *_, (q, k, pattern) = saved
+        *_, (q, k, _, pattern) = saved
         return self.positions.weights(q, k, pattern, self.scale)
 
     def queries_and_keys(self, saved):
@@ -176,8 +176,13 @@ class MultiHeadAttention(Layer):
 
         Their products are the scores, before the scale and what positions add.
         """
-        *_, (q, k, pattern) = saved
+        *_, (q, k, _, pattern) = saved
         return q, k, pattern
+
+    def values(self, saved):
+        """v (B, G, S, D) of the forward that saved; to look at."""
+        *_, (_, _, v, _) = saved
+        return v
 
     def step(self, x, cache=None, pattern=CAUSAL):
         """Continue a sequence: attend from new positions to all positions so far. Inference only.

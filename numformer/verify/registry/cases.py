@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of functions, seen as a layer without parameters.
+    """A pair of functions, seen as a layer without parameters; it joins several outputs.
 
     Parameters
     ----------
@@ -99,10 +99,19 @@ class Pair:
         return [x.astype(dtype) for x in (self.prepare(*arrays) if self.prepare else arrays)]
 
     def forward(self, *arrays, **options):
-        return self.function(*self.before, *arrays, *self.after, **options)
+        y, saved = self.function(*self.before, *arrays, *self.after, **options)
+        if not isinstance(y, tuple):
+            return y, (None, saved)
+        ends = np.cumsum([part.shape[-1] for part in y])             # several outputs side by side
+        return np.concatenate(y, axis=-1), (ends[:-1], saved)
 
     def backward(self, dy, saved):
-        gradients = self.gradient(dy if np.ndim(dy) else float(dy), saved)
+        ends, saved = saved
+        if ends is not None:
+            dy = tuple(np.split(dy, ends, axis=-1))
+        elif not np.ndim(dy):
+            dy = float(dy)
+        gradients = self.gradient(dy, saved)
         return gradients if isinstance(gradients, tuple) else (gradients,)
 
     def named_parameters(self):
@@ -110,7 +119,9 @@ class Pair:
 
     @property
     def input_names(self):
-        return list(inspect.signature(self.function).parameters)[len(self.before):]
+        names = list(inspect.signature(self.function).parameters)[len(self.before):]
+        more = len(self.shapes) - len(names)                         # of *arguments
+        return [*names, *(f"{names[-1]}_{k}" for k in range(2, 2 + more))]
 
 
 class LossOf:

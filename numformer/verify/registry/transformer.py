@@ -150,19 +150,6 @@ MODELS = [
 ]
 
 TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
-
-
-def joined_projections(x, first_weight, first_bias, second_weight, second_bias):
-    """`projections` with one output, and one more gradient for a bias that is None."""
-    ys, saved = F.projections(x, first_weight, first_bias, second_weight, second_bias)
-    return np.concatenate(ys, axis=-1), (saved, ys[0].shape[-1])
-
-
-def joined_projections_backward(dy, saved):
-    saved, width = saved
-    return F.projections_backward((dy[..., :width], dy[..., width:]), saved)
-
-
 THIN = dict(dropout=0.4, seed=11)
 
 PAIRS = [
@@ -171,7 +158,7 @@ PAIRS = [
            [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,)) for f in F.ACTIVATIONS),
     *(Pair(f"gated feed-forward, {f}", F.gated_feed_forward, F.gated_feed_forward_backward,
            [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)], after=(f,)) for f in ("silu", "gelu")),
-    Pair("projections", joined_projections, joined_projections_backward,
+    Pair("projections", F.projections, F.projections_backward,
          [(2, 3, 4), (4, 5), (5,), (4, 2), (2,)]),
     Pair("softmax", F.softmax, F.softmax_backward, [(3, 4)]),
     Pair("softmax, first axis, masked", F.softmax, F.softmax_backward, [(3, 4)],
