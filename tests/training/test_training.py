@@ -209,8 +209,8 @@ def test_memory_does_not_grow_over_steps():
             held.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    # bytes, over 100 steps and 4 validations
-    assert held[-1] - held[1] < 20_000, held
+    # bytes, over 75 steps and 3 validations, once the controls of each BLAS have been used
+    assert held[-1] - held[2] < 20_000, held
 
 
 def test_memory_of_a_step_is_linear_in_the_context_length():

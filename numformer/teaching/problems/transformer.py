@@ -163,6 +163,19 @@ def gated(**options):
     return make
 
 
+def fed_forward(*maps, **options):
+    """x (B, T, C), and the weights and biases of maps: the last from F to E, the others C to F."""
+    def make(rng):
+        B, T, C, F, E = sizes(rng, 5)
+        arguments = {"x": rng.standard_normal((B, T, C))}
+        for name in maps:
+            width = (F, E) if name == maps[-1] else (C, F)
+            arguments[f"{name}_weight"] = rng.standard_normal(width)
+            arguments[f"{name}_bias"] = rng.standard_normal(width[1])
+        return arguments, options
+    return make
+
+
 def residual(rng):
     (arguments, _), rows = with_dropout(rng), rng.integers(2, 8)
     branch = rng.standard_normal(arguments["x"].shape)
@@ -258,4 +271,15 @@ PROBLEMS = {
     "gated_linear_unit": FunctionProblem(
         F.gated_linear_unit, F.gated_linear_unit_backward, ("g", "h"),
         {"plain": gated(), 'activation="relu"': gated(activation="relu")}),
+    "feed_forward": FunctionProblem(
+        F.feed_forward, F.feed_forward_backward,
+        ("x", "hidden_weight", "hidden_bias", "output_weight", "output_bias"),
+        {"plain": fed_forward("hidden", "output"),
+         'activation="relu"': fed_forward("hidden", "output", activation="relu")}),
+    "gated_feed_forward": FunctionProblem(
+        F.gated_feed_forward, F.gated_feed_forward_backward,
+        ("x", "gate_weight", "gate_bias", "hidden_weight", "hidden_bias", "output_weight",
+         "output_bias"),
+        {"plain": fed_forward("gate", "hidden", "output"),
+         'activation="gelu"': fed_forward("gate", "hidden", "output", activation="gelu")}),
 }

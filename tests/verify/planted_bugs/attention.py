@@ -99,9 +99,9 @@ FUNCTIONS = [
 LAYERS = [
     ("LearnedPositions.vectors_backward", "dp.sum(axis=0)", "dp.mean(axis=0)"),
     ("LearnedPositions.vectors_backward", "grad[positions] +=", "grad[:len(positions)] +="),
-    ("MultiHeadAttention.backward", "dx + dcontext if itself", "dx if itself"),
-    ("MultiHeadAttention.backward", "saved_key, self.key, self.key_norm)",
-     "saved_key, self.key, UNCHANGED)"),
+    ("MultiHeadAttention.backward", "(dq, dk, dv), saved_maps", "(dq, dk, 0 * dv), saved_maps"),
+    ("MultiHeadAttention.backward", "(dk, dv), saved_context", "(dv, dk), saved_context"),
+    ("MultiHeadAttention.backward", "saved_key, self.key_norm)", "saved_key, UNCHANGED)"),
     ("MultiHeadAttention._encoded_backward",
      "self.positions.encode_backward(dh, saved_positions)", "dh"),
     ("ScoreAttention.backward", "self.prepare_backward(dkeys, dvalues, saved_memory)",
