@@ -1,9 +1,6 @@
 """Time and memory of attention: the compiled kernel, the reference, and PyTorch."""
 
-import json
 import re
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,6 +8,8 @@ from importlib.util import find_spec
 import numpy as np
 
 from numformer import backend
+from numformer.benchmarks.machine import (
+    number_of_new_process, processor, reset_peak, resident, tile_blas)
 from numformer.benchmarks.side_by_side import medians_in_turns, sgemm_side
 from numformer.functional import AttentionPattern
 from numformer.functional.attention import scaled_dot_product as reference
@@ -122,7 +121,8 @@ def measure(case, memory=True, seconds=6.0):
     found = medians_in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side()},
                              seconds)
     rate = 1 / found.pop("sgemm")["flop"]
-    row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9}
+    row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9,
+           "processor": processor(), "blas": tile_blas()}
     for name, prefix in (("kernel", ""), ("reference", "numpy_"), ("torch", "torch_")):
         for part in ("forward", "backward"):
             row[f"{prefix}{part}_ms"] = 1000 * found[name][part] if name in found else None
@@ -148,11 +148,9 @@ def extra_bytes(case, name):
 
     None where the system does not report it (Linux does).
     """
-    program = ("from numformer.benchmarks import attention; "
-               f"attention.print_extra_bytes({case.name!r}, {name!r}, {backend.get_threads()})")
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    return (json.loads(result.stdout.splitlines()[-1]) if result.returncode == 0 and result.stdout
-            else None)
+    return number_of_new_process(
+        "from numformer.benchmarks import attention; "
+        f"attention.print_extra_bytes({case.name!r}, {name!r}, {backend.get_threads()})")
 
 
 def print_extra_bytes(case, name, threads):
@@ -161,13 +159,7 @@ def print_extra_bytes(case, name, threads):
     with backend.threads(threads):
         SIDES[name](Case("small", (1, 2, 128, case.shape[-1]), case.pattern))()        # warm-up
         side = SIDES[name](case)
-        before = _resident("VmRSS")
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")                                           # resets the peak
+        before = resident("VmRSS")
+        reset_peak()
         side()
-    print(json.dumps(max(0, _resident("VmHWM") - before - 4 * 4 * int(np.prod(case.shape)))))
-
-
-def _resident(key):
-    with open("/proc/self/status") as file:
-        return next(1024 * int(line.split()[1]) for line in file if line.startswith(key))
+    print(max(0, resident("VmHWM") - before - 4 * 4 * int(np.prod(case.shape))))

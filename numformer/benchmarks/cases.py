@@ -36,9 +36,9 @@ def read_sizes(name, separators, words):
     return [int(size) for size in found.groups()]
 
 
-def decoder_config(L, H, C, context_length):
+def decoder_config(L, H, C, context_length, vocab_size=VOCABULARY):
     """GPT-2's options without biases, as in nanoGPT's character-level model."""
-    return DecoderConfig(vocab_size=VOCABULARY, context_length=context_length, n_layers=L,
+    return DecoderConfig(vocab_size=vocab_size, context_length=context_length, n_layers=L,
                          n_heads=H, d_model=C, bias=False)
 
 

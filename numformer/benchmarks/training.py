@@ -1,18 +1,18 @@
-"""A training step compared with PyTorch, eager and compiled, and a breakdown of its time."""
+"""A training step compared with PyTorch, eager and compiled, and with JAX."""
 
-import cProfile
-import pstats
 import shutil
 import time
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
+from itertools import count
 
 import numpy as np
 
-import numformer
 from numformer import backend
 from numformer.benchmarks.cases import VOCABULARY, decoder, decoder_config, read_sizes
+from numformer.benchmarks.machine import (
+    number_of_new_process, processor, reset_peak, resident, torch_blas)
 from numformer.benchmarks.side_by_side import in_turns, memory_side, quartiles, sgemm_side
 from numformer.data import BlockStream
 from numformer.training import Trainer, TrainingConfig
@@ -22,7 +22,7 @@ CASES = ("4x4x128:12x64", "6x6x384:16x256")
 
 @dataclass(frozen=True)
 class Case:
-    """L layers, H heads and width C; batches of B blocks of T characters."""
+    """L layers, H heads and width C; batches of B blocks of T tokens of a vocabulary of V."""
 
     name: str
     L: int
@@ -30,23 +30,25 @@ class Case:
     C: int
     B: int
     T: int
+    V: int = VOCABULARY
 
     @classmethod
     def parse(cls, name):
-        """Read "LxHxC:BxT".
+        """Read "LxHxC:BxT" or "LxHxC:BxT:V".
 
         Examples
         --------
         >>> Case.parse("4x4x128:12x64")
-        Case(name='4x4x128:12x64', L=4, H=4, C=128, B=12, T=64)
+        Case(name='4x4x128:12x64', L=4, H=4, C=128, B=12, T=64, V=65)
         """
-        case = cls(name, *read_sizes(name, "xx:x", "LAYERSxHEADSxWIDTH:BATCHxLENGTH, for example "
-                                     "4x4x128:12x64"))
+        separators = "xx:x:" if name.count(":") == 2 else "xx:x"
+        case = cls(name, *read_sizes(name, separators, "LAYERSxHEADSxWIDTH:BATCHxLENGTH, for "
+                                     "example 4x4x128:12x64, with :VOCABULARY or without"))
         case.config()                                                # n_heads must divide the width
         return case
 
     def config(self):
-        return decoder_config(self.L, self.H, self.C, self.T)
+        return decoder_config(self.L, self.H, self.C, self.T, self.V)
 
     def model(self):
         return decoder(self.config())
@@ -54,13 +56,13 @@ class Case:
     @property
     def flops(self):
         """FLOPs of a step: 6 per weight and token, and the causal half of attention."""
-        weights = self.L * 12 * self.C ** 2 + VOCABULARY * self.C
+        weights = self.L * 12 * self.C ** 2 + self.V * self.C
         attention = self.L * 3 * 4 * self.C * (self.T + 1) / 2        # forward, twice that backward
         return (6 * weights + attention) * self.B * self.T
 
 
 def trainer(case, shards=2):
-    ids = np.random.default_rng(0).integers(0, VOCABULARY, 100 * case.T + 1000)
+    ids = np.random.default_rng(0).integers(0, case.V, 100 * case.T + 1000)
     settings = TrainingConfig(steps=10**6, batch_size=case.B, shards=shards, learning_rate=1e-4)
     return Trainer(case.model(), BlockStream(ids, case.T, case.B, seed=0), [], settings)
 
@@ -69,9 +71,9 @@ def our_side(case):
     ours = trainer(case)
 
     def side():
-        started = time.perf_counter()
+        started = clocks()
         ours.train_step()
-        return {"step": time.perf_counter() - started}
+        return seconds_since(started)
 
     return side
 
@@ -86,78 +88,117 @@ def torch_side(case, compiled=False):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.99), weight_decay=0.1,
                                   fused=True)                                          # the fastest
     loss = torch.compile(model.loss) if compiled else model.loss
-    steps = iter(range(10**9))
+    steps = count()
 
     def side():
-        started = time.perf_counter()
+        started = clocks()
         batch = stream.batch(next(steps))
         optimizer.zero_grad(set_to_none=True)
         loss(torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        return {"step": time.perf_counter() - started}
+        return seconds_since(started)
 
     return side
 
 
-def measure(case, seconds=40.0, compiled=True):
+def jax_side(case):
+    """JAX computes on all cores; their number cannot be changed once it is imported."""
+    from numformer.benchmarks.jax_decoder import new_state, training_step
+
+    stream, step = trainer(case).stream, training_step(case.config())
+    state, steps = [new_state(case.model())], count()
+
+    def side():
+        started = clocks()
+        batch = stream.batch(next(steps))
+        state[0], loss = step(state[0], batch.inputs, batch.targets)
+        loss.block_until_ready()
+        return seconds_since(started)
+
+    return side
+
+
+def clocks():
+    """Wall time, and CPU time of all threads of this process."""
+    return time.perf_counter(), time.process_time()
+
+
+def seconds_since(started):
+    return {name: now - before for name, now, before in zip(("step", "cpu"), clocks(), started)}
+
+
+SIDES = {"ours": our_side, "torch": torch_side,
+         "torch_compiled": partial(torch_side, compiled=True), "jax": jax_side}
+
+
+def sides_here(compiled=True):
+    """The names of the sides that can run here."""
+    has_torch = find_spec("torch") is not None
+    return ["ours", *["torch"] * has_torch,
+            *["torch_compiled"] * bool(has_torch and compiled and shutil.which("g++")),
+            *["jax"] * (find_spec("jax") is not None)]
+
+
+def measure(case, seconds=40.0, compiled=True, memory=True):
     """The results of `numformer bench train` for one case.
 
     Returns
     -------
     dict
-        Milliseconds per step with quartiles, for numformer and for PyTorch eager and compiled (None
-        where that did not run); time relative to PyTorch; the rates of sgemm and of memory on all
-        threads, measured in between, and the fraction of the former that was reached.
+        For numformer ("") and the others ("torch_", "torch_compiled_", "jax_"; None where one did
+        not run): milliseconds per step with quartiles, milliseconds of CPU time of a step on one
+        thread, and peak memory in bytes; numformer's time, CPU time and memory relative to those of
+        each other ("of_", "cpu_of_", "peak_of_"); the BLAS of both; the rates of sgemm and of
+        memory on all threads, measured in between, and the fraction of the former that was reached.
     """
-    sides = {"ours": our_side(case)}
-    if find_spec("torch") is not None:
-        sides["torch"] = torch_side(case)
-        if compiled and shutil.which("g++"):                          # needed by torch.compile
-            sides["torch_compiled"] = torch_side(case, compiled=True)
+    names = sides_here(compiled)
     # long turns, as in training
-    found = in_turns({**sides, "sgemm": sgemm_side(), "memory": memory_side()}, seconds, turn=1.0)
+    found = in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side(),
+                      "memory": memory_side()}, seconds, turn=1.0)
+    with backend.threads(1):            # new sides: PyTorch compiles for a number of threads
+        alone = in_turns({name: SIDES[name](case) for name in names}, seconds / 2, turn=1.0)
     rate = 1 / float(np.median(found["sgemm"]["flop"]))
-    row = {"case": case.name, "threads": backend.get_threads(), "sgemm_gflops": rate / 1e9,
-           "memory_gbytes": 1e-9 / float(np.median(found["memory"]["byte"]))}
-    for name, prefix in (("ours", ""), ("torch", "torch_"), ("torch_compiled", "torch_compiled_")):
+    row = {"case": case.name, "threads": backend.get_threads(), "processor": processor(),
+           "blas": backend.blas_label(), "torch_blas": torch_blas() if "torch" in names else None,
+           "sgemm_gflops": rate / 1e9, "memory_gbytes": 1e-9 / float(np.median(
+               found["memory"]["byte"]))}
+    for name in SIDES:
+        prefix = "" if name == "ours" else f"{name}_"
         times = quartiles(found[name]["step"]) if name in found else None
         row[f"{prefix}step_ms"] = times and 1000 * times["median"]
         row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
-    for theirs in ("torch", "torch_compiled"):
-        row[f"of_{theirs}"] = row[f"{theirs}_step_ms"] and row["step_ms"] / row[f"{theirs}_step_ms"]
+        row[f"{prefix}cpu_ms"] = times and 1000 * float(np.median(alone[name]["cpu"]))
+        row[f"{prefix}peak_bytes"] = peak_bytes(case, name) if times and memory else None
+        for ratio, quantity in (("of", "step_ms"), ("cpu_of", "cpu_ms"), ("peak_of", "peak_bytes")):
+            if name != "ours":
+                theirs = row[f"{prefix}{quantity}"]
+                row[f"{ratio}_{name}"] = theirs and row[quantity] and row[quantity] / theirs
     row["of_sgemm"] = case.flops / (row["step_ms"] / 1000) / rate
     row["tokens_per_second"] = case.B * case.T / (row["step_ms"] / 1000)
     return row
 
 
-def breakdown(case, steps=20):
-    """The time of a step in ms by function, for one shard of half the batch on one thread.
+def peak_bytes(case, name):
+    """Peak memory of three steps in a new process: model, optimizer, and what a step needs.
 
-    The profiler adds about 5%. Time outside of `functional/` and `kernels/` is "rest": layers, sums
-    of gradients, Python.
+    None where the system does not report it (Linux does).
     """
-    half = Case(case.name, case.L, case.H, case.C, max(1, case.B // 2), case.T)
-    with backend.threads(1):
-        ours = trainer(half, shards=1)
+    return number_of_new_process(
+        "from numformer.benchmarks import training; "
+        f"training.print_peak_bytes({case.name!r}, {name!r}, {backend.get_threads()})")
+
+
+def print_peak_bytes(case, name, threads):
+    """Run three steps of one side, after a small case that loads what it needs."""
+    with backend.threads(threads):
+        SIDES[name](Case.parse("1x1x8:2x4"))()
+        before = resident("VmRSS")
+        reset_peak()
+        side = SIDES[name](Case.parse(case))
         for _ in range(3):
-            ours.train_step()
-        profile = cProfile.Profile()
-        profile.enable()
-        for _ in range(steps):
-            ours.train_step()
-        profile.disable()
-    root, times = Path(numformer.__file__).parent, {}
-    total = 0.0
-    for (file, _, name), (_, _, _, cumulative, _) in pstats.Stats(profile).stats.items():
-        if name == "train_step":
-            total = cumulative
-        elif (Path(file).is_relative_to(root) and hasattr(numformer.functional, name)
-              and Path(file).relative_to(root).parts[0] in ("functional", "kernels")):
-            times[name] = max(cumulative, times.get(name, 0.0))    # a kernel may call its reference
-    times = {name: 1000 * seconds / steps for name, seconds in sorted(times.items(),
-                                                                      key=lambda item: -item[1])}
-    return {**times, "rest": 1000 * total / steps - sum(times.values())}
+            side()
+    print(max(0, resident("VmHWM") - before))
 
 
 def growth(seconds=4.0):

@@ -1,4 +1,4 @@
-"""numformer bench: time and memory compared with PyTorch, if it is installed."""
+"""numformer bench: time and memory compared with PyTorch and JAX, where they are installed."""
 
 import sys
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from numformer import backend
 from numformer.benchmarks import attention, generating, speedrun, training
+from numformer.benchmarks.breakdown import breakdown
+from numformer.benchmarks.machine import description, processor
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_format, print_json, save_picture
@@ -18,18 +20,21 @@ def add_arguments(parser):
     parser.add_argument("subject", choices=SUBJECTS, help="what to measure")
     parser.add_argument("--case", action="append", metavar="CASE", help="attention: "
                         "BxHxTxD:PATTERN, with PATTERN causal, everywhere or window=N; train: "
-                        "LAYERSxHEADSxWIDTH:BATCHxLENGTH; generate: LAYERSxHEADSxWIDTH:SEQUENCES; "
-                        "can be repeated")
+                        "LAYERSxHEADSxWIDTH:BATCHxLENGTH, with :VOCABULARY or without; generate: "
+                        "LAYERSxHEADSxWIDTH:SEQUENCES; can be repeated")
     parser.add_argument("--data", metavar="DATA", help="speedrun: a text file or tinyshakespeare "
                         "(default: Python's documentation)")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads for both sides "
                         "(default: all cores)")
     parser.add_argument("--seconds", type=float, metavar="S", help="approximate time for each case "
-                        "(default: attention 6, train 40, generate 20)")
-    parser.add_argument("--no-memory", action="store_true", help="attention: do not measure "
-                        "memory, which takes one more run of each side")
+                        "(default: attention 6, train 40 and half as long "
+                        "again on one thread, generate 20)")
+    parser.add_argument("--no-memory", action="store_true", help="attention and train: do not "
+                        "measure memory, which takes one more run of each side")
     parser.add_argument("--no-compile", action="store_true", help="train: do not measure "
                         "torch.compile, which takes a minute")
+    parser.add_argument("--breakdown", metavar="PICTURE", help="train: also draw where the time of "
+                        "a step goes")
     parser.add_argument("--growth", metavar="PICTURE", help="train: also draw how the time of a "
                         "step grows with batch, length, width and layers")
 
@@ -46,8 +51,9 @@ def run(arguments):
                                                or module.CASES]
     except ValueError as error:
         raise UsageError(str(error)) from error
-    if arguments.growth:
-        check_format("bench: --growth", arguments.growth)
+    for name in ("growth", "breakdown"):
+        if getattr(arguments, name):
+            check_format(f"bench: --{name}", getattr(arguments, name))
     if backend.compiled_attention() is None:
         raise UsageError("bench: Numba is not installed, so there are no kernels to measure; pip "
                          "install numba.")
@@ -62,10 +68,11 @@ def run(arguments):
 
 def _attention(cases, seconds, arguments):
     rows, compile_seconds = [], attention.compile_seconds()
+    print(description())
     print("forward + backward in ms, medians of alternating runs; memory in MiB besides inputs and "
           "outputs; of sgemm: forward, backward")
     print(f"{'case':26}{'kernel':>18}{'NumPy':>18}{'PyTorch':>18}{'speedup':>9}{'of sgemm':>11}"
-          f"{'GFLOP/s':>9}{'memory: kernel, NumPy, PyTorch':>33}")
+          f"{'GFLOP/s':>9}{'memory: kernel, NumPy, PyTorch':>33}  BLAS")
     for case in cases:
         print(f"measuring {case.name}", file=sys.stderr)
         row = attention.measure(case, not arguments.no_memory, seconds)
@@ -76,7 +83,8 @@ def _attention(cases, seconds, arguments):
         ratio = "-" if row["times_torch"] is None else f"{row['times_torch']:.2f}"
         reached = f"{row['forward_of_sgemm']:.0%}, {row['backward_of_sgemm']:.0%}"
         print(
-            f"{case.name:26}{times}{ratio:>9}{reached:>11}{row['sgemm_gflops']:>9.0f}{memory:>33}",
+            f"{case.name:26}{times}{ratio:>9}{reached:>11}{row['sgemm_gflops']:>9.0f}{memory:>33}"
+            f"  {row['blas']}",
             flush=True)
     ratios = [row["times_torch"] for row in rows if row["times_torch"]]
     mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else None
@@ -88,24 +96,26 @@ def _attention(cases, seconds, arguments):
 
 def _train(cases, seconds, arguments):
     rows = []
-    print("training step in ms: median and quartiles of alternating runs; time relative to "
-          "PyTorch; fraction of the sgemm rate, and that rate")
-    print(f"{'case':18}{'numformer':>22}{'PyTorch':>22}{'compiled':>22}{'of eager':>9}"
-          f"{'of compiled':>12}{'of sgemm':>9}{'GFLOP/s':>9}{'GB/s':>6}")
+    print(description())
+    print("ms of a step: median and quartiles of alternating runs; ms of CPU time of a step on one "
+          "thread; peak memory in MiB; ratio: numformer relative to the other")
+    print(f"{'case':26}{'step':>22}{'ratio':>7}{'CPU':>9}{'ratio':>7}{'memory':>9}{'ratio':>7}"
+          "  BLAS")
     for case in cases:
         print(f"measuring {case.name}", file=sys.stderr)
-        row = training.measure(case, seconds, not arguments.no_compile)
-        rows.append({**row, "breakdown_ms": training.breakdown(case)})
-        times = "".join(f"{_with_quartiles(row, prefix):>22}"
-                        for prefix in ("", "torch_", "torch_compiled_"))
-        ratios = [_or_dash(row[key], ".2f") for key in ("of_torch", "of_torch_compiled")]
-        print(f"{case.name:18}{times}{ratios[0]:>9}{ratios[1]:>12}{row['of_sgemm']:>9.0%}"
-              f"{row['sgemm_gflops']:>9.0f}{row['memory_gbytes']:>6.0f}", flush=True)
+        row = training.measure(case, seconds, not arguments.no_compile, not arguments.no_memory)
+        rows.append({**row, "breakdown_ms": breakdown(case)})
+        _print_sides(row)
     for row in rows:
         total = sum(row["breakdown_ms"].values())
         print(f"{row['case']}, half the batch on one thread, {total:.1f} ms: " + ", ".join(
             f"{name} {ms:.2f}" for name, ms in row["breakdown_ms"].items() if ms >= 0.002 * total))
     result = {"cases": rows}
+    if arguments.breakdown:
+        from numformer.plots import breakdown_bars
+
+        bars = breakdown_bars({row["case"]: row["breakdown_ms"] for row in rows})
+        save_picture(bars, arguments.breakdown)
     if arguments.growth:
         from numformer.plots import growth_of_time
 
@@ -118,29 +128,52 @@ def _train(cases, seconds, arguments):
     return result
 
 
+def _print_sides(row):
+    """A line for each program that took part in `bench train`."""
+    names = {"": "numformer", "torch": "PyTorch", "torch_compiled": "PyTorch, compiled",
+             "jax": "JAX"}
+    libraries = {"": row["blas"], "jax": "XLA"}
+    print(f"{row['case']}: {row['of_sgemm']:.0%} of sgemm ({row['sgemm_gflops']:.0f} GFLOP/s); "
+          f"memory {row['memory_gbytes']:.0f} GB/s")
+    for side, name in names.items():
+        prefix = side and f"{side}_"
+        if row[f"{prefix}step_ms"] is not None:
+            ratios = [_or_dash(row.get(f"{ratio}_{side}"), ".2f")
+                      for ratio in ("of", "cpu_of", "peak_of")]
+            print(f"  {name:24}{_with_quartiles(row, prefix):>22}{ratios[0]:>7}"
+                  f"{row[f'{prefix}cpu_ms']:>9.4g}{ratios[1]:>7}"
+                  f"{_mebibytes(row[f'{prefix}peak_bytes']):>9}{ratios[2]:>7}"
+                  f"  {libraries.get(side, row['torch_blas'])}", flush=True)
+
+
 def _generate(cases, seconds, arguments):
     rows = []
+    print(description())
     print("tokens per second and sequence, medians of alternating runs; limit: each weight is read "
           "from memory once per token")
     print(f"{'case':14}{'numformer':>11}{'PyTorch':>11}{'transformers':>14}{'speedup':>9}"
-          f"{'speedup':>9}{'limit':>9}{'reached':>9}{'GB/s':>6}")
+          f"{'speedup':>9}{'limit':>9}{'reached':>9}{'GB/s':>6}  BLAS")
     for case in cases:
         print(f"measuring {case.name}", file=sys.stderr)
-        row = generating.measure(case, seconds)
+        row = {**generating.measure(case, seconds), "blas": backend.blas_label(),
+               "processor": processor()}
         rows.append(row)
         rates = [_or_dash(row[f"{prefix}tokens_per_second"], ".0f")
                  for prefix in ("", "torch_", "transformers_")]
         ratios = [_or_dash(row[key], ".2f") for key in ("times_torch", "times_transformers")]
         print(f"{case.name:14}{rates[0]:>11}{rates[1]:>11}{rates[2]:>14}{ratios[0]:>9}"
               f"{ratios[1]:>9}{row['allowed']:>9.0f}{row['of_allowed']:>9.0%}"
-              f"{row['memory_gbytes']:>6.0f}", flush=True)
+              f"{row['memory_gbytes']:>6.0f}  {row['blas']}", flush=True)
     return {"cases": rows}
 
 
 def _speedrun(cases, seconds, arguments):
     corpus = load_corpus(DOCUMENTATION if arguments.data is None else arguments.data)
     found = speedrun.race(corpus, lambda message: print(message, file=sys.stderr))
-    print("validation loss on all blocks, and training time; evaluation is not counted")
+    found.update(blas=backend.blas_label(), processor=processor())
+    print(description())
+    print("validation loss on all blocks, and training time; evaluation is not counted; BLAS: "
+          + found["blas"])
     for seed, (loss, took) in enumerate(found["speedrun"]["runs"]):
         print(f"speedrun, seed {seed}:       {loss:.4f} {took:7.2f} s", flush=True)
     print(f"speedrun, median:       {found['speedrun']['loss']:.4f} "

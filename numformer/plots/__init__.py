@@ -21,6 +21,7 @@ from numformer.plots.positions.added import (
 from numformer.plots.positions.rotary import rotary_clocks, rotary_proof
 from numformer.plots.residual_stream import contribution_bars, lens_map, residual_norms
 from numformer.plots.step_errors import step_error_curve
+from numformer.plots.training.breakdown import breakdown_bars
 from numformer.plots.training.comparison import gradient_reach_curves, losses_by_tokens
 from numformer.plots.training.curves import (
     gradient_flow, gradient_norm_curve, learning_rate_curve, loss_curve, update_ratio_curve)
@@ -29,7 +30,7 @@ from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
     "activation_histograms", "alignment_map", "attention_costs", "attention_grid", "attention_map",
-    "audit_errors", "contribution_bars", "cost_bars", "dark", "dead_unit_bars",
+    "audit_errors", "breakdown_bars", "contribution_bars", "cost_bars", "dark", "dead_unit_bars",
     "forward_and_backward",
     "gradient_flow", "gradient_norm_curve", "gradient_reach_curves", "growth_of_time",
     "head_statistics",

@@ -83,3 +83,20 @@ def test_unknown_numbers_are_left_out_of_the_legend():
     assert plots.activation_histograms({"a": np.ones(3)}, dead={}).lines[0].get_label() == "a"
     growth = plots.growth_of_time({"B": {1: 1.0, 2: 2.0}}, {})
     assert growth.lines[0].get_label().startswith("batch")
+
+
+def test_bars_of_a_breakdown_are_shares_with_their_milliseconds():
+    """The longest first; small ones, and the rest, in the last bar."""
+    cases = {"small": {"linear": 3.0, "gelu": 0.5, "tiny": 0.001, "rest": 1.499},
+             "large": {"linear": 60.0, "attention": 40.0}}
+    ax = plots.breakdown_bars(cases)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == ["linear", "attention", "gelu", "rest"]
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, [60, 0, 10, 30, 60, 40, 0, 0], atol=1e-9)
+    assert texts(ax) == ["3 ms", "", "0.5 ms", "1.5 ms", "60 ms", "40 ms", "", ""]
+    assert {bar.get_hatch() for bar in ax.patches} == {None, "//"}
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["small: 5 ms",
+                                                                         "large: 100 ms"]
+    with pytest.raises(ValueError, match="breakdowns is empty"):
+        plots.breakdown_bars({"none": {}})

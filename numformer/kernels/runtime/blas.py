@@ -14,7 +14,6 @@ are timed once (`blas_speed.py`), and the result is kept with the compiled kerne
 
 import os
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import llvmlite.binding
 import scipy
@@ -37,8 +36,8 @@ class Choice:
     ----------
     name : str
         "mkl" or "openblas"; the latter is the library that SciPy brings, whatever it is.
-    label : str
-        With its version.
+    label, tile_label : str
+        The library with its version; the one for tiles.
     why : str
         Why this one.
     addresses : dict of str to int
@@ -48,6 +47,7 @@ class Choice:
 
     name: str
     label: str
+    tile_label: str
     why: str
     addresses: dict
 
@@ -77,12 +77,13 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
     ours = {name: get_cython_function_address("scipy.linalg.cython_blas", name)
             for name in ("sgemm", "dgemm")}
     tiles = {f"tile_{name}": address for name, address in ours.items()}
+    label = _label_of_scipys()
 
     def openblas(why):
         if wanted == MKL:
             raise ValueError(f"{VARIABLE}={MKL}, but {why}; pip install 'numformer[mkl]', or leave "
                              "the variable out.")
-        return Choice(OPENBLAS, _label_of_scipys(), why, {**ours, **tiles})
+        return Choice(OPENBLAS, label, label, why, {**ours, **tiles})
 
     if wanted == OPENBLAS:
         return openblas(f"{VARIABLE}={OPENBLAS}")
@@ -94,7 +95,7 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
         addresses = load(path)
     except OSError as error:
         return openblas(f"mkl {version} cannot be used: {' '.join(str(error).split())}")
-    theirs = Choice(MKL, f"MKL {version}".strip(), f"{VARIABLE}={MKL}",
+    theirs = Choice(MKL, f"MKL {version}".strip(), label, f"{VARIABLE}={MKL}",
                     {**addresses, **tiles})
     if wanted == MKL:
         return theirs
@@ -109,7 +110,6 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
     return replace(theirs, why=why)
 
 
-@lru_cache(maxsize=1)
 def _label_of_scipys():
     found = scipy.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return f"{found.get('name', 'BLAS')} {found.get('version', '')}".strip()
