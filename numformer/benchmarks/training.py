@@ -1,5 +1,6 @@
 """A training step compared with PyTorch, eager and compiled, and with JAX."""
 
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def torch_side(case, compiled=False):
 
 
 def jax_side(case):
-    """JAX computes on all cores; their number cannot be changed once it is imported."""
+    """JAX computes on all cores that it finds when it is first used."""
     from numformer.benchmarks.jax_decoder import new_state, training_step
 
     stream, step = trainer(case).stream, training_step(case.config())
@@ -157,7 +158,11 @@ def measure(case, seconds=40.0, compiled=True, memory=True):
     found = in_turns({**{name: SIDES[name](case) for name in names}, "sgemm": sgemm_side(),
                       "memory": memory_side()}, seconds, turn=1.0)
     with backend.threads(1):            # new sides: PyTorch compiles for a number of threads
-        alone = in_turns({name: SIDES[name](case) for name in names}, seconds / 2, turn=1.0)
+        alone = in_turns({name: SIDES[name](case) for name in names if name != "jax"}, seconds / 2,
+                         turn=1.0)
+    cpu_seconds = {name: float(np.median(times["cpu"])) for name, times in alone.items()}
+    if "jax" in names:
+        cpu_seconds["jax"] = cpu_seconds_of_one_core(case, "jax", seconds / 6)
     rate = 1 / float(np.median(found["sgemm"]["flop"]))
     row = {"case": case.name, "threads": backend.get_threads(), "processor": processor(),
            "blas": backend.blas_label(), "torch_blas": torch_blas() if "torch" in names else None,
@@ -168,7 +173,7 @@ def measure(case, seconds=40.0, compiled=True, memory=True):
         times = quartiles(found[name]["step"]) if name in found else None
         row[f"{prefix}step_ms"] = times and 1000 * times["median"]
         row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
-        row[f"{prefix}cpu_ms"] = times and 1000 * float(np.median(alone[name]["cpu"]))
+        row[f"{prefix}cpu_ms"] = cpu_seconds.get(name) and 1000 * cpu_seconds[name]
         row[f"{prefix}peak_bytes"] = peak_bytes(case, name) if times and memory else None
         for ratio, quantity in (("of", "step_ms"), ("cpu_of", "cpu_ms"), ("peak_of", "peak_bytes")):
             if name != "ours":
@@ -177,6 +182,23 @@ def measure(case, seconds=40.0, compiled=True, memory=True):
     row["of_sgemm"] = case.flops / (row["step_ms"] / 1000) / rate
     row["tokens_per_second"] = case.B * case.T / (row["step_ms"] / 1000)
     return row
+
+
+def cpu_seconds_of_one_core(case, name, seconds):
+    """The CPU time of a step in a new process that may use one core only.
+
+    None where cores cannot be chosen (Linux lets them be).
+    """
+    return number_of_new_process(
+        "from numformer.benchmarks import training; "
+        f"training.print_cpu_seconds({case.name!r}, {name!r}, {seconds})")
+
+
+def print_cpu_seconds(case, name, seconds):
+    """Run one side on one core, and print the CPU time of its step."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    found = in_turns({name: SIDES[name](Case.parse(case))}, seconds, turn=1.0)
+    print(float(np.median(found[name]["cpu"])))
 
 
 def peak_bytes(case, name):

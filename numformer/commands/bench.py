@@ -141,7 +141,7 @@ def _print_sides(row):
             ratios = [_or_dash(row.get(f"{ratio}_{side}"), ".2f")
                       for ratio in ("of", "cpu_of", "peak_of")]
             print(f"  {name:24}{_with_quartiles(row, prefix):>22}{ratios[0]:>7}"
-                  f"{row[f'{prefix}cpu_ms']:>9.4g}{ratios[1]:>7}"
+                  f"{_or_dash(row[f'{prefix}cpu_ms'], '.4g'):>9}{ratios[1]:>7}"
                   f"{_mebibytes(row[f'{prefix}peak_bytes']):>9}{ratios[2]:>7}"
                   f"  {libraries.get(side, row['torch_blas'])}", flush=True)
 
