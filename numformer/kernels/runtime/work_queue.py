@@ -66,14 +66,6 @@ def finish(queue):
 
 
 @inlined
-def wait_for_all(queue):
-    """Poll until all units are finished, before a step that needs all of them."""
-    units = len(queue) - 1
-    while _add(queue, units, 0) < units:
-        pass
-
-
-@inlined
 def all_finished(queue, task):
     """Whether all units are finished, after polling a while. Task 0, the caller, leaves first."""
     units = len(queue) - 1

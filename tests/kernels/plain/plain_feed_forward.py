@@ -1,0 +1,80 @@
+"""Feed-forwards of more rows than a block holds, and projections, as plain Python."""
+
+import numpy as np
+import plain_python  # noqa: F401  (puts the replacements in place)
+import pytest
+
+from numformer import functional as F
+from numformer.kernels import activations, feed_forward, gated_feed_forward, projections
+
+ROWS, WIDTH, HIDDEN = 40, 3, 7                        # with 16 rows a block: 16, 16 and 8
+
+
+def arguments(name, rng, activation, biased):
+    maps = []
+    for shape in ([(WIDTH, HIDDEN)] * (2 if name == "gated_feed_forward" else 1)
+                  + [(HIDDEN, WIDTH)]):
+        maps += [rng.standard_normal(shape), rng.standard_normal(shape[1]) if biased else None]
+    return rng.standard_normal((ROWS, WIDTH)), *maps, activation
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("activation", F.ACTIVATIONS)
+@pytest.mark.parametrize("module", [feed_forward, gated_feed_forward])
+def test_gradients_add_up_over_blocks_and_to_those_that_are_given(module, activation, biased, rng):
+    name = module.__name__.split(".")[-1]
+    given, dy = arguments(name, rng, activation, biased), rng.standard_normal((ROWS, WIDTH))
+    y, saved = getattr(module, name)(*given)
+    expected, saved_reference = getattr(F, name)(*given)
+    np.testing.assert_allclose(y, expected, rtol=1e-10, atol=1e-12)
+    dx, *gradients = getattr(F, f"{name}_backward")(dy, saved_reference)
+    before = [None if g is None else rng.standard_normal(g.shape) for g in gradients]
+    found = [None if g is None else g.copy() for g in before]
+    found_dx = getattr(module, f"{name}_backward_accumulate")(dy, saved, *found)
+    np.testing.assert_allclose(found_dx, dx, rtol=1e-10, atol=1e-12)
+    for ours, start, gradient in zip(found, before, gradients, strict=True):
+        if gradient is not None:
+            np.testing.assert_allclose(ours, start + gradient, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", [activations.RELU, activations.RELU_SQUARED])
+def test_an_inactive_relu_has_gradient_0_whatever_comes_from_above(kind):
+    da, slope = np.array([[np.nan, np.inf, 3.0]]), np.array([[0.0, 0.0, 2.0]])
+    one, dg = np.ones((1, 3)), np.empty((1, 3))
+    gated_feed_forward.gate_gradients(kind, da.copy(), one, one, slope, dg)
+    feed_forward.multiply_by_slopes(kind, da, slope)
+    assert da.tolist() == dg.tolist() == [[0, 0, 6]]
+
+
+def test_other_activations_do_not_swallow_nan():
+    da, slope = np.array([[np.nan, 3.0]]), np.array([[0.0, 2.0]])
+    one, dg = np.ones((1, 2)), np.empty((1, 2))
+    gated_feed_forward.gate_gradients(activations.GELU, da.copy(), one, one, slope, dg)
+    feed_forward.multiply_by_slopes(activations.GELU, da, slope)
+    for found in (da, dg):
+        np.testing.assert_array_equal(found, [[np.nan, 6]])
+
+
+def test_a_block_has_a_number_of_hidden_units_and_16_rows_at_least(monkeypatch):
+    monkeypatch.setattr(feed_forward, "BLOCK", 2**18)
+    assert [feed_forward.block_of_rows(N, 512) for N in (7, 512, 513, 10**6)] == [7, 512, 512, 512]
+    assert feed_forward.block_of_rows(1000, 2**17) == 16
+
+
+def test_projections_add_to_gradients_also_of_a_single_map(rng):
+    x = rng.standard_normal((2, 5, 3))
+    for n_maps in (1, 2):
+        maps = [array for _ in range(n_maps)
+                for array in (rng.standard_normal((3, 4)), rng.standard_normal(4))]
+        dys = [rng.standard_normal((2, 5, 4)) for _ in range(n_maps)]
+        ys, saved = projections.projections(x, *maps)
+        expected, saved_reference = F.projections(x, *maps)
+        np.testing.assert_allclose(ys, expected, rtol=1e-12, atol=1e-14)
+        dx, *gradients = F.projections_backward(dys, saved_reference)
+        found = [np.ones_like(g) for g in gradients]
+        found_dx = projections.projections_backward_accumulate(dys, saved, *found)
+        np.testing.assert_allclose(found_dx, dx, rtol=1e-12, atol=1e-14)
+        for ours, gradient in zip(found, gradients, strict=True):
+            np.testing.assert_allclose(ours, 1 + gradient, rtol=1e-12, atol=1e-14)
+        with pytest.raises(ValueError):
+            projections.projections_backward_accumulate([*dys, dys[0]], saved, *found)
