@@ -1,4 +1,8 @@
-"""Generation with a KV cache: tokens per second, compared with PyTorch and transformers."""
+"""Generation with a KV cache: tokens per second, compared with PyTorch and transformers.
+
+Smaller weights are measured next to float32 ones, with what they cost: the loss of the untrained
+model would say nothing, so `numformer eval --weights` has it, for a run.
+"""
 
 import time
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from numformer.generation import generate_batch
 
 CASES = ("4x4x128:1", "6x6x384:1", "6x6x384:8")
 PROMPT, CONTEXT, TOKENS = 8, 256, 64
+BYTES = {None: 4, "bfloat16": 2, "int8": 1}          # of a weight
 
 
 @dataclass(frozen=True)
@@ -48,19 +53,19 @@ class Case:
     def prompts(self):
         return np.random.default_rng(1).integers(0, VOCABULARY, (self.B, PROMPT))
 
-    @property
-    def weight_bytes(self):
+    def weight_bytes(self, weights=None):
         """Bytes of all weights that are read for a token."""
-        return 4 * (self.L * 12 * self.C ** 2 + VOCABULARY * self.C)
+        return BYTES[weights] * (self.L * 12 * self.C ** 2 + VOCABULARY * self.C)
 
 
-def our_side(case):
+def our_side(case, weights=None):
+    """Generation from the prompts on; packing the weights is part of it."""
     model, prompts = case.model(), case.prompts()
 
     def side():
         rngs = [np.random.default_rng(k) for k in range(case.B)]
         started = time.perf_counter()
-        for _ in generate_batch(model, list(prompts), TOKENS, rngs):
+        for _ in generate_batch(model, list(prompts), TOKENS, rngs, weights=weights):
             pass
         return {"token": (time.perf_counter() - started) / TOKENS}
 
@@ -113,8 +118,15 @@ def transformers_side(case):
     return side
 
 
-def measure(case, seconds=20.0):
+def measure(case, seconds=20.0, weights=None):
     """The results of `numformer bench generate` for one case.
+
+    Parameters
+    ----------
+    case : Case
+    seconds : float
+    weights : "bfloat16" or "int8", optional
+        Smaller weights, measured in turns with float32 ones.
 
     Returns
     -------
@@ -122,9 +134,12 @@ def measure(case, seconds=20.0):
         Tokens per second and sequence, and quartiles of milliseconds per token, for numformer,
         PyTorch and transformers (None where not installed); the memory bandwidth measured in
         between, the tokens per second that it allows if each weight is read once per token, and
-        the fraction of that which numformer reached.
+        the fraction of that which numformer reached. With `weights`, all of numformer's figures
+        are of these, and `times_float32` is the speedup over float32 weights.
     """
-    sides = {"ours": our_side(case)}
+    sides = {"ours": our_side(case, weights)}
+    if weights is not None:
+        sides["float32"] = our_side(case)
     if find_spec("torch") is not None:
         sides["torch"] = torch_side(case)
     if find_spec("torch") is not None and find_spec("transformers") is not None:
@@ -132,13 +147,14 @@ def measure(case, seconds=20.0):
     found = in_turns({**sides, "memory": memory_side()}, seconds)
     rate = 1 / float(np.median(found["memory"]["byte"]))
     row = {"case": case.name, "threads": backend.get_threads(), "memory_gbytes": rate / 1e9,
-           "allowed": rate / case.weight_bytes}
-    for name, prefix in (("ours", ""), ("torch", "torch_"), ("transformers", "transformers_")):
+           "allowed": rate / case.weight_bytes(weights), "weights": weights or "float32"}
+    for name, prefix in (("ours", ""), ("torch", "torch_"), ("transformers", "transformers_"),
+                         ("float32", "float32_")):
         times = quartiles(found[name]["token"]) if name in found else None
         row[f"{prefix}tokens_per_second"] = times and 1 / times["median"]
         row[f"{prefix}token_ms"] = times and 1000 * times["median"]
         row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
-    for theirs in ("torch", "transformers"):
+    for theirs in ("torch", "transformers", "float32"):
         row[f"times_{theirs}"] = (row[f"{theirs}_token_ms"] and row[f"{theirs}_token_ms"]
                                   / row["token_ms"])
     row["of_allowed"] = row["tokens_per_second"] / row["allowed"]

@@ -11,6 +11,7 @@ from numformer.benchmarks.machine import description, processor
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_format, print_json, save_picture
+from numformer.commands.shared.runs import add_weights_argument, smaller_weights
 from numformer.data import DOCUMENTATION, load_corpus
 
 SUBJECTS = {"attention": attention, "train": training, "generate": generating, "speedrun": speedrun}
@@ -24,6 +25,7 @@ def add_arguments(parser):
                         "LAYERSxHEADSxWIDTH:SEQUENCES; can be repeated")
     parser.add_argument("--data", metavar="DATA", help="speedrun: a text file or tinyshakespeare "
                         "(default: Python's documentation)")
+    add_weights_argument(parser, "generate: how the weights of numformer are stored")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads for both sides "
                         "(default: all cores)")
     parser.add_argument("--seconds", type=float, metavar="S", help="approximate time for each case "
@@ -155,8 +157,8 @@ def _generate(cases, seconds, arguments):
           f"{'speedup':>9}{'limit':>9}{'reached':>9}{'GB/s':>6}  BLAS")
     for case in cases:
         print(f"measuring {case.name}", file=sys.stderr)
-        row = {**generating.measure(case, seconds), "blas": backend.blas_label(),
-               "processor": processor()}
+        row = {**generating.measure(case, seconds, smaller_weights(arguments)),
+               "blas": backend.blas_label(), "processor": processor()}
         rows.append(row)
         rates = [_or_dash(row[f"{prefix}tokens_per_second"], ".0f")
                  for prefix in ("", "torch_", "transformers_")]
@@ -164,6 +166,9 @@ def _generate(cases, seconds, arguments):
         print(f"{case.name:14}{rates[0]:>11}{rates[1]:>11}{rates[2]:>14}{ratios[0]:>9}"
               f"{ratios[1]:>9}{row['allowed']:>9.0f}{row['of_allowed']:>9.0%}"
               f"{row['memory_gbytes']:>6.0f}  {row['blas']}", flush=True)
+        if row["times_float32"]:
+            print(f"{row['weights']} weights: {row['times_float32']:.2f} times the speed of "
+                  f"float32 ones, {row['float32_tokens_per_second']:.0f}", flush=True)
     return {"cases": rows}
 
 

@@ -2,8 +2,12 @@
 
 import math
 
-from numformer.commands.shared.runs import add_run_arguments, load_run, run_corpus
+from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
+from numformer.commands.shared.runs import (
+    add_run_arguments, add_weights_argument, load_run, run_corpus, smaller_weights)
+from numformer.generation import rounded_weights
+from numformer.layers.token_step import UnknownPart
 from numformer.training import mean_loss
 
 
@@ -11,16 +15,21 @@ def add_arguments(parser):
     add_run_arguments(parser)
     parser.add_argument("--data", default=None, help="evaluate on the last tenth of another text "
                         "instead of the run's")
+    add_weights_argument(parser, "also evaluate with the weights that sample --weights reads")
 
 
 def run(arguments):
-    result, unit = evaluated(arguments.run, arguments.best, arguments.data)
+    weights = smaller_weights(arguments)
+    result, unit = evaluated(arguments.run, arguments.best, arguments.data, weights)
+    smaller = result.pop("loss_with_smaller_weights", None)
     loss, tokens, bits = result["val_loss"], result["tokens"], result.get("bits_per_character")
     if bits is None:
         print(f"validation loss {loss:.4f} {unit}, on {tokens:,} targets")
     else:
         print(f"validation loss {loss:.4f} nats, {bits:.4f} bits per character, on {tokens:,} "
               "characters")
+    if smaller is not None:
+        print(f"with {weights} weights {smaller:.4f}, a difference of {smaller - loss:+.4f}")
     for name, value in result.items():
         if name not in ("val_loss", "tokens",
                         "bits_per_character") and not name.endswith("_before"):
@@ -28,17 +37,27 @@ def run(arguments):
             print(f"{name.replace('_', ' ')}: {value:.4g}"
                   f"{'' if before is None else f', before training {before:.4g}'}")
     if arguments.json:
-        print_json(result)
+        extra = {} if smaller is None else {"weights": weights, "weights_val_loss": smaller}
+        print_json(result | extra)
     return 0
 
 
-def evaluated(folder, best=False, data=None):
-    """The measures of a run: ({name: number}, unit of the loss)."""
+def evaluated(folder, best=False, data=None, weights=None):
+    """The measures of a run: ({name: number}, unit of the loss).
+
+    With `weights`, "bfloat16" or "int8", among them is the loss with weights of so few bits.
+    """
     model, tokenizer, facts, task = load_run(folder, best)
     corpus = run_corpus(task, facts) if data is None else task.load(data)
     batches = task.validation(corpus, tokenizer, model.config)
     loss = mean_loss(model, batches)
     result = {"val_loss": loss, "tokens": sum(batch.n_targets for batch in batches)}
+    if weights is not None:
+        try:
+            with rounded_weights(model, weights):
+                result["loss_with_smaller_weights"] = mean_loss(model, batches)
+        except UnknownPart as error:
+            raise UsageError(f"eval: --weights={weights}: {error}") from None
     if task.unit == "nats per character":
         result["bits_per_character"] = loss / math.log(2)
     before = {f"{name}_before": value for name, value in facts.get("before", {}).items()}

@@ -7,9 +7,11 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import add_run_arguments, load_run, show_text
+from numformer.commands.shared.runs import (
+    add_run_arguments, add_weights_argument, load_run, show_text, smaller_weights)
 from numformer.commands.shared.output import print_json
 from numformer.generation import check_sampling, generate
+from numformer.layers.token_step import UnknownPart
 from numformer.recipes import TextTask, first_prompt
 
 MOST_TOKENS = 10**9
@@ -29,6 +31,8 @@ def add_arguments(parser):
                         "most likely tokens that sum to probability P")
     parser.add_argument("--seed", type=int, default=0, metavar="N",
                         help="seed of the sampling (default: 0)")
+    add_weights_argument(parser, "how weights are stored while text is generated: fewer bits are "
+                         "faster and cost loss, see eval --weights")
 
 
 @np.errstate(over="ignore", invalid="ignore")         # logits that are not finite are refused
@@ -44,6 +48,9 @@ def run(arguments):
     if arguments.tokens > MOST_TOKENS:
         raise UsageError(f"sample: --tokens={arguments.tokens} must be at most {MOST_TOKENS:,}.")
     model, tokenizer, _, task = load_run(arguments.run, arguments.best)
+    weights = smaller_weights(arguments)
+    if weights is not None and not hasattr(model, "new_cache"):
+        raise UsageError(f"sample: --weights={weights} is for decoders; leave it out.")
     if not isinstance(task, TextTask):
         return _answer(task, model, tokenizer, arguments)
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
@@ -55,15 +62,18 @@ def run(arguments):
     started, new = time.perf_counter(), []
     if not arguments.json:
         show_text(prompt, sys.stdout)
-    for token in generate(model, ids, arguments.tokens, rng, arguments.temperature, arguments.top_k,
-                          arguments.top_p):
-        new.append(token)
-        if not arguments.json:
-            show_text(tokenizer.decode([token]), sys.stdout)
+    try:
+        for token in generate(model, ids, arguments.tokens, rng, arguments.temperature,
+                              arguments.top_k, arguments.top_p, weights):
+            new.append(token)
+            if not arguments.json:
+                show_text(tokenizer.decode([token]), sys.stdout)
+    except UnknownPart as error:
+        raise UsageError(f"sample: {error}") from None
     seconds = time.perf_counter() - started
     if arguments.json:
         print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new),
-                    "seconds": round(seconds, 3)})
+                    "seconds": round(seconds, 3), "weights": arguments.weights})
     else:
         show_text("\n", sys.stdout)
     return 0

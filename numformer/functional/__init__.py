@@ -84,6 +84,8 @@ from numformer.functional.positions.rotary import rotary, rotary_angles, rotary_
 from numformer.functional.positions.sinusoidal import sinusoidal_positions
 from numformer.functional.positions.two_dimensional import sinusoidal_positions_2d
 from numformer.functional.projections import projections, projections_backward
+from numformer.functional.quantization import (
+    from_bfloat16, round_weight, to_bfloat16, to_int8)
 from numformer.functional.recurrent.gru import gru_cell, gru_cell_backward
 from numformer.functional.recurrent.gru_reset_before import (
     gru_cell_reset_before, gru_cell_reset_before_backward)
@@ -105,7 +107,7 @@ __all__ = [
     "cross_entropy_backward", "dispatch_to_experts", "dispatch_to_experts_backward", "dot_scores",
     "dot_scores_backward", "drop_weights", "drop_weights_backward", "dropout", "dropout_backward",
     "dropout_mask", "dropout_seed", "embedding", "embedding_backward", "feed_forward",
-    "feed_forward_backward", "gated_feed_forward", "gated_feed_forward_backward",
+    "feed_forward_backward", "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward",
     "gated_linear_unit", "gated_linear_unit_backward", "gathered_statistics", "gelu",
     "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
     "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
@@ -122,15 +124,15 @@ __all__ = [
     "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
     "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward", "rms_norm",
     "rms_norm_backward", "rms_norm_outside", "rms_norm_outside_backward", "rnn_cell",
-    "rnn_cell_backward", "rotary", "rotary_angles", "rotary_backward", "router_z_loss",
-    "router_z_loss_backward", "scaled_dot_product_attention",
+    "rnn_cell_backward", "rotary", "rotary_angles", "rotary_backward", "round_weight",
+    "router_z_loss", "router_z_loss_backward", "scaled_dot_product_attention",
     "scaled_dot_product_attention_backward", "scaled_dot_scores", "scaled_dot_scores_backward",
     "sigmoid", "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions",
     "sinusoidal_positions_2d", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
     "softmax_cross_entropy", "softmax_cross_entropy_backward", "sort_by_expert", "sum_of_squares",
     "swish", "swish_backward", "tiled_attention", "tiled_attention_backward",
-    "tiled_attention_steps", "top_k_experts", "top_k_gates", "top_k_gates_backward",
-    "top_k_gates_over_all", "top_k_gates_over_all_backward", "triplet_loss",
+    "tiled_attention_steps", "to_bfloat16", "to_int8", "top_k_experts", "top_k_gates",
+    "top_k_gates_backward", "top_k_gates_over_all", "top_k_gates_over_all_backward", "triplet_loss",
     "triplet_loss_backward", "uniform_cross_entropy", "uniform_cross_entropy_backward", "z_loss",
     "z_loss_backward",
 ]

@@ -115,7 +115,7 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
         raise ValueError(f"choose_token: top_p={top_p!r} must be above 0 and at most 1.")
 
 
-def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None):
+def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None, weights=None):
     """Continue a sequence, yielding each new token.
 
     The model sees at most its context length. When the context is full, the older half is dropped
@@ -131,6 +131,9 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
         Number of new tokens.
     rng, temperature, top_k, top_p
         As in `choose_token`.
+    weights : "bfloat16" or "int8", optional
+        Read weights of fewer bits, for speed: see `numformer.functional.quantization`, and
+        `rounded_weights` for the loss that it costs.
 
     Yields
     ------
@@ -152,11 +155,12 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     check_ids("generate", "ids", ids, model.config.vocab_size)
     if ids.ndim != 1:
         raise ValueError(f"generate: ids must have shape (T,), but have {ids.shape}.")
-    for chosen in generate_batch(model, [ids], tokens, [rng], temperature, top_k, top_p):
+    for chosen in generate_batch(model, [ids], tokens, [rng], temperature, top_k, top_p, weights):
         yield int(chosen[0])
 
 
-def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=None, top_p=None):
+def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=None, top_p=None,
+                   weights=None):
     """Continue several sequences at once, yielding the new token of each.
 
     Prompts may differ in length. Each is continued as by `generate`: shorter ones get left padding,
@@ -173,6 +177,8 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         One for each prompt; needed unless the temperature is 0.
     temperature, top_k, top_p
         As in `choose_token`.
+    weights : "bfloat16" or "int8", optional
+        As in `generate`.
 
     Yields
     ------
@@ -200,7 +206,8 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give "
                          "at least one prompt, and a generator each.")
     last = {"last": True} if hasattr(model, "new_cache") else {}      # of a prompt, one is enough
-    cache, starts = None, None                             # starts: first cached token of each text
+    cache = None if weights is None else model.new_cache(weights)
+    starts = None                                          # first cached token of each text
     for _ in range(tokens):
         new_starts = [context_start(len(text), model.config.context_length) for text in texts]
         cache = _restarted(cache, starts, new_starts)
@@ -220,7 +227,7 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
 
 def _restarted(cache, starts, new_starts):
     """The cache without the texts whose context begins elsewhere now; None to begin with all."""
-    if cache is None or starts == new_starts:
+    if cache is None or starts is None or starts == new_starts:
         return cache
     if not hasattr(cache, "restarted"):
         return None

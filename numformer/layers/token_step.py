@@ -6,7 +6,9 @@ from functools import partial
 import numpy as np
 
 from numformer.backend import compiled_token_step, run_side_by_side, token_step
+from numformer.checks import check_choice
 from numformer.functional import rotary_angles
+from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.paged_cache import PagedCache
@@ -24,13 +26,17 @@ from numformer.layers.positions.rotary import RotaryPositions
 BRANCHES = [("attention", SelfAttentionBranch, "pre"), ("feedforward", ResidualBranch, "pre")]
 
 
+class UnknownPart(ValueError):
+    """A decoder has a part that the compiled step does not know, or the step is off."""
+
+
 class TokenStep:
     """A decoder's weights as the kernel reads them: copies, packed as panels.
 
     A step is made when a generation begins and belongs to its cache. So a generation goes on with
     the weights with which it began, as do the keys and values in its cache, and the next one has a
     step of its own: no training in between can leave stale copies. Until the generation ends, the
-    copies take as much memory as the weights themselves.
+    copies take as much memory as the weights themselves, or a half or a quarter with `weights`.
 
     Parameters
     ----------
@@ -38,15 +44,18 @@ class TokenStep:
     norm : LayerNorm or RMSNorm
     head : LMHead
         All of them such as `TokenStep.of` accepts.
+    weights : "bfloat16" or "int8", optional
+        How the copies of all matrices are stored: see `numformer.functional.quantization`. Norms,
+        biases and the embedding stay as they are.
     """
 
-    def __init__(self, blocks, norm, head):
+    def __init__(self, blocks, norm, head, weights=None):
         attention, feedforward = blocks[0].attention, blocks[0].feedforward
         positions, dtype = attention.positions, norm.weight.data.dtype
         kernels = compiled_token_step(dtype)
         self.parts, self.dtype = (tuple(blocks), norm, head), dtype
-        packed = run_side_by_side(partial(_packed_block, kernels), blocks)
-        logits = kernels.Panels([head.weight.data.T], [None])
+        packed = run_side_by_side(partial(_packed_block, kernels, weights), blocks)
+        logits = kernels.Panels([head.weight.data.T], [None], weights)
         final = [*_packed_norm(norm), logits]
         self.kept = packed, final                             # the kernel has addresses alone
         epsilons = [[getattr(part, "epsilon", 0.0) for part in (
@@ -67,12 +76,12 @@ class TokenStep:
                      dtype)
 
     @classmethod
-    def of(cls, blocks, norm, head):
+    def of(cls, blocks, norm, head, weights=None):
         """The step of such a decoder; None without the kernel, or if it does not know a part."""
         kinds = [_kind(block, norm, head) for block in blocks]
         if not kinds or kinds[0] is None or kinds.count(kinds[0]) < len(kinds):
             return None
-        return cls(blocks, norm, head)
+        return cls(blocks, norm, head, weights)
 
     def begin(self, texts=0):
         """The cache of so many texts without positions; of none, of any number."""
@@ -174,14 +183,32 @@ class TextsCache:
         return TextsCache(self.step, self.pages.rows(order))
 
 
-def _packed_block(kernels, block):
+def begun(owner, parts, weights=None):
+    """The empty cache of a decoder's (blocks, norm, head); None if the kernel does not know them.
+
+    Raises
+    ------
+    ValueError
+        If `weights` is unknown; `UnknownPart` if it is given for a decoder that the kernel does not
+        know.
+    """
+    if weights is not None:
+        check_choice(owner, "weights", weights, SMALLER_WEIGHTS)
+    step = TokenStep.of(*parts, weights)
+    if step is None and weights is not None:
+        raise UnknownPart(f"{owner}: weights={weights!r} needs the compiled step, which does not "
+                          "know a part of this model, or is off; leave weights out.")
+    return None if step is None else step.begin()
+
+
+def _packed_block(kernels, weights, block):
     """Copies of the weights of a block, in the order of the kernel's NAMES; None: not there."""
     attention, feedforward = block.attention, block.feedforward
     gate, norms = getattr(feedforward, "gate", None), (attention.query_norm, attention.key_norm)
 
     def panels(*layers):
         return kernels.Panels([layer.weight.data for layer in layers],
-                              [layer.bias and layer.bias.data for layer in layers])
+                              [layer.bias and layer.bias.data for layer in layers], weights)
 
     return [
         *_packed_norm(block.norm1), panels(attention.query, attention.key, attention.value),

@@ -11,7 +11,7 @@ from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.functional.experts.router import check_k
 from numformer.layers import Dropout, LMHead, MixtureOfExperts
-from numformer.layers.token_step import TextsCache, TokenStep
+from numformer.layers.token_step import TextsCache, begun
 from numformer.models.transformer import (
     CrossEntropyModel, TransformerConfig, block_of, embedding_of, feedforward_of, final_norm_of,
     positions_of)
@@ -210,12 +210,13 @@ class Decoder(CrossEntropyModel):
         self.check_step(ids, cache, left_padding)
         return self.step_embedded(self.embedding(ids), cache, left_padding, last)
 
-    def new_cache(self):
+    def new_cache(self, weights=None):
         """A cache for `step` with the weights of now, without positions, of any number of texts.
 
-        None if the compiled step does not know the model; `step` takes that, too.
+        None if the compiled step does not know the model; `step` takes that, too. `weights`,
+        "bfloat16" or "int8", stores them in fewer bits; then such a model is a ValueError.
         """
-        return _begun(self._parts)
+        return begun(type(self).__name__, self._parts, weights)
 
     def check_step(self, ids, cache, left_padding=None):
         """Check that ids have shape (B, T), and that the cache and padding fit them."""
@@ -242,7 +243,7 @@ class Decoder(CrossEntropyModel):
         """The rest of `step`, from embedded tokens x (B, T, C)."""
         B, T, _ = x.shape
         if cache is None:
-            cache = _begun(self._parts)
+            cache = begun(type(self).__name__, self._parts)
         if isinstance(cache, TextsCache):
             if cache.step.is_of(*self._parts):
                 pages = cache.pages if cache.texts else cache.step.begin(B).pages
@@ -283,11 +284,6 @@ class DecoderCache:
 
     def __len__(self):
         return len(self.blocks[0]) if self.blocks else 0
-
-
-def _begun(parts):
-    step = TokenStep.of(*parts)
-    return None if step is None else step.begin()
 
 
 def _experts_of(config, initial):

@@ -143,6 +143,17 @@ def test_bench_generate(capsys, case, no_transformers):
     assert row["transformers_token_ms"] is None
 
 
+@pytest.mark.parametrize("weights, size", [("bfloat16", 2), ("int8", 1)])
+def test_bench_generate_compares_smaller_weights_with_float32_ones(weights, size, capsys,
+                                                                   no_transformers):
+    status, out, _ = call(capsys, "bench", "generate", "--case", "1x2x8:2", "--seconds", 0,
+                          "--weights", weights, "--json")
+    row, = last_json(out)["cases"]
+    assert status == 0 and row["weights"] == weights and f"{weights} weights:" in out
+    assert row["times_float32"] == pytest.approx(row["float32_token_ms"] / row["token_ms"])
+    assert row["allowed"] == pytest.approx(1e9 * row["memory_gbytes"] / (size * (12 * 64 + 65 * 8)))
+
+
 def test_bench_speedrun(capsys, monkeypatch, text):
     small = dict(context_length=8, n_layers=1, n_heads=1, d_model=8)
     presets = {"speedrun": Preset({**small, "ngrams": 2}, dict(steps=3, optimizer="muon"),

@@ -79,6 +79,21 @@ def test_sample_repeats_with_the_same_seed(capsys, run):
     assert (status, out) == (0, "\n\n")
 
 
+@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
+def test_sample_reads_smaller_weights_and_eval_tells_their_loss(capsys, run, weights):
+    pytest.importorskip("numba")
+    options = "sample", run, "--tokens", 20, "--temperature", 0, "--weights", weights
+    status, out, _ = call(capsys, *options, "--json")
+    assert status == 0 and last_json(out)["weights"] == weights
+    assert last_json(out)["text"] + "\n" == call(capsys, *options)[1]
+    status, out, _ = call(capsys, "eval", run, "--weights", weights, "--json")
+    result, usual = last_json(out), last_json(call(capsys, "eval", run, "--json")[1])
+    assert status == 0 and f"with {weights} weights" in out and result["weights"] == weights
+    assert usual == {name: result[name] for name in usual}
+    assert 0 < abs(result["weights_val_loss"] - usual["val_loss"]) < 0.05
+    assert "weights" not in usual
+
+
 @pytest.mark.parametrize("name, parameters", [
     ("gpt2-xl", 1557611200), ("gpt3", 174604259328), ("gpt1", 116534784)])
 def test_count_gives_the_costs_of_published_models(capsys, name, parameters):

@@ -9,6 +9,7 @@ import numpy as np
 from numformer.commands import UsageError
 from numformer.commands.shared.facts import check_arrays, check_facts
 from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, DataError
+from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.models import KINDS
 from numformer.recipes import TASKS, recipe_of
 from numformer.data import tokenizer_from_json
@@ -25,6 +26,17 @@ def add_run_arguments(parser):
     parser.add_argument("run", metavar="RUN", help="folder of a run")
     parser.add_argument("--best", action="store_true", help="use the checkpoint with the lowest "
                         "validation loss instead of the last")
+
+
+def add_weights_argument(parser, why):
+    """Add --weights."""
+    parser.add_argument("--weights", choices=["float32", *SMALLER_WEIGHTS], default="float32",
+                        help=f"{why}; float32 stands for weights as they are (default: float32)")
+
+
+def smaller_weights(arguments):
+    """What --weights says: "bfloat16", "int8", or None."""
+    return None if arguments.weights == "float32" else arguments.weights
 
 
 def add_text_argument(parser):

@@ -10,12 +10,15 @@ The numbers of a panel may be smaller than those of x: see `numformer.functional
 
 import numpy as np
 
+from numformer.kernels.decoding.pack import packed_bfloat16, packed_int8
 from numformer.kernels.runtime.compile import inlined
 from numformer.kernels.runtime.memory import matrix_at, row
 from numformer.kernels.runtime.vectors import (
-    MOST_ROWS, PANEL_BYTES, SAME, multiply_1, multiply_2, multiply_4, multiply_8)
+    BFLOAT16, INT8, MOST_ROWS, PANEL_BYTES, SAME, multiply_1, multiply_2, multiply_4, multiply_8)
 from numformer.kernels.runtime.workspace import new_array
 
+KINDS = {None: (SAME, None), "bfloat16": (BFLOAT16, np.dtype(np.uint16)),
+         "int8": (INT8, np.dtype(np.int8))}
 BLOCK = 64                              # rows that stay in the cache while a panel is read
 
 
@@ -26,18 +29,19 @@ class Panels:
     ----------
     matrices : list of ndarray, shape (K, F)
     biases : list of (ndarray of shape (F,), or None)
+    weights : "bfloat16" or "int8", optional
+        How the numbers of the panels are stored; as they are, unless given.
     """
 
-    kind = SAME
-
-    def __init__(self, matrices, biases):
+    def __init__(self, matrices, biases, weights=None):
         dtype = matrices[0].dtype
+        self.kind, store = KINDS[weights]
         width = PANEL_BYTES // dtype.itemsize
         self.columns = sum(matrix.shape[1] for matrix in matrices)
         count, K = -(-self.columns // width), len(matrices[0])
         self.bias = np.zeros(count * width, dtype)
-        self.scale = np.zeros(0, dtype)
-        self.numbers = new_array((count, K, width), dtype)
+        self.scale = np.ones(count * width, dtype)
+        self.numbers = new_array((count, K, width), store or dtype)
         self.numbers[-1] = 0
         first = 0
         for matrix, bias in zip(matrices, biases):
@@ -46,8 +50,14 @@ class Panels:
                 self.bias[first:last] = bias
             for panel in range(first // width, -(-last // width)):
                 start, stop = max(first, panel * width), min(last, (panel + 1) * width)
-                self.numbers[panel, :, start - panel * width:stop - panel * width] = (
-                    matrix[:, start - first:stop - first])
+                numbers = matrix[:, start - first:stop - first]
+                part = self.numbers[panel, :, start - panel * width:stop - panel * width]
+                if self.kind == SAME:
+                    part[...] = numbers
+                elif self.kind == BFLOAT16:
+                    packed_bfloat16(numbers, part)
+                else:
+                    packed_int8(numbers, part, self.scale[start:stop])
             first = last
 
 

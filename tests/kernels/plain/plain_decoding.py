@@ -64,10 +64,12 @@ def test_panels_hold_the_columns_of_all_matrices(widths, rng):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 11, 16, 23])
 @pytest.mark.parametrize("add", [False, True])
-def test_units_make_a_product(rows, add, rng):
+@pytest.mark.parametrize("weights", [None, "bfloat16", "int8"])
+def test_units_make_a_product(rows, add, weights, rng):
     """For any number of rows: some in each block of rows, in tiles of 8, 4, 2 and 1."""
     x, weight, bias = (rng.standard_normal(shape) for shape in ((rows, 6), (6, 9), 9))
-    packed = panels.Panels([weight], [bias])
+    packed = panels.Panels([weight], [bias], weights)
+    weight = weight if weights is None else F.round_weight(weight, weights)
     matrix = np.array(table.addresses([packed], ["down"]))
     y = rng.standard_normal((rows, 12)) if add else np.full((rows, 12), np.nan)
     expected = x @ weight + bias + (y[:, :9] if add else 0)
@@ -76,7 +78,8 @@ def test_units_make_a_product(rows, add, rng):
     done = np.zeros(y.shape, int)
     for unit in rng.permutation(units):
         before = y.copy()
-        panels.multiply_unit(panels.SAME, 8, x, rows, unit, 6, matrix, y, add)
+        panels.multiply_unit(packed.kind, packed.numbers.itemsize, x, rows, unit, 6, matrix, y,
+                             add)
         done += ~((y == before) | (np.isnan(y) & np.isnan(before)))
     assert (done[:, :9] == 1).all()                                 # no unit does another's work
     np.testing.assert_allclose(y[:, :9], expected, rtol=1e-12)
@@ -261,3 +264,22 @@ def test_steps_of_texts_of_any_lengths_follow_their_equation(
                 np.testing.assert_allclose(found, k[:, position], rtol=1e-9, atol=1e-10)
                 found = kept[page, layer, 1].reshape(G, WIDTH, D)[:, n]
                 np.testing.assert_allclose(found, v[:, position], rtol=1e-9, atol=1e-10)
+
+
+def test_packing_equals_the_reference(rng):
+    for weights in ("bfloat16", "int8"):
+        for shape in ((1, 1), (3, 2), (5, 9)):
+            weight = rng.standard_normal(shape)
+            weight[:, 0] *= 1e-320
+            packed = panels.Panels([weight], [None], weights)
+            K, F_ = shape
+            codes = packed.numbers.transpose(1, 0, 2).reshape(K, -1)[:, :F_]
+            if weights == "int8":
+                wanted, scale = F.to_int8(weight)
+                assert np.array_equal(packed.scale[:F_], scale)
+            else:
+                wanted = F.to_bfloat16(weight)
+            assert np.array_equal(codes, wanted)
+    for wrong in (np.nan, np.inf, -np.inf):
+        with pytest.raises(ValueError, match="NaN or Inf"):
+            panels.Panels([np.array([[1.0, wrong], [2.0, 3.0]])], [None], "int8")

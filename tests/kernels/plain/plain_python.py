@@ -16,13 +16,14 @@ import pytest
 
 if os.environ.get("NUMBA_DISABLE_JIT") != "1":                  # Numba reads it at its import
     pytest.skip("needs NUMBA_DISABLE_JIT=1", allow_module_level=True)
+from numformer.functional import from_bfloat16
 from numformer.kernels import (
     activations, adam, cross_entropy, dropout, embedding, feed_forward, gated_feed_forward, linear,
     norms, projections, rotary)
 from numformer.kernels.attention import backward, flash, forward, scores, softmax, tiles
 from numformer.kernels.attention import dropout as attention_dropout
 from numformer.kernels.decoding import attention as decoding_attention
-from numformer.kernels.decoding import panels, phases, run, token_step
+from numformer.kernels.decoding import pack, panels, phases, run, token_step
 from numformer.kernels.runtime import arithmetic, hashing, memory, work_queue
 
 
@@ -75,8 +76,15 @@ def tile_of(rows):
     def multiply(kind, x, i, start, terms, panel, scale, bias, y, j, column, add):
         width = panels.PANEL_BYTES // x.itemsize
         bias = matrix_at(bias, 1, width, width, x)[0]
-        total = x[i:i + rows, start:start + terms] @ matrix_at(panel, terms, width, width, x) + bias
-        assert kind == panels.SAME and total.shape == (rows, width)
+        like = {panels.SAME: x, panels.BFLOAT16: np.uint16(0), panels.INT8: np.int8(0)}[kind]
+        numbers = matrix_at(panel, terms, width, width, like)
+        if kind == panels.BFLOAT16:
+            numbers = from_bfloat16(numbers)
+        total = x[i:i + rows, start:start + terms] @ numbers
+        if kind == panels.INT8:
+            total *= matrix_at(scale, 1, width, width, x)[0]
+        total += bias
+        assert total.shape == (rows, width)
         before = y[j:j + rows, column:column + width]
         before[...] = total + before if add else total
 
@@ -94,7 +102,8 @@ REPLACEMENTS = {
 MODULES = (
     activations, adam, arithmetic, attention_dropout, backward, cross_entropy, decoding_attention,
     dropout, embedding, feed_forward, flash, forward, gated_feed_forward, hashing, linear, memory,
-    norms, panels, phases, projections, rotary, run, scores, softmax, tiles, token_step, work_queue)
+    norms, pack, panels, phases, projections, rotary, run, scores, softmax, tiles, token_step,
+    work_queue)
 for module in MODULES:
     for name, replacement in REPLACEMENTS.items():
         of_arithmetic = module is arithmetic and name in ("product", "gemm")    # see plain_blas.py

@@ -1,0 +1,83 @@
+"""Weights of fewer bits: their errors; the compiled packing equals the reference to the bit."""
+
+import numpy as np
+import pytest
+
+from numformer.functional import from_bfloat16, round_weight, to_bfloat16, to_int8
+
+pytest.importorskip("numba")
+from numformer.kernels.decoding.pack import packed_bfloat16, packed_int8  # noqa: E402
+
+
+def weights_of(rng, K, F, dtype):
+    """Columns of very different sizes, some of zeros, of one number, of numbers halfway."""
+    weight = rng.standard_normal((K, F)) * 10.0 ** rng.integers(-36, 36, F)
+    weight[:, F // 3], weight[:, F // 2] = 0, 3.7
+    weight[:, -1] = np.resize([127.0, 0.5, 1.5, -2.5, -127.0], K)
+    return weight.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("K, F", [(1, 1), (5, 3), (7, 48), (64, 24), (33, 17)])
+@pytest.mark.parametrize("layout", ["C", "F", "part"])
+def test_packing_equals_the_reference(K, F, layout, dtype, rng):
+    weight = weights_of(rng, K, F, dtype)
+    given = np.asfortranarray(weight) if layout == "F" else weight
+    given = np.repeat(weight, 2, axis=1)[:, ::2] if layout == "part" else given
+    codes, scale = np.full((K, F + 2), 99, np.int8), np.empty(F, dtype)
+    packed_int8(given, codes[:, :F], scale)
+    wanted, wanted_scale = to_int8(weight)
+    assert np.array_equal(codes[:, :F], wanted) and np.array_equal(scale, wanted_scale)
+    assert (codes[:, F:] == 99).all()
+    codes = np.full((K, F + 2), 99, np.uint16)
+    packed_bfloat16(given, codes[:, :F])
+    assert np.array_equal(codes[:, :F], to_bfloat16(weight)) and (codes[:, F:] == 99).all()
+
+
+def test_special_numbers(rng):
+    x = np.array([[0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, -1.0]], np.float32)
+    codes = np.empty(x.shape, np.uint16)
+    packed_bfloat16(x, codes)
+    found = from_bfloat16(codes)
+    assert np.array_equal(codes, to_bfloat16(x))
+    assert found.tolist()[0][:4] == [0, 0, np.inf, -np.inf] and np.isnan(found[0, 4])
+    assert np.signbit(found[0, 1]) and found[0, 6] == np.inf and found[0, 7] == -1
+    for wrong in (np.nan, np.inf, -np.inf):
+        for place in ((0, 0), (2, 1), (1, 0)):
+            weight = rng.standard_normal((3, 2)).astype(np.float32)
+            weight[place] = wrong
+            for call in (lambda: to_int8(weight), lambda: packed_int8(
+                    weight, np.empty((3, 2), np.int8), np.empty(2, np.float32))):
+                with pytest.raises(ValueError, match="NaN or Inf"):
+                    call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_errors_are_as_small_as_they_are_said_to_be(dtype, rng):
+    weight = rng.standard_normal((300, 40)).astype(dtype)
+    error = abs(round_weight(weight, "bfloat16") - weight)
+    assert (error <= abs(weight) * 2.0 ** -8).all() and error.max() > 0
+    codes, scale = to_int8(weight)
+    error = abs(round_weight(weight, "int8") - weight)
+    assert (error <= scale * (0.5 + 1e-4)).all() and codes.max() == 127 and codes.min() == -127
+    assert round_weight(weight, "int8").dtype == round_weight(weight, "bfloat16").dtype == dtype
+
+
+def test_all_bfloat16_numbers_come_back(rng):
+    codes = np.arange(2 ** 16, dtype=np.uint16)
+    numbers = from_bfloat16(codes)
+    same = ~np.isnan(numbers)
+    assert np.array_equal(to_bfloat16(numbers)[same], codes[same])
+    between = numbers[np.isfinite(numbers)].astype(np.float64)
+    between = np.sort(between[between > 0])
+    middle = ((between[1:] + between[:-1]) / 2).astype(np.float32)    # ties: to an even code
+    assert (to_bfloat16(middle) % 2 == 0).all()
+
+
+@pytest.mark.parametrize("wrong", [np.ones((2, 2), int), np.ones((2, 2), complex), [[1.0]]])
+def test_what_is_not_real_is_refused(wrong):
+    for function in (to_int8, to_bfloat16):
+        with pytest.raises(TypeError, match="float32 or float64"):
+            function(wrong)
+    with pytest.raises(ValueError, match=r"shape \(K, F\)"):
+        to_int8(np.ones(3))
