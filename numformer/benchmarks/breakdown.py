@@ -79,4 +79,4 @@ def _name(function):
     file, _, name = function
     path = Path(file)
     ours = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS
-    return name if ours and hasattr(functional, name) else None
+    return name if ours and hasattr(functional, name.removesuffix("_accumulate")) else None
