@@ -38,18 +38,18 @@ def breakdown_bars(breakdowns, ax=None, title="Where the time of a training step
     shown = sorted((name for name in share if name != "rest" and share[name] >= SMALLEST),
                    key=share.get, reverse=True)
     if ax is None:
-        ax = new_axes((8, 1.5 + 0.2 * (1 + len(shown)) * (1 + len(breakdowns))))
+        ax = new_axes((8, 1.2 + 0.14 * (1 + len(shown)) * (1 + len(breakdowns))))
     y, height = np.arange(1 + len(shown)), 0.8 / len(breakdowns)
     for n, (case, times) in enumerate(breakdowns.items()):
         ms = [times.get(name, 0.0) for name in shown]
         ms.append(totals[case] - sum(ms))
         bars = ax.barh(y + (n + 0.5) * height - 0.4, [100 * x / totals[case] for x in ms],
                        height=0.9 * height, color=colours(ax)[n % 8], hatch=HATCHES[n % 4],
-                       label=f"{case}: {totals[case]:.3g} ms")
+                       label=f"{case}: {totals[case]:.4g} ms")
         ax.bar_label(bars, [f"{x:.3g} ms" if x else "" for x in ms], padding=3, fontsize=7)
     ax.set_yticks(y, [*shown, "rest"], fontsize=8)
     ax.invert_yaxis()
-    ax.margins(x=0.12)
+    ax.margins(x=0.12, y=0.02)
     ax.set(xlabel="percent of the step", title=title)
     ax.legend(loc="center right")               # bars in the middle are short
     return ax
