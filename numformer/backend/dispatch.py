@@ -23,7 +23,7 @@ COMPILED = {                            # function: the module of kernels/ with 
     "gelu_tanh": "activations", "silu": "activations", "swish": "activations",
     "gated_linear_unit": "activations",
     "feed_forward": "feed_forward", "gated_feed_forward": "gated_feed_forward",
-    "projections": "projections",
+    "projections": "projections", "linear_cross_entropy": "linear_cross_entropy",
     "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
     "embedding": "embedding", "dropout": "dropout", "residual_dropout": "dropout",
     "adam_step": "adam", "sum_of_squares": "adam",
@@ -249,6 +249,8 @@ gated_feed_forward_backward_accumulate = _accumulating("gated_feed_forward")
 projections, projections_backward = _pair("projections")
 projections_backward_accumulate = _accumulating("projections")
 cross_entropy, cross_entropy_backward = _pair("cross_entropy")
+linear_cross_entropy, linear_cross_entropy_backward = _pair("linear_cross_entropy")
+linear_cross_entropy_backward_accumulate = _accumulating("linear_cross_entropy")
 rotary, rotary_backward = _pair("rotary")
 embedding, embedding_backward = _pair("embedding")
 dropout, dropout_backward = _pair("dropout")

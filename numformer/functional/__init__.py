@@ -58,6 +58,8 @@ from numformer.functional.linear import (
     linear, linear_backward, linear_backward_accumulate)
 from numformer.functional.losses.cross_entropy import (
     IGNORE_INDEX, cross_entropy, cross_entropy_backward)
+from numformer.functional.losses.linear_cross_entropy import (
+    linear_cross_entropy, linear_cross_entropy_backward)
 from numformer.functional.losses.similarity import (
     cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
 from numformer.functional.losses.softmax_cross_entropy import (
@@ -113,17 +115,17 @@ __all__ = [
     "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
     "layer_norm", "layer_norm_backward", "layer_norm_outside", "layer_norm_outside_backward",
     "layer_patterns", "linear", "linear_backward", "linear_backward_accumulate",
-    "load_balance_loss", "load_balance_loss_backward", "log_softmax", "log_softmax_backward",
-    "lstm_cell", "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward",
-    "max_pooling", "max_pooling_backward", "mean_pooling", "mean_pooling_backward", "ngram_rows",
-    "orthogonalize", "patch_convolution", "patch_convolution_backward", "patches",
-    "patches_backward", "projections", "projections_backward", "relative_attention",
-    "relative_attention_backward", "relative_attention_weights", "relative_position_bias",
-    "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
-    "relative_scores_backward", "relative_values", "relative_values_backward", "relu",
-    "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
-    "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward", "rms_norm",
-    "rms_norm_backward", "rms_norm_outside", "rms_norm_outside_backward", "rnn_cell",
+    "linear_cross_entropy", "linear_cross_entropy_backward", "load_balance_loss",
+    "load_balance_loss_backward", "log_softmax", "log_softmax_backward", "lstm_cell",
+    "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward", "max_pooling",
+    "max_pooling_backward", "mean_pooling", "mean_pooling_backward", "ngram_rows", "orthogonalize",
+    "patch_convolution", "patch_convolution_backward", "patches", "patches_backward", "projections",
+    "projections_backward", "relative_attention", "relative_attention_backward",
+    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",
+    "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
+    "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
+    "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
+    "rms_norm", "rms_norm_backward", "rms_norm_outside", "rms_norm_outside_backward", "rnn_cell",
     "rnn_cell_backward", "rotary", "rotary_angles", "rotary_backward", "round_weight",
     "router_z_loss", "router_z_loss_backward", "scaled_dot_product_attention",
     "scaled_dot_product_attention_backward", "scaled_dot_scores", "scaled_dot_scores_backward",

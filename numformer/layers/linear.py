@@ -1,8 +1,10 @@
-"""Linear, and LMHead: the output head of a language model, tied to its embedding or not."""
+"""Linear, and LMHead: the head of a language model, tied to its embedding or not, and its loss."""
 
 import numpy as np
 
-from numformer.backend import linear, linear_backward_accumulate
+from numformer.backend import (
+    cross_entropy, cross_entropy_backward, linear, linear_backward_accumulate, linear_cross_entropy,
+    linear_cross_entropy_backward_accumulate)
 from numformer.checks import check_whole
 from numformer.parameter import Layer, Parameter, constant, normal
 
@@ -96,3 +98,47 @@ class LMHead(Layer):
 
     def backward(self, dy, saved):
         return linear_backward_accumulate(dy, saved, self.weight.grad.T)    # of W', (C, V)
+
+
+def head_loss(head, x, targets, **options):
+    """The mean cross-entropy of what a head makes of x; the logits of a table never exist whole.
+
+    Parameters
+    ----------
+    head : Layer
+        An `LMHead`; or any other layer, whose logits are then computed as they are.
+    x : ndarray, shape (..., C)
+    targets : ndarray of int, shape (...)
+    **options
+        Of `cross_entropy`.
+
+    Returns
+    -------
+    loss : scalar, nats a target
+    saved : tuple
+
+    Examples
+    --------
+    >>> from numformer.layers import Embedding
+    >>> head = LMHead(Embedding(5, 4, np.random.default_rng(0)).weight)
+    >>> loss, saved = head_loss(head, np.zeros((2, 4), np.float32), np.array([1, 2]))
+    >>> print(round(float(loss), 3))                                  # ln 5
+    1.609
+    """
+    if type(head) is LMHead:
+        return linear_cross_entropy(x, head.weight.data, targets, **options)
+    logits, saved_head = head.forward(x)                              # (..., V)
+    loss, saved_loss = cross_entropy(logits, targets, **options)
+
+    saved = (saved_head, saved_loss)
+    return loss, saved
+
+
+def head_loss_backward(head, dloss, saved):
+    """Add to the gradient of the head's weight, and return that of x."""
+    if type(head) is LMHead:
+        return linear_cross_entropy_backward_accumulate(dloss, saved, head.weight.grad)
+    saved_head, saved_loss = saved
+
+    # loss = cross_entropy(head(x), targets)
+    return head.backward(cross_entropy_backward(dloss, saved_loss), saved_head)

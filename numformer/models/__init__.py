@@ -6,8 +6,9 @@ from numformer.models.bert_classifier import (
     BertClassifier, BertClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.models.convolutional import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig)
-from numformer.models.decoder import Decoder, DecoderConfig
-from numformer.models.decoder_sizes import DECODERS, GPT2, LLAMA, TRANSFORMER_2017
+from numformer.models.decoder import Decoder
+from numformer.models.decoder_config import (
+    DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig)
 from numformer.models.encoder_decoder import (
     BART, ENCODER_DECODERS, T5, EncoderDecoder, EncoderDecoderConfig)
 from numformer.models.ngram import KneserNey

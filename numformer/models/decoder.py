@@ -1,86 +1,18 @@
 """GPT, LLaMA and Mixtral: decoder-only Transformers, which predict every next token."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from numformer.backend import cross_entropy_backward
-from numformer.checks import check_choice, check_number, check_rows
+from numformer.checks import check_rows
 from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
-from numformer.functional.experts.router import check_k
 from numformer.layers import Dropout, LMHead, MixtureOfExperts
+from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.layers.token_step import TextsCache, begun
 from numformer.models.transformer import (
-    CrossEntropyModel, TransformerConfig, block_of, embedding_of, feedforward_of, final_norm_of,
-    positions_of)
+    CrossEntropyModel, block_of, embedding_of, feedforward_of, final_norm_of, positions_of)
 from numformer.parameter import normal
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderConfig(TransformerConfig):
-    """The config of a `Decoder`; the defaults are GPT-2's.
-
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Longest sequence in training.
-    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
-        How the model depends on the order of its tokens.
-    tied : bool
-        Use the token embedding as the output head, too.
-    embedding_scale : bool
-        Multiply embeddings by sqrt(C).
-    n_experts : int
-        E, feed-forwards of a block, of which a router chooses k for every token: see
-        `MixtureOfExperts`. With 1, a plain feed-forward, the next five options have no effect.
-    experts_per_token : int
-        k.
-    gates_over : "chosen" or "all"
-        Whether gates are a softmax over the k chosen experts or over all E; "all" if k = 1.
-    capacity_factor : float
-        Most tokens per expert, as a multiple of an even share; 0 for no limit.
-    balance_weight, router_z_weight : float
-        Factors of the auxiliary losses of every block, which are added to the loss.
-
-    Examples
-    --------
-    >>> DecoderConfig(vocab_size=65, context_length=64, n_layers=4, n_heads=3, d_model=8)
-    Traceback (most recent call last):
-    ValueError: DecoderConfig: d_model=8 is not divisible by n_heads=3; use n_heads=2 or d_model=9.
-    """
-
-    POSITIONS: ClassVar = ("learned", "sinusoidal", *TransformerConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE, "n_experts",
-                       "experts_per_token")
-
-    vocab_size: int
-    context_length: int
-    positions: str = "learned"
-    tied: bool = True
-    embedding_scale: bool = False
-    n_experts: int = 1
-    experts_per_token: int = 2
-    gates_over: str = "chosen"
-    capacity_factor: float = 0.0
-    balance_weight: float = 0.01
-    router_z_weight: float = 0.0
-
-    def __post_init__(self):
-        super().__post_init__()
-        owner = type(self).__name__
-        for name in ("capacity_factor", "balance_weight", "router_z_weight"):
-            check_number(owner, name, getattr(self, name), least=0)
-        check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
-        if self.n_experts > 1:
-            check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
-            if self.experts_per_token == 1 and self.gates_over == "chosen":
-                raise ValueError(
-                    f"{owner}: with experts_per_token=1 and gates_over='chosen' every weight is 1, "
-                    "without gradient for the router; use gates_over='all' or experts_per_token=2.")
 
 
 class Decoder(CrossEntropyModel):
@@ -109,6 +41,7 @@ class Decoder(CrossEntropyModel):
 
     Examples
     --------
+    >>> from numformer.models import DecoderConfig
     >>> sizes = dict(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
     >>> model = Decoder(DecoderConfig(**sizes), np.random.default_rng(0))
     >>> ids = np.array([[1, 2, 3, 4]])
@@ -132,6 +65,14 @@ class Decoder(CrossEntropyModel):
 
     def forward(self, ids, rng=None):
         """Logits (B, T, V) for the token after each of ids (B, T); rng is for dropout."""
+        x, saved_features = self.features(ids, rng)
+        logits, saved_head = self.head.forward(x)                     # (B, T, V)
+
+        saved = (saved_features, saved_head)
+        return logits, saved
+
+    def features(self, ids, rng=None):
+        """What the head reads: the residual stream after the last block and norm, (B, T, C)."""
         check_rows("Decoder", "ids", ids)
         x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
         x, saved_positions = self.positions.forward(x, start=0)
@@ -141,19 +82,25 @@ class Decoder(CrossEntropyModel):
             x, saved_block = block.forward(x, pattern=CAUSAL, rng=rng)                # (B, T, C)
             saved_blocks.append(saved_block)
         x, saved_norm = self.norm.forward(x)
-        logits, saved_head = self.head.forward(x)                     # (B, T, V)
 
         saved_input = (saved_embedding, saved_positions, saved_dropout)
-        saved = (saved_input, saved_blocks, saved_norm, saved_head)
-        return logits, saved
+        saved = (saved_input, saved_blocks, saved_norm)
+        return x, saved
 
     def backward(self, dlogits, saved, dauxiliary=0.0):
         """Add to every parameter's gradient; `dauxiliary` is the gradient of `auxiliary_loss`."""
-        saved_input, saved_blocks, saved_norm, saved_head = saved
+        saved_features, saved_head = saved
+
+        # logits = head(features(ids))
+        dx = self.head.backward(dlogits, saved_head)
+        return self.features_backward(dx, saved_features, dauxiliary)
+
+    def features_backward(self, dx, saved, dauxiliary=0.0):
+        """Add to the gradients of all parameters below the head."""
+        saved_input, saved_blocks, saved_norm = saved
         saved_embedding, saved_positions, saved_dropout = saved_input
 
-        # logits = head(norm(x))
-        dx = self.head.backward(dlogits, saved_head)
+        # x = norm(x)
         dx = self.norm.backward(dx, saved_norm)
 
         # x = block(x), L times
@@ -167,19 +114,28 @@ class Decoder(CrossEntropyModel):
 
     def loss(self, batch, rng=None):
         """(loss, saved) of a batch (inputs, targets): cross-entropy plus `auxiliary_loss`."""
-        loss, saved = super().loss(batch, rng)
-        return loss + self.auxiliary_loss(saved[0]), saved
+        ids, targets = batch
+        x, saved_features = self.features(ids, rng)
+        loss, saved_loss = head_loss(self.head, x, targets, label_smoothing=self.label_smoothing,
+                                     z_loss=self.z_loss)
+
+        saved = (saved_features, saved_loss)
+        return loss + self.auxiliary_loss(saved_features), saved
 
     def loss_backward(self, saved, dloss=1.0):
-        saved_forward, saved_loss = saved
+        saved_features, saved_loss = saved
 
-        # loss = cross_entropy(forward(inputs), targets) + auxiliary_loss
-        dlogits = cross_entropy_backward(dloss, saved_loss)
-        self.backward(dlogits, saved_forward, dauxiliary=dloss)
+        # loss = head_loss(features(ids), targets) + auxiliary_loss
+        dx = head_loss_backward(self.head, dloss, saved_loss)
+        self.features_backward(dx, saved_features, dauxiliary=dloss)
+
+    def evaluation_loss(self, batch):
+        ids, targets = batch
+        return head_loss(self.head, self.features(ids)[0], targets)[0]
 
     def auxiliary_loss(self, saved):
-        """The sum of the auxiliary losses of the blocks; `saved` is that of `forward`."""
-        _, saved_blocks, _, _ = saved
+        """The sum of the auxiliary losses of the blocks; `saved` is that of `features`."""
+        _, saved_blocks, _ = saved
         return sum(block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
 
     def step(self, ids, cache=None, left_padding=None, last=False):

@@ -7,7 +7,8 @@ import numpy as np
 from numformer.checks import check_whole
 from numformer.layers import NGramEmbedding
 from numformer.layers.token_step import TextsCache
-from numformer.models.decoder import Decoder, DecoderCache, DecoderConfig
+from numformer.models.decoder import Decoder, DecoderCache
+from numformer.models.decoder_config import DecoderConfig
 from numformer.models.transformer import embedding_of
 from numformer.parameter import Layer
 

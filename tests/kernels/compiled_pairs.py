@@ -25,6 +25,14 @@ def arguments(name, shape, rng):
             targets.flat[-1] = 0
         choices = [{}, dict(label_smoothing=0.2, z_loss=0.3)]
         return (x, targets), choices[int(rng.integers(2))]
+    if name == "linear_cross_entropy":
+        weight, targets = rng.standard_normal((9, shape[-1])), rng.integers(0, 9, shape[:-1])
+        weight = np.asfortranarray(weight) if rng.random() < 0.5 else weight
+        if targets.size > 1:
+            targets.flat[::3] = -100
+            targets.flat[-1] = 0
+        choices = [{}, dict(label_smoothing=0.2, z_loss=0.3)]
+        return (x, weight, targets), choices[int(rng.integers(2))]
     if name == "rotary":
         x = 2 * rng.standard_normal((2, 3, *shape[-1:], 2 * (shape[-1] // 2 + 1)))
         angles = F.rotary_angles(3, 3 + x.shape[-2], x.shape[-1])

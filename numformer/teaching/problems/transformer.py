@@ -176,6 +176,18 @@ def fed_forward(*maps, **options):
     return make
 
 
+def classified_by_table(ignored=False):
+    """x (B, T, C), a weight (V, C) and targets, some of which may be -100."""
+    def make(rng):
+        B, T, C, V = sizes(rng, 4)
+        targets = rng.integers(0, V, (B, T))
+        if ignored:
+            targets[0, 0] = F.IGNORE_INDEX
+        return {"x": rng.standard_normal((B, T, C)), "weight": rng.standard_normal((V, C)),
+                "targets": targets}, {}
+    return make
+
+
 def residual(rng):
     (arguments, _), rows = with_dropout(rng), rng.integers(2, 8)
     branch = rng.standard_normal(arguments["x"].shape)
@@ -282,4 +294,7 @@ PROBLEMS = {
          "output_bias"),
         {"plain": fed_forward("gate", "hidden", "output"),
          'activation="gelu"': fed_forward("gate", "hidden", "output", activation="gelu")}),
+    "linear_cross_entropy": FunctionProblem(
+        F.linear_cross_entropy, F.linear_cross_entropy_backward, ("x", "weight"),
+        {"plain": classified_by_table(), "ignored targets": classified_by_table(ignored=True)}),
 }

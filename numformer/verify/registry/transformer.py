@@ -173,6 +173,11 @@ PAIRS = [
     Pair("cross-entropy, all options", F.cross_entropy, F.cross_entropy_backward, [(2, 3, 6)],
          after=(TARGETS,),
          options=dict(label_smoothing=0.2, z_loss=0.3)),
+    Pair("linear cross-entropy", F.linear_cross_entropy, F.linear_cross_entropy_backward,
+         [(2, 3, 4), (6, 4)], after=(TARGETS,)),
+    Pair("linear cross-entropy, all options", F.linear_cross_entropy,
+         F.linear_cross_entropy_backward, [(2, 3, 4), (6, 4)], after=(TARGETS,),
+         options=dict(label_smoothing=0.2, z_loss=0.3)),
     *(Pair(f.__name__, f, backward, [(3, 4)]) for f, backward in (
         (F.relu, F.relu_backward), (F.relu_squared, F.relu_squared_backward),
         (F.gelu, F.gelu_backward),

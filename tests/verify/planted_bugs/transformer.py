@@ -101,6 +101,7 @@ FUNCTIONS = [
     ("gated_feed_forward_backward", "dx_gate + dx_hidden", "dx_gate", None),
     ("gated_feed_forward_backward", "gated_linear_unit_backward(da, saved_product)",
      "gated_linear_unit_backward(da, saved_product)[::-1]", None),
+    ("linear_cross_entropy_backward", "dtransposed.T", "2 * dtransposed.T", None),
     ("projections_backward", "sum(dxs)", "dxs[0]", None),
 ]
 
@@ -126,7 +127,7 @@ LAYERS = [
      "self.branches.values(), saved"),
     ("ParallelBlock.backward", "dx = add(dx, db)", "dx = add(dy, db)"),
     ("ParallelBlock.backward", "residual_dropout_backward(dy, saved_sum)", "dy, dy"),
-    ("Decoder.backward", "self.positions.backward(dx, saved_positions)", "dx"),
-    ("Decoder.backward", "reversed(self.blocks), reversed(saved_blocks)",
+    ("Decoder.features_backward", "self.positions.backward(dx, saved_positions)", "dx"),
+    ("Decoder.features_backward", "reversed(self.blocks), reversed(saved_blocks)",
      "self.blocks, saved_blocks"),
 ]

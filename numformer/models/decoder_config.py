@@ -1,0 +1,113 @@
+"""The options of a decoder, and those of published ones by name."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numformer.checks import check_choice, check_number
+from numformer.functional.experts.router import check_k
+from numformer.models.transformer import TransformerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(TransformerConfig):
+    """The config of a `Decoder`; the defaults are GPT-2's.
+
+    Parameters
+    ----------
+    vocab_size : int
+        V.
+    context_length : int
+        Longest sequence in training.
+    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
+        How the model depends on the order of its tokens.
+    tied : bool
+        Use the token embedding as the output head, too.
+    embedding_scale : bool
+        Multiply embeddings by sqrt(C).
+    n_experts : int
+        E, feed-forwards of a block, of which a router chooses k for every token: see
+        `MixtureOfExperts`. With 1, a plain feed-forward, the next five options have no effect.
+    experts_per_token : int
+        k.
+    gates_over : "chosen" or "all"
+        Whether gates are a softmax over the k chosen experts or over all E; "all" if k = 1.
+    capacity_factor : float
+        Most tokens per expert, as a multiple of an even share; 0 for no limit.
+    balance_weight, router_z_weight : float
+        Factors of the auxiliary losses of every block, which are added to the loss.
+
+    Examples
+    --------
+    >>> DecoderConfig(vocab_size=65, context_length=64, n_layers=4, n_heads=3, d_model=8)
+    Traceback (most recent call last):
+    ValueError: DecoderConfig: d_model=8 is not divisible by n_heads=3; use n_heads=2 or d_model=9.
+    """
+
+    POSITIONS: ClassVar = ("learned", "sinusoidal", *TransformerConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE, "n_experts",
+                       "experts_per_token")
+
+    vocab_size: int
+    context_length: int
+    positions: str = "learned"
+    tied: bool = True
+    embedding_scale: bool = False
+    n_experts: int = 1
+    experts_per_token: int = 2
+    gates_over: str = "chosen"
+    capacity_factor: float = 0.0
+    balance_weight: float = 0.01
+    router_z_weight: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        owner = type(self).__name__
+        for name in ("capacity_factor", "balance_weight", "router_z_weight"):
+            check_number(owner, name, getattr(self, name), least=0)
+        check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
+        if self.n_experts > 1:
+            check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
+            if self.experts_per_token == 1 and self.gates_over == "chosen":
+                raise ValueError(
+                    f"{owner}: with experts_per_token=1 and gates_over='chosen' every weight is 1, "
+                    "without gradient for the router; use gates_over='all' or experts_per_token=2.")
+
+
+# Each paper's options; Mixtral's rotary base is that of its code.
+TRANSFORMER_2017 = dict(norm_first=False, feedforward="relu", positions="sinusoidal",
+                        embedding_scale=True)
+GPT1 = dict(vocab_size=40478, context_length=512, norm_first=False)
+GPT2 = dict(vocab_size=50257, context_length=1024)
+GPT3 = dict(vocab_size=50257, context_length=2048)
+LLAMA = dict(vocab_size=32000, context_length=2048, norm="rms_norm", feedforward="swiglu",
+             positions="rotary", bias=False, tied=False, epsilon=1e-6)
+LLAMA2 = {**LLAMA, "context_length": 4096, "epsilon": 1e-5}
+LLAMA3 = {**LLAMA2, "vocab_size": 128256, "context_length": 8192, "rotary_base": 500000.0}
+MIXTRAL = {**LLAMA2, "context_length": 32768, "rotary_base": 1000000.0, "n_experts": 8,
+           "experts_per_token": 2}
+
+_SIZES = (                                                    # L, H, C; F and G where they differ
+    # Radford et al. (2018), section 4.1
+    ("gpt1", GPT1, 12, 12, 768),
+    # Radford et al. (2019), table 2, whose parameter counts of the small ones are known misprints
+    ("gpt2", GPT2, 12, 12, 768), ("gpt2-medium", GPT2, 24, 16, 1024),
+    ("gpt2-large", GPT2, 36, 20, 1280), ("gpt2-xl", GPT2, 48, 25, 1600),
+    # Brown et al. (2020), table 2.1 (H of XL, C of 13B corrected); here no layer is sparse
+    ("gpt3-small", GPT3, 12, 12, 768), ("gpt3-medium", GPT3, 24, 16, 1024),
+    ("gpt3-large", GPT3, 24, 16, 1536), ("gpt3-xl", GPT3, 24, 16, 2048),
+    ("gpt3-2.7b", GPT3, 32, 32, 2560), ("gpt3-6.7b", GPT3, 32, 32, 4096),
+    ("gpt3-13b", GPT3, 40, 40, 5120), ("gpt3", GPT3, 96, 96, 12288),
+    # Touvron et al. (2023), "LLaMA", table 2
+    ("llama-7b", LLAMA, 32, 32, 4096, 11008), ("llama-13b", LLAMA, 40, 40, 5120, 13824),
+    ("llama-33b", LLAMA, 60, 52, 6656, 17920), ("llama-65b", LLAMA, 80, 64, 8192, 22016),
+    # Touvron et al. (2023), "Llama 2", table 1
+    ("llama2-7b", LLAMA2, 32, 32, 4096, 11008), ("llama2-13b", LLAMA2, 40, 40, 5120, 13824),
+    ("llama2-70b", LLAMA2, 80, 64, 8192, 28672, 8),
+    # Grattafiori et al. (2024), "The Llama 3 Herd of Models", table 3
+    ("llama3-8b", LLAMA3, 32, 32, 4096, 14336, 8), ("llama3-70b", LLAMA3, 80, 64, 8192, 28672, 8),
+    ("llama3-405b", LLAMA3, 126, 128, 16384, 53248, 8),
+    # Jiang et al. (2024), "Mixtral of Experts", table 1: 13 B of 47 B parameters are active
+    ("mixtral-8x7b", MIXTRAL, 32, 32, 4096, 14336, 8))
+_NAMES = "n_layers", "n_heads", "d_model", "d_hidden", "n_kv_heads"
+DECODERS = {name: DecoderConfig(**choices, **dict(zip(_NAMES, sizes)))
+            for name, choices, *sizes in _SIZES}
