@@ -62,6 +62,18 @@ def test_panels_hold_the_columns_of_all_matrices(widths, rng):
     assert packed.bias[:columns].tolist() == expected.tolist() and not packed.bias[columns:].any()
 
 
+@pytest.mark.parametrize("rows", [1, 2, 4, 7, 8, 15, 16, 23])
+def test_some_rows_and_columns_are_multiplied_by_a_panel(rows, rng):
+    """Rows of x from 3 on and its columns from 2 on; the result in rows from 1 on."""
+    x, weight, bias = (rng.standard_normal(shape) for shape in ((30, 9), (6, WIDTH), WIDTH))
+    packed, y = panels.Panels([weight], [bias]), np.full((30, 11), np.nan)
+    panels.multiply_panel(panels.SAME, x, 3, 3 + rows, 2, 6, packed.numbers.ctypes.data, 0,
+                          packed.bias.ctypes.data, y, 1, 5, False)
+    np.testing.assert_allclose(y[1:1 + rows, 5:5 + WIDTH], x[3:3 + rows, 2:8] @ weight + bias,
+                               rtol=1e-12)
+    assert np.isfinite(y).sum() == rows * WIDTH
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 11, 16, 23])
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("weights", [None, "bfloat16", "int8"])

@@ -4,6 +4,7 @@ import numpy as np
 import plain_python
 import pytest
 
+from numformer.kernels.decoding import phases
 from numformer.kernels.runtime import arithmetic, memory, work_queue
 
 
@@ -36,6 +37,19 @@ def test_a_thread_polls_a_limited_number_of_times(monkeypatch):
                 first = 1 if finished == units else work_queue.POLLS
                 extra = work_queue.EXTRA_POLLS * (task > 0)
                 assert polls == [(units, 0)] * (first + extra)
+
+
+def test_a_unit_of_a_phase_that_another_task_takes_in_between_is_left_to_it(monkeypatch):
+    """Between the look at what is left, and the atomic step that takes it."""
+    add = phases._add
+
+    def after_another(queue, n, value):
+        add(queue, n, value)
+        return add(queue, n, value)
+
+    monkeypatch.setattr(phases, "_add", after_another)
+    assert phases.next_unit(np.zeros(2, np.int64), 1, 0, 1) == -1
+    assert phases.next_unit(np.zeros(2, np.int64), 2, 0, 1) == 1
 
 
 def test_exp_and_tanh_are_good_to_two_ulp():
