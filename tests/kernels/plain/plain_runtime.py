@@ -52,6 +52,21 @@ def test_a_unit_of_a_phase_that_another_task_takes_in_between_is_left_to_it(monk
     assert phases.next_unit(np.zeros(2, np.int64), 2, 0, 1) == 1
 
 
+def test_a_waiting_task_polls_before_it_gives_way(monkeypatch):
+    """POLLS times; from then on it gives way after each poll."""
+    polls, waited, add, queue = [], [], phases._add, np.zeros(3, np.int64)
+
+    def give_way():
+        waited.append(len(polls))
+        queue[2] += 1
+
+    monkeypatch.setattr(phases, "POLLS", 3)
+    monkeypatch.setattr(phases, "give_way", give_way)
+    monkeypatch.setattr(phases, "_add", lambda *arguments: polls.append(1) or add(*arguments))
+    phases.wait_for_units(queue, 2)
+    assert waited == [4, 5] and len(polls) == 6
+
+
 def test_exp_and_tanh_are_good_to_two_ulp():
     """In float32, where they are used: exp below 0, tanh everywhere."""
     with np.errstate(over="ignore", invalid="ignore"):
