@@ -58,16 +58,26 @@ class Case:
         return BYTES[weights] * (self.L * 12 * self.C ** 2 + VOCABULARY * self.C)
 
 
+def clocks():
+    """Wall time, and the CPU time of all threads: with one thread it holds on a busy machine."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def since(started):
+    """The seconds of a token: {"token": of wall time, "cpu": of CPU time}."""
+    return dict(zip(("token", "cpu"), ((clocks() - started) / TOKENS).tolist()))
+
+
 def our_side(case, weights=None):
     """Generation from the prompts on; packing the weights is part of it."""
     model, prompts = case.model(), case.prompts()
 
     def side():
         rngs = [np.random.default_rng(k) for k in range(case.B)]
-        started = time.perf_counter()
+        started = clocks()
         for _ in generate_batch(model, list(prompts), TOKENS, rngs, weights=weights):
             pass
-        return {"token": (time.perf_counter() - started) / TOKENS}
+        return since(started)
 
     return side
 
@@ -82,7 +92,7 @@ def torch_side(case):
 
     def side():
         torch.manual_seed(0)
-        started = time.perf_counter()
+        started = clocks()
         with torch.inference_mode():
             caches, ids, position = model.new_caches(case.B, CONTEXT), prompts, 0
             for _ in range(TOKENS):
@@ -90,7 +100,7 @@ def torch_side(case):
                 position += ids.shape[1]
                 ids = torch.multinomial(torch.softmax(logits, dim=-1), 1)
                 ids[:, 0].tolist()                        # each token is needed at once, as in ours
-        return {"token": (time.perf_counter() - started) / TOKENS}
+        return since(started)
 
     return side
 
@@ -108,12 +118,12 @@ def transformers_side(case):
     prompts = torch.from_numpy(case.prompts())
 
     def side():
-        started = time.perf_counter()
+        started = clocks()
         with torch.inference_mode():
             model.generate(prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=TOKENS,
                            min_new_tokens=TOKENS, do_sample=True, top_k=0, use_cache=True,
                            pad_token_id=0)
-        return {"token": (time.perf_counter() - started) / TOKENS}
+        return since(started)
 
     return side
 
@@ -153,6 +163,7 @@ def measure(case, seconds=20.0, weights=None):
         times = quartiles(found[name]["token"]) if name in found else None
         row[f"{prefix}tokens_per_second"] = times and 1 / times["median"]
         row[f"{prefix}token_ms"] = times and 1000 * times["median"]
+        row[f"{prefix}cpu_ms"] = times and 1000 * float(np.median(found[name]["cpu"]))
         row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
     for theirs in ("torch", "transformers", "float32"):
         row[f"times_{theirs}"] = (row[f"{theirs}_token_ms"] and row[f"{theirs}_token_ms"]

@@ -166,6 +166,10 @@ def _generate(cases, seconds, arguments):
         print(f"{case.name:14}{rates[0]:>11}{rates[1]:>11}{rates[2]:>14}{ratios[0]:>9}"
               f"{ratios[1]:>9}{row['allowed']:>9.0f}{row['of_allowed']:>9.0%}"
               f"{row['memory_gbytes']:>6.0f}  {row['blas']}", flush=True)
+        sides = [("numformer", ""), ("PyTorch", "torch_"), ("with float32 weights", "float32_")]
+        print("CPU time of a token in ms, of all threads: " + ", ".join(
+            f"{name} {row[f'{prefix}cpu_ms']:.2f}" for name, prefix in sides
+            if row[f"{prefix}cpu_ms"]), flush=True)
         if row["times_float32"]:
             print(f"{row['weights']} weights: {row['times_float32']:.2f} times the speed of "
                   f"float32 ones, {row['float32_tokens_per_second']:.0f}", flush=True)

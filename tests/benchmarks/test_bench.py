@@ -141,6 +141,7 @@ def test_bench_generate(capsys, case, no_transformers):
     assert row["allowed"] == pytest.approx(1e9 * row["memory_gbytes"] / (4 * (12 * 64 + 65 * 8)))
     assert (row["torch_token_ms"] is None) == (row["times_torch"] is None) == (not HAS_TORCH)
     assert row["transformers_token_ms"] is None
+    assert row["cpu_ms"] > 0 and "CPU time of a token" in out and row["float32_cpu_ms"] is None
 
 
 @pytest.mark.parametrize("weights, size", [("bfloat16", 2), ("int8", 1)])

@@ -283,6 +283,7 @@ def test_packing_equals_the_reference(rng):
         for shape in ((1, 1), (3, 2), (5, 9)):
             weight = rng.standard_normal(shape)
             weight[:, 0] *= 1e-320
+            weight[0, -1] = 1 + 2.0 ** -8                           # halfway: to the even one
             packed = panels.Panels([weight], [None], weights)
             K, F_ = shape
             codes = packed.numbers.transpose(1, 0, 2).reshape(K, -1)[:, :F_]
@@ -295,3 +296,5 @@ def test_packing_equals_the_reference(rng):
     for wrong in (np.nan, np.inf, -np.inf):
         with pytest.raises(ValueError, match="NaN or Inf"):
             panels.Panels([np.array([[1.0, wrong], [2.0, 3.0]])], [None], "int8")
+        with pytest.raises(ValueError, match="NaN or Inf"):
+            panels.Panels([np.array([[1.0, 2.0], [wrong, 3.0]])], [None], "int8")
