@@ -67,6 +67,15 @@ def test_a_waiting_task_polls_before_it_gives_way(monkeypatch):
     assert waited == [4, 5] and len(polls) == 6
 
 
+def test_a_helper_polls_some_more_so_that_the_caller_leaves_first(monkeypatch):
+    polls = []
+    monkeypatch.setattr(phases, "_add", lambda queue, n, value: polls.append((n, value)))
+    for task in (0, 1, 2):
+        polls.clear()
+        assert phases.let_the_caller_leave_first(np.zeros(4, np.int64), task) is True
+        assert polls == [(3, 0)] * (phases.EXTRA_POLLS * (task > 0))
+
+
 def test_exp_and_tanh_are_good_to_two_ulp():
     """In float32, where they are used: exp below 0, tanh everywhere."""
     with np.errstate(over="ignore", invalid="ignore"):
