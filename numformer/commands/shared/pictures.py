@@ -11,7 +11,7 @@ from numformer.analysis import (
     attention_rollout, dead_units, gradient_norm_by_block, hidden_activations, logit_contributions,
     logit_lens, model_costs, residual_stream)
 from numformer.models import Decoder, VisionTransformer
-from numformer.models.decoder import DecoderConfig
+from numformer.models.decoder_config import DecoderConfig
 from numformer.plots.axes import panels
 from numformer.plots.tokens import visible
 from numformer import plots
