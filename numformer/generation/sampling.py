@@ -72,31 +72,31 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
     array([1, 0])
     """
     check_sampling(temperature, top_k, top_p)
-    top = logits.max(axis=-1, keepdims=True)                          # (B, 1)
+    top = logits.max(axis=1, keepdims=True)                          # (B, 1)
     if not np.isfinite(top).all():                                  # NaN, +Inf, or nothing but -Inf
         raise ValueError(f"choose_token: the largest of the logits is "
                          f"{top[~np.isfinite(top)][0]}; the model's parameters are not finite.")
     if temperature == 0:
-        return np.argmax(logits, axis=-1)
+        return np.argmax(logits, axis=1)
     for rng in rngs:
         check_generator("choose_token", rng)
         if rng is None:
             raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), "
                              "or temperature=0.")
 
-    order = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]    # (B, k), most likely first
-    sorted_logits = np.take_along_axis(logits, order, axis=-1)
+    order = np.argsort(-logits, axis=1, kind="stable")[:, :top_k]    # (B, k), most likely first
+    sorted_logits = np.take_along_axis(logits, order, axis=1)
     with np.errstate(over="ignore"):                  # a tiny temperature gives -Inf, probability 0
         p = np.exp((sorted_logits.astype(np.float64) - top) / temperature)
-    p /= p.sum(axis=-1, keepdims=True)
-    sums = np.cumsum(p, axis=-1)
+    p /= p.sum(axis=1, keepdims=True)
+    sums = np.cumsum(p, axis=1)
     if top_p is not None:                                             # until the sum reaches top_p
-        fewest = (sums < top_p).sum(axis=-1, keepdims=True) + 1       # (B, 1)
+        fewest = (sums < top_p).sum(axis=1, keepdims=True) + 1       # (B, 1)
         p = np.where(np.arange(p.shape[1]) < fewest, p, 0.0)
-        sums = np.cumsum(p / p.sum(axis=-1, keepdims=True), axis=-1)
+        sums = np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)
     drawn = np.array([[rng.random()] for rng in rngs])                # (B, 1)
     # the sum of p may round to less than 1: then the last token that can be chosen
-    index = np.minimum((sums <= drawn).sum(axis=-1), (p > 0).sum(axis=-1) - 1)
+    index = np.minimum((sums <= drawn).sum(axis=1), (p > 0).sum(axis=1) - 1)
     return order[np.arange(len(order)), index]
 
 
