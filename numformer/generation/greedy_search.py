@@ -38,7 +38,7 @@ def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
         cache = model.begin(inputs, lengths)
         for _ in range(max_tokens):
             logits, cache = model.step(ids, cache)
-            chosen = np.argmax(logits[:, -1], axis=-1)                # (B,)
+            chosen = np.argmax(logits[:, -1], axis=1)                # (B,)
             open_ &= chosen != eos
             if not open_.any():
                 break

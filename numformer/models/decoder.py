@@ -95,8 +95,8 @@ class Decoder(CrossEntropyModel):
         dx = self.head.backward(dlogits, saved_head)
         return self.features_backward(dx, saved_features, dauxiliary)
 
-    def features_backward(self, dx, saved, dauxiliary=0.0):
-        """Add to the gradients of all parameters below the head."""
+    def features_backward(self, dx, saved, dauxiliary):
+        """Add to the gradients of all parameters below the head; `dauxiliary` as in `backward`."""
         saved_input, saved_blocks, saved_norm = saved
         saved_embedding, saved_positions, saved_dropout = saved_input
 

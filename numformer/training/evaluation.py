@@ -89,7 +89,7 @@ def accuracy(model, batches):
         raise ValueError("accuracy: there are no batches; give at least one example.")
 
     def n_correct(batch):
-        return int((model(batch.inputs).argmax(axis=-1) == batch.labels).sum())
+        return int((model(batch.inputs).argmax(axis=1) == batch.labels).sum())
 
     return sum(run_side_by_side(n_correct, batches)) / sum(map(len, batches))
 

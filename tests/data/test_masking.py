@@ -221,6 +221,7 @@ ROWS = TEXT[None] + 4
     (lambda: corrupt_spans(TEXT, [99, 98], RNG, mean_span=0.5), ValueError, "mean_span=0.5"),
     (lambda: corrupt_spans(TEXT, [99, 98], RNG, rate=1.5), ValueError, "rate=1.5"),
     (lambda: corrupt_spans(TEXT, [99, 98], 7), TypeError, "Generator"),
+    (lambda: corrupt_spans(TEXT, [99, 98], None), TypeError, "must be a .*Generator, but is None"),
     (lambda: hide_tokens(TEXT[:0], 99, RNG), ValueError, "empty"),
     (lambda: hide_tokens(TEXT, 5, RNG), ValueError, "ids hold mask_id=5"),
     (lambda: infill(TEXT, -1, RNG), ValueError, "mask_id=-1"),

@@ -52,6 +52,14 @@ def test_special_numbers(rng):
                     call()
 
 
+def test_a_column_not_above_the_smallest_scale_has_scale_1():
+    tiny = np.finfo(np.float32).tiny
+    x = np.array([[127 * tiny, 50 * tiny, 128 * tiny, -127 * tiny]], np.float32)
+    codes, scale = to_int8(x)
+    assert scale[[0, 1, 3]].tolist() == [1, 1, 1] and 0 < scale[2] < 1
+    assert codes.tolist() == [[0, 0, 127, 0]]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_errors_are_as_small_as_they_are_said_to_be(dtype, rng):
     weight = rng.standard_normal((300, 40)).astype(dtype)

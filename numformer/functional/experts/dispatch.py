@@ -192,7 +192,7 @@ def combine_experts_backward(dy, saved):
 
 def _collect(rows, slots, N, k):
     """The sum of the rows of each token, (M, C) to (N, C), always in the order of its choices."""
-    of_choices = np.zeros((N * k, rows.shape[-1]), rows.dtype)
+    of_choices = np.zeros((N * k, rows.shape[1]), rows.dtype)
     of_choices[slots] = rows
     return of_choices.reshape(N, k, -1).sum(axis=1)
 

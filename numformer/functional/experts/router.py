@@ -40,7 +40,7 @@ def top_k_experts(logits, k):
     E = check_router("top_k_experts", logits)
     check_k("top_k_experts", "k", k, E)
     keys = np.where(np.isnan(logits), -np.inf, -logits.real)
-    return np.argsort(keys, axis=-1, kind="stable")[:, :k]           # (N, k)
+    return np.argsort(keys, axis=1, kind="stable")[:, :k]           # (N, k)
 
 
 def top_k_gates(logits, chosen):
@@ -80,7 +80,7 @@ def top_k_gates(logits, chosen):
     array([[0.8, 0.2]])
     """
     check_chosen("top_k_gates", logits, chosen)
-    scores = np.take_along_axis(logits, chosen, axis=-1)             # (N, k)
+    scores = np.take_along_axis(logits, chosen, axis=1)             # (N, k)
     weights, saved_softmax = softmax(scores)
 
     saved = (chosen, logits.shape, saved_softmax)
@@ -140,7 +140,7 @@ def top_k_gates_over_all(logits, chosen):
     """
     check_chosen("top_k_gates_over_all", logits, chosen)
     p, saved_softmax = softmax(logits)                               # (N, E)
-    weights = np.take_along_axis(p, chosen, axis=-1)                 # (N, k)
+    weights = np.take_along_axis(p, chosen, axis=1)                 # (N, k)
 
     saved = (chosen, logits.shape, saved_softmax)
     return weights, saved
@@ -190,7 +190,7 @@ def check_chosen(owner, logits, chosen):
     if chosen.ndim != 2 or len(chosen) != len(logits):
         raise ValueError(f"{owner}: chosen must have shape (N, k) with N={len(logits)}, but has "
                          f"shape {chosen.shape}; use top_k_experts(logits, k).")
-    if chosen.shape[1] > 1 and (np.diff(np.sort(chosen, axis=-1), axis=-1) == 0).any():
+    if chosen.shape[1] > 1 and (np.diff(np.sort(chosen, axis=1), axis=1) == 0).any():
         raise ValueError(f"{owner}: chosen must not hold an expert twice for a token; use "
                          "top_k_experts(logits, k).")
     return E
@@ -199,5 +199,5 @@ def check_chosen(owner, logits, chosen):
 def _where_chosen(values, chosen, shape):
     """(N, k) to (N, E), with 0 for the experts that were not chosen."""
     y = np.zeros(shape, values.dtype)
-    np.put_along_axis(y, chosen, values, axis=-1)
+    np.put_along_axis(y, chosen, values, axis=1)
     return y

@@ -41,8 +41,8 @@ def z_loss(logits):
     check_array("z_loss", "logits", logits, "(N, V)")
     if logits.size == 0:
         raise ValueError(f"z_loss: logits of shape {logits.shape} are empty.")
-    top = logits.real.max(axis=-1, keepdims=True)    # a constant: it needs no derivative
-    lse = top + np.log(np.exp(logits - top).sum(axis=-1, keepdims=True))      # (N, 1)
+    top = logits.real.max(axis=1, keepdims=True)    # a constant: it needs no derivative
+    lse = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True))      # (N, 1)
     loss = (lse * lse).mean()
 
     saved = (logits, lse)

@@ -143,7 +143,7 @@ def masked_batch_norm_backward(dy, saved):
 
 def scatter(vectors, mask):
     """The vectors (N, C) at the N positions where the mask is True, and 0 elsewhere: (..., C)."""
-    x = np.zeros((*mask.shape, vectors.shape[-1]), vectors.dtype)
+    x = np.zeros((*mask.shape, vectors.shape[1]), vectors.dtype)
     x[mask] = vectors
     return x
 
