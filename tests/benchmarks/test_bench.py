@@ -45,9 +45,10 @@ def test_bench_train(capsys, tmp_path):
     lines = [line for line in out.split("\n") if line.startswith("  ")]
     assert len(lines) == 1 + HAS_TORCH + HAS_JAX and lines[0].endswith(row["blas"])
     times = row["breakdown_ms"]
-    assert {"linear", "linear_backward_accumulate", "layer_norm", "cross_entropy",
+    assert {"linear", "linear_backward_accumulate", "feed_forward", "layer_norm",
+            "feed_forward_backward_accumulate", "linear_cross_entropy", "projections",
             "scaled_dot_product_attention", "adam_step", "rest"} <= set(times)
-    assert times["linear"] > 0 and sum(times.values()) > 0 and picture.stat().st_size > 10_000
+    assert times["feed_forward"] > 0 and sum(times.values()) > 0 and picture.stat().st_size > 10_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from Linux")
