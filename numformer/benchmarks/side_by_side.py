@@ -1,6 +1,7 @@
 """Compare programs on a noisy machine: alternating runs, medians, and the machine's own rate."""
 
 import time
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -59,6 +60,18 @@ def in_turns(sides, seconds=6.0, turn=TURN_SECONDS):
             found[name].append({part: np.mean([run[part] for run in turn]) for part in turn[0]})
     return {name: {part: [float(turn[part]) for turn in turns] for part in turns[0]}
             for name, turns in found.items()}
+
+
+def start_torch():
+    """Let PyTorch multiply once, before numformer does: whoever uses MKL first sets its threads.
+
+    PyTorch's own threads are then as they would be without numformer, which holds its MKL at one.
+    """
+    if find_spec("torch") is not None:
+        import torch
+
+        torch.set_num_threads(get_threads())
+        torch.ones(500, 500) @ torch.ones(500, 500)
 
 
 def sgemm_side(n=1024):

@@ -8,6 +8,7 @@ from numformer import backend
 from numformer.benchmarks import attention, generating, speedrun, training
 from numformer.benchmarks.breakdown import breakdown
 from numformer.benchmarks.machine import description, processor
+from numformer.benchmarks.side_by_side import start_torch
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_format, print_json, save_picture
@@ -56,6 +57,8 @@ def run(arguments):
     for name in ("growth", "breakdown"):
         if getattr(arguments, name):
             check_format(f"bench: --{name}", getattr(arguments, name))
+    with backend.threads(arguments.threads):
+        start_torch()
     if backend.compiled_attention() is None:
         raise UsageError("bench: Numba is not installed, so there are no kernels to measure; pip "
                          "install numba.")
