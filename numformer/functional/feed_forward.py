@@ -45,7 +45,8 @@ def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, acti
     array([[3.],
            [2.]])
     """
-    check_feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation)
+    check_feed_forward("feed_forward", x, hidden_weight, hidden_bias, output_weight, output_bias,
+                       activation)
     f, f_backward = ACTIVATIONS[activation]
     h, saved_hidden = linear(x, hidden_weight, hidden_bias)          # (..., F)
     a, saved_activation = f(h)
@@ -83,9 +84,9 @@ def feed_forward_backward(dy, saved):
     return dx, dhidden_weight, dhidden_bias, doutput_weight, doutput_bias
 
 
-def check_feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation):
-    """Check the arguments of `feed_forward`."""
-    owner = "feed_forward"
+def check_feed_forward(owner, x, hidden_weight, hidden_bias, output_weight, output_bias,
+                       activation):
+    """Check the arguments of `feed_forward`, and those that `gated_feed_forward` has, too."""
     check_choice(owner, "activation", activation, ACTIVATIONS)
     sizes = check_array(owner, "hidden_weight", hidden_weight, "(C, F)")
     real, C, F = hidden_weight.dtype, sizes["C"], sizes["F"]

@@ -1,8 +1,8 @@
 """The gated feed-forward: a hidden layer whose units are multiplied by gates, as in LLaMA."""
 
-from numformer.checks import check_array, check_choice
+from numformer.checks import check_array
 from numformer.functional.activations.gated import gated_linear_unit, gated_linear_unit_backward
-from numformer.functional.activations.table import ACTIVATIONS
+from numformer.functional.feed_forward import check_feed_forward
 from numformer.functional.linear import linear, linear_backward
 
 
@@ -95,14 +95,8 @@ def check_gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bi
                              output_bias, activation):
     """Check the arguments of `gated_feed_forward`."""
     owner = "gated_feed_forward"
-    check_choice(owner, "activation", activation, ACTIVATIONS)
-    sizes = check_array(owner, "hidden_weight", hidden_weight, "(C, F)")
-    real, C, F = hidden_weight.dtype, sizes["C"], sizes["F"]
-    check_array(owner, "gate_weight", gate_weight, "(C, F)", real, C=C, F=F)
-    E = check_array(owner, "output_weight", output_weight, "(F, E)", real, F=F)["E"]
-    check_array(owner, "x", x, "(..., C)", real, C=C)
-    for name, bias in (("gate_bias", gate_bias), ("hidden_bias", hidden_bias)):
-        if bias is not None:
-            check_array(owner, name, bias, "(F,)", real, F=F)
-    if output_bias is not None:
-        check_array(owner, "output_bias", output_bias, "(E,)", real, E=E)
+    check_feed_forward(owner, x, hidden_weight, hidden_bias, output_weight, output_bias, activation)
+    C, F = hidden_weight.shape
+    check_array(owner, "gate_weight", gate_weight, "(C, F)", x.dtype, C=C, F=F)
+    if gate_bias is not None:
+        check_array(owner, "gate_bias", gate_bias, "(F,)", x.dtype, F=F)

@@ -41,7 +41,7 @@ def rounded_weights(model, weights):
     """
     check_choice("rounded_weights", "weights", weights, SMALLER_WEIGHTS)
     parts = getattr(model, "blocks", []), getattr(model, "norm", None), getattr(model, "head", None)
-    if TokenStep.of(*parts) is None:
+    if not TokenStep.knows(*parts):
         raise UnknownPart("rounded_weights: the compiled step, which reads such weights, does not "
                           f"know a part of this {type(model).__name__}, or is off.")
     linears = [layer for block in model.blocks for _, layer in block.named_layers()

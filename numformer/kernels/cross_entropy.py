@@ -56,6 +56,13 @@ def loss_of_rows(logits, targets, ignore, smoothing, zeta, maximum, total):
     return loss
 
 
+@inlined
+def gradient_factor(dloss, zeta, m, total):
+    """dloss (1 + 2 zeta lse) / total: what exp(z - m) is multiplied by in dz."""
+    log_sum_exp = np.float64(m) + math.log(np.float64(total))
+    return dloss * (1 + 2 * zeta * log_sum_exp) / np.float64(total)
+
+
 def gradient_of_rows(dloss, logits, targets, ignore, smoothing, zeta, maximum, total, dlogits):
     """dlogits = dloss (p (1 + 2 zeta lse) - q), and 0 in the rows that do not count."""
     logits, dlogits, real = unowned(logits), unowned(dlogits), logits.dtype.type
@@ -66,8 +73,7 @@ def gradient_of_rows(dloss, logits, targets, ignore, smoothing, zeta, maximum, t
         if targets[n] == ignore:
             dz[:] = real(0)
             continue
-        m, log_sum_exp = maximum[n], np.float64(maximum[n]) + math.log(np.float64(total[n]))
-        factor = real(dloss * (1 + 2 * zeta * log_sum_exp) / np.float64(total[n]))
+        m, factor = maximum[n], real(gradient_factor(dloss, zeta, maximum[n], total[n]))
         for v in range(V):
             dz[v] = factor * exp(z[v] - m) - uniform
         dz[targets[n]] -= real(dloss * (1 - smoothing))

@@ -8,6 +8,7 @@ from numba import int64
 
 from numformer.functional.feed_forward import check_feed_forward
 from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
+from numformer.kernels.linear import new_gradients
 from numformer.kernels.runtime.arithmetic import gemm
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
@@ -103,7 +104,8 @@ BACKWARD = Kernel(backward, lambda real: (
 
 def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation="gelu"):
     """The compiled version of `numformer.functional.feed_forward`."""
-    check_feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation)
+    check_feed_forward("feed_forward", x, hidden_weight, hidden_bias, output_weight, output_bias,
+                       activation)
     vectors, hidden_weight, output_weight = rows_of(x), *map(rows_or_columns,
                                                              (hidden_weight, output_weight))
     N, (F, E) = len(vectors), output_weight.shape
@@ -121,10 +123,7 @@ def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, acti
 def feed_forward_backward(dy, saved):
     """The compiled version of `numformer.functional.feed_forward_backward`."""
     _, hidden_weight, output_weight, *_, biased = saved
-    gradients = []
-    for weight, has_bias in zip((hidden_weight, output_weight), biased):
-        gradients += [np.zeros(weight.shape, dy.dtype),
-                      np.zeros(weight.shape[1], dy.dtype) if has_bias else None]
+    gradients = new_gradients((hidden_weight, output_weight), biased, dy.dtype)
     return feed_forward_backward_accumulate(dy, saved, *gradients), *gradients
 
 

@@ -3,12 +3,12 @@
 The products a = f(g) h are not kept: the backward multiplies again, which costs less than memory.
 """
 
-import numpy as np
 from numba import int64
 
 from numformer.functional.gated_feed_forward import check_gated_feed_forward
 from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
 from numformer.kernels.feed_forward import add_column_sums, block_of_rows, fill_rows, or_empty
+from numformer.kernels.linear import new_gradients
 from numformer.kernels.runtime.arithmetic import gemm
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
@@ -127,10 +127,7 @@ def gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, ou
 def gated_feed_forward_backward(dy, saved):
     """The compiled version of `numformer.functional.gated_feed_forward_backward`."""
     _, weights, *_, biased = saved
-    gradients = []
-    for weight, has_bias in zip(weights, biased):
-        gradients += [np.zeros(weight.shape, dy.dtype),
-                      np.zeros(weight.shape[1], dy.dtype) if has_bias else None]
+    gradients = new_gradients(weights, biased, dy.dtype)
     return gated_feed_forward_backward_accumulate(dy, saved, *gradients), *gradients
 
 

@@ -11,7 +11,8 @@ from numba import boolean, float64, int64
 
 from numformer.functional.losses.cross_entropy import IGNORE_INDEX, check_cross_entropy
 from numformer.functional.losses.linear_cross_entropy import check_head
-from numformer.kernels.cross_entropy import largest_of, sum_of_exponentials
+from numformer.kernels.cross_entropy import (
+    gradient_factor, largest_of, sum_of_exponentials)
 from numformer.kernels.runtime.arithmetic import exp, gemm, larger
 from numformer.kernels.runtime.compile import Kernel, inlined, reduction
 from numformer.kernels.runtime.memory import row, unowned
@@ -95,8 +96,7 @@ def gradients_of_slices(dloss, x, weight, targets, ignore, smoothing, zeta, maxi
             if targets[n] == ignore:
                 dz[:] = real(0)
                 continue
-            log_sum_exp = np.float64(maximum[n]) + math.log(np.float64(total[n]))
-            factor = real(dloss * (1 + 2 * zeta * log_sum_exp) / np.float64(total[n]))
+            factor = real(gradient_factor(dloss, zeta, maximum[n], total[n]))
             logits_gradient(dz, maximum[n], factor, real(dloss * smoothing / V))
             if start <= targets[n] < stop:
                 dz[targets[n] - start] -= real(dloss * (1 - smoothing))

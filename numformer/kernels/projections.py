@@ -1,8 +1,6 @@
 """Several linear maps of the same vectors: BLAS adds up the gradients of x in one array."""
 
-import numpy as np
-
-from numformer.kernels.linear import MULTIPLY, linear
+from numformer.kernels.linear import MULTIPLY, linear, new_gradients
 from numformer.kernels.runtime.shapes import rows_of, rows_or_columns
 from numformer.kernels.runtime.workspace import new_like
 
@@ -15,10 +13,8 @@ def projections(x, *maps):
 
 def projections_backward(dys, saved):
     """The compiled version of `numformer.functional.projections_backward`."""
-    dmaps = []
-    for dy, (_, weight, has_bias) in zip(dys, saved):
-        dmaps += [np.zeros(weight.shape, dy.dtype),
-                  np.zeros(weight.shape[1], dy.dtype) if has_bias else None]
+    _, weights, biased = zip(*saved)
+    dmaps = new_gradients(weights, biased, dys[0].dtype)
     return projections_backward_accumulate(dys, saved, *dmaps), *dmaps
 
 

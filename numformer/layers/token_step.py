@@ -78,10 +78,13 @@ class TokenStep:
     @classmethod
     def of(cls, blocks, norm, head, weights=None):
         """The step of such a decoder; None without the kernel, or if it does not know a part."""
+        return cls(blocks, norm, head, weights) if cls.knows(blocks, norm, head) else None
+
+    @staticmethod
+    def knows(blocks, norm, head):
+        """Whether the kernel is there, and knows all parts of such a decoder."""
         kinds = [_kind(block, norm, head) for block in blocks]
-        if not kinds or kinds[0] is None or kinds.count(kinds[0]) < len(kinds):
-            return None
-        return cls(blocks, norm, head, weights)
+        return bool(kinds) and kinds[0] is not None and kinds.count(kinds[0]) == len(kinds)
 
     def begin(self, texts=0):
         """The cache of so many texts without positions; of none, of any number."""
