@@ -77,14 +77,17 @@ def extras():
 
 
 def blas():
-    found = [f"{library['internal_api']} {library['version']}, {library['num_threads']} threads"
-             for library in backend.blas_libraries()]
+    found = [" ".join(filter(None, (library["internal_api"], library["version"],
+                                    library.get("architecture"))))
+             + f", {library['num_threads']} threads" for library in backend.blas_libraries()]
     with backend.one_blas_thread():
         a = np.ones((768, 768), np.float32)
         rate = max(2e-9 * 768 ** 3 / seconds(lambda: a @ a) for _ in range(20))
     speed = f"{rate:.0f} GFLOP/s"
     if found:
-        return result("BLAS", f"{'; '.join(found)}; {speed} on one thread")
+        kind = os.environ.get("OPENBLAS_CORETYPE")
+        return result("BLAS", f"{'; '.join(found)}; {speed} on one thread",
+                      note=f"OPENBLAS_CORETYPE={kind} decides for which processor" if kind else "")
     return result("BLAS", f"none that threadpoolctl knows; {speed}", note="its threads cannot be "
                   "held: training may be slower, results are as usual")
 

@@ -100,6 +100,19 @@ def test_a_note_passes(capsys, monkeypatch):
     assert lines[line + 1].strip().startswith("loops stand in for them")
 
 
+@pytest.mark.parametrize("kind, words", [("Haswell", "OPENBLAS_CORETYPE=Haswell"), (None, "")])
+def test_blas_says_for_which_processor_it_computes_and_who_decided(kind, words, monkeypatch):
+    library = {"internal_api": "openblas", "version": "0.3", "num_threads": 2}
+    monkeypatch.setattr(backend, "blas_libraries",
+                        lambda: [{**library, "architecture": "Zen"}, library])
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    if kind:
+        monkeypatch.setenv("OPENBLAS_CORETYPE", kind)
+    found = doctor.blas()
+    assert found["found"].startswith("openblas 0.3 Zen, 2 threads; openblas 0.3, 2 threads; ")
+    assert found["ok"] and bool(found["note"]) == bool(kind) and words in found["note"]
+
+
 @pytest.mark.parametrize("name, breaks, words", [
     ("packages", lambda patch: patch.setattr(doctor, "PACKAGES", ("numpy", "numformer-missing")),
      "numformer-missing not installed"),

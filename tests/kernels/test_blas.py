@@ -60,6 +60,18 @@ def test_else_the_library_of_scipy_is_taken(options, why):
     assert found.addresses["dgemm"] == found.addresses["tile_dgemm"] != SCIPYS
 
 
+@pytest.mark.parametrize("libraries, label", [
+    ([], "OpenBLAS 0.3"), ([dict(version="0.4", architecture="Zen")], "OpenBLAS 0.3"),
+    ([dict(version="0.3", architecture="Zen"), dict(version="0.3")], "OpenBLAS 0.3 Zen")])
+def test_the_label_has_the_kind_of_processor(libraries, label, monkeypatch):
+    """Other kinds give other bits."""
+    monkeypatch.setattr(blas, "ThreadpoolController",
+                        lambda: SimpleNamespace(info=lambda: libraries))
+    monkeypatch.setattr(blas.scipy, "show_config", lambda mode: {
+        "Build Dependencies": {"blas": {"name": "OpenBLAS", "version": "0.3"}}})
+    assert choose("openblas").label == label
+
+
 def test_mkl_can_be_demanded():
     assert choose("mkl", kept=unwanted).why == "NUMFORMER_BLAS=mkl"
     for options, why in ((dict(found=None), "not installed"),

@@ -20,6 +20,7 @@ import scipy
 import scipy.linalg.cython_blas  # noqa: F401  (the BLAS whose addresses are looked up below)
 from numba import types
 from numba.extending import get_cython_function_address
+from threadpoolctl import ThreadpoolController
 
 from numformer.kernels.runtime.blas_speed import kept_milliseconds
 from numformer.kernels.runtime.mkl import find_mkl, load_mkl
@@ -37,7 +38,7 @@ class Choice:
     name : str
         "mkl" or "openblas"; the latter is the library that SciPy brings, whatever it is.
     label, tile_label : str
-        The library with its version; the one for tiles.
+        The library with its version and kind of processor; the one for tiles.
     why : str
         Why this one.
     addresses : dict of str to int
@@ -99,7 +100,7 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
                     {**addresses, **tiles})
     if wanted == MKL:
         return theirs
-    took, why_not = milliseconds(f"{scipy.__version__}, {path.name} {version}",
+    took, why_not = milliseconds(f"{scipy.__version__}, {label}, {path.name} {version}",
                                  {OPENBLAS: ours["sgemm"], MKL: addresses["sgemm"]})
     if took is None:
         return openblas(f"the speed of mkl {version} cannot be kept: {why_not}")
@@ -111,8 +112,12 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
 
 
 def _label_of_scipys():
+    """Its name, its version, and for which kind of processor it computes, if that is known."""
     found = scipy.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    return f"{found.get('name', 'BLAS')} {found.get('version', '')}".strip()
+    name, version = found.get("name", "BLAS"), found.get("version", "")
+    kinds = {library["architecture"] for library in ThreadpoolController().info()
+             if "architecture" in library and library["version"] == version}
+    return " ".join(filter(None, (name, version, *sorted(kinds))))
 
 
 CHOICE = choose(os.environ.get(VARIABLE) or None)
