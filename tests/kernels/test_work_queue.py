@@ -24,6 +24,17 @@ def work(queue, task, tasks, owner, times):
     return all_finished(queue, task)
 
 
+@numba.njit
+def take_unit_1(queue):
+    return take(queue, 1)
+
+
+@numba.njit
+def finish_one_and_all(queue):
+    finish(queue)
+    return all_finished(queue, 0) and all_finished(queue, 1)
+
+
 @pytest.mark.parametrize("tasks", [1, 2, 3, 8])
 def test_every_unit_is_done_once(tasks):
     for units in (1, 7, 100):
@@ -44,14 +55,13 @@ def test_every_unit_is_done_once(tasks):
 
 
 def test_each_task_begins_with_a_share_of_its_own():
-    orders = [[unit_of_turn(turn, 6, task, 3) for turn in range(6)] for task in range(3)]
+    orders = [[unit_of_turn.py_func(turn, 6, task, 3) for turn in range(6)] for task in range(3)]
     assert orders == [[0, 1, 2, 3, 4, 5], [2, 3, 4, 5, 0, 1], [4, 5, 0, 1, 2, 3]]
 
 
 def test_work_with_an_unfinished_unit_is_not_reported_as_finished():
     """One unit is taken and never finished: nobody waits forever."""
     queue, owner, times = new_queue(3), np.full(3, -1), np.zeros(3, int)
-    assert take(queue, 1)
+    assert take_unit_1(queue)
     assert not work(queue, 0, 1, owner, times) and times.tolist() == [1, 0, 1] and queue[-1] == 2
-    finish(queue)
-    assert all_finished(queue, 0) and all_finished(queue, 1)
+    assert finish_one_and_all(queue)

@@ -8,10 +8,10 @@ from numba import types
 from numba.extending import overload
 
 from numformer.kernels.runtime.blas import dgemm, sgemm, tile_dgemm, tile_sgemm
-from numformer.kernels.runtime.compile import STRICT, inlined
+from numformer.kernels.runtime.compile import PART, inlined
 from numformer.kernels.runtime.memory import address_of, address_of_element, matrix_view, row
 
-CONTRACT = dict(fastmath={"contract"}, **STRICT)
+CONTRACT = dict(fastmath={"contract"}, **PART)
 real32, int32, int8 = np.float32, np.int32, np.int8
 
 # exp(x) = 2**n exp(r), with n = round(x / ln 2) and r = x - n ln 2; ln 2 is split into two parts so
@@ -71,7 +71,7 @@ _PLAIN, _TRANSPOSED = map(ord, "NT")
 MAX_TERMS = 96                          # one sum over a wide head would have errors twice as large
 
 
-@numba.njit(**STRICT)
+@numba.njit(**PART)
 def product(factor, a, b, c, add):
     """c = factor a b, or c += factor a b with `add`, for tiles that are in the cache.
 
@@ -84,7 +84,7 @@ def product(factor, a, b, c, add):
         _multiply(True, factor, a, b, c, add or part > 0, start, stop)
 
 
-@numba.njit(**STRICT)
+@numba.njit(**PART)
 def gemm(a, b, c, add):
     """c = a b, or c += a b with `add`.
 
@@ -135,7 +135,7 @@ def _gemm(tile, itemsize, *arguments):
         dgemm(*arguments)
 
 
-@numba.njit(fastmath={"contract", "reassoc"}, **STRICT)     # the order of the sum is free
+@numba.njit(fastmath={"contract", "reassoc"}, **PART)     # the order of the sum is free
 def all_finite(x):
     """Whether a contiguous matrix holds neither NaN nor Inf."""
     x = row(matrix_view(x, 0, 1, x.size), 0)
