@@ -44,3 +44,26 @@ def decoder_config(L, H, C, context_length, vocab_size=VOCABULARY):
 
 def decoder(config):
     return Decoder(config, np.random.default_rng(0))
+
+
+def check_gpt2(owner, model):
+    """Refuse a decoder that another program does not compute.
+
+    Parameters
+    ----------
+    owner : str
+        Begins the error message.
+    model : Decoder
+
+    Raises
+    ------
+    ValueError
+        If the decoder has other options than GPT-2 (it may have biases or not).
+    """
+    options = dict(norm="layer_norm", norm_first=True, feedforward="gelu_tanh", positions="learned",
+                   tied=True, embedding_scale=False, query_key_norm=False, n_kv_heads=None)
+    other = [name for name, option in options.items() if getattr(model.config, name) != option]
+    other += [name for name in ("label_smoothing", "z_loss") if getattr(model, name)]
+    if other:
+        raise ValueError(f"{owner}: model must have GPT-2's options, but has others for "
+                         f"{', '.join(other)}.")

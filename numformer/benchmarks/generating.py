@@ -1,4 +1,4 @@
-"""Generation with a KV cache: tokens per second, compared with PyTorch and transformers.
+"""Generation with a KV cache: tokens per second, compared with PyTorch and other programs.
 
 Smaller weights are measured next to float32 ones, with what they cost: the loss of the untrained
 model would say nothing, so `numformer eval --weights` has it, for a run.
@@ -82,7 +82,8 @@ def our_side(case, weights=None):
     return side
 
 
-def torch_side(case):
+def torch_side(case, weights=None):
+    """The same decoder in PyTorch, with a cache and float32 weights always."""
     import torch
 
     from numformer.benchmarks.torch_decoder import torch_decoder
@@ -105,8 +106,8 @@ def torch_side(case):
     return side
 
 
-def transformers_side(case):
-    """Hugging Face's GPT-2 of the same size, with its cached `generate`."""
+def transformers_side(case, weights=None):
+    """Hugging Face's GPT-2 of the same size, with its cached `generate` and float32 weights."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -128,6 +129,33 @@ def transformers_side(case):
     return side
 
 
+def ctranslate2_side(case, weights=None):
+    """CTranslate2 with the same weights: the most probable tokens, and no token ends a text."""
+    from numformer.benchmarks.ctranslate2_decoder import new_generator
+
+    generator = new_generator(case.model(), backend.get_threads(),
+                              "int8" if weights == "int8" else "float32")
+    prompts = [[str(i) for i in ids] for ids in case.prompts()]
+
+    def side():
+        started = clocks()
+        generator.generate_batch(prompts, max_length=TOKENS, sampling_topk=1, end_token=[],
+                                 include_prompt_in_result=False)      # so it is read in one call
+        return since(started)
+
+    return side
+
+
+PEERS = {"torch": torch_side, "transformers": transformers_side, "ctranslate2": ctranslate2_side}
+
+
+def peers_here():
+    """The names of the peers that can run here."""
+    found = {name: find_spec(name) is not None for name in PEERS}
+    found["transformers"] = found["transformers"] and found["torch"]
+    return [name for name in PEERS if found[name]]
+
+
 def measure(case, seconds=20.0, weights=None):
     """The results of `numformer bench generate` for one case.
 
@@ -141,31 +169,35 @@ def measure(case, seconds=20.0, weights=None):
     Returns
     -------
     dict
-        Tokens per second and sequence, and quartiles of milliseconds per token, for numformer,
-        PyTorch and transformers (None where not installed); the memory bandwidth measured in
-        between, the tokens per second that it allows if each weight is read once per token, and
-        the fraction of that which numformer reached. With `weights`, all of numformer's figures
-        are of these, and `times_float32` is the speedup over float32 weights.
+        Tokens per second and sequence, and quartiles of milliseconds per token, for numformer ("")
+        and its peers ("torch_", "transformers_", "ctranslate2_"; None where not installed), and the
+        speedups over these ("times_"); the memory bandwidth measured in between, the tokens per
+        second that it allows if each weight is read once per token, and the fraction of that which
+        numformer reached. With `weights`, all of numformer's figures are of these, and
+        `times_float32` is the speedup over float32 weights. CTranslate2 has int8 too; for
+        "bfloat16" its weights are float32, as the others' always are.
+
+    Raises
+    ------
+    ValueError
+        If CTranslate2's logits differ from ours.
     """
     sides = {"ours": our_side(case, weights)}
     if weights is not None:
         sides["float32"] = our_side(case)
-    if find_spec("torch") is not None:
-        sides["torch"] = torch_side(case)
-    if find_spec("torch") is not None and find_spec("transformers") is not None:
-        sides["transformers"] = transformers_side(case)
+    sides.update({name: PEERS[name](case, weights) for name in peers_here()})
     found = in_turns({**sides, "memory": memory_side()}, seconds)
     rate = 1 / float(np.median(found["memory"]["byte"]))
     row = {"case": case.name, "threads": backend.get_threads(), "memory_gbytes": rate / 1e9,
            "allowed": rate / case.weight_bytes(weights), "weights": weights or "float32"}
-    for name, prefix in (("ours", ""), ("torch", "torch_"), ("transformers", "transformers_"),
-                         ("float32", "float32_")):
+    for name in ("ours", *PEERS, "float32"):
+        prefix = "" if name == "ours" else f"{name}_"
         times = quartiles(found[name]["token"]) if name in found else None
         row[f"{prefix}tokens_per_second"] = times and 1 / times["median"]
         row[f"{prefix}token_ms"] = times and 1000 * times["median"]
         row[f"{prefix}cpu_ms"] = times and 1000 * float(np.median(found[name]["cpu"]))
         row[f"{prefix}quartiles_ms"] = times and [1000 * times["low"], 1000 * times["high"]]
-    for theirs in ("torch", "transformers", "float32"):
+    for theirs in (*PEERS, "float32"):
         row[f"times_{theirs}"] = (row[f"{theirs}_token_ms"] and row[f"{theirs}_token_ms"]
                                   / row["token_ms"])
     row["of_allowed"] = row["tokens_per_second"] / row["allowed"]

@@ -4,6 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from numformer.benchmarks.cases import check_gpt2
+
 
 @lru_cache(maxsize=1)
 def modules():
@@ -78,14 +80,8 @@ def torch_decoder(model):
     """
     import torch
 
+    check_gpt2("torch_decoder", model)
     c = model.config
-    options = dict(norm="layer_norm", norm_first=True, feedforward="gelu_tanh", positions="learned",
-                   tied=True, embedding_scale=False, query_key_norm=False, n_kv_heads=None)
-    other = [name for name, option in options.items() if getattr(c, name) != option]
-    other += [name for name in ("label_smoothing", "z_loss") if getattr(model, name)]
-    if other:
-        raise ValueError("torch_decoder: model must have GPT-2's options, but has others for "
-                         f"{', '.join(other)}.")
     module = modules()(c)
     ours = model.state_dict()
     state = {"embedding.weight": ours["embedding.weight"],

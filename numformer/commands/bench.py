@@ -1,4 +1,4 @@
-"""numformer bench: time and memory compared with PyTorch and JAX, where they are installed."""
+"""numformer bench: time and memory compared with PyTorch and others, where they are installed."""
 
 import sys
 
@@ -152,26 +152,30 @@ def _print_sides(row):
 
 
 def _generate(cases, seconds, arguments):
-    rows = []
+    titles = {"torch": "PyTorch", "transformers": "transformers", "ctranslate2": "CTranslate2"}
+    here, rows = generating.peers_here(), []
+    missing = [title for name, title in titles.items() if name not in here]
     print(description())
+    if missing:
+        print(f"not installed, so not compared: {', '.join(missing)}")
     print("tokens per second and sequence, medians of alternating runs; limit: each weight is read "
           "from memory once per token")
-    print(f"{'case':14}{'numformer':>11}{'PyTorch':>11}{'transformers':>14}{'speedup':>9}"
-          f"{'speedup':>9}{'limit':>9}{'reached':>9}{'GB/s':>6}  BLAS")
+    print(f"{'case':14}{'numformer':>11}"
+          + "".join(f"{titles[name]:>14}{'speedup':>9}" for name in here)
+          + f"{'limit':>9}{'reached':>9}{'GB/s':>6}  BLAS")
     for case in cases:
         print(f"measuring {case.name}", file=sys.stderr)
         row = {**generating.measure(case, seconds, smaller_weights(arguments)),
                "blas": backend.blas_label(), "processor": processor()}
         rows.append(row)
-        rates = [_or_dash(row[f"{prefix}tokens_per_second"], ".0f")
-                 for prefix in ("", "torch_", "transformers_")]
-        ratios = [_or_dash(row[key], ".2f") for key in ("times_torch", "times_transformers")]
-        print(f"{case.name:14}{rates[0]:>11}{rates[1]:>11}{rates[2]:>14}{ratios[0]:>9}"
-              f"{ratios[1]:>9}{row['allowed']:>9.0f}{row['of_allowed']:>9.0%}"
-              f"{row['memory_gbytes']:>6.0f}  {row['blas']}", flush=True)
-        sides = [("numformer", ""), ("PyTorch", "torch_"), ("with float32 weights", "float32_")]
+        rates = "".join(f"{row[f'{name}_tokens_per_second']:>14.0f}{row[f'times_{name}']:>9.2f}"
+                        for name in here)
+        print(f"{case.name:14}{row['tokens_per_second']:>11.0f}{rates}{row['allowed']:>9.0f}"
+              f"{row['of_allowed']:>9.0%}{row['memory_gbytes']:>6.0f}  {row['blas']}", flush=True)
+        sides = {"": "numformer", **{f"{name}_": titles[name] for name in here},
+                 "float32_": "with float32 weights"}
         print("CPU time of a token in ms, of all threads: " + ", ".join(
-            f"{name} {row[f'{prefix}cpu_ms']:.2f}" for name, prefix in sides
+            f"{name} {row[f'{prefix}cpu_ms']:.2f}" for prefix, name in sides.items()
             if row[f"{prefix}cpu_ms"]), flush=True)
         if row["times_float32"]:
             print(f"{row['weights']} weights: {row['times_float32']:.2f} times the speed of "

@@ -8,20 +8,13 @@ import pytest
 
 from command import call, last_json
 from numformer import backend, functional
-from numformer.benchmarks import breakdown, generating, speedrun, training
+from numformer.benchmarks import breakdown, speedrun, training
 from numformer.data import Corpus
 from numformer.recipes import TASKS, Preset
 from numformer.models import LLAMA, Decoder, DecoderConfig
 from numformer.plots import growth_of_time
 
 HAS_TORCH, HAS_JAX = (find_spec(name) is not None for name in ("torch", "jax"))
-
-
-@pytest.fixture
-def no_transformers(monkeypatch):
-    """Its import is slow and emits warnings."""
-    monkeypatch.setattr(generating, "find_spec", lambda name: None if name == "transformers"
-                        else find_spec(name))
 
 
 @pytest.mark.slow
@@ -130,30 +123,6 @@ def test_growth_is_measured(monkeypatch):
     found = training.growth()
     assert set(found) == set("BTCL")
     assert all(training.slope(times) == pytest.approx(1.0) for times in found.values())
-
-
-@pytest.mark.parametrize("case", ["1x2x8:1", "1x2x8:3"])
-def test_bench_generate(capsys, case, no_transformers):
-    status, out, _ = call(capsys, "bench", "generate", "--case", case, "--seconds", 0, "--json")
-    row, = last_json(out)["cases"]
-    assert status == 0 and row["case"] == case and case in out
-    assert row["tokens_per_second"] == pytest.approx(1000 / row["token_ms"])
-    assert row["of_allowed"] > 0
-    assert row["allowed"] == pytest.approx(1e9 * row["memory_gbytes"] / (4 * (12 * 64 + 65 * 8)))
-    assert (row["torch_token_ms"] is None) == (row["times_torch"] is None) == (not HAS_TORCH)
-    assert row["transformers_token_ms"] is None
-    assert row["cpu_ms"] > 0 and "CPU time of a token" in out and row["float32_cpu_ms"] is None
-
-
-@pytest.mark.parametrize("weights, size", [("bfloat16", 2), ("int8", 1)])
-def test_bench_generate_compares_smaller_weights_with_float32_ones(weights, size, capsys,
-                                                                   no_transformers):
-    status, out, _ = call(capsys, "bench", "generate", "--case", "1x2x8:2", "--seconds", 0,
-                          "--weights", weights, "--json")
-    row, = last_json(out)["cases"]
-    assert status == 0 and row["weights"] == weights and f"{weights} weights:" in out
-    assert row["times_float32"] == pytest.approx(row["float32_token_ms"] / row["token_ms"])
-    assert row["allowed"] == pytest.approx(1e9 * row["memory_gbytes"] / (size * (12 * 64 + 65 * 8)))
 
 
 def test_bench_speedrun(capsys, monkeypatch, text):
