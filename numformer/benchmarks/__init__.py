@@ -1,1 +1,1 @@
-"""Benchmarks against PyTorch: alternating runs in one process, on the same threads."""
+"""Benchmarks against PyTorch and others: alternating runs in one process, on the same threads."""
