@@ -160,6 +160,8 @@ def _run_items(function, items, todo, results):
 def run_with_helpers(function, tasks):
     """Call `function` on every task, the first of them in this thread: all share one piece of work.
 
+    Called from inside an item of `run_side_by_side`, it runs serially: BLAS is held there already.
+
     Parameters
     ----------
     function : callable
@@ -173,6 +175,10 @@ def run_with_helpers(function, tasks):
         What `function` raised in this thread; and what it raised in a helper, if the work was not
         finished without that helper.
     """
+    if is_inside():
+        for task in tasks:
+            function(task)
+        return
     finished, helpers, own = False, [], [tasks[0]]
     with one_blas_thread():
         for task in tasks[1:]:

@@ -226,6 +226,20 @@ def test_where_some_threads_can_be_started_all_work_is_done_once(monkeypatch):
     pool._pool.cache_clear()
 
 
+def test_inside_an_item_there_are_no_helpers_and_no_second_guard():
+    backend.set_threads(2)
+    seen = []
+
+    def item(_):
+        backend.run_with_helpers(lambda task: seen.append((get_ident(), task, pool._guards)),
+                                 range(3))
+        return get_ident()
+
+    get_ident = threading.get_ident
+    threads = backend.run_side_by_side(item, range(2))
+    assert sorted(seen) == sorted((thread, task, 1) for thread in threads for task in range(3))
+
+
 def test_no_blas_that_can_be_held_is_no_error(monkeypatch):
     class Unknown:
         def __init__(self):
