@@ -132,7 +132,8 @@ class AttentionPattern:
         Returns
         -------
         first, last : ndarray of int32, shape (1, T), or (B, T) where lengths or documents are given
-            0 .. S. Where last <= first the query may attend to no key.
+            0 .. S. Where last <= first the query may attend to no key. Neither decreases from a
+            query to the next.
 
         Raises
         ------

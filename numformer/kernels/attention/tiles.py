@@ -1,6 +1,9 @@
 """Which tiles of the score matrix are computed, and which of their pairs are hidden.
 
 A tile is stored as J keys by I queries, so that a loop along its rows vectorizes over queries.
+
+Both ends of the queries' intervals never decrease from a query to the next. So the intervals of the
+first and the last query of a block bound those of all its queries.
 """
 
 from collections import namedtuple
@@ -16,6 +19,7 @@ Options = namedtuple("Options", (
     "first last mask scale softcap slopes bias threshold keep_scale seed_high seed_low T S"))
 
 NONE, SOME, ALL = 0, 1, 2               # how many pairs of a tile are allowed
+LANES = 16                              # a loop along fewer numbers may not vectorize
 
 
 @inlined
@@ -36,11 +40,11 @@ def mask_of(options, b, h):
 def keys_to_visit(options, b, i0, i1):
     """The interval of keys outside of which no query of i0 .. i1 - 1 may attend."""
     first, last = intervals_of(options, b)
-    begin, end = options.S, 0
-    for i in range(i0, i1):
-        if first[i] < last[i]:
-            begin, end = min(begin, first[i]), max(end, last[i])
-    return begin, end
+    while i0 < i1 and first[i0] >= last[i0]:
+        i0 += 1
+    while i0 < i1 and first[i1 - 1] >= last[i1 - 1]:
+        i1 -= 1
+    return (first[i0], last[i1 - 1]) if i0 < i1 else (options.S, 0)
 
 
 @inlined
@@ -68,9 +72,7 @@ def queries_to_visit(options, b, h, i0, i1, j0, j1):
     allowed = ALL if options.mask.size == 0 else allowed_by_mask(options, b, h, i0, i1, j0, j1)
     if i0 == i1 or allowed == NONE:
         return i0, i1, NONE
-    inside = True
-    for i in range(i0, i1):
-        inside &= (first[i] <= j0) & (j1 <= last[i])
+    inside = first[i1 - 1] <= j0 and j1 <= last[i0]
     return i0, i1, allowed if inside else SOME
 
 
@@ -102,9 +104,12 @@ def fill_hidden(x, value, options, b, h, i0, j0):
     J, I = x.shape
     first, last = intervals_of(options, b)
     first, last = first[i0:i0 + I], last[i0:i0 + I]
+    reach = I                           # the last queries may attend to every key of the tile
+    while reach >= LANES and first[reach - 1] <= j0 and j0 + J <= last[reach - LANES]:
+        reach -= LANES
     for j in range(J):
         key = np.int32(j0 + j)
-        for i in range(I):
+        for i in range(reach):
             x[j, i] = x[j, i] if (first[i] <= key) & (key < last[i]) else value
     if options.mask.size > 0:
         mask = mask_of(options, b, h)

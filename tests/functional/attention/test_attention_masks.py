@@ -25,6 +25,23 @@ def test_a_pattern_allows_what_all_its_rules_allow(T, S):
     assert EVERYWHERE.dense(T, S).all()
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_intervals_never_decrease(seed):
+    """Whatever the rules: the compiled kernel bounds a block of queries by its first and last."""
+    rng = np.random.default_rng(seed)
+    T, S = (int(n) for n in rng.integers(1, 12, 2))
+    rules = dict(causal=bool(rng.integers(2)))
+    if rng.random() < 0.5:
+        rules["window"] = tuple(rng.choice([None, 0, 1, 5, 20], 2))
+    if rng.random() < 0.5:
+        rules["lengths"] = rng.integers(0, S + 1, 2)
+    if rng.random() < 0.5:
+        T = min(T, S)
+        rules["documents"] = 9 - np.sort(rng.integers(0, 4, (2, S)))
+    for ends in AttentionPattern(**rules).intervals(T, S):
+        assert (np.diff(ends) >= 0).all() and ends.min() >= 0 and ends.max() <= S
+
+
 def test_a_pattern_does_not_change_with_the_array_it_was_made_from():
     lengths = np.array([2, 3])
     pattern = AttentionPattern(lengths=lengths, window=(np.uint8(0), np.uint8(255)))

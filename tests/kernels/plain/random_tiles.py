@@ -21,9 +21,7 @@ def random_tile(rng):
     """(options, b, h, i0, i1, j0, j1): a pattern for B = 3 and H = 2, and a tile of it."""
     T, S = (int(n) for n in rng.integers(1, 9, 2))
     examples = int(rng.choice([1, 3]))
-    first, last = rng.integers(0, S + 1, (2, examples, T))
-    if rng.random() < 0.5:              # a band, as windows and causal patterns are
-        first, last = np.sort(first, axis=1), np.sort(last, axis=1)
+    first, last = np.sort(rng.integers(0, S + 1, (2, examples, T)))     # as those of a pattern
     if rng.random() < 0.2:
         first, last = 0 * first, 0 * last + S
     mask = NO_MASK
