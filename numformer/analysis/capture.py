@@ -46,7 +46,7 @@ def capture(model, kinds):
 
     Calls are recorded in the order in which they end. The layers run as they do otherwise. The maps
     inside a feed-forward, and those to queries, keys and values, run as parts of one function: they
-    are not recorded.
+    are not recorded, nor are the residual branches of a block, which runs their parts.
 
     Parameters
     ----------

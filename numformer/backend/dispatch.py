@@ -26,6 +26,7 @@ COMPILED = {                            # function: the module of kernels/ with 
     "projections": "projections", "linear_cross_entropy": "linear_cross_entropy",
     "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
     "embedding": "embedding", "dropout": "dropout", "residual_dropout": "dropout",
+    "residual_layer_norm": "residual_norm", "residual_rms_norm": "residual_norm",
     "adam_step": "adam", "sum_of_squares": "adam",
 }
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
@@ -176,11 +177,12 @@ def _pair(name):
     return forward, backward
 
 
-def _accumulating(name):
+def _accumulating(name, inputs=1):
     """The backward of a function of x and weights that adds to gradients in place; it returns dx.
 
     ``backward(dy, saved, *gradients)`` has an array for each gradient after dx, in their order, or
-    None for a weight that was None.
+    None for a weight that was None. With several `inputs` before the weights, it returns the
+    gradients of all of them.
     """
     def backward(dy, saved, *gradients):
         functions, dtype, saved = saved
@@ -190,11 +192,11 @@ def _accumulating(name):
             for total in gradients)
         if in_place:
             return getattr(functions, f"{name}_backward_accumulate")(dy, saved, *gradients)
-        dx, *found = getattr(functions, f"{name}_backward")(dy, saved)
-        for total, gradient in zip(gradients, found, strict=True):
+        found = getattr(functions, f"{name}_backward")(dy, saved)
+        for total, gradient in zip(gradients, found[inputs:], strict=True):
             if total is not None:
                 total += gradient
-        return dx
+        return found[0] if inputs == 1 else found[:inputs]
 
     return backward
 
@@ -255,6 +257,10 @@ rotary, rotary_backward = _pair("rotary")
 embedding, embedding_backward = _pair("embedding")
 dropout, dropout_backward = _pair("dropout")
 residual_dropout, residual_dropout_backward = _pair("residual_dropout")
+residual_layer_norm, residual_layer_norm_backward = _pair("residual_layer_norm")
+residual_layer_norm_backward_accumulate = _accumulating("residual_layer_norm", inputs=2)
+residual_rms_norm, residual_rms_norm_backward = _pair("residual_rms_norm")
+residual_rms_norm_backward_accumulate = _accumulating("residual_rms_norm", inputs=2)
 
 ACTIVATIONS = {name: (globals()[name], globals()[f"{name}_backward"])
                for name in reference.ACTIVATIONS}

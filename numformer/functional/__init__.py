@@ -75,6 +75,9 @@ from numformer.functional.norms.batch_statistics import BatchStatistics, gathere
 from numformer.functional.norms.epsilon_outside import (
     layer_norm_outside, layer_norm_outside_backward, rms_norm_outside, rms_norm_outside_backward)
 from numformer.functional.norms.layer_norm import layer_norm, layer_norm_backward
+from numformer.functional.norms.residual_norm import (
+    residual_layer_norm, residual_layer_norm_backward, residual_rms_norm,
+    residual_rms_norm_backward)
 from numformer.functional.norms.rms_norm import rms_norm, rms_norm_backward
 from numformer.functional.orthogonal import orthogonalize
 from numformer.functional.pooling import (
@@ -125,14 +128,15 @@ __all__ = [
     "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
     "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
     "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
-    "rms_norm", "rms_norm_backward", "rms_norm_outside", "rms_norm_outside_backward", "rnn_cell",
-    "rnn_cell_backward", "rotary", "rotary_angles", "rotary_backward", "round_weight",
-    "router_z_loss", "router_z_loss_backward", "scaled_dot_product_attention",
-    "scaled_dot_product_attention_backward", "scaled_dot_scores", "scaled_dot_scores_backward",
-    "sigmoid", "sigmoid_backward", "silu", "silu_backward", "sinusoidal_positions",
-    "sinusoidal_positions_2d", "soft_cap", "soft_cap_backward", "softmax", "softmax_backward",
-    "softmax_cross_entropy", "softmax_cross_entropy_backward", "sort_by_expert", "sum_of_squares",
-    "swish", "swish_backward", "tiled_attention", "tiled_attention_backward",
+    "residual_layer_norm", "residual_layer_norm_backward", "residual_rms_norm",
+    "residual_rms_norm_backward", "rms_norm", "rms_norm_backward", "rms_norm_outside",
+    "rms_norm_outside_backward", "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles",
+    "rotary_backward", "round_weight", "router_z_loss", "router_z_loss_backward",
+    "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "scaled_dot_scores",
+    "scaled_dot_scores_backward", "sigmoid", "sigmoid_backward", "silu", "silu_backward",
+    "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap", "soft_cap_backward", "softmax",
+    "softmax_backward", "softmax_cross_entropy", "softmax_cross_entropy_backward", "sort_by_expert",
+    "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_backward",
     "tiled_attention_steps", "to_bfloat16", "to_int8", "top_k_experts", "top_k_gates",
     "top_k_gates_backward", "top_k_gates_over_all", "top_k_gates_over_all_backward", "triplet_loss",
     "triplet_loss_backward", "uniform_cross_entropy", "uniform_cross_entropy_backward", "z_loss",

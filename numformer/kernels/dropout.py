@@ -5,7 +5,7 @@ from numba import uint32
 
 from numformer.functional.dropout import check_dropout, check_residual
 from numformer.functional.dropout_hash import dropout_seed, dropout_threshold
-from numformer.kernels.runtime.compile import Kernel, inlined
+from numformer.kernels.runtime.compile import Kernel, inlined, unfused
 from numformer.kernels.runtime.hashing import mix
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, rows_of
@@ -26,23 +26,35 @@ def is_kept(hashed, c, threshold):
     return mix(uint32(hashed + uint32(uint32(c) * uint32(0x9E3779B9)))) >= threshold
 
 
-def drop(x, seed_low, seed_high, threshold, scale, y):
+@unfused
+def drop_row(x, hashed, threshold, scale, y):
     """y = scale x where the hash of row and column keeps it, and 0 elsewhere."""
-    x, y, zero = unowned(x), unowned(y), x.dtype.type(0)
+    zero = x.dtype.type(0)
+    for c in range(len(x)):
+        y[c] = x[c] * scale if is_kept(hashed, c, threshold) else zero
+
+
+@unfused
+def add_dropped_row(x, branch, hashed, threshold, scale, y):
+    """y = x + drop_row(branch)."""
+    zero = x.dtype.type(0)
+    for c in range(len(x)):
+        y[c] = x[c] + (branch[c] * scale if is_kept(hashed, c, threshold) else zero)
+
+
+def drop(x, seed_low, seed_high, threshold, scale, y):
+    """`drop_row` of every row."""
+    x, y = unowned(x), unowned(y)
     for n in range(len(x)):
-        x_n, y_n, hashed = row(x, n), row(y, n), row_hash(n, seed_low, seed_high)
-        for c in range(len(x_n)):
-            y_n[c] = x_n[c] * scale if is_kept(hashed, c, threshold) else zero
+        drop_row(row(x, n), row_hash(n, seed_low, seed_high), threshold, scale, row(y, n))
 
 
 def add_dropped(x, branch, seed_low, seed_high, threshold, scale, y):
-    """y = x + drop(branch)."""
-    x, branch, y, zero = unowned(x), unowned(branch), unowned(y), x.dtype.type(0)
+    """`add_dropped_row` of every row."""
+    x, branch, y = unowned(x), unowned(branch), unowned(y)
     for n in range(len(x)):
-        x_n, b_n, y_n = row(x, n), row(branch, n), row(y, n)
-        hashed = row_hash(n, seed_low, seed_high)
-        for c in range(len(x_n)):
-            y_n[c] = x_n[c] + (b_n[c] * scale if is_kept(hashed, c, threshold) else zero)
+        add_dropped_row(row(x, n), row(branch, n), row_hash(n, seed_low, seed_high), threshold,
+                        scale, row(y, n))
 
 
 DROP = Kernel(drop, lambda real: (matrix(real), *3 * [uint32], real, out_matrix(real)))
@@ -64,7 +76,7 @@ def dropout_backward(dy, saved):
         return dy.copy()
     rows = rows_of(dy)
     dx = new_like(rows)
-    DROP[dy.dtype](rows, *_mask_arguments(seed, rate, dy.dtype), dx)
+    DROP[dy.dtype](rows, *mask_arguments(seed, rate, dy.dtype), dx)
     return dx.reshape(dy.shape)
 
 
@@ -76,7 +88,7 @@ def residual_dropout(x, branch, rate, rng=None):
     saved = dropout_seed(rng), float(rate)
     rows = rows_of(x)
     y = new_like(rows)
-    ADD_DROPPED[x.dtype](rows, rows_of(branch), *_mask_arguments(*saved, x.dtype), y)
+    ADD_DROPPED[x.dtype](rows, rows_of(branch), *mask_arguments(*saved, x.dtype), y)
     return y.reshape(x.shape), saved
 
 
@@ -85,6 +97,6 @@ def residual_dropout_backward(dy, saved):
     return dy, dy if saved[0] is None else dropout_backward(dy, saved)
 
 
-def _mask_arguments(seed, rate, dtype):
+def mask_arguments(seed, rate, dtype):
     """The two halves of the seed, the first hash that is kept, and the scale of kept numbers."""
     return seed & 0xFFFFFFFF, seed >> 32, dropout_threshold(rate), dtype.type(1 / (1 - rate))

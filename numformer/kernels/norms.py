@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean
 
 from numformer.functional.norms.layer_norm import check_norm
-from numformer.kernels.runtime.compile import Kernel, inlined, reduction
+from numformer.kernels.runtime.compile import Kernel, inlined, reduction, unfused
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
 from numformer.kernels.runtime.workspace import new_like
@@ -71,22 +71,32 @@ def normalize(x, weight, bias, epsilon, inside, centred, y, mean, rstd, kappa):
             row(x, n), weight, bias, epsilon, inside, centred, row(y, n))
 
 
+@unfused
+def normalize_vector_backward(dy, x, weight, centred, mean, rstd, kappa, dx, dweight, dbias):
+    """dx = r (g - <g> - kappa x_hat <g x_hat>), without <g> where the mean was not subtracted.
+
+    Adds to the gradients of weight and bias; that of the bias may be empty.
+    """
+    mean_g, mean_g_x_hat = gradient_means(dy, weight, x, mean, rstd)
+    a = x.dtype.type(mean_g) if centred else x.dtype.type(0)
+    b = x.dtype.type(mean_g_x_hat) * kappa
+    for c in range(len(x)):
+        x_hat = (x[c] - mean) * rstd
+        dx[c] = rstd * (dy[c] * weight[c] - a - x_hat * b)
+    for c in range(len(x)):
+        dweight[c] += dy[c] * ((x[c] - mean) * rstd)
+    for c in range(len(dbias)):
+        dbias[c] += dy[c]
+
+
 def normalize_backward(dy, x, weight, centred, mean, rstd, kappa, dx, dweight, dbias):
-    """dx = r (g - <g> - kappa x_hat <g x_hat>), without <g> where the mean was not subtracted."""
-    dy, x, dx, zero = unowned(dy), unowned(x), unowned(dx), x.dtype.type(0)
-    dweight[:], dbias[:] = zero, zero
+    """dx; dweight and dbias are overwritten."""
+    dy, x, dx, dweight, dbias = (unowned(dy), unowned(x), unowned(dx), unowned(dweight),
+                                 unowned(dbias))
+    dweight[:], dbias[:] = x.dtype.type(0), x.dtype.type(0)
     for n in range(len(x)):
-        dy_n, x_n, dx_n, mu, r = row(dy, n), row(x, n), row(dx, n), mean[n], rstd[n]
-        mean_g, mean_g_x_hat = gradient_means(dy_n, weight, x_n, mu, r)
-        a = x.dtype.type(mean_g) if centred else zero
-        b = x.dtype.type(mean_g_x_hat) * kappa[n]
-        for c in range(len(x_n)):
-            x_hat = (x_n[c] - mu) * r
-            dx_n[c] = r * (dy_n[c] * weight[c] - a - x_hat * b)
-        for c in range(len(x_n)):
-            dweight[c] += dy_n[c] * ((x_n[c] - mu) * r)
-        for c in range(len(dbias)):
-            dbias[c] += dy_n[c]
+        normalize_vector_backward(row(dy, n), row(x, n), weight, centred, mean[n], rstd[n],
+                                  kappa[n], row(dx, n), dweight, dbias)
 
 
 FORWARD = Kernel(normalize, lambda real: (

@@ -42,9 +42,8 @@ class LayerNorm(Layer):
         self.epsilon, self.epsilon_inside = epsilon, epsilon_inside
 
     def forward(self, x):
-        bias = np.zeros_like(self.weight.data) if self.bias is None else self.bias.data
         norm = layer_norm if self.epsilon_inside else layer_norm_outside
-        return norm(x, self.weight.data, bias, self.epsilon)
+        return norm(x, *self.arrays, self.epsilon)
 
     def backward(self, dy, saved):
         norm_backward = layer_norm_backward if self.epsilon_inside else layer_norm_outside_backward
@@ -53,6 +52,17 @@ class LayerNorm(Layer):
         if self.bias is not None:
             self.bias.grad += dbias
         return dx
+
+    @property
+    def arrays(self):
+        """(weight, bias), for functions that contain this norm; zeros where there is no bias."""
+        weight = self.weight.data
+        return weight, np.zeros_like(weight) if self.bias is None else self.bias.data
+
+    @property
+    def gradients(self):
+        """The gradients of `arrays`; None where there is no bias."""
+        return self.weight.grad, None if self.bias is None else self.bias.grad
 
 
 class RMSNorm(Layer):
@@ -86,10 +96,20 @@ class RMSNorm(Layer):
 
     def forward(self, x):
         norm = rms_norm if self.epsilon_inside else rms_norm_outside
-        return norm(x, self.weight.data, self.epsilon)
+        return norm(x, *self.arrays, self.epsilon)
 
     def backward(self, dy, saved):
         norm_backward = rms_norm_backward if self.epsilon_inside else rms_norm_outside_backward
         dx, dweight = norm_backward(dy, saved)
         self.weight.grad += dweight
         return dx
+
+    @property
+    def arrays(self):
+        """The weight in a tuple, for functions that contain this norm."""
+        return self.weight.data,
+
+    @property
+    def gradients(self):
+        """The gradients of `arrays`."""
+        return self.weight.grad,

@@ -45,6 +45,28 @@ def test_norms(rng):
           lambda x, g: nn.rms_norm(x, (6,), g, 1e-3), [x, weight], epsilon=1e-3)
 
 
+def test_a_residual_sum_and_its_norm(rng):
+    """Both outputs are read; in the second round the sum is not."""
+    x, branch = rng.standard_normal((2, 3, 6))
+    weight, bias, (dtotal, dnormed) = *rng.standard_normal((2, 6)), rng.standard_normal((2, 3, 6))
+    for name, parameters, norm in (
+            ("residual_layer_norm", [weight, bias],
+             lambda x, g, b: nn.layer_norm(x, (6,), g, b, 1e-3)),
+            ("residual_rms_norm", [weight], lambda x, g: nn.rms_norm(x, (6,), g, 1e-3))):
+        for factor, dys in ((1.0, (dtotal, dnormed)), (0.0, (None, dnormed))):
+            both, saved = getattr(F, name)(x, branch, *parameters, 1e-3)
+            tensors = [tensor(array) for array in (x, branch, *parameters)]
+            total = tensors[0] + tensors[1]
+            normed = norm(total, *tensors[2:])
+            for found, expected in zip(both, (total, normed)):
+                np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-12)
+            (factor * (total * torch.tensor(dtotal)).sum()
+             + (normed * torch.tensor(dnormed)).sum()).backward()
+            gradients = getattr(F, f"{name}_backward")(dys, saved)
+            for gradient, t in zip(gradients, tensors, strict=True):
+                np.testing.assert_allclose(gradient, t.grad.numpy(), rtol=1e-10, atol=1e-12)
+
+
 def test_linear_and_embedding(rng):
     agree(F.linear, F.linear_backward, lambda x, w, b: nn.linear(x, w.T, b),
           [rng.standard_normal(shape) for shape in ((2, 3, 4), (4, 5), (5,))])

@@ -51,6 +51,9 @@ def arguments(name, shape, rng):
         return (x, 0.3, "rng"), {}
     if name == "residual_dropout":
         return (x, other, 0.3, "rng"), {}
+    if name in ("residual_layer_norm", "residual_rms_norm"):
+        arrays = (x, other, weight, bias) if "layer" in name else (x, other, weight)
+        return (*arrays, 0.1, float(rng.choice([0.0, 0.3])), "rng"), {}
     return (x,), dict(beta=1.7) if name == "swish" else {}
 
 

@@ -31,6 +31,18 @@ def test_nan_and_inf_come_out_where_they_do_in_numpy(name, dtype):
                                atol=1e-6 if dtype == np.float32 else 1e-15)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["residual_layer_norm", "residual_rms_norm"])
+def test_nan_and_inf_in_a_residual_sum_are_those_of_its_parts(name, dtype):
+    x = np.array([[0.5, np.nan, 1.0], [np.inf, 1.0, 2.0], [1.0, 2.0, -1.0]], dtype)
+    branch = np.array([[1.0, 1.0, 1.0], [-np.inf, 1.0, 2.0], [1.0, -np.inf, -1.0]], dtype)
+    given = (x, branch, np.ones(3, dtype), np.zeros(3, dtype))[:4 if "layer" in name else 3]
+    for found, true in zip(*(run(functions, name, given, {}) for functions in (backend, F))):
+        assert np.array_equal(np.isnan(found), np.isnan(true)), (found, true)
+        assert np.array_equal(np.isinf(found), np.isinf(true)), (found, true)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_inactive_relus_have_gradient_zero_even_if_dy_is_nan_or_inf(dtype):
     dy = np.array([np.inf, np.nan, 1.0], dtype)
@@ -63,6 +75,9 @@ BAD_CALLS = [
     ("cross_entropy", (X, np.array([0, 3]))), ("cross_entropy", (X, np.array([-100, -100]))),
     ("gated_linear_unit", (X, X[:1])), ("gated_linear_unit", (X, X, "elu")),
     ("dropout", (X, 1.0)), ("residual_dropout", (X, X[0], 0.1)),
+    ("residual_layer_norm", (X, X[0], np.ones(3), np.ones(3))),
+    ("residual_layer_norm", (X, X, np.ones(3), np.ones(4))),
+    ("residual_rms_norm", (X, X, np.ones(4))), ("residual_rms_norm", (X, X, np.ones(3), 0.1, 1.0)),
     ("rotary", (X, np.ones((2, 1)), np.ones((2, 1)))),
     ("rotary", (X[:, :2], np.ones((2, 1)), np.ones((2, 2)))), ("embedding", (np.array([5]), X))]
 

@@ -29,6 +29,11 @@ def inlined(function):
     return numba.njit(fastmath={"contract"}, **PART)(function)
 
 
+def unfused(function):
+    """A part of a kernel in which every operation is rounded, so that equal terms cancel to 0."""
+    return numba.njit(**STRICT)(function)
+
+
 def always_inlined(function):
     """A large part of a kernel, split off for its reader alone: the compiler puts it in place."""
     return numba.njit(fastmath={"contract"}, forceinline=True, **PART)(function)

@@ -2,7 +2,7 @@
 
 from numformer.backend import add, residual_dropout, residual_dropout_backward
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
-from numformer.layers.blocks.residual import CrossAttentionBranch, SelfAttentionBranch
+from numformer.layers.blocks.residual import NO_NORM, CrossAttentionBranch, SelfAttentionBranch
 from numformer.parameter import Layer
 
 
@@ -81,33 +81,52 @@ class TransformerBlock(Layer):
             If there is a memory but no branch that reads it, or the other way round.
         """
         self._check_memory(memory)
-        saved = []
-        for branch in self.branches.values():
-            x, saved_branch = branch.forward(x, memory, pattern, memory_pattern, rng) # (B, T, C)
-            saved.append(saved_branch)
-        return x, tuple(saved)
+        first_norm, next_norms = self._input_norms()
+        n, saved_norm = first_norm.forward(x)                         # (B, T, C)
+        saved_branches = []
+        for branch, next_norm in zip(self.branches.values(), next_norms):
+            b, saved_update = branch.update(n, memory, pattern, memory_pattern, rng)
+            (x, n), saved_sum = branch.join(x, b, next_norm, rng)
+            saved_branches.append((saved_update, saved_sum))
+
+        saved = (tuple(saved_branches), saved_norm)
+        return x, saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
         """Gradient of `x`, or of `x` and the memory; `dauxiliary` is that of `auxiliary_loss`."""
-        dx = dy
+        saved_branches, saved_norm = saved
+        first_norm, next_norms = self._input_norms()
+        dx, dn = None, dy                                             # y is the last n
+        for branch, next_norm, (saved_update, saved_sum) in zip(
+                reversed(self.branches.values()), reversed(next_norms), reversed(saved_branches)):
+            # x = x + dropout(b), n = next_norm(x)
+            dx, db = branch.join_backward(dx, dn, next_norm, saved_sum)
 
-        # x = branch(x, memory), one after the other
-        for branch, saved_branch in zip(reversed(self.branches.values()), reversed(saved)):
-            dx = branch.backward(dx, saved_branch, dauxiliary)
+            # b = update(n, memory)
+            dn, *dmemory_of_branch = branch.update_backward(db, saved_update, dauxiliary)
             if branch.reads_memory:
-                dx, dmemory = dx
+                dmemory, = dmemory_of_branch
+
+        # n = first_norm(x)
+        dx = add(dx, first_norm.backward(dn, saved_norm))
         return (dx, dmemory) if self.reads_memory else dx
 
     def auxiliary_loss(self, saved):
         """The sum of the auxiliary losses of the branches; `saved` is that of `forward`."""
+        saved_branches, *_ = saved
         return sum(branch.auxiliary_loss(saved_branch)
-                   for branch, saved_branch in zip(self.branches.values(), saved))
+                   for branch, saved_branch in zip(self.branches.values(), saved_branches))
 
     def step(self, x, cache=None, memory=None, pattern=CAUSAL, memory_pattern=EVERYWHERE):
         """Continue a sequence with new positions only; see `ResidualBranch.step`."""
         for branch in self.branches.values():
             x, cache = branch.step(x, cache, memory, pattern, memory_pattern)
         return x, cache
+
+    def _input_norms(self):
+        """That of the first branch; and for each branch that of the next, which reads its sum."""
+        first, *later = (branch.input_norm for branch in self.branches.values())
+        return first, [*later, NO_NORM]
 
     def _check_memory(self, memory):
         if (memory is not None) != self.reads_memory:
@@ -161,30 +180,36 @@ class ParallelBlock(TransformerBlock):
 
     def forward(self, x, memory=None, pattern=EVERYWHERE, memory_pattern=EVERYWHERE, rng=None):
         self._check_memory(memory)
-        y, saved = x, []
+        y, saved_branches = x, []
         for branch in self.branches.values():
-            b, saved_update = branch.update(x, memory, pattern, memory_pattern, rng)
+            n, saved_input = branch.input_norm.forward(x)
+            b, saved_update = branch.update(n, memory, pattern, memory_pattern, rng)
             y, saved_sum = residual_dropout(y, b, branch.dropout, rng)         # (B, T, C)
-            saved.append((saved_update, saved_sum))
-        return y, tuple(saved)
+            saved_branches.append((saved_update, saved_sum, saved_input))
+
+        saved = (tuple(saved_branches),)
+        return y, saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
-        dx = dy
-        for branch, (saved_update, saved_sum) in zip(
-                reversed(self.branches.values()), reversed(saved)):
+        (saved_branches,), dx = saved, dy
+        for branch, (saved_update, saved_sum, saved_input) in zip(
+                reversed(self.branches.values()), reversed(saved_branches)):
             # y = y + dropout(b)
             dy, db = residual_dropout_backward(dy, saved_sum)
 
-            # b = update(x, memory)
-            db, *dmemory_of_branch = branch.update_backward(db, saved_update, dauxiliary)
-            dx = add(dx, db)
+            # b = update(n, memory)
+            dn, *dmemory_of_branch = branch.update_backward(db, saved_update, dauxiliary)
             if branch.reads_memory:
                 dmemory, = dmemory_of_branch
+
+            # n = input_norm(x)
+            dx = add(dx, branch.input_norm.backward(dn, saved_input))
         return (dx, dmemory) if self.reads_memory else dx
 
     def step(self, x, cache=None, memory=None, pattern=CAUSAL, memory_pattern=EVERYWHERE):
         y = x
         for branch in self.branches.values():
-            b, cache = branch.update_step(x, cache, memory, pattern, memory_pattern)
+            n = branch.input_norm(x)
+            b, cache = branch.update_step(n, cache, memory, pattern, memory_pattern)
             y = y + b
         return y, cache

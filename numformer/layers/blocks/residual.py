@@ -1,8 +1,9 @@
 """The residual branch: a sublayer, its norm and its dropout, added to the residual stream."""
 
-from numformer.backend import add, residual_dropout, residual_dropout_backward
+from numformer.backend import add
 from numformer.checks import check_choice, check_number
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
+from numformer.layers.blocks.add_and_norm import add_and_norm, add_and_norm_backward
 from numformer.layers.dropout import Identity
 from numformer.parameter import Layer
 
@@ -102,11 +103,11 @@ class ResidualBranch(Layer):
         y : ndarray, shape (B, T, C)
         saved : tuple
         """
-        b, saved_update = self.update(x, memory, pattern, memory_pattern, rng)
-        y, saved_sum = residual_dropout(x, b, self.dropout, rng)      # (B, T, C)
-        y, saved_norm = self.sum_norm.forward(y)
+        n, saved_input = self.input_norm.forward(x)                   # (B, T, C)
+        b, saved_update = self.update(n, memory, pattern, memory_pattern, rng)
+        (_, y), saved_sum = self.join(x, b, NO_NORM, rng)
 
-        saved = (saved_update, saved_sum, saved_norm)
+        saved = (saved_update, saved_sum, saved_input)
         return y, saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
@@ -114,41 +115,63 @@ class ResidualBranch(Layer):
 
         `dauxiliary` is the gradient of `auxiliary_loss`.
         """
-        saved_update, saved_sum, saved_norm = saved
+        saved_update, saved_sum, saved_input = saved
 
         # y = sum_norm(x + dropout(b))
-        dsum = self.sum_norm.backward(dy, saved_norm)
-        dx, db = residual_dropout_backward(dsum, saved_sum)
+        dx, db = self.join_backward(None, dy, NO_NORM, saved_sum)
 
-        # b = update(x, memory)
-        db, *dmemory = self.update_backward(db, saved_update, dauxiliary)
-        dx = add(dx, db)
+        # b = update(n, memory)
+        dn, *dmemory = self.update_backward(db, saved_update, dauxiliary)
+
+        # n = input_norm(x)
+        dx = add(dx, self.input_norm.backward(dn, saved_input))
         return (dx, *dmemory) if self.reads_memory else dx
 
-    def update(self, x, memory=None, pattern=EVERYWHERE, memory_pattern=EVERYWHERE, rng=None):
-        """What the branch adds to the residual stream, before dropout: output_norm(f(norm(x)))."""
-        b, saved_input = self.input_norm.forward(x)
-        b, saved_sublayer = self._sublayer(b, memory, pattern, memory_pattern, rng)
-        b, saved_output = self.output_norm.forward(b)                 # (B, T, C)
+    def update(self, n, memory=None, pattern=EVERYWHERE, memory_pattern=EVERYWHERE, rng=None):
+        """What the branch adds to the residual stream, output_norm(f(n)), for n = input_norm(x)."""
+        b, saved_sublayer = self._sublayer(n, memory, pattern, memory_pattern, rng)
+        b, saved_norm = self.output_norm.forward(b)                   # (B, T, C)
 
-        saved = (saved_input, saved_sublayer, saved_output)
+        saved = (saved_sublayer, saved_norm)
         return b, saved
 
     def update_backward(self, db, saved, dauxiliary=0.0):
-        """Gradients of the inputs of `update`, in a tuple: (dx,) or (dx, dmemory)."""
-        saved_input, saved_sublayer, saved_output = saved
+        """Gradients of the inputs of `update`, in a tuple: (dn,) or (dn, dmemory)."""
+        saved_sublayer, saved_norm = saved
 
-        # b = output_norm(sublayer(input_norm(x), memory))
-        db = self.output_norm.backward(db, saved_output)
-        db, *dmemory = self._sublayer_backward(db, saved_sublayer, dauxiliary)
-        return self.input_norm.backward(db, saved_input), *dmemory
+        # b = output_norm(sublayer(n, memory))
+        db = self.output_norm.backward(db, saved_norm)
+        return self._sublayer_backward(db, saved_sublayer, dauxiliary)
+
+    def join(self, x, b, next_norm, rng=None):
+        """The residual stream y after the branch, and the norm of y that the next branch reads."""
+        if self.order != "post":
+            return add_and_norm(next_norm, x, b, self.dropout, rng)
+        (_, y), saved_sum = add_and_norm(self.sum_norm, x, b, self.dropout, rng)
+        n, saved_norm = next_norm.forward(y)
+
+        saved = (saved_sum, saved_norm)
+        return (y, n), saved
+
+    def join_backward(self, dy, dn, next_norm, saved):
+        """Gradients of x and b; dy is None where nothing but the norm reads y."""
+        if self.order != "post":
+            return add_and_norm_backward(next_norm, dy, dn, saved)
+        saved_sum, saved_norm = saved
+
+        # n = next_norm(y)
+        through_norm = next_norm.backward(dn, saved_norm)
+        dy = through_norm if dy is None else add(dy, through_norm)
+
+        # y = sum_norm(x + dropout(b))
+        return add_and_norm_backward(self.sum_norm, None, dy, saved_sum)
 
     def auxiliary_loss(self, saved):
         """The loss that the sublayer adds to the task's, such as the load balance of experts.
 
         `saved` is that of `forward`. The loss is 0 for a sublayer that has none.
         """
-        (_, saved_sublayer, _), *_ = saved
+        (saved_sublayer, _), *_ = saved
         if hasattr(self.sublayer, "auxiliary_loss"):
             return self.sublayer.auxiliary_loss(saved_sublayer)
         return 0.0
@@ -172,12 +195,12 @@ class ResidualBranch(Layer):
         y : ndarray, shape (B, T, C)
         cache : KeyValueCache
         """
-        b, cache = self.update_step(x, cache, memory, pattern, memory_pattern)
+        b, cache = self.update_step(self.input_norm(x), cache, memory, pattern, memory_pattern)
         return self.sum_norm(x + b), cache
 
-    def update_step(self, x, cache, memory, pattern, memory_pattern):
+    def update_step(self, n, cache, memory, pattern, memory_pattern):
         """`update` of the new positions only, and the cache; see `step`."""
-        b, cache = self._sublayer_step(self.input_norm(x), cache, memory, pattern, memory_pattern)
+        b, cache = self._sublayer_step(n, cache, memory, pattern, memory_pattern)
         return self.output_norm(b), cache
 
     # How the sublayer is called: a subclass overrides these three, as the two classes below do.

@@ -71,6 +71,15 @@ def block(order, feedforward, norm=LayerNorm, dropout=0.0, d_context=None, kind=
     return build
 
 
+def block_of_all_orders(rng, dtype):
+    """The norm of a pre-norm branch after a sum that is normalized already, and the like."""
+    def part(order, norm):
+        return feedforward_branch(order, small_silu, norm=norm, dropout=0.3)(rng, dtype)
+
+    return TransformerBlock(first=part("post", LayerNorm), second=part("pre", RMSNorm),
+                            third=part("post", RMSNorm), fourth=part("sandwich", LayerNorm))
+
+
 def block_with_one_norm(rng, dtype):
     """As GPT-J has it: both branches read the same norm."""
     norm = LayerNorm(C, dtype=dtype)
@@ -98,6 +107,7 @@ LAYERS = [
     Case("pre-norm block, dropout", block("pre", swiglu, RMSNorm, 0.3), [(2, 3, C)], seeded),
     Case("post-norm block, dropout", block("post", small_silu, dropout=0.3), [(2, 3, C)], seeded),
     Case("sandwich-norm block, dropout", block("sandwich", silu, dropout=0.3), [(2, 3, C)], seeded),
+    Case("block of all orders, dropout", block_of_all_orders, [(2, 3, C)], seeded),
     Case("parallel block", block("pre", gelu, kind=ParallelBlock), [(2, 3, C)], causal),
     Case("parallel block, one norm, dropout", block_with_one_norm, [(2, 3, C)], seeded),
     Case("parallel block, sandwich norm", block("sandwich", silu, kind=ParallelBlock), [(1, 3, C)]),
