@@ -31,7 +31,7 @@ def inlined(function):
 
 def unfused(function):
     """A part of a kernel in which every operation is rounded, so that equal terms cancel to 0."""
-    return numba.njit(**STRICT)(function)
+    return numba.njit(**PART)(function)
 
 
 def always_inlined(function):
