@@ -34,12 +34,11 @@ def check_pair(pair, dtype):
     """The compiled version of a registered pair, both passes, against the reference."""
     started, name, rng = time.perf_counter(), pair.function.__name__, np.random.default_rng(0)
     inputs, options = pair.inputs(dtype), pair.options
-    y, saved = getattr(backend, name)(*pair.before, *inputs, *pair.after, **resolved(options))
+    y, saved = pair.run(getattr(backend, name), *inputs, **resolved(options))
     inputs64 = [x.astype(float) for x in inputs]
     expected_y, expected_saved = pair.forward(*inputs64, **resolved(options))
     dy = rng.standard_normal(np.shape(y)).astype(dtype) if np.shape(y) else np.float64(1.0)
-    gradients = getattr(backend, f"{name}_backward")(dy, saved)
-    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    gradients = pair.run_backward(getattr(backend, f"{name}_backward"), dy, saved)
     expected = (expected_y, *pair.backward(dy.astype(float), expected_saved))
     names = ("y", *(f"d{tensor}" for tensor in pair.input_names))
     worst, where = max((_error(x, z), tensor)

@@ -33,7 +33,8 @@ def test_a_nan_in_a_kernel_fails_the_audit(monkeypatch):
 
 def test_the_audit_command_prints_json_and_draws(tmp_path, capsys):
     figure = tmp_path / "audit.png"
-    assert main(["audit", "norm", "swiglu", "alibi, float", "--figure", str(figure), "--json"]) == 0
+    names = ["norm", "swiglu", "projections", "alibi, float"]
+    assert main(["audit", *names, "--figure", str(figure), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert {"name", "kind", "parameters", "max_error",
             "method"} <= set(result["cases"][0]) and 0 < result["worst"] < 1e-5

@@ -99,19 +99,27 @@ class Pair:
         return [x.astype(dtype) for x in (self.prepare(*arrays) if self.prepare else arrays)]
 
     def forward(self, *arrays, **options):
-        y, saved = self.function(*self.before, *arrays, *self.after, **options)
-        if not isinstance(y, tuple):
-            return y, (None, saved)
-        ends = np.cumsum([part.shape[-1] for part in y])             # several outputs side by side
-        return np.concatenate(y, axis=-1), (ends[:-1], saved)
+        return self.run(self.function, *arrays, **options)
 
     def backward(self, dy, saved):
+        return self.run_backward(self.gradient, dy, saved)
+
+    def run(self, function, *arrays, **options):
+        """`forward` of this function in any version; several outputs are put side by side."""
+        y, saved = function(*self.before, *arrays, *self.after, **options)
+        if not isinstance(y, tuple):
+            return y, (None, saved)
+        ends = np.cumsum([part.shape[-1] for part in y])
+        return np.concatenate(y, axis=-1), (ends[:-1], saved)
+
+    def run_backward(self, gradient, dy, saved):
+        """`backward` of the same version."""
         ends, saved = saved
         if ends is not None:
             dy = tuple(np.split(dy, ends, axis=-1))
         elif not np.ndim(dy):
             dy = float(dy)
-        gradients = self.gradient(dy, saved)
+        gradients = gradient(dy, saved)
         return gradients if isinstance(gradients, tuple) else (gradients,)
 
     def named_parameters(self):
