@@ -45,8 +45,8 @@ def capture(model, kinds):
     """Record every forward of a model's layers of some kinds, inside a with statement.
 
     Calls are recorded in the order in which they end. The layers run as they do otherwise. The maps
-    inside a feed-forward, and those to queries, keys and values, run as parts of one function: they
-    are not recorded, nor are the residual branches of a block, which runs their parts.
+    inside a feed-forward, those to queries, keys and values with their norms and rotation, and the
+    residual branches of a block run as parts of one function: they are not recorded.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def model_costs(config, length=None):
 
     Activations are saved from the forward for the backward. Attention saves its input, queries,
     keys, values, output, and two numbers per query instead of T weights; with query-key
-    normalization also the unnormalized queries and keys, and three numbers per head. A feed-forward
+    normalization also the unnormalized queries and keys, and one number per head. A feed-forward
     saves its input, the output of the nonlinearity, and what its derivative needs. A norm saves the
     vector and three numbers. Measured are the arrays in all `saved`, each once, without parameters
     and constants; multiplications, from the shapes; and the cache after T steps.
@@ -123,8 +123,8 @@ def _formulas(config, T):
         ("flops", "feed-forward", f"L {2 * matrices} C F", L * 2 * feed),
         ("flops", "head", "2 C V", 2 * C * V),
         ("activations", "attention",
-         "L (3 C + 2 G D + 2 H" + " + C + G D + 3 H + 3 G" * normed + ")",
-         size * L * (3 * C + 2 * G * D + 2 * H + (C + G * D + 3 * H + 3 * G) * normed)),
+         "L (3 C + 2 G D + 2 H" + " + C + G D + H + G" * normed + ")",
+         size * L * (3 * C + 2 * G * D + 2 * H + (C + G * D + H + G) * normed)),
         ("activations", "feed-forward", f"L (C + {matrices} F)",
          size * L * (C + matrices * F)),
         ("activations", "norms", f"{norms} (C + 3)", size * norms * (C + 3)),

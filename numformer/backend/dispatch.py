@@ -23,7 +23,7 @@ COMPILED = {                            # function: the module of kernels/ with 
     "gelu_tanh": "activations", "silu": "activations", "swish": "activations",
     "gated_linear_unit": "activations",
     "feed_forward": "feed_forward", "gated_feed_forward": "gated_feed_forward",
-    "projections": "projections", "linear_cross_entropy": "linear_cross_entropy",
+    "head_projections": "head_projections", "linear_cross_entropy": "linear_cross_entropy",
     "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
     "embedding": "embedding", "dropout": "dropout", "residual_dropout": "dropout",
     "residual_layer_norm": "residual_norm", "residual_rms_norm": "residual_norm",
@@ -248,8 +248,8 @@ feed_forward, feed_forward_backward = _pair("feed_forward")
 feed_forward_backward_accumulate = _accumulating("feed_forward")
 gated_feed_forward, gated_feed_forward_backward = _pair("gated_feed_forward")
 gated_feed_forward_backward_accumulate = _accumulating("gated_feed_forward")
-projections, projections_backward = _pair("projections")
-projections_backward_accumulate = _accumulating("projections")
+head_projections, head_projections_backward = _pair("head_projections")
+head_projections_backward_accumulate = _accumulating("head_projections")
 cross_entropy, cross_entropy_backward = _pair("cross_entropy")
 linear_cross_entropy, linear_cross_entropy_backward = _pair("linear_cross_entropy")
 linear_cross_entropy_backward_accumulate = _accumulating("linear_cross_entropy")

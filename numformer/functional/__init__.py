@@ -54,6 +54,8 @@ from numformer.functional.experts.router import (
 from numformer.functional.feed_forward import feed_forward, feed_forward_backward
 from numformer.functional.gated_feed_forward import (
     gated_feed_forward, gated_feed_forward_backward)
+from numformer.functional.head_projections import (
+    head_projections, head_projections_backward)
 from numformer.functional.linear import (
     linear, linear_backward, linear_backward_accumulate)
 from numformer.functional.losses.cross_entropy import (
@@ -88,7 +90,6 @@ from numformer.functional.positions.relative_bias import (
 from numformer.functional.positions.rotary import rotary, rotary_angles, rotary_backward
 from numformer.functional.positions.sinusoidal import sinusoidal_positions
 from numformer.functional.positions.two_dimensional import sinusoidal_positions_2d
-from numformer.functional.projections import projections, projections_backward
 from numformer.functional.quantization import (
     from_bfloat16, round_weight, to_bfloat16, to_int8)
 from numformer.functional.recurrent.gru import gru_cell, gru_cell_backward
@@ -116,18 +117,19 @@ __all__ = [
     "gated_linear_unit", "gated_linear_unit_backward", "gathered_statistics", "gelu",
     "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
     "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
-    "layer_norm", "layer_norm_backward", "layer_norm_outside", "layer_norm_outside_backward",
-    "layer_patterns", "linear", "linear_backward", "linear_backward_accumulate",
-    "linear_cross_entropy", "linear_cross_entropy_backward", "load_balance_loss",
-    "load_balance_loss_backward", "log_softmax", "log_softmax_backward", "lstm_cell",
-    "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward", "max_pooling",
-    "max_pooling_backward", "mean_pooling", "mean_pooling_backward", "ngram_rows", "orthogonalize",
-    "patch_convolution", "patch_convolution_backward", "patches", "patches_backward", "projections",
-    "projections_backward", "relative_attention", "relative_attention_backward",
-    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",
-    "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
-    "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
-    "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
+    "head_projections", "head_projections_backward", "layer_norm", "layer_norm_backward",
+    "layer_norm_outside", "layer_norm_outside_backward", "layer_patterns", "linear",
+    "linear_backward", "linear_backward_accumulate", "linear_cross_entropy",
+    "linear_cross_entropy_backward", "load_balance_loss", "load_balance_loss_backward",
+    "log_softmax", "log_softmax_backward", "lstm_cell", "lstm_cell_backward", "masked_batch_norm",
+    "masked_batch_norm_backward", "max_pooling", "max_pooling_backward", "mean_pooling",
+    "mean_pooling_backward", "ngram_rows", "orthogonalize", "patch_convolution",
+    "patch_convolution_backward", "patches", "patches_backward", "relative_attention",
+    "relative_attention_backward", "relative_attention_weights", "relative_position_bias",
+    "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
+    "relative_scores_backward", "relative_values", "relative_values_backward", "relu",
+    "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
+    "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
     "residual_layer_norm", "residual_layer_norm_backward", "residual_rms_norm",
     "residual_rms_norm_backward", "rms_norm", "rms_norm_backward", "rms_norm_outside",
     "rms_norm_outside_backward", "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles",

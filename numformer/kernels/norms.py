@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean
 
 from numformer.functional.norms.layer_norm import check_norm
-from numformer.kernels.runtime.compile import Kernel, inlined, reduction, unfused
+from numformer.kernels.runtime.compile import Kernel, always_inlined, reduction, unfused
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
 from numformer.kernels.runtime.workspace import new_like
@@ -42,7 +42,7 @@ def gradient_means(dy, weight, x, mean, rstd):
     return first / len(x), second / len(x)
 
 
-@inlined
+@always_inlined
 def normalize_vector(x, weight, bias, epsilon, inside, centred, y):
     """Normalize one vector, also in place. Returns mean, rstd, kappa (see `layer_norm_outside`)."""
     zero, one = x.dtype.type(0), x.dtype.type(1)

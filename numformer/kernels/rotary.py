@@ -4,35 +4,39 @@ import numpy as np
 from numba import boolean
 
 from numformer.functional.positions.rotary import check_rotary
-from numformer.kernels.runtime.compile import Kernel
+from numformer.kernels.runtime.compile import Kernel, unfused
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import any_strides, matrix, with_rows
 from numformer.kernels.runtime.workspace import new_like
 
 
-def rotate(x, cosine, sine, halves, y):
+@unfused
+def rotate_vector(x, cosine, sine, halves, y):
     """y_a = x_a cos - x_b sin and y_b = x_a sin + x_b cos, for the pairs (a, b) of a vector.
 
-    x, y (A, B, T, D). With `halves` the pairs are (i, i + D/2), otherwise (2i, 2i + 1).
+    With `halves` the pairs are (i, i + D/2), otherwise (2i, 2i + 1).
     """
+    half = len(x) // 2
+    if halves:
+        a, b, y_a, y_b = x[:half], x[half:], y[:half], y[half:]
+        for i in range(half):
+            y_a[i] = a[i] * cosine[i] - b[i] * sine[i]
+            y_b[i] = a[i] * sine[i] + b[i] * cosine[i]
+    else:
+        for i in range(half):
+            y[2 * i] = x[2 * i] * cosine[i] - x[2 * i + 1] * sine[i]
+            y[2 * i + 1] = x[2 * i] * sine[i] + x[2 * i + 1] * cosine[i]
+
+
+def rotate(x, cosine, sine, halves, y):
+    """`rotate_vector` for vectors x, y (A, B, T, D); cosine, sine (T, D/2)."""
     x, y, cosine, sine = unowned(x), unowned(y), unowned(cosine), unowned(sine)
-    A, B, T, D = x.shape
-    half = D // 2
+    A, B, T, _ = x.shape
     for first in range(A):
         for second in range(B):
             x_ab, y_ab = x[first, second], y[first, second]
             for t in range(T):
-                x_t, y_t, cos, sin = row(x_ab, t), row(y_ab, t), row(cosine, t), row(sine, t)
-                if halves:
-                    a, b = x_t[:half], x_t[half:]
-                    y_a, y_b = y_t[:half], y_t[half:]
-                    for i in range(half):
-                        y_a[i] = a[i] * cos[i] - b[i] * sin[i]
-                        y_b[i] = a[i] * sin[i] + b[i] * cos[i]
-                else:
-                    for i in range(half):
-                        y_t[2 * i] = x_t[2 * i] * cos[i] - x_t[2 * i + 1] * sin[i]
-                        y_t[2 * i + 1] = x_t[2 * i] * sin[i] + x_t[2 * i + 1] * cos[i]
+                rotate_vector(row(x_ab, t), row(cosine, t), row(sine, t), halves, row(y_ab, t))
 
 
 ROTATE = Kernel(rotate, lambda real: (

@@ -52,7 +52,8 @@ SHAPES = ("an axis more in front", "an axis more at the end", "the first axis al
           "one feature less", "an axis more")
 # (start of a case's name, argument): it may be left out
 OPTIONAL = [("linear", 2), ("feed-forward", 2), ("feed-forward", 4),
-            *(("gated feed-forward", k) for k in (2, 4, 6)), ("projections", 2), ("projections", 4),
+            *(("gated feed-forward", k) for k in (2, 4, 6)),
+            *(("head projections", k) for k in (2, 4, 6, 7, 8)),
             ("patch convolution", 2), ("causal convolution", 2), ("attention", 3),
             ("rnn", 1), ("lstm", 1), ("gru", 1), ("rnn cell", 4), ("lstm cell", 4), ("gru cell", 4),
             ("gru cell", 5), ("cross-attention", 1)]

@@ -39,7 +39,7 @@ def test_bench_train(capsys, tmp_path):
     assert len(lines) == 1 + HAS_TORCH + HAS_JAX and lines[0].endswith(row["blas"])
     times = row["breakdown_ms"]
     assert {"linear", "linear_backward_accumulate", "feed_forward", "layer_norm",
-            "feed_forward_backward_accumulate", "linear_cross_entropy", "projections",
+            "feed_forward_backward_accumulate", "linear_cross_entropy", "head_projections",
             "scaled_dot_product_attention", "adam_step", "rest"} <= set(times)
     assert times["feed_forward"] > 0 and sum(times.values()) > 0 and picture.stat().st_size > 10_000
 

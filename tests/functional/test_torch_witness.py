@@ -1,5 +1,7 @@
 """The functions against PyTorch's autograd in float64; skipped where it is not installed."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,41 @@ def test_linear_and_embedding(rng):
     ids = np.array([[1, 0, 1], [4, 1, 2]])
     agree(lambda w: F.embedding(ids, w), F.embedding_backward,
           lambda w: nn.embedding(torch.tensor(ids), w), [rng.standard_normal((5, 3))])
+
+
+def rotated(x, cosine, sine):
+    """GPT-NeoX's rotation of (B, H, T, D): cos x + sin rotate_half(x)."""
+    (a, b), cosine, sine = x.chunk(2, -1), cosine.repeat(1, 2), sine.repeat(1, 2)
+    return cosine * x + sine * torch.cat((-b, a), -1)
+
+
+def test_head_projections(rng):
+    B, T, C, D = 2, 5, 3, 4
+    shapes = [(B, T, C), (C, 2 * D), (2 * D,), (C, D), (D,), (C, D), (D,), (D,), (D,)]
+    angles = F.rotary_angles(0, T, D)
+    tables = [torch.tensor(table) for table in angles]
+
+    def flat(heads):
+        return [y.reshape(-1) for y in heads]
+
+    def ours(*arrays):
+        heads, saved = F.head_projections(*arrays, D, (*angles, "half"), 1e-3)
+        return np.concatenate(flat(heads)), ([y.shape for y in heads], saved)
+
+    def ours_backward(dy, saved):
+        shapes, saved = saved
+        parts = np.split(dy, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+        dheads = tuple(part.reshape(shape) for part, shape in zip(parts, shapes))
+        return F.head_projections_backward(dheads, saved)
+
+    def theirs(x, query, query_bias, key, key_bias, value, value_bias, query_norm, key_norm):
+        q, k, v = (nn.linear(x, weight.T, bias).unflatten(-1, (-1, D)).transpose(1, 2)
+                   for weight, bias in ((query, query_bias), (key, key_bias), (value, value_bias)))
+        q, k = (rotated(nn.rms_norm(y, (D,), weight, 1e-3), *tables)
+                for y, weight in ((q, query_norm), (k, key_norm)))
+        return torch.cat(flat((q, k, v)))
+
+    agree(ours, ours_backward, theirs, [rng.standard_normal(shape) for shape in shapes])
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -45,8 +45,10 @@ def arguments(name, shape, rng):
                   weight[:, 3:10]][int(rng.integers(4))]
         vectors = x[(0,) * (x.ndim - 1)] if rng.random() < 0.5 else x
         return (vectors, weight, [None, bias[0] + np.arange(7.0)][int(rng.integers(2))]), {}
-    if name in ("feed_forward", "gated_feed_forward", "projections"):
+    if name in ("feed_forward", "gated_feed_forward"):
         return maps(name, x, rng), {}
+    if name == "head_projections":
+        return heads(x, rng), [{}, dict(epsilon=0.1)][int(rng.integers(2))]
     if name == "dropout":
         return (x, 0.3, "rng"), {}
     if name == "residual_dropout":
@@ -60,14 +62,30 @@ def arguments(name, shape, rng):
 def maps(name, x, rng):
     """x with weights and biases of several linear maps; some biases are None."""
     C, F_, E = x.shape[-1], 1 + int(rng.integers(40)), 5
-    widths = {"feed_forward": [(C, F_), (F_, E)], "projections": [(C, F_), (C, E), (C, 1)],
+    widths = {"feed_forward": [(C, F_), (F_, E)],
               "gated_feed_forward": [(C, F_), (C, F_), (F_, E)]}[name]
-    given = [x]
+    return [x, *weights_and_biases(widths, rng), str(rng.choice(list(F.ACTIVATIONS)))]
+
+
+def weights_and_biases(widths, rng):
+    """One after the other; some biases are None, and some weights stored by columns."""
+    given = []
     for width in widths:
         weight = rng.standard_normal(width) / width[0] ** 0.5
         bias = rng.standard_normal(width[1]) if rng.random() < 0.5 else None
         given += [np.asfortranarray(weight) if rng.random() < 0.5 else weight, bias]
-    return given if name == "projections" else [*given, str(rng.choice(list(F.ACTIVATIONS)))]
+    return given
+
+
+def heads(x, rng):
+    """x (B, T, C), maps to heads, and norms and a rotation, which may be None."""
+    x = x.reshape(-1, *x.shape[-2:]) if x.ndim > 1 else x[None, None]
+    (_, T, C), G, D = x.shape, 1 + int(rng.integers(3)), 2 * (1 + int(rng.integers(20)))
+    widths = [(C, 2 * G * D), (C, G * D), (C, G * D)]
+    norms = [1 + 0.3 * rng.standard_normal(D) if rng.random() < 0.5 else None for _ in range(2)]
+    rotation = (*F.rotary_angles(3, 3 + T, D), str(rng.choice(["half", "interleaved"])))
+    rotation = rotation if rng.random() < 0.7 else None
+    return [x, *weights_and_biases(widths, rng), *norms, D, rotation]
 
 
 def run(functions, name, given, options, dy=None):

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from numformer.backend import projections, projections_backward_accumulate
+from numformer.backend import add, head_projections, head_projections_backward_accumulate
 from numformer.checks import check_array, check_divides, check_generator, check_number
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
+from numformer.functional.head_projections import join_heads, split_heads
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
@@ -117,51 +118,40 @@ class MultiHeadAttention(Layer):
         """
         check_generator("MultiHeadAttention", rng)
         itself, context = context is None, self._check(x, context)
-        if itself:
-            (q, k, v), saved_maps = projections(                      # (B, T, C), (B, T, G D)
-                x, *self.query.arrays, *self.key.arrays, *self.value.arrays)
+        at_once = itself and self._projects_at_once()
+        if at_once:
+            (q, k, v), saved_heads = head_projections(                # (B, H, T, D), (B, G, T, D)
+                x, *self.query.arrays, *self.key.arrays, *self.value.arrays,
+                *(norm and norm.data for norm in self._norm_weights()), self.d_head,
+                self.positions.rotation(0, x.shape[1], x.real.dtype),
+                getattr(self.query_norm, "epsilon", 0.0))
         else:
-            q, saved_x = self.query.forward(x)                        # (B, T, C)
-            (k, v), saved_context = projections(                      # (B, S, G D)
-                context, *self.key.arrays, *self.value.arrays)
-            saved_maps = saved_x, saved_context
-        start = context.shape[1] - x.shape[1]             # S - T: the last query is at the last key
-        q, saved_query = self._encoded(q, self.query_norm, start)     # (B, H, T, D)
-        k, saved_key = self._encoded(k, self.key_norm, 0)             # (B, G, S, D)
-        v = _split_heads(v, self.d_head)                              # (B, G, S, D)
+            (q, k, v), saved_heads = self._project(x, context)        # (B, H, T, D), (B, G, S, D)
         seed = None if rng is None else dropout_seed(rng)
         o, saved_attention = self.positions.attend(                   # (B, H, T, D)
             q, k, v, pattern, self.scale, self.dropout, seed)
-        y, saved_output = self.output.forward(_join_heads(o))         # (B, T, C)
+        y, saved_output = self.output.forward(join_heads(o))          # (B, T, C)
 
-        saved = (itself, saved_maps, saved_query, saved_key, saved_attention, saved_output,
-                 (q, k, v, pattern))
+        saved = (itself, at_once, saved_heads, saved_attention, saved_output, (q, k, v, pattern))
         return y, saved
 
     def backward(self, dy, saved):
         """Gradient of `x`, or of `x` and `context` where there was one."""
-        itself, saved_maps, saved_query, saved_key, saved_attention, saved_output, _ = saved
+        itself, at_once, saved_heads, saved_attention, saved_output, _ = saved
 
         # y = output(join_heads(o))
-        do = _split_heads(self.output.backward(dy, saved_output), self.d_head)
+        do = split_heads(self.output.backward(dy, saved_output), self.d_head)
 
         # o = attend(q, k, v)
-        dq, dk, dv = self.positions.attend_backward(do, saved_attention)
+        dheads = self.positions.attend_backward(do, saved_attention)
 
-        # v = split_heads(v);  k = encoded(k);  q = encoded(q)
-        dv = _join_heads(dv)                                          # (B, S, G D)
-        dk = self._encoded_backward(dk, saved_key, self.key_norm)
-        dq = self._encoded_backward(dq, saved_query, self.query_norm) # (B, T, C)
-
-        # q, k, v = projections(x), or q = query(x) and k, v = projections(context)
-        if itself:
-            return projections_backward_accumulate(
-                (dq, dk, dv), saved_maps,
-                *self.query.gradients, *self.key.gradients, *self.value.gradients)
-        saved_x, saved_context = saved_maps
-        dcontext = projections_backward_accumulate(
-            (dk, dv), saved_context, *self.key.gradients, *self.value.gradients)
-        return self.query.backward(dq, saved_x), dcontext
+        # q, k, v = head_projections(x), or project(x, context)
+        if at_once:
+            return head_projections_backward_accumulate(
+                dheads, saved_heads, *self.query.gradients, *self.key.gradients,
+                *self.value.gradients, *(norm and norm.grad for norm in self._norm_weights()))
+        dx, dcontext = self._project_backward(dheads, saved_heads)
+        return add(dx, dcontext) if itself else (dx, dcontext)
 
     def attention_weights(self, saved):
         """The weights (B, H, T, S) of the forward that saved, before dropout; to look at.
@@ -204,10 +194,10 @@ class MultiHeadAttention(Layer):
         """
         self._check(x, None)
         start = 0 if cache is None else len(cache)
-        q, k, v = self._queries(x, start), self._keys(x, start), self._values(x)
+        q, k, v = self._queries(x, start)[0], self._keys(x, start)[0], self._values(x)
         cache = KeyValueCache(k, v) if cache is None else cache.append(k, v)
         o, _ = self.positions.attend(q, cache.k, cache.v, pattern, self.scale)
-        return self.output(_join_heads(o)), cache
+        return self.output(join_heads(o)), cache
 
     def precompute_kv(self, context):
         """Project the context of cross-attention once, for all steps that will attend to it.
@@ -233,7 +223,7 @@ class MultiHeadAttention(Layer):
                              "positions=None.")
         check_array("MultiHeadAttention", "context", context, "(B, S, C)",
                     C=len(self.key.weight.data))
-        return KeyValueCache(self._keys(context), self._values(context))
+        return KeyValueCache(self._keys(context)[0], self._values(context))
 
     def cross_attend(self, x, memory, pattern=EVERYWHERE):
         """Attend from new positions x (B, T, C) to what `precompute_kv` returned. Inference only.
@@ -243,52 +233,68 @@ class MultiHeadAttention(Layer):
         y : ndarray, shape (B, T, C)
         """
         self._check(x, None)
-        q = self._queries(x, 0)
+        q, _ = self._queries(x, 0)
         o, _ = self.positions.attend(q, memory.k, memory.v, pattern, self.scale)
-        return self.output(_join_heads(o))
+        return self.output(join_heads(o))
 
     def _check(self, x, context):
         """Check both, and return what keys and values are computed from."""
-        owner, C = "MultiHeadAttention", len(self.query.weight.data)
-        sizes = check_array(owner, "x", x, "(B, T, C)", C=C)
+        owner, width = "MultiHeadAttention", len(self.key.weight.data)
+        sizes = check_array(owner, "x", x, "(B, T, C)", C=len(self.query.weight.data))
         if context is None:
             return x
-        check_array(owner, "context", context, "(B, S, C)", B=sizes["B"],
-                    C=len(self.key.weight.data))
+        check_array(owner, "context", context, "(B, S, C)", B=sizes["B"], C=width)
         return context
 
+    def _projects_at_once(self):
+        """Whether `head_projections` knows all parts: by class, as a subclass may do anything."""
+        one, two = self.query_norm, self.key_norm
+        return (self.positions.only_rotates
+                and all(type(part) is Linear for part in (self.query, self.key, self.value))
+                and (type(one) is type(two) is Identity
+                     or type(one) is type(two) is RMSNorm and one.epsilon == two.epsilon
+                     and one.epsilon_inside and two.epsilon_inside))
+
+    def _norm_weights(self):
+        """The Parameters of the norms of queries and keys; None for `Identity`."""
+        return [getattr(norm, "weight", None) for norm in (self.query_norm, self.key_norm)]
+
+    def _project(self, x, context):
+        """(q, k, v) of any parts, and of cross-attention; the last query is at the last key."""
+        q, saved_query = self._queries(x, context.shape[1] - x.shape[1])
+        k, saved_key = self._keys(context)
+        v, saved_value = self.value.forward(context)
+        return (q, k, split_heads(v, self.d_head)), (saved_query, saved_key, saved_value)
+
+    def _project_backward(self, dheads, saved):
+        (dq, dk, dv), (saved_query, saved_key, saved_value) = dheads, saved
+
+        # q = queries(x);  k = keys(context);  v = split_heads(value(context))
+        dx = self._encoded_backward(dq, saved_query, self.query, self.query_norm)
+        dcontext = self._encoded_backward(dk, saved_key, self.key, self.key_norm)
+        return dx, add(dcontext, self.value.backward(join_heads(dv), saved_value))
+
     def _queries(self, x, start):
-        return self._encoded(self.query(x), self.query_norm, start)[0]
+        return self._encoded(x, self.query, self.query_norm, start)
 
     def _keys(self, context, start=0):
-        return self._encoded(self.key(context), self.key_norm, start)[0]
+        return self._encoded(context, self.key, self.key_norm, start)
 
     def _values(self, context):
-        return _split_heads(self.value(context), self.d_head)
+        return split_heads(self.value(context), self.d_head)
 
-    def _encoded(self, h, norm, start):
-        """(B, T, heads D) to heads (B, heads, T, D), normalized, positions from `start` on."""
-        h, saved_norm = norm.forward(_split_heads(h, self.d_head))
+    def _encoded(self, x, linear, norm, start):
+        """x (B, T, C) to normalized heads (B, heads, T, D), with positions from `start` on."""
+        h, saved_linear = linear.forward(x)                           # (B, T, heads D)
+        h, saved_norm = norm.forward(split_heads(h, self.d_head))
         h, saved_positions = self.positions.encode(h, start)
 
-        saved = (saved_norm, saved_positions)
+        saved = (saved_linear, saved_norm, saved_positions)
         return h, saved
 
-    def _encoded_backward(self, dh, saved, norm):
-        saved_norm, saved_positions = saved
+    def _encoded_backward(self, dh, saved, linear, norm):
+        saved_linear, saved_norm, saved_positions = saved
 
-        # h = encode(norm(split_heads(h)))
+        # h = encode(norm(split_heads(linear(x))))
         dh = self.positions.encode_backward(dh, saved_positions)
-        return _join_heads(norm.backward(dh, saved_norm))
-
-
-def _split_heads(x, d_head):
-    """(B, T, H D) to (B, H, T, D)."""
-    B, T, width = x.shape
-    return x.reshape(B, T, width // d_head, d_head).transpose(0, 2, 1, 3)
-
-
-def _join_heads(x):
-    """(B, H, T, D) to (B, T, H D): the inverse of `_split_heads`, and so also its gradient."""
-    B, H, T, D = x.shape
-    return x.transpose(0, 2, 1, 3).reshape(B, T, H * D)
+        return linear.backward(join_heads(norm.backward(dh, saved_norm)), saved_linear)

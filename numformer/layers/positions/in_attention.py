@@ -38,6 +38,15 @@ class AttentionPositions(Layer):
         """The gradient of `encode`."""
         return dy
 
+    @property
+    def only_rotates(self):
+        """Whether `encode` applies `rotary` with what `rotation` returns; nothing, for None."""
+        return type(self).encode is AttentionPositions.encode
+
+    def rotation(self, start, stop, dtype):
+        """(cosine, sine, layout) of the positions start .. stop - 1, or None without rotation."""
+        return None
+
     def bias(self, T, S):
         """(b, saved): what is added to the scores for each distance, (H, T + S - 1) or None.
 

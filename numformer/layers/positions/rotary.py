@@ -47,11 +47,17 @@ class RotaryPositions(AttentionPositions):
 
     def forward(self, x, start=0):
         T = check_array("RotaryPositions", "x", x, "(B, H, T, D)", D=self.d_head)["T"]
-        angles = rotary_angles(start, start + T, self.d_head, self.base, x.real.dtype)
-        return rotary(x, *angles, self.layout)
+        return rotary(x, *self.rotation(start, start + T, x.real.dtype))
 
     def backward(self, dy, saved):
         return rotary_backward(dy, saved)
+
+    @property
+    def only_rotates(self):
+        return type(self) is RotaryPositions          # a subclass may compute anything
+
+    def rotation(self, start, stop, dtype):
+        return *rotary_angles(start, stop, self.d_head, self.base, dtype), self.layout
 
     def encode(self, x, start=0):
         return self.forward(x, start)

@@ -1,11 +1,11 @@
-"""Feed-forwards of more rows than a block holds, and projections, as plain Python."""
+"""Feed-forwards and projections of more rows than a block holds, as plain Python."""
 
 import numpy as np
 import plain_python  # noqa: F401  (puts the replacements in place)
 import pytest
 
 from numformer import functional as F
-from numformer.kernels import activations, feed_forward, gated_feed_forward, projections
+from numformer.kernels import activations, feed_forward, gated_feed_forward, head_projections
 
 ROWS, WIDTH, HIDDEN = 40, 3, 7                        # with 16 rows a block: 16, 16 and 8
 
@@ -61,20 +61,26 @@ def test_a_block_has_a_number_of_hidden_units_and_16_rows_at_least(monkeypatch):
     assert feed_forward.block_of_rows(1000, 2**17) == 16
 
 
-def test_projections_add_to_gradients_also_of_a_single_map(rng):
-    x = rng.standard_normal((2, 5, 3))
-    for n_maps in (1, 2):
-        maps = [array for _ in range(n_maps)
-                for array in (rng.standard_normal((3, 4)), rng.standard_normal(4))]
-        dys = [rng.standard_normal((2, 5, 4)) for _ in range(n_maps)]
-        ys, saved = projections.projections(x, *maps)
-        expected, saved_reference = F.projections(x, *maps)
-        np.testing.assert_allclose(ys, expected, rtol=1e-12, atol=1e-14)
-        dx, *gradients = F.projections_backward(dys, saved_reference)
-        found = [np.ones_like(g) for g in gradients]
-        found_dx = projections.projections_backward_accumulate(dys, saved, *found)
-        np.testing.assert_allclose(found_dx, dx, rtol=1e-12, atol=1e-14)
-        for ours, gradient in zip(found, gradients, strict=True):
-            np.testing.assert_allclose(ours, 1 + gradient, rtol=1e-12, atol=1e-14)
-        with pytest.raises(ValueError):
-            projections.projections_backward_accumulate([*dys, dys[0]], saved, *found)
+@pytest.mark.parametrize("rotated", [True, False])
+@pytest.mark.parametrize("normed", [(), (0,), (1,), (0, 1)])
+def test_head_projections_of_several_blocks_add_to_gradients(normed, rotated, rng):
+    """Blocks of 16 rows end inside a sequence of 7."""
+    B, T, C, H, G, D = 6, 7, 5, 4, 2, 6
+    x, biased = rng.standard_normal((B, T, C)), rng.random(3) < 0.5
+    maps = [array for width, bias in zip((H * D, G * D, G * D), biased) for array in (
+        rng.standard_normal((C, width)), rng.standard_normal(width) if bias else None)]
+    norms = [rng.standard_normal(D) if n in normed else None for n in range(2)]
+    rotation = (*F.rotary_angles(0, T, D), "half") if rotated else None
+    given = x, *maps, *norms, D, rotation, 0.3
+    heads, saved = head_projections.head_projections(*given)
+    expected, saved_reference = F.head_projections(*given)
+    dheads = tuple(rng.standard_normal(y.shape) for y in expected)
+    dx, *gradients = F.head_projections_backward(dheads, saved_reference)
+    before = [None if g is None else rng.standard_normal(g.shape) for g in gradients]
+    found = [None if g is None else g.copy() for g in before]
+    found_dx = head_projections.head_projections_backward_accumulate(dheads, saved, *found)
+    for ours, reference in zip((*heads, found_dx), (*expected, dx), strict=True):
+        np.testing.assert_allclose(ours, reference, rtol=1e-10, atol=1e-12)
+    for ours, start, gradient in zip(found, before, gradients, strict=True):
+        if gradient is not None:
+            np.testing.assert_allclose(ours, start + gradient, rtol=1e-10, atol=1e-11)
