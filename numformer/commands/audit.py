@@ -5,7 +5,7 @@ import time
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.shared.output import check_format, print_json, save_picture
+from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.verify.audit import audit
 
 
@@ -19,7 +19,7 @@ def add_arguments(parser):
 def run(arguments):
     started = time.perf_counter()
     if arguments.figure:
-        check_format("audit: --figure", arguments.figure)
+        check_picture("audit: --figure", arguments.figure)
     print(f"{'':5}{'name':48}{'kind':10}{'parameters':>11}{'inputs':>8}{'worst error':>13}"
           f"{'bound':>9}  {'method':18}{'seconds':>8}")
     try:

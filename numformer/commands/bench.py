@@ -11,7 +11,7 @@ from numformer.benchmarks.machine import description, processor
 from numformer.benchmarks.side_by_side import start_torch
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
-from numformer.commands.shared.output import check_format, print_json, save_picture
+from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.commands.shared.runs import add_weights_argument, smaller_weights
 from numformer.data import DOCUMENTATION, load_corpus
 
@@ -56,7 +56,7 @@ def run(arguments):
         raise UsageError(str(error)) from error
     for name in ("growth", "breakdown"):
         if getattr(arguments, name):
-            check_format(f"bench: --{name}", getattr(arguments, name))
+            check_picture(f"bench: --{name}", getattr(arguments, name))
     with backend.threads(arguments.threads):
         start_torch()
     if backend.compiled_attention() is None:

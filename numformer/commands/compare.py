@@ -11,7 +11,7 @@ from numformer.benchmarks.side_by_side import medians_in_turns
 from numformer.checks import check_number
 from numformer.commands import UsageError
 from numformer.commands.shared.runs import load_run, run_corpus
-from numformer.commands.shared.output import check_format, print_json, save_picture
+from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.commands.shared.trainers import new_trainer
 from numformer.analysis import count, gradient_reach
 from numformer.models import NGramDecoder
@@ -35,7 +35,7 @@ def add_arguments(parser):
 
 def run(arguments):
     if arguments.out:
-        check_format("compare: --out", arguments.out)
+        check_picture("compare: --out", arguments.out)
     if arguments.threads is not None and arguments.threads < 1:
         raise UsageError(f"--threads {arguments.threads} must be 1 or more.")
     try:

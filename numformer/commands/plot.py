@@ -9,7 +9,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.pictures import PICTURES, USES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
-from numformer.commands.shared.output import check_format, print_json, save_picture
+from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.plots.axes import dark
 from numformer.terminal import did_you_mean, printable
 
@@ -47,7 +47,8 @@ def run(arguments):
         if getattr(arguments, name) is not None and name not in USES[arguments.kind]:
             raise UsageError(f"plot: {arguments.kind} takes no --{name}; leave it out.")
     out = Path(arguments.out or Path(arguments.run) / f"{arguments.kind}.png")
-    check_format("plot: --out", out)
+    if arguments.out:
+        check_picture("plot: --out", out)
     opened = Run(arguments.run, *load_run(arguments.run, arguments.best), arguments)
     try:
         with dark() if arguments.dark else nullcontext():

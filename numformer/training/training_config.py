@@ -8,6 +8,7 @@ from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW
 from numformer.training.schedules import SCHEDULES
 
+MOST_ITERATIONS = 100                   # of Muon: a step with 10**12 of them never ends
 OPTIMIZERS = {
     "sgd": lambda model, c: SGD(model, c.momentum),
     "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
@@ -46,7 +47,7 @@ class TrainingConfig(Config):
     muon_ratio : float
         Of Muon: the learning rate of hidden matrices, as a multiple of that of the others.
     muon_iterations : int
-        Of Muon: steps of the iteration that orthogonalizes a matrix.
+        Of Muon: steps of the iteration that orthogonalizes a matrix, at most 100.
     clip_norm : float
         Largest norm of the gradient; 0 for no limit.
     eval_every : int
@@ -106,6 +107,9 @@ class TrainingConfig(Config):
         for name in ("learning_rate", "min_learning_rate", "weight_decay", "muon_ratio",
                      "clip_norm"):
             check_number(owner, name, getattr(self, name), least=0)
+        if self.muon_iterations > MOST_ITERATIONS:
+            raise ValueError(f"{owner}: muon_iterations={self.muon_iterations} must be at most "
+                             f"{MOST_ITERATIONS}; 5 are usual.")
         if self.min_learning_rate > self.learning_rate:
             raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be "
                              f"above learning_rate={self.learning_rate}; lower it too.")

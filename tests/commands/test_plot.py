@@ -122,7 +122,7 @@ def test_dark_pictures_have_a_dark_background(capsys, runs, tmp_path):
     ("ngram", ("plot", "flow"), "no Transformer blocks"),
     ("ngram", ("plot", "training"), "without gradients"),
     ("vit", ("plot", "patches", "--text", "9999"), "is no image of the test"),
-    ("decoder", ("plot", "loss", "--out", "none/there/x.png"), "No such file"),
+    ("decoder", ("plot", "loss", "--out", "none/there/x.png"), "there is no folder none/there"),
     ("decoder", ("explore", "--out", "page.txt"), "must end in .html"),
     ("decoder", ("explore", "--text", ""), "--text is empty"),
     ("decoder", ("explore", "--text", "the", "--start", 9),

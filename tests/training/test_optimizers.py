@@ -157,11 +157,13 @@ def test_clipping_equals_scaled_gradients(kind, rng):
     (dict(optimizer="lion"), "adamw"), (dict(schedule="step"), "cosine"),
     (dict(beta2=1.0), "beta2"), (dict(seed=-1), "seed"),
     (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience"),
+    (dict(muon_iterations=101), "muon_iterations=101 must be at most 100"),
     (dict(learning_rate=1e-5), "lower it too")])
 def test_bad_training_settings_are_named(settings, words):
     with pytest.raises(ValueError) as caught:
         TrainingConfig(**{"steps": 10, **settings})
     assert words in str(caught.value)
+    assert TrainingConfig(steps=10, muon_iterations=100).muon_iterations == 100
 
 
 def test_inverse_sqrt_is_the_schedule_of_2017():

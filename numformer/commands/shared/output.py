@@ -73,10 +73,12 @@ def draw_pictures(folder, model, tokenizer, task, metrics):
         save_picture(axes, folder.path / name)
 
 
-def check_format(flag, path):
-    """Refuse a file name whose suffix is not that of a picture."""
+def check_picture(flag, path):
+    """Refuse, before anything is computed, a path that cannot become a picture."""
     if Path(path).suffix.lower() not in FORMATS:
         raise UsageError(f"{flag} {path} must end in {', '.join(FORMATS)}.")
+    if not Path(path).parent.is_dir():
+        raise UsageError(f"{flag} {path}: there is no folder {Path(path).parent}.")
 
 
 def save_picture(picture, path):
