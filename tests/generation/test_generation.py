@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
+from numformer import use
 from numformer.generation import choose_token, context_start, generate, generate_batch
 from numformer.layers import KeyValueCache
-from numformer.models import Decoder, DecoderConfig
+from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
 from decoders import STYLES, decoder_of
+
+
+@pytest.fixture
+def numpy_only():
+    use("numpy")
+    yield
+    use("numba")
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -204,3 +212,24 @@ def test_cache_buffers_double_when_they_are_full(rng):
     assert buffer_of(longer, 38) == (80, True)
     assert np.array_equal(longer.k, k[:, :, :42]) and np.array_equal(longer.v, v[:, :, :42])
     assert np.array_equal(short.k, k[:, :, :40])
+
+
+def test_the_layers_give_the_logits_of_the_last_token_alone(rng, numpy_only):
+    model, ids = Decoder(STYLES["LLaMA"], rng), np.array([[1, 2, 3], [4, 5, 6]])
+    (logits, _), (last, _) = model.step(ids), model.step(ids, last=True)
+    assert last.shape == (2, 1, 9)
+    np.testing.assert_allclose(last, logits[:, -1:], rtol=1e-12)
+
+
+def test_ngram_decoders_begin_anew_without_kernels_too(rng, numpy_only):
+    """The last tokens of texts that go on would be needed, so all begin."""
+    model = NGramDecoder(NGramDecoderConfig(vocab_size=9, context_length=6, n_layers=1, n_heads=2,
+                                            d_model=8, ngrams=3, dtype="float64"), rng)
+    prompts = [np.array([1, 2, 3, 4]), np.array([5])]
+    together = np.stack(list(generate_batch(model, prompts, 9, temperature=0)), axis=1)
+    for prompt, text in zip(prompts, together):
+        ids = list(prompt)
+        for token in text:
+            window = ids[context_start(len(ids), 6):]
+            assert token == model(np.array([window]))[0, -1].argmax()
+            ids.append(token)
