@@ -18,7 +18,7 @@ PRODUCTS = (                            # (M, N, K), and which factor is transpo
     ((ROWS, HIDDEN, WIDTH), ""), ((ROWS, WIDTH, HIDDEN), ""),           # forward
     ((ROWS, WIDTH, HIDDEN), "b"), ((ROWS, HIDDEN, WIDTH), "b"),         # gradients of the input
     ((WIDTH, HIDDEN, ROWS), "a"), ((HIDDEN, WIDTH, ROWS), "a"))         # gradients of the weight
-ROUNDS = 8
+ROUNDS = 15                             # with 1 MB of matrices each
 MOST_BYTES = 4 * KIB                    # of the file that keeps the result
 
 
@@ -60,14 +60,16 @@ def kept_milliseconds(versions, addresses, find=find_cache, measure=None):
 def milliseconds(addresses):
     """The time that each library needs for all `PRODUCTS`, on one thread, in alternating runs.
 
-    Of several rounds the fastest counts, for each product: other programs only slow it down. Each
-    round uses other matrices, so that they do not come from the caches of the one before.
+    Of several rounds the fastest counts, for each product: other programs only slow it down. No
+    library finds matrices in a near cache because another one has just multiplied them: in a
+    training step they are not there, either.
 
     Returns
     -------
     dict of str to float
     """
     rng, fastest = np.random.default_rng(0), {name: [] for name in addresses}
+    apart = ROUNDS // len(addresses)
     with _one_thread():
         for (M, N, K), transposed in PRODUCTS:
             operands = [[rng.random(shape, np.float32) for shape in (
@@ -75,8 +77,8 @@ def milliseconds(addresses):
                 (M, N))] for _ in range(ROUNDS)]
             times = {name: [] for name in addresses}
             for n in range(2 * ROUNDS):                               # the first half warms up
-                for name, address in addresses.items():
-                    call = _call(address, *operands[n % ROUNDS], transposed)
+                for k, (name, address) in enumerate(addresses.items()):
+                    call = _call(address, *operands[(n + k * apart) % ROUNDS], transposed)
                     started = time.perf_counter()
                     call()
                     times[name].append(time.perf_counter() - started)

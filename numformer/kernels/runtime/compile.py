@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numba
 import numpy as np
@@ -84,20 +84,52 @@ class Kernel:
         """The compiled function for one precision, from the cache if it is there and `cached`."""
         dtype = np.dtype(dtype)
         types = tuple(self.signature(numba.from_dtype(dtype)))
-        folder = cache_folder() if cached else None
-        folder = folder and usable(folder / f"{self.function.__name__}-{dtype.name}")
-        if notice and (folder is None or not any(folder.rglob("*.nbc"))):
-            _announce("as there is no cache" if folder is None else "once per machine")
-        if folder is not None:
-            before = numba.config.CACHE_DIR
-            try:
-                numba.config.CACHE_DIR = str(folder)
-                return numba.njit(types, cache=True, **STRICT)(self.function)
-            except Exception:           # a damaged cache, a full disk: compile without a cache
-                pass
-            finally:
-                numba.config.CACHE_DIR = before
-        return numba.njit(types, **STRICT)(self.function)
+        return _compiled(
+            f"{self.function.__name__}-{dtype.name}", cached, notice,
+            lambda **options: numba.njit(types, **options, **STRICT)(self.function))
+
+
+class CFunction:
+    """A function that Numba compiles for C, when its address is first wanted.
+
+    Parameters
+    ----------
+    function : callable
+    signature : numba.core.typing.Signature
+    """
+
+    def __init__(self, function, signature):
+        self.function, self.signature = function, signature
+
+    @cached_property
+    def address(self):
+        return self.compiled.address
+
+    @cached_property
+    def compiled(self):
+        with _lock:
+            return _compiled(
+                f"{self.function.__name__}-c", True, True,
+                lambda **options: numba.cfunc(self.signature, error_model="numpy", **options)(
+                    self.function))
+
+
+def _compiled(name, cached, notice, compile_with):
+    """What ``compile_with(cache=True)`` returns, with a folder of the cache; else without one."""
+    folder = cache_folder() if cached else None
+    folder = folder and usable(folder / name)
+    if notice and (folder is None or not any(folder.rglob("*.nbc"))):
+        _announce("as there is no cache" if folder is None else "once per machine")
+    if folder is not None:
+        before = numba.config.CACHE_DIR
+        try:
+            numba.config.CACHE_DIR = str(folder)
+            return compile_with(cache=True)
+        except Exception:               # a damaged cache, a full disk: compile without a cache
+            pass
+        finally:
+            numba.config.CACHE_DIR = before
+    return compile_with()
 
 
 @lru_cache(maxsize=1)

@@ -84,6 +84,28 @@ def matrix_at(context, address, rows, columns, stride, like):
     return matrix(types.intp, types.intp, types.intp, types.intp, like), generate
 
 
+@intrinsic(prefer_literal=True)
+def local_matrix(context, rows, columns, like):
+    """A contiguous matrix of a fixed size on the stack, from a cache line on, for this call."""
+    matrix = types.Array(like.dtype, 2, "C")
+
+    def generate(context, builder, signature, arguments):
+        real, (I, J) = context.get_data_type(matrix.dtype), (rows.literal_value,
+                                                             columns.literal_value)
+        memory = cgutils.alloca_once(builder, real, size=I * J)
+        memory.align = 64
+        size = context.get_abi_sizeof(real)
+        result = context.make_array(matrix)(context, builder)
+        shape, strides, itemsize = (
+            [context.get_constant(types.intp, n) for n in sizes]
+            for sizes in ((I, J), (J * size, size), (size,)))
+        populate_array(result, memory, shape=shape, strides=strides, itemsize=itemsize[0],
+                       meminfo=None)
+        return result._getvalue()
+
+    return matrix(rows, columns, like), generate
+
+
 def _itemsize(context, dtype):
     return context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(dtype)))
 
@@ -173,6 +195,25 @@ def address_of(context, x):
         return builder.bitcast(cgutils.alloca_once_value(builder, arguments[0]), cgutils.voidptr_t)
 
     return types.voidptr(x), generate
+
+
+@intrinsic
+def address_at(context, pointer):
+    """A pointer as a number."""
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(arguments[0], context.get_value_type(types.intp))
+
+    return types.intp(pointer), generate
+
+
+@intrinsic
+def start_of(context, x):
+    """The address of an array's first element, as a number."""
+    def generate(context, builder, signature, arguments):
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.ptrtoint(view.data, context.get_value_type(types.intp))
+
+    return types.intp(x), generate
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""A tile of a matrix product in vector registers: some rows of x times one panel of the weights.
+"""Tiles of matrix products in vector registers: some rows of a factor times a panel of the other.
 
 Numba has no vectors of its own, so this page writes LLVM's. LLVM makes of them the instructions
 that the processor has: AVX-512, AVX2 or NEON.
@@ -14,6 +14,7 @@ VECTOR_BYTES = 64                       # of one vector: a cache line
 VECTORS = 3                             # across a panel
 PANEL_BYTES = VECTORS * VECTOR_BYTES    # a row of a panel: 48 columns of float32, 24 of float64
 PREFETCH_BYTES = 3072                   # how far ahead a panel is requested from memory
+PREFETCH_TERMS = 24                     # how far ahead the factor of a panel in the cache is
 SAME, BFLOAT16, INT8 = range(3)         # how the numbers of a panel are stored: as x, or smaller
 ITEM_BYTES = {BFLOAT16: 2, INT8: 1}
 
@@ -44,11 +45,51 @@ def _multiply_rows(rows):
             y_rows = tile.rows(signature.args[8], y, j, column, rows)
             for stored in (SAME, BFLOAT16, INT8):
                 with builder.if_then(builder.icmp_signed("==", kind, kind.type(stored))):
-                    sums = tile.sums(stored, x_rows, terms, panel)
+                    def prefetch(n, row_of_panel):
+                        ahead = builder.add(row_of_panel, terms.type(PREFETCH_BYTES))
+                        tile.prefetch(ahead, PANEL_BYTES // tile.size * tile.bytes_of(stored))
+
+                    sums = tile.sums(stored, VECTORS, x_rows, terms.type(tile.size), terms, panel,
+                                     prefetch)
                     tile.store(stored, sums, scale, bias, y_rows, add)
 
         integer = types.intp
         return types.void(integer, x, *6 * [integer], y, *2 * [integer], types.boolean), generate
+
+    return multiply
+
+
+def _multiply_tile(rows):
+    """The tile of `own_product` for so many rows."""
+    @intrinsic
+    def multiply(context, vectors, a, a_row, a_term, panel, terms, alpha, c, c_row, add):
+        """c = alpha a panel, or c += that, for so many vectors of columns, at most 3.
+
+        a, panel and c are addresses. From a row of `a` to the next it is `a_row` bytes, from a term
+        to the next `a_term`; in c it is `c_row` bytes from a row to the next. The numbers are of
+        the type of alpha. Every sum is one chain of additions, as in `multiply_8`.
+        """
+        def generate(context, builder, signature, arguments):
+            vectors, a, a_row, a_term, panel, terms, alpha, c, c_row, add = arguments
+            tile, integer = _Tile(context, builder, alpha.type), a.type
+            a_rows, c_rows = ([
+                builder.inttoptr(builder.add(start, builder.mul(step, integer(r))),
+                                 tile.real.as_pointer())
+                for r in range(rows)] for start, step in ((a, a_row), (c, c_row)))
+            ahead = builder.add(a, builder.mul(a_term, integer(PREFETCH_TERMS)))
+
+            def prefetch(n, row_of_panel):
+                tile.prefetch(builder.add(ahead, builder.mul(n, a_term)), VECTOR_BYTES)
+
+            for count in range(1, VECTORS + 1):
+                with builder.if_then(builder.icmp_signed("==", vectors, integer(count))):
+                    for pointer in c_rows:              # c is needed at the end
+                        tile.prefetch(builder.ptrtoint(pointer, integer), count * VECTOR_BYTES)
+                    sums = tile.sums(SAME, count, a_rows, a_term, terms, panel, prefetch)
+                    tile.add(alpha, sums, c_rows, add)
+
+        integer = types.intp
+        return types.void(*6 * [integer], alpha, *2 * [integer], types.boolean), generate
 
     return multiply
 
@@ -72,20 +113,29 @@ class _Tile:
         return [cgutils.pointer_add(builder, first, builder.mul(stride, builder.add(i, i.type(r))))
                 for r in range(rows)]
 
-    def sums(self, stored, x_rows, terms, panel):
-        """The sums of products of each row with each vector of columns."""
+    def bytes_of(self, stored):
+        """Of a number of the panel."""
+        return ITEM_BYTES.get(stored, self.size)
+
+    def sums(self, stored, vectors, x_rows, x_term, terms, panel, prefetch):
+        """The sums of products of each row with each vector of columns.
+
+        From a term of a row of x to the next it is `x_term` bytes. For each term,
+        ``prefetch(its number, the address of its row of the panel)`` is called.
+        """
         builder, integer = self.builder, terms.type
-        step = PANEL_BYTES // self.size * ITEM_BYTES.get(stored, self.size)
-        sums = [[cgutils.alloca_once(builder, self.type) for _ in range(VECTORS)] for _ in x_rows]
+        step = vectors * VECTOR_BYTES // self.size * self.bytes_of(stored)
+        sums = [[cgutils.alloca_once(builder, self.type) for _ in range(vectors)] for _ in x_rows]
         for row in sums:
             for total in row:
                 builder.store(self.zero, total)
         with cgutils.for_range(builder, terms, intp=integer) as loop:
             address = builder.add(panel, builder.mul(loop.index, integer(step)))
-            self.prefetch(builder.add(address, integer(PREFETCH_BYTES)), step)
-            weights = [self.weights(stored, address, n) for n in range(VECTORS)]
+            prefetch(loop.index, address)
+            weights = [self.weights(stored, address, n) for n in range(vectors)]
+            offset = builder.mul(loop.index, x_term)
             for x_row, row in zip(x_rows, sums):
-                factor = self.spread(builder.load(builder.gep(x_row, [loop.index])))
+                factor = self.spread(builder.load(cgutils.pointer_add(builder, x_row, offset)))
                 for weight, total in zip(weights, row):
                     builder.store(self.fma(factor, weight, builder.load(total)), total)
         return [[builder.load(total) for total in row] for row in sums]
@@ -103,6 +153,15 @@ class _Tile:
                 else:
                     total = builder.fadd(total, before)
                 builder.store(total, place, align=self.size)
+
+    def add(self, alpha, sums, c_rows, add):
+        """c = alpha sums, or c += that."""
+        builder, factor = self.builder, self.spread(alpha)
+        for c_row, row in zip(c_rows, sums):
+            for n, total in enumerate(row):
+                place = self.pointer(c_row, n)
+                before = builder.select(add, builder.load(place, align=self.size), self.zero)
+                builder.store(self.fma(factor, total, before), place, align=self.size)
 
     def spread(self, number):
         """A vector of equal numbers."""
@@ -158,3 +217,4 @@ class _Tile:
 MOST_ROWS = most_rows()
 multiply_1, multiply_2 = _multiply_rows(1), _multiply_rows(2)
 multiply_4, multiply_8 = (_multiply_rows(min(rows, MOST_ROWS)) for rows in (4, 8))
+multiply_tile, multiply_one_row = _multiply_tile(MOST_ROWS), _multiply_tile(1)
