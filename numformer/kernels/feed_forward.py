@@ -3,39 +3,17 @@
 The slope f'(h) is saved in place of h, so the backward multiplies by it and computes nothing again.
 """
 
-import numpy as np
 from numba import int64
 
 from numformer.functional.feed_forward import check_feed_forward
 from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
-from numformer.kernels.linear import new_gradients
-from numformer.kernels.runtime.arithmetic import gemm
+from numformer.kernels.linear_rows import (
+    block_of_rows, linear_rows, linear_rows_backward, new_gradients, or_empty)
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix, vector)
 from numformer.kernels.runtime.workspace import new_array, new_like
-
-BLOCK = 2**18                           # hidden units of a block: 1 MB in float32
-
-
-@inlined
-def fill_rows(y, bias):
-    """Every row of y = bias; returns whether there is one, for `gemm` to add to."""
-    for n in range(len(y) if len(bias) > 0 else 0):
-        y_n = row(y, n)
-        for c in range(len(bias)):
-            y_n[c] = bias[c]
-    return len(bias) > 0
-
-
-@inlined
-def add_column_sums(x, total):
-    """total += the sum of the rows of x; nothing if it is empty."""
-    for n in range(len(x) if len(total) > 0 else 0):
-        x_n = row(x, n)
-        for c in range(len(total)):
-            total[c] += x_n[c]
 
 
 @inlined
@@ -61,14 +39,14 @@ def forward(x, hidden_weight, hidden_bias, output_weight, output_bias, kind, h, 
         h_part, a_part, y_part = h[:stop - start], a[start:stop], y[start:stop]
 
         # h = x W_1 + b_1
-        gemm(x[start:stop], hidden_weight, h_part, fill_rows(h_part, hidden_bias))
+        linear_rows(x[start:stop], hidden_weight, hidden_bias, h_part)
 
         # a = f(h)
         for n in range(len(h_part)):
             activate(kind, one, row(h_part, n), row(a_part, n), row(slope, start + n))
 
         # y = a W_2 + b_2
-        gemm(a_part, output_weight, y_part, fill_rows(y_part, output_bias))
+        linear_rows(a_part, output_weight, output_bias, y_part)
 
 
 def backward(dy, x, hidden_weight, output_weight, kind, a, slope, da, dx, dhidden_weight,
@@ -81,17 +59,15 @@ def backward(dy, x, hidden_weight, output_weight, kind, a, slope, da, dx, dhidde
         da_part, dy_part = da[:stop - start], dy[start:stop]
 
         # y = a W_2 + b_2
-        gemm(dy_part, output_weight.T, da_part, False)
-        gemm(a[start:stop].T, dy_part, doutput_weight, True)
-        add_column_sums(dy_part, doutput_bias)
+        linear_rows_backward(dy_part, a[start:stop], output_weight, da_part, False, doutput_weight,
+                             doutput_bias)
 
         # a = f(h)
         multiply_by_slopes(kind, da_part, slope[start:stop])          # now dh
 
         # h = x W_1 + b_1
-        gemm(da_part, hidden_weight.T, dx[start:stop], False)
-        gemm(x[start:stop].T, da_part, dhidden_weight, True)
-        add_column_sums(da_part, dhidden_bias)
+        linear_rows_backward(da_part, x[start:stop], hidden_weight, dx[start:stop], False,
+                             dhidden_weight, dhidden_bias)
 
 
 FORWARD = Kernel(forward, lambda real: (
@@ -137,13 +113,3 @@ def feed_forward_backward_accumulate(dy, saved, hidden_weight_grad, hidden_bias_
                        hidden_weight_grad, or_empty(hidden_bias_grad, dy.dtype),
                        output_weight_grad, or_empty(output_bias_grad, dy.dtype))
     return dx.reshape(*dy.shape[:-1], len(hidden_weight))
-
-
-def block_of_rows(N, F):
-    """How many of N rows of F hidden units are computed at a time."""
-    return min(N, max(16, BLOCK // F))
-
-
-def or_empty(bias, dtype):
-    """A bias, or an empty vector where there is none."""
-    return np.empty(0, dtype) if bias is None else bias

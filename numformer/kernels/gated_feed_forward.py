@@ -7,9 +7,8 @@ from numba import int64
 
 from numformer.functional.gated_feed_forward import check_gated_feed_forward
 from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
-from numformer.kernels.feed_forward import add_column_sums, block_of_rows, fill_rows, or_empty
-from numformer.kernels.linear import new_gradients
-from numformer.kernels.runtime.arithmetic import gemm
+from numformer.kernels.linear_rows import (
+    block_of_rows, linear_rows, linear_rows_backward, new_gradients, or_empty)
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
@@ -37,8 +36,8 @@ def forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight
         h_part, gate_part, y_part = h[start:stop], gate[start:stop], y[start:stop]
 
         # g = x W_1 + b_1;  h = x W_2 + b_2
-        gemm(x_part, gate_weight, g_part, fill_rows(g_part, gate_bias))
-        gemm(x_part, hidden_weight, h_part, fill_rows(h_part, hidden_bias))
+        linear_rows(x_part, gate_weight, gate_bias, g_part)
+        linear_rows(x_part, hidden_weight, hidden_bias, h_part)
 
         # a = f(g) h
         for n in range(len(g_part)):
@@ -46,7 +45,7 @@ def forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight
         multiply_rows(gate_part, h_part, a_part)
 
         # y = a W_3 + b_3
-        gemm(a_part, output_weight, y_part, fill_rows(y_part, output_bias))
+        linear_rows(a_part, output_weight, output_bias, y_part)
 
 
 @inlined
@@ -79,20 +78,16 @@ def backward(dy, x, gate_weight, hidden_weight, output_weight, kind, h, gate, sl
 
         # y = a W_3 + b_3
         multiply_rows(gate_part, h_part, a_part)
-        gemm(dy_part, output_weight.T, da_part, False)
-        gemm(a_part.T, dy_part, doutput_weight, True)
-        add_column_sums(dy_part, doutput_bias)
+        linear_rows_backward(dy_part, a_part, output_weight, da_part, False, doutput_weight,
+                             doutput_bias)
 
         # a = f(g) h
         gate_gradients(kind, da_part, h_part, gate_part, slope_part, dg_part)  # da is now dh
 
         # g = x W_1 + b_1;  h = x W_2 + b_2
-        gemm(dg_part, gate_weight.T, dx_part, False)
-        gemm(da_part, hidden_weight.T, dx_part, True)
-        gemm(x_part.T, dg_part, dgate_weight, True)
-        gemm(x_part.T, da_part, dhidden_weight, True)
-        add_column_sums(dg_part, dgate_bias)
-        add_column_sums(da_part, dhidden_bias)
+        linear_rows_backward(dg_part, x_part, gate_weight, dx_part, False, dgate_weight, dgate_bias)
+        linear_rows_backward(da_part, x_part, hidden_weight, dx_part, True, dhidden_weight,
+                             dhidden_bias)
 
 
 FORWARD = Kernel(forward, lambda real: (

@@ -8,11 +8,10 @@ import numpy as np
 from numba import boolean, int64
 
 from numformer.functional.head_projections import check_head_projections, join_heads, split_heads
-from numformer.kernels.feed_forward import add_column_sums, block_of_rows, fill_rows, or_empty
-from numformer.kernels.linear import new_gradients
+from numformer.kernels.linear_rows import (
+    block_of_rows, linear_rows, linear_rows_backward, new_gradients, or_empty)
 from numformer.kernels.norms import normalize_vector, normalize_vector_backward
 from numformer.kernels.rotary import rotate_vector
-from numformer.kernels.runtime.arithmetic import gemm
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import matrix_view, row, unowned
 from numformer.kernels.runtime.shapes import (
@@ -73,17 +72,9 @@ def project(x, start, stop, T, weight, bias, norm, epsilon, cosine, sine, halves
     h holds the rows of x W + b: all of them, or those of a block. With nothing to encode, h is y.
     """
     h_part = h[start:stop] if len(h) == len(x) else h[:stop - start]
-    gemm(x[start:stop], weight, h_part, fill_rows(h_part, bias))
+    linear_rows(x[start:stop], weight, bias, h_part)
     if len(norm) > 0 or len(cosine) > 0:
         encode(h_part, start, T, norm, epsilon, cosine, sine, halves, between, rrms, y[start:stop])
-
-
-@inlined
-def add_gradients(dh, x, weight, dx, add, dweight, dbias):
-    """The gradients of h = x W + b: dx is written, or added to with `add`."""
-    gemm(dh, weight.T, dx, add)
-    gemm(x.T, dh, dweight, True)
-    add_column_sums(dh, dbias)
 
 
 @inlined
@@ -95,9 +86,9 @@ def project_backward(dy, x, start, stop, T, weight, norm, cosine, minus_sine, ha
         dh_part = dh[:stop - start]
         encode_backward(dy_part, h[start:stop], start, T, norm, cosine, minus_sine, halves, between,
                         rrms, dh_part, dnorm)
-        add_gradients(dh_part, x_part, weight, dx_part, add, dweight, dbias)
+        linear_rows_backward(dh_part, x_part, weight, dx_part, add, dweight, dbias)
     else:
-        add_gradients(dy_part, x_part, weight, dx_part, add, dweight, dbias)
+        linear_rows_backward(dy_part, x_part, weight, dx_part, add, dweight, dbias)
 
 
 def forward(x, query_weight, query_bias, key_weight, key_bias, value_weight, value_bias,
@@ -117,8 +108,7 @@ def forward(x, query_weight, query_bias, key_weight, key_bias, value_weight, val
                 halves, between, h_k, rrms_k, k)
 
         # v = x W_V + b_V
-        v_part = v[start:stop]
-        gemm(x[start:stop], value_weight, v_part, fill_rows(v_part, value_bias))
+        linear_rows(x[start:stop], value_weight, value_bias, v[start:stop])
 
 
 def backward(dq, dk, dv, x, query_weight, key_weight, value_weight, query_norm, key_norm, T, cosine,
@@ -141,8 +131,8 @@ def backward(dq, dk, dv, x, query_weight, key_weight, value_weight, query_norm, 
                          dkey_norm)
 
         # v = x W_V + b_V
-        add_gradients(dv[start:stop], x[start:stop], value_weight, dx[start:stop], True,
-                      dvalue_weight, dvalue_bias)
+        linear_rows_backward(dv[start:stop], x[start:stop], value_weight, dx[start:stop], True,
+                             dvalue_weight, dvalue_bias)
 
 
 FORWARD = Kernel(forward, lambda real: (

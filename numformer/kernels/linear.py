@@ -108,15 +108,6 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
     return dx
 
 
-def new_gradients(weights, biased, real):
-    """Zeros for the gradient of each weight and its bias, in turn; None where there is no bias."""
-    gradients = []
-    for weight, has_bias in zip(weights, biased):
-        gradients += [np.zeros(weight.shape, real),
-                      np.zeros(weight.shape[1], real) if has_bias else None]
-    return gradients
-
-
 def _input_gradient(dy, dvectors, saved):
     vectors, weight, _ = saved
     dx = new_like(vectors)

@@ -9,7 +9,7 @@ from numformer.functional.dropout import check_residual
 from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.norms.layer_norm import check_norm
 from numformer.kernels.dropout import add_dropped_row, drop_row, mask_arguments, row_hash
-from numformer.kernels.feed_forward import or_empty
+from numformer.kernels.linear_rows import or_empty
 from numformer.kernels.norms import normalize_vector, normalize_vector_backward
 from numformer.kernels.runtime.compile import Kernel
 from numformer.kernels.runtime.memory import row, unowned

@@ -5,7 +5,8 @@ import plain_python  # noqa: F401  (puts the replacements in place)
 import pytest
 
 from numformer import functional as F
-from numformer.kernels import activations, feed_forward, gated_feed_forward, head_projections
+from numformer.kernels import (
+    activations, feed_forward, gated_feed_forward, head_projections, linear_rows)
 
 ROWS, WIDTH, HIDDEN = 40, 3, 7                        # with 16 rows a block: 16, 16 and 8
 
@@ -56,9 +57,9 @@ def test_other_activations_do_not_swallow_nan():
 
 
 def test_a_block_has_a_number_of_hidden_units_and_16_rows_at_least(monkeypatch):
-    monkeypatch.setattr(feed_forward, "BLOCK", 2**18)
-    assert [feed_forward.block_of_rows(N, 512) for N in (7, 512, 513, 10**6)] == [7, 512, 512, 512]
-    assert feed_forward.block_of_rows(1000, 2**17) == 16
+    monkeypatch.setattr(linear_rows, "BLOCK", 2**18)
+    assert [linear_rows.block_of_rows(N, 512) for N in (7, 512, 513, 10**6)] == [7, 512, 512, 512]
+    assert linear_rows.block_of_rows(1000, 2**17) == 16
 
 
 @pytest.mark.parametrize("rotated", [True, False])

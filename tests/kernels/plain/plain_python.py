@@ -19,7 +19,7 @@ if os.environ.get("NUMBA_DISABLE_JIT") != "1":                  # Numba reads it
 from numformer.functional import from_bfloat16
 from numformer.kernels import (
     activations, adam, cross_entropy, dropout, embedding, feed_forward, gated_feed_forward, linear,
-    head_projections, linear_cross_entropy, norms, residual_norm, rotary)
+    head_projections, linear_cross_entropy, linear_rows, norms, residual_norm, rotary)
 from numformer.kernels.attention import backward, flash, forward, scores, softmax, tiles
 from numformer.kernels.attention import dropout as attention_dropout
 from numformer.kernels.decoding import attention as decoding_attention
@@ -103,8 +103,8 @@ REPLACEMENTS = {
 MODULES = (
     activations, adam, arithmetic, attention_dropout, backward, cross_entropy, decoding_attention,
     dropout, embedding, feed_forward, flash, forward, gated_feed_forward, hashing,
-    head_projections, linear, linear_cross_entropy, memory, norms, pack, panels, phases,
-    residual_norm, rotary, run, scores, softmax, tiles, token_step, work_queue)
+    head_projections, linear, linear_cross_entropy, linear_rows, memory, norms, pack, panels,
+    phases, residual_norm, rotary, run, scores, softmax, tiles, token_step, work_queue)
 for module in MODULES:
     for name, replacement in REPLACEMENTS.items():
         of_arithmetic = module is arithmetic and name in ("product", "gemm")    # see plain_blas.py
