@@ -45,28 +45,29 @@ def copy_panel(b, transposed, first, last, start, stop, panel):
 
 
 @inlined
-def multiply_panel(a, a_row, a_term, rows, panel, terms, vectors, alpha, c, c_row, add):
-    """c = alpha a panel, or c += that: in tiles of MOST_ROWS rows, then row by row."""
-    whole = rows - rows % MOST_ROWS
-    for i in range(0, whole, MOST_ROWS):
-        multiply_tile(vectors, a + i * a_row, a_row, a_term, panel, terms, alpha, c + i * c_row,
-                      c_row, add)
-    for i in range(whole, rows):
-        multiply_one_row(vectors, a + i * a_row, a_row, a_term, panel, terms, alpha, c + i * c_row,
-                         c_row, add)
+def multiply_panel(a, a_row, a_term, panel, vectors, alpha, c, add, tile):
+    """c = alpha a panel, or c += that, for c (M, columns): in tiles, at last row by row.
 
-
-@inlined
-def multiply_edge(a, a_row, a_term, rows, panel, terms, vectors, alpha, c, add, tile):
-    """`multiply_panel` where c has fewer columns than the vectors; tile has room for its rows."""
-    for start in range(0, rows, MOST_ROWS):
-        stop = min(start + MOST_ROWS, rows)
-        multiply_panel(a + start * a_row, a_row, a_term, stop - start, panel, terms, vectors, alpha,
-                       start_of(tile), PANEL_BYTES, False)
-        for i in range(start, stop):
-            c_i, tile_i = row(c, i), row(tile, i - start)
-            for j in range(len(c_i)):
-                c_i[j] = tile_i[j] + (c_i[j] if add else tile.dtype.type(0))
+    Where c has fewer columns than the vectors of the panel, the sums go to `tile` first.
+    """
+    M, columns = c.shape
+    whole, terms = columns == vectors * LANES, len(panel)
+    for i in range(0, M, MOST_ROWS):
+        rows, a_i = min(MOST_ROWS, M - i), a + i * a_row
+        to = c[i:i + rows] if whole else matrix_at(start_of(tile), rows, columns, WIDTH, tile)
+        to_row = to.strides[0]
+        if rows == MOST_ROWS:
+            multiply_tile(vectors, a_i, a_row, a_term, start_of(panel), terms, alpha, start_of(to),
+                          to_row, add and whole)
+        else:
+            for r in range(rows):
+                multiply_one_row(vectors, a_i + r * a_row, a_row, a_term, start_of(panel), terms,
+                                 alpha, start_of(to) + r * to_row, to_row, add and whole)
+        if not whole:
+            for r in range(rows):
+                c_r, to_r = row(c, i + r), row(to, r)
+                for j in range(columns):
+                    c_r[j] = to_r[j] + (c_r[j] if add else tile.dtype.type(0))
 
 
 @inlined
@@ -89,13 +90,9 @@ def multiply(b_transposed, a_transposed, N, M, K, alpha, b, b_stride, a, a_strid
             panel = matrix_at(start_of(workspace), stop - start, vectors * LANES, vectors * LANES,
                               tile)
             copy_panel(stored, b_transposed, first, last, start, stop, panel)
-            a_part, c_part, more = a + start * a_term, c + first * SIZE, add or part > 0
-            if (last - first) % LANES == 0:
-                multiply_panel(a_part, a_row, a_term, M, start_of(panel), stop - start, vectors,
-                               alpha, c_part, c_stride * SIZE, more)
-            else:
-                multiply_edge(a_part, a_row, a_term, M, start_of(panel), stop - start, vectors,
-                              alpha, matrix_at(c_part, M, last - first, c_stride, tile), more, tile)
+            multiply_panel(a + start * a_term, a_row, a_term, panel, vectors, alpha,
+                           matrix_at(c + first * SIZE, M, last - first, c_stride, tile),
+                           add or part > 0, tile)
 
 
 def sgemm(b_kind, a_kind, N, M, K, alpha, b, b_stride, a, a_stride, beta, c, c_stride):
