@@ -10,11 +10,12 @@ alone: in float64 gradients are checked, not trained.
 
 The bits of a product depend on the library: a run is equal to the byte with the same one alone.
 Hence the choice does not depend on how busy the machine is at the moment: the libraries are timed
-once (`blas_speed.py`), and the result is kept with the compiled kernels.
+once (`blas_speed.py`), and the result is kept with the compiled kernels. From then on a process
+loads the chosen one alone.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import llvmlite.binding
 import scipy
@@ -83,46 +84,45 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
                          "fastest library is taken.")
     scipys = {name: get_cython_function_address("scipy.linalg.cython_blas", name)
               for name in ("sgemm", "dgemm")}
-    tiles = {f"tile_{name}": address for name, address in scipys.items()}
-    label = _label_of_scipys()
-    found = {OPENBLAS: Choice(OPENBLAS, label, label, "", {**scipys, **tiles})}
-    missing = None
-    if wanted in (None, MKL):
-        mkl, version, missing = _found_mkl(find, load)
-        if mkl is not None:
-            found[MKL] = replace(found[OPENBLAS], name=MKL, label=f"MKL {version}".strip(),
-                                 addresses={**mkl, **tiles})
-    if wanted == MKL and missing:
-        raise ValueError(f"{VARIABLE}={MKL}, but {missing}; pip install 'numformer[mkl]', or leave "
-                         "the variable out.")
-    if wanted in (None, OWN):
-        found[OWN] = replace(
-            found[OPENBLAS], name=OWN, label=f"numformer's own product; float64: {label}",
-            addresses={**found[OPENBLAS].addresses, "sgemm": own.address})
+    label, missing = _label_of_scipys(), []
+    labels = {OPENBLAS: label, OWN: f"numformer's own product; float64: {label}"}
+    products = {OPENBLAS: lambda: scipys, OWN: lambda: {**scipys, "sgemm": own.address}}
+    found = find() if wanted in (None, MKL) else None
+    if found is not None:
+        path, version = found
+        labels[MKL], products[MKL] = f"MKL {version}".strip(), lambda: load(path)
+    elif wanted in (None, MKL):
+        missing.append("mkl is not installed")
+
+    def loaded(name):
+        """The addresses of a library's products; {} if it cannot be loaded."""
+        try:
+            return products[name]()
+        except OSError as error:
+            missing.append(f"{labels[name]} cannot be used: {' '.join(str(error).split())}")
+            return {}
+
+    def choice(name, why):
+        addresses = loaded(name) if name in products else {}
+        if not addresses and wanted is not None:
+            raise ValueError(f"{VARIABLE}={wanted}, but {missing[-1]}; pip install "
+                             "'numformer[mkl]', or leave the variable out.")
+        if not addresses:
+            name, addresses = OPENBLAS, scipys
+        tiles = {f"tile_{routine}": address for routine, address in scipys.items()}
+        return Choice(name, labels[name], label, "; ".join([why, *missing]), {**addresses, **tiles})
+
     if wanted is not None:
-        return replace(found[wanted], why=f"{VARIABLE}={wanted}")
+        return choice(wanted, f"{VARIABLE}={wanted}")
     took, why_not = milliseconds(
-        f"{scipy.__version__}, " + ", ".join(choice.label for choice in found.values()),
-        {name: choice.addresses["sgemm"] for name, choice in found.items()})
+        f"{scipy.__version__}, {', '.join(labels.values())}",
+        lambda: {name: found["sgemm"] for name in products if (found := loaded(name))})
     if took is None:
-        return replace(found[OPENBLAS], why=f"the speed of others cannot be kept: {why_not}")
+        return choice(OPENBLAS, f"the speed of others cannot be kept: {why_not}")
     fastest = min(took, key=took.get)
-    times = ", ".join(f"{took[name]:.1f} ms with {NAMES[name]}" for name in found)
-    why = f"measured once on this machine: products of a training step took {times}"
-    return replace(found[fastest if took[fastest] < MARGIN * took[OPENBLAS] else OPENBLAS],
-                   why="; ".join(filter(None, (why, missing))))
-
-
-def _found_mkl(find, load):
-    """(addresses of MKL's products, its version, None), or (None, None, why there are none)."""
-    found = find()
-    if found is None:
-        return None, None, "mkl is not installed"
-    path, version = found
-    try:
-        return load(path), version, None
-    except OSError as error:
-        return None, None, f"mkl {version} cannot be used: {' '.join(str(error).split())}"
+    times = ", ".join(f"{ms:.1f} ms with {NAMES[name]}" for name, ms in took.items())
+    return choice(fastest if took[fastest] < MARGIN * took[OPENBLAS] else OPENBLAS,
+                  f"measured once on this machine: products of a training step took {times}")
 
 
 def _label_of_scipys():

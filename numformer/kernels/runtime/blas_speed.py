@@ -22,7 +22,7 @@ ROUNDS = 15                             # with 1 MB of matrices each
 MOST_BYTES = 4 * KIB                    # of the file that keeps the result
 
 
-def kept_milliseconds(versions, addresses, find=find_cache, measure=None):
+def kept_milliseconds(versions, load, find=find_cache, measure=None):
     """The times of `milliseconds`, measured when this machine first needs them.
 
     They are kept in the folder of compiled kernels, whose name depends on the processor. A damaged
@@ -32,8 +32,8 @@ def kept_milliseconds(versions, addresses, find=find_cache, measure=None):
     ----------
     versions : str
         Of the libraries.
-    addresses : dict of str to int
-        Of each library's `sgemm`.
+    load : callable
+        Returns the address of each library's `sgemm`, by name; called if there is no result.
     find, measure : callable
         `find_cache` and `milliseconds`.
 
@@ -47,9 +47,9 @@ def kept_milliseconds(versions, addresses, find=find_cache, measure=None):
     if folder is None:
         return None, why_not
     file = folder / "blas.json"
-    found = _read(file, versions, addresses)
+    found = _read(file, versions)
     if found is None:
-        found = (measure or milliseconds)(addresses)
+        found = (measure or milliseconds)(load())
         try:
             _write(file, {"versions": versions, "milliseconds": found})
         except OSError as error:
@@ -109,14 +109,14 @@ def _one_thread():
         yield
 
 
-def _read(file, versions, names):
-    """The kept times; None if there are none for these libraries."""
+def _read(file, versions):
+    """The kept times; None if there are none of these versions."""
     try:
         kept = parse_json(read_file(file, MOST_BYTES))
-        found = {name: kept["milliseconds"][name] for name in names}
-        right = kept["versions"] == versions and all(
+        found = kept["milliseconds"]
+        right = kept["versions"] == versions and "openblas" in found and all(
             type(ms) is float and math.isfinite(ms) and ms > 0 for ms in found.values())
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return found if right else None
 

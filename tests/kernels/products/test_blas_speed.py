@@ -19,8 +19,13 @@ def unwanted(*_):
 
 
 def kept(folder, versions="1", measure=unwanted):
-    return blas_speed.kept_milliseconds(versions, FAST, lambda: (folder, ""),
-                                        measure)
+    return blas_speed.kept_milliseconds(versions, dict, lambda: (folder, ""), measure)
+
+
+def test_libraries_are_loaded_when_they_are_measured(tmp_path):
+    for load in (lambda: SLOW, unwanted):
+        found = blas_speed.kept_milliseconds("1", load, lambda: (tmp_path, ""), lambda given: given)
+        assert found == (SLOW, "")
 
 
 def test_times_are_measured_once_for_the_same_versions(tmp_path):
@@ -34,6 +39,7 @@ def test_times_are_measured_once_for_the_same_versions(tmp_path):
 @pytest.mark.parametrize("content", [
     "", "[]", "null", '{"versions": "1"}', "\0\0\0", "[" * 5000,
     '{"versions": "1", "milliseconds": 3}', '{"versions": "1", "milliseconds": {"mkl": 1.0}}',
+    '{"versions": "1", "milliseconds": []}',
     *(json.dumps({"versions": "1", "milliseconds": {"mkl": ms, "openblas": 1.0}})
       for ms in (None, "1", 0.0, -1.0, True, float("nan"), float("inf")))])
 def test_a_damaged_file_is_replaced(content, tmp_path):
@@ -44,7 +50,8 @@ def test_a_damaged_file_is_replaced(content, tmp_path):
 
 def test_without_a_folder_or_a_disk_nothing_is_measured_or_kept(tmp_path, monkeypatch):
     where = dict(find=lambda: (None, "NUMFORMER_CACHE is empty"), measure=unwanted)
-    assert blas_speed.kept_milliseconds("1", {}, **where) == (None, "NUMFORMER_CACHE is empty")
+    found = blas_speed.kept_milliseconds("1", unwanted, **where)
+    assert found == (None, "NUMFORMER_CACHE is empty")
     found, why = kept(tmp_path / "missing", measure=lambda addresses: FAST)
     assert found is None and why.startswith(str(tmp_path)) and "No such file" in why
 
