@@ -19,7 +19,7 @@ from numba import types
 
 from numformer.kernels.runtime.compile import CFunction, inlined
 from numformer.kernels.runtime.memory import (
-    address_at, clear, local_matrix, matrix_at, row, start_of, transpose)
+    address_at, local_matrix, matrix_at, row, start_of, transpose)
 from numformer.kernels.runtime.vectors import (
     MOST_ROWS, PANEL_BYTES, VECTOR_BYTES, multiply_one_row, multiply_tile)
 
@@ -31,16 +31,13 @@ TRANSPOSED = ord("T")
 
 @inlined
 def copy_panel(b, transposed, first, last, start, stop, panel):
-    """panel = b[start:stop, first:last], filled up with columns of zeros; of b its transpose."""
-    columns = last - first
-    if columns < panel.shape[1]:
-        clear(panel)
+    """panel = b[start:stop, first:last]; what is in its further columns does not matter."""
     if transposed:
         transpose(b[first:last, start:stop], panel)
     else:
         for k in range(start, stop):
             b_k, panel_k = row(b, k)[first:last], row(panel, k - start)
-            for j in range(columns):
+            for j in range(last - first):
                 panel_k[j] = b_k[j]
 
 

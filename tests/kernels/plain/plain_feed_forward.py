@@ -8,23 +8,26 @@ from numformer import functional as F
 from numformer.kernels import (
     activations, feed_forward, gated_feed_forward, head_projections, linear_rows)
 
-ROWS, WIDTH, HIDDEN = 40, 3, 7                        # with 16 rows a block: 16, 16 and 8
+ROWS = 40                               # with 16 rows a block: 16, 16 and 8
 
 
-def arguments(name, rng, activation, biased):
+def arguments(name, rng, width, hidden, activation, biased):
     maps = []
-    for shape in ([(WIDTH, HIDDEN)] * (2 if name == "gated_feed_forward" else 1)
-                  + [(HIDDEN, WIDTH)]):
+    for shape in ([(width, hidden)] * (2 if name == "gated_feed_forward" else 1)
+                  + [(hidden, width)]):
         maps += [rng.standard_normal(shape), rng.standard_normal(shape[1]) if biased else None]
-    return rng.standard_normal((ROWS, WIDTH)), *maps, activation
+    return rng.standard_normal((ROWS, width)), *maps, activation
 
 
+@pytest.mark.parametrize("width, hidden", [(3, 7), (1, 1)])
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("activation", F.ACTIVATIONS)
 @pytest.mark.parametrize("module", [feed_forward, gated_feed_forward])
-def test_gradients_add_up_over_blocks_and_to_those_that_are_given(module, activation, biased, rng):
+def test_gradients_add_up_over_blocks_and_to_those_that_are_given(
+        module, activation, biased, width, hidden, rng):
     name = module.__name__.split(".")[-1]
-    given, dy = arguments(name, rng, activation, biased), rng.standard_normal((ROWS, WIDTH))
+    given = arguments(name, rng, width, hidden, activation, biased)
+    dy = rng.standard_normal((ROWS, width))
     y, saved = getattr(module, name)(*given)
     expected, saved_reference = getattr(F, name)(*given)
     np.testing.assert_allclose(y, expected, rtol=1e-10, atol=1e-12)
@@ -62,11 +65,12 @@ def test_a_block_has_a_number_of_hidden_units_and_16_rows_at_least(monkeypatch):
     assert linear_rows.block_of_rows(1000, 2**17) == 16
 
 
-@pytest.mark.parametrize("rotated", [True, False])
+@pytest.mark.parametrize("rotated, T, D", [(True, 7, 6), (False, 7, 6), (True, 1, 2),
+                                           (False, 1, 1)])
 @pytest.mark.parametrize("normed", [(), (0,), (1,), (0, 1)])
-def test_head_projections_of_several_blocks_add_to_gradients(normed, rotated, rng):
+def test_head_projections_of_several_blocks_add_to_gradients(normed, rotated, T, D, rng):
     """Blocks of 16 rows end inside a sequence of 7."""
-    B, T, C, H, G, D = 6, 7, 5, 4, 2, 6
+    B, C, H, G = 42 // T, 5, 4, 2
     x, biased = rng.standard_normal((B, T, C)), rng.random(3) < 0.5
     maps = [array for width, bias in zip((H * D, G * D, G * D), biased) for array in (
         rng.standard_normal((C, width)), rng.standard_normal(width) if bias else None)]

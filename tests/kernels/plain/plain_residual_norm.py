@@ -36,3 +36,12 @@ def test_a_generator_is_asked_only_where_something_is_dropped(rng):
         dx, dbranch = residual_norm.residual_rms_norm_backward((x, x), saved)[:2]
         assert np.array_equal(total, 2 * x) and dx is dbranch
         assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("name, n_parameters", [("residual_layer_norm", 2),
+                                                ("residual_rms_norm", 1)])
+def test_epsilon_is_that_of_the_reference_unless_it_is_given(name, n_parameters, rng):
+    x, parameters = 1e-3 * rng.standard_normal((2, 3, 5)), rng.standard_normal((n_parameters, 5))
+    found, wanted = (getattr(functions, name)(*x, *parameters)[0]
+                     for functions in (residual_norm, F))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -83,6 +83,7 @@ def test_mkl_is_set_before_its_first_product(in_use, branch, expected, path, mon
     (SimpleNamespace(), "MKL_Set_Threading_Layer")])
 def test_an_mkl_that_cannot_be_set_is_not_used(library, why, path, monkeypatch):
     monkeypatch.setattr(mkl.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(mkl, "_is_loaded", lambda found: False)
     with pytest.raises(OSError, match=why):
         mkl.load_mkl(path)
 
