@@ -159,7 +159,8 @@ def attention_of(config, initial, positions=None):
     c = config
     return MultiHeadAttention(
         c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, positions=positions, dropout=c.dropout,
-        query_key_norm=c.query_key_norm, scale=None if c.scaled_scores else 1.0, **initial)
+        query_key_norm=c.query_key_norm, epsilon=c.epsilon,
+        scale=None if c.scaled_scores else 1.0, **initial)
 
 
 def feedforward_of(config, initial):

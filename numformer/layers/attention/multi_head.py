@@ -45,6 +45,8 @@ class MultiHeadAttention(Layer):
         trained, they are parameters of this layer and of all others that got the same object.
     query_key_norm : bool
         Whether queries and keys pass an `RMSNorm` over D, so that scores cannot grow without bound.
+    epsilon : float
+        Of these two norms.
     scale : float above 0, optional
         What q . k is multiplied by; 1 / sqrt(D) unless given. T5 has 1.0 and smaller initial
         weights.
@@ -76,14 +78,15 @@ class MultiHeadAttention(Layer):
     """
 
     def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, bias=True,
-                 positions=None, query_key_norm=False, scale=None, dropout=0.0, std=None,
-                 output_std=None, dtype=np.float32):
+                 positions=None, query_key_norm=False, epsilon=1e-5, scale=None, dropout=0.0,
+                 std=None, output_std=None, dtype=np.float32):
         owner = "MultiHeadAttention"
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         d_context = d_model if d_context is None else d_context
         check_divides(owner, "d_model", d_model, "n_heads", n_heads)
         check_divides(owner, "n_heads", n_heads, "n_kv_heads", n_kv_heads)
         check_number(owner, "dropout", dropout, least=0, below=1)
+        check_number(owner, "epsilon", epsilon, least=0)
         if scale is not None:
             check_number(owner, "scale", scale, above=0)
         d_head = d_model // n_heads
@@ -93,8 +96,8 @@ class MultiHeadAttention(Layer):
         self.key = Linear(d_context, n_kv_heads * d_head, rng, bias, std, dtype)
         self.value = Linear(d_context, n_kv_heads * d_head, rng, bias, std, dtype)
         self.output = Linear(d_model, d_model, rng, bias, output_std, dtype)
-        self.query_norm = RMSNorm(d_head, dtype=dtype) if query_key_norm else UNCHANGED
-        self.key_norm = RMSNorm(d_head, dtype=dtype) if query_key_norm else UNCHANGED
+        self.query_norm, self.key_norm = (
+            RMSNorm(d_head, epsilon, dtype=dtype) if query_key_norm else UNCHANGED for _ in "qk")
         self.positions = positions
         self.scale = None if scale is None else float(scale)
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_head
@@ -226,11 +229,7 @@ class MultiHeadAttention(Layer):
         return KeyValueCache(self._keys(context)[0], self._values(context))
 
     def cross_attend(self, x, memory, pattern=EVERYWHERE):
-        """Attend from new positions x (B, T, C) to what `precompute_kv` returned. Inference only.
-
-        Returns
-        -------
-        y : ndarray, shape (B, T, C)
+        """Attend from new positions x to what `precompute_kv` returned: (B, T, C). Inference only.
         """
         self._check(x, None)
         q, _ = self._queries(x, 0)
