@@ -1,6 +1,7 @@
 """Config: the base of everything that a config.json holds."""
 
 from dataclasses import MISSING, asdict, fields
+from typing import get_args
 
 LARGEST = 2**63                                       # no size, step or seed of a file is as large
 
@@ -51,8 +52,8 @@ class Config:
 
 def _is_a(kind, value):
     """Whether a value may stand in a field: an int also for a float, True for neither."""
-    if kind == int | None:
-        return value is None or _is_a(int, value)
+    if kind in (int | None, float | None):
+        return value is None or _is_a(get_args(kind)[0], value)
     if kind is float:
         return type(value) is float or _is_a(int, value)
     return type(value) is kind and (kind is not int or abs(value) < LARGEST)

@@ -12,12 +12,19 @@ def tensor(x):
 
 def copy_linear(ours, theirs):
     theirs.weight.data = torch.tensor(ours.weight.data.T.copy())
-    theirs.bias.data = torch.tensor(ours.bias.data)
+    copy_bias(ours, theirs)
 
 
 def copy_norm(ours, theirs):
     theirs.weight.data = torch.tensor(ours.weight.data)
-    theirs.bias.data = torch.tensor(ours.bias.data)
+    copy_bias(ours, theirs)
+
+
+def copy_bias(ours, theirs):
+    """Both have one, or neither."""
+    assert (ours.bias is None) == (theirs.bias is None)
+    if ours.bias is not None:
+        theirs.bias.data = torch.tensor(ours.bias.data)
 
 
 def projections(attention):

@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer.layers import (
     GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, MixtureOfExperts, MultiHeadAttention)
-from numformer.models.bert import BertEncoder
+from numformer.models.bert_encoder import BertEncoder
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
 from numformer.models.vision_transformer import VisionTransformer

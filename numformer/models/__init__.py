@@ -1,9 +1,9 @@
 """Layers wired into the architectures of the papers."""
 
-from numformer.models.bert import (
-    BERT_CONFIGS, Bert, BertConfig, BertEncoder, BertEncoderConfig, MaskedTokenHead)
+from numformer.models.bert import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHead
 from numformer.models.bert_classifier import (
     BertClassifier, BertClassifierConfig, backbone_options, load_pretrained_backbone)
+from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.convolutional import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig)
 from numformer.models.decoder import Decoder

@@ -1,140 +1,15 @@
 """BERT, RoBERTa and ModernBERT: predict masked tokens from the context on both sides."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_backward
-from numformer.checks import check_ids, check_lengths, check_rows, check_whole
+from numformer.checks import check_ids
 from numformer.functional import IGNORE_INDEX
-from numformer.functional.attention.layer_patterns import layer_patterns
-from numformer.functional.attention.masks import AttentionPattern
-from numformer.layers import ClassPooler, Dropout, Embedding, LayerNorm, Linear, LMHead
-from numformer.models.transformer import Encoder, EncoderConfig, norm_of, positions_of
+from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
+from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.parameter import Layer, constant
-
-
-@dataclass(frozen=True, kw_only=True)
-class BertEncoderConfig(EncoderConfig):
-    """The config of a `BertEncoder`; the defaults are BERT's.
-
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Longest sequence in training.
-    segments : int
-        Number of segment embeddings, such as one for each of two passages; 0 for none.
-    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
-        How the model depends on the order of its tokens.
-    window : int
-        Tokens to each side that local layers attend to; 0 where all layers are global.
-    global_every : int
-        With a window, one layer in so many is global: 0, 3, 6 ... for 3.
-    """
-
-    POSITIONS: ClassVar = ("learned", "sinusoidal", *EncoderConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *EncoderConfig.WHOLE, "global_every")
-
-    vocab_size: int
-    context_length: int
-    segments: int = 2
-    norm_first: bool = False
-    positions: str = "learned"
-    epsilon: float = 1e-12
-    window: int = 0
-    global_every: int = 3
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("segments", "window"):
-            check_whole(type(self).__name__, name, getattr(self, name), least=0)
-
-
-class BertEncoder(Layer):
-    r"""The backbone: read a text in both directions at once, ids (B, T) to vectors (B, T, C).
-
-    .. math:: y = \mathrm{encoder}(\mathrm{norm}(E_{\mathrm{ids}} + P + S_{\mathrm{segments}}))
-
-    References
-    ----------
-    Devlin et al. (2019), "BERT", section 3 and figure 2; the norm is only in the published code.
-    Local and global layers: Warner et al. (2024), "ModernBERT", section 2.1.2.
-    """
-
-    def __init__(self, config, rng):
-        c, dtype = config, np.dtype(config.dtype)
-        self.config = config
-        self.embedding = Embedding(c.vocab_size, c.d_model, rng, c.init_std, dtype=dtype)
-        self.positions = positions_of(c, rng)
-        self.segments = None
-        if c.segments:
-            self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype)
-        self.norm = norm_of(c)
-        self.dropout = Dropout(c.dropout)
-        self.encoder = Encoder(c, rng)
-
-    def forward(self, ids, segments=None, lengths=None, rng=None):
-        """A vector for every token.
-
-        Parameters
-        ----------
-        ids, segments : ndarray of int, shape (B, T)
-            Tokens, and the segment of each; all 0 unless given.
-        lengths : ndarray of int, shape (B,), optional
-            Tokens of each row without its padding on the right; T unless given.
-        rng : numpy.random.Generator, optional
-            For dropout.
-
-        Returns
-        -------
-        y : ndarray, shape (B, T, C)
-            Meaningless at padding positions.
-        saved : tuple
-        """
-        check_rows("BertEncoder", "ids", ids)
-        if lengths is not None:
-            check_lengths("BertEncoder", lengths, *np.shape(ids))
-        if segments is not None and np.shape(segments) != np.shape(ids):
-            raise ValueError(f"BertEncoder: segments must have the shape of ids, {np.shape(ids)}, "
-                             f"but have {np.shape(segments)}.")
-        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
-        x, saved_positions = self.positions.forward(x, start=0)
-        saved_segments = None
-        if self.segments is not None:
-            segments = np.zeros_like(ids) if segments is None else segments
-            s, saved_segments = self.segments.forward(segments)       # (B, T, C)
-            x = x + s
-        x, saved_norm = self.norm.forward(x)
-        x, saved_dropout = self.dropout.forward(x, rng)
-        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths), rng)
-
-        saved_sum = (saved_embedding, saved_positions, saved_segments)
-        saved = (saved_sum, saved_norm, saved_dropout, saved_encoder)
-        return y, saved
-
-    def backward(self, dy, saved):
-        saved_sum, saved_norm, saved_dropout, saved_encoder = saved
-        saved_embedding, saved_positions, saved_segments = saved_sum
-
-        # y = encoder(dropout(norm(x)))
-        dx = self.encoder.backward(dy, saved_encoder)
-        dx = self.norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)
-
-        # x = positions(embedding(ids)) + segments(...)
-        if self.segments is not None:
-            self.segments.backward(dx, saved_segments)
-        dx = self.positions.backward(dx, saved_positions)
-        return self.embedding.backward(dx, saved_embedding)
-
-    def patterns(self, lengths=None):
-        """The attention pattern of every block, a list; `lengths` as in `forward`."""
-        c, pattern = self.config, AttentionPattern(lengths=lengths)
-        if not c.window:
-            return [pattern] * c.n_layers
-        return layer_patterns(pattern, c.n_layers, (c.window, c.window), c.global_every)
 
 
 class MaskedTokenHead(Layer):
@@ -142,14 +17,15 @@ class MaskedTokenHead(Layer):
 
     .. math:: y = \mathrm{norm}(\mathrm{gelu}(x W + b))\, E^\top + c
 
-    `table` is the `Parameter` E.
+    `table` is the `Parameter` E. Without `bias`, the linear map and the norm have none; the logits
+    always have theirs, c.
     """
 
-    def __init__(self, table, rng, std=0.02, epsilon=1e-5):
+    def __init__(self, table, rng, std=0.02, epsilon=1e-5, bias=True):
         self.lm_head = LMHead(table)
         (vocab_size, d_model), dtype = table.data.shape, table.data.dtype
-        self.linear = Linear(d_model, d_model, rng, std=std, dtype=dtype)
-        self.norm = LayerNorm(d_model, epsilon=epsilon, dtype=dtype)
+        self.linear = Linear(d_model, d_model, rng, bias, std, dtype=dtype)
+        self.norm = LayerNorm(d_model, bias, epsilon, dtype=dtype)
         self.bias = constant(0, (vocab_size,), dtype)
 
     def forward(self, x):
@@ -181,9 +57,13 @@ class BertConfig(BertEncoderConfig):
     ----------
     next_sentence : bool
         Whether the model also predicts if the second of two passages follows the first.
+    head_bias : bool
+        Whether the linear map and the norm of the masked-token head have a bias; its logits always
+        have one.
     """
 
     next_sentence: bool = True
+    head_bias: bool = True
 
 
 class Bert(Layer):
@@ -215,7 +95,8 @@ class Bert(Layer):
         if c.next_sentence:
             self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype)
             self.next_sentence = Linear(c.d_model, 2, rng, std=c.init_std, dtype=dtype)
-        self.head = MaskedTokenHead(self.backbone.embedding.weight, rng, c.init_std, c.epsilon)
+        self.head = MaskedTokenHead(self.backbone.embedding.weight, rng, c.init_std, c.epsilon,
+                                    c.head_bias)
 
     def forward(self, ids, segments=None, lengths=None, rng=None):
         """A vector for every token, (B, T, C): see `BertEncoder.forward`."""
@@ -280,7 +161,8 @@ class Bert(Layer):
 BERT = dict(vocab_size=30522, context_length=512)
 ROBERTA = dict(vocab_size=50265, context_length=512, segments=0, epsilon=1e-5, next_sentence=False)
 MODERNBERT = dict(vocab_size=50368, context_length=8192, segments=0, epsilon=1e-5, norm_first=True,
-                  positions="rotary", rotary_base=160000.0, feedforward="geglu", bias=False,
+                  first_attention_norm=False, positions="rotary", rotary_base=160000.0,
+                  local_rotary_base=10000.0, feedforward="geglu", bias=False, head_bias=False,
                   window=64, global_every=3, next_sentence=False)
 
 BERT_CONFIGS = {
@@ -294,7 +176,7 @@ BERT_CONFIGS = {
         # Liu et al. (2019), published code: 125 M, 355 M
         ("roberta-base", ROBERTA, 12, 12, 768, None),
         ("roberta-large", ROBERTA, 24, 16, 1024, None),
-        # Warner et al. (2024), table 4 and appendix: 149 M, 395 M. Unlike here, local layers have
-        # rotary base 10000 there, and the first block has no norm before its attention.
+        # Warner et al. (2024), table 4 and appendix: 149 M, 395 M. Like the published checkpoints,
+        # 149,655,232 and 395,881,664 with the masked-token head.
         ("modernbert-base", MODERNBERT, 22, 12, 768, 1152),
         ("modernbert-large", MODERNBERT, 28, 16, 1024, 2624))}

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from numformer.layers import ClassPooler, Dropout, Linear
-from numformer.models.bert import BertEncoder, BertEncoderConfig
+from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
 
 

@@ -9,7 +9,7 @@ from numformer.checks import check_choice, check_ids, check_number
 from numformer.functional import (
     cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
 from numformer.layers import Pooling
-from numformer.models.bert import BertEncoder, BertEncoderConfig
+from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.parameter import Layer
 
 MASKED_LOGIT = -1e4                                           # its probability is 0 in float32

@@ -171,10 +171,12 @@ def feedforward_of(config, initial):
     return FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial)
 
 
-def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedforward_of):
+def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedforward_of,
+             first_norm=None):
     """A block: self-attention, cross-attention to the encoder's output (optional), feed-forward.
 
-    `relative` is from `relative_bias_of`; `feedforward(config, initial)` builds the last sublayer.
+    `relative` is from `relative_bias_of`; `feedforward(config, initial)` builds the last sublayer;
+    `first_norm` is that of self-attention, `norm_of` the config unless given.
     """
     c, branches = config, 3 if reads_memory else 2
     # Output matrices start at std / sqrt(number of residual branches): GPT-2, section 2.3.
@@ -187,8 +189,8 @@ def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedfor
     elif c.positions == "alibi":
         positions = ALiBi(c.n_heads)
 
-    attention = attention_of(c, initial, positions)
-    parts = {"attention": SelfAttentionBranch(norm_of(c), attention, **residual)}
+    attention, norm = attention_of(c, initial, positions), first_norm or norm_of(c)
+    parts = {"attention": SelfAttentionBranch(norm, attention, **residual)}
     if reads_memory:
         attention = attention_of(c, initial)
         parts["cross_attention"] = CrossAttentionBranch(norm_of(c), attention, **residual)
@@ -222,10 +224,10 @@ class Encoder(Layer):
     (1, 5, 16)
     """
 
-    def __init__(self, config, rng):
+    def __init__(self, config, rng, blocks=None):
         self.config = config
         relative = relative_bias_of(config, rng, bidirectional=True)
-        self.blocks = [block_of(config, rng, relative) for _ in range(config.n_layers)]
+        self.blocks = blocks or [block_of(config, rng, relative) for _ in range(config.n_layers)]
         self.norm = final_norm_of(config)
 
     def forward(self, x, pattern=EVERYWHERE, rng=None):

@@ -34,8 +34,12 @@ def test_published_counts(name):
 
 def test_counts_of_the_published_checkpoints():
     """The bare encoder with its pooler, and all that pre-training has: as the published
-    implementation builds them.
+    implementation builds them. ModernBERT has no pooler.
     """
+    for name, all_of_it in (("modernbert-base", 149_655_232), ("modernbert-large", 395_881_664)):
+        model = Bert(BERT_CONFIGS[name], None)
+        assert sum(p.data.size for p in model.parameters()) == all_of_it
+        assert count(BERT_CONFIGS[name])["parameters"] == all_of_it
     for name, bare, all_of_it in (("bert-base", 109_482_240, 110_106_428),
                                   ("bert-large", 335_141_888, 336_226_108)):
         model = Bert(BERT_CONFIGS[name], None)
@@ -84,6 +88,52 @@ def test_local_and_global_layers_alternate(rng):
     backbone = BertEncoder(BertEncoderConfig(**{**SIZES, **MODERN}), rng)
     weights = [*attention_by_layer(backbone, rng.integers(0, 20, (1, 9))).values()]
     assert (weights[0] > 0).all() and (weights[1][0, 0, 0, 3:] == 0).all()
+
+
+def test_local_layers_may_have_another_rotary_base(rng):
+    options = {**SIZES, **MODERN, "n_layers": 4, "rotary_base": 500.0}
+
+    def bases(**more):
+        blocks = BertEncoder(BertEncoderConfig(**options | more), rng).encoder.blocks
+        return [block.attention.positions.base for block in blocks]
+
+    assert bases() == [500.0] * 4
+    assert bases(local_rotary_base=20.0) == [500.0, 20.0, 20.0, 500.0]
+    assert bases(local_rotary_base=20.0, global_every=2) == [500.0, 20.0] * 2
+    assert bases(local_rotary_base=20.0, window=0) == [500.0] * 4
+
+
+def test_only_the_first_attention_may_have_no_norm(rng):
+    options = dict(SIZES, **MODERN)
+    with_norm, without = (BertEncoder(BertEncoderConfig(**options, first_attention_norm=which), rng)
+                          for which in (True, False))
+    missing = with_norm.state_dict().keys() - without.state_dict().keys()
+    assert missing == {"encoder.blocks.0.norm1.weight"}
+    assert without.state_dict().keys() < with_norm.state_dict().keys()
+    ids, first = rng.integers(0, 20, (1, 5)), without.encoder.blocks[0]
+    x = without.norm(without.embedding(ids))
+    h = x + first.attention(x)
+    np.testing.assert_allclose(first(x), h + first.feedforward(first.norm2(h)), rtol=1e-12)
+
+
+def test_a_masked_token_head_without_biases_keeps_that_of_the_logits(rng):
+    model = Bert(BertConfig(**SIZES, **MODERN, head_bias=False), rng)
+    assert [name for name, _ in model.head.named_parameters()] == [
+        name for name, _ in Bert(BertConfig(**SIZES, **MODERN), rng).head.named_parameters()
+        if name not in ("linear.bias", "norm.bias")]
+    assert model.head.bias.data.shape == (20,)
+
+
+def test_a_config_of_before_these_options_loads_as_it_was():
+    facts = BertConfig(**SIZES, **MODERN).as_dict()
+    for name in ("local_rotary_base", "first_attention_norm", "head_bias"):
+        del facts[name]
+    assert BertConfig.from_dict(facts) == BertConfig(**SIZES, **MODERN)
+    facts |= dict(local_rotary_base=20, first_attention_norm=False)
+    assert BertConfig.from_dict(facts).local_rotary_base == 20
+    for wrong in ("20", True, [20.0]):
+        with pytest.raises(ValueError, match="local_rotary_base="):
+            BertConfig.from_dict(facts | dict(local_rotary_base=wrong))
 
 
 def test_vectors_depend_on_segments_and_positions(rng):
@@ -157,6 +207,9 @@ def test_errors_name_what_does_not_fit_in_a_batch(change, error, words, rng):
     (BertConfig, dict(global_every=0), "global_every=0"),
     (BertConfig, dict(positions="rotary", d_model=6), "even width"),
     (BertConfig, dict(next_sentence=2), "next_sentence"),
+    (BertConfig, dict(head_bias="no"), "head_bias='no'"),
+    (BertConfig, dict(local_rotary_base=0.5), "local_rotary_base=0.5"),
+    (BertConfig, dict(first_attention_norm=False), "first_attention_norm=False needs norm_first"),
     (SentenceBertConfig, dict(pooling="sum"), "pooling='sum'"),
     (SentenceBertConfig, dict(margin=0), "margin=0"),
     (SentenceBertConfig, dict(scale=-1.0), "scale"),

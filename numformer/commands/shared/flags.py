@@ -4,6 +4,7 @@ import argparse
 import inspect
 import re
 from dataclasses import fields
+from typing import get_args
 
 from numformer.commands import UsageError
 from numformer.models import KINDS
@@ -76,6 +77,6 @@ def _add_flag(group, field, described):
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None,
                            help=described)
     else:
-        kind = int if kind == int | None else kind
+        kind, *_ = get_args(kind) or (kind,)                          # of `int | None`: int
         group.add_argument(flag, type=kind, default=None, help=described,
                            metavar={int: "N", float: "X", str: "WORD"}[kind])

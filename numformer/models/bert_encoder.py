@@ -1,0 +1,166 @@
+"""The encoder of BERT, RoBERTa and ModernBERT: the backbone of every model built on it."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from numformer.checks import check_lengths, check_number, check_rows, check_whole
+from numformer.functional.attention.layer_patterns import layer_patterns
+from numformer.functional.attention.masks import AttentionPattern
+from numformer.layers import Dropout, Embedding, Identity
+from numformer.models.transformer import Encoder, EncoderConfig, block_of, norm_of, positions_of
+from numformer.parameter import Layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertEncoderConfig(EncoderConfig):
+    """The config of a `BertEncoder`; the defaults are BERT's.
+
+    Parameters
+    ----------
+    vocab_size : int
+        V.
+    context_length : int
+        Longest sequence in training.
+    segments : int
+        Number of segment embeddings, such as one for each of two passages; 0 for none.
+    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
+        How the model depends on the order of its tokens.
+    window : int
+        Tokens to each side that local layers attend to; 0 where all layers are global.
+    global_every : int
+        With a window, one layer in so many is global: 0, 3, 6 ... for 3.
+    local_rotary_base : float, optional
+        The rotary base of local layers; `rotary_base` unless given.
+    first_attention_norm : bool
+        Whether a pre-norm model has a norm before its first attention, where the embedding's norm
+        comes right before it.
+
+    Examples
+    --------
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> BertEncoderConfig(**sizes, first_attention_norm=False)  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    ValueError: BertEncoderConfig: first_attention_norm=False needs norm_first=True; post-norm
+                blocks have no norm before attention.
+    """
+
+    POSITIONS: ClassVar = ("learned", "sinusoidal", *EncoderConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *EncoderConfig.WHOLE, "global_every")
+
+    vocab_size: int
+    context_length: int
+    segments: int = 2
+    norm_first: bool = False
+    positions: str = "learned"
+    epsilon: float = 1e-12
+    window: int = 0
+    global_every: int = 3
+    local_rotary_base: float | None = None
+    first_attention_norm: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        owner = type(self).__name__
+        for name in ("segments", "window"):
+            check_whole(owner, name, getattr(self, name), least=0)
+        if self.local_rotary_base is not None:
+            check_number(owner, "local_rotary_base", self.local_rotary_base, least=1)
+        if not (self.first_attention_norm or self.norm_first):
+            raise ValueError(f"{owner}: first_attention_norm=False needs norm_first=True; "
+                             "post-norm blocks have no norm before attention.")
+
+
+class BertEncoder(Layer):
+    r"""The backbone: read a text in both directions at once, ids (B, T) to vectors (B, T, C).
+
+    .. math:: y = \mathrm{encoder}(\mathrm{norm}(E_{\mathrm{ids}} + P + S_{\mathrm{segments}}))
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT", section 3 and figure 2; the norm is only in the published code.
+    Warner et al. (2024), "ModernBERT": section 2.1.2 for local and global layers and their rotary
+    bases, 2.1.1 for the first attention without a norm.
+    """
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.config = config
+        self.embedding = Embedding(c.vocab_size, c.d_model, rng, c.init_std, dtype=dtype)
+        self.positions = positions_of(c, rng)
+        self.segments = None
+        if c.segments:
+            self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype)
+        self.norm = norm_of(c)
+        self.dropout = Dropout(c.dropout)
+        self.encoder = Encoder(c, rng, self._blocks(rng))
+
+    def forward(self, ids, segments=None, lengths=None, rng=None):
+        """A vector for every token.
+
+        Parameters
+        ----------
+        ids, segments : ndarray of int, shape (B, T)
+            Tokens, and the segment of each; all 0 unless given.
+        lengths : ndarray of int, shape (B,), optional
+            Tokens of each row without its padding on the right; T unless given.
+        rng : numpy.random.Generator, optional
+            For dropout.
+
+        Returns
+        -------
+        y : ndarray, shape (B, T, C)
+            Meaningless at padding positions.
+        saved : tuple
+        """
+        check_rows("BertEncoder", "ids", ids)
+        if lengths is not None:
+            check_lengths("BertEncoder", lengths, *np.shape(ids))
+        if segments is not None and np.shape(segments) != np.shape(ids):
+            raise ValueError(f"BertEncoder: segments must have the shape of ids, {np.shape(ids)}, "
+                             f"but have {np.shape(segments)}.")
+        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
+        x, saved_positions = self.positions.forward(x, start=0)
+        saved_segments = None
+        if self.segments is not None:
+            segments = np.zeros_like(ids) if segments is None else segments
+            s, saved_segments = self.segments.forward(segments)       # (B, T, C)
+            x = x + s
+        x, saved_norm = self.norm.forward(x)
+        x, saved_dropout = self.dropout.forward(x, rng)
+        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths), rng)
+
+        saved_sum = (saved_embedding, saved_positions, saved_segments)
+        saved = (saved_sum, saved_norm, saved_dropout, saved_encoder)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_sum, saved_norm, saved_dropout, saved_encoder = saved
+        saved_embedding, saved_positions, saved_segments = saved_sum
+
+        # y = encoder(dropout(norm(x)))
+        dx = self.encoder.backward(dy, saved_encoder)
+        dx = self.norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)
+
+        # x = positions(embedding(ids)) + segments(...)
+        if self.segments is not None:
+            self.segments.backward(dx, saved_segments)
+        dx = self.positions.backward(dx, saved_positions)
+        return self.embedding.backward(dx, saved_embedding)
+
+    def patterns(self, lengths=None):
+        """The attention pattern of every block, a list; `lengths` as in `forward`."""
+        c, pattern = self.config, AttentionPattern(lengths=lengths)
+        if not c.window:
+            return [pattern] * c.n_layers
+        return layer_patterns(pattern, c.n_layers, (c.window, c.window), c.global_every)
+
+    def _blocks(self, rng):
+        """Those of the config; but for the rotary base of local blocks, and the very first norm."""
+        c, blocks = self.config, []
+        local = c if c.local_rotary_base is None else replace(c, rotary_base=c.local_rotary_base)
+        for pattern in self.patterns():
+            norm = norm_of(c) if blocks or c.first_attention_norm else Identity()
+            blocks.append(block_of(c if pattern.window is None else local, rng, first_norm=norm))
+        return blocks
