@@ -78,9 +78,10 @@ class Compared:
     def __init__(self, folder):
         self.folder = Path(folder)
         self.model, self.tokenizer, self.facts, self.task = load_run(folder)
-        if self.task.unit != "nats per character":
+        unit = self.task.unit_of(self.tokenizer)
+        if unit != "nats per character":
             raise UsageError(f"{folder} is not a run of a character-level language model; its task "
-                             f"is {self.task.name}.")
+                             f"is {self.task.name}, with a loss in {unit}.")
         self.corpus = run_corpus(self.task, self.facts)
 
     def measured(self):

@@ -1,7 +1,5 @@
 """numformer eval: the loss of a run on all of its validation data."""
 
-import math
-
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.commands.shared.runs import (
@@ -9,6 +7,8 @@ from numformer.commands.shared.runs import (
 from numformer.generation import rounded_weights
 from numformer.layers.token_step import UnknownPart
 from numformer.training import mean_loss
+
+LOSS = ("val_loss", "tokens", "bits_per_character", "characters")     # printed in the first line
 
 
 def add_arguments(parser):
@@ -25,14 +25,16 @@ def run(arguments):
     loss, tokens, bits = result["val_loss"], result["tokens"], result.get("bits_per_character")
     if bits is None:
         print(f"validation loss {loss:.4f} {unit}, on {tokens:,} targets")
-    else:
+    elif unit == "nats per character":
         print(f"validation loss {loss:.4f} nats, {bits:.4f} bits per character, on {tokens:,} "
               "characters")
+    else:
+        print(f"validation loss {loss:.4f} {unit}, {bits:.4f} bits per character, on {tokens:,} "
+              f"tokens of {result['characters']:,} characters")
     if smaller is not None:
         print(f"with {weights} weights {smaller:.4f}, a difference of {smaller - loss:+.4f}")
     for name, value in result.items():
-        if name not in ("val_loss", "tokens",
-                        "bits_per_character") and not name.endswith("_before"):
+        if name not in LOSS and not name.endswith("_before"):
             before = result.get(f"{name}_before")
             print(f"{name.replace('_', ' ')}: {value:.4g}"
                   f"{'' if before is None else f', before training {before:.4g}'}")
@@ -58,7 +60,9 @@ def evaluated(folder, best=False, data=None, weights=None):
                 result["loss_with_smaller_weights"] = mean_loss(model, batches)
         except UnknownPart as error:
             raise UsageError(f"eval: --weights={weights}: {error}") from None
-    if task.unit == "nats per character":
-        result["bits_per_character"] = loss / math.log(2)
+    bits = task.bits_per_character(loss, batches, tokenizer)
+    if bits is not None:
+        characters = task.n_characters(batches, tokenizer)
+        result |= {"bits_per_character": bits, "characters": characters}
     before = {f"{name}_before": value for name, value in facts.get("before", {}).items()}
-    return result | task.measure(model, tokenizer, corpus) | before, task.unit
+    return result | task.measure(model, tokenizer, corpus) | before, task.unit_of(tokenizer)

@@ -59,20 +59,21 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(f"--prompt: {error}") from None
     rng = np.random.default_rng(arguments.seed)
-    started, new = time.perf_counter(), []
+    started, texts = time.perf_counter(), []
     if not arguments.json:
         show_text(prompt, sys.stdout)
     try:
-        for token in generate(model, ids, arguments.tokens, rng, arguments.temperature,
-                              arguments.top_k, arguments.top_p, weights):
-            new.append(token)
+        tokens = generate(model, ids, arguments.tokens, rng, arguments.temperature,
+                          arguments.top_k, arguments.top_p, weights)
+        for text in tokenizer.decode_stream(tokens, after=ids):
+            texts.append(text)
             if not arguments.json:
-                show_text(tokenizer.decode([token]), sys.stdout)
+                show_text(text, sys.stdout)
     except UnknownPart as error:
         raise UsageError(f"sample: {error}") from None
     seconds = time.perf_counter() - started
     if arguments.json:
-        print_json({"text": prompt + tokenizer.decode(new), "tokens": len(new),
+        print_json({"text": prompt + "".join(texts), "tokens": arguments.tokens,
                     "seconds": round(seconds, 3), "weights": arguments.weights})
     else:
         show_text("\n", sys.stdout)

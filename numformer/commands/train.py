@@ -85,7 +85,7 @@ def _run(arguments):
                 raise
             raise KeyboardInterrupt("without saving; resume from the last checkpoint with: "
                                     + resume_command(folder.path)) from None
-    _print_result(result, run[1], run[0], stopped)
+    _print_result(result, run[1], run[0].unit_of(run[2]), stopped)
     if arguments.json:
         print_json(result)
     return 1 if stopped and result["ended"] == "stopped" else 0      # a signal may come too late
@@ -126,7 +126,7 @@ def _pretty(value):
     return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
-def _print_result(result, trainer, task, stopped):
+def _print_result(result, trainer, unit, stopped):
     verb = "sample" if hasattr(trainer.model, "step") else "eval"
     next_verb = f"Next:\n  numformer {verb} {shell_word(result['run'])}"
     if result["ended"] == "stopped":
@@ -134,7 +134,7 @@ def _print_result(result, trainer, task, stopped):
                 f"  {resume_command(result['run'])}")
     elif result["val_loss"] is not None:
         text = (f"{result['ended']} at step {trainer.step}: validation loss "
-                f"{result['val_loss']:.4f} {task.unit} (best {trainer.best_loss:.4f} at step "
+                f"{result['val_loss']:.4f} {unit} (best {trainer.best_loss:.4f} at step "
                 f"{trainer.best_step}). {next_verb}")
     else:
         text = f"{result['ended']} at step {trainer.step}. {next_verb}"

@@ -32,18 +32,28 @@ class TextTask(Task):
     def tokenizer(self, dataset):
         return CharacterTokenizer.of(dataset.text)
 
+    def unit_of(self, tokenizer):
+        return self.unit if isinstance(tokenizer, CharacterTokenizer) else "nats per token"
+
+    def n_characters(self, batches, tokenizer):
+        return tokenizer.n_characters(np.concatenate([batch.targets.ravel() for batch in batches]))
+
+    def _tokens(self, tokenizer):
+        """What the tokens are called in errors."""
+        return "characters" if isinstance(tokenizer, CharacterTokenizer) else "tokens"
+
     def stream(self, dataset, tokenizer, config, training):
-        text, held_out = dataset.split()
-        T = config.context_length
-        for name, part in (("first nine tenths, to train on,", text),
+        ids, held_out = map(tokenizer.encode, dataset.split())
+        T, tokens = config.context_length, self._tokens(tokenizer)
+        for name, part in (("first nine tenths, to train on,", ids),
                            ("last tenth, to validate on,", held_out)):
             if len(part) <= T:
                 raise DataError(f"{dataset.name} is too short: its {name} are {len(part)} "
-                                f"characters, but a block of context_length={T} and its last "
-                                f"target are {T + 1}; give at least {10 * (T + 1)} characters, "
+                                f"{tokens}, but a block of context_length={T} and its last "
+                                f"target are {T + 1}; give at least {10 * (T + 1)} {tokens}, "
                                 "or a smaller --context-length.")
         batch_size = training.batch_size * training.accumulation
-        return BlockStream(tokenizer.encode(text), T, batch_size, training.seed)
+        return BlockStream(ids, T, batch_size, training.seed)
 
     def validation(self, dataset, tokenizer, config, blocks=None):
         try:
@@ -63,14 +73,14 @@ class TextTask(Task):
         most = model.config.context_length
         if text is None:
             prompt, rng = tokenizer.encode(first_prompt(tokenizer)), np.random.default_rng(0)
-            n = min(MAP_TOKENS, most) - 1
+            n = min(MAP_TOKENS, most) - len(prompt)
             ids = [*prompt, *generate(model, prompt, n, rng, temperature=0.8)]
         else:
             ids = tokenizer.encode(text).tolist()
         if not 1 <= len(ids) <= most:
-            raise ValueError(f"a text of {len(ids)} characters does not fit a model that reads 1 "
-                             f"to {most}; choose another part of it.")
-        return Reading((np.array([ids]),), list(tokenizer.decode(ids)))
+            raise ValueError(f"a text of {len(ids)} {self._tokens(tokenizer)} does not fit a model "
+                             f"that reads 1 to {most}; choose another part of it.")
+        return Reading((np.array([ids]),), [tokenizer.decode([token]) for token in ids])
 
     def pictures(self, model, tokenizer):
         """The attention of the last block to a generated text."""
@@ -88,8 +98,13 @@ class TextTask(Task):
 
 
 def first_prompt(tokenizer):
-    """The default prompt: a newline, or else the first character of the vocabulary."""
-    return "\n" if "\n" in tokenizer.characters else tokenizer.characters[0]
+    """The default prompt: a newline, or else the first token that is not special."""
+    try:
+        if tokenizer.decode(tokenizer.encode("\n")) == "\n":
+            return "\n"
+    except ValueError:                                # an unknown character
+        pass
+    return tokenizer.decode([len(tokenizer.special)])
 
 
 TEXT = TextTask()

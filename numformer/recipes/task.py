@@ -1,5 +1,6 @@
 """A task: its dataset, the models that can learn it, and how they are measured."""
 
+import math
 from abc import ABC, abstractmethod
 from copy import copy
 
@@ -18,7 +19,7 @@ class Task(ABC):
     kinds : tuple of str
         Of `numformer.models.KINDS`: the models that can learn it.
     unit : str
-        Of the loss.
+        Of the loss; see `unit_of`.
     from_the_data : set of str
         Settings of a model that come with the data; they have no flag.
     recipe : Recipe
@@ -68,6 +69,24 @@ class Task(ABC):
     @abstractmethod
     def validation(self, dataset, tokenizer, config, blocks=None):
         """Batches of held-out examples; of only so many examples for an estimate."""
+
+    def unit_of(self, tokenizer):
+        """The unit of the loss of a run with this tokenizer."""
+        return self.unit
+
+    def n_characters(self, batches, tokenizer):
+        """How many characters of text the targets of batches are; None if they are no text."""
+        if self.unit_of(tokenizer) == "nats per character":
+            return sum(batch.n_targets for batch in batches)
+        return None
+
+    def bits_per_character(self, loss, batches, tokenizer):
+        """From the mean loss over batches, in nats per target; None if they are no text."""
+        n_characters = self.n_characters(batches, tokenizer)
+        if not n_characters:
+            return None
+        n_targets = sum(batch.n_targets for batch in batches)
+        return loss / math.log(2) * (n_targets / n_characters)
 
     def trainer(self, model, stream, validation, training):
         """The trainer of a model."""

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import sys
 from pathlib import Path
 
@@ -42,8 +41,8 @@ class Progress:
         training = f"training loss {np.mean(self.losses[-100:]):.4f}, " if self.losses else ""
         estimate = (f" (estimated on {trainer.config.eval_blocks} blocks)"
                     if trainer.config.eval_blocks else "")
-        bits = (f", {trainer.val_loss / math.log(2):.3f} bits per character" if self.task.unit
-                == "nats per character" else "")
+        bits = self.task.bits_per_character(trainer.val_loss, trainer.validation, self.tokenizer)
+        bits = "" if bits is None else f", {bits:.3f} bits per character"
         self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{bits}"
                    f"{estimate}, {self.tokens_per_second():,.0f} tokens/s")
         # 3: a branch of the seed, so that training is unaffected
@@ -68,7 +67,7 @@ def draw_pictures(folder, model, tokenizer, task, metrics):
     from numformer.plots import loss_curve
 
     if metrics:
-        save_picture(loss_curve(metrics, unit=task.unit), folder.path / "loss.png")
+        save_picture(loss_curve(metrics, unit=task.unit_of(tokenizer)), folder.path / "loss.png")
     for name, axes in task.pictures(model, tokenizer).items():
         save_picture(axes, folder.path / name)
 

@@ -119,7 +119,7 @@ def positions(run):
 
 def loss(run):
     """Training and validation loss."""
-    return plots.loss_curve(_metrics(run), unit=run.task.unit)
+    return plots.loss_curve(_metrics(run), unit=run.task.unit_of(run.tokenizer))
 
 
 def training(run):
@@ -128,8 +128,8 @@ def training(run):
     if not any("learning_rate" in line for line in metrics):
         raise UsageError(f"{run.folder} was trained without gradients; use `numformer plot loss`.")
     axes = panels(None, 2, 2, (14, 9))
-    curves = [partial(plots.loss_curve, unit=run.task.unit), plots.gradient_norm_curve,
-              plots.learning_rate_curve]
+    losses = partial(plots.loss_curve, unit=run.task.unit_of(run.tokenizer))
+    curves = [losses, plots.gradient_norm_curve, plots.learning_rate_curve]
     if any("update_ratio" in line for line in metrics):
         curves.append(plots.update_ratio_curve)
     else:

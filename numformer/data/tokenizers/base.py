@@ -1,7 +1,6 @@
 """The base of all tokenizers: special tokens, and checks of texts and ids."""
 
 import re
-
 import numpy as np
 
 from numformer.checks import check_choice, check_ids
@@ -70,6 +69,32 @@ class Tokenizer:
         """
         check_choice(type(self).__name__, "name", name, self.special)
         return self.special.index(name)
+
+    def n_characters(self, ids):
+        """How many characters of a text these ids are; None if `decode` may not restore texts.
+
+        Special tokens are no text.
+        """
+        return None
+
+    def decode_stream(self, ids, after=()):
+        """Decode ids that come one at a time, such as generated ones.
+
+        Parameters
+        ----------
+        ids : iterable of int
+        after : sequence of int
+            The ids before them.
+
+        Yields
+        ------
+        str
+            Joined, what `decode` adds for them.
+        """
+        before = list(after[-1:])
+        for token in ids:
+            yield self.decode([*before, token])[len(self.decode(before)):]
+            before = [token]
 
     def _checked_ids(self, ids):
         """Ids as a list."""

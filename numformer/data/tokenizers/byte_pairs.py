@@ -1,11 +1,11 @@
 """Byte-pair encoding: tokens are bytes and learned merges of tokens, so no text is unknown."""
 
 import re
+from codecs import getincrementaldecoder
 from collections import Counter, defaultdict
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain
-
 import numpy as np
 
 from numformer.checks import check_whole
@@ -172,6 +172,32 @@ class BytePairTokenizer(Tokenizer):
             return data.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace")
+
+    def n_characters(self, ids):
+        """How many characters of a text these ids are; one cut in two belongs to its first byte.
+
+        So the tokens of a text have as many as the text, however its ids are split.
+
+        Examples
+        --------
+        >>> tokenizer = BytePairTokenizer([])
+        >>> ids = tokenizer.encode("für")                             # ü has two bytes
+        >>> len(ids), tokenizer.n_characters(ids), tokenizer.n_characters(ids[2:])
+        (4, 3, 1)
+        """
+        ordinary = [token for token in self._checked_ids(ids) if token >= len(self.special)]
+        data = np.frombuffer(self.decode_bytes(ordinary), np.uint8)
+        return int(((data & 0xc0) != 0x80).sum())                     # the rest: 10......
+
+    def decode_stream(self, ids, after=()):
+        """As `Tokenizer.decode_stream`; a character that is cut in two waits for its last byte.
+
+        A lone surrogate, which is no UTF-8, becomes U+FFFD here.
+        """
+        decoder = getincrementaldecoder("utf-8")("replace")
+        for token in ids:
+            yield decoder.decode(self.decode_bytes([token]))
+        yield decoder.decode(b"", final=True)
 
     def __reduce__(self):
         return type(self), (self.merges, self.special)                # not the cache of words

@@ -94,6 +94,10 @@ class CharacterTokenizer(Tokenizer):
         tokens = [*self.special, *self.characters]
         return "".join([tokens[i] for i in self._checked_ids(ids)])
 
+    def n_characters(self, ids):
+        """How many of the ids are characters, and no special tokens."""
+        return int(np.count_nonzero(np.array(self._checked_ids(ids)) >= len(self.special)))
+
     def to_json(self):
         """A dict for `tokenizer_from_json`."""
         return {"kind": "characters", "special": list(self.special), "characters": self.characters}
