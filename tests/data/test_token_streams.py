@@ -1,9 +1,10 @@
-"""Tokens one at a time, the characters that they are."""
+"""Tokens one at a time, the characters that they are, and short messages about large vocabularies.
+"""
 
 import numpy as np
 import pytest
 
-from numformer.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer
+from numformer.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, tokenizer_from_json
 
 TEXT = "To be, or not to be:\nthat is the föx 狗 🐶, the question"
 SPECIAL = ("[PAD]", "[UNK]")
@@ -50,3 +51,21 @@ def test_tokens_of_a_text_are_its_characters_however_it_is_split(tokenizer, rng)
 def test_characters_outside_of_unicode_are_one_each():
     tokenizer = BytePairTokenizer([])
     assert tokenizer.n_characters(tokenizer.encode("a\udcff\ud800b")) == 4
+
+
+MERGES = [[k % 256, (k * 7) % 256] for k in range(4000)]
+CHARACTERS = "".join(map(chr, range(1000, 9000)))
+
+
+@pytest.mark.parametrize("facts", [
+    {"kind": "byte_pair", "merges": MERGES}, {"kind": CHARACTERS}, [CHARACTERS], MERGES,
+    {"kind": "words", "merges": MERGES}, {"kind": "words", CHARACTERS: 1, "words": ["a"]},
+    {"kind": "byte_pairs", "merges": CHARACTERS}, {"kind": "characters", "characters": MERGES},
+    {"kind": "characters", "characters": CHARACTERS + CHARACTERS},
+    {"kind": "characters", "characters": "a", "special": CHARACTERS},
+    {"kind": "words", "words": ["a b" * 3000]},
+    {"kind": "byte_pairs", "merges": [MERGES]}, {"kind": "byte_pairs", "merges": [CHARACTERS]}])
+def test_a_message_about_a_large_vocabulary_is_one_short_line(facts):
+    with pytest.raises(ValueError) as caught:
+        tokenizer_from_json(facts)
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)

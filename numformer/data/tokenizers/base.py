@@ -1,6 +1,8 @@
 """The base of all tokenizers: special tokens, and checks of texts and ids."""
 
 import re
+from reprlib import repr as brief                    # of a long value only the beginning
+
 import numpy as np
 
 from numformer.checks import check_choice, check_ids
@@ -33,7 +35,7 @@ class Tokenizer:
         is_list = isinstance(special, (tuple, list))
         if (not is_list or any(not isinstance(name, str) or not name for name in special)
                 or len(set(special)) < len(special)):
-            raise ValueError(f"{type(self).__name__}: special={special!r} must be a tuple of "
+            raise ValueError(f"{type(self).__name__}: special={brief(special)} must be a tuple of "
                              "names, each once, such as ('[PAD]', '[UNK]').")
         self.special = tuple(special)
         self._size = len(special) + n_tokens

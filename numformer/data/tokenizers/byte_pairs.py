@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from reprlib import repr as brief
+
 import numpy as np
 
 from numformer.checks import check_whole
@@ -71,13 +73,13 @@ class BytePairTokenizer(Tokenizer):
 
     def __init__(self, merges, special=()):
         if not isinstance(merges, (tuple, list)):
-            raise ValueError(f"BytePairTokenizer: merges={merges!r} must be a list of pairs.")
+            raise ValueError(f"BytePairTokenizer: merges={brief(merges)} must be a list of pairs.")
         self.merges = tuple(tuple(pair) if isinstance(pair, (tuple, list)) else pair
                             for pair in merges)
         for new, pair in enumerate(self.merges, 256):
             if (not isinstance(pair, tuple) or len(pair) != 2
                     or any(type(part) is not int or not 0 <= part < new for part in pair)):
-                raise ValueError(f"BytePairTokenizer: merge {new - 256} is {pair!r}, "
+                raise ValueError(f"BytePairTokenizer: merge {new - 256} is {brief(pair)}, "
                                  f"but must be a pair of tokens 0 .. {new - 1}.")
         self._token_of = {pair: new for new, pair in enumerate(self.merges, 256)}
         if len(self._token_of) < len(self.merges):

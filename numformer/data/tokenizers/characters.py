@@ -1,5 +1,7 @@
 """Characters as tokens."""
 
+from reprlib import repr as brief
+
 import numpy as np
 
 from numformer.data.tokenizers.base import Tokenizer, check_text
@@ -33,8 +35,8 @@ class CharacterTokenizer(Tokenizer):
     def __init__(self, characters, special=()):
         is_text = isinstance(characters, str) and characters
         if not is_text or len(set(characters)) < len(characters):
-            raise ValueError(f"CharacterTokenizer: characters={characters!r} must be a str that "
-                             "holds each character once.")
+            raise ValueError(f"CharacterTokenizer: characters={brief(characters)} must be a str "
+                             "that holds each character once.")
         super().__init__(special, len(characters))
         self.characters = characters
         codes = _code_points(characters)

@@ -1,5 +1,7 @@
 """A tokenizer from its JSON description, as a checkpoint holds it."""
 
+from reprlib import repr as brief
+
 from numformer.data.tokenizers.byte_pairs import BytePairTokenizer
 from numformer.data.tokenizers.characters import CharacterTokenizer
 from numformer.data.tokenizers.words import WordTokenizer
@@ -29,14 +31,14 @@ def tokenizer_from_json(facts):
     """
     kind = facts.get("kind") if isinstance(facts, dict) else None
     if kind not in tuple(_KINDS):
-        raise ValueError(f"tokenizer_from_json: {facts!r} is no tokenizer of this version; "
+        raise ValueError(f"tokenizer_from_json: {brief(facts)} is no tokenizer of this version; "
                          f"it reads kind {', '.join(map(repr, _KINDS))}.")
     vocabulary = "merges" if kind == "byte_pairs" else kind
     if vocabulary not in facts:
         raise ValueError(f"tokenizer_from_json: a tokenizer of kind {kind!r} needs {vocabulary!r}, "
-                         f"but {facts!r} has none.")
+                         f"but {brief(facts)} has none.")
     unknown = sorted(facts.keys() - {"kind", "special", vocabulary})
     if unknown:
-        raise ValueError(f"tokenizer_from_json: a tokenizer of kind {kind!r} has no {unknown}; "
-                         f"it has 'special' and {vocabulary!r}.")
+        raise ValueError(f"tokenizer_from_json: a tokenizer of kind {kind!r} has no "
+                         f"{brief(unknown)}; it has 'special' and {vocabulary!r}.")
     return _KINDS[kind](facts[vocabulary], facts.get("special", ()))

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from reprlib import repr as brief
 
 import numpy as np
 
@@ -86,8 +87,9 @@ class WordTokenizer(Tokenizer):
             raise ValueError("WordTokenizer: words must be a list of str, each once, at least one.")
         for word in words:
             if split_words(word) != [word]:
-                raise ValueError(f"WordTokenizer: words hold {word!r}, which `split_words` splits "
-                                 f"into {split_words(word)}; each must be a single token.")
+                raise ValueError(f"WordTokenizer: words hold {brief(word)}, which `split_words` "
+                                 f"splits into {brief(split_words(word))}; each must be a single "
+                                 "token.")
         super().__init__(special, len(words))
         self.words = tuple(words)
         self._ids = {word: i for i, word in enumerate(words, len(self.special))}
