@@ -55,6 +55,7 @@ HOSTILE = [
     (part("progress", other=1), "progress must hold"),
     (part("data", sha256="0"), "must be 64 digits"), (part("data", name=None), "data.name is None"),
     (part("data", argument=False), "data.argument is False"),
+    (part("data", argument=None), "data.argument is null, but must name the text of the run"),
     (part("data", characters=1.5), "characters=1.5"), (part("data", other=1), "not ['other']"),
     (lambda arrays, facts: facts.update(colour="\x1b[2J"), "not ['colour']"),
     (lambda arrays, facts: facts.update(before={"x": "\x1b"}), "before.x is '\\x1b'"),

@@ -67,6 +67,8 @@ def read_facts(arrays, facts, path):
         recipe = recipe_of(kind, facts["recipe"])
         recipe.check(config)
         task = TASKS[task].with_recipe(recipe)
+        if task.default_data is not None and facts["data"]["argument"] is None:
+            raise ValueError("data.argument is null, but must name the text of the run")
         for name, value in task.options(tokenizer).items():
             if getattr(config, name) != value:
                 raise ValueError(f"its model has {name}={getattr(config, name)}, but its data "
