@@ -6,7 +6,8 @@ import pytest
 from numformer.functional import from_bfloat16, round_weight, to_bfloat16, to_int8
 
 pytest.importorskip("numba")
-from numformer.kernels.decoding.pack import packed_bfloat16, packed_int8  # noqa: E402
+from numformer.kernels.decoding.pack import (  # noqa: E402
+    packed_bfloat16, packed_int8, packed_same)
 
 
 def weights_of(rng, K, F, dtype):
@@ -19,25 +20,30 @@ def weights_of(rng, K, F, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("K, F", [(1, 1), (5, 3), (7, 48), (64, 24), (33, 17)])
-@pytest.mark.parametrize("layout", ["C", "F", "part"])
-def test_packing_equals_the_reference(K, F, layout, dtype, rng):
+@pytest.mark.parametrize("layout", ["C", "F", "part", "columns"])
+@pytest.mark.parametrize("first, width", [(0, 50), (1, 8), (5, 7), (16, 16)])
+def test_packing_equals_the_reference(K, F, layout, first, width, dtype, rng):
+    """Column after column of the panels, from the first given one on; all others are untouched."""
     weight = weights_of(rng, K, F, dtype)
     given = np.asfortranarray(weight) if layout == "F" else weight
     given = np.repeat(weight, 2, axis=1)[:, ::2] if layout == "part" else given
-    codes, scale = np.full((K, F + 2), 99, np.int8), np.empty(F, dtype)
-    packed_int8(given, codes[:, :F], scale)
-    wanted, wanted_scale = to_int8(weight)
-    assert np.array_equal(codes[:, :F], wanted) and np.array_equal(scale, wanted_scale)
-    assert (codes[:, F:] == 99).all()
-    codes = np.full((K, F + 2), 99, np.uint16)
-    packed_bfloat16(given, codes[:, :F])
-    assert np.array_equal(codes[:, :F], to_bfloat16(weight)) and (codes[:, F:] == 99).all()
+    given = np.pad(weight, ((0, 0), (2, 3)))[:, 2:-3] if layout == "columns" else given
+    count, scale = -(-(first + F) // width) + 1, np.empty(F, dtype)
+    codes, wanted_scale = to_int8(weight)
+    for pack, wanted in ((packed_same, weight), (packed_bfloat16, to_bfloat16(weight)),
+                         (packed_int8, codes)):
+        panels = np.full((count, K, width), 99, wanted.dtype)
+        pack(given, first, panels, *[scale] * (pack is packed_int8))
+        found = panels.transpose(1, 0, 2).reshape(K, -1)
+        assert np.array_equal(found[:, first:first + F], wanted)
+        assert (found[:, :first] == 99).all() and (found[:, first + F:] == 99).all()
+    assert np.array_equal(scale, wanted_scale)
 
 
 def test_special_numbers(rng):
     x = np.array([[0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38, -1.0]], np.float32)
     codes = np.empty(x.shape, np.uint16)
-    packed_bfloat16(x, codes)
+    packed_bfloat16(x, 0, codes[None])
     found = from_bfloat16(codes)
     assert np.array_equal(codes, to_bfloat16(x))
     assert found.tolist()[0][:4] == [0, 0, np.inf, -np.inf] and np.isnan(found[0, 4])
@@ -47,7 +53,7 @@ def test_special_numbers(rng):
             weight = rng.standard_normal((3, 2)).astype(np.float32)
             weight[place] = wrong
             for call in (lambda: to_int8(weight), lambda: packed_int8(
-                    weight, np.empty((3, 2), np.int8), np.empty(2, np.float32))):
+                    weight, 0, np.empty((1, 3, 2), np.int8), np.empty(2, np.float32))):
                 with pytest.raises(ValueError, match="NaN or Inf"):
                     call()
 

@@ -10,7 +10,7 @@ The numbers of a panel may be smaller than those of x: see `numformer.functional
 
 import numpy as np
 
-from numformer.kernels.decoding.pack import packed_bfloat16, packed_int8
+from numformer.kernels.decoding.pack import packed_bfloat16, packed_int8, packed_same
 from numformer.kernels.runtime.compile import inlined
 from numformer.kernels.runtime.memory import matrix_at, row
 from numformer.kernels.runtime.vectors import (
@@ -20,6 +20,7 @@ from numformer.kernels.runtime.workspace import new_array
 KINDS = {None: (SAME, None), "bfloat16": (BFLOAT16, np.dtype(np.uint16)),
          "int8": (INT8, np.dtype(np.int8))}
 BLOCK = 64                              # rows that stay in the cache while a panel is read
+MOST_COLUMNS = 2048                     # packed at once: a transposed matrix is copied before
 
 
 class Panels:
@@ -42,23 +43,25 @@ class Panels:
         self.bias = np.zeros(count * width, dtype)
         self.scale = np.ones(count * width, dtype)
         self.numbers = new_array((count, K, width), store or dtype)
-        self.numbers[-1] = 0
+        if self.columns < count * width:
+            self.numbers[-1] = 0
         first = 0
         for matrix, bias in zip(matrices, biases):
             last = first + matrix.shape[1]
             if bias is not None:
                 self.bias[first:last] = bias
-            for panel in range(first // width, -(-last // width)):
-                start, stop = max(first, panel * width), min(last, (panel + 1) * width)
-                numbers = matrix[:, start - first:stop - first]
-                part = self.numbers[panel, :, start - panel * width:stop - panel * width]
-                if self.kind == SAME:
-                    part[...] = numbers
-                elif self.kind == BFLOAT16:
-                    packed_bfloat16(numbers, part)
-                else:
-                    packed_int8(numbers, part, self.scale[start:stop])
+            for start in range(first, last, MOST_COLUMNS):
+                stop = min(start + MOST_COLUMNS, last)
+                self._pack(matrix[:, start - first:stop - first], start, self.scale[start:stop])
             first = last
+
+    def _pack(self, columns, first, scale):
+        if self.kind == SAME:
+            packed_same(columns, first, self.numbers)
+        elif self.kind == BFLOAT16:
+            packed_bfloat16(columns, first, self.numbers)
+        else:
+            packed_int8(columns, first, self.numbers, scale)
 
 
 @inlined

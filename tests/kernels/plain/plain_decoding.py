@@ -48,8 +48,11 @@ def test_vectors_are_found_by_their_address(rng):
 
 
 @pytest.mark.parametrize("widths", [[1], [4], [3, 5], [4, 4, 1], [2, 1, 9]])
-def test_panels_hold_the_columns_of_all_matrices(widths, rng):
-    matrices = [rng.standard_normal((3, width)) for width in widths]
+@pytest.mark.parametrize("transposed", [False, True])
+def test_panels_hold_the_columns_of_all_matrices(widths, transposed, rng, monkeypatch):
+    monkeypatch.setattr(panels, "MOST_COLUMNS", 3)
+    matrices = [rng.standard_normal((width, 3)).T if transposed else rng.standard_normal((3, width))
+                for width in widths]
     biases = [rng.standard_normal(width) if n % 2 else None for n, width in enumerate(widths)]
     packed, columns = panels.Panels(matrices, biases), sum(widths)
     count = -(-columns // WIDTH)

@@ -12,7 +12,7 @@ TINY = np.finfo(np.float32).tiny
 
 def packed(x):
     codes, scale = np.empty(x.shape, np.int8), np.empty(x.shape[1], x.dtype)
-    pack.packed_int8(x, codes, scale)
+    pack.packed_int8(x, 0, codes[None], scale)
     return codes, scale
 
 
@@ -40,7 +40,7 @@ def test_bfloat16_rounds_ties_to_even_and_keeps_nan():
                      0xBF828000, 0xBF838000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001,
                      0xFF800000, 0x00000001, 0x00018000], np.uint32)
     x, codes = bits.view(np.float32)[None], np.empty((1, len(bits)), np.uint16)
-    pack.packed_bfloat16(x, codes)
+    pack.packed_bfloat16(x, 0, codes[None])
     assert codes[0].tolist() == [
         0x3F80, 0x3F80, 0x3F82, 0x3F80, 0x3F81, 0x3F81, 0xBF82, 0xBF84, 0x7F80, 0x7F80, 0x7FC0,
         0x7FC0, 0xFF80, 0x0000, 0x0002]
