@@ -5,7 +5,7 @@ Real arrays go to the compiled version. Complex arrays go to the reference, and 
 where Numba is missing or after `use("numpy")`.
 """
 
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from importlib import import_module
 
 import numpy as np
@@ -87,7 +87,8 @@ def token_step(x, wanted, texts, pages, model, angles):
     kernels = compiled_token_step(x.dtype)
     block = model.C * (2 * (model.H + model.G) * model.D + 3 * model.F)
     tasks = _tasks(len(x) * len(model.weights) * block)
-    return kernels.run_token_step(x, wanted, texts, pages, model, angles, tasks, run_with_helpers)
+    run = partial(run_with_helpers, blas=False)         # its products are its own
+    return kernels.run_token_step(x, wanted, texts, pages, model, angles, tasks, run)
 
 
 def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes=None, bias=None,

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
@@ -157,7 +157,7 @@ def _run_items(function, items, todo, results):
         _local.inside = False
 
 
-def run_with_helpers(function, tasks):
+def run_with_helpers(function, tasks, blas=True):
     """Call `function` on every task, the first of them in this thread: all share one piece of work.
 
     Called from inside an item of `run_side_by_side`, it runs serially: BLAS is held there already.
@@ -168,6 +168,8 @@ def run_with_helpers(function, tasks):
         Does what is left of the work, and returns whether all of it is finished. If so, the caller
         goes on at once: a helper that starts late finds nothing to do.
     tasks : sequence
+    blas : bool
+        Whether the work has products of BLAS, which is then held at one thread.
 
     Raises
     ------
@@ -180,7 +182,7 @@ def run_with_helpers(function, tasks):
             function(task)
         return
     finished, helpers, own = False, [], [tasks[0]]
-    with one_blas_thread():
+    with one_blas_thread() if blas else nullcontext():
         for task in tasks[1:]:
             helper = _submitted(len(tasks) - 1, function, task)
             helpers += helper
@@ -212,8 +214,7 @@ def one_blas_thread():
                if library.filepath not in held]
         if new:
             _set_blas_threads([(library, 1) for library, _ in new])
-        _limits = _limits + new
-        _guards += 1
+        _limits, _guards = _limits + new, _guards + 1
     try:
         yield
     finally:

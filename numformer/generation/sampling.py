@@ -1,5 +1,7 @@
 """Sampling: generate text one token at a time, with a KV cache."""
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from numformer.backend import one_blas_thread
@@ -84,12 +86,13 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
             raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), "
                              "or temperature=0.")
 
-    order = np.argsort(-logits, axis=1, kind="stable")[:, :top_k]    # (B, k), most likely first
-    sorted_logits = np.take_along_axis(logits, order, axis=1)
+    order = (-logits).argsort(axis=1, kind="stable")[:, :top_k]      # (B, k), most likely first
+    rows = np.arange(len(logits))
+    sorted_logits = logits[rows[:, None], order]
     with np.errstate(over="ignore"):                  # a tiny temperature gives -Inf, probability 0
         p = np.exp((sorted_logits.astype(np.float64) - top) / temperature)
     p /= p.sum(axis=1, keepdims=True)
-    sums = np.cumsum(p, axis=1)
+    sums = p.cumsum(axis=1)
     if top_p is not None:                                             # until the sum reaches top_p
         fewest = (sums < top_p).sum(axis=1, keepdims=True) + 1       # (B, 1)
         p = np.where(np.arange(p.shape[1]) < fewest, p, 0.0)
@@ -97,7 +100,7 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
     drawn = np.array([[rng.random()] for rng in rngs])                # (B, 1)
     # the sum of p may round to less than 1: then the last token that can be chosen
     index = np.minimum((sums <= drawn).sum(axis=1), (p > 0).sum(axis=1) - 1)
-    return order[np.arange(len(order)), index]
+    return order[rows, index]
 
 
 def check_sampling(temperature=1.0, top_k=None, top_p=None):
@@ -217,7 +220,8 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
             new = [text[-1:] if old == start else text[start:]
                    for text, old, start in zip(texts, starts, new_starts)]
         starts = new_starts
-        with one_blas_thread():                             # reproducible for any number of threads
+        # reproducible for any number of threads; the compiled step has no products of BLAS
+        with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread():
             logits, cache = model.step(*_left_padded(new, cache), **last)
         chosen = choose_tokens(logits[:, -1], rngs, temperature, top_k, top_p)
         for text, token in zip(texts, chosen):
@@ -242,9 +246,11 @@ def _checked(model, ids):
 def _left_padded(texts, cache):
     """Texts as rows (B, T), the cache, and left padding (B,); None if all have one length."""
     longest = max(map(len, texts))
+    if longest == min(map(len, texts)):
+        return np.array(texts), cache, None
     left_padding = np.array([longest - len(text) for text in texts])
     ids = np.array([[0] * n + text for n, text in zip(left_padding, texts)])
-    return ids, cache, left_padding if left_padding.any() else None
+    return ids, cache, left_padding
 
 
 def context_start(length, context_length):

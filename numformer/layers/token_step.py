@@ -66,11 +66,10 @@ class TokenStep:
         self.model = kernels.Model(
             np.array([kernels.addresses(parts) for parts in packed]),
             np.array(kernels.addresses(final, kernels.FINAL)), np.array(epsilons, dtype),
-            norm.epsilon,
-            len(norm.weight.data), feedforward.hidden.weight.data.shape[1], len(head.weight.data),
-            H, G, D, logits.kind, logits.numbers.itemsize, type(norm) is LayerNorm,
-            norm.epsilon_inside, positions.layout == "half", feedforward.activation,
-            None if slopes is None else slopes.astype(dtype))
+            norm.epsilon, len(norm.weight.data), feedforward.hidden.weight.data.shape[1],
+            len(head.weight.data), H, G, D, logits.kind, logits.numbers.itemsize,
+            type(norm) is LayerNorm, norm.epsilon_inside, positions.layout == "half",
+            feedforward.activation, None if slopes is None else slopes.astype(dtype))
         self.rotary = positions if type(positions) is RotaryPositions else None
         self.page = (kernels.page_shape(len(blocks), G, D, dtype), kernels.page_positions(dtype),
                      dtype)
@@ -115,20 +114,19 @@ class TokenStep:
         pages : PagedCache
         """
         (B, T, C), V = x.shape, self.model.V
-        is_token = None
         if left_padding is None:
-            new, rows = np.full(B, T), x.reshape(B * T, C)
+            is_token, new, rows = None, np.array([T] * B), x.reshape(B * T, C)
         else:
             is_token = np.arange(T) >= left_padding[:, None]          # (B, T)
             new, rows = T - left_padding, x[is_token]                 # (B,), (N, C)
-        ends, after, angles = np.cumsum(new), pages.extended(new), None
+        ends, after, angles = new.cumsum(), pages.extended(new), None
         if self.rotary is not None:
             positions = 1 << (len(after) - 1).bit_length()            # few tables of any length
             angles = rotary_angles(0, positions, self.model.D, self.rotary.base, x.dtype)
+        texts = np.array([ends - new, ends, pages.lengths]).T.copy()  # (B, 3)
         logits = token_step(
-            np.ascontiguousarray(rows), ends - 1 if last else np.arange(len(rows)),
-            np.stack([ends - new, ends, pages.lengths], axis=1), after.addresses, self.model,
-            angles)
+            np.ascontiguousarray(rows), ends - 1 if last else np.arange(len(rows)), texts,
+            after.addresses, self.model, angles)
         if last:
             return logits[:, None], after
         if is_token is None:
@@ -152,6 +150,11 @@ class TextsCache:
     def texts(self):
         """Number of texts; 0 as long as any number may begin."""
         return len(self.pages.lengths)
+
+    @property
+    def is_compiled(self):
+        """Whether the next step is compiled: it has no products of BLAS."""
+        return compiled_token_step(self.step.dtype) is not None
 
     @property
     def n_blocks(self):

@@ -163,6 +163,14 @@ def test_an_error_of_the_caller_is_raised_after_the_helpers_have_ended():
     assert ended == ["waited for"]
 
 
+@pytest.mark.parametrize("blas", [True, False])
+def test_helpers_hold_blas_at_one_thread_where_the_work_has_its_products(blas):
+    guards = []
+    with backend.threads(2):
+        backend.run_with_helpers(lambda task: guards.append(pool._guards), range(2), blas)
+    assert guards == [blas, blas] and pool._guards == 0
+
+
 def refused(*_):
     raise RuntimeError("can't start new thread")
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from numformer import use
+from numformer.backend import pool
 from numformer.generation import choose_token, context_start, generate, generate_batch
 from numformer.layers import KeyValueCache
 from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
@@ -212,6 +213,22 @@ def test_cache_buffers_double_when_they_are_full(rng):
     assert buffer_of(longer, 38) == (80, True)
     assert np.array_equal(longer.k, k[:, :, :42]) and np.array_equal(longer.v, v[:, :, :42])
     assert np.array_equal(short.k, k[:, :, :40])
+
+
+@pytest.mark.parametrize("version", ["numba", "numpy"])
+def test_blas_is_held_at_one_thread_where_layers_may_use_it(version, rng, monkeypatch):
+    """The first step of a text makes its cache; from then on a compiled one has no BLAS."""
+    model, guards, step = Decoder(STYLES["LLaMA"], rng), [], Decoder.step_embedded
+    monkeypatch.setattr(Decoder, "step_embedded", lambda *arguments: (
+        guards.append(pool._guards) or step(*arguments)))
+    use(version)
+    try:
+        compiled = model.new_cache() is not None
+        for _ in generate_batch(model, [np.array([1, 2]), np.array([3])], 3, temperature=0):
+            assert pool._guards == 0
+    finally:
+        use("numba")
+    assert guards == ([1, 0, 0] if compiled else [1, 1, 1])
 
 
 def test_the_layers_give_the_logits_of_the_last_token_alone(rng, numpy_only):

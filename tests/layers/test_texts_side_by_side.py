@@ -74,7 +74,8 @@ def test_bits_do_not_depend_on_the_number_of_threads(rng, monkeypatch):
     model, found, tasks = Decoder(config(), rng), [], []
     run = dispatch.run_with_helpers
     monkeypatch.setattr(dispatch, "run_with_helpers",
-                        lambda work, items: tasks.append(len(items)) or run(work, items))
+                        lambda work, items, **options: (
+                            tasks.append(len(items)) or run(work, items, **options)))
     monkeypatch.setattr(dispatch, "PARALLEL_FROM", 0)
     for threads in (1, 2, 3, 8):
         with backend.threads(threads):

@@ -13,6 +13,7 @@ import numpy as np
 from numformer.kernels.decoding.pack import packed_bfloat16, packed_int8, packed_same
 from numformer.kernels.runtime.compile import inlined
 from numformer.kernels.runtime.memory import matrix_at, row
+from numformer.kernels.runtime.shapes import has_rows
 from numformer.kernels.runtime.vectors import (
     BFLOAT16, INT8, MOST_ROWS, PANEL_BYTES, SAME, multiply_1, multiply_2, multiply_4, multiply_8)
 from numformer.kernels.runtime.workspace import new_array
@@ -20,7 +21,6 @@ from numformer.kernels.runtime.workspace import new_array
 KINDS = {None: (SAME, None), "bfloat16": (BFLOAT16, np.dtype(np.uint16)),
          "int8": (INT8, np.dtype(np.int8))}
 BLOCK = 64                              # rows that stay in the cache while a panel is read
-MOST_COLUMNS = 2048                     # packed at once: a transposed matrix is copied before
 
 
 class Panels:
@@ -50,8 +50,10 @@ class Panels:
             last = first + matrix.shape[1]
             if bias is not None:
                 self.bias[first:last] = bias
-            for start in range(first, last, MOST_COLUMNS):
-                stop = min(start + MOST_COLUMNS, last)
+            # of a transposed matrix the columns of a panel are copied first: they stay in the cache
+            step = matrix.shape[1] if has_rows(matrix) else width
+            for start in range(first, last, step):
+                stop = min(start + step, last)
                 self._pack(matrix[:, start - first:stop - first], start, self.scale[start:stop])
             first = last
 
@@ -108,8 +110,14 @@ def multiply_unit(kind, item_bytes, x, rows, unit, terms, matrix, y, add):
 @inlined
 def product_units(rows, columns, size):
     """The number of units of a product: (blocks of rows) x (panels)."""
+    return row_blocks(rows) * (whole_panels(columns, size) // panel_columns(size))
+
+
+@inlined
+def whole_panels(columns, size):
+    """So many columns, rounded up to whole panels."""
     width = panel_columns(size)
-    return row_blocks(rows) * ((columns + width - 1) // width)
+    return (columns + width - 1) // width * width
 
 
 @inlined

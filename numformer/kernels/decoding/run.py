@@ -16,6 +16,7 @@ from numformer.kernels.runtime.workspace import new_array
 __all__ = ["FINAL", "KINDS", "Model", "Panels", "addresses", "page_positions", "page_shape",
            "run_token_step"]
 MOST_TOKENS = 256                       # rows of one call, whose numbers stay in the cache
+EVERYTHING = np.arange(MOST_TOKENS)
 
 
 class Model(NamedTuple):
@@ -122,20 +123,18 @@ def _run(x, wanted, texts, pages, model, angles, tasks, run):
     slopes = no_slopes if m.slopes is None else m.slopes
     width, HD = page_positions(real), m.H * m.D
     C, heads, F, V = (-(-n // width) * width for n in (m.C, HD + 2 * m.G * m.D, m.F, m.V))
-    h, a, qkv, o, u, g, f, logits = (new_array(shape, real) for shape in (
-        (rows, C), (rows, m.C), (rows, heads), (rows, HD), (rows, F), (rows, F), (rows, F),
-        (len(wanted), V)))
+    h, logits = new_array((rows, C), real), new_array((len(wanted), V), real)
     h[:, :m.C] = x
-    positions = int((texts[:, 2] + texts[:, 1] - texts[:, 0]).max())
-    scores = new_array((tasks, MOST_ROWS + 1, -(-positions // width) * width), real)
+    workspace = new_array((rows * (m.C + heads + HD + 3 * F), 1), real)
+    scores = new_array((tasks, MOST_ROWS + 1, pages.shape[1] * width), real)
     queues = np.zeros((7 * len(m.weights) + 2, tasks + 1), np.int64)
-    nothing, everything = np.zeros(width, real), np.arange(rows)
+    nothing = np.zeros(width, real)
 
     def work(task):
         return kernel(h, wanted, texts, pages, m.weights, m.final, m.epsilons,
                       real.type(m.final_epsilon), m.C, m.F, m.V, m.stored, m.item_bytes, m.centred,
                       m.inside, KINDS[m.activation], cosine, sine, m.halves, slopes, m.H, m.G, m.D,
-                      nothing.ctypes.data, everything, a, qkv, o, u, g, f, logits, queues, task,
+                      nothing.ctypes.data, EVERYTHING[:rows], workspace, logits, queues, task,
                       tasks, scores[task])
 
     run(work, range(tasks))

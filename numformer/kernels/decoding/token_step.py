@@ -17,7 +17,7 @@ from numba import boolean, int64
 from numformer.kernels.activations import activate
 from numformer.kernels.decoding.attention import attend_to_pages, encode_and_keep
 from numformer.kernels.decoding.panels import (
-    multiply_unit, panel_columns, product_units, row_blocks, vector_at)
+    multiply_unit, panel_columns, product_units, row_blocks, vector_at, whole_panels)
 from numformer.kernels.decoding.phases import (
     let_the_caller_leave_first, next_unit, wait_for_units)
 from numformer.kernels.decoding.table import (
@@ -25,7 +25,7 @@ from numformer.kernels.decoding.table import (
     NORM1_WEIGHT, NORM2_BIAS, NORM2_WEIGHT, OUTPUT)
 from numformer.kernels.norms import normalize_vector
 from numformer.kernels.runtime.compile import Kernel, inlined
-from numformer.kernels.runtime.memory import row
+from numformer.kernels.runtime.memory import matrix_view, row
 from numformer.kernels.runtime.shapes import matrix, out_matrix, vector
 from numformer.kernels.runtime.vectors import MOST_ROWS, PANEL_BYTES
 from numformer.kernels.runtime.work_queue import finish
@@ -78,20 +78,28 @@ def activate_unit(kind, gated, u, g, rows, unit, slope, f):
 
 def token_step(h, wanted, texts, pages, weights, final, epsilons, final_epsilon, C, F, V, stored,
                item_bytes, centred, inside, kind, cosine, sine, halves, slopes, H, G, D, nothing,
-               everything, a, qkv, o, u, g, f, logits, queues, task, tasks, scores):
+               everything, workspace, logits, queues, task, tasks, scores):
     """In each block h += attention(norm1(h)), h += ffn(norm2(h)); logits = head(norm(h[wanted])).
 
     The tasks share all arrays but `scores`, (MOST_ROWS + 1, positions), whose last row is for
     whatever needs a vector. texts (B, 3): the first row of each text, the row after its last, the
     position of the first. pages (B, ...): addresses of the pages of keys and values of each text,
     (L, 2, G, width D). weights (L, 21), final (5,): addresses, as `table` has them. queues
-    (7L + 2, tasks + 1). `everything` is all rows, 0 .. N - 1. Rows of h, qkv, u, g, f and logits
-    are as long as the panels of the product that writes them. Returns whether all is finished.
+    (7L + 2, tasks + 1). `everything` is all rows, 0 .. N - 1. `workspace`, a column, has the
+    numbers between two phases. Rows of h, qkv, u, g, f and logits are as long as the panels of the
+    product that writes them. Returns whether all is finished.
 
     A task that starts late walks through all phases and finds nothing to do.
     """
     rows, group, HD, phase, size = len(h), H // G, H * D, 0, h.itemsize
     lanes = row(scores, MOST_ROWS)[:panel_columns(size)]
+    heads, hidden = whole_panels(HD + 2 * G * D, size), whole_panels(F, size)
+    a, start = matrix_view(workspace, 0, rows, C), rows * C
+    qkv, start = matrix_view(workspace, start, rows, heads), start + rows * heads
+    o, start = matrix_view(workspace, start, rows, HD), start + rows * HD
+    u, start = matrix_view(workspace, start, rows, hidden), start + rows * hidden
+    g, start = matrix_view(workspace, start, rows, hidden), start + rows * hidden
+    f = matrix_view(workspace, start, rows, hidden)
     head_bytes = D * PANEL_BYTES
     for layer in range(len(weights)):
         w, eps = row(weights, layer), row(epsilons, layer)
@@ -146,4 +154,4 @@ def token_step(h, wanted, texts, pages, weights, final, epsilons, final_epsilon,
 TOKEN_STEP = Kernel(token_step, lambda real: (
     out_matrix(real), vector(int64), *3 * [matrix(int64)], vector(int64), matrix(real), real,
     *5 * [int64], *2 * [boolean], int64, *2 * [matrix(real)], boolean, vector(real), *4 * [int64],
-    vector(int64), *7 * [out_matrix(real)], out_matrix(int64), *2 * [int64], out_matrix(real)))
+    vector(int64), *2 * [out_matrix(real)], out_matrix(int64), *2 * [int64], out_matrix(real)))

@@ -48,20 +48,17 @@ def test_vectors_are_found_by_their_address(rng):
 
 
 @pytest.mark.parametrize("widths", [[1], [4], [3, 5], [4, 4, 1], [2, 1, 9]])
-@pytest.mark.parametrize("transposed", [False, True])
-def test_panels_hold_the_columns_of_all_matrices(widths, transposed, rng, monkeypatch):
-    monkeypatch.setattr(panels, "MOST_COLUMNS", 3)
-    matrices = [rng.standard_normal((width, 3)).T if transposed else rng.standard_normal((3, width))
-                for width in widths]
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_panels_hold_the_columns_of_all_matrices(widths, order, rng):
+    matrices = [rng.standard_normal((3, width)).copy(order) for width in widths]
     biases = [rng.standard_normal(width) if n % 2 else None for n, width in enumerate(widths)]
     packed, columns = panels.Panels(matrices, biases), sum(widths)
-    count = -(-columns // WIDTH)
-    together = np.zeros((3, count * WIDTH))
+    together = np.zeros((3, -(-columns // WIDTH) * WIDTH))
     together[:, :columns] = np.concatenate(matrices, axis=1)
-    assert packed.columns == columns and packed.numbers.shape == (count, 3, WIDTH)
+    assert packed.columns == columns and packed.numbers.shape[1:] == (3, WIDTH)
     assert np.array_equal(packed.numbers.transpose(1, 0, 2).reshape(3, -1), together)
-    expected = np.concatenate([np.zeros(len(matrix[0])) if bias is None else bias
-                               for matrix, bias in zip(matrices, biases)])
+    expected = np.concatenate([np.zeros(width) if bias is None else bias
+                               for width, bias in zip(widths, biases)])
     assert packed.bias[:columns].tolist() == expected.tolist() and not packed.bias[columns:].any()
 
 

@@ -36,9 +36,7 @@ def transpose_block(x, i, d, xt):
 
 
 def matrix_view(workspace, n, rows, columns):
-    if rows * columns > workspace[n].size:
-        return workspace.reshape(rows, columns)
-    return workspace[n].reshape(-1)[:rows * columns].reshape(rows, columns)
+    return workspace[n:].reshape(-1)[:rows * columns].reshape(rows, columns)
 
 
 def matrix_at(address, rows, columns, stride, like):
