@@ -116,6 +116,8 @@ def check_ids(owner, name, ids, size, ignore_index=None):
     _check_plain(owner, name, ids)
     if ids.size == 0:
         raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one id.")
+    if ids.min() >= 0 and ids.max() < size:               # as a rule; no array is made for it
+        return
     wrong = (ids < 0) | (ids >= size)
     if ignore_index is not None:
         wrong &= ids != ignore_index

@@ -44,7 +44,7 @@ class Embedding(Layer):
 
     def forward(self, ids):
         vectors, saved = embedding(ids, self.weight.data)
-        return vectors * self.scale, saved
+        return (vectors if self.scale == 1 else vectors * self.scale), saved
 
     def backward(self, dy, saved):
         # y = vectors * scale
