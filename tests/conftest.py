@@ -27,8 +27,6 @@ def threads_as_before():
 
 
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-if PLAIN:                               # our own product would be compiled to be measured
-    os.environ["NUMFORMER_BLAS"] = "openblas"
 
 
 @pytest.fixture(autouse=PLAIN)

@@ -6,7 +6,7 @@ from numformer.kernels.runtime.arithmetic import gemm
 from numformer.kernels.runtime.compile import inlined
 from numformer.kernels.runtime.memory import row
 
-BLOCK = 2**18                           # numbers of a block: 1 MB in float32
+BLOCK = 2**20                           # numbers of a block: 4 MB in float32
 
 
 @inlined

@@ -18,6 +18,7 @@ import os
 from dataclasses import dataclass
 
 import llvmlite.binding
+import numba
 import scipy
 import scipy.linalg.cython_blas  # noqa: F401  (the BLAS whose addresses are looked up below)
 from numba import types
@@ -87,6 +88,9 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
     label, missing = _label_of_scipys(), []
     labels = {OPENBLAS: label, OWN: f"numformer's own product; float64: {label}"}
     products = {OPENBLAS: lambda: scipys, OWN: lambda: {**scipys, "sgemm": own.address}}
+    if numba.config.DISABLE_JIT:
+        del products[OWN]
+        missing.append("with NUMBA_DISABLE_JIT numformer's own product is not compiled")
     found = find() if wanted in (None, MKL) else None
     if found is not None:
         path, version = found
@@ -105,8 +109,9 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
     def choice(name, why):
         addresses = loaded(name) if name in products else {}
         if not addresses and wanted is not None:
-            raise ValueError(f"{VARIABLE}={wanted}, but {missing[-1]}; pip install "
-                             "'numformer[mkl]', or leave the variable out.")
+            cure = "pip install 'numformer[mkl]', or " if wanted == MKL else ""
+            raise ValueError(f"{VARIABLE}={wanted}, but {missing[-1]}; {cure}leave the variable "
+                             "out.")
         if not addresses:
             name, addresses = OPENBLAS, scipys
         tiles = {f"tile_{routine}": address for routine, address in scipys.items()}
@@ -114,6 +119,8 @@ def choose(wanted=None, find=find_mkl, load=load_mkl, milliseconds=kept_millisec
 
     if wanted is not None:
         return choice(wanted, f"{VARIABLE}={wanted}")
+    if OWN not in products:             # nothing is measured, as the result would be kept
+        return choice(OPENBLAS, "SciPy's library")
     took, why_not = milliseconds(
         f"{scipy.__version__}, {', '.join(labels.values())}",
         lambda: {name: found["sgemm"] for name in products if (found := loaded(name))})

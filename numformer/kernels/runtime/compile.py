@@ -10,7 +10,7 @@ import numpy as np
 
 from numformer.kernels.runtime.cache import cache_folder, usable
 
-# Division by zero gives Inf or NaN, as in NumPy; no C function is made beside the one for Python
+# Division by zero gives Inf or NaN, as in NumPy; no C function is made in addition to Python's
 STRICT = dict(error_model="numpy", nogil=True, no_cfunc_wrapper=True)
 # A part is called by kernels alone: without a function for Python a fifth less is compiled
 PART = dict(STRICT, no_cpython_wrapper=True)

@@ -97,7 +97,7 @@ REPLACEMENTS = {
     "tile_size": lambda T, S, D: (9, 6), "POLLS": 3, "EXTRA_POLLS": 2,
     **{f"multiply_{rows}": tile_of(rows) for rows in (1, 2, 4, 8)}, "MOST_ROWS": 8,
     "PANEL_BYTES": 32, "BLOCK": 5, "SLICE": 4, "MOST_TOKENS": 14,
-    "NORM_ROWS": 3, "give_way": lambda: None}
+    "NORM_ROWS": 3, "LANES": 3, "give_way": lambda: None}
 MODULES = (
     activations, adam, arithmetic, attention_dropout, backward, cross_entropy, decoding_attention,
     dropout, embedding, feed_forward, flash, forward, gated_feed_forward, hashing,

@@ -90,6 +90,21 @@ def test_exactly_the_hidden_pairs_are_filled(seed):
     assert x.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("window", range(9))
+def test_of_a_window_all_is_hidden_that_it_does_not_reach(window):
+    """Each query sees one key more than the one before, and loses one: every border is met."""
+    T = 12
+    options = options_of(T, T, [np.maximum(np.arange(T) - window, 0)], [np.arange(T) + 1])
+    for i0 in range(T):
+        for j0 in range(T):
+            for i1 in range(i0 + 1, T + 1):
+                for j1 in (j0 + 1, min(j0 + 3, T), min(j0 + 6, T)):
+                    x = np.zeros((j1 - j0, i1 - i0))
+                    tiles.fill_hidden(x, 1.0, options, 0, 0, i0, j0)
+                    keys, queries = np.arange(j0, j1)[:, None], np.arange(i0, i1)
+                    assert np.array_equal(x == 0, (keys <= queries) & (queries <= keys + window))
+
+
 def test_a_mask_of_one_pair_hides():
     x = np.ones((1, 1))
     options = options_of(1, 1, mask=np.zeros((1, 1, 1, 1), bool))

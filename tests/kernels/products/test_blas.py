@@ -51,6 +51,15 @@ def test_mkl_is_taken_where_it_is_fastest_but_not_for_tiles():
     assert addresses_to_measure() == {"openblas": SCIPYS, "mkl": 3, "numformer": 5}
 
 
+def test_without_the_compiler_scipys_library_is_taken_and_nothing_is_measured(monkeypatch):
+    monkeypatch.setattr(blas.numba.config, "DISABLE_JIT", True)
+    found = choose(kept=unwanted)
+    assert found.name == "openblas" and "NUMBA_DISABLE_JIT" in found.why
+    assert choose("mkl").name == "mkl"
+    with pytest.raises(ValueError, match="with NUMBA_DISABLE_JIT .* is not compiled; leave the"):
+        choose("numformer")
+
+
 @pytest.mark.parametrize("options", [
     dict(load=unwanted, kept=lambda *given: (OURS, "")),
     dict(wanted="numformer", load=unwanted, kept=unwanted),

@@ -37,7 +37,7 @@ def call(address, a, b, c, sizes, transposed=(False, False), alpha=1.0, beta=0.0
 @pytest.mark.parametrize("transposed", BOTH)
 @pytest.mark.parametrize("M, N, K", SHAPES)
 def test_it_is_the_product_of_both_matrices(M, N, K, transposed, rng):
-    """Not further from that in float64 than SciPy's library, and nothing beside it is written."""
+    """Not further from that in float64 than SciPy's library, and nothing else is written."""
     a, b, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((M, K), (K, N), (M, N)))
     given = [stored(x, which, rng) for x, which in zip((a, b), transposed)]
     for alpha, beta in ((1, 0), (1, 1), (-0.5, 0), (-0.5, 1)):
