@@ -27,19 +27,25 @@ from numformer.data.noise.masking import mask_tokens
 from numformer.data.noise.spans import corrupt_spans, hide_tokens, infill, permute_sentences
 from numformer.data.tokenizers.byte_pairs import BytePairTokenizer
 from numformer.data.tokenizers.characters import CharacterTokenizer
+from numformer.data.tokenizers.published import (
+    PublishedTokenizer, load_tokenizer, save_tokenizer)
 from numformer.data.tokenizers.reading import tokenizer_from_json
+from numformer.data.tokenizers.unigram import UnigramTokenizer
+from numformer.data.tokenizers.wordpiece import WordPieceTokenizer
 from numformer.data.tokenizers.words import WordTokenizer
 
 __all__ = [
     "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
     "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "INSTRUCTIONS", "LabelledRows",
     "LabelledStream", "MaskedStream", "NoSuchFile", "NoiseStream", "PairBatch", "PairStream",
-    "PassageRows", "PassageStream", "Section", "TINY_SHAKESPEARE", "Triplets", "WordTokenizer",
-    "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages",
-    "consecutive_rows", "corrupt_spans", "date_pairs", "english", "french", "held_out_instructions",
-    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
-    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
-    "load_digits", "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text",
+    "PassageRows", "PassageStream", "PublishedTokenizer", "Section", "TINY_SHAKESPEARE", "Triplets",
+    "UnigramTokenizer", "WordPieceTokenizer", "WordTokenizer", "consecutive_blocks",
+    "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages", "consecutive_rows",
+    "corrupt_spans", "date_pairs", "english", "french", "held_out_instructions", "held_out_numbers",
+    "hide_tokens", "infill", "instruction_mixture", "instruction_pairs", "is_held_out",
+    "labelled_batches", "library_sections", "library_text", "load_corpus", "load_digits",
+    "load_tokenizer", "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text",
     "number_tokens", "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences",
-    "repeated_passages", "tokenizer_from_json", "topic_passages", "topic_triplets", "written_dates",
+    "repeated_passages", "save_tokenizer", "tokenizer_from_json", "topic_passages",
+    "topic_triplets", "written_dates",
 ]

@@ -11,12 +11,12 @@ UNKNOWN = "[UNK]"
 
 
 class Tokenizer:
-    """Special tokens have the first ids, in the order given; the tokens of texts follow.
+    """Special tokens have the first ids, in the order given, or the last; the others are texts'.
 
     Special tokens mark what is no text: the end, padding, a mask. A task names those that it needs,
     such as ``("[PAD]", "[CLS]", "[SEP]", "[MASK]")``. `encode` never returns one, even if a text
     spells its name: put its `special_id` among the ids, or use `encode_with`. `decode` writes its
-    name.
+    name. (In a `PublishedTokenizer` they are anywhere, and `encode` finds their names.)
 
     Parameters
     ----------
@@ -24,6 +24,8 @@ class Tokenizer:
         Names of the special tokens.
     n_tokens : int
         How many ordinary tokens follow them.
+    special_last : bool
+        Whether the special tokens follow the ordinary ones instead.
 
     Raises
     ------
@@ -31,7 +33,7 @@ class Tokenizer:
         If a name is empty, no str, or given twice.
     """
 
-    def __init__(self, special, n_tokens):
+    def __init__(self, special, n_tokens, special_last=False):
         is_list = isinstance(special, (tuple, list))
         if (not is_list or any(not isinstance(name, str) or not name for name in special)
                 or len(set(special)) < len(special)):
@@ -39,6 +41,8 @@ class Tokenizer:
                              "names, each once, such as ('[PAD]', '[UNK]').")
         self.special = tuple(special)
         self._size = len(special) + n_tokens
+        first = n_tokens if special_last else 0
+        self._special_ids = range(first, first + len(special))
 
     def __len__(self):
         return self._size
@@ -70,7 +74,7 @@ class Tokenizer:
             If there is no such token.
         """
         check_choice(type(self).__name__, "name", name, self.special)
-        return self.special.index(name)
+        return self._special_ids[self.special.index(name)]
 
     def n_characters(self, ids):
         """How many characters of a text these ids are; None if `decode` may not restore texts.

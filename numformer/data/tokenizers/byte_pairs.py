@@ -2,22 +2,23 @@
 
 import re
 from codecs import getincrementaldecoder
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import lru_cache
-from heapq import heapify, heappop, heappush
 from itertools import chain
 from reprlib import repr as brief
 
 import numpy as np
 
-from numformer.checks import check_whole
+from numformer.checks import check_choice, check_whole
 from numformer.data.tokenizers.base import Tokenizer, check_text
+from numformer.data.tokenizers.byte_merges import GPT2_ORDER, apply_merges, learn_merges
+from numformer.data.tokenizers.splitting import SPLITS, split_like
 
 _WORD = re.compile(rb" ?[A-Za-z\x80-\xff]{1,63}"                      # letters, and all of UTF-8
                    rb"| ?[0-9]{1,63}"
                    rb"| ?[^A-Za-z0-9\x80-\xff\s]{1,63}"               # marks
                    rb"|\s{1,64}(?= [^\s])|\s{1,64}")                  # white space, see below
-LONGEST = 64                                                          # bytes of a word
+LONGEST = {"ascii": 64} | dict.fromkeys(SPLITS, 4096)                # bytes of a token
 
 
 def split_bytes(data):
@@ -39,8 +40,8 @@ def split_bytes(data):
 class BytePairTokenizer(Tokenizer):
     """One id for each of the 256 bytes, and one for each merge of two frequent neighbours.
 
-    Any text has ids that decode to it, bytes that are no UTF-8 too. A word of `split_bytes` is
-    encoded by applying the merges to its bytes, in the order in which they were learned.
+    Any text has ids that decode to it, bytes that are no UTF-8 too. A word is encoded by applying
+    the merges to its bytes, in the order in which they were learned.
 
     Parameters
     ----------
@@ -49,6 +50,12 @@ class BytePairTokenizer(Tokenizer):
         tokens do not count here.
     special : tuple of str
         Names of special tokens: their ids come first and shift all others.
+    split : {"ascii", "gpt2", "llama3", "qwen2"}
+        How texts are split into words: by `split_bytes`, or as a published tokenizer, by
+        `split_like`.
+    order : {"bytes", "gpt2"}
+        The order of ids. "bytes": special tokens, bytes by their values, merges. "gpt2": as GPT-2
+        has it, bytes that are visible characters, the other bytes, merges, special tokens.
 
     Raises
     ------
@@ -71,7 +78,9 @@ class BytePairTokenizer(Tokenizer):
     b'\\xff\\x00'
     """
 
-    def __init__(self, merges, special=()):
+    def __init__(self, merges, special=(), split="ascii", order="bytes"):
+        check_choice("BytePairTokenizer", "split", split, tuple(LONGEST))
+        check_choice("BytePairTokenizer", "order", order, ("bytes", "gpt2"))
         if not isinstance(merges, (tuple, list)):
             raise ValueError(f"BytePairTokenizer: merges={brief(merges)} must be a list of pairs.")
         self.merges = tuple(tuple(pair) if isinstance(pair, (tuple, list)) else pair
@@ -81,21 +90,29 @@ class BytePairTokenizer(Tokenizer):
                     or any(type(part) is not int or not 0 <= part < new for part in pair)):
                 raise ValueError(f"BytePairTokenizer: merge {new - 256} is {brief(pair)}, "
                                  f"but must be a pair of tokens 0 .. {new - 1}.")
-        self._token_of = {pair: new for new, pair in enumerate(self.merges, 256)}
-        if len(self._token_of) < len(self.merges):
+        rules = {pair: (new, new) for new, pair in enumerate(self.merges, 256)}
+        if len(rules) < len(self.merges):
             raise ValueError("BytePairTokenizer: merges hold a pair twice; each makes one token.")
-        super().__init__(special, 256 + len(self.merges))
+        super().__init__(special, 256 + len(self.merges), special_last=order == "gpt2")
+        self.split, self.order = split, order
         bytes_of = [bytes([byte]) for byte in range(256)]
         for left, right in self.merges:
             bytes_of.append(bytes_of[left] + bytes_of[right])
-            if len(bytes_of[-1]) > LONGEST:           # merges of merges would double without end
+            if len(bytes_of[-1]) > LONGEST[split]:    # merges of merges would double without end
                 raise ValueError(f"BytePairTokenizer: merge {len(bytes_of) - 257} makes a token of "
-                                 f"{len(bytes_of[-1])} bytes, but words have at most {LONGEST}.")
-        self._bytes_of = [name.encode("utf-8", "surrogatepass") for name in self.special] + bytes_of
-        self._encode_word = lru_cache(maxsize=2**16)(self._merged)    # most words come again
+                                 f"{len(bytes_of[-1])} bytes, but words have at most "
+                                 f"{LONGEST[split]}.")
+        # Tokens are numbered as in merges: token k has the id self._id_of[k]
+        tokens = [*(range(256) if order == "bytes" else GPT2_ORDER), *range(256, len(bytes_of))]
+        names = [name.encode("utf-8", "surrogatepass") for name in self.special]
+        ordinary = [bytes_of[token] for token in tokens]
+        self._bytes_of = ordinary + names if order == "gpt2" else names + ordinary
+        self._id_of = np.argsort(tokens) + (0 if order == "gpt2" else len(names))
+        # Most words come again
+        self._encode_word = lru_cache(maxsize=2**16)(lambda word: apply_merges(word, rules))
 
     @classmethod
-    def of(cls, text, n_merges, special=()):
+    def of(cls, text, n_merges, special=(), split="ascii", order="bytes"):
         """Learn merges from a text: repeatedly merge the most frequent pair of adjacent tokens.
 
         Of equally frequent pairs the one with the smallest ids is merged first. A pair that occurs
@@ -113,10 +130,12 @@ class BytePairTokenizer(Tokenizer):
             If the text is empty, or n_merges is negative.
         """
         check_whole("BytePairTokenizer", "n_merges", n_merges, least=0)
-        words = Counter(split_bytes(_as_bytes(text)))
+        check_choice("BytePairTokenizer", "split", split, tuple(LONGEST))
+        words = Counter(_words(text, split))
         if not words:
             raise ValueError("BytePairTokenizer: the text is empty; give one to learn merges from.")
-        return cls(_learn(words, n_merges), special)
+        merges = learn_merges(words, n_merges, distinct=split != "ascii")
+        return cls(merges, special, split, order)
 
     def encode(self, text):
         """The ids of a text.
@@ -135,18 +154,8 @@ class BytePairTokenizer(Tokenizer):
         TypeError
             If it is neither.
         """
-        tokens = chain.from_iterable(map(self._encode_word, split_bytes(_as_bytes(text))))
-        return np.fromiter(tokens, dtype=np.int64) + len(self.special)
-
-    def _merged(self, word):
-        """Apply the earliest merge that fits, until none does."""
-        tokens, no_merge = list(word), len(self._bytes_of)
-        while len(tokens) > 1:
-            first = min(pairs(tokens), key=lambda pair: self._token_of.get(pair, no_merge))
-            if first not in self._token_of:
-                break
-            tokens = merge(tokens, first, self._token_of[first])
-        return tokens
+        tokens = chain.from_iterable(map(self._encode_word, _words(text, self.split)))
+        return self._id_of[np.fromiter(tokens, dtype=np.int64)]
 
     def decode_bytes(self, ids):
         """The bytes of an array of ids.
@@ -187,7 +196,7 @@ class BytePairTokenizer(Tokenizer):
         >>> len(ids), tokenizer.n_characters(ids), tokenizer.n_characters(ids[2:])
         (4, 3, 1)
         """
-        ordinary = [token for token in self._checked_ids(ids) if token >= len(self.special)]
+        ordinary = [token for token in self._checked_ids(ids) if token not in self._special_ids]
         data = np.frombuffer(self.decode_bytes(ordinary), np.uint8)
         return int(((data & 0xc0) != 0x80).sum())                     # the rest: 10......
 
@@ -202,77 +211,21 @@ class BytePairTokenizer(Tokenizer):
         yield decoder.decode(b"", final=True)
 
     def __reduce__(self):
-        return type(self), (self.merges, self.special)                # not the cache of words
+        return type(self), (self.merges, self.special, self.split, self.order)
 
     def to_json(self):
         """A dict for `tokenizer_from_json`."""
         merges = [list(pair) for pair in self.merges]
-        return {"kind": "byte_pairs", "special": list(self.special), "merges": merges}
+        options = {"split": self.split} if self.split != "ascii" else {}
+        options |= {"order": self.order} if self.order != "bytes" else {}
+        return {"kind": "byte_pairs", "special": list(self.special), "merges": merges, **options}
 
 
-def pairs(tokens):
-    """All pairs of adjacent tokens: [1, 2, 3] gives (1, 2), (2, 3)."""
-    return zip(tokens, tokens[1:])
-
-
-def merge(tokens, pair, new):
-    """Replace a pair by `new`, from left to right.
-
-    Examples
-    --------
-    >>> merge([1, 1, 1, 2, 1, 1], (1, 1), 9)
-    [9, 1, 2, 9]
-    """
-    left, right = pair
-    merged = tokens[:1]
-    for token in tokens[1:]:
-        if token == right and merged[-1] == left:
-            merged[-1] = new
-        else:
-            merged.append(token)
-    return merged
-
-
-def _learn(words, n_merges):
-    """The merges of words, given how often each occurs in the text.
-
-    Counts of pairs persist from merge to merge: only the words that hold the merged pair are
-    counted again. The most frequent pair is on top of the heap. A pair whose count has changed gets
-    a new entry, and its old one is skipped.
-    """
-    tokens, counts = [list(word) for word in words], list(words.values())
-    total, where = Counter(), defaultdict(set)                        # of a pair: count, words
-    for i, word in enumerate(tokens):
-        for pair in pairs(word):
-            total[pair] += counts[i]
-            where[pair].add(i)
-    heap = [(-n, pair) for pair, n in total.items()]
-    heapify(heap)
-
-    merges = []
-    while heap and len(merges) < n_merges:
-        n, best = heappop(heap)
-        if -n != total[best]:
-            continue
-        if -n < 2:
-            break
-        new = 256 + len(merges)
-        merges.append(best)
-        change = Counter()
-        for i in where.pop(best):
-            for pair in pairs(tokens[i]):
-                change[pair] -= counts[i]
-            tokens[i] = merge(tokens[i], best, new)
-            for pair in pairs(tokens[i]):
-                change[pair] += counts[i]
-                where[pair].add(i)
-        for pair, n in change.items():
-            if n:
-                total[pair] += n
-                heappush(heap, (-total[pair], pair))
-    return merges
-
-
-def _as_bytes(text):
+def _words(text, split):
     check_text("BytePairTokenizer", text, (str, bytes))
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    is_text = isinstance(text, str)
+    errors = "surrogatepass" if is_text else "surrogateescape"        # bytes that are no UTF-8
+    if split == "ascii":
+        return split_bytes(text.encode("utf-8", errors) if is_text else text)
+    text = text if is_text else text.decode("utf-8", errors)
+    return [word.encode("utf-8", errors) for word in split_like(split, text)]

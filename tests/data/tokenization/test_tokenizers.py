@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from numformer.data import load_corpus
 from numformer.data import BytePairTokenizer, CharacterTokenizer, WordTokenizer, tokenizer_from_json
-from numformer.data.tokenizers.byte_pairs import merge, split_bytes
+from numformer.data.tokenizers.byte_merges import merge
+from numformer.data.tokenizers.byte_pairs import split_bytes
 from numformer.data.tokenizers.words import join_words, split_words
 
 TEXT = 2 * ("the cat sat on the mat; the dog, the other cat's dog, sat on the cat.\n\n"

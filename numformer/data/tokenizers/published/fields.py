@@ -1,0 +1,77 @@
+"""Fields of a tokenizer.json: each has to be known, and to have a value that is supported."""
+
+from reprlib import repr as brief
+
+
+def read_fields(where, facts, **fields):
+    """The values of the fields of an object; what changes ids and is unknown is refused by name.
+
+    Parameters
+    ----------
+    where : str
+        What the object is, for errors.
+    facts : dict
+    fields : dict of lists
+        For each name the values, and types of values, that are supported. A field that is missing
+        has the first of them; a type there means that it may not be missing.
+
+    Returns
+    -------
+    list
+        The values in the order of `fields`.
+
+    Examples
+    --------
+    >>> read_fields("decoder", {"prefix": "##"}, prefix=[str], cleanup=[True, False])
+    ['##', True]
+    >>> read_fields("decoder", {"prefix": "##", "colour": 1}, prefix=[str])
+    Traceback (most recent call last):
+    ValueError: tokenizer.json: decoder has the unknown field 'colour'.
+    """
+    if not isinstance(facts, dict):
+        raise ValueError(f"tokenizer.json: {where} must be an object, but is {brief(facts)}.")
+    unknown = sorted(facts.keys() - fields.keys() - {"type"})
+    if unknown:
+        raise ValueError(f"tokenizer.json: {where} has the unknown field {brief(unknown[0])}.")
+    values = []
+    for name, supported in fields.items():
+        if name not in facts and isinstance(supported[0], type):
+            raise ValueError(f"tokenizer.json: {where} has no field {name!r}.")
+        value = facts.get(name, supported[0])
+        if not any(type(value) is known if isinstance(known, type)
+                   else type(value) is type(known) and value == known for known in supported):
+            choices = ", ".join(getattr(known, "__name__", repr(known)) for known in supported)
+            raise ValueError(f"tokenizer.json: {where} has {name}={brief(value)}, which is not "
+                             f"supported; supported are {choices}.")
+        values.append(value)
+    return values
+
+
+def type_of(where, facts, known):
+    """The type of an object, one of those that are known.
+
+    Examples
+    --------
+    >>> type_of("decoder", {"type": "Fuse"}, ["ByteLevel"])
+    Traceback (most recent call last):
+    ValueError: tokenizer.json: decoder has the type 'Fuse', which is not supported; supported are \
+'ByteLevel'.
+    """
+    kind = facts.get("type") if isinstance(facts, dict) else facts
+    if kind not in tuple(known):
+        raise ValueError(f"tokenizer.json: {where} has the type {brief(kind)}, which is not "
+                         f"supported; supported are {', '.join(map(repr, known))}.")
+    return kind
+
+
+def flattened(where, facts, parts):
+    """The steps of a normalizer or pre-tokenizer: none, one, or those of its sequences."""
+    steps, waiting = [], [] if facts is None else [facts]
+    while waiting:
+        step = waiting.pop(0)
+        if isinstance(step, dict) and step.get("type") == "Sequence":
+            inner, = read_fields(where, step, **{parts: [list]})
+            waiting[:0] = inner
+        else:
+            steps.append(step)
+    return steps

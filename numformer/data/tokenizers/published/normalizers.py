@@ -1,0 +1,78 @@
+"""Normalizers: what published tokenizers change in a text before they split it."""
+
+import re
+import unicodedata
+from functools import partial
+
+from numformer.data.tokenizers.bert_text import CharacterTable, bert_normalize, lower
+from numformer.data.tokenizers.published.charsmap import Charsmap
+from numformer.data.tokenizers.published.fields import flattened, read_fields, type_of
+from numformer.data.tokenizers.splitting import SPACES
+
+_NO_MARKS = CharacterTable(lambda c: "" if unicodedata.category(c)[0] == "M" else c)
+
+
+def _replace(facts):
+    pattern, content = read_fields("normalizer Replace", facts, pattern=[dict], content=[str])
+    text, regex = read_fields("pattern of the normalizer Replace", pattern, String=[None, str],
+                              Regex=[None, " {2,}"])
+    if text:
+        return lambda given: given.replace(text, content)
+    if regex and not text:
+        return lambda given: re.sub(regex, lambda _: content, given)
+    raise ValueError("tokenizer.json: normalizer Replace has an empty pattern.")
+
+
+def _strip(facts):
+    left, right = read_fields("normalizer Strip", facts, strip_left=[bool], strip_right=[bool])
+    pattern = "|".join([f"\\A[{SPACES}]+"] * left + [f"[{SPACES}]+\\Z"] * right) or r"(?!)"
+    return partial(re.compile(pattern).sub, "")
+
+
+def _bert(facts):
+    options = read_fields("normalizer BertNormalizer", facts, clean_text=[bool],
+                          handle_chinese_chars=[bool], strip_accents=[None, bool],
+                          lowercase=[bool])
+    return lambda text: bert_normalize(text, *options)
+
+
+def _prepend(facts):
+    before, = read_fields("normalizer Prepend", facts, prepend=[str])
+    return lambda text: before + text if text else text
+
+
+def _precompiled(facts):
+    encoded, = read_fields("normalizer Precompiled", facts, precompiled_charsmap=[None, str])
+    return Charsmap.of_base64(encoded).normalize if encoded else str
+
+
+def _without_options(function):
+    def read(facts):
+        read_fields(f"normalizer {facts['type']}", facts)
+        return function
+    return read
+
+
+_TYPES = {
+    "BertNormalizer": _bert,
+    "Lowercase": _without_options(lower),
+    **{form: _without_options(partial(unicodedata.normalize, form))
+       for form in ("NFC", "NFD", "NFKC", "NFKD")},
+    "Precompiled": _precompiled,
+    "Prepend": _prepend,
+    "Replace": _replace,
+    "Strip": _strip,
+    "StripAccents": _without_options(lambda text: text.translate(_NO_MARKS)),
+}
+
+
+def read_normalizer(facts):
+    """The normalizer of a tokenizer.json: a list of functions from text to text.
+
+    Raises
+    ------
+    ValueError
+        If one of its steps, or an option of one, is not supported.
+    """
+    return [_TYPES[type_of("normalizer", step, _TYPES)](step)
+            for step in flattened("normalizer", facts, "normalizers")]

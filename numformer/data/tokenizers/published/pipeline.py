@@ -1,0 +1,173 @@
+"""A published tokenizer: the steps that its tokenizer.json describes, one after another."""
+
+import json
+from codecs import getincrementaldecoder
+from functools import reduce
+from itertools import chain
+
+import numpy as np
+
+from numformer.data.tokenizers.base import Tokenizer, check_text
+from numformer.data.tokenizers.published.added import AddedTokens
+from numformer.data.tokenizers.published.decoders import join_bytes, read_decoder, token_bytes
+from numformer.data.tokenizers.published.fields import read_fields
+from numformer.data.tokenizers.published.models import read_model
+from numformer.data.tokenizers.published.normalizers import read_normalizer
+from numformer.data.tokenizers.published.pre_tokenizers import read_pre_tokenizer
+from numformer.data.tokenizers.published.templates import read_templates
+
+
+class PublishedTokenizer(Tokenizer):
+    """The tokenizer of a published model, with the ids of its tokenizer.json.
+
+    A text becomes ids in these steps: added tokens are found in it; what is between them is
+    normalized, and split into words by the pre-tokenizers; the model (byte pairs, WordPiece or
+    unigram) cuts each word into tokens. `frame` puts the special tokens of a template around ids,
+    and `decode` turns ids into a text. Truncation and padding, which the file may ask for, are the
+    caller's.
+
+    Unlike in other tokenizers the name of a special token in a text means the token, as in the
+    published ones.
+
+    Parameters
+    ----------
+    description : dict
+        What the file holds. `published.load_tokenizer` reads it.
+
+    Raises
+    ------
+    ValueError
+        If a field of it is unknown or not supported: it could change ids.
+
+    Examples
+    --------
+    >>> from numformer.data import BytePairTokenizer
+    >>> from numformer.data.tokenizers.published import published
+    >>> own = BytePairTokenizer.of("low lower", 3, ("<end>",), split="gpt2", order="gpt2")
+    >>> tokenizer = published(own)
+    >>> tokenizer.encode("low<end>"), tokenizer.special_id("<end>"), len(tokenizer)
+    (array([257, 258]), 258, 259)
+    """
+
+    def __init__(self, description):
+        _, _, _, added, normalizer, pre_tokenizer, processor, decoder, model = read_fields(
+            "it", description, version=["1.0"], truncation=[None, dict], padding=[None, dict],
+            added_tokens=[list], normalizer=[None, dict], pre_tokenizer=[None, dict],
+            post_processor=[None, dict], decoder=[None, dict], model=[dict])
+        try:
+            json.dumps(description, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("tokenizer.json: it holds half of a surrogate pair, which is no "
+                             "character.") from None
+        self.description = description
+        steps = read_normalizer(normalizer)
+        self._is_exact = not steps
+        kind, ids, self._encode_word = read_model(model)
+        self._splits = read_pre_tokenizer(pre_tokenizer, kind)
+        self._decode = read_decoder(decoder)
+        self._added = AddedTokens(
+            added, ids, lambda text: reduce(lambda text, step: step(text), steps, text))
+        self.ids = {**ids, **self._added.ids}
+        self._single, self._pair = read_templates(processor, self.ids)
+        self.tokens = tuple(sorted(self.ids, key=self.ids.get))
+        super().__init__(tuple(self._added.special), len(self.ids) - len(self._added.special))
+        self._special_ids = [self.ids[name] for name in self.special]
+
+    def encode(self, text):
+        """The ids of a text, without the special tokens of a template.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        ndarray of int64, shape (number of tokens,)
+
+        Raises
+        ------
+        TypeError
+            If the text is no str.
+        """
+        check_text("PublishedTokenizer", text)
+        found = []
+        for token, section in self._added.sections(text):
+            if section is None:
+                found.append([token])
+                continue
+            words = [section] if section else []
+            for split in self._splits:
+                words = chain.from_iterable(map(split, words))
+            found += map(self._encode_word, words)
+        return np.fromiter(chain.from_iterable(found), dtype=np.int64)
+
+    def frame(self, ids, second=None):
+        """Put the special tokens of the template around the ids of a text, or of two.
+
+        Parameters
+        ----------
+        ids : ndarray of int, shape (T,)
+        second : ndarray of int, optional
+            The ids of a second text.
+
+        Returns
+        -------
+        ids, segments : ndarray of int64, shape (number of tokens,)
+            segments: which text a token belongs to, as BERT's embedding of segments counts them.
+
+        Examples
+        --------
+        >>> from numformer.data import WordPieceTokenizer
+        >>> from numformer.data.tokenizers.published import published
+        >>> tokenizer = published(WordPieceTokenizer(["a", "b"]))     # [CLS] is 2, [SEP] is 3
+        >>> tokenizer.frame(tokenizer.encode("a b"), tokenizer.encode("a"))
+        (array([2, 5, 6, 3, 5, 3]), array([0, 0, 0, 0, 1, 1]))
+        """
+        texts = {"A": self._checked_ids(ids)}
+        if second is not None:
+            texts["B"] = self._checked_ids(second)
+        framed = [(token, segment) for part, segment in (
+                      self._single if second is None else self._pair)
+                  for token in texts.get(part, [part])]
+        return tuple(np.array(framed, dtype=np.int64).reshape(-1, 2).T)
+
+    def decode(self, ids):
+        """The text of an array of ids, with the names of special tokens.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an id is out of range, or no integer.
+        """
+        return self._decode([self.tokens[i] for i in self._checked_ids(ids)])
+
+    def n_characters(self, ids):
+        """As `BytePairTokenizer.n_characters` for byte pairs without a normalizer, else None."""
+        if self._decode is not join_bytes or not self._is_exact:
+            return None
+        special = set(self._special_ids)
+        data = b"".join([token_bytes(self.tokens[i]) for i in self._checked_ids(ids)
+                         if i not in special])
+        return int(((np.frombuffer(data, np.uint8) & 0xc0) != 0x80).sum())
+
+    def decode_stream(self, ids, after=()):
+        """As `Tokenizer.decode_stream`; for byte pairs a character that is cut in two waits for
+        its last byte."""
+        if self._decode is not join_bytes:
+            yield from super().decode_stream(ids, after)
+            return
+        decoder = getincrementaldecoder("utf-8")("replace")
+        for token in ids:
+            token, = self._checked_ids([token])
+            yield decoder.decode(token_bytes(self.tokens[token]))
+        yield decoder.decode(b"", final=True)
+
+    def __repr__(self):
+        return f"PublishedTokenizer({self.description['model']['type']}, {len(self)} ids)"
+
+    def __reduce__(self):
+        return type(self), (self.description,)
+
+    def to_json(self):
+        """A dict for `tokenizer_from_json`."""
+        return {"kind": "published", "description": self.description}
