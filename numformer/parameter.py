@@ -166,12 +166,23 @@ class Layer:
                                 f"{getattr(x, 'dtype', type(x).__name__)}.")
             if not parameter.data.flags.writeable:
                 raise ValueError(f"{owner}: {name} cannot be loaded, because the model was built "
-                                 "for counting only; build it with rng=np.random.default_rng(0).")
+                                 "for counting only; call its allocate() first.")
             if x.shape != parameter.data.shape:
                 raise ValueError(f"{owner}: the state's {name} has shape {x.shape}, "
                                  f"but must have {parameter.data.shape}.")
         for name, parameter in parameters.items():
             parameter.data[...] = state[name]
+
+    def allocate(self):
+        """Give every parameter memory of its own, without values yet; returns this layer.
+
+        For a model that was built with ``rng=None``, with shapes only: no weights are sampled that
+        others replace, as in ``Decoder(config, rng=None).allocate().load_state_dict(state)``.
+        """
+        for parameter in self.parameters():
+            parameter.data = np.empty(parameter.data.shape, parameter.data.dtype)
+            parameter.grad = None
+        return self
 
     def replica(self):
         """The same tree over the same `data` with its own gradients, for shards run in parallel."""

@@ -146,6 +146,9 @@ def _details(call):
     q, k, pattern = layer.queries_and_keys(call.saved)                # (1, H, T, D), (1, G, S, D)
     (_, H, T, D), S = q.shape, k.shape[2]
     mask = np.broadcast_to(pattern.dense(T, S), (1, H, T, S))[0, 0]
+    if layer.softcap is not None:
+        raise ValueError(f"attention_views: the scores of {call.name} are soft-capped, which views "
+                         "do not hold; give a model without score_softcap.")
     scale = D ** -0.5 if layer.scale is None else layer.scale
     return (mask, q[0], np.repeat(k[0], H // k.shape[1], axis=0), scale,
             layer.positions.added_to_scores(T, S, q.dtype))

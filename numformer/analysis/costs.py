@@ -43,7 +43,8 @@ def model_costs(config, length=None):
     Parameters
     ----------
     config : DecoderConfig
-        Without experts or dropout.
+        Without experts, dropout, and options that few models have: `d_head`, `qkv_bias`,
+        `lm_head_bias`, `d_rotary` and `sliding_window` of `DecoderConfig`.
     length : int, optional
         T; the context length by default.
 
@@ -206,7 +207,14 @@ def _check(config):
     if type(config) is not DecoderConfig:
         raise TypeError("model_costs: config must be a DecoderConfig, but is "
                         f"{type(config).__name__}.")
-    for name, plain in (("n_experts", 1), ("dropout", 0.0)):
+    for name, plain in (("n_experts", 1), ("dropout", 0.0), ("logit_softcap", None),
+                        ("sandwich_norm", False), ("parallel_residual", False),
+                        ("embedding_norm", False), ("d_head", None), ("qkv_bias", None),
+                        ("lm_head_bias", False), ("d_rotary", None), ("sliding_window", 0)):
         if getattr(config, name) != plain:
             raise ValueError(f"model_costs: {name}={getattr(config, name)} is not covered by the "
                              f"formulas; use {name}={plain}.")
+    for name, others in (("positions", ("t5", "shaw")), ("feedforward", ("swish",))):
+        if getattr(config, name) in others:
+            raise ValueError(f"model_costs: {name}={getattr(config, name)!r} is not covered by the "
+                             "formulas; use another.")

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from numformer.functional.attention.masks import CAUSAL
 from numformer.layers import (
-    GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, MixtureOfExperts, MultiHeadAttention)
+    GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, LocalAttentionBranch, MixtureOfExperts,
+    MultiHeadAttention, TransformerBlock)
 from numformer.models.bert_encoder import BertEncoder
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
@@ -87,7 +89,8 @@ def _model_of(config):
 
 
 def _keys_seen(model, T):
-    """{id of a non-causal attention: mean keys per query}, and ids of those with a cache."""
+    """{id of an attention: mean keys per query}, if not just causal; and ids of those with a cache.
+    """
     parts = [part for _, part in model.named_layers()]
     cached = {id(part) for part in parts if isinstance(part, MultiHeadAttention)}
     seen = {id(part.cross_attention): T for part in parts if hasattr(part, "cross_attention")}
@@ -96,6 +99,11 @@ def _keys_seen(model, T):
             read = [id(block.attention) for block in encoder.blocks]
             seen.update(dict.fromkeys(read, T))
             cached.difference_update(read)
+    for block in parts:
+        for branch in block.branches.values() if isinstance(block, TransformerBlock) else ():
+            if isinstance(branch, LocalAttentionBranch):
+                first, last = CAUSAL.local(branch.window).intervals(T, T)
+                seen[id(branch.sublayer)] = float((last - first).mean())
     for backbone in parts:
         if isinstance(backbone, BertEncoder):
             for block, pattern in zip(backbone.encoder.blocks, backbone.patterns()):
@@ -106,9 +114,9 @@ def _keys_seen(model, T):
 
 def _of_images(config, model):
     """Counts of a Vision Transformer: full attention, and one vector through the head."""
-    patches, T = config.side ** 2, config.side ** 2 + (config.pooling == "class")
-    flops = (2 * patches * model.patches.weight.data.size + 2 * T * _multiplied(model.encoder) + 2
-             * model.head.weight.data.size)
+    patches, T = config.side ** 2, config.side ** 2 + config.first_patch
+    flops = (2 * patches * model.patches.weight.data.size + 2 * T * _multiplied(model.encoder)
+             + 2 * _multiplied(model.head))
     flops += sum(4 * layer.n_heads * layer.d_head * T * T for _, layer in model.named_layers()
                  if isinstance(layer, MultiHeadAttention))
     return {"parameters": _numbers(model), "flops_per_image": flops,

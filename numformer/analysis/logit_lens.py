@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_ids, check_whole
-from numformer.layers import LayerNorm
+from numformer.layers import LayerNorm, SoftCappedLMHead
 from numformer.models.decoder import Decoder
 from numformer.analysis.capture import capture, residual_stream
 from numformer.parameter import Layer
@@ -73,7 +73,7 @@ def logit_contributions(model, ids, token, position=-1):
     -------
     dict of str to float
         In the order of computation: "embedding", "attention 1", "feed-forward 1", ..., and "bias"
-        if the final norm has one.
+        if the final norm or the head has one.
 
     Raises
     ------
@@ -104,6 +104,9 @@ def logit_contributions(model, ids, token, position=-1):
             branch.order == "pre" for block in model.blocks for branch in block.branches.values()):
         raise ValueError(f"{owner}: ids must have shape (1, T), but have {np.shape(ids)}, and all "
                          "blocks must be pre-norm.")
+    if isinstance(model.head, SoftCappedLMHead):
+        raise ValueError(f"{owner}: a soft-capped logit is no sum of parts; give a model without "
+                         "logit_softcap.")
     check_whole(owner, "position", position, least=-ids.shape[1])
     if position >= ids.shape[1]:
         raise ValueError(f"{owner}: position={position} must be less than T={ids.shape[1]}.")
@@ -117,9 +120,12 @@ def logit_contributions(model, ids, token, position=-1):
     whole, row = outputs["norm"].inputs[0][0, position], model.head.weight.data[token]  # (C,), (C,)
     found = {name: float(row @ _through(model.norm, part[0, position], whole))
              for name, part in parts.items()}
+    biases = []
     if getattr(model.norm, "bias", None) is not None:
-        found["bias"] = float(row @ model.norm.bias.data)
-    return found
+        biases.append(float(row @ model.norm.bias.data))
+    if model.head.bias is not None:
+        biases.append(float(model.head.bias.data[token]))
+    return {**found, "bias": sum(biases)} if biases else found
 
 
 def _through(norm, part, whole):
@@ -128,7 +134,7 @@ def _through(norm, part, whole):
         part, whole = part - part.mean(), whole - whole.mean()
     square = (whole * whole).mean()
     size = np.sqrt(square + norm.epsilon) if norm.epsilon_inside else np.sqrt(square) + norm.epsilon
-    return norm.weight.data * part / size
+    return norm.arrays[0] * part / size
 
 
 def _check_decoder(owner, model):

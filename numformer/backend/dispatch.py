@@ -21,7 +21,7 @@ COMPILED = {                            # function: the module of kernels/ with 
     "rms_norm": "norms", "rms_norm_outside": "norms",
     "relu": "activations", "relu_squared": "activations", "gelu": "activations",
     "gelu_tanh": "activations", "silu": "activations", "swish": "activations",
-    "gated_linear_unit": "activations",
+    "quick_gelu": "activations", "gated_linear_unit": "activations",
     "feed_forward": "feed_forward", "gated_feed_forward": "gated_feed_forward",
     "head_projections": "head_projections", "linear_cross_entropy": "linear_cross_entropy",
     "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
@@ -242,6 +242,7 @@ relu_squared, relu_squared_backward = _pair("relu_squared")
 gelu, gelu_backward = _pair("gelu")
 gelu_tanh, gelu_tanh_backward = _pair("gelu_tanh")
 silu, silu_backward = _pair("silu")
+quick_gelu, quick_gelu_backward = _pair("quick_gelu")
 swish, swish_backward = _pair("swish")
 gated_linear_unit, gated_linear_unit_backward = _pair("gated_linear_unit")
 linear, linear_backward = _pair("linear")

@@ -14,7 +14,8 @@ from numformer.functional.activations.gelu import (
 from numformer.functional.activations.relu import (
     relu, relu_backward, relu_squared, relu_squared_backward)
 from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
-from numformer.functional.activations.swish import silu, silu_backward, swish, swish_backward
+from numformer.functional.activations.swish import (
+    quick_gelu, quick_gelu_backward, silu, silu_backward, swish, swish_backward)
 from numformer.functional.activations.table import ACTIVATIONS, GATED
 from numformer.functional.adam import adam_step, sum_of_squares
 from numformer.functional.attention.additive import additive_scores, additive_scores_backward
@@ -85,9 +86,14 @@ from numformer.functional.orthogonal import orthogonalize
 from numformer.functional.pooling import (
     max_pooling, max_pooling_backward, mean_pooling, mean_pooling_backward)
 from numformer.functional.positions.alibi import alibi_slopes
+from numformer.functional.positions.partial_rotary import partial_rotary, partial_rotary_backward
 from numformer.functional.positions.relative_bias import (
     relative_position_bias, relative_position_bias_backward, relative_position_buckets)
-from numformer.functional.positions.rotary import rotary, rotary_angles, rotary_backward
+from numformer.functional.positions.rotary import (
+    rotary, rotary_angles, rotary_backward, rotary_frequencies)
+from numformer.functional.positions.rotary_scaling import (
+    linear_frequencies, llama3_frequencies, scaled_frequencies, yarn_attention_factor,
+    yarn_frequencies)
 from numformer.functional.positions.sinusoidal import sinusoidal_positions
 from numformer.functional.positions.two_dimensional import sinusoidal_positions_2d
 from numformer.functional.quantization import (
@@ -120,27 +126,29 @@ __all__ = [
     "head_projections", "head_projections_backward", "layer_norm", "layer_norm_backward",
     "layer_norm_outside", "layer_norm_outside_backward", "layer_patterns", "linear",
     "linear_backward", "linear_backward_accumulate", "linear_cross_entropy",
-    "linear_cross_entropy_backward", "load_balance_loss", "load_balance_loss_backward",
-    "log_softmax", "log_softmax_backward", "lstm_cell", "lstm_cell_backward", "masked_batch_norm",
-    "masked_batch_norm_backward", "max_pooling", "max_pooling_backward", "mean_pooling",
-    "mean_pooling_backward", "ngram_rows", "orthogonalize", "patch_convolution",
-    "patch_convolution_backward", "patches", "patches_backward", "relative_attention",
-    "relative_attention_backward", "relative_attention_weights", "relative_position_bias",
-    "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
-    "relative_scores_backward", "relative_values", "relative_values_backward", "relu",
-    "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
-    "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
+    "linear_cross_entropy_backward", "linear_frequencies", "llama3_frequencies",
+    "load_balance_loss", "load_balance_loss_backward", "log_softmax", "log_softmax_backward",
+    "lstm_cell", "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward",
+    "max_pooling", "max_pooling_backward", "mean_pooling", "mean_pooling_backward", "ngram_rows",
+    "orthogonalize", "partial_rotary", "partial_rotary_backward", "patch_convolution",
+    "patch_convolution_backward", "patches", "patches_backward", "quick_gelu",
+    "quick_gelu_backward", "relative_attention", "relative_attention_backward",
+    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",
+    "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
+    "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
+    "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
     "residual_layer_norm", "residual_layer_norm_backward", "residual_rms_norm",
     "residual_rms_norm_backward", "rms_norm", "rms_norm_backward", "rms_norm_outside",
     "rms_norm_outside_backward", "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles",
-    "rotary_backward", "round_weight", "router_z_loss", "router_z_loss_backward",
-    "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "scaled_dot_scores",
-    "scaled_dot_scores_backward", "sigmoid", "sigmoid_backward", "silu", "silu_backward",
+    "rotary_backward", "rotary_frequencies", "round_weight", "router_z_loss",
+    "router_z_loss_backward", "scaled_dot_product_attention",
+    "scaled_dot_product_attention_backward", "scaled_dot_scores", "scaled_dot_scores_backward",
+    "scaled_frequencies", "sigmoid", "sigmoid_backward", "silu", "silu_backward",
     "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap", "soft_cap_backward", "softmax",
     "softmax_backward", "softmax_cross_entropy", "softmax_cross_entropy_backward", "sort_by_expert",
     "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_backward",
     "tiled_attention_steps", "to_bfloat16", "to_int8", "top_k_experts", "top_k_gates",
     "top_k_gates_backward", "top_k_gates_over_all", "top_k_gates_over_all_backward", "triplet_loss",
-    "triplet_loss_backward", "uniform_cross_entropy", "uniform_cross_entropy_backward", "z_loss",
-    "z_loss_backward",
+    "triplet_loss_backward", "uniform_cross_entropy", "uniform_cross_entropy_backward",
+    "yarn_attention_factor", "yarn_frequencies", "z_loss", "z_loss_backward",
 ]

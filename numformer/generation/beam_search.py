@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from numformer.backend import one_blas_thread
-from numformer.checks import check_number, check_whole
+from numformer.checks import check_ids, check_number, check_whole
 from numformer.functional.softmax import log_softmax
 from numformer.generation.greedy_search import pad_sources
+from numformer.generation.sampling import left_padded
 
 
 class Hypothesis(NamedTuple):
@@ -72,35 +73,93 @@ def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, lengt
     Wu et al. (2016), "Google's Neural Machine Translation System", eq. 14, without its coverage
     penalty; Vaswani et al. (2017), section 6.1: 4 beams and alpha = 0.6.
     """
-    check_whole("beam_search", "beams", beams)
-    check_whole("beam_search", "max_tokens", max_tokens)
-    check_number("beam_search", "length_penalty", length_penalty, least=0)
+    _check("beam_search", beams, max_tokens, length_penalty)
     inputs, lengths = pad_sources("beam_search", sources, padding)
-    growing, ended = [[Hypothesis((), 0.0, 0)] for _ in sources], [[] for _ in sources]
     with one_blas_thread():
-        cache, ids = model.begin(inputs, lengths), np.full((len(sources), 1), bos)
-        for _ in range(max_tokens):
-            logits, cache = model.step(ids, cache)
-            # (rows, V): a row for each partial hypothesis
-            log_p, _ = log_softmax(logits[:, -1].astype(np.float64))
-            first, parents, last = 0, [], []
-            for s, hypotheses in enumerate(growing):
-                free = beams - len(ended[s])
-                growing[s] = []
-                for row, token, score in _most_likely(hypotheses,
-                                                      log_p[first:first + len(hypotheses)], free):
-                    parent = hypotheses[row]
-                    if token == eos:
-                        ended[s].append(Hypothesis(parent.ids, score, parent.length + 1))
-                    else:
-                        growing[s].append(Hypothesis((*parent.ids, token), score,
-                                                     parent.length + 1))
-                        parents.append(first + row)
-                        last.append(token)
-                first += len(hypotheses)
-            if not parents:
-                break
-            cache, ids = cache.rows(np.array(parents)), np.array(last)[:, None]
+        first = model.step(np.full((len(sources), 1), bos), model.begin(inputs, lengths))
+        return _best(model, *first, eos, beams, max_tokens, length_penalty)
+
+
+def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_penalty=0.6):
+    r"""Continue prompts with a decoder by beam search: `beam_search` whose sources are prompts.
+
+    Parameters
+    ----------
+    model : Decoder
+    prompts : list of ndarray of int, shape (T,)
+        Prompts of at least one token, of any lengths: shorter ones get left padding.
+    end : int
+        The id of the token that ends a text.
+    beams, max_tokens, length_penalty
+        As in `beam_search`.
+
+    Returns
+    -------
+    list of ndarray of int
+        The best continuation of each prompt, without the prompt and the end.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no prompt, one is empty or has ids outside of the vocabulary, a prompt and
+        `max_tokens` exceed the context length, or a setting is out of range.
+
+    Examples
+    --------
+    >>> from numformer.models import Decoder, DecoderConfig
+    >>> config = DecoderConfig(vocab_size=5, context_length=16, n_layers=1, n_heads=1, d_model=8)
+    >>> model = Decoder(config, np.random.default_rng(0))
+    >>> found = beam_search_prompts(model, [np.array([1, 2, 3]), np.array([4])], end=0,
+    ...                             max_tokens=5)
+    >>> len(found), max(map(len, found)) <= 5
+    (2, True)
+    """
+    owner = "beam_search_prompts"
+    _check(owner, beams, max_tokens, length_penalty)
+    config = model.config
+    check_ids(owner, "end", np.array([end]), config.vocab_size)
+    for ids in prompts:
+        check_ids(owner, "prompts", np.asarray(ids), config.vocab_size)
+    longest = max(map(len, prompts), default=0)
+    if not longest or longest + max_tokens > config.context_length:
+        raise ValueError(f"{owner}: {len(prompts)} prompts of at most {longest} tokens came for "
+                         f"max_tokens={max_tokens} and a context_length of "
+                         f"{config.context_length}; give at least one, and shorter ones or fewer "
+                         "max_tokens.")
+    with one_blas_thread():
+        first = model.step(*left_padded([list(ids) for ids in prompts], None))
+        return _best(model, *first, end, beams, max_tokens, length_penalty)
+
+
+def _check(owner, beams, max_tokens, length_penalty):
+    check_whole(owner, "beams", beams)
+    check_whole(owner, "max_tokens", max_tokens)
+    check_number(owner, "length_penalty", length_penalty, least=0)
+
+
+def _best(model, logits, cache, eos, beams, max_tokens, length_penalty):
+    """The best answer of each row of a cache; the logits (B, T, V) are those of its last step."""
+    growing, ended = [[Hypothesis((), 0.0, 0)] for _ in logits], [[] for _ in logits]
+    for step in range(max_tokens):
+        # (rows, V): a row for each partial hypothesis
+        log_p, _ = log_softmax(logits[:, -1].astype(np.float64))
+        first, parents, last = 0, [], []
+        for s, hypotheses in enumerate(growing):
+            free = beams - len(ended[s])
+            growing[s] = []
+            for row, token, score in _most_likely(hypotheses, log_p[first:first + len(hypotheses)],
+                                                  free):
+                parent = hypotheses[row]
+                if token == eos:
+                    ended[s].append(Hypothesis(parent.ids, score, parent.length + 1))
+                else:
+                    growing[s].append(Hypothesis((*parent.ids, token), score, parent.length + 1))
+                    parents.append(first + row)
+                    last.append(token)
+            first += len(hypotheses)
+        if not parents or step == max_tokens - 1:
+            break
+        logits, cache = model.step(np.array(last)[:, None], cache.rows(np.array(parents)))
     best = [max(done or cut, key=lambda hypothesis: penalized(hypothesis, length_penalty))
             for done, cut in zip(ended, growing)]
     return [np.array(hypothesis.ids, int) for hypothesis in best]

@@ -118,7 +118,8 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
         raise ValueError(f"choose_token: top_p={top_p!r} must be above 0 and at most 1.")
 
 
-def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None, weights=None):
+def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None, weights=None,
+             end=None):
     """Continue a sequence, yielding each new token.
 
     The model sees at most its context length. When the context is full, the older half is dropped
@@ -131,12 +132,14 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     ids : ndarray of int, shape (T,)
         The prompt, at least one token.
     tokens : int
-        Number of new tokens.
+        Number of new tokens; at most so many with `end`.
     rng, temperature, top_k, top_p
         As in `choose_token`.
     weights : "bfloat16" or "int8", optional
         Read weights of fewer bits, for speed: see `numformer.functional.quantization`, and
         `rounded_weights` for the loss that it costs.
+    end : int, optional
+        The id of the token that ends a text, such as EOS. It is not yielded.
 
     Yields
     ------
@@ -158,12 +161,13 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     check_ids("generate", "ids", ids, model.config.vocab_size)
     if ids.ndim != 1:
         raise ValueError(f"generate: ids must have shape (T,), but have {ids.shape}.")
-    for chosen in generate_batch(model, [ids], tokens, [rng], temperature, top_k, top_p, weights):
+    for chosen in generate_batch(model, [ids], tokens, [rng], temperature, top_k, top_p, weights,
+                                 end):
         yield int(chosen[0])
 
 
 def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=None, top_p=None,
-                   weights=None):
+                   weights=None, end=None):
     """Continue several sequences at once, yielding the new token of each.
 
     Prompts may differ in length. Each is continued as by `generate`: shorter ones get left padding,
@@ -175,13 +179,16 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     prompts : list of ndarray of int, shape (T,)
         Prompts of at least one token.
     tokens : int
-        Number of new tokens of each.
+        Number of new tokens of each; at most so many with `end`.
     rngs : list of numpy.random.Generator, optional
         One for each prompt; needed unless the temperature is 0.
     temperature, top_k, top_p
         As in `choose_token`.
     weights : "bfloat16" or "int8", optional
         As in `generate`.
+    end : int, optional
+        The id of the token that ends a text. A text that has ended yields it from then on, and
+        nothing is yielded once all have ended.
 
     Yields
     ------
@@ -208,6 +215,9 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     if not texts or len(rngs) != len(texts):
         raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give "
                          "at least one prompt, and a generator each.")
+    if end is not None:
+        check_ids("generate", "end", np.array([end]), model.config.vocab_size)
+    ended = np.zeros(len(texts), bool)
     last = {"last": True} if hasattr(model, "new_cache") else {}      # of a prompt, one is enough
     cache = None if weights is None else model.new_cache(weights)
     starts = None                                          # first cached token of each text
@@ -222,8 +232,13 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         starts = new_starts
         # reproducible for any number of threads; the compiled step has no products of BLAS
         with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread():
-            logits, cache = model.step(*_left_padded(new, cache), **last)
+            logits, cache = model.step(*left_padded(new, cache), **last)
         chosen = choose_tokens(logits[:, -1], rngs, temperature, top_k, top_p)
+        if end is not None:
+            chosen = np.where(ended, end, chosen)
+            ended = chosen == end
+            if ended.all():
+                return
         for text, token in zip(texts, chosen):
             text.append(int(token))
         yield chosen
@@ -243,7 +258,7 @@ def _checked(model, ids):
     return [int(i) for i in ids]
 
 
-def _left_padded(texts, cache):
+def left_padded(texts, cache):
     """Texts as rows (B, T), the cache, and left padding (B,); None if all have one length."""
     longest = max(map(len, texts))
     if longest == min(map(len, texts)):

@@ -8,13 +8,15 @@ from numba.extending import overload
 
 from numformer.checks import check_array
 from numformer.functional.activations.gated import check_gated
+from numformer.functional.activations.swish import QUICK
 from numformer.functional.activations.table import ACTIVATIONS
 from numformer.kernels.runtime.arithmetic import CONTRACT, exp, real32
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.shapes import flat, out_vector, vector
 from numformer.kernels.runtime.workspace import new_like
 
-RELU, RELU_SQUARED, GELU, GELU_TANH, SWISH = range(len(ACTIVATIONS))    # in the order of the table
+# In the order of the table
+RELU, RELU_SQUARED, GELU, GELU_TANH, SWISH, QUICK_GELU = range(len(ACTIVATIONS))
 KINDS = {name: kind for kind, name in enumerate(ACTIVATIONS)}
 ROOT = math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * ROOT
@@ -89,9 +91,10 @@ def activate(kind, beta, x, y, slope):
             y[n], slope[n] = (x[n] * gate,
                               gate + near * dgate * (root + cubic3 * (near * near)))
     else:
+        steep = real(QUICK) if kind == QUICK_GELU else beta
         for n in range(len(x)):
-            gate, dgate = sigmoid_and_slope(beta * x[n], one)
-            y[n], slope[n] = x[n] * gate, gate + beta * x[n] * dgate
+            gate, dgate = sigmoid_and_slope(steep * x[n], one)
+            y[n], slope[n] = x[n] * gate, gate + steep * x[n] * dgate
 
 
 def activation(kind, beta, x, y, slope):
@@ -162,6 +165,11 @@ def silu(x):
     return _forward("silu", SWISH, x)
 
 
+def quick_gelu(x):
+    """The compiled version of `numformer.functional.quick_gelu`."""
+    return _forward("quick_gelu", QUICK_GELU, x)
+
+
 def swish(x, beta=1.0):
     """The compiled version of `numformer.functional.swish`."""
     return _forward("swish", SWISH, x, beta)
@@ -205,4 +213,4 @@ def _backward(dy, saved):
 
 
 relu_backward = relu_squared_backward = gelu_backward = _backward
-gelu_tanh_backward = silu_backward = swish_backward = _backward
+gelu_tanh_backward = silu_backward = quick_gelu_backward = swish_backward = _backward

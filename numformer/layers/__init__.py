@@ -10,8 +10,11 @@ from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.score_attention import ScoreAttention
 from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.blocks.block import ParallelBlock, TransformerBlock
+from numformer.layers.blocks.local import LocalAttentionBranch
 from numformer.layers.blocks.residual import (
     CrossAttentionBranch, ResidualBranch, SelfAttentionBranch)
+from numformer.layers.capped_head import SoftCappedLMHead
+from numformer.layers.class_heads import ClassHeads
 from numformer.layers.convolution import CausalConvolution, GatedConvolution
 from numformer.layers.dropout import Dropout, Identity
 from numformer.layers.embedding import Embedding
@@ -37,14 +40,16 @@ from numformer.layers.recurrent.bidirectional import Bidirectional
 from numformer.layers.recurrent.gru import GRU
 from numformer.layers.recurrent.lstm import LSTM
 from numformer.layers.recurrent.rnn import RNN
+from numformer.layers.swish import Swish, SwishFeedForward
 
 __all__ = [
-    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassPooler",
-    "ConcatenatedPositions", "CrossAttentionBranch", "Dropout", "Embedding", "FeedForward", "GEGLU",
-    "GRU", "GatedConvolution", "GatedFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM",
-    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "MixtureOfExperts",
-    "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock", "PatchEmbedding",
-    "Pooling", "RMSNorm", "RNN", "RelativePositionBias", "ResidualBranch", "RotaryPositions",
-    "ScoreAttention", "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions",
-    "SinusoidalPositions2D", "SwiGLU", "TransformerBlock",
+    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassHeads",
+    "ClassPooler", "ConcatenatedPositions", "CrossAttentionBranch", "Dropout", "Embedding",
+    "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward", "Identity",
+    "KeyValueCache", "LMHead", "LSTM", "LayerNorm", "LearnedPositions", "LearnedPositions2D",
+    "Linear", "LocalAttentionBranch", "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding",
+    "NoPositions", "ParallelBlock", "PatchEmbedding", "Pooling", "RMSNorm", "RNN",
+    "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
+    "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
+    "SoftCappedLMHead", "SwiGLU", "Swish", "SwishFeedForward", "TransformerBlock",
 ]

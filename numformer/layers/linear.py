@@ -63,21 +63,27 @@ class Linear(Layer):
 class LMHead(Layer):
     r"""Logits over the vocabulary, (..., C) to (..., V): products with the vector of every token.
 
-    .. math:: y = x W^\top
+    .. math:: y = x W^\top + b, \qquad
+              \bar{x} = \bar{y} W, \quad \bar{W} = \sum_n \bar{y}_n x_n^\top, \quad
+              \bar{b} = \sum_n \bar{y}_n
 
     Parameters
     ----------
     weight : Parameter, shape (V, C)
         An `Embedding`'s weight, to tie the two, or one of its own.
+    bias : Parameter, shape (V,), optional
+        b, how frequent each token is before anything is read; 0 without one.
 
     Raises
     ------
     ValueError, TypeError
-        If `weight` is not a matrix Parameter, or `x` does not end in C.
+        If `weight` is not a matrix Parameter, `bias` not one number for each token, or `x` does not
+        end in C.
 
     References
     ----------
-    Press and Wolf (2017), "Using the Output Embedding to Improve Language Models".
+    Press and Wolf (2017), "Using the Output Embedding to Improve Language Models". The bias: Wang
+    and Komatsuzaki (2021), "GPT-J-6B", whose code has one.
 
     Examples
     --------
@@ -87,17 +93,22 @@ class LMHead(Layer):
     (2, 5)
     """
 
-    def __init__(self, weight):
+    def __init__(self, weight, bias=None):
         if not isinstance(weight, Parameter) or weight.data.ndim != 2:
             raise TypeError("LMHead: weight must be a Parameter of shape (V, C), "
                             f"but is {weight!r}.")
-        self.weight = weight
+        if bias is not None and not (isinstance(bias, Parameter)
+                                     and bias.data.shape == weight.data.shape[:1]):
+            raise TypeError(f"LMHead: bias must be a Parameter of shape (V,) = "
+                            f"{weight.data.shape[:1]}, or None, but is {bias!r}.")
+        self.weight, self.bias = weight, bias
 
     def forward(self, x):
-        return linear(x, self.weight.data.T)
+        return linear(x, self.weight.data.T, None if self.bias is None else self.bias.data)
 
     def backward(self, dy, saved):
-        return linear_backward_accumulate(dy, saved, self.weight.grad.T)    # of W', (C, V)
+        return linear_backward_accumulate(                            # of W', (C, V)
+            dy, saved, self.weight.grad.T, None if self.bias is None else self.bias.grad)
 
 
 def head_loss(head, x, targets, **options):
@@ -106,7 +117,7 @@ def head_loss(head, x, targets, **options):
     Parameters
     ----------
     head : Layer
-        An `LMHead`; or any other layer, whose logits are then computed as they are.
+        An `LMHead` without a bias; or any other layer, whose logits are then computed as they are.
     x : ndarray, shape (..., C)
     targets : ndarray of int, shape (...)
     **options
@@ -125,7 +136,7 @@ def head_loss(head, x, targets, **options):
     >>> print(round(float(loss), 3))                                  # ln 5
     1.609
     """
-    if type(head) is LMHead:
+    if type(head) is LMHead and head.bias is None:
         return linear_cross_entropy(x, head.weight.data, targets, **options)
     logits, saved_head = head.forward(x)                              # (..., V)
     loss, saved_loss = cross_entropy(logits, targets, **options)
@@ -136,7 +147,7 @@ def head_loss(head, x, targets, **options):
 
 def head_loss_backward(head, dloss, saved):
     """Add to the gradient of the head's weight, and return that of x."""
-    if type(head) is LMHead:
+    if type(head) is LMHead and head.bias is None:
         return linear_cross_entropy_backward_accumulate(dloss, saved, head.weight.grad)
     saved_head, saved_loss = saved
 

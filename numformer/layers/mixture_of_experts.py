@@ -43,7 +43,7 @@ class MixtureOfExperts(Layer):
         C, and F of each expert.
     n_experts, k : int
         E, and how many of them each token uses.
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh" or "silu"
+    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
     rng : numpy.random.Generator or None
     gated : bool
         Whether the experts are `GatedFeedForward` (as in Mixtral, with SiLU) or `FeedForward` (as

@@ -5,7 +5,7 @@ import numpy as np
 from numformer.backend import (
     layer_norm, layer_norm_backward, layer_norm_outside, layer_norm_outside_backward, rms_norm,
     rms_norm_backward, rms_norm_outside, rms_norm_outside_backward)
-from numformer.checks import check_number, check_whole
+from numformer.checks import check_choice, check_number, check_whole
 from numformer.parameter import Layer, constant
 
 
@@ -66,7 +66,12 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """Root-mean-square normalization of (..., C) with a learned weight: `rms_norm`.
+    r"""Root-mean-square normalization of (..., C) with a learned weight: `rms_norm`.
+
+    .. math:: y = \gamma \hat{x}, \qquad \gamma = w \text{ or, with unit\_offset, } 1 + w
+
+    With the offset, weight decay pulls the factors to 1 rather than to 0. The derivative of 1 + w
+    is 1, so w has the gradient of gamma.
 
     Parameters
     ----------
@@ -76,11 +81,17 @@ class RMSNorm(Layer):
     epsilon_inside : bool
         Whether epsilon is inside the root (the default) or added to the root mean square.
     dtype : float32 or float64
+    unit_offset : bool
+        Whether the factors are 1 + weight, and the weight begins at 0, as in Gemma.
 
     Raises
     ------
     ValueError, TypeError
         If the width is not a whole number above 0, epsilon is negative, or `x` does not end in C.
+
+    References
+    ----------
+    The offset is only in the published code of Gemma Team (2024), "Gemma".
 
     Examples
     --------
@@ -88,11 +99,14 @@ class RMSNorm(Layer):
     array([[0.516, 0.516, 1.033, 1.549]])
     """
 
-    def __init__(self, width, epsilon=1e-5, epsilon_inside=True, dtype=np.float32):
+    def __init__(self, width, epsilon=1e-5, epsilon_inside=True, dtype=np.float32,
+                 unit_offset=False):
         check_whole("RMSNorm", "width", width)
         check_number("RMSNorm", "epsilon", epsilon, least=0)
-        self.weight = constant(1, (width,), dtype)
+        check_choice("RMSNorm", "unit_offset", unit_offset, [True, False])
+        self.weight = constant(0 if unit_offset else 1, (width,), dtype)
         self.epsilon, self.epsilon_inside = epsilon, epsilon_inside
+        self.unit_offset = unit_offset
 
     def forward(self, x):
         norm = rms_norm if self.epsilon_inside else rms_norm_outside
@@ -106,8 +120,8 @@ class RMSNorm(Layer):
 
     @property
     def arrays(self):
-        """The weight in a tuple, for functions that contain this norm."""
-        return self.weight.data,
+        """(gamma,), for functions that contain this norm."""
+        return 1 + self.weight.data if self.unit_offset else self.weight.data,
 
     @property
     def gradients(self):

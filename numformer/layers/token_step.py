@@ -7,7 +7,6 @@ import numpy as np
 
 from numformer.backend import compiled_token_step, run_side_by_side, token_step
 from numformer.checks import check_choice
-from numformer.functional import rotary_angles
 from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
@@ -122,7 +121,7 @@ class TokenStep:
         ends, after, angles = new.cumsum(), pages.extended(new), None
         if self.rotary is not None:
             positions = 1 << (len(after) - 1).bit_length()            # few tables of any length
-            angles = rotary_angles(0, positions, self.model.D, self.rotary.base, x.dtype)
+            *angles, _ = self.rotary.rotation(0, positions, x.dtype)
         texts = np.array([ends - new, ends, pages.lengths]).T.copy()  # (B, 3)
         logits = token_step(
             np.ascontiguousarray(rows), ends - 1 if last else np.arange(len(rows)), texts,
@@ -176,7 +175,7 @@ class TextsCache:
                 for b, shift in enumerate(padding):
                     G, S, D = k[b].shape
                     k[b] = self.step.rotary(k[b].reshape(1, G * S, 1, D), start=int(shift)
-                                            ).reshape(G, S, D)
+                                            ).reshape(G, S, D) / self.step.rotary.attention_factor
             found.append(KeyValueCache(k, v))
         return tuple(found)
 
@@ -225,8 +224,8 @@ def _packed_block(kernels, weights, block):
 
 def _packed_norm(norm):
     """Copies of the weight and the bias of a norm; None: not there."""
-    parameters = getattr(norm, "weight", None), getattr(norm, "bias", None)
-    return [parameter and parameter.data.copy() for parameter in parameters]
+    weight, bias = getattr(norm, "arrays", (None,))[0], getattr(norm, "bias", None)
+    return [None if weight is None else weight.copy(), bias and bias.data.copy()]
 
 
 def _kind(block, norm, head):
@@ -244,9 +243,9 @@ def _kind(block, norm, head):
             and type(norm) in (LayerNorm, RMSNorm)
             and all(type(part) is type(norm) and part.epsilon_inside == norm.epsilon_inside
                     for part in norms)
-            and type(attention) is MultiHeadAttention and attention.scale is None
-            and type(feedforward) in (FeedForward, GatedFeedForward)
-            and type(head) is LMHead and head.weight.data.ndim == 2):
+            and type(attention) is MultiHeadAttention and type(head) is LMHead
+            and attention.scale is attention.softcap is None and head.weight.data.ndim == 2
+            and type(feedforward) in (FeedForward, GatedFeedForward)):
         return None
     gates = [feedforward.gate] if type(feedforward) is GatedFeedForward else []
     linears = [attention.query, attention.key, attention.value, attention.output, *gates,
@@ -293,8 +292,9 @@ def _fits(part, shape, bias_shape, head):
 def _positions(attention):
     """The settings of positions inside attention that the kernel knows; else None."""
     positions = attention.positions
-    if type(positions) is RotaryPositions and positions.d_head == attention.d_head:
-        return "rotary", positions.base, positions.layout
+    if type(positions) is RotaryPositions and (
+            positions.d_head == positions.rotated_width == attention.d_head):
+        return "rotary", positions.angles, positions.layout
     if type(positions) is ALiBi and len(positions.slopes) == attention.n_heads:
         return "alibi", *positions.slopes
     return ("none",) if type(positions) is NoPositions else None

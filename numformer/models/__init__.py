@@ -9,8 +9,9 @@ from numformer.models.convolutional import (
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import (
     DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig)
-from numformer.models.encoder_decoder import (
-    BART, ENCODER_DECODERS, T5, EncoderDecoder, EncoderDecoderConfig)
+from numformer.models.encoder_decoder import EncoderDecoder
+from numformer.models.encoder_decoder_config import (
+    BART, ENCODER_DECODERS, T5, EncoderDecoderConfig)
 from numformer.models.ngram import KneserNey
 from numformer.models.ngram_decoder import (
     NGramDecoder, NGramDecoderConfig, TokenAndNGramEmbedding)

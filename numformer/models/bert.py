@@ -98,9 +98,9 @@ class Bert(Layer):
         self.head = MaskedTokenHead(self.backbone.embedding.weight, rng, c.init_std, c.epsilon,
                                     c.head_bias)
 
-    def forward(self, ids, segments=None, lengths=None, rng=None):
+    def forward(self, ids, segments=None, lengths=None, rng=None, mask=None):
         """A vector for every token, (B, T, C): see `BertEncoder.forward`."""
-        return self.backbone.forward(ids, segments, lengths, rng)
+        return self.backbone.forward(ids, segments, lengths, rng, mask)
 
     def backward(self, dy, saved):
         return self.backbone.backward(dy, saved)

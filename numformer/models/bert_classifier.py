@@ -69,7 +69,7 @@ class BertClassifier(CrossEntropyModel):
         self.dropout = Dropout(c.dropout)
         self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
-    def forward(self, ids, lengths=None, rng=None):
+    def forward(self, ids, lengths=None, rng=None, mask=None):
         """Logits of the classes.
 
         Parameters
@@ -80,13 +80,15 @@ class BertClassifier(CrossEntropyModel):
             Tokens of each row without its padding; T unless given.
         rng : numpy.random.Generator, optional
             For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, as far as its length allows.
 
         Returns
         -------
         logits : ndarray, shape (B, n_classes)
         saved : tuple
         """
-        x, saved_backbone = self.backbone.forward(ids, None, lengths, rng)            # (B, T, C)
+        x, saved_backbone = self.backbone.forward(ids, None, lengths, rng, mask)      # (B, T, C)
         x, saved_pooler = self.pooler.forward(x)                      # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)

@@ -9,7 +9,8 @@ from numformer.checks import check_lengths, check_number, check_rows, check_whol
 from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
-from numformer.models.transformer import Encoder, EncoderConfig, block_of, norm_of, positions_of
+from numformer.models.transformer import (
+    Encoder, EncoderConfig, block_of, norm_of, positions_of, relative_bias_of)
 from numformer.parameter import Layer
 
 
@@ -25,7 +26,7 @@ class BertEncoderConfig(EncoderConfig):
         Longest sequence in training.
     segments : int
         Number of segment embeddings, such as one for each of two passages; 0 for none.
-    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
+    positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
         How the model depends on the order of its tokens.
     window : int
         Tokens to each side that local layers attend to; 0 where all layers are global.
@@ -96,7 +97,7 @@ class BertEncoder(Layer):
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng, self._blocks(rng))
 
-    def forward(self, ids, segments=None, lengths=None, rng=None):
+    def forward(self, ids, segments=None, lengths=None, rng=None, mask=None):
         """A vector for every token.
 
         Parameters
@@ -107,6 +108,8 @@ class BertEncoder(Layer):
             Tokens of each row without its padding on the right; T unless given.
         rng : numpy.random.Generator, optional
             For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, as far as its length allows.
 
         Returns
         -------
@@ -129,7 +132,7 @@ class BertEncoder(Layer):
             x = x + s
         x, saved_norm = self.norm.forward(x)
         x, saved_dropout = self.dropout.forward(x, rng)
-        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths), rng)
+        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths, mask), rng)
 
         saved_sum = (saved_embedding, saved_positions, saved_segments)
         saved = (saved_sum, saved_norm, saved_dropout, saved_encoder)
@@ -149,9 +152,9 @@ class BertEncoder(Layer):
         dx = self.positions.backward(dx, saved_positions)
         return self.embedding.backward(dx, saved_embedding)
 
-    def patterns(self, lengths=None):
-        """The attention pattern of every block, a list; `lengths` as in `forward`."""
-        c, pattern = self.config, AttentionPattern(lengths=lengths)
+    def patterns(self, lengths=None, mask=None):
+        """The attention pattern of every block, a list; `lengths` and `mask` as in `forward`."""
+        c, pattern = self.config, AttentionPattern(lengths=lengths, mask=mask)
         if not c.window:
             return [pattern] * c.n_layers
         return layer_patterns(pattern, c.n_layers, (c.window, c.window), c.global_every)
@@ -160,7 +163,9 @@ class BertEncoder(Layer):
         """Those of the config; but for the rotary base of local blocks, and the very first norm."""
         c, blocks = self.config, []
         local = c if c.local_rotary_base is None else replace(c, rotary_base=c.local_rotary_base)
+        relative = relative_bias_of(c, rng, bidirectional=True)
         for pattern in self.patterns():
             norm = norm_of(c) if blocks or c.first_attention_norm else Identity()
-            blocks.append(block_of(c if pattern.window is None else local, rng, first_norm=norm))
+            config = c if pattern.window is None else local
+            blocks.append(block_of(config, rng, relative, first_norm=norm))
         return blocks

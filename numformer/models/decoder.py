@@ -1,18 +1,20 @@
 """GPT, LLaMA and Mixtral: decoder-only Transformers, which predict every next token."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from numformer.checks import check_rows
 from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
-from numformer.layers import Dropout, LMHead, MixtureOfExperts
+from numformer.layers import Dropout, Identity, LMHead, MixtureOfExperts, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.layers.token_step import TextsCache, begun
 from numformer.models.transformer import (
-    CrossEntropyModel, block_of, embedding_of, feedforward_of, final_norm_of, positions_of)
-from numformer.parameter import normal
+    CrossEntropyModel, block_of, embedding_of, feedforward_of, final_norm_of, norm_of, positions_of,
+    relative_bias_of)
+from numformer.parameter import constant, normal
 
 
 class Decoder(CrossEntropyModel):
@@ -56,34 +58,54 @@ class Decoder(CrossEntropyModel):
         self.config = config
         self.embedding = embedding_of(c, rng) if embedding is None else embedding
         self.positions = positions_of(c, rng)
+        self.embedding_norm = norm_of(c) if c.embedding_norm else Identity()
         self.dropout = Dropout(c.dropout)
-        feedforward = feedforward_of if c.n_experts == 1 else _experts_of
-        self.blocks = [block_of(c, rng, feedforward=feedforward) for _ in range(c.n_layers)]
+        self.blocks = _blocks_of(c, rng)
         self.norm = final_norm_of(c)
-        self.head = LMHead(self.embedding.weight if c.tied
-                           else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
+        kind = LMHead if c.logit_softcap is None else partial(SoftCappedLMHead, cap=c.logit_softcap)
+        self.head = kind(self.embedding.weight if c.tied
+                         else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype),
+                         constant(0, (c.vocab_size,), dtype) if c.lm_head_bias else None)
 
-    def forward(self, ids, rng=None):
-        """Logits (B, T, V) for the token after each of ids (B, T); rng is for dropout."""
-        x, saved_features = self.features(ids, rng)
+    def forward(self, ids, rng=None, mask=None, causal=True):
+        """Logits (B, T, V) for the token after each of ids (B, T).
+
+        Parameters
+        ----------
+        ids : ndarray of int, shape (B, T)
+        rng : numpy.random.Generator, optional
+            For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key.
+        causal : bool
+            Whether no query attends to a later key, whatever the mask says. With False and a mask,
+            the first tokens may be read in both directions, as in a prefix language model.
+
+        Returns
+        -------
+        logits : ndarray, shape (B, T, V)
+        saved : tuple
+        """
+        x, saved_features = self.features(ids, rng, AttentionPattern(causal=causal, mask=mask))
         logits, saved_head = self.head.forward(x)                     # (B, T, V)
 
         saved = (saved_features, saved_head)
         return logits, saved
 
-    def features(self, ids, rng=None):
+    def features(self, ids, rng=None, pattern=CAUSAL):
         """What the head reads: the residual stream after the last block and norm, (B, T, C)."""
         check_rows("Decoder", "ids", ids)
         x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
         x, saved_positions = self.positions.forward(x, start=0)
+        x, saved_embedding_norm = self.embedding_norm.forward(x)
         x, saved_dropout = self.dropout.forward(x, rng)
         saved_blocks = []
         for block in self.blocks:
-            x, saved_block = block.forward(x, pattern=CAUSAL, rng=rng)                # (B, T, C)
+            x, saved_block = block.forward(x, pattern=pattern, rng=rng)               # (B, T, C)
             saved_blocks.append(saved_block)
         x, saved_norm = self.norm.forward(x)
 
-        saved_input = (saved_embedding, saved_positions, saved_dropout)
+        saved_input = (saved_embedding, saved_positions, saved_embedding_norm, saved_dropout)
         saved = (saved_input, saved_blocks, saved_norm)
         return x, saved
 
@@ -98,7 +120,7 @@ class Decoder(CrossEntropyModel):
     def features_backward(self, dx, saved, dauxiliary):
         """Add to the gradients of all parameters below the head; `dauxiliary` as in `backward`."""
         saved_input, saved_blocks, saved_norm = saved
-        saved_embedding, saved_positions, saved_dropout = saved_input
+        saved_embedding, saved_positions, saved_embedding_norm, saved_dropout = saved_input
 
         # x = norm(x)
         dx = self.norm.backward(dx, saved_norm)
@@ -107,8 +129,9 @@ class Decoder(CrossEntropyModel):
         for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
             dx = block.backward(dx, saved_block, dauxiliary)
 
-        # x = dropout(positions(embedding(ids)))
+        # x = dropout(embedding_norm(positions(embedding(ids))))
         dx = self.dropout.backward(dx, saved_dropout)
+        dx = self.embedding_norm.backward(dx, saved_embedding_norm)
         dx = self.positions.backward(dx, saved_positions)
         return self.embedding.backward(dx, saved_embedding)
 
@@ -205,7 +228,7 @@ class Decoder(CrossEntropyModel):
                 pages = cache.pages if cache.texts else cache.step.begin(B).pages
                 padding = 0 if left_padding is None else left_padding
                 x, _ = self.positions.forward(x, start=pages.lengths - padding)
-                logits, pages = cache.step(x, pages, left_padding, last)
+                logits, pages = cache.step(self.embedding_norm(x), pages, left_padding, last)
                 return logits, TextsCache(cache.step, pages)
             if len(cache) and left_padding is not None:
                 raise ValueError(f"{type(self).__name__}: left_padding came with a cache of other "
@@ -219,7 +242,7 @@ class Decoder(CrossEntropyModel):
             pattern = AttentionPattern(causal=True, documents=is_token.astype(int))
         first = start if left_padding is None else start - left_padding               # or (B,)
         x, _ = self.positions.forward(x, start=first)                 # (B, T, C)
-        new_blocks = []
+        x, new_blocks = self.embedding_norm(x), []
         for block, past in zip(self.blocks, past_blocks, strict=True):
             x, past = block.step(x, past, pattern=pattern)
             new_blocks.append(past)
@@ -240,6 +263,24 @@ class DecoderCache:
 
     def __len__(self):
         return len(self.blocks[0]) if self.blocks else 0
+
+    def rows(self, order):
+        """The cache of the sequences with indices `order`, an int array; indices may repeat."""
+        padding = self.left_padding
+        return DecoderCache(tuple(past.rows(order) for past in self.blocks),
+                            None if padding is None else padding[order])
+
+
+def _blocks_of(config, rng):
+    """Local blocks have a window, and may have a rotary base of their own."""
+    c = local = config
+    if c.local_rotary_base is not None:
+        local = replace(c, rotary_base=c.local_rotary_base, rotary_scaling=None)
+    of_layer = {False: (c, None), True: (local, (c.sliding_window - 1, 0))}
+    feedforward = feedforward_of if c.n_experts == 1 else _experts_of
+    relative = relative_bias_of(c, rng, bidirectional=False)
+    return [block_of(its_config, rng, relative, feedforward=feedforward, window=window)
+            for its_config, window in map(of_layer.get, c.local_layers)]
 
 
 def _experts_of(config, initial):

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from numformer.checks import check_choice, check_number
+from numformer.checks import check_choice, check_number, check_whole
+from numformer.functional.activations.table import ACTIVATIONS, GATED
 from numformer.functional.experts.router import check_k
 from numformer.models.transformer import TransformerConfig
 
@@ -18,12 +19,26 @@ class DecoderConfig(TransformerConfig):
         V.
     context_length : int
         Longest sequence in training.
-    positions : "learned", "sinusoidal", "rotary", "alibi" or "none"
+    positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
         How the model depends on the order of its tokens.
+    sliding_window : int
+        Tokens that a local layer attends to: the query and those right before it. 0: no layer is
+        local.
+    global_every : int
+        With a sliding window, the last of every so many layers is global: 5, 11, 17 ... for 6. 0:
+        all layers are local.
+    local_rotary_base : float, optional
+        Of local layers, whose rotary positions are not scaled then; as in global ones unless given.
     tied : bool
         Use the token embedding as the output head, too.
+    lm_head_bias : bool
+        Add a learned number to the logit of every token.
+    logit_softcap : float, optional
+        The bound of the logits: see `SoftCappedLMHead`.
     embedding_scale : bool
         Multiply embeddings by sqrt(C).
+    embedding_norm : bool
+        Apply a norm to embeddings, positions included, before the first block.
     n_experts : int
         E, feed-forwards of a block, of which a router chooses k for every token: see
         `MixtureOfExperts`. With 1, a plain feed-forward, the next five options have no effect.
@@ -46,12 +61,19 @@ class DecoderConfig(TransformerConfig):
     POSITIONS: ClassVar = ("learned", "sinusoidal", *TransformerConfig.POSITIONS)
     WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE, "n_experts",
                        "experts_per_token")
+    ABOVE_ZERO: ClassVar = (*TransformerConfig.ABOVE_ZERO, "logit_softcap")
 
     vocab_size: int
     context_length: int
     positions: str = "learned"
+    sliding_window: int = 0
+    global_every: int = 0
+    local_rotary_base: float | None = None
     tied: bool = True
+    lm_head_bias: bool = False
+    logit_softcap: float | None = None
     embedding_scale: bool = False
+    embedding_norm: bool = False
     n_experts: int = 1
     experts_per_token: int = 2
     gates_over: str = "chosen"
@@ -64,13 +86,26 @@ class DecoderConfig(TransformerConfig):
         owner = type(self).__name__
         for name in ("capacity_factor", "balance_weight", "router_z_weight"):
             check_number(owner, name, getattr(self, name), least=0)
+        for name in ("sliding_window", "global_every"):
+            check_whole(owner, name, getattr(self, name), least=0)
+        if self.local_rotary_base is not None:
+            check_number(owner, "local_rotary_base", self.local_rotary_base, least=1)
         check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
         if self.n_experts > 1:
+            check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])
             check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
             if self.experts_per_token == 1 and self.gates_over == "chosen":
                 raise ValueError(
                     f"{owner}: with experts_per_token=1 and gates_over='chosen' every weight is 1, "
                     "without gradient for the router; use gates_over='all' or experts_per_token=2.")
+
+    @property
+    def local_layers(self):
+        """Of each layer, whether it attends within the window only."""
+        if not self.sliding_window:
+            return [False] * self.n_layers
+        return [not self.global_every or k % self.global_every > 0
+                for k in range(1, self.n_layers + 1)]
 
 
 # Each paper's options; Mixtral's rotary base is that of its code.

@@ -1,67 +1,16 @@
 """The Transformer of 2017, T5 and BART: an encoder, and a decoder that attends to it."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from numformer.checks import check_lengths, check_rows
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
-from numformer.functional.positions.relative_bias import relative_position_buckets
-from numformer.layers import Dropout, LMHead
+from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.transformer import (
-    CrossEntropyModel, Encoder, TransformerConfig, block_of, embedding_of, final_norm_of,
-    positions_of, relative_bias_of)
+    CrossEntropyModel, Encoder, block_of, embedding_of, final_norm_of, norm_of, positions_of,
+    relative_bias_of)
 from numformer.parameter import normal
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderDecoderConfig(TransformerConfig):
-    """The config of an `EncoderDecoder`; the defaults are those of Vaswani et al. (2017).
-
-    Parameters
-    ----------
-    vocab_size : int
-        V, shared by sources and targets.
-    context_length : int
-        Longest source or target, in tokens, if positions are learned.
-    n_layers : int
-        Blocks of the encoder; the decoder has as many.
-    positions : "sinusoidal", "learned", "rotary", "alibi", "t5" or "none"
-        How both stacks depend on the order of tokens. "t5" is a bias by distance, one table for
-        each stack: see `RelativePositionBias`. Cross-attention has no positions.
-    n_buckets, max_distance : int
-        Of T5's bias: rows of its table; distances from here on share the last bucket.
-    tied : bool
-        Use the token embedding as the output head, too.
-    embedding_scale : bool
-        Multiply embeddings by sqrt(C).
-
-    Examples
-    --------
-    >>> EncoderDecoderConfig(vocab_size=65, context_length=64, n_layers=2, n_heads=4, d_model=32,
-    ...                      norm="batch")
-    Traceback (most recent call last):
-    ValueError: EncoderDecoderConfig: norm='batch' is unknown; choose from 'layer_norm', 'rms_norm'.
-    """
-
-    POSITIONS: ClassVar = ("sinusoidal", "learned", "t5", *TransformerConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE)
-
-    vocab_size: int
-    context_length: int
-    norm_first: bool = False
-    feedforward: str = "relu"
-    positions: str = "sinusoidal"
-    n_buckets: int = 32
-    max_distance: int = 128
-    tied: bool = True
-    embedding_scale: bool = True
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.positions == "t5":
-            relative_position_buckets(0, self.n_buckets, self.max_distance)           # checks them
 
 
 class EncoderDecoder(CrossEntropyModel):
@@ -90,6 +39,7 @@ class EncoderDecoder(CrossEntropyModel):
 
     Examples
     --------
+    >>> from numformer.models import EncoderDecoderConfig
     >>> sizes = dict(vocab_size=65, context_length=16, n_layers=2, n_heads=2, d_model=16)
     >>> model = EncoderDecoder(EncoderDecoderConfig(**sizes), np.random.default_rng(0))
     >>> inputs, lengths = np.array([[7, 8, 9], [5, 0, 0]]), np.array([3, 1])
@@ -103,15 +53,18 @@ class EncoderDecoder(CrossEntropyModel):
         self.config = config
         self.embedding = embedding_of(c, rng)
         self.input_positions, self.output_positions = positions_of(c, rng), positions_of(c, rng)
+        self.input_norm, self.output_norm = (
+            norm_of(c) if c.embedding_norm else Identity() for _ in range(2))
         self.dropout = Dropout(c.dropout)
-        self.encoder = Encoder(c, rng)
+        self.encoder = Encoder(replace(c, n_layers=c.n_encoder_layers or c.n_layers), rng)
         relative = relative_bias_of(c, rng, bidirectional=False)
         self.blocks = [block_of(c, rng, relative, reads_memory=True) for _ in range(c.n_layers)]
         self.norm = final_norm_of(c)
         self.head = LMHead(self.embedding.weight if c.tied
                            else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
 
-    def forward(self, inputs, lengths, outputs, rng=None):
+    def forward(self, inputs, lengths, outputs, rng=None, input_mask=None, output_mask=None,
+                memory_mask=None):
         """Logits for the token after each of the outputs.
 
         Parameters
@@ -124,6 +77,10 @@ class EncoderDecoder(CrossEntropyModel):
             The input of the decoder: BOS, then the tokens generated so far.
         rng : numpy.random.Generator, optional
             For dropout.
+        input_mask, output_mask, memory_mask : ndarray of bool, optional
+            True: this query may attend to this key, in the encoder (S, S), in the decoder (T, T)
+            and from the decoder to the encoder (T, S); or (B, 1, ...) or (B, H, ...) of these.
+            Padding and later outputs stay masked.
 
         Returns
         -------
@@ -131,11 +88,13 @@ class EncoderDecoder(CrossEntropyModel):
         saved : tuple
         """
         pattern = _memory_pattern(inputs, lengths, outputs)
-        memory, saved_memory = self._encode(inputs, pattern, rng)     # (B, S, C)
-        x, saved_outputs = self._embed(outputs, self.output_positions, rng)           # (B, T, C)
+        memory, saved_memory = self._encode(                          # (B, S, C)
+            inputs, replace(pattern, mask=input_mask), rng)
+        pattern, causal = replace(pattern, mask=memory_mask), replace(CAUSAL, mask=output_mask)
+        x, saved_outputs = self._embed(outputs, *self._output_parts, rng)             # (B, T, C)
         saved_blocks = []
         for block in self.blocks:
-            x, saved_block = block.forward(x, memory, CAUSAL, pattern, rng)           # (B, T, C)
+            x, saved_block = block.forward(x, memory, causal, pattern, rng)           # (B, T, C)
             saved_blocks.append(saved_block)
         x, saved_norm = self.norm.forward(x)
         logits, saved_head = self.head.forward(x)                     # (B, T, V)
@@ -157,7 +116,7 @@ class EncoderDecoder(CrossEntropyModel):
             dmemory = dmemory_of_block + dmemory
 
         # x = embed(outputs);  memory = encode(inputs)
-        self._embed_backward(dx, saved_outputs, self.output_positions)
+        self._embed_backward(dx, saved_outputs, *self._output_parts)
         self._encode_backward(dmemory, saved_memory)
         return None                                                   # ids have no gradient
 
@@ -188,7 +147,7 @@ class EncoderDecoder(CrossEntropyModel):
             raise ValueError("EncoderDecoder: ids must have shape (B, T) with "
                              f"B={len(cache.lengths)} as in the cache, but have {np.shape(ids)}.")
         x, _ = self.embedding.forward(ids)                            # (B, T, C)
-        x, _ = self.output_positions.forward(x, start=len(cache))
+        x = self.output_norm(self.output_positions(x, start=len(cache)))
         memory_pattern, new_blocks = AttentionPattern(lengths=cache.lengths), []
         for block, past, memory in zip(self.blocks, cache.blocks, cache.memories, strict=True):
             x, past = block.step(x, past, memory, memory_pattern=memory_pattern)
@@ -196,24 +155,33 @@ class EncoderDecoder(CrossEntropyModel):
         cache = EncoderDecoderCache(tuple(new_blocks), cache.memories, cache.lengths)
         return self.head(self.norm(x)), cache
 
-    def _embed(self, ids, positions, rng=None):
+    @property
+    def _input_parts(self):
+        return self.input_positions, self.input_norm
+
+    @property
+    def _output_parts(self):
+        return self.output_positions, self.output_norm
+
+    def _embed(self, ids, positions, norm, rng=None):
         x, saved_tokens = self.embedding.forward(ids)                 # (B, T, C)
         x, saved_positions = positions.forward(x, start=0)
+        x, saved_norm = norm.forward(x)
         x, saved_dropout = self.dropout.forward(x, rng)
 
-        saved = (saved_tokens, saved_positions, saved_dropout)
+        saved = (saved_tokens, saved_positions, saved_norm, saved_dropout)
         return x, saved
 
-    def _embed_backward(self, dx, saved, positions):
-        saved_tokens, saved_positions, saved_dropout = saved
+    def _embed_backward(self, dx, saved, positions, norm):
+        saved_tokens, saved_positions, saved_norm, saved_dropout = saved
 
-        # x = dropout(positions(embedding(ids)))
-        dx = self.dropout.backward(dx, saved_dropout)
+        # x = dropout(norm(positions(embedding(ids))))
+        dx = norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)
         dx = positions.backward(dx, saved_positions)
         self.embedding.backward(dx, saved_tokens)
 
     def _encode(self, inputs, pattern, rng=None):
-        x, saved_inputs = self._embed(inputs, self.input_positions, rng)
+        x, saved_inputs = self._embed(inputs, *self._input_parts, rng)
         memory, saved_encoder = self.encoder.forward(x, pattern, rng)
 
         saved = (saved_inputs, saved_encoder)
@@ -224,7 +192,7 @@ class EncoderDecoder(CrossEntropyModel):
 
         # memory = encoder(embed(inputs))
         dx = self.encoder.backward(dmemory, saved_encoder)
-        self._embed_backward(dx, saved_inputs, self.input_positions)
+        self._embed_backward(dx, saved_inputs, *self._input_parts)
 
 
 @dataclass(frozen=True)
@@ -266,24 +234,3 @@ def _memory_pattern(inputs, lengths, outputs=None):
                          "output for each input.")
     check_lengths("EncoderDecoder", lengths, B, S, "S")
     return AttentionPattern(lengths=lengths)
-
-
-# T5 multiplies by 1 / sqrt(C) before the head, we by sqrt(C) after the embedding: the same model,
-# if its embedding table is sqrt(C) times ours.
-T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True, positions="t5",
-          scaled_scores=False, bias=False, epsilon=1e-6)
-BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
-            embedding_scale=False)
-_VASWANI = dict(vocab_size=37000, context_length=512)                 # "about 37000": section 5.1
-
-ENCODER_DECODERS = {
-    name: EncoderDecoderConfig(**choices, n_layers=L, n_heads=H, d_model=C, d_hidden=F)
-    for name, choices, L, H, C, F in (
-        # Vaswani et al. (2017), table 3: 65 M as printed (these sizes give 63 M), and 213 M
-        ("transformer-base", _VASWANI, 6, 8, 512, 2048),
-        ("transformer-big", _VASWANI, 6, 16, 1024, 4096),
-        # Raffel et al. (2020), section 3.7: 60 M, 220 M, 770 M. The published weights have 60.5 M,
-        # 222.9 M and 737.7 M; counting the table (32.9 M) twice gives the paper's last number.
-        ("t5-small", T5, 6, 8, 512, 2048),
-        ("t5-base", T5, 12, 12, 768, 3072),
-        ("t5-large", T5, 24, 16, 1024, 4096))}

@@ -98,7 +98,7 @@ class SentenceBert(Layer):
         self.backbone = BertEncoder(config, rng)
         self.pooling = Pooling(config.pooling)
 
-    def forward(self, ids, lengths=None, rng=None):
+    def forward(self, ids, lengths=None, rng=None, mask=None):
         """A vector for each text.
 
         Parameters
@@ -108,13 +108,15 @@ class SentenceBert(Layer):
             Tokens of each row without its padding, which is not pooled; T unless given.
         rng : numpy.random.Generator, optional
             For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, as far as its length allows.
 
         Returns
         -------
         y : ndarray, shape (B, C)
         saved : tuple
         """
-        x, saved_backbone = self.backbone.forward(ids, None, lengths, rng)            # (B, T, C)
+        x, saved_backbone = self.backbone.forward(ids, None, lengths, rng, mask)      # (B, T, C)
         real = None if lengths is None else np.arange(ids.shape[1]) < lengths[:, None]
         y, saved_pooling = self.pooling.forward(x, real)              # (B, C)
 
@@ -138,6 +140,8 @@ class SentenceBert(Layer):
             shape (B,). The triplet loss ignores the topics, "in_batch" the negatives.
         rng : numpy.random.Generator, optional
             For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, as far as its length allows.
 
         Returns
         -------

@@ -6,10 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from numformer.checks import check_choice, check_divides
+from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import (
-    Dropout, Identity, LearnedPositions, LearnedPositions2D, Linear, PatchEmbedding, Pooling,
-    SinusoidalPositions2D)
-from numformer.models.transformer import CrossEntropyModel, Encoder, TransformerConfig
+    ClassHeads, Dropout, Identity, LearnedPositions, LearnedPositions2D, Linear, PatchEmbedding,
+    Pooling, SinusoidalPositions2D)
+from numformer.models.transformer import CrossEntropyModel, Encoder, TransformerConfig, norm_of
 from numformer.parameter import normal
 
 
@@ -36,10 +37,14 @@ class VisionTransformerConfig(TransformerConfig):
     pooling : "class", "mean" or "max"
         What the head classifies: the output of a class token that comes first, or the mean or
         maximum over the patches.
+    n_class_tokens : int
+        Class tokens with pooling="class", each with a head of its own: see `ClassHeads`.
+    embedding_norm : bool
+        Apply a norm to tokens and patches, positions included, before the first block.
     """
 
     POSITIONS: ClassVar = ("learned", "learned_2d", "sinusoidal_2d", "none")
-    WHOLE: ClassVar = ("channels", "n_classes", *TransformerConfig.WHOLE)
+    WHOLE: ClassVar = ("channels", "n_classes", *TransformerConfig.WHOLE, "n_class_tokens")
 
     image_size: int
     patch_size: int
@@ -50,6 +55,8 @@ class VisionTransformerConfig(TransformerConfig):
     feedforward: str = "gelu"
     epsilon: float = 1e-6
     pooling: str = "class"
+    n_class_tokens: int = 1
+    embedding_norm: bool = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -57,6 +64,9 @@ class VisionTransformerConfig(TransformerConfig):
         check_divides(owner, "image_size", self.image_size, "patch_size", self.patch_size)
         check_choice(owner, "patches", self.patches, ["flatten", "convolution"])
         check_choice(owner, "pooling", self.pooling, ["class", "mean", "max"])
+        if self.pooling != "class" and self.n_class_tokens != 1:
+            raise ValueError(f"{owner}: n_class_tokens={self.n_class_tokens}, but with pooling="
+                             f"{self.pooling!r} there is no class token; leave it out.")
         if self.positions.endswith("_2d") and self.d_model % 2:
             raise ValueError(f"{owner}: positions={self.positions!r} need an even d_model, half "
                              f"for rows and half for columns, but it is {self.d_model}; use "
@@ -67,6 +77,11 @@ class VisionTransformerConfig(TransformerConfig):
         """Patches in a row, and in a column."""
         return self.image_size // self.patch_size
 
+    @property
+    def first_patch(self):
+        """The position of the first patch: how many class tokens come before it."""
+        return self.n_class_tokens if self.pooling == "class" else 0
+
 
 class VisionTransformer(CrossEntropyModel):
     r"""Classify images.
@@ -76,9 +91,9 @@ class VisionTransformer(CrossEntropyModel):
         x^0 = [\, c;\; \mathrm{patches}(\mathrm{image}) + \mathrm{positions} \,], \qquad
         z = \mathrm{pooling}(\mathrm{encoder}(x^0))\, W + b
 
-    There is no attention mask. The class token c comes first, and exists only with pooling="class".
-    It needs no position of its own: the sum of two trained vectors is one trained vector. T is the
-    number of patches, (image_size / patch_size)^2.
+    The class token c comes first, and exists only with pooling="class";
+    there may be several. It needs no position of its own: the sum of two trained vectors is one
+    trained vector. T is the number of patches, (image_size / patch_size)^2, K that of class tokens.
 
     Parameters
     ----------
@@ -89,7 +104,8 @@ class VisionTransformer(CrossEntropyModel):
     References
     ----------
     Dosovitskiy et al. (2021), "An Image Is Worth 16x16 Words", eqs. 1 to 4; mean pooling: appendix
-    D.3; positions: appendix D.4.
+    D.3; positions: appendix D.4. A second class token: Touvron et al. (2021), "DeiT", section 4. A
+    norm before the first block: Radford et al. (2021), "CLIP", section 2.4.
 
     Examples
     --------
@@ -113,13 +129,18 @@ class VisionTransformer(CrossEntropyModel):
         self.positions = _positions_of(c, rng)
         self.class_token = None
         if c.pooling == "class":
-            self.class_token = normal(rng, (c.d_model,), c.init_std, dtype)
+            shape = (c.d_model,) if c.n_class_tokens == 1 else (c.n_class_tokens, c.d_model)
+            self.class_token = normal(rng, shape, c.init_std, dtype)
+        self.embedding_norm = norm_of(c) if c.embedding_norm else Identity()
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng)
-        self.pooling = Pooling(c.pooling)
-        self.head = Linear(c.d_model, c.n_classes, rng, c.bias, c.init_std, dtype)
+        head = c.d_model, c.n_classes, rng, c.bias, c.init_std, dtype
+        if c.n_class_tokens == 1:
+            self.pooling, self.head = Pooling(c.pooling), Linear(*head)
+        else:
+            self.pooling, self.head = Identity(), ClassHeads(c.n_class_tokens, *head)
 
-    def forward(self, images, rng=None):
+    def forward(self, images, rng=None, mask=None):
         """Logits of the classes.
 
         Parameters
@@ -127,16 +148,18 @@ class VisionTransformer(CrossEntropyModel):
         images : ndarray, shape (B, height, width, channels)
         rng : numpy.random.Generator, optional
             For dropout.
+        mask : ndarray of bool, shape (K + T, K + T), (B, 1, K + T, K + T), or with H, optional
+            True: this query may attend to this key.
 
         Returns
         -------
         logits : ndarray, shape (B, n_classes)
         saved : tuple
         """
-        x, saved_embedding = self._embed(images)                      # (B, 1 + T, C) or (B, T, C)
+        x, saved_embedding = self._embed(images)                      # (B, K + T, C)
         x, saved_dropout = self.dropout.forward(x, rng)
-        x, saved_encoder = self.encoder.forward(x, rng=rng)
-        x, saved_pooling = self.pooling.forward(x)                    # (B, C)
+        x, saved_encoder = self.encoder.forward(x, AttentionPattern(mask=mask), rng)
+        x, saved_pooling = self.pooling.forward(x)                    # (B, C), or still (B, T, C)
         logits, saved_head = self.head.forward(x)                     # (B, n_classes)
 
         saved = (saved_embedding, saved_dropout, saved_encoder, saved_pooling, saved_head)
@@ -152,25 +175,27 @@ class VisionTransformer(CrossEntropyModel):
         dx = self.encoder.backward(dx, saved_encoder)
         dx = self.dropout.backward(dx, saved_dropout)
 
-        # x = concatenate([class_token, x])
-        saved_patches, saved_positions = saved_embedding
+        # x = embedding_norm(concatenate([class_token, x]))
+        saved_patches, saved_positions, saved_norm = saved_embedding
+        dx, K = self.embedding_norm.backward(dx, saved_norm), self.config.first_patch
         if self.class_token is not None:
-            self.class_token.grad += dx[:, 0].sum(axis=0)
-            dx = np.ascontiguousarray(dx[:, 1:])                      # (B, T, C)
+            self.class_token.grad += dx[:, :K].sum(axis=0).reshape(self.class_token.data.shape)
+            dx = np.ascontiguousarray(dx[:, K:])                      # (B, T, C)
 
         # x = positions(patches(images))
         dx = self.positions.backward(dx, saved_positions)
         return self.patches.backward(dx, saved_patches)
 
     def _embed(self, images):
-        """The class token, if there is one, and the patches with their positions."""
+        """The class tokens, if there are any, and the patches with their positions."""
         x, saved_patches = self.patches.forward(images)               # (B, T, C)
         x, saved_positions = self.positions.forward(x)
         if self.class_token is not None:
-            token = np.broadcast_to(self.class_token.data, (len(x), 1, x.shape[-1]))
-            x = np.concatenate([token, x], axis=1)                    # (B, 1 + T, C)
+            shape = len(x), self.config.first_patch, x.shape[-1]
+            x = np.concatenate([np.broadcast_to(self.class_token.data, shape), x], axis=1)
+        x, saved_norm = self.embedding_norm.forward(x)                # (B, K + T, C)
 
-        saved = (saved_patches, saved_positions)
+        saved = (saved_patches, saved_positions, saved_norm)
         return x, saved
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.config import Config
-from numformer.layers import NoPositions, RotaryPositions
+from numformer.layers import NoPositions
 from numformer.models import KINDS
+from numformer.models.transformer import rotary_of
 
 
 @dataclass(frozen=True)
@@ -120,16 +121,14 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
         if self.add_rotary and config.positions != "learned":
             raise ValueError("EncoderDecoderRecipe: add_rotary is for positions='learned', but "
                              f"they are {config.positions!r}; leave one of them out.")
-        if self.add_rotary and config.d_model // config.n_heads % 2:
+        if self.add_rotary and config.d_rotary is None and config.head_width % 2:
             raise ValueError("EncoderDecoderRecipe: rotary positions need heads of even width, but "
-                             f"d_model / n_heads = {config.d_model // config.n_heads}; "
-                             "use another n_heads.")
+                             f"they have width {config.head_width}; use another n_heads.")
 
     def change(self, model):
         super().change(model)
         if self.add_rotary:
-            c = model.config
-            rotary = RotaryPositions(c.d_model // c.n_heads, c.rotary_base, c.rotary_layout)
+            rotary = rotary_of(model.config)
             for block in (*model.encoder.blocks, *model.blocks):
                 block.attention.positions = rotary
 

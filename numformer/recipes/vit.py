@@ -101,7 +101,7 @@ class DigitTask(Task):
                              f"give its number, 0 to {len(images) - 1}.")
         image = images[int(text or 0)].astype(model.config.dtype)
         side = range(1, model.config.side + 1)
-        first = ["[CLS]"] if model.config.pooling == "class" else []
+        first = ["[CLS]"] * model.config.first_patch
         patches = [f"{row},{column}" for row in side for column in side]
         return Reading((image[None],), first + patches, image=image)
 
@@ -110,7 +110,7 @@ class DigitTask(Task):
         from numformer.plots import patch_attention, position_similarity
 
         images, labels = self._some(model, np.random.default_rng(0))
-        first = int(model.config.pooling == "class")
+        first = model.config.first_patch
         with one_blas_thread():
             predicted = model(images).argmax(axis=1)
         *_, weights = attention_by_layer(model, images).values()

@@ -46,6 +46,16 @@ def test_costs_of_another_model_are_an_error():
         model_costs(BertConfig(**SIZES))
 
 
+@pytest.mark.parametrize("options", [
+    dict(n_experts=2), dict(dropout=0.1), dict(d_head=3), dict(qkv_bias=False),
+    dict(lm_head_bias=True), dict(d_rotary=2), dict(sliding_window=4)],
+    ids=str)
+def test_costs_that_the_formulas_do_not_cover_are_an_error(options):
+    (name, value), = options.items()
+    with pytest.raises(ValueError, match=f"model_costs: {name}={value} is not covered"):
+        model_costs(DecoderConfig(**SIZES, **options))
+
+
 @pytest.mark.parametrize("pooling, T", [("class", 10), ("mean", 9)])
 def test_flops_of_an_image_by_hand(pooling, T):
     """Three patches in a row, width 4, hidden 6: all matrix products, scores and sums of values."""

@@ -24,7 +24,8 @@ def test_logit_lens_ends_with_the_models_logits():
 
 @pytest.mark.parametrize("options", [
     {}, dict(bias=False), dict(norm="rms_norm", feedforward="swiglu", positions="rotary"),
-    dict(tied=False, n_experts=4, experts_per_token=2), dict(norm="rms_norm", epsilon=0.1)],
+    dict(tied=False, n_experts=4, experts_per_token=2), dict(norm="rms_norm", epsilon=0.1),
+    dict(lm_head_bias=True), dict(lm_head_bias=True, norm="rms_norm")],
     ids=str)
 @pytest.mark.parametrize("epsilon_inside", [True, False])
 def test_contributions_add_up_to_the_logit(options, epsilon_inside):
@@ -37,7 +38,7 @@ def test_contributions_add_up_to_the_logit(options, epsilon_inside):
         parts = logit_contributions(model, IDS, token, position)
         assert abs(sum(parts.values()) - model(IDS)[0, position, token]) < 1e-12
         assert list(parts)[:3] == ["embedding", "attention 1", "feed-forward 1"]
-        assert ("bias" in parts) == (options.get("norm") != "rms_norm"
+        assert ("bias" in parts) == ("lm_head_bias" in options or options.get("norm") != "rms_norm"
                                      and options.get("bias", True))
         assert len(parts) == 7 + ("bias" in parts) and min(map(abs, parts.values())) > 0
     ax = plots.contribution_bars(parts, "a")

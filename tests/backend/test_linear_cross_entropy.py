@@ -9,6 +9,7 @@ from numformer import backend
 from numformer import functional as F
 from numformer.layers import Embedding, Linear, LMHead
 from numformer.layers.linear import head_loss, head_loss_backward
+from numformer.parameter import Parameter
 
 linear_cross_entropy = pytest.importorskip("numformer.kernels.linear_cross_entropy")
 SLICE = linear_cross_entropy.SLICE
@@ -78,7 +79,7 @@ def test_bad_arguments_are_refused_by_both_versions(change):
             functions.linear_cross_entropy(**given)
 
 
-@pytest.mark.parametrize("kind", ["LMHead", "Linear", "a capped head"])
+@pytest.mark.parametrize("kind", ["LMHead", "Linear", "a capped head", "with a bias"])
 def test_the_loss_of_a_head_is_that_of_its_logits(kind, rng):
     """A head that is no plain table computes its logits itself."""
     class Capped(LMHead):
@@ -91,8 +92,10 @@ def test_the_loss_of_a_head_is_that_of_its_logits(kind, rng):
             return super().backward(F.soft_cap_backward(dy, saved[1]), saved[0])
 
     table = Embedding(9, 4, rng, std=1.0, dtype=np.float64).weight
-    head = {"LMHead": LMHead, "a capped head": Capped}.get(kind, lambda _: Linear(
-        4, 9, rng, dtype=np.float64))(table)
+    bias = Parameter(rng.standard_normal(9))
+    head = {"LMHead": LMHead, "a capped head": Capped,
+            "with a bias": lambda table: LMHead(table, bias)}.get(
+                kind, lambda _: Linear(4, 9, rng, dtype=np.float64))(table)
     x, targets = rng.standard_normal((2, 3, 4)), rng.integers(0, 9, (2, 3))
     loss, saved = head_loss(head, x, targets, label_smoothing=0.1)
     dx = head_loss_backward(head, 0.5, saved)

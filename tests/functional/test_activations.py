@@ -21,6 +21,7 @@ def test_gelu_and_swish_have_the_right_limits():
     np.testing.assert_allclose(F.swish(x, beta=1e4)[0], F.relu(x)[0], atol=1e-4)
     np.testing.assert_allclose(F.swish(x, beta=0.0)[0], x / 2)
     assert np.array_equal(F.silu(x)[0], F.swish(x, beta=1.0)[0])
+    assert 0.01 < np.abs(exact - F.quick_gelu(x)[0]).max() < 0.021
 
 
 def test_gelu_tanh_does_not_overflow_in_float32():
@@ -30,7 +31,7 @@ def test_gelu_tanh_does_not_overflow_in_float32():
         assert F.gelu_tanh_backward(np.ones(2, np.float32), saved).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid"])
+@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu", "quick_gelu", "sigmoid"])
 def test_large_numbers_reach_the_limits_and_nan_passes(name):
     with np.errstate(invalid="ignore"):
         y, saved = getattr(F, name)(np.array([-1e4, 1e4, np.nan]))

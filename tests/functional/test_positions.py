@@ -92,6 +92,11 @@ def test_defaults_of_buckets_and_what_they_refuse():
 @pytest.mark.parametrize("call, words", [
     (lambda: F.alibi(np.zeros((2, 3, 3)), np.ones(1)), "H=1"),
     (lambda: F.rotary(np.ones((3, 4)), *F.rotary_angles(0, 2, 4)), "T=2"),
+    (lambda: F.partial_rotary(np.ones((3, 2)), *F.rotary_angles(0, 3, 4)), "R=4 .* only D=2"),
+    (lambda: F.partial_rotary(np.ones((3, 6)), *F.rotary_angles(0, 2, 4)), "T=2"),
+    (lambda: F.rotary_frequencies(3), "width=3 must be even"),
+    (lambda: F.linear_frequencies(4, factor=0.9), "factor=0.9"),
+    (lambda: F.yarn_attention_factor(0.5), "factor=0.5"),
     (lambda: F.sinusoidal_positions(np.arange(3), 0), "width=0")])
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
@@ -108,6 +113,28 @@ def test_rotary_scores_depend_on_distance_alone(layout, rng):
         return float((rotated[0] * rotated[1]).sum())
 
     assert abs(score(7, 3) - score(104, 100)) < 1e-12 and abs(score(7, 3) - score(7, 4)) > 1e-3
+
+
+def test_scalings_divide_slow_frequencies_and_keep_fast_ones():
+    plain = F.rotary_frequencies(64, 10000.0)
+    turns = 2048 * plain / (2 * np.pi)
+    assert np.array_equal(F.linear_frequencies(64, 10000.0, 8.0), plain / 8)
+    for scaled, least, most in ((F.llama3_frequencies(64, 10000.0, 8.0, 2048), 1, 4),
+                                (F.yarn_frequencies(64, 10000.0, 8.0, 2048), 0.9, 40)):
+        assert np.array_equal(scaled[turns > most], plain[turns > most])
+        np.testing.assert_allclose(scaled[turns < least], plain[turns < least] / 8, rtol=1e-15)
+        between = (turns > 1.2 * least) & (turns < 0.8 * most)
+        assert between.any() and (scaled < plain)[between].all() and (
+            scaled > plain / 8)[between].all() and (np.diff(scaled) < 0).all()
+
+
+def test_a_part_of_a_head_is_rotated_and_the_rest_stays(rng):
+    x = rng.standard_normal((2, 3, 5, 7))
+    for layout in ("half", "interleaved"):
+        tables = (*F.rotary_angles(2, 7, 4), layout)
+        y, _ = F.partial_rotary(x, *tables)
+        assert np.array_equal(y[..., :4], F.rotary(x[..., :4], *tables)[0])
+        assert np.array_equal(y[..., 4:], x[..., 4:])
 
 
 def test_rotary_layouts_differ_by_a_permutation(rng):

@@ -33,6 +33,7 @@ def agree(pair, pair_backward, theirs, arrays, *constants, **options):
     (F.relu, nn.relu), (F.gelu, nn.gelu),
     (F.gelu_tanh, lambda x: nn.gelu(x, approximate="tanh")),
     (F.silu, nn.silu), (F.sigmoid, torch.sigmoid),
+    (F.quick_gelu, lambda x: x * torch.sigmoid(1.702 * x)),
     (F.softmax, lambda x: nn.softmax(x, -1)), (F.log_softmax, lambda x: nn.log_softmax(x, -1))])
 def test_activations_and_softmax(ours, theirs, rng):
     backward = getattr(F, ours.__name__ + "_backward")

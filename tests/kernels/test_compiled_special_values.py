@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")           # NumPy warns, a kernel does not
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "swish",
-                                  "layer_norm", "layer_norm_outside", "rms_norm",
+                                  "quick_gelu", "layer_norm", "layer_norm_outside", "rms_norm",
                                   "rms_norm_outside"])
 def test_nan_and_inf_come_out_where_they_do_in_numpy(name, dtype):
     """And nowhere else; far from zero, values are those of float64."""

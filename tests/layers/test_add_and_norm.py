@@ -27,7 +27,8 @@ class Doubled(LayerNorm):
 def norms(rng):
     double = dict(dtype=np.float64)
     made = {"layer norm": LayerNorm(C, **double), "without bias": LayerNorm(C, False, **double),
-            "rms norm": RMSNorm(C, **double), "subclass": Doubled(C, **double),
+            "rms norm": RMSNorm(C, **double), "unit offset": RMSNorm(C, unit_offset=True, **double),
+            "subclass": Doubled(C, **double),
             "outside": RMSNorm(C, epsilon=0.1, epsilon_inside=False, **double),
             "layer norm outside": LayerNorm(C, epsilon_inside=False, **double),
             "no norm": Identity()}
@@ -37,7 +38,7 @@ def norms(rng):
     return made
 
 
-JOINT = ["layer norm", "without bias", "rms norm"]
+JOINT = ["layer norm", "without bias", "rms norm", "unit offset"]
 
 
 @pytest.mark.parametrize("name", norms(np.random.default_rng(0)))

@@ -8,6 +8,7 @@ from numformer.layers import (
     ALiBi, BatchNorm, CausalConvolution, ClassPooler, Dropout, Embedding, GatedConvolution,
     GatedFeedForward, LearnedPositions, Linear, LMHead, MultiHeadAttention, NGramEmbedding,
     ResidualBranch, RotaryPositions, SinusoidalPositions)
+from numformer.parameter import Parameter
 
 
 @pytest.mark.parametrize("build, name, std", [
@@ -54,6 +55,9 @@ def test_bad_options_are_named(rng):
         with pytest.raises(ValueError, match="dropout="):
             MultiHeadAttention(8, 2, rng, dropout=rate)
     assert Dropout(0.0).rate == ResidualBranch(None, None).dropout == 0
+    for bias in (np.zeros(9), Parameter(np.zeros(8)), Parameter(np.zeros((9, 1)))):
+        with pytest.raises(TypeError, match=r"LMHead: bias must be a Parameter of shape \(V,\)"):
+            LMHead(Parameter(np.zeros((9, 4))), bias)
     for positions in (RotaryPositions(6), ALiBi(3)):
         with pytest.raises(ValueError, match="does not fit n_heads=2"):
             MultiHeadAttention(8, 2, rng, positions=positions)

@@ -133,7 +133,8 @@ def test_bad_widths_are_named(sizes, rng):
 
 
 def test_repr_lists_the_parts():
-    parts = "embedding=Embedding, positions=LearnedPositions, dropout=Dropout"
+    parts = ("embedding=Embedding, positions=LearnedPositions, embedding_norm=Identity, "
+             "dropout=Dropout")
     assert repr(small()).startswith(f"Decoder({parts}, blocks=2 x TransformerBlock")
 
 

@@ -18,6 +18,8 @@ STYLES = {
                              positions="rotary", n_kv_heads=1),
     "alibi": dict(positions="alibi", query_key_norm=True, n_kv_heads=2, feedforward="geglu"),
     "interleaved": dict(positions="rotary", rotary_layout="interleaved", feedforward="relu"),
+    "yarn": dict(positions="rotary", d_head=6, query_key_norm=True, rotary_scaling=dict(
+        kind="yarn", factor=4.0, original_length=40)),
     "none": dict(positions="none", feedforward="relu_squared"),
     "sinusoidal": dict(positions="sinusoidal", feedforward="silu")}
 
@@ -129,7 +131,7 @@ def test_a_generation_goes_on_with_the_weights_with_which_it_began(rng):
     np.testing.assert_allclose(new, model(ids), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("style", ["gpt", "llama", "interleaved"])
+@pytest.mark.parametrize("style", ["gpt", "llama", "interleaved", "yarn"])
 def test_a_cache_of_another_model_or_version_goes_on_with_the_layers(style, rng):
     model, ids = Decoder(config(dtype="float64", **STYLES[style]), rng), rng.integers(0, V, (2, 60))
     padding = np.array([0, 3])

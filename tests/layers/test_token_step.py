@@ -1,16 +1,20 @@
 """The compiled step: which decoders it takes, and that it equals their layers."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from numformer.layers import (
-    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, Linear, LMHead, MultiHeadAttention,
-    ParallelBlock, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch, TransformerBlock)
+    ALiBi, FeedForward, GatedFeedForward, Identity, LayerNorm, Linear, LMHead, LocalAttentionBranch,
+    MultiHeadAttention, ParallelBlock, RelativePositionBias, ResidualBranch, RMSNorm,
+    RotaryPositions, SelfAttentionBranch, ShawPositions, SoftCappedLMHead, TransformerBlock)
 from numformer.layers.token_step import TokenStep
 from numformer.parameter import Parameter
 
 pytest.importorskip("numba")
 C, V = 12, 9
+YARN = dict(kind="yarn", factor=4.0, original_length=64)
 
 
 class OwnAttention(MultiHeadAttention):
@@ -19,6 +23,9 @@ class OwnAttention(MultiHeadAttention):
 
 class OwnFeedForward(FeedForward):
     pass
+
+
+ONE_PLUS = partial(RMSNorm, unit_offset=True)         # its name is the same in every process
 
 
 class OwnNorm(RMSNorm):
@@ -44,13 +51,13 @@ class OwnALiBi(ALiBi):
 def block_of(rng, dtype=np.float64, norms=(LayerNorm, LayerNorm), inside=(True, True),
              attention=MultiHeadAttention,
              order="pre", block=TransformerBlock, feedforward=FeedForward, activation="gelu",
-             width=7, bias=True, **options):
+             width=7, bias=True, branch=SelfAttentionBranch, **options):
     """A block in which all numbers differ, so that none can be taken for another."""
     first, second = (norm(C, epsilon=epsilon, epsilon_inside=where, dtype=dtype)
                      for norm, epsilon, where in zip(norms, 0.1 + rng.random(2), inside))
     attention = attention(C, 3, rng, bias=bias, dtype=dtype, **options)
     feedforward = feedforward(C, width, activation, rng, bias, dtype=dtype)
-    block = block(attention=SelfAttentionBranch(first, attention, order),
+    block = block(attention=branch(first, attention, order),
                   feedforward=ResidualBranch(second, feedforward, order))
     if options.get("query_key_norm"):
         block.attention.query_norm.epsilon, block.attention.key_norm.epsilon = 0.1 + rng.random(2)
@@ -63,8 +70,8 @@ def decoder_of(rng, *more, dtype=np.float64, **options):
     """(blocks, norm, head); blocks with other options behind the first two."""
     blocks = [block_of(rng, dtype, **options)
               for _ in range(2)] + [block_of(rng, dtype, **options | other) for other in more]
-    norm = type(blocks[0].norm1)(C, epsilon=0.7, epsilon_inside=blocks[0].norm1.epsilon_inside,
-                                 dtype=dtype)
+    norm = options.get("norms", (LayerNorm,))[0](
+        C, epsilon=0.7, epsilon_inside=blocks[0].norm1.epsilon_inside, dtype=dtype)
     norm.weight.data += rng.standard_normal(C).astype(dtype)
     return blocks, norm, LMHead(Parameter(rng.standard_normal((V, C)).astype(dtype)))
 
@@ -85,8 +92,15 @@ def by_layers(decoder, x, caches, start=0):
     dict(inside=(False, False)),
     dict(norms=(RMSNorm, RMSNorm), inside=(False, False), n_kv_heads=1), dict(positions=ALiBi(3)),
     dict(positions=RotaryPositions(4)), dict(width=50),
+    dict(positions=RotaryPositions(4, scaling=dict(kind="linear", factor=3.0))),
+    dict(positions=RotaryPositions(4, scaling=YARN), query_key_norm=True),
+    dict(d_head=6, qkv_bias=True, bias=False, positions=RotaryPositions(6)),
+    dict(d_head=2, qkv_bias=False, query_key_norm=True, n_kv_heads=1),
     dict(positions=RotaryPositions(4, 50.0, "interleaved"), query_key_norm=True, bias=False),
-    dict(feedforward=GatedFeedForward, activation="relu", query_key_norm=True)], ids=str)
+    dict(feedforward=GatedFeedForward, activation="relu", query_key_norm=True),
+    dict(norms=(ONE_PLUS, ONE_PLUS), feedforward=GatedFeedForward, activation="gelu_tanh",
+         query_key_norm=True, unit_offset=True, positions=RotaryPositions(4)),
+    dict(activation="quick_gelu")], ids=str)
 def test_a_compiled_step_equals_the_step_of_the_layers(options, dtype, rng):
     """For texts of different lengths that grow by any number of tokens, over several pages."""
     decoder = decoder_of(rng, dtype=dtype, **options)
@@ -109,7 +123,7 @@ def test_a_compiled_step_equals_the_step_of_the_layers(options, dtype, rng):
             assert (y[b, :T - new[b]] == 0).all()
         pages = after
     for layer in range(2):
-        k, v = pages.keys_and_values(layer, 4)
+        k, v = pages.keys_and_values(layer, options.get("d_head", 4))
         for b, found in enumerate(by_text):
             for ours, theirs in ((k, found[layer].k), (v, found[layer].v)):
                 padding = ours.shape[2] - theirs.shape[2]
@@ -132,7 +146,10 @@ def test_a_decoder_of_one_block_is_taken(rng):
     dict(norms=(LayerNorm, RMSNorm)), dict(norms=(RMSNorm, LayerNorm)),
     dict(norms=(OwnNorm, OwnNorm)), dict(inside=(True, False)), dict(inside=(False, True)),
     dict(order="post"), dict(block=ParallelBlock), dict(positions=OwnRotary(4)),
-    dict(positions=OwnALiBi(3)), dict(scale=0.4)], ids=str)
+    dict(branch=partial(LocalAttentionBranch, window=(3, 0))),
+    dict(positions=OwnALiBi(3)), dict(scale=0.4), dict(softcap=2.0),
+    dict(positions=RelativePositionBias(3, np.random.default_rng(0), dtype=np.float64)),
+    dict(positions=ShawPositions(4, 2, np.random.default_rng(0), dtype=np.float64))], ids=str)
 def test_decoders_with_unknown_parts_are_not_taken(options, rng):
     assert TokenStep.of(*decoder_of(rng, **options)) is None
     assert TokenStep.of(*decoder_of(rng)) is not None
@@ -175,6 +192,8 @@ LOOK_ALIKES = {                         # what replaces a part of the second blo
         block.attention.query.bias, "data", np.ones((3, 4))),
     "another positions' width": lambda block, rng: setattr(
         block.attention, "positions", RotaryPositions(2)),
+    "rotary positions on a part of a head": lambda block, rng: setattr(
+        block.attention, "positions", RotaryPositions(4, d_rotary=2)),
     "slopes of other heads": lambda block, rng: setattr(block.attention, "positions", ALiBi(4)),
     "an activation of its own": lambda block, rng: setattr(
         block.feedforward, "activation", "softsign"),
@@ -192,18 +211,22 @@ def test_parts_that_look_alike_are_not_taken(name, rng):
 
 def test_heads_that_look_alike_are_not_taken(rng):
     blocks, norm, head = decoder_of(rng)
-    for other in (OwnHead(head.weight), Linear(C, V, rng, dtype=np.float64),
-                  LMHead(Parameter(rng.standard_normal((V, C + 1))))):
+    for other in (OwnHead(head.weight), SoftCappedLMHead(head.weight, cap=3.0),
+                  Linear(C, V, rng, dtype=np.float64),
+                  LMHead(Parameter(rng.standard_normal((V, C + 1)))),
+                  LMHead(head.weight, Parameter(rng.standard_normal(V)))):
         assert TokenStep.of(blocks, norm, other) is None
     assert TokenStep.of(blocks, norm, head) is not None
 
 
 @pytest.mark.parametrize("other", [
-    dict(activation="relu"), dict(width=8), dict(bias=False), dict(n_kv_heads=1),
+    dict(activation="relu"), dict(width=8), dict(bias=False), dict(n_kv_heads=1), dict(d_head=2),
+    dict(qkv_bias=False),
     dict(positions=ALiBi(3)), dict(query_key_norm=True),
     dict(positions=RotaryPositions(4)), dict(feedforward=GatedFeedForward),
     dict(norms=(RMSNorm, RMSNorm)), dict(order="post"),
-    dict(inside=(False, False))], ids=str)
+    dict(inside=(False, False)), dict(branch=partial(LocalAttentionBranch, window=(3, 0)))],
+    ids=str)
 def test_decoders_of_different_blocks_are_not_taken(other, rng):
     assert TokenStep.of(*decoder_of(rng, other)) is None
     assert TokenStep.of(*decoder_of(rng, {})) is not None
@@ -211,7 +234,11 @@ def test_decoders_of_different_blocks_are_not_taken(other, rng):
 
 def test_decoders_of_different_rotary_positions_are_not_taken(rng):
     for one, two in ((RotaryPositions(4), RotaryPositions(4, 50.0)),
-                     (RotaryPositions(4), RotaryPositions(4, layout="interleaved"))):
+                     (RotaryPositions(4), RotaryPositions(4, layout="interleaved")),
+                     (RotaryPositions(4), RotaryPositions(4, scaling=YARN)),
+                     (RotaryPositions(4, d_rotary=2), RotaryPositions(4, d_rotary=2)),
+                     (RotaryPositions(4, scaling=YARN), RotaryPositions(
+                         4, scaling={**YARN, "attention_factor": 1.0}))):
         assert TokenStep.of(*decoder_of(rng, dict(positions=two), positions=one)) is None
 
 

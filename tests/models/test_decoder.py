@@ -92,6 +92,33 @@ def test_attention_weights_are_those_of_the_forward(style, rng):
     (dict(dropout=1.0), "dropout"), (dict(dtype="float16"), "float32"),
     (dict(d_model=6, positions="rotary"), "even width"),
     (dict(d_hidden=0), "d_hidden"), (dict(epsilon=float("nan")), "epsilon"),
+    (dict(d_head=0), "d_head=0"), (dict(d_head=2.0), "d_head=2.0"),
+    (dict(d_head=3, positions="rotary"), "d_head = 3"), (dict(d_head=4, n_heads=0), "n_heads=0"),
+    (dict(d_head=4, d_model=-1), "d_model=-1"), (dict(qkv_bias="all"), "qkv_bias='all'"),
+    (dict(positions="rotary", d_rotary=3), "d_rotary=3 must be even"),
+    (dict(positions="rotary", d_rotary=10), "d_rotary=10 must be at most"),
+    (dict(d_rotary=0), "d_rotary=0"),
+    (dict(rotary_scaling=dict(kind="ntk", factor=2.0)), "kind of scaling='ntk' is unknown"),
+    (dict(rotary_scaling=dict(factor=2.0)), "kind of scaling=None is unknown"),
+    (dict(rotary_scaling=dict(kind="linear")), "missing: ['factor']"),
+    (dict(rotary_scaling=dict(kind="linear", factor=2.0, original_length=4)),
+     "unknown: ['original_length']"),
+    (dict(rotary_scaling=dict(kind="yarn", factor=0.5, original_length=4)), "factor=0.5"),
+    (dict(rotary_scaling=dict(kind="yarn", factor=2.0, original_length=4, beta_fast=1)),
+     "beta_fast=1"),
+    (dict(rotary_scaling=dict(kind="yarn", factor=2.0, original_length=4, truncate=0.5)),
+     "truncate=0.5"),
+    (dict(rotary_scaling=dict(kind="yarn", factor=2.0, original_length=4, attention_factor=0.0)),
+     "attention_factor=0.0"),
+    (dict(rotary_base=1, rotary_scaling=dict(kind="yarn", factor=2.0, original_length=4)),
+     "base=1"),
+    (dict(rotary_scaling=dict(kind="llama3", factor=2.0, original_length=0)), "original_length=0"),
+    (dict(rotary_scaling=dict(kind="llama3", factor=2.0, original_length=4,
+                              low_frequency_factor=4.0)), "high_frequency_factor=4.0"),
+    (dict(rotary_scaling=dict(kind="llama3", factor="2", original_length=4)), "factor='2'"),
+    (dict(sliding_window=-1), "sliding_window=-1"), (dict(sliding_window=True), "sliding_window"),
+    (dict(global_every=1.5), "global_every=1.5"), (dict(local_rotary_base=0.5), "local_rotary_bas"),
+    (dict(lm_head_bias=None), "lm_head_bias=None"),
     (dict(d_model="wide"), "d_model='wide'"), (dict(bias="no"), "bias='no'")])
 def test_options_out_of_range_are_refused(options, words):
     with pytest.raises(ValueError) as caught:
@@ -121,6 +148,18 @@ def test_config_round_trip():
         DecoderConfig.from_dict({**config.as_dict(), "colour": "red"})
     with pytest.raises(ValueError, match="missing: .'context_length', 'd_model'"):
         DecoderConfig.from_dict({"vocab_size": 3})
+
+
+def test_options_that_may_be_absent_survive_a_file(rng):
+    sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=3, d_model=16)
+    config = DecoderConfig(**sizes, d_head=4, qkv_bias=False, d_rotary=2,
+                           rotary_scaling=dict(kind="linear", factor=2.0))
+    assert DecoderConfig.from_dict(config.as_dict()) == config
+    with pytest.raises(ValueError, match="qkv_bias=0"):
+        DecoderConfig.from_dict({**config.as_dict(), "qkv_bias": 0})
+    attention = Decoder(config, rng).blocks[0].attention
+    assert attention.query.weight.data.shape == attention.output.weight.data.T.shape == (16, 12)
+    assert attention.query.bias is None and attention.output.bias is not None
 
 
 def test_hidden_width_defaults():

@@ -112,7 +112,7 @@ def test_a_run_is_counted(capsys, run_of_preset):
 def test_bad_prompts_are_refused(name, capsys, text, tmp_path):
     for argv, words in ((["--data", text], "makes its own examples"),
                         (["--ngrams", 3], "--ngrams is not an option of EncoderDecoder"),
-                        (["--positions", "shaw"], "positions='shaw' is unknown"),
+                        (["--positions", "polar"], "positions='polar' is unknown"),
                         (["--schedule", "step"], "inverse_sqrt")):
         status, _, err = call(capsys, "train", "--preset", name, "--out", tmp_path / "r", *SMALL,
                               *argv)

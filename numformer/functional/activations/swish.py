@@ -1,7 +1,9 @@
-"""Swish, and SiLU, which is Swish with beta = 1."""
+"""Swish; SiLU and quick GELU, which are Swish with beta = 1 and with beta = 1.702."""
 
 from numformer.checks import check_array
 from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
+
+QUICK = 1.702
 
 
 def swish(x, beta=1.0):
@@ -71,4 +73,44 @@ def silu(x):
 
 def silu_backward(dy, saved):
     """The gradient of `silu`. See `swish_backward`."""
+    return swish_backward(dy, saved)
+
+
+def quick_gelu(x):
+    r"""GELU approximated by a logistic function, as in CLIP: `swish` with beta = 1.702.
+
+    .. math:: y = x\, \sigma(1.702\, x)
+
+    Parameters
+    ----------
+    x : ndarray, any shape
+
+    Returns
+    -------
+    y : ndarray, shape of `x`
+    saved : tuple
+        For `quick_gelu_backward`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not an array of floats.
+
+    References
+    ----------
+    Hendrycks and Gimpel (2016), "Gaussian Error Linear Units", section 2; Radford et al. (2021),
+    "CLIP", whose published code has this form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quick_gelu(np.array([-1.0, 0.0, 1.0]))[0].round(4)
+    array([-0.1542,  0.    ,  0.8458])
+    """
+    check_array("quick_gelu", "x", x, "(...)")
+    return swish(x, QUICK)
+
+
+def quick_gelu_backward(dy, saved):
+    """The gradient of `quick_gelu`. See `swish_backward`."""
     return swish_backward(dy, saved)

@@ -4,7 +4,8 @@ from numformer.functional.activations.gelu import (
     gelu, gelu_backward, gelu_tanh, gelu_tanh_backward)
 from numformer.functional.activations.relu import (
     relu, relu_backward, relu_squared, relu_squared_backward)
-from numformer.functional.activations.swish import silu, silu_backward
+from numformer.functional.activations.swish import (
+    quick_gelu, quick_gelu_backward, silu, silu_backward)
 
 ACTIVATIONS = {
     "relu": (relu, relu_backward),
@@ -12,5 +13,7 @@ ACTIVATIONS = {
     "gelu": (gelu, gelu_backward),
     "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
     "silu": (silu, silu_backward),
+    "quick_gelu": (quick_gelu, quick_gelu_backward),
 }
-GATED = {"swiglu": "silu", "geglu": "gelu"}        # gated feed-forwards: the activation of the gate
+# Gated feed-forwards: the activation of the gate
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}

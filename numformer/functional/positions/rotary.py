@@ -7,6 +7,39 @@ import numpy as np
 from numformer.checks import check_array, check_choice, check_even
 
 
+def rotary_frequencies(width, base=10000.0):
+    r"""The angle by which each pair of coordinates is rotated further from a position to the next.
+
+    .. math:: \theta_i = \text{base}^{-2i/D}, \qquad i = 0 \dots D/2 - 1
+
+    Parameters
+    ----------
+    width : int
+        D, even.
+    base : float
+
+    Returns
+    -------
+    ndarray, shape (D/2,), float64
+
+    Raises
+    ------
+    ValueError
+        If the width is odd.
+
+    References
+    ----------
+    Su et al. (2021), "RoFormer", section 3.2.2.
+
+    Examples
+    --------
+    >>> rotary_frequencies(4, 100.0)
+    array([1. , 0.1])
+    """
+    check_even("rotary_frequencies", "width", width)
+    return float(base) ** (-np.arange(0, width, 2) / width)          # (D/2,)
+
+
 @lru_cache(maxsize=64)
 def rotary_angles(start, stop, width, base=10000.0, dtype=np.float64):
     r"""Cosines and sines of the angles by which `rotary` rotates positions start .. stop - 1.
@@ -39,9 +72,24 @@ def rotary_angles(start, stop, width, base=10000.0, dtype=np.float64):
            [0.54]])
     """
     check_even("rotary_angles", "width", width)
-    frequencies = float(base) ** (-np.arange(0, width, 2) / width)   # (D/2,)
-    angles = np.arange(start, stop)[:, None] * frequencies           # (T, D/2)
-    cosine, sine = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+    return angles_of(start, stop, tuple(rotary_frequencies(width, base)), 1.0, dtype)
+
+
+@lru_cache(maxsize=64)
+def angles_of(start, stop, frequencies, attention_factor=1.0, dtype=np.float64):
+    """`rotary_angles` of any frequencies, a tuple, times a factor, as `scaled_frequencies` has it.
+
+    Multiplied by a number, a rotation is no longer one, but its gradient is its transpose still.
+
+    Examples
+    --------
+    >>> angles_of(0, 2, (0.5,), attention_factor=2.0)[0].round(3)
+    array([[2.   ],
+           [1.755]])
+    """
+    angles = np.arange(start, stop)[:, None] * np.array(frequencies)  # (T, D/2)
+    cosine = (attention_factor * np.cos(angles)).astype(dtype)
+    sine = (attention_factor * np.sin(angles)).astype(dtype)
     cosine.flags.writeable = sine.flags.writeable = False
     return cosine, sine
 
@@ -99,6 +147,8 @@ def rotary(x, cosine, sine, layout="half"):
 
 def rotary_backward(dy, saved):
     r"""The gradient of `rotary`: the transpose of a rotation is its inverse, so rotate back.
+
+    The equation holds for any cosine and sine, also for those times a factor, as YaRN has them.
 
     .. math:: \bar{x}_a = \cos\theta\, \bar{y}_a + \sin\theta\, \bar{y}_b, \qquad
               \bar{x}_b = -\sin\theta\, \bar{y}_a + \cos\theta\, \bar{y}_b

@@ -3,10 +3,12 @@
 import numpy as np
 
 from numformer.backend import add, head_projections, head_projections_backward_accumulate
-from numformer.checks import check_array, check_divides, check_generator, check_number
+from numformer.checks import (
+    check_array, check_divides, check_generator, check_head_width, check_number)
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.head_projections import join_heads, split_heads
+from numformer.layers.attention.encoded_heads import encoded_heads, encoded_heads_backward
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
@@ -33,23 +35,28 @@ class MultiHeadAttention(Layer):
     d_model : int
         C, the width of `x` and of the output.
     n_heads : int
-        H; it divides C, and D = C / H.
+        H; it divides C unless `d_head` is given.
     rng : numpy.random.Generator or None
     n_kv_heads : int, optional
         G, which divides H; H unless given.
     d_context : int, optional
         The width of the context of cross-attention; C unless given.
+    d_head : int, optional
+        D, the width of a head; C / H unless given.
     bias : bool
+        Whether the four linear maps have biases.
+    qkv_bias : bool, optional
+        Whether those of queries, keys and values have; as `bias` says unless given.
     positions : AttentionPositions, optional
         `RotaryPositions`, `ALiBi`, `RelativePositionBias` or `ShawPositions`. Where they are
         trained, they are parameters of this layer and of all others that got the same object.
     query_key_norm : bool
         Whether queries and keys pass an `RMSNorm` over D, so that scores cannot grow without bound.
-    epsilon : float
+    epsilon, unit_offset : float, bool
         Of these two norms.
-    scale : float above 0, optional
-        What q . k is multiplied by; 1 / sqrt(D) unless given. T5 has 1.0 and smaller initial
-        weights.
+    scale, softcap : float above 0, optional
+        What q . k is multiplied by, 1 / sqrt(D) unless given (T5 has 1.0 and smaller initial
+        weights); the bound of the scaled products, none unless given: see `soft_cap`.
     dropout : float in [0, 1)
         Rate for the attention weights.
     std, output_std : float, optional
@@ -64,7 +71,9 @@ class MultiHeadAttention(Layer):
     References
     ----------
     Vaswani et al. (2017), section 3.2.2. Grouped heads: Ainslie et al. (2023), "GQA". Query-key
-    normalization: Henry et al. (2020), with the RMSNorm that later language models use.
+    normalization: Henry et al. (2020), with the RMSNorm that later language models use. Heads whose
+    widths do not add up to C: Gemma Team (2024), "Gemma", table 1. Biases of queries, keys and
+    values alone: Bai et al. (2023), "Qwen Technical Report", section 2.3.
 
     Examples
     --------
@@ -77,29 +86,32 @@ class MultiHeadAttention(Layer):
                 use n_heads=5 or d_model=12.
     """
 
-    def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, bias=True,
-                 positions=None, query_key_norm=False, epsilon=1e-5, scale=None, dropout=0.0,
-                 std=None, output_std=None, dtype=np.float32):
+    def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, d_head=None,
+                 bias=True, qkv_bias=None, positions=None, query_key_norm=False, epsilon=1e-5,
+                 scale=None, dropout=0.0, std=None, output_std=None, dtype=np.float32,
+                 unit_offset=False, softcap=None):
         owner = "MultiHeadAttention"
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         d_context = d_model if d_context is None else d_context
-        check_divides(owner, "d_model", d_model, "n_heads", n_heads)
+        d_head = check_head_width(owner, d_model, n_heads, d_head)
+        qkv_bias = bias if qkv_bias is None else qkv_bias
         check_divides(owner, "n_heads", n_heads, "n_kv_heads", n_kv_heads)
         check_number(owner, "dropout", dropout, least=0, below=1)
         check_number(owner, "epsilon", epsilon, least=0)
-        if scale is not None:
-            check_number(owner, "scale", scale, above=0)
-        d_head = d_model // n_heads
-        positions = fitting_positions(owner, positions, n_heads, d_head)
+        for name, value in (("scale", scale), ("softcap", softcap)):
+            if value is not None:
+                check_number(owner, name, value, above=0)
+        positions = fitting_positions(owner, positions, n_heads, d_head, softcap)
 
-        self.query = Linear(d_model, d_model, rng, bias, std, dtype)
-        self.key = Linear(d_context, n_kv_heads * d_head, rng, bias, std, dtype)
-        self.value = Linear(d_context, n_kv_heads * d_head, rng, bias, std, dtype)
-        self.output = Linear(d_model, d_model, rng, bias, output_std, dtype)
+        self.query = Linear(d_model, n_heads * d_head, rng, qkv_bias, std, dtype)
+        self.key = Linear(d_context, n_kv_heads * d_head, rng, qkv_bias, std, dtype)
+        self.value = Linear(d_context, n_kv_heads * d_head, rng, qkv_bias, std, dtype)
+        self.output = Linear(n_heads * d_head, d_model, rng, bias, output_std, dtype)
         self.query_norm, self.key_norm = (
-            RMSNorm(d_head, epsilon, dtype=dtype) if query_key_norm else UNCHANGED for _ in "qk")
+            RMSNorm(d_head, epsilon, dtype=dtype, unit_offset=unit_offset) if query_key_norm
+            else UNCHANGED for _ in "qk")
         self.positions = positions
-        self.scale = None if scale is None else float(scale)
+        self.scale, self.softcap = (None if x is None else float(x) for x in (scale, softcap))
         self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_head
         self.dropout = float(dropout)
 
@@ -125,14 +137,14 @@ class MultiHeadAttention(Layer):
         if at_once:
             (q, k, v), saved_heads = head_projections(                # (B, H, T, D), (B, G, T, D)
                 x, *self.query.arrays, *self.key.arrays, *self.value.arrays,
-                *(norm and norm.data for norm in self._norm_weights()), self.d_head,
+                *self._norm_arrays(), self.d_head,
                 self.positions.rotation(0, x.shape[1], x.real.dtype),
                 getattr(self.query_norm, "epsilon", 0.0))
         else:
             (q, k, v), saved_heads = self._project(x, context)        # (B, H, T, D), (B, G, S, D)
         seed = None if rng is None else dropout_seed(rng)
         o, saved_attention = self.positions.attend(                   # (B, H, T, D)
-            q, k, v, pattern, self.scale, self.dropout, seed)
+            q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
         y, saved_output = self.output.forward(join_heads(o))          # (B, T, C)
 
         saved = (itself, at_once, saved_heads, saved_attention, saved_output, (q, k, v, pattern))
@@ -152,7 +164,7 @@ class MultiHeadAttention(Layer):
         if at_once:
             return head_projections_backward_accumulate(
                 dheads, saved_heads, *self.query.gradients, *self.key.gradients,
-                *self.value.gradients, *(norm and norm.grad for norm in self._norm_weights()))
+                *self.value.gradients, *self._norm_arrays("gradients"))
         dx, dcontext = self._project_backward(dheads, saved_heads)
         return add(dx, dcontext) if itself else (dx, dcontext)
 
@@ -162,7 +174,7 @@ class MultiHeadAttention(Layer):
         The kernels never hold all of them at once, so the reference computes them here again.
         """
         *_, (q, k, _, pattern) = saved
-        return self.positions.weights(q, k, pattern, self.scale)
+        return self.positions.weights(q, k, pattern, self.scale, self.softcap)
 
     def queries_and_keys(self, saved):
         """q (B, H, T, D), k (B, G, S, D) and the pattern of the forward that saved; to look at.
@@ -199,7 +211,7 @@ class MultiHeadAttention(Layer):
         start = 0 if cache is None else len(cache)
         q, k, v = self._queries(x, start)[0], self._keys(x, start)[0], self._values(x)
         cache = KeyValueCache(k, v) if cache is None else cache.append(k, v)
-        o, _ = self.positions.attend(q, cache.k, cache.v, pattern, self.scale)
+        o, _ = self.positions.attend(q, cache.k, cache.v, pattern, self.scale, softcap=self.softcap)
         return self.output(join_heads(o)), cache
 
     def precompute_kv(self, context):
@@ -229,11 +241,10 @@ class MultiHeadAttention(Layer):
         return KeyValueCache(self._keys(context)[0], self._values(context))
 
     def cross_attend(self, x, memory, pattern=EVERYWHERE):
-        """Attend from new positions x to what `precompute_kv` returned: (B, T, C). Inference only.
-        """
+        """Attend from new positions x to what `precompute_kv` returned. Inference only."""
         self._check(x, None)
-        q, _ = self._queries(x, 0)
-        o, _ = self.positions.attend(q, memory.k, memory.v, pattern, self.scale)
+        q, k, v = self._queries(x, 0)[0], memory.k, memory.v
+        o, _ = self.positions.attend(q, k, v, pattern, self.scale, softcap=self.softcap)
         return self.output(join_heads(o))
 
     def _check(self, x, context):
@@ -254,9 +265,9 @@ class MultiHeadAttention(Layer):
                      or type(one) is type(two) is RMSNorm and one.epsilon == two.epsilon
                      and one.epsilon_inside and two.epsilon_inside))
 
-    def _norm_weights(self):
-        """The Parameters of the norms of queries and keys; None for `Identity`."""
-        return [getattr(norm, "weight", None) for norm in (self.query_norm, self.key_norm)]
+    def _norm_arrays(self, name="arrays"):
+        """The arrays or gradients of the RMSNorms of queries and keys; None for `Identity`."""
+        return [getattr(norm, name, (None,))[0] for norm in (self.query_norm, self.key_norm)]
 
     def _project(self, x, context):
         """(q, k, v) of any parts, and of cross-attention; the last query is at the last key."""
@@ -269,31 +280,15 @@ class MultiHeadAttention(Layer):
         (dq, dk, dv), (saved_query, saved_key, saved_value) = dheads, saved
 
         # q = queries(x);  k = keys(context);  v = split_heads(value(context))
-        dx = self._encoded_backward(dq, saved_query, self.query, self.query_norm)
-        dcontext = self._encoded_backward(dk, saved_key, self.key, self.key_norm)
+        dx = encoded_heads_backward(dq, saved_query, self.query, self.query_norm, self.positions)
+        dcontext = encoded_heads_backward(dk, saved_key, self.key, self.key_norm, self.positions)
         return dx, add(dcontext, self.value.backward(join_heads(dv), saved_value))
 
     def _queries(self, x, start):
-        return self._encoded(x, self.query, self.query_norm, start)
+        return encoded_heads(x, self.query, self.query_norm, self.positions, self.d_head, start)
 
     def _keys(self, context, start=0):
-        return self._encoded(context, self.key, self.key_norm, start)
+        return encoded_heads(context, self.key, self.key_norm, self.positions, self.d_head, start)
 
     def _values(self, context):
         return split_heads(self.value(context), self.d_head)
-
-    def _encoded(self, x, linear, norm, start):
-        """x (B, T, C) to normalized heads (B, heads, T, D), with positions from `start` on."""
-        h, saved_linear = linear.forward(x)                           # (B, T, heads D)
-        h, saved_norm = norm.forward(split_heads(h, self.d_head))
-        h, saved_positions = self.positions.encode(h, start)
-
-        saved = (saved_linear, saved_norm, saved_positions)
-        return h, saved
-
-    def _encoded_backward(self, dh, saved, linear, norm):
-        saved_linear, saved_norm, saved_positions = saved
-
-        # h = encode(norm(split_heads(linear(x))))
-        dh = self.positions.encode_backward(dh, saved_positions)
-        return linear.backward(join_heads(norm.backward(dh, saved_norm)), saved_linear)

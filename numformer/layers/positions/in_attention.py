@@ -16,7 +16,8 @@ class AttentionPositions(Layer):
     .. math::
 
         q'_i, k'_j = \mathrm{encode}(q_i, i), \mathrm{encode}(k_j, j), \qquad
-        z_{hij} = s\, q'_{hi} \cdot k'_{hj} - m_h |i + S - T - j| + b_{h,\, j - i - S + T}
+        z_{hij} = \mathrm{cap}(s\, q'_{hi} \cdot k'_{hj}) - m_h |i + S - T - j|
+                  + b_{h,\, j - i - S + T}
 
     ======================  =======================================================================
     `encode`                transforms queries and keys (`RotaryPositions`)
@@ -28,6 +29,7 @@ class AttentionPositions(Layer):
 
     slopes = None                                             # (H,)
     layout = None                                             # of rotated pairs: half, interleaved
+    caps_scores = True                                        # `attend` knows the soft cap
     uses_distance = True                                      # q and k must share one sequence
 
     def encode(self, x, start=0):
@@ -58,11 +60,11 @@ class AttentionPositions(Layer):
     def bias_backward(self, dbias, saved):
         """Add to the parameters' gradients; dbias (H, T + S - 1), if `bias` is not None."""
 
-    def attend(self, q, k, v, pattern, scale, dropout=0.0, seed=None):
+    def attend(self, q, k, v, pattern, scale, dropout=0.0, seed=None, softcap=None):
         """Attention of encoded q and k; parameters as in `scaled_dot_product_attention`."""
         bias, saved_bias = self.bias(q.shape[2], k.shape[2])          # (H, T + S - 1)
         o, saved_attention = scaled_dot_product_attention(
-            q, k, v, pattern, scale, self.slopes, bias, dropout=dropout, seed=seed)
+            q, k, v, pattern, scale, self.slopes, bias, softcap, dropout, seed)
 
         saved = (saved_bias, saved_attention)
         return o, saved
@@ -79,10 +81,10 @@ class AttentionPositions(Layer):
             self.bias_backward(*dbias, saved_bias)
         return dq, dk, dv
 
-    def weights(self, q, k, pattern, scale):
+    def weights(self, q, k, pattern, scale, softcap=None):
         """The attention weights (B, H, T, S) of encoded q and k, without dropout."""
         bias, _ = self.bias(q.shape[2], k.shape[2])
-        return attention_weights(q, k, pattern, scale, self.slopes, bias)
+        return attention_weights(q, k, pattern, scale, self.slopes, bias, softcap)
 
     def added_to_scores(self, T, S, dtype=np.float64):
         """What the scheme adds to the scores, (H, T, S), or None; for plots."""
@@ -104,7 +106,7 @@ class NoPositions(AttentionPositions):
 NO_POSITIONS = NoPositions()
 
 
-def fitting_positions(owner, positions, n_heads, d_head):
+def fitting_positions(owner, positions, n_heads, d_head, softcap=None):
     """`positions` for attention of H heads of width D, checked; `NO_POSITIONS` for None."""
     if positions is None:
         return NO_POSITIONS
@@ -116,4 +118,7 @@ def fitting_positions(owner, positions, n_heads, d_head):
             positions, "n_heads", n_heads) != n_heads:
         raise ValueError(f"{owner}: {positions!r} does not fit n_heads={n_heads} heads of width "
                          f"{d_head}.")
+    if softcap is not None and not positions.caps_scores:
+        raise ValueError(f"{owner}: {type(positions).__name__} computes scores of its own, without "
+                         f"softcap={softcap}; use softcap=None, or other positions.")
     return positions

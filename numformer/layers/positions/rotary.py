@@ -2,7 +2,8 @@
 
 from numformer.backend import rotary, rotary_backward
 from numformer.checks import check_array, check_choice, check_even, check_number
-from numformer.functional import rotary_angles
+from numformer.functional import partial_rotary, partial_rotary_backward, scaled_frequencies
+from numformer.functional.positions.rotary import angles_of
 from numformer.layers.positions.in_attention import AttentionPositions
 
 
@@ -21,15 +22,21 @@ class RotaryPositions(AttentionPositions):
         2 pi base^((D - 2) / D).
     layout : "half" or "interleaved"
         Which coordinates make a pair.
+    d_rotary : int, optional
+        R, even: only the first R of D coordinates are rotated, see `partial_rotary`; D unless
+        given. The equations above then have R in place of D.
+    scaling : dict, optional
+        For longer texts than those of pretraining: see `scaled_frequencies`.
 
     Raises
     ------
-    ValueError
-        If D is odd or the layout unknown.
+    ValueError, TypeError
+        If D or R is odd, R above D, the layout unknown, or the scaling does not fit.
 
     References
     ----------
     Su et al. (2021), "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
+    Part of a head: Black et al. (2022), "GPT-NeoX-20B", section 2.1.1.
 
     Examples
     --------
@@ -39,28 +46,53 @@ class RotaryPositions(AttentionPositions):
              [ 0.1 , -1.41]]]])
     """
 
-    def __init__(self, d_head, base=10000.0, layout="half"):
+    def __init__(self, d_head, base=10000.0, layout="half", d_rotary=None, scaling=None):
         check_choice("RotaryPositions", "layout", layout, ["half", "interleaved"])
         check_number("RotaryPositions", "base", base, least=1)
-        check_even("RotaryPositions", "d_head", d_head)
+        check_d_rotary("RotaryPositions", d_head, d_rotary)
         self.d_head, self.base, self.layout = d_head, base, layout
+        self.d_rotary, self.scaling = d_rotary, scaling
+        frequencies, factor = scaled_frequencies(self.rotated_width, base, scaling)
+        self.angles = tuple(frequencies), factor
 
     def forward(self, x, start=0):
         T = check_array("RotaryPositions", "x", x, "(B, H, T, D)", D=self.d_head)["T"]
-        return rotary(x, *self.rotation(start, start + T, x.real.dtype))
+        rotate = rotary if self.rotated_width == self.d_head else partial_rotary
+        return rotate(x, *self.rotation(start, start + T, x.real.dtype))
 
     def backward(self, dy, saved):
-        return rotary_backward(dy, saved)
+        if self.rotated_width == self.d_head:
+            return rotary_backward(dy, saved)
+        return partial_rotary_backward(dy, saved)
+
+    @property
+    def rotated_width(self):
+        """R, with its default."""
+        return self.d_head if self.d_rotary is None else self.d_rotary
+
+    @property
+    def attention_factor(self):
+        """What rotated vectors are multiplied by: 1.0, but for YaRN's scaling."""
+        return self.angles[1]
 
     @property
     def only_rotates(self):
-        return type(self) is RotaryPositions          # a subclass may compute anything
+        # a subclass may compute anything
+        return type(self) is RotaryPositions and self.rotated_width == self.d_head
 
     def rotation(self, start, stop, dtype):
-        return *rotary_angles(start, stop, self.d_head, self.base, dtype), self.layout
+        return *angles_of(start, stop, *self.angles, dtype), self.layout
 
     def encode(self, x, start=0):
         return self.forward(x, start)
 
     def encode_backward(self, dy, saved):
         return self.backward(dy, saved)
+
+
+def check_d_rotary(owner, d_head, d_rotary):
+    """Check that pairs of coordinates can be rotated: D is even, or R, which is at most D."""
+    check_even(owner, *(("d_head", d_head) if d_rotary is None else ("d_rotary", d_rotary)))
+    if d_rotary is not None and d_rotary > d_head:
+        raise ValueError(f"{owner}: d_rotary={d_rotary} must be at most the width of a head, "
+                         f"{d_head}.")

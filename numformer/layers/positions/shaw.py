@@ -48,6 +48,8 @@ class ShawPositions(AttentionPositions):
     (1, 2, 5, 4)
     """
 
+    caps_scores = False
+
     def __init__(self, d_head, max_distance, rng, std=0.02, dtype=np.float32):
         check_whole("ShawPositions", "d_head", d_head)
         check_whole("ShawPositions", "max_distance", max_distance)
@@ -67,11 +69,11 @@ class ShawPositions(AttentionPositions):
         self.values.grad += dvalues
         return dq, dk, dv
 
-    def attend(self, q, k, v, pattern, scale, dropout=0.0, seed=None):
+    def attend(self, q, k, v, pattern, scale, dropout=0.0, seed=None, softcap=None):
         return self.forward(q, k, v, pattern, scale, dropout, seed)
 
     def attend_backward(self, do, saved):
         return self.backward(do, saved)
 
-    def weights(self, q, k, pattern, scale):
+    def weights(self, q, k, pattern, scale, softcap=None):
         return relative_attention_weights(q, k, self.keys.data, pattern, scale)

@@ -10,7 +10,7 @@ from numformer.teaching.textbook import versions
 
 FAMILIES = [
     ("gelu", "gelu_tanh", "silu", "sigmoid", "relu", "relu_squared"),
-    ("swish", "silu", "sigmoid"), ("softmax", "log_softmax"),
+    ("swish", "silu", "quick_gelu", "sigmoid"), ("softmax", "log_softmax"),
     ("layer_norm", "layer_norm_outside", "batch_norm"), ("rms_norm", "rms_norm_outside"),
     ("top_k_gates", "top_k_gates_over_all"), ("gru_cell", "gru_cell_reset_before"),
     ("dot_scores", "scaled_dot_scores"), ("mean_pooling", "max_pooling")]

@@ -66,6 +66,16 @@ def rotary_in_the_other_layout(dy, x, cosine, sine, layout="half"):
     return F.rotary(dy, cosine, -sine, "interleaved" if layout == "half" else "half")[0]
 
 
+def partial_rotary_without_the_rest(dy, x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    rotated = F.rotary(dy[..., :R], cosine, -sine, layout)[0]
+    return np.concatenate([rotated, np.zeros_like(dy[..., R:])], axis=-1)
+
+
+def partial_rotary_rotated_forward(dy, x, cosine, sine, layout="half"):
+    return F.partial_rotary(dy, cosine, sine, layout)[0]
+
+
 def bias_not_summed_over_the_batch(dy, scores, bias):
     return dy, F.add_by_distance_backward(dy[:1], (dy.shape[-2], dy.shape[-1]))[1]
 
@@ -118,6 +128,11 @@ MISTAKES = {
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
         ("the pairs of coordinates are those of the other layout", rotary_in_the_other_layout)],
+    "partial_rotary_backward": [
+        ("coordinates that are not rotated have no gradient, but theirs passes through unchanged",
+         partial_rotary_without_the_rest),
+        ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
+         partial_rotary_rotated_forward)],
     "add_by_distance_backward": [
         ("the sum over the batch is missing in the gradient of the bias",
          bias_not_summed_over_the_batch),

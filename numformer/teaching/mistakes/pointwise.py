@@ -72,6 +72,9 @@ MISTAKES = {
          lambda dy, x: dy * gate(x)),
         ("this is the derivative of the gate only, without x",
          lambda dy, x: dy * gate(x) * (1 - gate(x)))],
+    "quick_gelu_backward": [
+        ("1.702 is missing: this is the gradient of SiLU",
+         lambda dy, x: F.silu_backward(dy, F.silu(x)[1]))],
     "soft_cap_backward": [
         ("the square is missing: the derivative is 1 - tanh(x / c)**2",
          lambda dy, x, cap: dy * (1 - np.tanh(x / cap))),

@@ -62,7 +62,19 @@ def relative_attention(**options):
     return make
 
 
+def rotated_in_part(**options):
+    def make(rng):
+        B, T, half, rest = sizes(rng, 4)
+        cosine, sine = F.rotary_angles(3, 3 + T, 2 * half)
+        return {"x": rng.standard_normal((B, T, 2 * half + rest)), "cosine": cosine,
+                "sine": sine}, options
+    return make
+
+
 PROBLEMS = {
+    "partial_rotary": FunctionProblem(
+        F.partial_rotary, F.partial_rotary_backward, ("x",),
+        {"plain": rotated_in_part(), "interleaved": rotated_in_part(layout="interleaved")}),
     "additive_scores": FunctionProblem(F.additive_scores, F.additive_scores_backward,
                                        ("q", "k", "v"), {"plain": additive}),
     "dot_scores": FunctionProblem(F.dot_scores, F.dot_scores_backward, ("q", "k"),

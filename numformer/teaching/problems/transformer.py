@@ -257,6 +257,7 @@ PROBLEMS = {
     "sigmoid": elementwise(F.sigmoid, F.sigmoid_backward),
     "swish": elementwise(F.swish, F.swish_backward, beta=1.7),
     "silu": elementwise(F.silu, F.silu_backward),
+    "quick_gelu": elementwise(F.quick_gelu, F.quick_gelu_backward),
     "layer_norm": of_norm(F.layer_norm, F.layer_norm_backward, "bias"),
     "layer_norm_outside": of_norm(F.layer_norm_outside, F.layer_norm_outside_backward, "bias"),
     "rms_norm": of_norm(F.rms_norm, F.rms_norm_backward),
@@ -278,8 +279,7 @@ PROBLEMS = {
         "no generator": left_out(with_dropout, "rng", hint=NO_GENERATOR)}, MASK),
     "residual_dropout": FunctionProblem(
         F.residual_dropout, F.residual_dropout_backward, ("x", "branch"), {
-            "plain": residual,
-            "no generator": left_out(residual, "rng", hint=NO_GENERATOR)}, MASK),
+            "plain": residual, "no generator": left_out(residual, "rng", hint=NO_GENERATOR)}, MASK),
     "gated_linear_unit": FunctionProblem(
         F.gated_linear_unit, F.gated_linear_unit_backward, ("g", "h"),
         {"plain": gated(), 'activation="relu"': gated(activation="relu")}),

@@ -76,6 +76,15 @@ def silu_backward(dy, x):
     return dy * (s + x * s * (1 - s))
 
 
+def quick_gelu(x):
+    return x / (1 + np.exp(-1.702 * x))
+
+
+def quick_gelu_backward(dy, x):
+    s = 1 / (1 + np.exp(-1.702 * x))
+    return dy * (s + 1.702 * x * s * (1 - s))
+
+
 def silu_backward_in_y(dy, x):
     s = 1 / (1 + np.exp(-x))
     y = x * s

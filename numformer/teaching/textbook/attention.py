@@ -181,6 +181,20 @@ def rotary_backward(dy, x, cosine, sine, layout="half"):
     return np.stack([first, second], axis=-1).reshape(x.shape)
 
 
+def partial_rotary(x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    y = x.copy()
+    y[..., :R] = rotary(x[..., :R], cosine, sine, layout)
+    return y
+
+
+def partial_rotary_backward(dy, x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    dx = dy.copy()
+    dx[..., :R] = rotary_backward(dy[..., :R], x[..., :R], cosine, sine, layout)
+    return dx
+
+
 def drop_weights(p, rate, seed):
     from numformer.functional import attention_dropout_mask
     kept = attention_dropout_mask(seed, p.shape, rate)

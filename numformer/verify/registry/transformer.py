@@ -8,7 +8,7 @@ from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm,
     LearnedPositions, Linear, MultiHeadAttention,
     NGramEmbedding, RMSNorm, RotaryPositions, SinusoidalPositions,
-    SwiGLU, LMHead)
+    SoftCappedLMHead, SwiGLU, LMHead)
 from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
 from numformer.parameter import Parameter
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
@@ -55,6 +55,9 @@ LAYERS = [
          lambda rng, dtype: LMHead(Parameter(rng.standard_normal((5, 4)).astype(dtype))),
          [(2, 3, 4)],
          wrong=[((floats(2, 3, 5),), ValueError, "C=4")]),
+    Case("language model head, soft-capped", lambda rng, dtype: SoftCappedLMHead(
+        Parameter(rng.standard_normal((5, 4)).astype(dtype)), cap=1.5), [(2, 3, 4)],
+         wrong=[((floats(2, 3, 5),), ValueError, "C=4")]),
     Case("embedding", lambda rng, dtype: Embedding(6, 4, rng, dtype=dtype), [], ids=(IDS,),
          wrong=[((np.array([6]),), ValueError, "0 .. 5"),
                 ((np.array([-1]),), ValueError, "hold -1"),
@@ -89,6 +92,8 @@ LAYERS = [
          wrong=[((floats(2, 4),), ValueError, "C=5")]),
     Case("rms norm, epsilon outside",
          lambda rng, dtype: RMSNorm(5, epsilon=0.1, epsilon_inside=False, dtype=dtype), [(3, 5)]),
+    Case("rms norm, unit offset",
+         lambda rng, dtype: RMSNorm(5, dtype=dtype, unit_offset=True), [(2, 3, 5)]),
     Case("dropout", lambda rng, dtype: Dropout(0.4), [(3, 7)], seeded),
     Case("dropout at inference", lambda rng, dtype: Dropout(0.4), [(3, 7)]),
     Case("identity", lambda rng, dtype: Identity(), [(3, 2)]),
@@ -97,6 +102,8 @@ LAYERS = [
            wrong=[((floats(2, 4),), ValueError, "C=3")]) for f in F.ACTIVATIONS),
     Case("swiglu", lambda rng, dtype: SwiGLU(3, 5, rng, bias=False, dtype=dtype), [(2, 4, 3)]),
     Case("geglu", lambda rng, dtype: GEGLU(3, 5, rng, dtype=dtype), [(2, 4, 3)]),
+    Case("tanh-geglu", lambda rng, dtype: GatedFeedForward(3, 5, "gelu_tanh", rng, dtype=dtype),
+         [(2, 4, 3)]),
     Case("gated relu", lambda rng, dtype: GatedFeedForward(3, 5, "relu", rng, dtype=dtype),
          [(4, 3)]),
     Case("attention", mha(8, 2), [(2, 3, 8)],
@@ -114,6 +121,8 @@ LAYERS = [
     Case("attention, query-key norm",
          mha(8, 2, query_key_norm=True, positions=RotaryPositions(4, layout="interleaved")),
          [(1, 4, 8)]),
+    Case("attention, soft-capped", mha(8, 2, softcap=0.8, scale=0.7, positions=ALiBi(2)),
+         [(2, 4, 8)], lambda: {"pattern": CAUSAL}),
     Case("attention, dropout", mha(8, 2, dropout=0.3), [(2, 4, 8)], seeded),
     Case("cross-attention, rotary, T != S", mha(8, 2, positions=RotaryPositions(4)),
          [(1, 2, 8), (1, 5, 8)], lambda: {"pattern": CAUSAL}),
@@ -158,7 +167,8 @@ PAIRS = [
     *(Pair(f"feed-forward, {f}", F.feed_forward, F.feed_forward_backward,
            [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,)) for f in F.ACTIVATIONS),
     *(Pair(f"gated feed-forward, {f}", F.gated_feed_forward, F.gated_feed_forward_backward,
-           [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)], after=(f,)) for f in ("silu", "gelu")),
+           [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)], after=(f,))
+      for f in ("silu", "gelu", "gelu_tanh")),
     *(Pair(f"head projections{kind}", F.head_projections, F.head_projections_backward,
            [(2, 3, 5), *3 * [(5, 8), (8,)], (4,), (4,)],
            after=(4, rotation, 0.2)) for kind, rotation in (
@@ -185,7 +195,7 @@ PAIRS = [
         (F.relu, F.relu_backward), (F.relu_squared, F.relu_squared_backward),
         (F.gelu, F.gelu_backward),
         (F.gelu_tanh, F.gelu_tanh_backward), (F.sigmoid, F.sigmoid_backward),
-        (F.silu, F.silu_backward))),
+        (F.silu, F.silu_backward), (F.quick_gelu, F.quick_gelu_backward))),
     Pair("swish, beta 1.7", F.swish, F.swish_backward, [(3, 4)], options=dict(beta=1.7)),
     *(Pair(f"gated linear unit, {f}", F.gated_linear_unit, F.gated_linear_unit_backward,
            [(3, 4), (3, 4)], after=(f,))

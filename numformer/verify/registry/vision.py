@@ -5,7 +5,7 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import AttentionPattern
 from numformer.layers import (
-    BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
+    ClassHeads, BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
 from numformer.models import Encoder, EncoderConfig, VisionTransformer, VisionTransformerConfig
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
 from numformer.verify.registry.transformer import trained_with
@@ -64,6 +64,9 @@ LAYERS = [
     Case("learned positions 2-D", lambda rng, dtype: LearnedPositions2D(2, 3, 4, rng, dtype=dtype),
          [(2, 6, 4)],
          wrong=[((floats(2, 6, 5),), ValueError, "C=4")]),
+    Case("class heads", lambda rng, dtype: ClassHeads(2, 4, 3, rng, dtype=dtype), [(2, 3, 4)],
+         wrong=[((floats(2, 1, 4),), ValueError, "at least 2"),
+                ((floats(2, 3, 5),), ValueError, "C=4")]),
     *(Case(f"pooling, {kind}", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
            wrong=[((floats(3, 4),), ValueError, "(B, T, C)"),
                   ((floats(2, 0, 4),), ValueError, "")]) for kind in ("class", "mean", "max")),
@@ -77,6 +80,9 @@ MODELS = [
          wrong=[((floats(2, 4, 4, 3),), ValueError, "channels=2"),
                 ((floats(2, 6, 6, 2),), ValueError, "height=4"),
                 ((floats(4, 4, 2),), ValueError, "(B, height, width, channels)")]),
+    Case("vision transformer of two class tokens, norm of the embeddings",
+         vision(n_class_tokens=2, embedding_norm=True, feedforward="quick_gelu"), [(2, 4, 4, 2)],
+         batch=labelled),
     Case("vision transformer, mean of patches, sinusoids, dropout",
          trained_with(vision(pooling="mean", positions="sinusoidal_2d", patches="convolution",
                              dropout=0.3), label_smoothing=0.1), [(2, 4, 4, 2)], seeded,

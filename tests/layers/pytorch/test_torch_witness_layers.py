@@ -10,7 +10,8 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
     CrossAttentionBranch, Embedding, FeedForward, GEGLU, LayerNorm, Linear, MultiHeadAttention,
-    RMSNorm, ResidualBranch, SelfAttentionBranch, SwiGLU, TransformerBlock, LMHead)
+    RMSNorm, ResidualBranch, SelfAttentionBranch, SwiGLU, SwishFeedForward,
+    TransformerBlock, LMHead)
 from numformer.models import Decoder, DecoderConfig
 
 torch = pytest.importorskip("torch")
@@ -35,6 +36,9 @@ nn = torch.nn.functional
      lambda p, x: nn.gelu(x @ p["hidden.weight"], approximate="tanh") @ p["output.weight"]),
     (lambda r: FeedForward(3, 7, "relu", r, bias=False, dtype=float), (4, 3), lambda p, x: nn.relu(
         x @ p["hidden.weight"]) @ p["output.weight"]),
+    (lambda r: SwishFeedForward(3, 7, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (
+        x @ p["hidden.weight"] * torch.sigmoid(p["swish.beta"] * (x @ p["hidden.weight"])))
+        @ p["output.weight"]),
     (lambda r: SwiGLU(3, 5, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (
         nn.silu(x @ p["gate.weight"]) * (x @ p["hidden.weight"])) @ p["output.weight"]),
     (lambda r: GEGLU(3, 5, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (

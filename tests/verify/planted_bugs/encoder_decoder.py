@@ -7,7 +7,7 @@ LAYERS = [
     ("ParallelBlock.backward", "return (dx, dmemory)", "return (dx, 2 * dmemory)"),
     ("EncoderDecoder.backward", "dmemory = dmemory_of_block + dmemory",
      "dmemory = dmemory_of_block"),
-    ("EncoderDecoder.backward", "self._embed_backward(dx, saved_outputs, self.output_positions)",
+    ("EncoderDecoder.backward", "self._embed_backward(dx, saved_outputs, *self._output_parts)",
      "pass"),
     ("EncoderDecoder.backward", "self._encode_backward(dmemory, saved_memory)",
      "self._encode_backward(2 * dmemory, saved_memory)"),

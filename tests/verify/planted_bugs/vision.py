@@ -46,7 +46,7 @@ LAYERS = [
     ("Encoder.backward", "self.norm.backward(dy, saved_norm)", "dy"),
     ("Encoder.backward", "reversed(self.blocks), reversed(saved_blocks)",
      "self.blocks, saved_blocks"),
-    ("VisionTransformer.backward", "dx[:, 0].sum(axis=0)", "dx[:, 0].mean(axis=0)"),
+    ("VisionTransformer.backward", "dx[:, :K].sum(axis=0)", "dx[:, :K].mean(axis=0)"),
     ("VisionTransformer.backward", "dx = self.positions.backward(dx, saved_positions)", "pass"),
     ("VisionTransformer.backward", "dx = self.dropout.backward(dx, saved_dropout)", "pass"),
 ]

@@ -1,0 +1,119 @@
+"""Swish with a trained steepness for each unit, and the feed-forward with it."""
+
+import numpy as np
+
+from numformer.checks import check_array, check_whole
+from numformer.functional import sigmoid, sigmoid_backward
+from numformer.layers.linear import Linear
+from numformer.parameter import Layer, constant
+
+
+class Swish(Layer):
+    r"""`swish` whose beta is trained, one for each of the last axis: (..., F) to (..., F).
+
+    .. math::
+
+        y = x\, g, \quad g = \sigma(u), \quad u = \beta x, \qquad
+        \bar{u} = \bar{y}\, x\, g (1 - g), \quad \bar{x} = \bar{y}\, g + \bar{u}\, \beta, \quad
+        \bar{\beta} = \sum_n \bar{u}_n x_n
+
+    At beta = 0 it is linear, and for large beta it approaches ReLU; the training finds how steep
+    each unit should be. It begins at 1, as SiLU.
+
+    Parameters
+    ----------
+    width : int
+        F.
+    dtype : float32 or float64
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the width is not a whole number above 0, or `x` does not end in F.
+
+    References
+    ----------
+    Ramachandran, Zoph, Le (2017), "Searching for Activation Functions", section 4.
+
+    Examples
+    --------
+    >>> Swish(3, np.float64)(np.array([-1.0, 0.0, 1.0])).round(4)
+    array([-0.2689,  0.    ,  0.7311])
+    """
+
+    def __init__(self, width, dtype=np.float32):
+        check_whole("Swish", "width", width)
+        self.beta = constant(1, (width,), dtype)
+
+    def forward(self, x):
+        beta = self.beta.data
+        check_array("Swish", "x", x, "(..., F)", beta.dtype, F=len(beta))
+        g, saved_gate = sigmoid(x * beta)
+        y = x * g
+
+        saved = (x, beta, g, saved_gate)
+        return y, saved
+
+    def backward(self, dy, saved):
+        x, beta, g, saved_gate = saved
+
+        # y = x * g
+        dg = dy * x
+
+        # g = sigmoid(x * beta)
+        du = sigmoid_backward(dg, saved_gate)
+        self.beta.grad += (du * x).sum(axis=tuple(range(x.ndim - 1)))
+        return dy * g + du * beta
+
+
+class SwishFeedForward(Layer):
+    r"""`FeedForward` whose nonlinearity is trained, too: (..., C) to (..., C).
+
+    .. math:: y = \mathrm{Swish}_\beta(x W_1 + b_1)\, W_2 + b_2
+
+    Parameters
+    ----------
+    d_model, d_hidden : int
+        C and F.
+    rng, bias, std, output_std, dtype
+        As in `FeedForward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a width or `x` does not fit.
+
+    References
+    ----------
+    Shazeer (2020), "GLU Variants Improve Transformer", eq. 3; there beta is 1.
+
+    Examples
+    --------
+    >>> SwishFeedForward(4, 16, np.random.default_rng(0))
+    SwishFeedForward(hidden=Linear, swish=Swish, output=Linear)
+    """
+
+    def __init__(self, d_model, d_hidden, rng, bias=True, std=None, output_std=None,
+                 dtype=np.float32):
+        self.hidden = Linear(d_model, d_hidden, rng, bias, std, dtype)
+        self.swish = Swish(d_hidden, dtype)
+        self.output = Linear(d_hidden, d_model, rng, bias, output_std, dtype)
+
+    def forward(self, x):
+        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
+        a, saved_swish = self.swish.forward(h)
+        y, saved_output = self.output.forward(a)                      # (..., C)
+
+        saved = (saved_hidden, saved_swish, saved_output)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_hidden, saved_swish, saved_output = saved
+
+        # y = output(swish(hidden(x)))
+        da = self.output.backward(dy, saved_output)
+        return self.hidden.backward(self.swish.backward(da, saved_swish), saved_hidden)
+
+    def hidden_units(self, x):
+        """The hidden layer (..., F) of x, after its nonlinearity; to look at."""
+        return self.swish(self.hidden(x))

@@ -1,0 +1,76 @@
+"""The options of an encoder-decoder, and those of published ones by name."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numformer.checks import check_whole
+from numformer.models.transformer import TransformerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(TransformerConfig):
+    """The config of an `EncoderDecoder`; the defaults are those of Vaswani et al. (2017).
+
+    Parameters
+    ----------
+    vocab_size : int
+        V, shared by sources and targets.
+    context_length : int
+        Longest source or target, in tokens, if positions are learned.
+    n_layers : int
+        Blocks of the decoder.
+    n_encoder_layers : int, optional
+        Blocks of the encoder; as many as in the decoder unless given.
+    positions : "sinusoidal", "learned", "rotary", "alibi", "t5", "shaw" or "none"
+        How both stacks depend on the order of tokens. Cross-attention has no positions.
+    tied : bool
+        Use the token embedding as the output head, too.
+    embedding_scale, embedding_norm : bool
+        Multiply embeddings by sqrt(C); apply a norm to them, positions included, as in BART.
+
+    Examples
+    --------
+    >>> EncoderDecoderConfig(vocab_size=65, context_length=64, n_layers=2, n_heads=4, d_model=32,
+    ...                      norm="batch")
+    Traceback (most recent call last):
+    ValueError: EncoderDecoderConfig: norm='batch' is unknown; choose from 'layer_norm', 'rms_norm'.
+    """
+
+    POSITIONS: ClassVar = ("sinusoidal", "learned", *TransformerConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE)
+
+    vocab_size: int
+    context_length: int
+    norm_first: bool = False
+    feedforward: str = "relu"
+    positions: str = "sinusoidal"
+    tied: bool = True
+    embedding_scale: bool = True
+    embedding_norm: bool = False
+    n_encoder_layers: int | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.n_encoder_layers is not None:
+            check_whole(type(self).__name__, "n_encoder_layers", self.n_encoder_layers)
+
+
+# T5 multiplies by 1 / sqrt(C) before the head, we by sqrt(C) after the embedding: the same model,
+# if its embedding table is sqrt(C) times ours.
+T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True, positions="t5",
+          scaled_scores=False, bias=False, epsilon=1e-6)
+BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
+            embedding_scale=False)
+_VASWANI = dict(vocab_size=37000, context_length=512)                 # "about 37000": section 5.1
+
+ENCODER_DECODERS = {
+    name: EncoderDecoderConfig(**choices, n_layers=L, n_heads=H, d_model=C, d_hidden=F)
+    for name, choices, L, H, C, F in (
+        # Vaswani et al. (2017), table 3: 65 M as printed (these sizes give 63 M), and 213 M
+        ("transformer-base", _VASWANI, 6, 8, 512, 2048),
+        ("transformer-big", _VASWANI, 6, 16, 1024, 4096),
+        # Raffel et al. (2020), section 3.7: 60 M, 220 M, 770 M. The published weights have 60.5 M,
+        # 222.9 M and 737.7 M; counting the table (32.9 M) twice gives the paper's last number.
+        ("t5-small", T5, 6, 8, 512, 2048),
+        ("t5-base", T5, 12, 12, 768, 3072),
+        ("t5-large", T5, 24, 16, 1024, 4096))}

@@ -1,0 +1,16 @@
+"""What Transformers share: the options, the layers built from them, the encoder, and the loss.
+
+Together with these pages, the file of a model is complete: config, class and published sizes.
+"""
+
+from numformer.models.transformer.config import TransformerConfig
+from numformer.models.transformer.encoder import Encoder, EncoderConfig
+from numformer.models.transformer.loss import CrossEntropyModel
+from numformer.models.transformer.parts import (
+    block_of, embedding_of, feedforward_of, final_norm_of, norm_of, positions_of, relative_bias_of,
+    rotary_of)
+
+__all__ = [
+    "CrossEntropyModel", "Encoder", "EncoderConfig", "TransformerConfig", "block_of",
+    "embedding_of", "feedforward_of", "final_norm_of", "norm_of", "positions_of",
+    "relative_bias_of", "rotary_of"]

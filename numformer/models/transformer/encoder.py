@@ -1,0 +1,75 @@
+"""The encoder: blocks in which every vector may attend to every other."""
+
+from dataclasses import dataclass
+
+from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
+from numformer.models.transformer.config import TransformerConfig
+from numformer.models.transformer.parts import block_of, final_norm_of, relative_bias_of
+from numformer.parameter import Layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(TransformerConfig):
+    """The config of an `Encoder` alone: a `TransformerConfig` with exact GELU, as in BERT."""
+
+    feedforward: str = "gelu"
+
+
+class Encoder(Layer):
+    r"""Blocks in which every vector may attend to every other, (B, T, C) to (B, T, C).
+
+    .. math:: x^{\ell+1} = \mathrm{block}_\ell(x^\ell), \qquad y = \mathrm{norm}(x^L)
+
+    Only pre-norm stacks have the final norm. The input x is embedded tokens or patches, to which
+    absolute positions are already added.
+
+    References
+    ----------
+    Vaswani et al. (2017), "Attention Is All You Need", section 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> config = EncoderConfig(n_layers=2, n_heads=2, d_model=16)
+    >>> Encoder(config, np.random.default_rng(0))(np.ones((1, 5, 16), np.float32)).shape
+    (1, 5, 16)
+    """
+
+    def __init__(self, config, rng, blocks=None):
+        self.config = config
+        relative = relative_bias_of(config, rng, bidirectional=True)
+        self.blocks = blocks or [block_of(config, rng, relative) for _ in range(config.n_layers)]
+        self.norm = final_norm_of(config)
+
+    def forward(self, x, pattern=EVERYWHERE, rng=None):
+        """Run all blocks; `pattern` is an AttentionPattern, or a list with one for each block."""
+        saved_blocks = []
+        for block, block_pattern in zip(self.blocks, self._patterns(pattern)):
+            x, saved_block = block.forward(x, pattern=block_pattern, rng=rng)     # (B, T, C)
+            saved_blocks.append(saved_block)
+        y, saved_norm = self.norm.forward(x)
+
+        saved = (saved_blocks, saved_norm)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_blocks, saved_norm = saved
+
+        # y = norm(x)
+        dx = self.norm.backward(dy, saved_norm)
+
+        # x = block(x), L times
+        for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
+            dx = block.backward(dx, saved_block)
+        return dx
+
+    def _patterns(self, pattern):
+        n = len(self.blocks)
+        patterns = list(pattern) if isinstance(pattern, (list, tuple)) else [pattern] * n
+        if not all(isinstance(each, AttentionPattern) for each in patterns):
+            raise TypeError("Encoder: pattern must be an AttentionPattern, or a list of them, but "
+                            f"is {pattern!r}.")
+        if len(patterns) != n:
+            raise ValueError(f"Encoder: {len(patterns)} patterns came for {n} blocks; give one for "
+                             "all, or one for each.")
+        return patterns

@@ -1,0 +1,120 @@
+"""Layers built from a config.
+
+`rng` draws their initial weights; with None they have only shapes. vocab_size, context_length,
+embedding_scale and n_buckets are fields that a model's config adds.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from numformer.functional.activations.table import GATED
+from numformer.layers import (
+    ALiBi, CrossAttentionBranch, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm,
+    LearnedPositions, LocalAttentionBranch, MultiHeadAttention, ParallelBlock,
+    RelativePositionBias, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch,
+    ShawPositions, SinusoidalPositions, SwishFeedForward, TransformerBlock)
+
+
+def embedding_of(config, rng):
+    """The token embedding. If outputs are multiplied by sqrt(C), weights start at std 1/sqrt(C)."""
+    c, std, scale = config, config.init_std, 1.0
+    if c.embedding_scale:
+        std, scale = c.d_model ** -0.5, math.sqrt(c.d_model)
+    return Embedding(c.vocab_size, c.d_model, rng, std, scale, np.dtype(c.dtype))
+
+
+def positions_of(config, rng):
+    """The layer that adds positions to embeddings; the identity if attention handles positions."""
+    c = config
+    if c.positions == "learned":
+        return LearnedPositions(c.context_length, c.d_model, rng, c.init_std, np.dtype(c.dtype))
+    return SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity()
+
+
+def norm_of(config):
+    """A LayerNorm or RMSNorm of width C."""
+    c, dtype = config, np.dtype(config.dtype)
+    if c.norm == "layer_norm":
+        return LayerNorm(c.d_model, c.bias, c.epsilon, dtype=dtype)
+    return RMSNorm(c.d_model, c.epsilon, dtype=dtype, unit_offset=c.unit_offset)
+
+
+def final_norm_of(config):
+    """The norm after the last pre-norm block; the identity for post-norm blocks."""
+    return norm_of(config) if config.norm_first else Identity()
+
+
+def relative_bias_of(config, rng, bidirectional):
+    """T5's relative position bias, shared by all blocks of a stack; None for other positions."""
+    c = config
+    if c.positions != "t5":
+        return None
+    return RelativePositionBias(c.n_heads, rng, c.n_buckets, c.max_distance, bidirectional,
+                                c.init_std, np.dtype(c.dtype))
+
+
+def rotary_of(config):
+    """The rotary positions of a config."""
+    c = config
+    return RotaryPositions(c.head_width, c.rotary_base, c.rotary_layout, c.d_rotary,
+                           c.rotary_scaling)
+
+
+def attention_of(config, initial, positions=None):
+    """The multi-head attention of a block; `initial`: rng, bias, std, output_std and dtype."""
+    c = config
+    return MultiHeadAttention(
+        c.d_model, c.n_heads, n_kv_heads=c.n_kv_heads, d_head=c.d_head, qkv_bias=c.qkv_bias,
+        positions=positions, dropout=c.dropout, query_key_norm=c.query_key_norm, epsilon=c.epsilon,
+        unit_offset=c.unit_offset, scale=c.score_scale if c.scaled_scores else 1.0,
+        softcap=c.score_softcap, **initial)
+
+
+def feedforward_of(config, initial):
+    """The feed-forward of a block, gated or not; `initial` as in `attention_of`."""
+    c = config
+    if c.feedforward in GATED:
+        return GatedFeedForward(c.d_model, c.hidden_width, GATED[c.feedforward], **initial)
+    if c.feedforward == "swish":
+        return SwishFeedForward(c.d_model, c.hidden_width, **initial)
+    return FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial)
+
+
+def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedforward_of,
+             first_norm=None, window=None):
+    """A block: self-attention, cross-attention to the encoder's output (optional), feed-forward.
+
+    `relative` is from `relative_bias_of`; `feedforward(config, initial)` builds the last sublayer;
+    `first_norm` is that of self-attention, `norm_of` the config unless given; a `window` makes
+    self-attention local.
+    """
+    c, branches = config, 3 if reads_memory else 2
+    # Output matrices start at std / sqrt(number of residual branches): GPT-2, section 2.3.
+    initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=np.dtype(c.dtype),
+                   output_std=c.init_std * (branches * c.n_layers) ** -0.5)
+    positions = relative
+    if c.positions == "rotary":
+        positions = rotary_of(c)
+    elif c.positions == "alibi":
+        positions = ALiBi(c.n_heads)
+    elif c.positions == "shaw":
+        positions = ShawPositions(c.head_width, c.max_distance, rng, c.init_std, np.dtype(c.dtype))
+
+    attention, norm = attention_of(c, initial, positions), first_norm or norm_of(c)
+    branch = SelfAttentionBranch if window is None else partial(LocalAttentionBranch, window=window)
+    parts = {"attention": branch_of(c, branch, norm, attention)}
+    if reads_memory:
+        attention = attention_of(c, initial)
+        parts["cross_attention"] = branch_of(c, CrossAttentionBranch, norm_of(c), attention)
+    parts["feedforward"] = branch_of(c, ResidualBranch, norm_of(c), feedforward(c, initial))
+    return (ParallelBlock if c.parallel_residual else TransformerBlock)(**parts)
+
+
+def branch_of(config, kind, norm, sublayer):
+    """A residual branch of a class, in the order of the config."""
+    c = config
+    if c.sandwich_norm:
+        return kind(norm, sublayer, "sandwich", c.dropout, norm_of(c))
+    return kind(norm, sublayer, "pre" if c.norm_first else "post", c.dropout)
