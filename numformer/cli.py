@@ -12,6 +12,8 @@ VERBS = {
     "train": "train a model; by default a character-level language model",
     "eval": "the loss of a run on all of its validation data",
     "sample": "generate text with a run's model",
+    "import": "a folder of published weights becomes a run",
+    "export": "the model of a run becomes a folder that transformers loads",
     "count": "parameters, FLOPs per token and KV cache of a model",
     "plot": "draw one picture of a run: attention, positions, training or activations",
     "explore": "write an HTML page to explore a run's attention by layer, head and query",
@@ -97,4 +99,5 @@ class _Version(argparse.Action):
 
 
 def _module(verb):
-    return import_module(f"numformer.commands.{verb}")
+    page = f"published.{verb}_folder" if verb in ("import", "export") else verb
+    return import_module(f"numformer.commands.{page}")

@@ -34,8 +34,8 @@ def add_arguments(parser):
     parser.add_argument("--out", metavar="RUN", default=None,
                         help="folder of the run (default: a new one in runs/)")
     parser.add_argument("--from", dest="start", metavar="RUN", default=None,
-                        help="start with the backbone, sizes and tokenizer of another run "
-                        "(topics and sbert: of a BERT)")
+                        help="start with the weights, sizes and tokenizer of another run, such as "
+                        "an imported one (topics and sbert: with the backbone of a BERT)")
     parser.add_argument("--resume", action="store_true",
                         help="continue the run in RUN with its stored options")
     parser.add_argument("--stop-at", type=int, metavar="STEP", default=None,

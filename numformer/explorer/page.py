@@ -124,7 +124,7 @@ def _packed_image(model, image):
     grey = image.mean(axis=2)
     pixels = (255 * np.clip(grey / max(float(grey.max()), 1e-12), 0, 1)).round().astype("u1")
     return {"width": width, "height": height, "pixels": _packed(pixels), "side": model.config.side,
-            "first": int(model.config.pooling == "class")}
+            "first": model.config.first_patch}
 
 
 def _packed(array):

@@ -34,6 +34,8 @@ LINES = {
                "gpt", *SMALL], {"--data": "text", "--out": "new folder", "--from": "run"}),
     "eval": (["run"], {0: "run", "--data": "text"}),
     "sample": (["run", "--tokens", "1"], {0: "run"}),
+    "import": (["nowhere"], {0: "run"}),
+    "export": (["nowhere", "--out", "new"], {0: "run"}),
     "count": (["run"], {0: "run"}),
     "plot": (["training", "run"], {1: "run", "--out": "picture"}),
     "explore": (["run", "--text", "the dog"], {0: "run", "--out": "page"}),
@@ -62,7 +64,7 @@ COMBINATIONS = [line.split() for line in """
     |train --learning-rate 1e-9 --out new|train --stop-at 9 --steps 5 --out new
     |train --data fox.txt --out fox.txt|train --data fox.txt --out fox.txt/run
     |train --data fox.txt --out /dev/null|train --data fox.txt --out /proc/run
-    |train --preset topics --from run --out new|train --preset gpt --from run --out new
+    |train --preset topics --from run --out new|train --preset lstm --from run --out new
     |train --preset topics --from nowhere --out new|train --data empty --out new
     |eval|eval run run|sample run --temperature nan|sample run --top-p 2|sample run --top-k 0
     |sample run --prompt Ω|plot training|plot dance run|plot trainign run

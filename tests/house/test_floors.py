@@ -15,7 +15,7 @@ FLOORS = {
     "layers": 4,
     "models": 5, "data": 5,
     "training": 6, "generation": 6, "analysis": 6,
-    "verify": 7, "plots": 7,
+    "verify": 7, "interop": 7, "plots": 7,
     "explorer": 7.2,
     "recipes": 8, "teaching": 8,
     "testing": 8.5,

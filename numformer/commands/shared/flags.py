@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import json
 import re
 from dataclasses import fields
 from typing import get_args
@@ -73,10 +74,23 @@ def flag_of(name):
 def _add_flag(group, field, described):
     """A flag for one field of a config; None unless given."""
     described, flag, kind = described.replace("%", "%%"), flag_of(field.name), field.type
-    if kind is bool:
+    if kind in (bool, bool | None):
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None,
                            help=described)
     else:
         kind, *_ = get_args(kind) or (kind,)                          # of `int | None`: int
+        kind = _json if kind is dict else kind
         group.add_argument(flag, type=kind, default=None, help=described,
-                           metavar={int: "N", float: "X", str: "WORD"}[kind])
+                           metavar={int: "N", float: "X", str: "WORD", _json: "JSON"}[kind])
+
+
+def _json(text):
+    """What a flag of several values holds, such as '{"kind": "linear", "factor": 2.0}'."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be an object of JSON, such as '{{\"kind\": \"linear\", ...}}'")
+    return found

@@ -86,7 +86,7 @@ def patches(run):
         raise UsageError(f"{run.folder}: {type(run.model).__name__} has no patches; give the run "
                          "of a Vision Transformer.")
     reading, view = run.reading(), run.view()
-    first = int(run.model.config.pooling == "class")
+    first = run.model.config.first_patch
     layers = [weights.mean(axis=0) for weights in view.weights] + [attention_rollout(view.weights)]
     weights = np.array([p[0, 1:] if first else p.mean(axis=0) for p in layers])
     labels = [f"layer {number}" for number in range(1, len(layers))] + ["rollout"]
@@ -113,7 +113,7 @@ def positions(run):
         title = "ALiBi" if kind == "alibi" else "T5's position bias of the encoder"
         return plots.position_biases(bias, title=title)
     if kind == "rotary":
-        return plots.rotary_clocks(config.d_model // config.n_heads, base=config.rotary_base)
+        return plots.rotary_clocks(config.d_rotary or config.head_width, base=config.rotary_base)
     raise UsageError(f"{run.folder}: {type(model).__name__} has no positions to draw.")
 
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from numformer.commands import UsageError
 from numformer.commands.shared.facts import check_arrays, check_facts
+from numformer.commands.shared.padded_tokenizer import PaddedTokenizer, is_padded
 from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, DataError
 from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.models import KINDS
-from numformer.recipes import TASKS, recipe_of
+from numformer.recipes import TASKS, TextTask, recipe_of
 from numformer.data import tokenizer_from_json
 from numformer.terminal import printable
 from numformer.training import CheckpointError, load_checkpoint, part_of
@@ -69,13 +70,19 @@ def read_facts(arrays, facts, path):
         task = TASKS[task].with_recipe(recipe)
         if task.default_data is not None and facts["data"]["argument"] is None:
             raise ValueError("data.argument is null, but must name the text of the run")
-        for name, value in task.options(tokenizer).items():
-            if getattr(config, name) != value:
-                raise ValueError(f"its model has {name}={getattr(config, name)}, but its data "
-                                 f"{value}")
+        if isinstance(task, TextTask) and is_padded(tokenizer, config.vocab_size):
+            tokenizer = PaddedTokenizer(tokenizer, config.vocab_size)
+        check_options(task, tokenizer, config)
     with blame(path, MISSHAPEN):
         check_arrays(kind, config, arrays)
     return task, kind, config, tokenizer
+
+
+def check_options(task, tokenizer, config):
+    """ValueError if a model does not fit the data of its task."""
+    for name, value in task.options(tokenizer).items():
+        if getattr(config, name) != value:
+            raise ValueError(f"its model has {name}={getattr(config, name)}, but its data {value}")
 
 
 @contextmanager

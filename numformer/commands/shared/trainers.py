@@ -11,9 +11,10 @@ from numformer.commands import UsageError
 from numformer.commands.shared.flags import check_flags, flag_of, overrides
 from numformer.commands.shared.memory import check_memory
 from numformer.commands.shared.runs import (
-    MISSHAPEN, UNKNOWN, blame, data_argument, load_run, read_facts, run_corpus)
+    MISSHAPEN, UNKNOWN, blame, check_options, data_argument, load_run, read_facts, run_corpus)
 from numformer.models import (
     KINDS, BertEncoderConfig, backbone_options, load_pretrained_backbone)
+from numformer.parameter import Layer
 from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask, recipe_of
 from numformer.recipes.recipe import BertEncoderRecipe
 from numformer.terminal import did_you_mean
@@ -61,8 +62,7 @@ def new_run(arguments, preset):
                          f"{training.batch_size}, because a shard is a part of a batch.")
     # Some options come from the data. All others are checked before the data are read.
     start, start_tokenizer, start_recipe = _start(arguments, kind, preset)
-    options = {**chosen.model, **({} if start is None else backbone_options(start.config)),
-               **overrides(arguments, config)}
+    options = {**chosen.model, **_start_options(start, kind), **overrides(arguments, config)}
     check_flags(arguments, kind, task, preset)
     recipe = {**chosen.recipe, **start_recipe,
               **overrides(arguments, RECIPES.get(kind, Recipe))}
@@ -72,7 +72,12 @@ def new_run(arguments, preset):
     data = task.default_data if arguments.data is None else arguments.data
     corpus = task.load(data)
     tokenizer = task.tokenizer(corpus) if start is None else start_tokenizer
-    model = _made(config, {**options, **task.options(tokenizer)})
+    whole = start is not None and not _has_bert_backbone(kind)        # all weights, and all sizes
+    model = _made(config, options if whole else {**options, **task.options(tokenizer)})
+    try:
+        check_options(task, tokenizer, model)
+    except ValueError as error:
+        raise UsageError(f"--from {arguments.start}: {error}") from None
     facts = {
         "preset": preset, "task": task.name,
         "data": {"argument": data_argument(data), "name": corpus.name, "sha256": corpus.sha256,
@@ -87,7 +92,7 @@ def new_run(arguments, preset):
     if start is not None:
         facts["from"] = str(Path(arguments.start).resolve())
         try:
-            load_pretrained_backbone(trainer.model, start)
+            (_load_weights if whole else load_pretrained_backbone)(trainer.model, start)
         except ValueError as error:
             raise UsageError(f"--from {arguments.start}: {error} "
                              "Leave out the options that change its shape.") from None
@@ -168,15 +173,40 @@ def _start(arguments, kind, preset):
     """(model, tokenizer, recipe options) of the run of --from; (None, None, {}) without --from."""
     if arguments.start is None:
         return None, None, {}
-    if not issubclass(KINDS[kind][1], BertEncoderConfig):
-        raise UsageError(f"--from needs a model with a BERT backbone, but {preset} trains {kind}; "
-                         "leave it out.")
     model, tokenizer, facts, task = load_run(arguments.start)
-    if not isinstance(model.config, BertEncoderConfig):
-        raise UsageError(f"--from {arguments.start}: its model, a {facts['model']['kind']}, has no "
-                         "BERT backbone; give the run of a BERT.")
-    options = {field.name: getattr(task.recipe, field.name) for field in fields(BertEncoderRecipe)}
-    return model, tokenizer, options
+    found = facts["model"]["kind"]
+    if _has_bert_backbone(kind):
+        if not _has_bert_backbone(found):
+            raise UsageError(f"--from {arguments.start}: its model, a {found}, has no BERT "
+                             "backbone; give the run of a BERT.")
+        names = [field.name for field in fields(BertEncoderRecipe)]
+        return model, tokenizer, {name: getattr(task.recipe, name) for name in names}
+    if found != kind or not isinstance(model, Layer):
+        raise UsageError(f"--from {arguments.start}: its model is a {found}, but {preset} trains "
+                         f"{kind}; give a run of that kind, with weights, or another --preset.")
+    return model, tokenizer, task.recipe.as_dict()
+
+
+def _start_options(start, kind):
+    """What a model takes of that of --from: the options of its backbone, or all but dropout."""
+    if start is None:
+        return {}
+    if _has_bert_backbone(kind):
+        return backbone_options(start.config)
+    return {name: value for name, value in start.config.as_dict().items() if name != "dropout"}
+
+
+def _has_bert_backbone(kind):
+    return issubclass(KINDS[kind][1], BertEncoderConfig)
+
+
+def _load_weights(model, start):
+    """Copy all weights; of trained positions only the first, if the model's context is shorter."""
+    state = {name: parameter.data for name, parameter in start.named_parameters()}
+    for name, parameter in model.named_parameters():
+        if name.endswith("positions.weight") and name in state:
+            state[name] = state[name][:len(parameter.data)]
+    model.load_state_dict(state)
 
 
 def _made(config, options):

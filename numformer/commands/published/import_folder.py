@@ -1,0 +1,77 @@
+"""numformer import: a folder of published weights becomes a run."""
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from numformer import backend
+from numformer.commands import UsageError
+from numformer.commands.shared.folders import new_folder
+from numformer.commands.shared.output import print_json
+from numformer.commands.shared.padded_tokenizer import is_padded
+from numformer.commands.shared.runs import show_text
+from numformer.commands.train import DESCRIBED
+from numformer.interop import load
+from numformer.recipes import TASKS, recipe_of
+from numformer.terminal import shell_word
+from numformer.training import TrainingConfig, save_checkpoint, write_atomically
+
+TEXT = TASKS["text"]
+# The state of a trainer that has not begun
+PROGRESS = {"step": 0, "n_targets": 0, "val_loss": None, "evaluated_at": None, "best_loss": None,
+            "best_step": None, "worse": 0}
+
+
+def add_arguments(parser):
+    parser.add_argument("folder", metavar="FOLDER", help="folder of a published model, with "
+                        "config.json, model.safetensors and tokenizer.json; nothing is downloaded")
+    parser.add_argument("--out", metavar="RUN", default=None,
+                        help="folder of the run (default: a new one in runs/)")
+
+
+def run(arguments):
+    source = Path(arguments.folder)
+    if not source.is_dir():
+        raise UsageError(f"there is no folder {source}; give one with config.json and "
+                         "model.safetensors.")
+    model, tokenizer = load(source)
+    kind = type(model).__name__
+    if kind not in TEXT.kinds:
+        raise UsageError(f"{source}: its model is a {kind}, but a run can hold a language model "
+                         "alone; numformer.interop.load gives it in Python.")
+    if tokenizer is None:
+        raise UsageError(f"{source} has no tokenizer.json that can be read, and a run needs a "
+                         "tokenizer; numformer.interop.load gives the model alone in Python.")
+    size = model.config.vocab_size
+    if len(tokenizer) != size and not is_padded(tokenizer, size):
+        raise UsageError(f"{source}: its tokenizer has {len(tokenizer)} ids, but its model "
+                         f"vocab_size={size}; they do not belong together.")
+    facts = facts_of(source, kind, model.config, tokenizer)
+    arrays = {f"model.{name}": parameter.data for name, parameter in model.named_parameters()}
+    with closing(new_folder(arguments.out, source.resolve().name)) as folder:
+        save_checkpoint(folder.checkpoint, arrays, facts)
+        folder.open()
+        described = {name: facts[name] for name in DESCRIBED if name in facts}
+        write_atomically(folder.config,
+                         (json.dumps(described, indent=2, sort_keys=True) + "\n").encode())
+        path = folder.path
+    parameters = sum(parameter.data.size for parameter in model.parameters())
+    show_text(f"{path}: {parameters:,} parameters, {len(tokenizer):,} tokens. Next:\n"
+              f"  numformer sample {shell_word(path)}\n", sys.stdout)
+    if arguments.json:
+        print_json({"run": str(path), "parameters": parameters, "tokens": len(tokenizer)})
+    return 0
+
+
+def facts_of(source, kind, config, tokenizer):
+    """The facts of a checkpoint at step 0, whose text is the default one."""
+    corpus = TEXT.load(TEXT.default_data)
+    return {
+        "task": TEXT.name, "from": str(source.resolve()),
+        "data": {"argument": TEXT.default_data, "name": corpus.name, "sha256": corpus.sha256,
+                 "characters": len(corpus)},
+        "model": {"kind": kind, "config": config.as_dict()},
+        "recipe": recipe_of(kind, {}).as_dict(), "training": TrainingConfig(steps=1).as_dict(),
+        "tokenizer": tokenizer.to_json(), "blas": backend.blas_label(), "progress": PROGRESS,
+    }

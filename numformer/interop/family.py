@@ -1,0 +1,134 @@
+"""A family of published models: its config.json, its tensors, and the model of ours that it is."""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Callable
+
+from numformer.interop.keys import COMMON, check_keys, read_keys, write_keys
+from numformer.models import KINDS
+
+# Options that change how a model is trained or stored, not what it computes
+TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One table for reading, writing, gradients and tests.
+
+    Parameters
+    ----------
+    name : str
+        ``model_type`` of config.json.
+    kind : str
+        Our model: a name in `numformer.models.KINDS`.
+    architectures : tuple of str
+        Of config.json; the first one is written.
+    options : dict
+        Options of ours that all its models have.
+    keys : dict of str to Key
+        Of config.json, in addition to those of all families.
+    rows : callable
+        ``rows(config)``: the `Row` of every parameter.
+    copies : dict of str to str
+        Tensors that a file may repeat -> the tensor that they must equal; ``{name: name}``. With
+        `tied` among our options, for models with tied=True only.
+    prefix : str
+        Before names of tensors; a file of the model without its head leaves it out.
+    buffers : str
+        A regular expression: tensors that are no parameters.
+    renamed : dict of str to str
+        Ends of names in old files -> those of today.
+    by_names : callable, optional
+        ``by_names(names)``: options of ours that depend on which tensors there are.
+    architecture : callable, optional
+        ``architecture(config)``: what is written, if it is not the first.
+    """
+
+    name: str
+    kind: str
+    architectures: tuple
+    keys: dict
+    rows: Callable
+    options: dict = field(default_factory=dict)
+    copies: dict = field(default_factory=dict)
+    prefix: str = ""
+    buffers: str = r"(?!)"
+    renamed: dict = field(default_factory=dict)
+    by_names: Callable = lambda names: {}
+    architecture: Callable | None = None
+
+    @property
+    def table(self):
+        """All keys of config.json."""
+        return COMMON | self.keys
+
+    def config(self, facts, names, dtype):
+        """Our config for the content of a config.json and the names of the tensors.
+
+        Raises
+        ------
+        ValueError
+            If a key changes the mathematics to what our model cannot compute.
+        """
+        found = facts.get("architectures") or [self.architectures[0]]
+        if not isinstance(found, list) or found[0] not in self.architectures:
+            raise ValueError(f"'architectures' = {found!r} must be one of "
+                             f"{', '.join(self.architectures)}")
+        options = read_keys(self.table, facts)
+        options = {**self.options, **options, **self.by_names(names), "dtype": dtype}
+        config = KINDS[self.kind][1].from_dict(options)
+        check_keys(self.table, facts, config)
+        return config
+
+    def facts(self, config):
+        """The content of a config.json for a config of ours, which it may not fit: see `fits`."""
+        architecture = (self.architecture(config) if self.architecture else self.architectures[0])
+        return {"architectures": [architecture], "model_type": self.name,
+                **write_keys(self.table, config), "torch_dtype": config.dtype}
+
+    def differences(self, config):
+        """Options in which the family's own model would differ from a config: {name: value}."""
+        try:
+            names = {row.theirs for row in self.rows(config)}
+            own = self.config(self.facts(config), names, config.dtype)
+        except ValueError as error:
+            return {"config.json": str(error)}
+        own, wanted = (_comparable(each) for each in (own, config))
+        return {name: value for name, value in wanted.items()
+                if own[name] != value and name not in TRAINING_ONLY}
+
+    def canonical(self, names):
+        """{name in the file: name in the table} of all but the buffers."""
+        found = {}
+        for name in names:
+            if re.fullmatch(self.buffers, name):
+                continue
+            known = name
+            for old, new in self.renamed.items():
+                known = known.removesuffix(old) + new if known.endswith(old) else known
+            found[name] = known
+        # A model without its head: no name has the prefix
+        if not any(name.startswith(self.prefix) for name in found.values()):
+            found = {name: self.prefix + known for name, known in found.items()}
+        return found
+
+    def copies_of(self, config):
+        """Tensors that a file of this config may repeat, and which ones they repeat."""
+        return self.copies if getattr(config, "tied", True) else {}
+
+
+def _comparable(config):
+    """The options of a config, with the defaults that depend on others."""
+    if not hasattr(config, "hidden_width"):
+        return config.as_dict()
+    c = replace(config, d_hidden=config.hidden_width, d_head=config.head_width,
+                n_kv_heads=config.n_kv_heads or config.n_heads,
+                qkv_bias=None if config.qkv_bias == config.bias else config.qkv_bias)
+    if c.positions == "rotary" and c.d_rotary is None:
+        c = replace(c, d_rotary=c.head_width)
+    if c.scaled_scores and c.score_scale is None:
+        c = replace(c, score_scale=c.head_width ** -0.5)
+    values = c.as_dict()
+    if hasattr(c, "local_layers"):                    # that is what `global_every` is about
+        values["global_every"] = c.local_layers
+    return values

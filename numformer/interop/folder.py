@@ -1,0 +1,272 @@
+"""Folders of published models in and out: config.json, weights, and a tokenizer."""
+
+import json
+from math import prod
+from pathlib import Path
+from reprlib import repr as brief
+
+import numpy as np
+
+from numformer.files import MIB, parse_json, read_file
+from numformer.interop.families import FAMILIES
+from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of, write_tensors
+from numformer.models import KINDS
+from numformer.parameter import some_of
+from numformer.training.checkpoint import write_atomically
+
+CONFIG, MOST_CONFIG = "config.json", 16 * MIB
+STRIP = 64                                            # columns
+
+
+def load(folder, dtype=None, tokenizer=True):
+    """A published model from its folder, as its model of ours; nothing is downloaded.
+
+    Tensors are mapped from the file and copied into the parameters one after the other, so that
+    hardly more memory is needed than the parameters take.
+
+    Parameters
+    ----------
+    folder : path
+        With config.json and model.safetensors, or several files of weights and their index.
+    dtype : "float32" or "float64", optional
+        Of the model; unless given, float64 for weights in float64, and else float32, to which
+        float16 and bfloat16 are widened.
+    tokenizer : bool
+        Whether to read the tokenizer, too; a folder whose tokenizer is not known is refused.
+
+    Returns
+    -------
+    model : Layer
+    tokenizer : Tokenizer or None
+        None if the folder has none, or without `tokenizer`.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or malformed, a key of config.json changes the mathematics to what the
+        model cannot compute, or names or shapes of tensors do not fit. Then nothing is built.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from numformer.models import Decoder, DecoderConfig
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=2, d_model=8)
+    >>> model = Decoder(DecoderConfig(**sizes), np.random.default_rng(0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, None, folder)
+    ...     same, _ = load(folder)
+    >>> ids = np.array([[1, 2, 3]])
+    >>> np.array_equal(model(ids), same(ids))
+    True
+    """
+    folder = Path(folder)
+    if dtype not in (None, "float32", "float64"):
+        raise ValueError(f"load: dtype={dtype!r} must be 'float32' or 'float64', or left out.")
+    facts = _facts(folder)
+    family = FAMILIES[facts["model_type"]]
+    found = tensors_of(folder)
+    names = {known: name for name, known in family.canonical(found).items()}
+    tensors = {known: found[name] for known, name in names.items()}
+    wide = any(tensor.dtype == "F64" for tensor in tensors.values())
+    try:
+        _check_sizes(facts, tensors)
+        config = family.config(facts, tensors, dtype or ("float64" if wide else "float32"))
+        _check_config(config, tensors)
+    except ValueError as error:
+        raise ValueError(f"{folder / CONFIG}: {str(error).rstrip('.')}.") from None
+    model = KINDS[family.kind][0](config, None)
+    parameters = dict(model.named_parameters())
+    rows = list(family.rows(config))
+    _check_tensors(folder, rows, parameters, tensors, family.copies_of(config))
+    read = _tokenizer(folder) if tokenizer else None
+
+    model.allocate()
+    # The largest first: while one is mapped, memory of the later parameters is not in use yet
+    for row in sorted(rows, key=lambda row: (row.added, -prod(tensors[row.theirs].shape))):
+        ours, theirs = parameters[row.ours].data, row.read(tensors[row.theirs].read())
+        if row.added:
+            ours += theirs
+        else:
+            _copy(theirs, ours)
+    return model, read
+
+
+def save(model, tokenizer, folder, family=None):
+    """Write a model as a folder that transformers loads.
+
+    Parameters
+    ----------
+    model : Layer
+    tokenizer : Tokenizer or None
+    folder : path
+        Made if it does not exist; it must not hold a model.
+    family : str, optional
+        ``model_type``, for a model that fits several: the first that fits unless given.
+
+    Raises
+    ------
+    ValueError
+        If no family has the options of the model; then nothing is written.
+    """
+    folder, family = Path(folder), family_of(model, family)
+    for name in (CONFIG, WEIGHTS):
+        if (folder / name).exists():
+            raise ValueError(f"save: {folder} has a {name} already; give a new folder.")
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays, dtype = _Published(model, family), np.dtype(model.config.dtype)
+    try:
+        if tokenizer is not None:
+            _save_tokenizer(tokenizer, folder)
+    except ValueError:
+        if new:
+            folder.rmdir()
+        raise
+    write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
+                                     for name, shape in arrays.shapes.items()])
+    facts = json.dumps(family.facts(model.config), indent=2, sort_keys=True) + "\n"
+    write_atomically(folder / CONFIG, facts.encode())
+
+
+def gradients(model, family=None):
+    """The gradients of a model, {published name: array}, through the same table as its weights.
+
+    Parameters
+    ----------
+    model : Layer
+        After a backward pass.
+    family : str, optional
+        As in `save`.
+    """
+    arrays = _Published(model, family_of(model, family), "gradient")
+    return {name: arrays[name] for name in arrays.shapes}
+
+
+def family_of(model, name=None):
+    """The `Family` of a model; ValueError if there is none with its options."""
+    if name is not None and name not in FAMILIES:
+        raise ValueError(f"family={name!r} is unknown; choose from {', '.join(FAMILIES)}.")
+    kind = next((kind for kind, (cls, _) in KINDS.items() if cls is type(model)), None)
+    chosen = [family for family in FAMILIES.values()
+              if family.kind == kind and name in (None, family.name)]
+    if not chosen:
+        raise ValueError(f"a {type(model).__name__} is of no published family"
+                         f"{f' {name!r}' if name else ''}; these can be written: "
+                         f"{', '.join(family.name for family in FAMILIES.values())}.")
+    differences = [(family, family.differences(model.config)) for family in chosen]
+    nearest, different = min(differences, key=lambda pair: len(pair[1]))
+    if different:
+        options = ", ".join(f"{option}={brief(value)}" for option, value in different.items())
+        raise ValueError(f"the model is of no published family: {nearest.name} is the nearest, but "
+                         f"has no {options}.")
+    plain = KINDS[kind][0](model.config, None)
+    if _kinds_of_layers(plain) != _kinds_of_layers(model):
+        raise ValueError("the model has other layers than its config says, as a recipe may change "
+                         "them; only a model that is as its config says can be written.")
+    return nearest
+
+
+class _Published:
+    """The published arrays of a model, made one at a time."""
+
+    def __init__(self, model, family, how="write"):
+        self.parameters, self.how = dict(model.named_parameters()), how
+        self.rows, self.shapes = {}, {}
+        for row in family.rows(model.config):
+            self.rows.setdefault(row.theirs, []).append(row)
+            self.shapes[row.theirs] = row.shape(self.parameters[row.ours].data.shape)
+
+    def __getitem__(self, name):
+        rows = self.rows[name]
+        theirs = np.zeros(self.shapes[name], self.parameters[rows[0].ours].data.dtype)
+        for row in rows:
+            parameter = self.parameters[row.ours]
+            getattr(row, self.how)(parameter.data if self.how == "write" else parameter.grad,
+                                   theirs)
+        return theirs
+
+
+def _facts(folder):
+    """The content of config.json, of a family that is known."""
+    path = folder / CONFIG
+    if not path.exists():
+        raise ValueError(f"{folder} has no {CONFIG}; give the folder of a published model.")
+    try:
+        facts = parse_json(read_file(path, MOST_CONFIG))
+        name = facts.get("model_type")
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is no config ({error}).") from None
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise ValueError(f"{path}: model_type {brief(name)} is not known; these are: "
+                         f"{', '.join(FAMILIES)}.")
+    return facts
+
+
+def _check_sizes(facts, tensors):
+    """A number larger than there are values would build a model without end."""
+    values = sum(prod(tensor.shape) for tensor in tensors.values())
+    for key, value in facts.items():
+        if type(value) is int and abs(value) > max(values, 2**24):
+            raise ValueError(f"{key!r} = {value}, but the tensors hold {values} values")
+
+
+def _check_config(config, tensors):
+    values = sum(prod(tensor.shape) for tensor in tensors.values())
+    n_layers, n_experts = config.n_layers, getattr(config, "n_experts", 1)
+    if n_layers * n_experts > len(tensors) or n_layers * config.d_model > values:
+        raise ValueError(f"{n_layers} layers of width {config.d_model} do not fit {len(tensors)} "
+                         f"tensors with {values} values")
+
+
+def _check_tensors(folder, rows, parameters, tensors, copies):
+    """Names, shapes and dtypes, and that copies are equal; ValueError for the first fault."""
+    expected = {row.theirs: row.shape(parameters[row.ours].data.shape) for row in rows}
+    missing = [name for name in expected if name not in tensors]
+    extra = [name for name in tensors if name not in expected and name not in copies]
+    if missing or extra:
+        raise ValueError(f"{folder}: its tensors do not fit its {CONFIG}; missing: "
+                         f"{some_of(missing)}; unexpected: {some_of(extra)}.")
+    for name, tensor in tensors.items():
+        shape = expected[copies.get(name, name)]
+        if tensor.shape != shape:
+            raise ValueError(f"{folder}: {name} has shape {tensor.shape}, but must have {shape}.")
+        if tensor.dtype not in FLOATS:
+            raise ValueError(f"{folder}: {name} is of dtype {tensor.dtype}, but must be one of "
+                             f"{', '.join(FLOATS)}.")
+    for name in copies.keys() & tensors.keys():
+        if not np.array_equal(tensors[name].read(), tensors[copies[name]].read(), equal_nan=True):
+            raise ValueError(f"{folder}: {name} must equal {copies[name]}, because they are tied, "
+                             "but differs.")
+
+
+def _copy(theirs, ours):
+    """``ours[...] = theirs``; a transposed matrix in strips that fit the cache, twice as fast."""
+    width = STRIP if theirs.ndim == 2 and theirs.strides[0] < theirs.strides[1] else None
+    for first in range(0, ours.shape[-1], width) if width else (0,):
+        part = np.s_[..., first:first + width] if width else ...
+        ours[part] = theirs[part]
+
+
+def _kinds_of_layers(model):
+    return [(name, type(layer)) for name, layer in model.named_layers()]
+
+
+def _tokenizer(folder):
+    """The tokenizer of a folder, or None."""
+    try:
+        from numformer.data.tokenizers.published import load_tokenizer
+    except ImportError:
+        return None
+    try:
+        return load_tokenizer(folder)
+    except FileNotFoundError:
+        return None
+
+
+def _save_tokenizer(tokenizer, folder):
+    try:
+        from numformer.data.tokenizers.published import save_tokenizer
+    except ImportError:
+        raise ValueError(f"save: {tokenizer!r} cannot be written; give None instead of it (export: "
+                         "--no-tokenizer).") from None
+    save_tokenizer(tokenizer, folder)

@@ -1,0 +1,204 @@
+"""What the keys of a published config.json mean to us.
+
+Each key of a family's table is one of four: an `Option` of ours; something that must have a value
+(`Fixed`, `Derived`); or `IGNORED`, which does not change the mathematics. A key that is in no table
+might change it, and is refused by its name.
+"""
+
+from reprlib import repr as brief
+
+REQUIRED = object()                                   # of an Option without a default
+NOTHING = object()                                    # not written
+
+
+class Key:
+    """What a key means. `default` is what the published implementation takes without the key."""
+
+    default = NOTHING
+
+    def read(self, value, options):
+        """Add options of ours to `options`; ValueError if the value is another than ours can be."""
+
+    def check(self, value, config):
+        """ValueError if the value does not fit the other options, those of `config`."""
+
+    def write(self, config):
+        """The value for a config of ours, or NOTHING."""
+        return NOTHING
+
+
+class Option(Key):
+    """The value is that of an option of ours.
+
+    Parameters
+    ----------
+    name : str
+        Of the option.
+    default : optional
+        The published value where the key is missing; without it, the key must be there.
+    values : dict, optional
+        Published value -> ours, where they are not the same. Others are refused.
+    least : int, optional
+        The smallest value.
+
+    Examples
+    --------
+    >>> options = {}
+    >>> Option("feedforward", values={"gelu_new": "gelu_tanh"}).read("gelu_new", options)
+    >>> options
+    {'feedforward': 'gelu_tanh'}
+    """
+
+    def __init__(self, name, default=REQUIRED, values=None, least=None):
+        self.name, self.default, self.values, self.least = name, default, values, least
+
+    def read(self, value, options):
+        if self.values is not None and (not isinstance(value, str) or value not in self.values):
+            raise ValueError(f"must be {' or '.join(map(repr, self.values))}")
+        if self.least is not None and not (isinstance(value, int) and value >= self.least):
+            raise ValueError(f"must be {self.least} or more")
+        options[self.name] = value if self.values is None else self.values[value]
+
+    def write(self, config):
+        value = getattr(config, self.name)
+        if self.values is None:
+            return value
+        return next((theirs for theirs, ours in self.values.items() if ours == value), value)
+
+
+class Rows(Key):
+    """A number of rows, of which `more` are not used: the option of ours is without them."""
+
+    default = REQUIRED
+
+    def __init__(self, name, more):
+        self.name, self.more = name, more
+
+    def read(self, value, options):
+        if type(value) is not int or value <= self.more:
+            raise ValueError(f"must be a whole number above {self.more}")
+        options[self.name] = value - self.more
+
+    def write(self, config):
+        return getattr(config, self.name) + self.more
+
+
+class Fixed(Key):
+    """The value must be one of these, of which the first is written."""
+
+    def __init__(self, *values, default=NOTHING):
+        self.values, self.default = values, default
+
+    def read(self, value, options):
+        if not any(type(value) is type(one) and value == one for one in self.values):
+            raise ValueError(f"must be {' or '.join(map(repr, self.values))}")
+
+    def write(self, config):
+        return self.values[0]
+
+
+class Derived(Key):
+    """The value must be what other options give: ``function(config)``; null is as good."""
+
+    def __init__(self, function, default=None):
+        self.function, self.default = function, default
+
+    def check(self, value, config):
+        if value is not None and value != self.function(config):
+            raise ValueError(f"must be {self.function(config)}, as the other keys say")
+
+    def write(self, config):
+        return self.function(config)
+
+
+class Ignored(Key):
+    """The value does not change the mathematics."""
+
+
+IGNORED = Ignored()
+
+
+class OtherName(Option):
+    """Another name of an option, which may be missing and is not written."""
+
+    def __init__(self, name, default=NOTHING, values=None, least=None):
+        super().__init__(name, default, values, least)
+
+    def write(self, config):
+        return NOTHING
+
+
+class Labels(Key):
+    """The names of the classes, by number; only how many they are is an option of ours."""
+
+    default = {"0": "LABEL_0", "1": "LABEL_1"}
+
+    def read(self, value, options):
+        if not isinstance(value, dict):
+            raise ValueError("must be an object")
+        options["n_classes"] = len(value)
+
+    def write(self, config):
+        return {str(number): f"LABEL_{number}" for number in range(config.n_classes)}
+
+
+# Of every family: bookkeeping, labels of other heads, and how texts are generated
+COMMON = dict.fromkeys("""
+    _name_or_path architectures attn_implementation _attn_implementation begin_suppress_tokens
+    bos_token_id decoder_start_token_id do_sample dtype early_stopping eos_token_id
+    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label
+    initializer_factor initializer_range is_encoder_decoder label2id length_penalty max_length
+    min_length model_type n_ctx no_repeat_ngram_size num_beams num_labels output_attentions
+    output_hidden_states output_past pad_token_id prefix problem_type return_dict sep_token_id
+    task_specific_params temperature tokenizer_class top_k top_p torch_dtype torchscript
+    transformers_version use_cache use_return_dict
+""".split(), IGNORED)
+
+
+def read_keys(table, facts):
+    """Our options from a config.json.
+
+    Parameters
+    ----------
+    table : dict of str to Key
+    facts : dict
+        The content of config.json.
+
+    Raises
+    ------
+    ValueError
+        For the first key that is not known, is missing, or has a value that ours cannot be.
+    """
+    unknown = [key for key in facts if key not in table]
+    if unknown:
+        raise ValueError(f"the key {brief(unknown[0])} = {brief(facts[unknown[0]])} is not known, "
+                         "and might change the mathematics")
+    options = {}
+    for key, meaning in table.items():
+        value = facts.get(key, meaning.default)
+        if value is REQUIRED:
+            raise ValueError(f"the key {key!r} is missing")
+        if value is not NOTHING:
+            _tried(meaning.read, key, value, options)
+    return options
+
+
+def check_keys(table, facts, config):
+    """ValueError for the first key whose value does not fit the config that all of them gave."""
+    for key, meaning in table.items():
+        value = facts.get(key, meaning.default)
+        if value is not NOTHING:
+            _tried(meaning.check, key, value, config)
+
+
+def write_keys(table, config):
+    """What `read_keys` reads as a config, by key."""
+    values = {key: meaning.write(config) for key, meaning in table.items()}
+    return {key: value for key, value in values.items() if value is not NOTHING}
+
+
+def _tried(function, key, value, other):
+    try:
+        function(value, other)
+    except ValueError as error:
+        raise ValueError(f"{key!r} = {brief(value)} {error}") from None

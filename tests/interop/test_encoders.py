@@ -1,0 +1,130 @@
+"""BERT and its relatives, T5 and the Vision Transformer: what transformers computes, ours does."""
+
+import numpy as np
+import pytest
+
+from numformer.functional import IGNORE_INDEX
+from numformer.interop import load
+from witness import (
+    VOCABULARY, close, folder_of, goes_back, gradients_agree, in_double, loss_of, quiet,
+    random_model, torch, transformers as t)
+
+__all__ = ["in_double"]
+pytestmark = [quiet, pytest.mark.usefixtures("in_double")]
+TEXT = dict(vocab_size=VOCABULARY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+SIZES = dict(num_hidden_layers=2, num_attention_heads=2, hidden_size=8, intermediate_size=12)
+BERTS = {
+    "bert": lambda: (t.BertForMaskedLM, t.BertConfig(**TEXT, **SIZES, max_position_embeddings=10)),
+    "bert-pretraining": lambda: (t.BertForPreTraining, t.BertConfig(
+        **TEXT, **SIZES, max_position_embeddings=10, type_vocab_size=3, layer_norm_eps=1e-3)),
+    "roberta": lambda: (t.RobertaForMaskedLM, t.RobertaConfig(
+        **TEXT, **SIZES, max_position_embeddings=12, type_vocab_size=1, hidden_act="gelu_new")),
+    "distilbert": lambda: (t.DistilBertForMaskedLM, t.DistilBertConfig(
+        vocab_size=VOCABULARY, n_layers=2, n_heads=2, dim=8, hidden_dim=12, dropout=0.0,
+        attention_dropout=0.0, max_position_embeddings=10)),
+}
+
+
+def loaded(kind, config, tmp_path):
+    theirs = random_model(kind, config)
+    ours, _ = load(folder_of(theirs, tmp_path / "theirs"))
+    return theirs, ours
+
+
+@pytest.mark.parametrize("case", BERTS)
+def test_masked_tokens(case, rng, tmp_path):
+    theirs, ours = loaded(*BERTS[case](), tmp_path)
+    ids, lengths = rng.integers(2, VOCABULARY, (3, 8)), np.array([8, 6, 7])
+    real = np.arange(8) < lengths[:, None]
+    ids[~real] = getattr(theirs.config, "pad_token_id", 0)
+    targets = np.where(real & (rng.random((3, 8)) < 0.4), rng.integers(0, VOCABULARY, (3, 8)),
+                       IGNORE_INDEX)
+    options = dict(attention_mask=torch.tensor(real.astype(int)), labels=torch.tensor(targets))
+    segments = follows = None
+    if case.startswith("bert"):
+        segments = np.array([[0] * 4 + [1] * 4] * 3)
+        options["token_type_ids"] = torch.tensor(segments)
+    if case == "bert-pretraining":
+        follows = np.array([1, 0, 1])
+        options["next_sentence_label"] = torch.tensor(1 - follows)    # theirs: 0 for "follows"
+    out = theirs(torch.tensor(ids), **options)
+    loss, saved = ours.loss((ids, targets, segments, lengths, follows))
+    close(loss, out.loss, 1e-10)
+    logits = getattr(out, "prediction_logits", getattr(out, "logits", None))
+    close(ours.masked_logits(ids, segments, lengths)[real], logits[torch.tensor(real)], 1e-10)
+    if follows is not None:
+        close(ours.next_sentence_logits(ids, segments, lengths)[:, ::-1],
+              out.seq_relationship_logits, 1e-10)
+    goes_back(theirs, ours, tmp_path, dict(input_ids=torch.tensor(ids[:1])))
+    out.loss.backward()
+    ours.loss_backward(saved)
+    gradients_agree(ours, theirs, tmp_path / "gradients")
+
+
+def test_names_of_old_files_of_bert(tmp_path):
+    """gamma and beta, the table a second time, and positions among the tensors."""
+    from safetensors.numpy import load_file, save_file
+
+    _, ours = loaded(*BERTS["bert-pretraining"](), tmp_path)
+    path = tmp_path / "theirs" / "model.safetensors"
+    tensors = {name.replace("LayerNorm.weight", "LayerNorm.gamma")
+               .replace("LayerNorm.bias", "LayerNorm.beta"): x for name, x in
+               load_file(path).items()}
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"]
+    tensors["bert.embeddings.position_ids"] = np.arange(10)[None]
+    save_file(tensors, path)
+    again, _ = load(tmp_path / "theirs")
+    for (name, a), b in zip(ours.named_parameters(), again.parameters(), strict=True):
+        np.testing.assert_array_equal(a.data, b.data, err_msg=name)
+
+
+def test_t5(rng, tmp_path):
+    theirs, ours = loaded(t.T5ForConditionalGeneration, t.T5Config(
+        vocab_size=VOCABULARY, d_model=12, d_kv=4, d_ff=10, num_layers=2, num_heads=3,
+        relative_attention_num_buckets=8, relative_attention_max_distance=20, dropout_rate=0.0),
+        tmp_path)
+    inputs, lengths = rng.integers(0, VOCABULARY, (3, 9)), np.array([9, 5, 7])
+    outputs, targets = rng.integers(0, VOCABULARY, (2, 3, 6))
+    targets[0, 3] = IGNORE_INDEX
+    real = torch.tensor((np.arange(9) < lengths[:, None]).astype(int))
+    given = dict(input_ids=torch.tensor(inputs), attention_mask=real,
+                 decoder_input_ids=torch.tensor(outputs))
+    logits = theirs(**given).logits
+    loss, saved = ours.loss((inputs, lengths, outputs, targets))
+    close(ours(inputs, lengths, outputs), logits, 1e-10)
+    expected = loss_of(logits, targets)
+    close(loss, expected, 1e-10)
+    goes_back(theirs, ours, tmp_path, given)
+    expected.backward()
+    ours.loss_backward(saved)
+    gradients_agree(ours, theirs, tmp_path / "gradients")
+
+
+def test_greedy_answers_of_t5(rng, tmp_path):
+    theirs, ours = loaded(t.T5ForConditionalGeneration, t.T5Config(
+        vocab_size=VOCABULARY, d_model=12, d_kv=4, d_ff=10, num_layers=2, num_heads=3,
+        dropout_rate=0.0, decoder_start_token_id=0, eos_token_id=None), tmp_path)
+    inputs = rng.integers(0, VOCABULARY, (1, 9))
+    expected = theirs.generate(torch.tensor(inputs), do_sample=False, max_new_tokens=8)[0]
+    cache, token, found = ours.begin(inputs, np.array([9])), 0, [0]
+    for _ in range(8):
+        logits, cache = ours.step(np.array([[token]]), cache)
+        token = int(logits[0, -1].argmax())
+        found.append(token)
+    assert found == expected.tolist() and len(set(found)) > 2
+
+
+def test_vision_transformer(rng, tmp_path):
+    theirs, ours = loaded(t.ViTForImageClassification, t.ViTConfig(
+        **SIZES, image_size=12, patch_size=4, num_channels=3, num_labels=5), tmp_path)
+    images, labels = rng.standard_normal((4, 12, 12, 3)), np.array([0, 4, 2, 2])
+    given = dict(pixel_values=torch.tensor(images.transpose(0, 3, 1, 2)))
+    logits = theirs(**given).logits
+    loss, saved = ours.loss((images, labels))
+    close(ours(images), logits, 1e-10)
+    expected = loss_of(logits, labels)
+    close(loss, expected, 1e-10)
+    goes_back(theirs, ours, tmp_path, given)
+    expected.backward()
+    ours.loss_backward(saved)
+    gradients_agree(ours, theirs, tmp_path / "gradients")

@@ -1,0 +1,16 @@
+"""Small configs of ours, one for each family."""
+
+_SIZES = dict(n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+_TEXT = dict(_SIZES, vocab_size=11, context_length=8)
+SMALL = {
+    "gpt2": _TEXT, "openai-gpt": dict(_TEXT, d_hidden=None),
+    "llama": dict(_TEXT, n_kv_heads=1, tied=False), "mistral": dict(_TEXT, tied=True),
+    "qwen3": _TEXT, "mixtral": dict(_TEXT, n_experts=3, tied=False),
+    "qwen2": dict(_TEXT, n_kv_heads=1), "gpt_neox": dict(_TEXT, d_rotary=2, tied=False),
+    "bloom": dict(_TEXT, d_hidden=None), "gemma": dict(_TEXT, d_head=6),
+    "gemma2": dict(_TEXT, d_head=6, sliding_window=3, score_softcap=2.0),
+    "gemma3_text": dict(_TEXT, sliding_window=3, global_every=2, local_rotary_base=20.0),
+    "bert": dict(_TEXT, next_sentence=True), "roberta": dict(_TEXT, segments=1),
+    "distilbert": _TEXT, "t5": dict(_TEXT, tied=True),
+    "vit": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
+}
