@@ -13,7 +13,7 @@ from numformer import backend
 
 pytest.importorskip("numba")
 from numformer.kernels.attention import flash  # noqa: E402  (needs Numba)
-from numformer.kernels.runtime.compile import Kernel  # noqa: E402  (needs Numba)
+from numformer.kernels.runtime.compile import Kernel, inlined, unfused  # noqa: E402
 
 ATTENTION_AND_GELU = """
 import sys
@@ -71,6 +71,26 @@ def test_kernels_run_where_no_cache_can_be_written(tmp_path):
 
 def test_without_numba_the_reference_runs(tmp_path):
     assert in_a_new_process(tmp_path, without_numba=True)[0] == "reference"
+
+
+def test_a_part_stays_unfused_where_one_that_fuses_needs_it_first(rng):
+    """Of equal products, a fused difference is the rounding error of one, and not 0."""
+    @unfused
+    def difference(a, b):
+        return a * a - b * b
+
+    @inlined
+    def part(a, b):
+        return difference(a, b)
+
+    def fill(a, b, y):
+        for i in range(len(a)):
+            y[i] = part(a[i], b[i])
+
+    a, y = rng.standard_normal(64), np.ones(64)
+    kernel = Kernel(fill, lambda real: (real[:], real[:], real[:]))
+    kernel.compile(np.float64, cached=False)(a, a.copy(), y)
+    assert (y == 0).all()
 
 
 @pytest.mark.slow

@@ -33,8 +33,9 @@ def unfused(function):
     """A part, put in place, in which nothing fuses: every operation is rounded, as in NumPy.
 
     So equal terms cancel to 0. For a vector of 32 numbers a call would take as long as its loops.
+    Left open, `fastmath` would be that of the part that needs it first.
     """
-    return numba.njit(forceinline=True, **PART)(function)
+    return numba.njit(fastmath=False, forceinline=True, **PART)(function)
 
 
 def always_inlined(function):
