@@ -126,8 +126,8 @@ def _attention_for(q, k, v, bias):
     """
     arrays = [q, k, v] if bias is None else [q, k, v, bias]
     fit = all(isinstance(x, np.ndarray) and x.dtype in _REAL for x in arrays)
-    fit = fit and q.ndim == k.ndim == 4
-    if _version == "numpy" or not fit or q.shape[3] > 256:
+    fit = fit and q.ndim == k.ndim == v.ndim == 4
+    if _version == "numpy" or not fit or max(q.shape[3], v.shape[3]) > 256:
         return None
     return compiled_attention()
 

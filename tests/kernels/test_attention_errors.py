@@ -42,7 +42,7 @@ def test_bad_options_are_refused_by_reference_and_kernel(rng, functions, options
 
 
 @pytest.mark.parametrize("change, error, words", [
-    (lambda do: do[:, :, :10], ValueError, "T=70"), (lambda do: do[..., :4], ValueError, "D=8"),
+    (lambda do: do[:, :, :10], ValueError, "T=70"), (lambda do: do[..., :4], ValueError, "D_V=8"),
     (lambda do: do[:, :1], ValueError, "H=2"),
     (lambda do: do.astype(np.float32), TypeError, "do is float32"),
     (lambda do: do.astype(complex), TypeError, "do is complex128"),

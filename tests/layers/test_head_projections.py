@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from numformer.functional import CAUSAL
-from numformer.layers import ALiBi, Linear, MultiHeadAttention, RMSNorm, RotaryPositions
+from numformer.layers import (
+    ALiBi, Linear, MultiHeadAttention, RMSNorm, RotaryPositions, ShawPositions)
+from numformer.layers.attention.encoded_heads import projects_at_once
 
 
 class OwnLinear(Linear):
@@ -59,7 +61,7 @@ def change_positions(layer):
 def test_any_parts_run_by_the_layers_with_the_same_result(change):
     usual, other = attention(RotaryPositions(4)), attention(RotaryPositions(4))
     change(other)
-    assert usual._projects_at_once() and not other._projects_at_once()
+    assert projects_at_once(usual) and not projects_at_once(other)
     for found, expected in zip(results(other, np.random.default_rng(4)),
                                results(usual, np.random.default_rng(4)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
@@ -69,8 +71,9 @@ def test_norms_with_other_settings_run_by_the_layers():
     for name, value in (("epsilon", 0.5), ("epsilon_inside", False)):
         layer = attention(None)
         setattr(layer.key_norm, name, value)
-        assert not layer._projects_at_once()
-    assert attention(ALiBi(3))._projects_at_once() and attention(None, False)._projects_at_once()
+        assert not projects_at_once(layer)
+    assert projects_at_once(attention(ALiBi(3)))
+    assert projects_at_once(attention(None, False))
 
 
 def test_a_subclass_of_rotary_positions_encodes_in_its_own_way():
@@ -83,3 +86,29 @@ def test_a_subclass_of_rotary_positions_encodes_in_its_own_way():
         results(layer, np.random.default_rng(4)) for layer in (ours, usual))
     np.testing.assert_allclose(y, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(dx, expected_dx, rtol=1e-10, atol=1e-12)
+
+
+def test_values_and_output_have_widths_of_their_own(rng):
+    """The matrices of a lecture: W_Q and W_K (6, 2 x 4), W_V (6, 2 x 3), and 7 numbers come out."""
+    layer = MultiHeadAttention(6, 2, rng, d_head=4, d_value=3, d_output=7, dtype=np.float64,
+                               positions=RotaryPositions(4))
+    shapes = [part.weight.data.shape for part in (layer.query, layer.key, layer.value,
+                                                  layer.output)]
+    assert shapes == [(6, 8), (6, 8), (6, 6), (6, 7)]
+    x = rng.standard_normal((2, 5, 6))
+    y, saved = layer.forward(x, pattern=CAUSAL)
+    assert y.shape == (2, 5, 7) and layer.values(saved).shape == (2, 2, 5, 3)
+    assert not projects_at_once(layer)
+
+    first, cache = layer.step(x[:, :3])
+    assert cache.k.shape == (2, 2, 3, 4) and cache.v.shape == (2, 2, 3, 3)
+    second, cache = layer.step(x[:, 3:], cache)
+    np.testing.assert_allclose(np.concatenate([first, second], axis=1), y, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("sizes, message", [
+    (dict(d_value=0), "d_value"), (dict(d_output=2.0), "d_output"),
+    (dict(d_value=3, positions=ShawPositions(6, 2, None)), "does not fit")])
+def test_widths_that_cannot_be(sizes, message, rng):
+    with pytest.raises((ValueError, TypeError), match=message):
+        MultiHeadAttention(12, 2, rng, **sizes)

@@ -43,6 +43,8 @@ def check_attention(q, k, pattern, scale, slopes=None, bias=None, softcap=None,
 
 
 def check_values(v, k, name="scaled_dot_product_attention"):
-    """Check that there is one value for every key, of the same width."""
-    B, G, S, D = k.shape
-    check_array(name, "v", v, "(B, G, S, D)", k.dtype, B=B, G=G, S=S, D=D)
+    """Check that there is one value for every key; its width may be another one."""
+    B, G, S, _ = k.shape
+    check_array(name, "v", v, "(B, G, S, D_V)", k.dtype, B=B, G=G, S=S)
+    if v.shape[-1] == 0:
+        raise ValueError(f"{name}: v has shape {v.shape}, but no axis may be empty.")

@@ -26,15 +26,17 @@ def attention(q, k, v, mask=None):
     ----------
     q : ndarray, shape (B, H, T, D)
         B sequences, H heads, T queries of width D.
-    k, v : ndarray, shape (B, H, S, D)
-        S keys, and the S values that belong to them.
+    k : ndarray, shape (B, H, S, D)
+        S keys.
+    v : ndarray, shape (B, H, S, D_V)
+        The S values that belong to them; D_V = D in most models.
     mask : ndarray of bool, broadcastable to (B, H, T, S), optional
         True where a query may attend to a key; by default, everywhere. A masked weight is
         exactly 0. A query that may attend to no key has output 0, and gradients 0.
 
     Returns
     -------
-    o : ndarray, shape (B, H, T, D)
+    o : ndarray, shape (B, H, T, D_V)
     saved : tuple
         What `attention_backward` needs.
 
@@ -64,14 +66,14 @@ def attention(q, k, v, mask=None):
     # check_array raises an error if a shape or dtype does not fit; it returns a dict of the sizes
     B, H, T, D = check_array("attention", "q", q, "(B, H, T, D)").values()
     S = check_array("attention", "k", k, "(B, H, S, D)", q.dtype, B=B, H=H, D=D)["S"]
-    check_array("attention", "v", v, "(B, H, S, D)", q.dtype, B=B, H=H, S=S, D=D)
+    check_array("attention", "v", v, "(B, H, S, D_V)", q.dtype, B=B, H=H, S=S)
     scale = 1 / math.sqrt(D)
 
     # @ multiplies the last two axes, for each sequence and head; .mT swaps them
     # a masked score counts as -inf: its weight is 0, and so is its gradient
     scores = q @ k.mT * scale                            # (B, H, T, S)
     p, saved_softmax = softmax(scores, mask=mask)        # (B, H, T, S), over the keys
-    o = p @ v                                            # (B, H, T, D)
+    o = p @ v                                            # (B, H, T, D_V)
 
     saved = (q, k, v, p, scale, saved_softmax)
     return o, saved
@@ -93,7 +95,7 @@ def attention_backward(do, saved):
 
     Parameters
     ----------
-    do : ndarray, shape (B, H, T, D)
+    do : ndarray, shape (B, H, T, D_V)
         The gradient of the loss with respect to o.
     saved : tuple
         From `attention`.
@@ -101,7 +103,8 @@ def attention_backward(do, saved):
     Returns
     -------
     dq : ndarray, shape (B, H, T, D)
-    dk, dv : ndarray, shape (B, H, S, D)
+    dk : ndarray, shape (B, H, S, D)
+    dv : ndarray, shape (B, H, S, D_V)
     """
     q, k, v, p, scale, saved_softmax = saved
 

@@ -25,16 +25,17 @@ def relative_attention(q, k, v, key_table, value_table, pattern=EVERYWHERE, scal
     Parameters
     ----------
     q : ndarray, shape (B, H, T, D)
-    k, v : ndarray, shape (B, G, S, D)
+    k : ndarray, shape (B, G, S, D)
+    v : ndarray, shape (B, G, S, D_V)
         G divides H.
-    key_table, value_table : ndarray, shape (2 K + 1, D)
+    key_table, value_table : ndarray, shape (2 K + 1, D) and (2 K + 1, D_V)
         :math:`a^K` and :math:`a^V`. Their K may differ.
     pattern, scale, dropout, seed
         As in `scaled_dot_product_attention`.
 
     Returns
     -------
-    o : ndarray, shape (B, H, T, D)
+    o : ndarray, shape (B, H, T, D_V)
         0 for a query that may attend to no key.
     saved : tuple
         For `relative_attention_backward`.
@@ -58,15 +59,15 @@ def relative_attention(q, k, v, key_table, value_table, pattern=EVERYWHERE, scal
     """
     scale = _check(q, k, key_table, pattern, scale)
     check_values(v, k, "relative_attention")
-    check_table("relative_attention", "value_table", value_table, q.dtype, D=q.shape[-1])
+    check_table("relative_attention", "value_table", value_table, q.dtype, D=v.shape[-1])
     uses_dropout(dropout, seed, "relative_attention")
     mask = pattern.dense(q.shape[2], k.shape[2])                     # broadcasts to (B, H, T, S)
 
     p, saved_weights = _weights(q, k, key_table, mask, scale)        # (B, H, T, S)
     weights, saved_dropout = drop_weights(p, dropout, seed)
-    v, saved_v = repeat_kv_heads(v, q.shape[1])                      # (B, H, S, D)
+    v, saved_v = repeat_kv_heads(v, q.shape[1])                      # (B, H, S, D_V)
     from_table, saved_values = relative_values(weights, value_table)
-    o = masked_matmul(weights, v, mask) + from_table                 # (B, H, T, D)
+    o = masked_matmul(weights, v, mask) + from_table                 # (B, H, T, D_V)
 
     saved = (v, weights, mask, saved_v, saved_dropout, saved_values, saved_weights)
     return o, saved
@@ -91,14 +92,15 @@ def relative_attention_backward(do, saved):
     Returns
     -------
     dq : ndarray, shape (B, H, T, D)
-    dk, dv : ndarray, shape (B, G, S, D)
-    dkey_table, dvalue_table : ndarray, shape (2 K + 1, D)
+    dk : ndarray, shape (B, G, S, D)
+    dv : ndarray, shape (B, G, S, D_V)
+    dkey_table, dvalue_table : ndarray, shape (2 K + 1, D) and (2 K + 1, D_V)
     """
     v, weights, mask, saved_v, saved_dropout, saved_values, saved_weights = saved
     q, k, scale, saved_k, saved_scores, saved_softmax = saved_weights
 
     # o = masked_matmul(weights, v, mask) + relative_values(weights, value_table)
-    dv = masked_matmul(weights.mT, do, mask.mT)                      # (B, H, S, D)
+    dv = masked_matmul(weights.mT, do, mask.mT)                      # (B, H, S, D_V)
     dweights, dvalue_table = relative_values_backward(do, saved_values)
     dweights = dweights + do @ v.mT                                  # (B, H, T, S)
 
@@ -145,7 +147,7 @@ def _check(q, k, key_table, pattern, scale):
 
 def _weights(q, k, key_table, mask, scale):
     """The weights p before dropout, (B, H, T, S), and what the backward needs of them."""
-    k, saved_k = repeat_kv_heads(k, q.shape[1])                      # (B, H, S, D)
+    k, saved_k = repeat_kv_heads(k, q.shape[1])                      # (B, H, S, D_V)
     from_table, saved_scores = relative_scores(q, key_table, k.shape[2])
     scores = (q @ k.mT + from_table) * scale                         # (B, H, T, S)
     p, saved_softmax = softmax(scores, mask=mask)

@@ -36,9 +36,11 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     Parameters
     ----------
     q : ndarray, shape (B, H, T, D)
-    k, v : ndarray, shape (B, G, S, D)
+    k : ndarray, shape (B, G, S, D)
         G divides H: each key-value head serves H / G consecutive query heads. G = H is multi-head,
         G = 1 multi-query attention.
+    v : ndarray, shape (B, G, S, D_V)
+        D_V = D in most models.
     pattern : AttentionPattern
         Which query may attend to which key. NaN and Inf in masked keys and values do not reach the
         output. A query that may attend to no key has output 0.
@@ -58,7 +60,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
 
     Returns
     -------
-    o : ndarray, shape (B, H, T, D)
+    o : ndarray, shape (B, H, T, D_V)
     saved : tuple
         For `scaled_dot_product_attention_backward`.
 
@@ -86,8 +88,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
 
     p, saved_weights = _weights(q, k, mask, scale, slopes, bias, softcap)        # (B, H, T, S)
     weights, saved_dropout = drop_weights(p, dropout, seed)
-    v, saved_v = repeat_kv_heads(v, q.shape[1])                      # (B, H, S, D)
-    o = masked_matmul(weights, v, mask)                              # (B, H, T, D)
+    v, saved_v = repeat_kv_heads(v, q.shape[1])                      # (B, H, S, D_V)
+    o = masked_matmul(weights, v, mask)                              # (B, H, T, D_V)
 
     saved = (v, weights, mask, saved_v, saved_dropout, saved_weights)
     return o, saved
@@ -110,7 +112,8 @@ def scaled_dot_product_attention_backward(do, saved):
     Returns
     -------
     dq : ndarray, shape (B, H, T, D)
-    dk, dv : ndarray, shape (B, G, S, D)
+    dk : ndarray, shape (B, G, S, D)
+    dv : ndarray, shape (B, G, S, D_V)
     dbias : ndarray, shape (H, T + S - 1)
         Only where there was a bias.
     """
@@ -119,7 +122,7 @@ def scaled_dot_product_attention_backward(do, saved):
 
     # o = masked_matmul(weights, v, mask)
     dweights = do @ v.mT                                             # (B, H, T, S)
-    dv = masked_matmul(weights.mT, do, mask.mT)                      # (B, H, S, D)
+    dv = masked_matmul(weights.mT, do, mask.mT)                      # (B, H, S, D_V)
 
     # weights = drop_weights(p, dropout, seed)
     dp = drop_weights_backward(dweights, saved_dropout)

@@ -16,7 +16,7 @@ backward needs to compute the weights of any tile again:
           \delta_i = \sum_j p_{ij}\, \bar{o}_i \cdot v_j = \bar{o}_i \cdot o_i
 
 The last equation is what makes tiles possible: the sum over all keys in the gradient of the softmax
-is a dot product of two vectors of width D. The compiled kernel is this page, made fast.
+is a dot product of two vectors of width D_V. The compiled kernel is this page, made fast.
 
 References: Milakov and Gimelshein (2018), "Online normalizer calculation for softmax", algorithm 3;
 Dao et al. (2022), "FlashAttention"; Dao (2023), "FlashAttention-2", algorithms 1 and 2.
@@ -46,7 +46,7 @@ class TileStep:
         The largest score of each query so far; -Inf before the first.
     l : ndarray, shape (B, H, I, 1)
         The sum of exp(score - m) so far.
-    acc : ndarray, shape (B, H, I, D)
+    acc : ndarray, shape (B, H, I, D_V)
         The sum of exp(score - m) v so far.
     alpha : ndarray, shape (B, H, I, 1)
         The factor by which the earlier l and acc were rescaled: 1 where the maximum did not rise.
@@ -103,14 +103,14 @@ def tiled_attention_steps(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
     scale = check_attention(q, k, pattern, scale, name="tiled_attention")
     check_values(v, k, "tiled_attention")
     check_whole("tiled_attention", "tile", tile)
-    (B, H, T, D), S = q.shape, k.shape[2]
+    (B, H, T, _), S = q.shape, k.shape[2]
     k, _ = repeat_kv_heads(k, H)                         # (B, H, S, D)
-    v, _ = repeat_kv_heads(v, H)
+    v, _ = repeat_kv_heads(v, H)                         # (B, H, S, D_V)
     for rows, keys, allowed in _tiles(pattern, T, S, tile):
         if keys.start == 0:                              # new queries
             I = rows.stop - rows.start
             m = np.full((B, H, I, 1), -np.inf, q.real.dtype)
-            l, acc = np.zeros_like(m), np.zeros((B, H, I, D), m.dtype)
+            l, acc = np.zeros_like(m), np.zeros((B, H, I, v.shape[-1]), m.dtype)
         if not allowed.any():
             yield TileStep(rows, keys, True, m, l, acc, np.ones_like(m))
             continue
@@ -121,7 +121,7 @@ def tiled_attention_steps(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
         alpha = np.where(risen == m, 1, np.exp(m - shift))
         p = np.exp(s - shift)                            # (B, H, I, J), not yet divided by l
         m, l = risen, alpha * l + p.sum(axis=-1, keepdims=True)
-        acc = alpha * acc + p @ v[:, :, keys]            # (B, H, I, D)
+        acc = alpha * acc + p @ v[:, :, keys]            # (B, H, I, D_V)
         yield TileStep(rows, keys, False, m, l, acc, alpha)
 
 
@@ -134,7 +134,8 @@ def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
     Parameters
     ----------
     q : ndarray, shape (B, H, T, D)
-    k, v : ndarray, shape (B, G, S, D)
+    k : ndarray, shape (B, G, S, D)
+    v : ndarray, shape (B, G, S, D_V)
     pattern, scale
         As in `scaled_dot_product_attention`.
     tile : int
@@ -162,7 +163,8 @@ def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
     scale = check_attention(q, k, pattern, scale, name="tiled_attention")
     check_values(v, k, "tiled_attention")
     dtype = np.result_type(q, k, v)
-    o, L = np.zeros(q.shape, dtype), np.zeros((*q.shape[:3], 1), dtype)
+    o = np.zeros((*q.shape[:3], v.shape[-1]), dtype)     # (B, H, T, D_V)
+    L = np.zeros((*q.shape[:3], 1), dtype)
     for step in tiled_attention_steps(q, k, v, pattern, scale, tile):
         o[:, :, step.rows] = step.o                      # that of the last tile of keys stays
         L[:, :, step.rows] = step.log_sum_exp
@@ -177,7 +179,8 @@ def tiled_attention_backward(do, saved):
     Returns
     -------
     dq : ndarray, shape (B, H, T, D)
-    dk, dv : ndarray, shape (B, G, S, D)
+    dk : ndarray, shape (B, G, S, D)
+    dv : ndarray, shape (B, G, S, D_V)
     """
     q, k, v, o, L, pattern, scale, tile = saved
     (_, H, T, _), S = q.shape, k.shape[2]
@@ -189,8 +192,8 @@ def tiled_attention_backward(do, saved):
     for rows, keys, allowed in _tiles(pattern, T, S, tile):
         if not allowed.any():
             continue
-        q_i, do_i = q[:, :, rows], do[:, :, rows]        # (B, H, I, D)
-        k_j, v_j = k[:, :, keys], v[:, :, keys]          # (B, H, J, D)
+        q_i, do_i = q[:, :, rows], do[:, :, rows]        # (B, H, I, D), (B, H, I, D_V)
+        k_j, v_j = k[:, :, keys], v[:, :, keys]          # (B, H, J, D), (B, H, J, D_V)
         s = q_i @ k_j.mT * scale                         # (B, H, I, J)
         p = np.exp(np.where(allowed, s, -np.inf) - shift[:, :, rows])
 

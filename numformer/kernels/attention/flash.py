@@ -34,7 +34,7 @@ Milakov and Gimelshein (2018), "Online normalizer calculation for softmax", algo
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.functional.attention.arguments import check_attention
+from numformer.functional.attention.arguments import check_attention, check_values
 from numformer.functional.attention.dropout import uses_dropout
 from numformer.functional.attention.masks import EVERYWHERE
 from numformer.functional.dropout_hash import dropout_threshold
@@ -42,7 +42,7 @@ from numformer.kernels.attention.backward import BACKWARD
 from numformer.kernels.attention.forward import FORWARD
 from numformer.kernels.attention.launch import (
     by_tokens, check_kernel_takes, ranges, task_workspace, tile_size)
-from numformer.kernels.runtime.shapes import absent, with_rows
+from numformer.kernels.runtime.shapes import absent, of_width, with_rows
 from numformer.kernels.runtime.work_queue import new_queue, run_serially
 from numformer.kernels.runtime.workspace import new_array
 
@@ -57,7 +57,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
     Parameters
     ----------
     q, k, v, pattern, scale, slopes, bias, softcap, dropout, seed
-        As in the reference; float32 or float64 throughout, and D at most 256. Any strides.
+        As in the reference; float32 or float64 throughout, D and D_V at most 256. Any strides.
+        The kernel knows one width: the narrower of keys and values are continued with zeros.
     tasks : int
         Into how many tasks the work is split. The result does not depend on it, to the bit.
     run : callable
@@ -65,7 +66,7 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
 
     Returns
     -------
-    o : ndarray, shape (B, H, T, D)
+    o : ndarray, shape (B, H, T, D_V)
     saved : tuple
         The arguments, o, and the two parts of `log_sum_exp`.
 
@@ -75,9 +76,8 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
         As the reference does; and for other dtypes, complex ones among them, and wider heads.
     """
     scale = check_attention(q, k, pattern, scale, slopes, bias, softcap)
-    (B, H, T, D), S = q.shape, k.shape[2]
-    check_array("scaled_dot_product_attention", "v", v, "(B, G, S, D)", q.dtype,
-                B=B, G=k.shape[1], S=S, D=D)
+    check_values(v, k)
+    (B, H, T, D), S, D_V = q.shape, *v.shape[2:]
     dropping = uses_dropout(dropout, seed)
     check_kernel_takes("scaled_dot_product_attention", q=q, k=k, v=v, bias=bias)
     check_whole("scaled_dot_product_attention", "tasks", tasks)
@@ -90,18 +90,19 @@ def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None, slopes
                no_bias if bias is None else np.ascontiguousarray(bias),
                dropout_threshold(dropout) if dropping else 0, real(1 / (1 - dropout)),
                seed >> 32, seed & 0xFFFFFFFF)
-    q, k, v = with_rows(q), with_rows(k), with_rows(v)
+    width = max(D, D_V)
+    q, k, v = (with_rows(of_width(x, width)) for x in (q, k, v))
     o, (m, l) = by_tokens(new_array((q.size,), q.dtype), q.shape), np.empty((2, B, H, T), real)
-    tile = tile_size(T, S, D)
+    tile = tile_size(T, S, width)
     kernel, queue = FORWARD[q.dtype], new_queue(B * H * -(-T // tile[0]))
 
     def work(task):
-        return kernel(q, k, v, *options, *tile, *task_workspace(*tile, D, real), queue, task, tasks,
-                      o, m, l)
+        return kernel(q, k, v, *options, *tile, *task_workspace(*tile, width, real), queue, task,
+                      tasks, o, m, l)
 
     run(work, range(tasks))
-    saved = (q, k, v, o, m, l, options, tile)
-    return o, saved
+    saved = (q, k, v, o, m, l, options, tile, D, D_V)
+    return o[..., :D_V], saved
 
 
 def scaled_dot_product_attention_backward(do, saved, tasks=1, run=run_serially):
@@ -116,13 +117,13 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=run_serially):
     ValueError, TypeError
         If `do` does not have the shape and dtype of o.
     """
-    q, k, v, o, m, l, options, tile = saved
-    (B, H, T, D), G, S = q.shape, *k.shape[1:3]
+    q, k, v, o, m, l, options, tile, D, D_V = saved
+    (B, H, T, width), G, S = q.shape, *k.shape[1:3]
     name = "scaled_dot_product_attention_backward"
-    check_array(name, "do", do, "(B, H, T, D)", q.dtype, B=B, H=H, T=T, D=D)
+    check_array(name, "do", do, "(B, H, T, D_V)", q.dtype, B=B, H=H, T=T, D_V=D_V)
     check_kernel_takes(name, do=do)
     check_whole(name, "tasks", tasks)
-    do, has_bias = with_rows(do), options[6].size > 0
+    do, has_bias = with_rows(of_width(do, width)), options[6].size > 0
     block = new_array((q.size + k.size + v.size,), q.dtype)     # one block: fewer page faults
     dq, dk = by_tokens(block[:q.size], q.shape), by_tokens(block[q.size:-v.size], k.shape)
     dv = by_tokens(block[-v.size:], v.shape)
@@ -136,10 +137,11 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=run_serially):
 
     def work(task):
         return kernel(do, q, k, v, o, m, l, *options, *tile,
-                      *task_workspace(*tile, D, q.dtype.type), queue, task, tasks, parts,
+                      *task_workspace(*tile, width, q.dtype.type), queue, task, tasks, parts,
                       dq, dk, dv, dbias)
 
     run(work, range(tasks))
+    dq, dk, dv = dq[..., :D], dk[..., :D], dv[..., :D_V]
     if not has_bias:
         return dq, dk, dv
     with np.errstate(invalid="ignore", over="ignore"):      # Inf of one example, -Inf of another
@@ -148,6 +150,6 @@ def scaled_dot_product_attention_backward(do, saved, tasks=1, run=run_serially):
 
 def log_sum_exp(saved):
     """log(sum_j exp(s_ij)) of every query, float64 (B, H, T); -Inf if it may attend to nothing."""
-    _, _, _, _, m, l, _, _ = saved
+    m, l = saved[4:6]
     with np.errstate(divide="ignore"):
         return m.astype(np.float64) + np.log(l.astype(np.float64))

@@ -15,9 +15,9 @@ def check_kernel_takes(owner, **arrays):
             raise TypeError(f"{owner}: the kernel takes float32 and float64, but {name} is "
                             f"{x.dtype}; numformer.functional has the same function for complex "
                             "numbers.")
-        if name == "q" and x.shape[-1] > MAX_HEAD_WIDTH:
+        if name in ("q", "v") and x.shape[-1] > MAX_HEAD_WIDTH:
             raise ValueError(f"{owner}: the kernel takes heads of width D up to {MAX_HEAD_WIDTH}, "
-                             f"but q has shape {x.shape}; numformer.functional has the same "
+                             f"but {name} has shape {x.shape}; numformer.functional has the same "
                              "function for any width.")
 
 

@@ -33,6 +33,15 @@ def with_rows(x):
     return x if has_rows(x) else np.ascontiguousarray(np.asarray(x))
 
 
+def of_width(x, width):
+    """x with zeros behind the last axis, which add nothing to a product; x itself if it is wide."""
+    if x.shape[-1] == width:
+        return x
+    wide = np.zeros((*x.shape[:-1], width), x.dtype)
+    wide[..., :x.shape[-1]] = x
+    return wide
+
+
 def rows_or_columns(x):
     """A matrix itself if it or its transpose `has_rows`; else a copy."""
     return x if has_rows(x.T) else with_rows(x)

@@ -1,6 +1,20 @@
 """From vectors to heads with any linear map, norm and positions: what `head_projections` lacks."""
 
 from numformer.functional.head_projections import join_heads, split_heads
+from numformer.layers.dropout import Identity
+from numformer.layers.linear import Linear
+from numformer.layers.normalization import RMSNorm
+
+
+def projects_at_once(attention):
+    """Whether `head_projections` knows all parts: by class, as a subclass may do anything."""
+    one, two = attention.query_norm, attention.key_norm
+    return (attention.positions.only_rotates and attention.d_value == attention.d_head
+            and all(type(part) is Linear for part in (
+                attention.query, attention.key, attention.value))
+            and (type(one) is type(two) is Identity
+                 or type(one) is type(two) is RMSNorm and one.epsilon == two.epsilon
+                 and one.epsilon_inside and two.epsilon_inside))
 
 
 def encoded_heads(x, linear, norm, positions, d_head, start=0):

@@ -6,7 +6,7 @@ LEAST = 64                                                    # positions that a
 
 
 class KeyValueCache:
-    """Keys and values of the positions so far, (B, G, S, D).
+    """Keys and values of the positions so far, (B, G, S, D) and (B, G, S, D_V).
 
     It is a value: `append` returns another cache, and the old one stays valid. Both may share one
     buffer. Appending to the longest cache of a buffer writes behind its last position; appending to
@@ -15,7 +15,8 @@ class KeyValueCache:
 
     Parameters
     ----------
-    k, v : ndarray, shape (B, G, S, D)
+    k : ndarray, shape (B, G, S, D)
+    v : ndarray, shape (B, G, S, D_V)
         The first positions.
 
     Examples
@@ -36,14 +37,14 @@ class KeyValueCache:
 
     @property
     def v(self):
-        """Values, (B, G, S, D): a view, not to be written to."""
+        """Values, (B, G, S, D_V): a view, not to be written to."""
         return self._buffer.arrays[1][:, :, :self._length]
 
     def __len__(self):
         return self._length
 
     def append(self, k, v):
-        """A cache that also holds these positions; k, v (B, G, T, D)."""
+        """A cache that also holds these positions; k (B, G, T, D), v (B, G, T, D_V)."""
         after = self.extended(k.shape[2])
         after.k[:, :, len(self):], after.v[:, :, len(self):] = k, v
         return after
@@ -55,15 +56,10 @@ class KeyValueCache:
         """
         return KeyValueCache(self.k[order], self.v[order])
 
-    @property
-    def addresses(self):
-        """(keys, values, capacity): addresses of the arrays (B, G, capacity, D), for a kernel."""
-        return self._buffer.addresses
-
     def extended(self, T):
         """A cache of T more positions, whose keys and values the caller writes."""
         after, buffer = object.__new__(KeyValueCache), self._buffer
-        if buffer.used != self._length or self._length + T > buffer.arrays.shape[3]:
+        if buffer.used != self._length or self._length + T > buffer.arrays[0].shape[2]:
             buffer = _Buffer(self.k, self.v, more=T)
         buffer.used += T
         after._buffer, after._length = buffer, buffer.used
@@ -72,8 +68,8 @@ class KeyValueCache:
 
 class _Buffer:
     def __init__(self, k, v, more=0):
-        B, G, S, D = k.shape
-        self.arrays = np.empty((2, B, G, max(LEAST, 2 * (S + more)), D), k.dtype)
+        B, G, S, _ = k.shape
+        capacity = max(LEAST, 2 * (S + more))
+        self.arrays = [np.empty((B, G, capacity, x.shape[-1]), x.dtype) for x in (k, v)]
         self.used = S
         self.arrays[0][:, :, :S], self.arrays[1][:, :, :S] = k, v
-        self.addresses = *(array.ctypes.data for array in self.arrays), self.arrays.shape[3]

@@ -4,11 +4,12 @@ import numpy as np
 
 from numformer.backend import add, head_projections, head_projections_backward_accumulate
 from numformer.checks import (
-    check_array, check_divides, check_generator, check_head_width, check_number)
+    check_array, check_divides, check_generator, check_head_width, check_number, check_whole)
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.head_projections import join_heads, split_heads
-from numformer.layers.attention.encoded_heads import encoded_heads, encoded_heads_backward
+from numformer.layers.attention.encoded_heads import (
+    encoded_heads, encoded_heads_backward, projects_at_once)
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
@@ -33,7 +34,7 @@ class MultiHeadAttention(Layer):
     Parameters
     ----------
     d_model : int
-        C, the width of `x` and of the output.
+        C, the width of `x`.
     n_heads : int
         H; it divides C unless `d_head` is given.
     rng : numpy.random.Generator or None
@@ -41,8 +42,11 @@ class MultiHeadAttention(Layer):
         G, which divides H; H unless given.
     d_context : int, optional
         The width of the context of cross-attention; C unless given.
-    d_head : int, optional
-        D, the width of a head; C / H unless given.
+    d_head, d_value : int, optional
+        D, the width of a head's queries and keys, C / H unless given; D_V, of its values, D unless
+        given.
+    d_output : int, optional
+        The width of the output; C unless given.
     bias : bool
         Whether the four linear maps have biases.
     qkv_bias : bool, optional
@@ -89,30 +93,35 @@ class MultiHeadAttention(Layer):
     def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, d_head=None,
                  bias=True, qkv_bias=None, positions=None, query_key_norm=False, epsilon=1e-5,
                  scale=None, dropout=0.0, std=None, output_std=None, dtype=np.float32,
-                 unit_offset=False, softcap=None):
+                 unit_offset=False, softcap=None, d_value=None, d_output=None):
         owner = "MultiHeadAttention"
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         d_context = d_model if d_context is None else d_context
         d_head = check_head_width(owner, d_model, n_heads, d_head)
+        d_value = d_head if d_value is None else d_value
+        d_output = d_model if d_output is None else d_output
         qkv_bias = bias if qkv_bias is None else qkv_bias
+        check_whole(owner, "d_value", d_value)
+        check_whole(owner, "d_output", d_output)
         check_divides(owner, "n_heads", n_heads, "n_kv_heads", n_kv_heads)
         check_number(owner, "dropout", dropout, least=0, below=1)
         check_number(owner, "epsilon", epsilon, least=0)
         for name, value in (("scale", scale), ("softcap", softcap)):
             if value is not None:
                 check_number(owner, name, value, above=0)
-        positions = fitting_positions(owner, positions, n_heads, d_head, softcap)
+        positions = fitting_positions(owner, positions, n_heads, d_head, d_value, softcap)
 
         self.query = Linear(d_model, n_heads * d_head, rng, qkv_bias, std, dtype)
         self.key = Linear(d_context, n_kv_heads * d_head, rng, qkv_bias, std, dtype)
-        self.value = Linear(d_context, n_kv_heads * d_head, rng, qkv_bias, std, dtype)
-        self.output = Linear(n_heads * d_head, d_model, rng, bias, output_std, dtype)
+        self.value = Linear(d_context, n_kv_heads * d_value, rng, qkv_bias, std, dtype)
+        self.output = Linear(n_heads * d_value, d_output, rng, bias, output_std, dtype)
         self.query_norm, self.key_norm = (
             RMSNorm(d_head, epsilon, dtype=dtype, unit_offset=unit_offset) if query_key_norm
             else UNCHANGED for _ in "qk")
         self.positions = positions
         self.scale, self.softcap = (None if x is None else float(x) for x in (scale, softcap))
-        self.n_heads, self.n_kv_heads, self.d_head = n_heads, n_kv_heads, d_head
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
+        self.d_head, self.d_value = d_head, d_value
         self.dropout = float(dropout)
 
     def forward(self, x, context=None, pattern=EVERYWHERE, rng=None):
@@ -128,12 +137,12 @@ class MultiHeadAttention(Layer):
 
         Returns
         -------
-        y : ndarray, shape (B, T, C)
+        y : ndarray, shape (B, T, d_output)
         saved : tuple
         """
         check_generator("MultiHeadAttention", rng)
         itself, context = context is None, self._check(x, context)
-        at_once = itself and self._projects_at_once()
+        at_once = itself and projects_at_once(self)
         if at_once:
             (q, k, v), saved_heads = head_projections(                # (B, H, T, D), (B, G, T, D)
                 x, *self.query.arrays, *self.key.arrays, *self.value.arrays,
@@ -141,11 +150,11 @@ class MultiHeadAttention(Layer):
                 self.positions.rotation(0, x.shape[1], x.real.dtype),
                 getattr(self.query_norm, "epsilon", 0.0))
         else:
-            (q, k, v), saved_heads = self._project(x, context)        # (B, H, T, D), (B, G, S, D)
+            (q, k, v), saved_heads = self._project(x, context)        # v (B, G, S, D_V)
         seed = None if rng is None else dropout_seed(rng)
-        o, saved_attention = self.positions.attend(                   # (B, H, T, D)
+        o, saved_attention = self.positions.attend(                   # (B, H, T, D_V)
             q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
-        y, saved_output = self.output.forward(join_heads(o))          # (B, T, C)
+        y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
 
         saved = (itself, at_once, saved_heads, saved_attention, saved_output, (q, k, v, pattern))
         return y, saved
@@ -155,7 +164,7 @@ class MultiHeadAttention(Layer):
         itself, at_once, saved_heads, saved_attention, saved_output, _ = saved
 
         # y = output(join_heads(o))
-        do = split_heads(self.output.backward(dy, saved_output), self.d_head)
+        do = split_heads(self.output.backward(dy, saved_output), self.d_value)
 
         # o = attend(q, k, v)
         dheads = self.positions.attend_backward(do, saved_attention)
@@ -185,7 +194,7 @@ class MultiHeadAttention(Layer):
         return q, k, pattern
 
     def values(self, saved):
-        """v (B, G, S, D) of the forward that saved; to look at."""
+        """v (B, G, S, D_V) of the forward that saved; to look at."""
         *_, (_, _, v, _) = saved
         return v
 
@@ -203,7 +212,7 @@ class MultiHeadAttention(Layer):
 
         Returns
         -------
-        y : ndarray, shape (B, T, C)
+        y : ndarray, shape (B, T, d_output)
         cache : KeyValueCache
             A new value; the old one stays as it was.
         """
@@ -256,15 +265,6 @@ class MultiHeadAttention(Layer):
         check_array(owner, "context", context, "(B, S, C)", B=sizes["B"], C=width)
         return context
 
-    def _projects_at_once(self):
-        """Whether `head_projections` knows all parts: by class, as a subclass may do anything."""
-        one, two = self.query_norm, self.key_norm
-        return (self.positions.only_rotates
-                and all(type(part) is Linear for part in (self.query, self.key, self.value))
-                and (type(one) is type(two) is Identity
-                     or type(one) is type(two) is RMSNorm and one.epsilon == two.epsilon
-                     and one.epsilon_inside and two.epsilon_inside))
-
     def _norm_arrays(self, name="arrays"):
         """The arrays or gradients of the RMSNorms of queries and keys; None for `Identity`."""
         return [getattr(norm, name, (None,))[0] for norm in (self.query_norm, self.key_norm)]
@@ -274,7 +274,7 @@ class MultiHeadAttention(Layer):
         q, saved_query = self._queries(x, context.shape[1] - x.shape[1])
         k, saved_key = self._keys(context)
         v, saved_value = self.value.forward(context)
-        return (q, k, split_heads(v, self.d_head)), (saved_query, saved_key, saved_value)
+        return (q, k, split_heads(v, self.d_value)), (saved_query, saved_key, saved_value)
 
     def _project_backward(self, dheads, saved):
         (dq, dk, dv), (saved_query, saved_key, saved_value) = dheads, saved
@@ -291,4 +291,4 @@ class MultiHeadAttention(Layer):
         return encoded_heads(context, self.key, self.key_norm, self.positions, self.d_head, start)
 
     def _values(self, context):
-        return split_heads(self.value(context), self.d_head)
+        return split_heads(self.value(context), self.d_value)

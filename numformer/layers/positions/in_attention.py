@@ -106,18 +106,18 @@ class NoPositions(AttentionPositions):
 NO_POSITIONS = NoPositions()
 
 
-def fitting_positions(owner, positions, n_heads, d_head, softcap=None):
-    """`positions` for attention of H heads of width D, checked; `NO_POSITIONS` for None."""
+def fitting_positions(owner, positions, n_heads, d_head, d_value, softcap=None):
+    """`positions` for H heads of width D, and D_V of values; `NO_POSITIONS` for None."""
     if positions is None:
         return NO_POSITIONS
     if not isinstance(positions, AttentionPositions):
         raise TypeError(f"{owner}: positions must be RotaryPositions, ALiBi, RelativePositionBias, "
                         "ShawPositions, another AttentionPositions, or None, "
                         f"but is {positions!r}.")
-    if getattr(positions, "d_head", d_head) != d_head or getattr(
-            positions, "n_heads", n_heads) != n_heads:
+    sizes = dict(n_heads=n_heads, d_head=d_head, d_value=d_value)
+    if any(getattr(positions, name, size) != size for name, size in sizes.items()):
         raise ValueError(f"{owner}: {positions!r} does not fit n_heads={n_heads} heads of width "
-                         f"{d_head}.")
+                         f"{d_head}, and {d_value} of values.")
     if softcap is not None and not positions.caps_scores:
         raise ValueError(f"{owner}: {type(positions).__name__} computes scores of its own, without "
                          f"softcap={softcap}; use softcap=None, or other positions.")

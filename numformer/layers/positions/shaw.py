@@ -20,13 +20,15 @@ class ShawPositions(AttentionPositions):
     Parameters
     ----------
     d_head : int
-        D.
+        D, the width of queries and keys.
     max_distance : int
         K: from here on all distances of a side are one, so a table has 2 K + 1 rows.
     rng : numpy.random.Generator or None
     std : float
         Of the initial tables.
     dtype : float32 or float64
+    d_value : int, optional
+        The width of values; D unless given.
 
     Raises
     ------
@@ -42,7 +44,7 @@ class ShawPositions(AttentionPositions):
     --------
     >>> layer = ShawPositions(4, 16, np.random.default_rng(0))
     >>> layer
-    ShawPositions(keys=(33, 4), values=(33, 4), d_head=4)
+    ShawPositions(keys=(33, 4), values=(33, 4), d_head=4, d_value=4)
     >>> q = k = v = np.ones((1, 2, 5, 4), np.float32)
     >>> layer(q, k, v).shape
     (1, 2, 5, 4)
@@ -50,12 +52,14 @@ class ShawPositions(AttentionPositions):
 
     caps_scores = False
 
-    def __init__(self, d_head, max_distance, rng, std=0.02, dtype=np.float32):
-        check_whole("ShawPositions", "d_head", d_head)
-        check_whole("ShawPositions", "max_distance", max_distance)
+    def __init__(self, d_head, max_distance, rng, std=0.02, dtype=np.float32, d_value=None):
+        d_value = d_head if d_value is None else d_value
+        for name, size in (("d_head", d_head), ("max_distance", max_distance),
+                           ("d_value", d_value)):
+            check_whole("ShawPositions", name, size)
         self.keys = normal(rng, (2 * max_distance + 1, d_head), std, dtype)
-        self.values = normal(rng, (2 * max_distance + 1, d_head), std, dtype)
-        self.d_head = d_head
+        self.values = normal(rng, (2 * max_distance + 1, d_value), std, dtype)
+        self.d_head, self.d_value = d_head, d_value
 
     def forward(self, q, k, v, pattern=EVERYWHERE, scale=None, dropout=0.0, seed=None):
         """Options as in `scaled_dot_product_attention`."""

@@ -6,7 +6,7 @@ from numformer import functional as F
 
 LENGTHS = (1, 2, 3, 7, 31, 32, 33, 61, 63, 64, 65, 67, 97, 127, 128, 129, 131)
 KINDS = ("plain", "causal", "window", "lengths", "documents", "mask", "alibi", "bias", "soft cap",
-         "scale", "dropout")
+         "scale", "dropout", "width of values")
 
 
 def attention_case(seed, dtype=np.float32, every_row=False):
@@ -45,6 +45,9 @@ def attention_case(seed, dtype=np.float32, every_row=False):
         options["softcap"] = float(rng.choice([0.5, 2.0, 30.0]))
     elif kind == "scale":
         options["scale"] = float(rng.choice([0.05, 0.3, 1.0]))
+    elif kind == "width of values":
+        D_V = int(rng.choice([1, 5, 32, 65, 256]))
+        do, v = rng.standard_normal((B, H, T, D_V)), rng.standard_normal((B, G, S, D_V))
     elif kind == "dropout":
         options.update(dropout=float(rng.choice([0.1, 0.5])),
                        seed=int(rng.integers(2**64, dtype=np.uint64)))

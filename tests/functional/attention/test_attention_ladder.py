@@ -16,9 +16,9 @@ PATTERNS = {"everywhere": EVERYWHERE, "causal": CAUSAL, "window": AttentionPatte
             "mask": AttentionPattern(mask=np.random.default_rng(0).random((2, 4, 7, 9)) < 0.5)}
 
 
-def arrays(rng, T=7, S=9, H=4, G=4, D=5):
+def arrays(rng, T=7, S=9, H=4, G=4, D=5, D_V=5):
     """q, k, v and the gradient of o."""
-    shapes = (2, H, T, D), (2, G, S, D), (2, G, S, D), (2, H, T, D)
+    shapes = (2, H, T, D), (2, G, S, D), (2, G, S, D_V), (2, H, T, D_V)
     return [rng.standard_normal(shape) for shape in shapes]
 
 
@@ -114,6 +114,35 @@ def test_tiles_in_numpy_equal_the_core(pattern, rng):
     tiled, saved_tiled = F.tiled_attention(q, k, v, pattern, tile=4)
     close((tiled, *F.tiled_attention_backward(do, saved_tiled)),
           (o, *F.attention_backward(do, saved)))
+
+
+@pytest.mark.parametrize("D_V", [3, 8])
+def test_values_of_another_width_on_every_rung(D_V, rng):
+    """The equations do not change: v joins behind the softmax."""
+    q, k, v, do = arrays(rng, D_V=D_V)
+    assert do.shape == (2, 4, 7, D_V)
+    wanted = columns(q, k, v, do)
+    o, saved = F.attention(q, k, v, CAUSAL.dense(7, 9))
+    close((o, *F.attention_backward(do, saved)), wanted)
+    close(composed(q, k, v, do, CAUSAL), wanted)
+    o, saved = F.tiled_attention(q, k, v, CAUSAL, tile=4)
+    close((o, *F.tiled_attention_backward(do, saved)), wanted)
+    pytest.importorskip("numba")
+    from numformer.kernels.attention import flash
+    o, saved = flash.scaled_dot_product_attention(q, k, v, CAUSAL)
+    close((o, *flash.scaled_dot_product_attention_backward(do, saved)), wanted)
+
+
+def columns(q, k, v, do):
+    """Causal attention with one column of the values at a time, and the sum of its gradients."""
+    outputs, sums, dv = [], [0, 0], []
+    for column in range(v.shape[-1]):
+        alone = np.zeros(k.shape), np.zeros(q.shape)               # the column, and zeros: width D
+        alone[0][..., :1], alone[1][..., :1] = (x[..., column:column + 1] for x in (v, do))
+        o, dq, dk, dv_alone = composed(q, k, *alone, CAUSAL)
+        outputs, dv = [*outputs, o[..., :1]], [*dv, dv_alone[..., :1]]
+        sums = [sums[0] + dq, sums[1] + dk]
+    return np.concatenate(outputs, -1), *sums, np.concatenate(dv, -1)
 
 
 @pytest.mark.parametrize("T, S", [(1, 1), (63, 65), (64, 64), (100, 130), (131, 131)])

@@ -108,7 +108,7 @@ LAYERS = [
      "join_heads(dk), saved_value"),
     ("MultiHeadAttention._project_backward", "self.key, self.key_norm,", "self.key, UNCHANGED,"),
     ("MultiHeadAttention._project_backward", "self.query_norm, self.positions)",
-     "self.query_norm, fitting_positions('', None, 1, 1))"),
+     "self.query_norm, fitting_positions('', None, 1, 1, 1))"),
     ("ScoreAttention.backward", "self.prepare_backward(dkeys, dvalues, saved_memory)",
      "self.prepare_backward(dkeys, 0, saved_memory)"),
     ("RelativePositionBias.backward", "self.bias_backward(dbias, saved_bias)",
