@@ -13,6 +13,12 @@ import numpy as np
 from numformer.terminal import did_you_mean
 
 
+def as_array(x):
+    """An array of another library, which has `__array__`, as one of NumPy; else x itself."""
+    foreign = hasattr(type(x), "__array__") and not isinstance(x, (np.ndarray, np.generic))
+    return np.asarray(x) if foreign else x
+
+
 def check_array(owner, name, x, shape, dtype=None, **sizes):
     """Check that `x` is a floating array of a shape such as ``"(B, T, C)"`` or ``"(..., C)"``.
 

@@ -8,7 +8,7 @@ import html
 
 import numpy as np
 
-from numformer.checks import check_generator
+from numformer.checks import as_array, check_generator
 
 
 class Parameter:
@@ -112,7 +112,9 @@ class Layer:
     """
 
     def __call__(self, *inputs, **options):
-        return self.forward(*inputs, **options)[0]
+        """y of `forward`; inputs may be arrays of other libraries that have `__array__`."""
+        return self.forward(*map(as_array, inputs), **{
+            name: as_array(value) for name, value in options.items()})[0]
 
     def named_parameters(self):
         """All (dotted name, Parameter), each object once: a tied parameter has its first name."""
@@ -143,7 +145,7 @@ class Layer:
         ----------
         state : dict of str to ndarray
             Exactly the names of `named_parameters`, with arrays of floats of the same shapes; they
-            are cast to the parameters' dtype.
+            are cast to the parameters' dtype. Arrays of other libraries may have `__array__`.
 
         Raises
         ------
@@ -159,6 +161,7 @@ class Layer:
         if missing or unexpected:
             raise ValueError(f"{owner}: the state does not fit; missing: {some_of(missing)}; "
                              f"unexpected: {some_of(unexpected)}.")
+        state = {name: as_array(state[name]) for name in parameters}
         for name, parameter in parameters.items():
             x = state[name]
             if not isinstance(x, np.ndarray) or x.dtype.kind != "f":

@@ -60,8 +60,9 @@ def count(config):
                 active -= _numbers(expert)
                 flops -= 2 * _multiplied(expert)
         if isinstance(layer, MultiHeadAttention):
-            flops += 4 * layer.n_heads * layer.d_head * seen.get(id(layer), (T + 1) / 2)
-            kv_numbers += 2 * layer.n_kv_heads * layer.d_head if id(layer) in cached else 0
+            widths = layer.d_head + layer.d_value
+            flops += 2 * layer.n_heads * widths * seen.get(id(layer), (T + 1) / 2)
+            kv_numbers += layer.n_kv_heads * widths if id(layer) in cached else 0
         if isinstance(layer, RECURRENT):
             state_numbers += layer.state_width
         if isinstance(layer, CausalConvolution):
@@ -75,6 +76,30 @@ def count(config):
         "kv_bytes_per_token": kv_numbers * itemsize,
         "state_bytes": state_numbers * itemsize,
     }
+
+
+def parameter_shapes(config):
+    """The names and shapes of a model's parameters, without memory for one of them.
+
+    Parameters
+    ----------
+    config : dataclass
+        As for `count`.
+
+    Returns
+    -------
+    dict of str to tuple of int
+        In the order of the model's `named_parameters`; a tied parameter stands there once.
+
+    Examples
+    --------
+    >>> from numformer.models import CONFIGS
+    >>> shapes = parameter_shapes(CONFIGS["gpt2"])
+    >>> len(shapes), shapes["embedding.weight"], shapes["blocks.11.attention.query.weight"]
+    (196, (50257, 768), (768, 768))
+    """
+    return {name: parameter.data.shape
+            for name, parameter in _model_of(config).named_parameters()}
 
 
 RECURRENT = (RNN, LSTM, GRU)

@@ -66,6 +66,14 @@ class Rotary(Key):
             scaling.setdefault("original_length", options["context_length"])
         options["rotary_scaling"] = {"kind": kind, **scaling}
 
+    def check(self, value, config):
+        """The two keys that may say it say the same."""
+        options = {name: getattr(config, name) for name in ("context_length", "d_model", "n_heads",
+                                                            "d_head")}
+        self.read(value, options)
+        if value is not None and options.get("rotary_scaling") != config.rotary_scaling:
+            raise ValueError("says another scaling of rotary angles than another key")
+
     def write(self, config):
         if not self.written or config.rotary_scaling is None:
             return NOTHING

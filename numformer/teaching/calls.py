@@ -5,6 +5,7 @@ import traceback
 
 import numpy as np
 
+from numformer.checks import as_array
 from numformer.teaching.isolation import own_process
 from numformer.teaching.limits import Stopped
 from numformer.teaching.signatures import missing_defaults, takes_saved
@@ -27,6 +28,10 @@ def answer(fn, instance, backward):
             else:
                 defaults = missing_defaults(fn, instance.problem.function, len(given))
                 returned = fn(*given.values(), **{**defaults, **options})
+        if isinstance(returned, (tuple, list)):
+            returned = (tuple if isinstance(returned, tuple) else list)(map(as_array, returned))
+        else:
+            returned = as_array(returned)
     except Stopped as error:
         return None, f"{error}{_line_of(fn, error)}"
     except BaseException as error:                    # SystemExit, too

@@ -67,7 +67,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     -----
     *Right* means, on all levels that are tested:
 
-    - Every output has the shape of the reference's and is finite. It is a plain array of floats.
+    - Every output has the shape of the reference's and is finite. It is a plain array of floats, of
+      NumPy or of a library whose arrays have `__array__`.
       No argument, nothing in `saved`, and no result of an earlier call is written into.
     - Every number has a relative error of at most 1e-9 (1e-5 where the arrays are float32),
       relative to itself and 1% of the largest number of its array; or its error is at most 300

@@ -2,7 +2,7 @@
 
 import pytest
 
-from numformer.interop import FAMILIES, save
+from numformer.interop import FAMILIES, load, save
 from numformer.models.decoder_config import LLAMA
 from test_folders import change, model_of, refused
 from witness_sizes import SMALL
@@ -49,3 +49,14 @@ def test_keys_of_other_decoders(rng, tmp_path, family, keys, words):
     save(model_of(rng, options), None, tmp_path / "model", family)
     change(tmp_path / "model", **keys)
     refused(tmp_path / "model", words)
+
+
+def test_two_keys_that_say_the_scaling_of_rotary_positions(rng, tmp_path):
+    """Files of different ages have different ones; of both, neither may be taken silently."""
+    linear = {"rope_type": "linear", "factor": 2.0}
+    save(model_of(rng, LLAMA), None, tmp_path / "model")
+    change(tmp_path / "model", rope_scaling=linear, rope_parameters={"rope_type": "default"})
+    refused(tmp_path / "model", "'rope_parameters' = .* says another scaling of rotary angles")
+    change(tmp_path / "model", rope_parameters=linear)
+    scaling = load(tmp_path / "model")[0].config.rotary_scaling
+    assert scaling == {"kind": "linear", "factor": 2.0}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numformer import Layer, Parameter
-from numformer.layers import Embedding, LearnedPositions, Linear, LMHead
+from numformer.layers import Embedding, LearnedPositions, Linear, LMHead, MultiHeadAttention
 from numformer.models import CONFIGS, Decoder, DecoderConfig
 from numformer.parameter import normal, some_of
 
@@ -150,3 +150,28 @@ def test_initial_weights_have_the_given_deviation(rng):
 def test_a_published_size_builds_without_memory():
     model = Decoder(CONFIGS["gpt3"], rng=None)
     assert model.blocks[0].feedforward.hidden.weight.data.strides == (0, 0)
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return self.x if dtype is None else self.x.astype(dtype)
+
+
+def test_a_layer_and_a_state_take_arrays_of_other_libraries(rng):
+    layer, x = Linear(3, 2, rng, dtype=np.float64), rng.standard_normal((4, 3))
+    assert np.array_equal(layer(Foreign(x)), layer(x))
+    attention = MultiHeadAttention(4, 2, rng, dtype=np.float64)
+    x, context = rng.standard_normal((2, 1, 3, 4))
+    assert np.array_equal(attention(Foreign(x), context=Foreign(context)), attention(x, context))
+    layer.load_state_dict({"weight": Foreign(np.ones((3, 2))), "bias": np.zeros(2)})
+    assert (layer.weight.data == 1).all()
+    for wrong, words in ((np.float64(1), "float64"), (Foreign(np.ones(3, int)), "int64")):
+        with pytest.raises(TypeError, match=words):
+            layer(wrong)
+    with pytest.raises(ValueError, match="shape"):
+        layer.load_state_dict({"weight": Foreign(np.ones((2, 3))), "bias": np.zeros(2)})
