@@ -276,7 +276,8 @@ def _blocks_of(config, rng):
     c = local = config
     if c.local_rotary_base is not None:
         local = replace(c, rotary_base=c.local_rotary_base, rotary_scaling=None)
-    of_layer = {False: (c, None), True: (local, (c.sliding_window - 1, 0))}
+    reach = c.sliding_window - 1                      # the right side is for causal=False
+    of_layer = {False: (c, None), True: (local, (reach, reach))}
     feedforward = feedforward_of if c.n_experts == 1 else _experts_of
     relative = relative_bias_of(c, rng, bidirectional=False)
     return [block_of(its_config, rng, relative, feedforward=feedforward, window=window)

@@ -22,8 +22,8 @@ class DecoderConfig(TransformerConfig):
     positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
         How the model depends on the order of its tokens.
     sliding_window : int
-        Tokens that a local layer attends to: the query and those right before it. 0: no layer is
-        local.
+        Tokens that a local layer attends to: the query and those right before it, and, where no
+        mask is causal, as many after it. 0: no layer is local.
     global_every : int
         With a sliding window, the last of every so many layers is global: 5, 11, 17 ... for 6. 0:
         all layers are local.

@@ -170,6 +170,22 @@ def test_tokens_before_all_windows_have_no_effect(rng):
         assert np.flatnonzero(changed).tolist() == list(range(2, 2 + reach + 1))
 
 
+def test_without_the_causal_mask_a_window_has_two_sides(rng):
+    """A prefix is read in both directions in local layers, too, but no further than a window."""
+    ids = rng.integers(0, 11, (1, 12))
+    other = ids.copy()
+    other[0, 6] = (ids[0, 6] + 1) % 11
+    model = Decoder(DecoderConfig(**SIZES, n_layers=1, init_std=0.5, sliding_window=3), rng)
+    logits, changed = (model(x, causal=False) for x in (ids, other))
+    assert np.flatnonzero((logits != changed).any(axis=(0, 2))).tolist() == [4, 5, 6, 7, 8]
+    prefix = np.tri(12, dtype=bool)
+    prefix[:7, :7] = True
+    logits, changed = (model(x, mask=prefix, causal=False) for x in (ids, other))
+    assert np.flatnonzero((logits != changed).any(axis=(0, 2))).tolist() == [4, 5, 6, 7, 8]
+    other[0, 6], other[0, 8] = ids[0, 6], (ids[0, 8] + 1) % 11         # behind the prefix
+    assert np.array_equal(model(other, mask=prefix, causal=False)[0, :8], logits[0, :8])
+
+
 def test_costs_count_the_keys_within_the_window():
     """Two local layers, one global: 4 C for each key that a query attends to."""
     config = DecoderConfig(**SIZES, n_layers=3)
