@@ -214,7 +214,9 @@ def _check(config):
         if getattr(config, name) != plain:
             raise ValueError(f"model_costs: {name}={getattr(config, name)} is not covered by the "
                              f"formulas; use {name}={plain}.")
-    for name, others in (("positions", ("t5", "shaw")), ("feedforward", ("swish",))):
+    concatenated = "concatenated_learned", "concatenated_sinusoidal"
+    for name, others in (("positions", ("t5", "shaw", *concatenated)),
+                         ("feedforward", ("swish", "gated_swish"))):
         if getattr(config, name) in others:
             raise ValueError(f"model_costs: {name}={getattr(config, name)!r} is not covered by the "
                              "formulas; use another.")

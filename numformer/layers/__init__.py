@@ -40,16 +40,17 @@ from numformer.layers.recurrent.bidirectional import Bidirectional
 from numformer.layers.recurrent.gru import GRU
 from numformer.layers.recurrent.lstm import LSTM
 from numformer.layers.recurrent.rnn import RNN
-from numformer.layers.swish import Swish, SwishFeedForward
+from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForward
 
 __all__ = [
     "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassHeads",
     "ClassPooler", "ConcatenatedPositions", "CrossAttentionBranch", "Dropout", "Embedding",
-    "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward", "Identity",
-    "KeyValueCache", "LMHead", "LSTM", "LayerNorm", "LearnedPositions", "LearnedPositions2D",
-    "Linear", "LocalAttentionBranch", "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding",
-    "NoPositions", "ParallelBlock", "PatchEmbedding", "Pooling", "RMSNorm", "RNN",
-    "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
-    "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
-    "SoftCappedLMHead", "SwiGLU", "Swish", "SwishFeedForward", "TransformerBlock",
+    "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward",
+    "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM", "LayerNorm",
+    "LearnedPositions", "LearnedPositions2D", "Linear", "LocalAttentionBranch",
+    "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock",
+    "PatchEmbedding", "Pooling", "RMSNorm", "RNN", "RelativePositionBias", "ResidualBranch",
+    "RotaryPositions", "ScoreAttention", "SelfAttentionBranch", "ShawPositions",
+    "SinusoidalPositions", "SinusoidalPositions2D", "SoftCappedLMHead", "SwiGLU", "Swish",
+    "SwishFeedForward", "TransformerBlock",
 ]

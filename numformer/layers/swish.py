@@ -1,4 +1,4 @@
-"""Swish with a trained steepness for each unit, and the feed-forward with it."""
+"""Swish with a trained steepness for each unit, and the feed-forwards with it."""
 
 import numpy as np
 
@@ -117,3 +117,65 @@ class SwishFeedForward(Layer):
     def hidden_units(self, x):
         """The hidden layer (..., F) of x, after its nonlinearity; to look at."""
         return self.swish(self.hidden(x))
+
+
+class GatedSwishFeedForward(Layer):
+    r"""`GatedFeedForward` whose gate has a trained nonlinearity: (..., C) to (..., C).
+
+    .. math:: y = \left( \mathrm{Swish}_\beta(x W_1 + b_1) \odot (x W_2 + b_2) \right) W_3 + b_3
+
+    At beta = 1, where it begins, this is SwiGLU.
+
+    Parameters
+    ----------
+    d_model, d_hidden : int
+        C and F.
+    rng, bias, std, output_std, dtype
+        As in `FeedForward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a width or `x` does not fit.
+
+    References
+    ----------
+    Shazeer (2020), "GLU Variants Improve Transformer", eq. 5, whose Swish has a beta, and eq. 6,
+    where it is 1.
+
+    Examples
+    --------
+    >>> GatedSwishFeedForward(4, 11, np.random.default_rng(0), bias=False)
+    GatedSwishFeedForward(gate=Linear, swish=Swish, hidden=Linear, output=Linear)
+    """
+
+    def __init__(self, d_model, d_hidden, rng, bias=True, std=None, output_std=None,
+                 dtype=np.float32):
+        self.gate = Linear(d_model, d_hidden, rng, bias, std, dtype)
+        self.swish = Swish(d_hidden, dtype)
+        self.hidden = Linear(d_model, d_hidden, rng, bias, std, dtype)
+        self.output = Linear(d_hidden, d_model, rng, bias, output_std, dtype)
+
+    def forward(self, x):
+        g, saved_gate = self.gate.forward(x)                          # (..., F)
+        a, saved_swish = self.swish.forward(g)
+        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
+        y, saved_output = self.output.forward(a * h)                  # (..., C)
+
+        saved = (saved_gate, saved_swish, saved_hidden, saved_output, a, h)
+        return y, saved
+
+    def backward(self, dy, saved):
+        saved_gate, saved_swish, saved_hidden, saved_output, a, h = saved
+
+        # y = output(a * h)
+        dproduct = self.output.backward(dy, saved_output)
+        da, dh = dproduct * h, dproduct * a
+
+        # a = swish(gate(x));  h = hidden(x)
+        dg = self.swish.backward(da, saved_swish)
+        return self.gate.backward(dg, saved_gate) + self.hidden.backward(dh, saved_hidden)
+
+    def hidden_units(self, x):
+        """The hidden layer (..., F) of x, multiplied by its gates; to look at."""
+        return self.swish(self.gate(x)) * self.hidden(x)

@@ -27,7 +27,8 @@ class BertEncoderConfig(EncoderConfig):
     segments : int
         Number of segment embeddings, such as one for each of two passages; 0 for none.
     positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
-        How the model depends on the order of its tokens.
+        How the model depends on the order of its tokens; also "concatenated_learned" and
+        "concatenated_sinusoidal", see `TransformerConfig`.
     window : int
         Tokens to each side that local layers attend to; 0 where all layers are global.
     global_every : int

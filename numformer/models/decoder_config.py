@@ -20,7 +20,8 @@ class DecoderConfig(TransformerConfig):
     context_length : int
         Longest sequence in training.
     positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
-        How the model depends on the order of its tokens.
+        How the model depends on the order of its tokens; also "concatenated_learned" and
+        "concatenated_sinusoidal", see `TransformerConfig`.
     sliding_window : int
         Tokens that a local layer attends to: the query and those right before it, and, where no
         mask is causal, as many after it. 0: no layer is local.

@@ -22,7 +22,8 @@ class EncoderDecoderConfig(TransformerConfig):
     n_encoder_layers : int, optional
         Blocks of the encoder; as many as in the decoder unless given.
     positions : "sinusoidal", "learned", "rotary", "alibi", "t5", "shaw" or "none"
-        How both stacks depend on the order of tokens. Cross-attention has no positions.
+        How both stacks depend on the order of tokens; also "concatenated_learned" and
+        "concatenated_sinusoidal", see `TransformerConfig`. Cross-attention has no positions.
     tied : bool
         Use the token embedding as the output head, too.
     embedding_scale, embedding_norm : bool

@@ -8,9 +8,10 @@ import numpy as np
 from numformer.checks import check_choice, check_divides
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import (
-    ClassHeads, Dropout, Identity, LearnedPositions, LearnedPositions2D, Linear, PatchEmbedding,
-    Pooling, SinusoidalPositions2D)
-from numformer.models.transformer import CrossEntropyModel, Encoder, TransformerConfig, norm_of
+    ClassHeads, Dropout, Identity, LearnedPositions2D, Linear, PatchEmbedding, Pooling,
+    SinusoidalPositions2D)
+from numformer.models.transformer import (
+    CrossEntropyModel, Encoder, TransformerConfig, norm_of, positions_of)
 from numformer.parameter import normal
 
 
@@ -31,9 +32,10 @@ class VisionTransformerConfig(TransformerConfig):
     patches : "flatten" or "convolution"
         How patches become vectors: a linear map of flattened patches, or a convolution with stride
         P. Both compute the same.
-    positions : "learned", "learned_2d", "sinusoidal_2d" or "none"
+    positions : "learned", "learned_2d", "sinusoidal_2d", or as in `TransformerConfig`
         A trained vector for each patch; trained vectors for its row and its column; sinusoids of
-        both; or nothing.
+        both. The others take class tokens and patches, row by row, as one sequence; concatenated
+        vectors are those of patches.
     pooling : "class", "mean" or "max"
         What the head classifies: the output of a class token that comes first, or the mean or
         maximum over the patches.
@@ -43,7 +45,7 @@ class VisionTransformerConfig(TransformerConfig):
         Apply a norm to tokens and patches, positions included, before the first block.
     """
 
-    POSITIONS: ClassVar = ("learned", "learned_2d", "sinusoidal_2d", "none")
+    POSITIONS: ClassVar = ("learned", "learned_2d", "sinusoidal_2d", *TransformerConfig.POSITIONS)
     WHOLE: ClassVar = ("channels", "n_classes", *TransformerConfig.WHOLE, "n_class_tokens")
 
     image_size: int
@@ -201,14 +203,12 @@ class VisionTransformer(CrossEntropyModel):
 
 def _positions_of(config, rng):
     """The layer that adds positions to the patches, in one or two dimensions."""
-    c, dtype = config, np.dtype(config.dtype)
-    if c.positions == "learned":
-        return LearnedPositions(c.side ** 2, c.d_model, rng, c.init_std, dtype)
+    c = config
     if c.positions == "learned_2d":
-        return LearnedPositions2D(c.side, c.side, c.d_model, rng, c.init_std, dtype)
+        return LearnedPositions2D(c.side, c.side, c.d_model, rng, c.init_std, np.dtype(c.dtype))
     if c.positions == "sinusoidal_2d":
         return SinusoidalPositions2D(c.side, c.side, c.d_model)
-    return Identity()
+    return positions_of(c, rng, c.side ** 2)
 
 
 VISION_CONFIGS = {

@@ -43,9 +43,9 @@ class Images:
 
 
 def patch_positions(model):
-    """The position vectors that a Vision Transformer adds to its patches, (patches, C)."""
-    c = model.config
-    return model.positions(np.zeros((1, c.side ** 2, c.d_model), c.dtype))[0]
+    """The position vectors that a Vision Transformer gives to its patches, (patches, C)."""
+    c, layer = model.config, getattr(model.positions, "positions", model.positions)
+    return layer(np.zeros((1, c.side ** 2, c.d_model), c.dtype))[0]
 
 
 class DigitTask(Task):

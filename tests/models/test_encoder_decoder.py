@@ -11,7 +11,7 @@ from numformer.layers import (
     RotaryPositions, SelfAttentionBranch, TransformerBlock)
 from numformer.analysis import attention_by_layer, count
 from numformer.models import (
-    BART, ENCODER_DECODERS, T5, EncoderDecoder, EncoderDecoderConfig, VisionTransformerConfig)
+    BART, ENCODER_DECODERS, T5, EncoderDecoder, EncoderDecoderConfig)
 from numformer.data import pair_batch
 
 SIZES = dict(vocab_size=11, context_length=12, n_layers=2, n_heads=2, d_model=16, dtype="float64")
@@ -266,9 +266,6 @@ def test_options_out_of_range_are_refused(options, words):
         EncoderDecoderConfig(**{**SIZES, **options})
 
 
-def test_positions_of_t5_are_not_for_rows_of_patches():
-    with pytest.raises(ValueError, match="VisionTransformerConfig: positions='t5'"):
-        VisionTransformerConfig(image_size=4, patch_size=2, channels=1, n_classes=3, n_layers=1,
-                                n_heads=1, d_model=4, positions="t5")
+def test_a_config_survives_its_dict():
     config = EncoderDecoderConfig(**SIZES, **{key: T5[key] for key in ("positions", "norm")})
     assert EncoderDecoderConfig.from_dict(config.as_dict()) == config

@@ -8,7 +8,9 @@ import pytest
 from numformer.analysis import count, logit_contributions, model_costs
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.functional import soft_cap
-from numformer.layers import MultiHeadAttention, RelativePositionBias, RMSNorm, ShawPositions
+from numformer.layers import (
+    ConcatenatedPositions, MultiHeadAttention, RelativePositionBias, RMSNorm, ShawPositions,
+    SinusoidalPositions)
 from numformer.layers.token_step import TokenStep
 from numformer.models import (
     BertEncoder, BertEncoderConfig, Decoder, DecoderConfig, EncoderDecoder, EncoderDecoderConfig,
@@ -40,7 +42,8 @@ def by_tokens(model, ids, sizes=(1, 3, 2)):
     dict(sandwich_norm=True, n_kv_heads=1), dict(parallel_residual=True, positions="rotary"),
     dict(parallel_residual=True, sandwich_norm=True),
     dict(positions="t5", n_buckets=6, max_distance=4), dict(positions="shaw", max_distance=2),
-    dict(feedforward="swish"),
+    dict(feedforward="swish"), dict(feedforward="gated_swish"),
+    dict(positions="concatenated_learned"), dict(positions="concatenated_sinusoidal"),
     dict(embedding_norm=True, positions="alibi"), dict(embedding_norm=True)], ids=str)
 def test_a_text_in_steps_has_the_logits_of_the_whole(options, rng):
     model, ids = decoder(rng, **options), rng.integers(0, 7, (2, 6))
@@ -56,6 +59,7 @@ def test_a_text_in_steps_has_the_logits_of_the_whole(options, rng):
     (dict(positions="t5", n_buckets=1), "n_buckets"),
     (dict(positions="shaw", max_distance=0), "max_distance"),
     (dict(feedforward="swish", n_experts=2), "feedforward='swish' is unknown"),
+    (dict(feedforward="gated_swish", n_experts=2), "feedforward='gated_swish' is unknown"),
     (dict(score_softcap=0), "score_softcap"), (dict(logit_softcap=-1.0), "logit_softcap"),
     (dict(score_scale=0.0), "score_scale")], ids=str)
 def test_options_that_do_not_fit_are_refused(options, words):
@@ -160,3 +164,36 @@ def test_every_stack_has_positions_by_distance(kind, config, positions, rng):
         found = sorted(layer.bidirectional for layer in layers)
         assert found == {Decoder: [False], BertEncoder: [True],
                          EncoderDecoder: [False, True]}[kind]
+
+
+@pytest.mark.parametrize("kind, config", [
+    (Decoder, DecoderConfig), (BertEncoder, BertEncoderConfig),
+    (EncoderDecoder, EncoderDecoderConfig)])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_concatenated_positions_are_mapped_back_to_the_width(kind, config, positions, rng):
+    """With two identities as the matrix, they are added ones."""
+    model, added = (kind(config(**SIZES, positions=before + positions), np.random.default_rng(0))
+                    for before in ("concatenated_", ""))
+    ids, eye = rng.integers(0, 7, (2, 5)), np.eye(8)
+    state = model.state_dict()
+    for name in [name for name in state if name.endswith("projection.weight")]:
+        assert state[name].shape == (16, 8)
+        state[name] = np.concatenate([eye, eye])
+    model.load_state_dict(state)
+    shorter = {name.replace("positions.positions", "positions"): x for name, x in state.items()
+               if not name.endswith("projection.weight")}
+    added.load_state_dict(shorter)
+    inputs = (ids, np.array([5, 3]), ids) if kind is EncoderDecoder else (ids,)
+    np.testing.assert_allclose(model(*inputs), added(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_left_padding_with_concatenated_positions(rng):
+    model, ids = decoder(rng, positions="concatenated_learned"), rng.integers(0, 7, (2, 6))
+    logits, _ = model.step(ids, left_padding=np.array([0, 2]))
+    np.testing.assert_allclose(logits[0], model(ids[:1])[0], rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(logits[1, 2:], model(ids[1:, 2:])[0], rtol=1e-11, atol=1e-11)
+
+
+def test_the_projection_of_concatenated_positions_is_a_linear_map():
+    with pytest.raises(TypeError, match="projection must be a Linear or None"):
+        ConcatenatedPositions(SinusoidalPositions(4), projection=3)

@@ -113,7 +113,7 @@ def test_loss_backward_scales(rng):
 @pytest.mark.parametrize("options, words", [
     (dict(patch_size=3),
      "image_size=8 is not divisible by patch_size=3; use patch_size=2 or image_size=9"),
-    (dict(positions="rotary"), "choose from 'learned', 'learned_2d'"),
+    (dict(positions="sinusoidal"), "choose from 'learned', 'learned_2d'"),
     (dict(pooling="cls"), "pooling='cls'"),
     (dict(patches="fold"), "patches='fold'"), (dict(n_classes=0), "n_classes=0"),
     (dict(channels=0), "channels=0"),

@@ -98,13 +98,15 @@ def positions(run):
     """Position vectors, position biases, or rotations."""
     config, model = run.model.config, run.model
     backbone = getattr(model, "backbone", model)
-    kind = getattr(config, "positions", "none")
+    kind = getattr(config, "positions", "none").removeprefix("concatenated_")
     T = min(getattr(config, "context_length", 64), 64)
-    if isinstance(model, VisionTransformer) and kind != "none":
+    has_input_positions = hasattr(backbone, "input_positions")
+    layer = getattr(backbone, "input_positions" if has_input_positions else "positions", None)
+    layer = getattr(layer, "positions", layer)                        # of concatenated ones
+    vectors = kind.removesuffix("_2d") in ("learned", "sinusoidal")
+    if vectors and isinstance(model, VisionTransformer):
         return plots.position_similarity(patch_positions(model))
-    if kind in ("learned", "sinusoidal"):
-        has_input_positions = hasattr(backbone, "input_positions")
-        layer = backbone.input_positions if has_input_positions else backbone.positions
+    if vectors:
         return plots.position_vectors(layer(np.zeros((1, T, config.d_model), config.dtype),
                                             start=0)[0], title=f"Positions: {kind}")
     if kind in ("alibi", "t5"):

@@ -3,6 +3,8 @@
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.layers.dropout import Identity
+from numformer.layers.linear import Linear
 from numformer.layers.positions.added import AddedPositions
 from numformer.parameter import Layer
 
@@ -10,22 +12,25 @@ from numformer.parameter import Layer
 class ConcatenatedPositions(Layer):
     r"""Append the vector of its position to every token: (B, T, C) becomes (B, T, C + P).
 
-    .. math:: y_t = \mathrm{concat}(x_t, p_t)
+    .. math:: y_t = \mathrm{concat}(x_t, p_t), \qquad
+              \text{or, with a projection,} \quad y_t = \mathrm{concat}(x_t, p_t)\, W
 
     No coordinate holds both token and position, but everything that follows is wider: a square
     projection of width C + P has ((C + P) / C)^2 times the weights. Adding is the same as
     concatenating and then projecting from C + P to C by a matrix whose upper and lower parts are
-    both the identity.
+    both the identity. In a model with ``positions="concatenated_learned"`` that matrix is trained.
 
     Parameters
     ----------
     positions : AddedPositions
         Such as `SinusoidalPositions` or `LearnedPositions`; P is their width.
+    projection : Linear, optional
+        From C + P to another width; none unless given.
 
     Raises
     ------
     TypeError
-        If `positions` is something else.
+        If `positions` or the projection is something else.
 
     Examples
     --------
@@ -35,11 +40,14 @@ class ConcatenatedPositions(Layer):
             [7.  , 7.  , 7.  , 0.84, 0.54]]])
     """
 
-    def __init__(self, positions):
+    def __init__(self, positions, projection=None):
         if not isinstance(positions, AddedPositions):
             raise TypeError("ConcatenatedPositions: positions must be a layer of vectors, such as "
                             f"SinusoidalPositions or LearnedPositions, but is {positions!r}.")
-        self.positions = positions
+        if not (projection is None or isinstance(projection, Linear)):
+            raise TypeError(f"ConcatenatedPositions: projection must be a Linear or None, but is "
+                            f"{projection!r}.")
+        self.positions, self.projection = positions, projection or Identity()
 
     def forward(self, x, start=0):
         """Append positions to tokens; `start` as in `AddedPositions.forward`."""
@@ -48,14 +56,16 @@ class ConcatenatedPositions(Layer):
         p, saved_positions = self.positions.vectors(T, start, x.real.dtype)
         p = np.broadcast_to(p, (B, T, self.positions.width))
         y = np.concatenate([x, p], axis=-1)                           # (B, T, C + P)
+        y, saved_projection = self.projection.forward(y)
 
-        saved = (saved_positions, C)
+        saved = (saved_positions, C, saved_projection)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_positions, C = saved
+        saved_positions, C, saved_projection = saved
 
-        # y = concatenate([x, p])
+        # y = projection(concatenate([x, p]))
+        dy = self.projection.backward(dy, saved_projection)
         dx, dp = dy[..., :C].copy(), dy[..., C:]
 
         # p = positions.vectors(T, start)

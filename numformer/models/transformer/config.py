@@ -41,12 +41,14 @@ class TransformerConfig(Config):
     parallel_residual : bool
         Whether the branches of a block run in parallel: see `ParallelBlock`.
     feedforward : "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "swiglu", \
-"geglu", "geglu_tanh" or "swish"
-        The activation of the feed-forward; the three before the last are gated, and that of the
-        last is trained: see `SwishFeedForward`.
-    positions : "rotary", "alibi", "t5", "shaw" or "none", and more in some models
+"geglu", "geglu_tanh", "swish" or "gated_swish"
+        The activation of the feed-forward; "swiglu", "geglu", "geglu_tanh" and the last are
+        gated, and the last two are trained: see `SwishFeedForward`, `GatedSwishFeedForward`.
+    positions : "rotary", "alibi", "t5", "shaw", "concatenated_learned", \
+"concatenated_sinusoidal" or "none", and more in some models
         How attention depends on the order of the tokens. "t5" is a bias by distance, one table for
         a stack: see `RelativePositionBias`. "shaw" has vectors of distance: see `ShawPositions`.
+        Concatenated vectors and tokens are mapped to width C: see `ConcatenatedPositions`.
     n_buckets, max_distance : int
         Rows of T5's table; T5's and Shaw's distances from here on are one.
     rotary_base, rotary_layout : float; "half" or "interleaved"
@@ -71,7 +73,8 @@ class TransformerConfig(Config):
         Of parameters and activations.
     """
 
-    POSITIONS: ClassVar = ("rotary", "alibi", "t5", "shaw", "none")
+    POSITIONS: ClassVar = ("rotary", "alibi", "t5", "shaw", "concatenated_learned",
+                           "concatenated_sinusoidal", "none")
     WHOLE: ClassVar = ("n_layers",)                                   # whole numbers, 1 or more
     ABOVE_ZERO: ClassVar = ("score_scale", "score_softcap")           # numbers, or None
 
@@ -116,7 +119,7 @@ class TransformerConfig(Config):
             check_whole(owner, "d_hidden", self.d_hidden)
         for name, choices in (
                 ("norm", ["layer_norm", "rms_norm"]),
-                ("feedforward", [*ACTIVATIONS, *GATED, "swish"]),
+                ("feedforward", [*ACTIVATIONS, *GATED, "swish", "gated_swish"]),
                 ("positions", self.POSITIONS), ("rotary_layout", ["half", "interleaved"]),
                 ("dtype", ["float32", "float64"]), ("qkv_bias", [None, True, False]),
                 *((field.name, [True, False]) for field in fields(self) if field.type is bool)):
@@ -159,4 +162,5 @@ class TransformerConfig(Config):
         """F, with its default."""
         if self.d_hidden is not None:
             return self.d_hidden
-        return -(-8 * self.d_model // 24) * 8 if self.feedforward in GATED else 4 * self.d_model
+        gated = self.feedforward in (*GATED, "gated_swish")
+        return -(-8 * self.d_model // 24) * 8 if gated else 4 * self.d_model

@@ -11,10 +11,11 @@ import numpy as np
 
 from numformer.functional.activations.table import GATED
 from numformer.layers import (
-    ALiBi, CrossAttentionBranch, Embedding, FeedForward, GatedFeedForward, Identity, LayerNorm,
-    LearnedPositions, LocalAttentionBranch, MultiHeadAttention, ParallelBlock,
-    RelativePositionBias, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch,
-    ShawPositions, SinusoidalPositions, SwishFeedForward, TransformerBlock)
+    ALiBi, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward, GatedFeedForward,
+    GatedSwishFeedForward, Identity, LayerNorm, LearnedPositions, Linear, LocalAttentionBranch,
+    MultiHeadAttention, ParallelBlock, RelativePositionBias, ResidualBranch, RMSNorm,
+    RotaryPositions, SelfAttentionBranch, ShawPositions, SinusoidalPositions, SwishFeedForward,
+    TransformerBlock)
 
 
 def embedding_of(config, rng):
@@ -25,12 +26,20 @@ def embedding_of(config, rng):
     return Embedding(c.vocab_size, c.d_model, rng, std, scale, np.dtype(c.dtype))
 
 
-def positions_of(config, rng):
-    """The layer that adds positions to embeddings; the identity if attention handles positions."""
-    c = config
-    if c.positions == "learned":
-        return LearnedPositions(c.context_length, c.d_model, rng, c.init_std, np.dtype(c.dtype))
-    return SinusoidalPositions(c.d_model) if c.positions == "sinusoidal" else Identity()
+def positions_of(config, rng, length=None):
+    """The layer that adds positions to embeddings, or appends them and maps both back to width C.
+
+    The identity if attention handles positions. `length` is the context's unless given.
+    """
+    c, dtype = config, np.dtype(config.dtype)
+    kind, length = c.positions.removeprefix("concatenated_"), length or c.context_length
+    if kind not in ("learned", "sinusoidal"):
+        return Identity()
+    vectors = (SinusoidalPositions(c.d_model) if kind == "sinusoidal" else
+               LearnedPositions(length, c.d_model, rng, c.init_std, dtype))
+    if kind == c.positions:
+        return vectors
+    return ConcatenatedPositions(vectors, Linear(2 * c.d_model, c.d_model, rng, False, dtype=dtype))
 
 
 def norm_of(config):
@@ -77,8 +86,9 @@ def feedforward_of(config, initial):
     c = config
     if c.feedforward in GATED:
         return GatedFeedForward(c.d_model, c.hidden_width, GATED[c.feedforward], **initial)
-    if c.feedforward == "swish":
-        return SwishFeedForward(c.d_model, c.hidden_width, **initial)
+    if c.feedforward in ("swish", "gated_swish"):
+        kind = SwishFeedForward if c.feedforward == "swish" else GatedSwishFeedForward
+        return kind(c.d_model, c.hidden_width, **initial)
     return FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial)
 
 

@@ -54,6 +54,8 @@ MODELS = [
                  "only 0 .. 5")]),
     Case("encoder-decoder with a deeper encoder, norms of the embeddings",
          encoder_decoder(n_encoder_layers=2, embedding_norm=True), [], ids=PAIRS_OF_IDS),
+    Case("encoder-decoder, sinusoids concatenated",
+         encoder_decoder(positions="concatenated_sinusoidal"), [], ids=PAIRS_OF_IDS),
     Case("encoder-decoder, rotary",
          encoder_decoder(norm_first=True, feedforward="swiglu", positions="rotary", tied=False,
                          n_kv_heads=1),

@@ -1,6 +1,6 @@
 """Options of published decoders, and the layers that they bring."""
 
-from numformer.layers import Swish, SwishFeedForward
+from numformer.layers import GatedSwishFeedForward, Swish, SwishFeedForward
 from numformer.verify.registry.cases import Case, floats, seeded
 from numformer.verify.registry.transformer import IDS, decoder
 
@@ -9,6 +9,9 @@ LAYERS = [
          wrong=[((floats(2, 6),), ValueError, "F=7")]),
     Case("feed-forward, trained swish",
          lambda rng, dtype: SwishFeedForward(3, 7, rng, dtype=dtype), [(2, 4, 3)],
+         wrong=[((floats(2, 4),), ValueError, "C=3")]),
+    Case("feed-forward, gated by a trained swish",
+         lambda rng, dtype: GatedSwishFeedForward(3, 5, rng, dtype=dtype), [(2, 4, 3)],
          wrong=[((floats(2, 4),), ValueError, "C=3")]),
 ]
 
@@ -26,4 +29,7 @@ MODELS = [
          ids=(IDS,)),
     Case("decoder, positions of Shaw", decoder(positions="shaw", max_distance=1), [], ids=(IDS,)),
     Case("decoder, trained swish", decoder(feedforward="swish"), [], ids=(IDS,)),
+    Case("decoder, gated by a trained swish, learned positions concatenated",
+         decoder(feedforward="gated_swish", positions="concatenated_learned", bias=False), [],
+         ids=(IDS,)),
 ]
