@@ -59,6 +59,8 @@ from numformer.functional.head_projections import (
     head_projections, head_projections_backward)
 from numformer.functional.linear import (
     linear, linear_backward, linear_backward_accumulate)
+from numformer.functional.losses.contrastive import (
+    contrastive_loss, contrastive_loss_backward)
 from numformer.functional.losses.cross_entropy import (
     IGNORE_INDEX, cross_entropy, cross_entropy_backward)
 from numformer.functional.losses.linear_cross_entropy import (
@@ -115,14 +117,15 @@ __all__ = [
     "attention", "attention_backward", "attention_dropout_mask", "attention_weights", "batch_norm",
     "batch_norm_backward", "batch_norm_inference", "batch_norm_inference_backward",
     "causal_convolution", "causal_convolution_backward", "combine_experts",
-    "combine_experts_backward", "cosine_similarity", "cosine_similarity_backward", "cross_entropy",
-    "cross_entropy_backward", "dispatch_to_experts", "dispatch_to_experts_backward", "dot_scores",
-    "dot_scores_backward", "drop_weights", "drop_weights_backward", "dropout", "dropout_backward",
-    "dropout_mask", "dropout_seed", "embedding", "embedding_backward", "feed_forward",
-    "feed_forward_backward", "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward",
-    "gated_linear_unit", "gated_linear_unit_backward", "gathered_statistics", "gelu",
-    "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
-    "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
+    "combine_experts_backward", "contrastive_loss", "contrastive_loss_backward",
+    "cosine_similarity", "cosine_similarity_backward", "cross_entropy", "cross_entropy_backward",
+    "dispatch_to_experts", "dispatch_to_experts_backward", "dot_scores", "dot_scores_backward",
+    "drop_weights", "drop_weights_backward", "dropout", "dropout_backward", "dropout_mask",
+    "dropout_seed", "embedding", "embedding_backward", "feed_forward", "feed_forward_backward",
+    "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward", "gated_linear_unit",
+    "gated_linear_unit_backward", "gathered_statistics", "gelu", "gelu_backward", "gelu_tanh",
+    "gelu_tanh_backward", "general_scores", "general_scores_backward", "gru_cell",
+    "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
     "head_projections", "head_projections_backward", "layer_norm", "layer_norm_backward",
     "layer_norm_outside", "layer_norm_outside_backward", "layer_patterns", "linear",
     "linear_backward", "linear_backward_accumulate", "linear_cross_entropy",

@@ -43,6 +43,8 @@ class VisionTransformerConfig(TransformerConfig):
         Class tokens with pooling="class", each with a head of its own: see `ClassHeads`.
     embedding_norm : bool
         Apply a norm to tokens and patches, positions included, before the first block.
+    patch_bias, head_bias : bool
+        Give the map of patches, and the head, a bias, where `bias` gives one to all linear maps.
     """
 
     POSITIONS: ClassVar = ("learned", "learned_2d", "sinusoidal_2d", *TransformerConfig.POSITIONS)
@@ -59,6 +61,8 @@ class VisionTransformerConfig(TransformerConfig):
     pooling: str = "class"
     n_class_tokens: int = 1
     embedding_norm: bool = False
+    patch_bias: bool = True
+    head_bias: bool = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -107,7 +111,8 @@ class VisionTransformer(CrossEntropyModel):
     ----------
     Dosovitskiy et al. (2021), "An Image Is Worth 16x16 Words", eqs. 1 to 4; mean pooling: appendix
     D.3; positions: appendix D.4. A second class token: Touvron et al. (2021), "DeiT", section 4. A
-    norm before the first block: Radford et al. (2021), "CLIP", section 2.4.
+    norm before the first block: Radford et al. (2021), "CLIP", section 2.4; that their patches and
+    head have no bias is in the published code alone.
 
     Examples
     --------
@@ -127,7 +132,7 @@ class VisionTransformer(CrossEntropyModel):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.patches = PatchEmbedding(c.image_size, c.patch_size, c.channels, c.d_model, rng,
-                                      c.patches, c.bias, dtype=dtype)
+                                      c.patches, c.bias and c.patch_bias, dtype=dtype)
         self.positions = _positions_of(c, rng)
         self.class_token = None
         if c.pooling == "class":
@@ -136,7 +141,7 @@ class VisionTransformer(CrossEntropyModel):
         self.embedding_norm = norm_of(c) if c.embedding_norm else Identity()
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng)
-        head = c.d_model, c.n_classes, rng, c.bias, c.init_std, dtype
+        head = c.d_model, c.n_classes, rng, c.bias and c.head_bias, c.init_std, dtype
         if c.n_class_tokens == 1:
             self.pooling, self.head = Pooling(c.pooling), Linear(*head)
         else:

@@ -45,6 +45,27 @@ def test_one_class_has_no_loss():
     assert loss == 0 and (F.cross_entropy_backward(1.0, saved) == 0).all()
 
 
+def test_one_pair_has_no_contrastive_loss():
+    loss, saved = F.contrastive_loss(np.array([[3.0]]))
+    assert loss == 0 and (F.contrastive_loss_backward(1.0, saved) == 0).all()
+
+
+def test_the_contrastive_loss_is_the_mean_of_both_directions(rng):
+    logits, pairs = rng.standard_normal((4, 4)), np.arange(4)
+    expected = (F.cross_entropy(logits, pairs)[0] + F.cross_entropy(logits.T, pairs)[0]) / 2
+    assert F.contrastive_loss(logits)[0] == pytest.approx(expected, rel=1e-14)
+    assert F.contrastive_loss(1000 * np.eye(3))[0] == 0
+
+
+@pytest.mark.parametrize("logits, error, words", [
+    (np.zeros((2, 3)), ValueError, "(N, N)"), (np.zeros((0, 0)), ValueError, "(0, 0)"),
+    (np.zeros(4), ValueError, "(4,)"), (np.zeros((2, 2), int), TypeError, "floats")])
+def test_logits_that_are_no_square_are_refused(logits, error, words):
+    with pytest.raises(error) as caught:
+        F.contrastive_loss(logits)
+    assert words in str(caught.value) and str(caught.value).startswith("contrastive_loss: ")
+
+
 def test_the_distance_of_equal_vectors_is_0():
     a, n = np.array([[1.0, 2.0]]), np.array([[1.0, 2.25]])
     assert F.triplet_loss(a, a, n, margin=0.5)[0] == 0.25

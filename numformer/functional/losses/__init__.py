@@ -4,4 +4,5 @@
     z_loss                   a penalty on the log-sum-exp of logits
     cross_entropy            composed of these: ignored targets, label smoothing, z-loss
     similarity               cosine similarity and the triplet loss
+    contrastive              of the pairs of a batch, each against all others, in both directions
 """

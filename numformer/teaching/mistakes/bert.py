@@ -1,4 +1,4 @@
-"""Mistakes in cosine similarity and in the triplet loss."""
+"""Mistakes in cosine similarity, in the triplet loss and in the contrastive loss."""
 
 import numpy as np
 
@@ -53,7 +53,32 @@ def units(near, far):
     return near / norm(near), far / norm(far)
 
 
+def contrastive(row=1.0, column=1.0, target=2.0, count=lambda N: 2 * N, transposed=False):
+    """A backward of the contrastive loss: factors of both softmaxes, of the targets, the count."""
+    def gradients(dloss, logits):
+        e, N = np.exp(logits), len(logits)
+        p, q = e / e.sum(axis=1, keepdims=True), e / e.sum(axis=0)
+        if transposed:
+            q = q.T
+        return dloss * (row * p + column * q - target * np.eye(N)) / count(N)
+    return gradients
+
+
 MISTAKES = {
+    "contrastive_loss_backward": [
+        ("the cross-entropy of the columns is missing: every image must find its text, too",
+         contrastive(column=0.0, target=1.0)),
+        ("the cross-entropy of the columns is missing: every image must find its text, too",
+         contrastive(column=0.0, target=1.0, count=lambda N: N)),
+        ("the cross-entropy of the rows is missing: every text must find its image, too",
+         contrastive(row=0.0, target=1.0)),
+        ("the diagonal, the right answers, is not subtracted", contrastive(target=0.0)),
+        ("the diagonal is subtracted once, but it is the target of rows and of columns",
+         contrastive(target=1.0)),
+        ("the mean over the pairs is missing", contrastive(count=lambda N: 2)),
+        ("the loss is the mean of the two cross-entropies, not their sum",
+         contrastive(count=lambda N: N)),
+        ("the gradient of the columns is not transposed back", contrastive(transposed=True))],
     "cosine_similarity_backward": [
         ("this is the gradient of the dot product: the vectors must be divided by their norms "
          "first", cosine_as_product),

@@ -1,4 +1,4 @@
-"""Problems on how Sentence-BERT compares vectors."""
+"""Problems on how Sentence-BERT compares vectors, and CLIP texts with images."""
 
 from numformer import functional as F
 from numformer.teaching.problems.problem import FunctionProblem, Level, sizes
@@ -31,6 +31,11 @@ def triplets(**options):
     return make
 
 
+def of_pairs(rng):
+    N, = sizes(rng, 1)
+    return {"logits": 2 * rng.standard_normal((N + 1, N + 1))}, {}
+
+
 ZERO = "The cosines of a zero vector, and its gradient, are 0, not NaN."
 EQUAL = "The gradient of the distance of two equal vectors is taken as 0, not NaN."
 PROBLEMS = {
@@ -42,4 +47,6 @@ PROBLEMS = {
         F.triplet_loss, F.triplet_loss_backward, ("anchors", "positives", "negatives"), {
             "plain": triplets(), "margin=0.3": triplets(margin=0.3),
             "equal vectors": Level(with_equal_vectors, EQUAL, required=False)}, smallest=1e-6),
+    "contrastive_loss": FunctionProblem(
+        F.contrastive_loss, F.contrastive_loss_backward, ("logits",), {"plain": of_pairs}),
 }

@@ -92,6 +92,22 @@ def cosine_similarity_backward(ds, a, b):
     return da, db
 
 
+def contrastive_loss(logits):
+    e = np.exp(logits)
+    p = e / e.sum(axis=1, keepdims=True)
+    q = e / e.sum(axis=0)
+    N = len(logits)
+    return -(np.eye(N) * (np.log(p) + np.log(q))).sum() / (2 * N)
+
+
+def contrastive_loss_backward(dloss, logits):
+    e = np.exp(logits)
+    p = e / e.sum(axis=1, keepdims=True)
+    q = e / e.sum(axis=0)
+    N = len(logits)
+    return dloss * (p + q - 2 * np.eye(N)) / (2 * N)
+
+
 def triplet_loss(anchors, positives, negatives, margin=1.0):
     near = np.sqrt(((anchors - positives) ** 2).sum(axis=-1))
     far = np.sqrt(((anchors - negatives) ** 2).sum(axis=-1))

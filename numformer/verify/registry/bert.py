@@ -1,4 +1,4 @@
-"""BERT, the models built on its backbone, and Sentence-BERT's functions."""
+"""BERT, the models built on its backbone, and functions that compare vectors and pairs."""
 
 import numpy as np
 
@@ -102,6 +102,7 @@ MODELS = [
 
 PAIRS = [
     Pair("cosine similarity", F.cosine_similarity, F.cosine_similarity_backward, [(3, 4), (2, 4)]),
+    Pair("contrastive loss", F.contrastive_loss, F.contrastive_loss_backward, [(4, 4)]),
     Pair("triplet loss", F.triplet_loss, F.triplet_loss_backward, [(5, 3), (5, 3), (5, 3)]),
     Pair("triplet loss, another margin", F.triplet_loss, F.triplet_loss_backward,
          [(5, 3), (5, 3), (5, 3)], options=dict(margin=0.3)),

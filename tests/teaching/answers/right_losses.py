@@ -109,6 +109,18 @@ def cosine_pairs(ds, a, b):
     return da, db
 
 
+@right("contrastive_loss", "SciPy log_softmax along both axes")
+def contrastive_by_axes(logits):
+    return -sum(np.trace(special.log_softmax(logits, axis)) for axis in (0, 1)) / 2 / len(logits)
+
+
+@right("contrastive_loss_backward", "one_hot of every direction")
+def contrastive_directions(dloss, logits):
+    right, n = np.eye(len(logits)), len(logits)
+    rows, columns = (special.softmax(z, axis=1) - right for z in (logits, logits.T))
+    return dloss * (rows / n + (columns / n).T) / 2
+
+
 @right("triplet_loss", "norms and np.maximum")
 def triplet_by_norms(anchors, positives, negatives, margin=1.0):
     near = np.linalg.norm(anchors - positives, axis=1)

@@ -138,6 +138,17 @@ def triplet_active(anchors, positives, negatives, margin=1.0):
     return excess[excess > 0].mean()
 
 
+@wrong("contrastive_loss_backward", "the columns' gradient is not transposed back")
+def contrastive_b_transposed(dloss, logits):
+    right, n = np.eye(len(logits)), len(logits)
+    return dloss * (softmax(logits, 1) + softmax(logits.T, 1) - 2 * right) / 2 / n
+
+
+@wrong("contrastive_loss", "the texts find their images, but not the images their texts")
+def contrastive_rows(logits):
+    return -np.log(np.diagonal(softmax(logits, axis=1))).mean()
+
+
 @wrong("top_k_gates_backward", "the whole row's softmax: not only the chosen logits'")
 def gates_b_all(dweights, logits, chosen):
     p = softmax(logits, axis=1)
