@@ -4,6 +4,8 @@ from numformer.models.bert import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHea
 from numformer.models.bert_classifier import (
     BertClassifier, BertClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
+from numformer.models.clip import (
+    CLIP, CLIP_CONFIGS, CLIPConfig, CLIPTextConfig, CLIPTextEncoder)
 from numformer.models.convolutional import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig)
 from numformer.models.decoder import Decoder
@@ -27,6 +29,7 @@ CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS          # the published si
 KINDS = {                                                     # models that a checkpoint may hold
     "Bert": (Bert, BertConfig),
     "BertClassifier": (BertClassifier, BertClassifierConfig),
+    "CLIP": (CLIP, CLIPConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
@@ -40,13 +43,13 @@ KINDS = {                                                     # models that a ch
 
 __all__ = [
     "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",
-    "BertEncoder", "BertEncoderConfig", "CONFIGS", "ConvolutionLanguageModel",
-    "ConvolutionLanguageModelConfig", "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS",
-    "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS",
-    "KneserNey", "LLAMA", "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig",
-    "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel",
-    "RecurrentLanguageModelConfig", "SentenceBert", "SentenceBertConfig", "Seq2Seq",
-    "Seq2SeqCache", "Seq2SeqConfig", "T5", "TRANSFORMER_2017", "TokenAndNGramEmbedding",
-    "TransformerConfig", "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig",
-    "backbone_options", "load_pretrained_backbone",
+    "BertEncoder", "BertEncoderConfig", "CLIP", "CLIPConfig", "CLIPTextConfig", "CLIPTextEncoder",
+    "CLIP_CONFIGS", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig",
+    "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig",
+    "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
+    "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig", "NGramLanguageModel",
+    "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
+    "SentenceBert", "SentenceBertConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5",
+    "TRANSFORMER_2017", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
+    "VisionTransformer", "VisionTransformerConfig", "backbone_options", "load_pretrained_backbone",
 ]

@@ -1,4 +1,4 @@
-"""The encoder, and the layers and functions of the Vision Transformer."""
+"""The encoder, the layers and functions of the Vision Transformer, and CLIP."""
 
 import numpy as np
 
@@ -6,7 +6,9 @@ from numformer import functional as F
 from numformer.functional import AttentionPattern
 from numformer.layers import (
     ClassHeads, BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
-from numformer.models import Encoder, EncoderConfig, VisionTransformer, VisionTransformerConfig
+from numformer.models import (
+    CLIP, CLIPConfig, CLIPTextConfig, CLIPTextEncoder, Encoder, EncoderConfig, VisionTransformer,
+    VisionTransformerConfig)
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
 from numformer.verify.registry.transformer import trained_with
 
@@ -35,6 +37,27 @@ def vision(**options):
 
 def labelled():
     return np.random.default_rng(7).standard_normal((2, 4, 4, 2)), np.array([2, 0])
+
+
+CAPTIONS = np.array([[1, 5, 2, 6], [1, 6, 0, 0], [3, 4, 6, 6]])       # 6 ends a text
+TEXT = dict(vocab_size=7, context_length=4, n_layers=2, d_embedding=3)
+
+
+def texts(**options):
+    sizes = dict(TEXT, n_heads=2, d_model=4, d_hidden=5)
+    return lambda rng, dtype: CLIPTextEncoder(CLIPTextConfig(**{**sizes, **options},
+                                                             dtype=np.dtype(dtype).name), rng)
+
+
+def clip(**options):
+    sizes = dict(TEXT, image_size=4, patch_size=2, channels=1, n_heads=2, d_model=6, d_hidden=5,
+                 text_layers=1, text_heads=1, text_width=4, text_hidden=3, temperature=0.5)
+    return lambda rng, dtype: CLIP(CLIPConfig(**{**sizes, **options}, dtype=np.dtype(dtype).name),
+                                   rng)
+
+
+def captioned(ids):
+    return ids, np.random.default_rng(7).standard_normal((3, 4, 4, 1)), np.array([4, 2, 3])
 
 
 LAYERS = [
@@ -70,6 +93,12 @@ LAYERS = [
     *(Case(f"pooling, {kind}", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
            wrong=[((floats(3, 4),), ValueError, "(B, T, C)"),
                   ((floats(2, 0, 4),), ValueError, "")]) for kind in ("class", "mean", "max")),
+    Case("text encoder of CLIP", texts(), [], ids=(CAPTIONS,),
+         wrong=[((CAPTIONS[0],), ValueError, "(B, T)"), ((CAPTIONS + 1,), ValueError, "0 .. 6"),
+                ((np.tile(CAPTIONS, 2),), ValueError, "only 0 .. 3")]),
+    Case("text encoder of CLIP, end token, padding", texts(eos_id=6, dropout=0.2), [],
+         lambda: {"lengths": np.array([4, 2, 3]), **seeded()}, ids=(CAPTIONS,),
+         wrong=[((CAPTIONS % 6,), ValueError, "row 0 of ids has no end token, eos_id=6")]),
     *(Case(f"pooling, {kind}, masked", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
            lambda: {"mask": REAL})
       for kind in ("mean", "max")),
@@ -97,6 +126,15 @@ MODELS = [
     Case("vision transformer, maximum, rows and columns, post-norm",
          vision(pooling="max", positions="learned_2d", norm_first=False, feedforward="swiglu",
                 bias=False), [(2, 4, 4, 2)], batch=labelled),
+    Case("vision transformer without biases in patches and head",
+         vision(patch_bias=False, head_bias=False), [(2, 4, 4, 2)], batch=labelled),
+    Case("CLIP", clip(), [(2, 4, 4, 1)], ids=(CAPTIONS,), batch=captioned,
+         wrong=[((CAPTIONS, floats(2, 4, 4, 3)), ValueError, "channels=1"),
+                ((CAPTIONS[0], floats(2, 4, 4, 1)), ValueError, "(B, T)"),
+                ((CAPTIONS + 1, floats(2, 4, 4, 1)), ValueError, "0 .. 6")]),
+    Case("CLIP, end token, dropout", clip(eos_id=6, feedforward="gelu", dropout=0.2),
+         [(1, 4, 4, 1)], seeded, ids=(CAPTIONS,), batch=captioned,
+         wrong=[((CAPTIONS % 6, floats(2, 4, 4, 1)), ValueError, "row 0 of ids")]),
 ]
 
 PAIRS = [

@@ -1,0 +1,122 @@
+"""The text encoder of CLIP: a causal Transformer whose last token, the end token, is the text."""
+
+import numpy as np
+
+from numformer.checks import check_lengths, check_rows
+from numformer.functional.attention.masks import AttentionPattern
+from numformer.layers import Dropout, Embedding, Linear
+from numformer.models.transformer import Encoder, positions_of
+from numformer.parameter import Layer
+
+
+class CLIPTextEncoder(Layer):
+    r"""A vector for a text, ids (B, T) to (B, E): the output at its end token, mapped linearly.
+
+    .. math:: y_b = \mathrm{encoder}(E_{\mathrm{ids}} + P)_{b,\, e_b}\, W, \qquad
+              e_b = \min \{ t : \mathrm{ids}_{bt} = \mathrm{eos} \}
+
+    Attention is causal, so the end token is the first that depends on the whole text, and nothing
+    after it counts: padding on the right needs no mask.
+
+    Parameters
+    ----------
+    config : CLIPTextConfig
+    rng : numpy.random.Generator or None
+        Draws the initial weights. With None, parameters have only shapes, for counting.
+
+    References
+    ----------
+    Radford et al. (2021), "Learning Transferable Visual Models From Natural Language Supervision",
+    section 2.4.
+
+    Examples
+    --------
+    >>> from numformer.models import CLIPTextConfig
+    >>> config = CLIPTextConfig(vocab_size=9, context_length=6, n_layers=2, n_heads=2, d_model=16,
+    ...                         d_embedding=4, eos_id=8)
+    >>> model = CLIPTextEncoder(config, np.random.default_rng(0))
+    >>> y = model(np.array([[1, 2, 8, 0], [1, 8, 5, 5]]))
+    >>> y.shape
+    (2, 4)
+    >>> bool(np.allclose(y[1], model(np.array([[1, 8]]))[0], atol=1e-6))     # up to its end token
+    True
+    """
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.config = config
+        self.embedding = Embedding(c.vocab_size, c.d_model, rng, c.init_std, dtype=dtype)
+        self.positions = positions_of(c, rng)
+        self.dropout = Dropout(c.dropout)
+        self.encoder = Encoder(c, rng)
+        self.projection = Linear(c.d_model, c.d_embedding, rng, bias=False, dtype=dtype)
+
+    def forward(self, ids, lengths=None, rng=None, mask=None):
+        """A vector for each text.
+
+        Parameters
+        ----------
+        ids : ndarray of int, shape (B, T)
+            Each text with its end token.
+        lengths : ndarray of int, shape (B,), optional
+            Tokens of each row without its padding, in which no end token is looked for; T unless
+            given.
+        rng : numpy.random.Generator, optional
+            For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, if it is not later.
+
+        Returns
+        -------
+        y : ndarray, shape (B, E)
+        saved : tuple
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ids or lengths do not fit, or a text has no end token.
+        """
+        check_rows("CLIPTextEncoder", "ids", ids)
+        if lengths is not None:
+            check_lengths("CLIPTextEncoder", lengths, *ids.shape)
+        pattern = AttentionPattern(causal=True, lengths=lengths, mask=mask)
+        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
+        ends = self.end_tokens(ids, lengths)                          # (B,)
+        x, saved_positions = self.positions.forward(x, start=0)
+        x, saved_dropout = self.dropout.forward(x, rng)
+        x, saved_encoder = self.encoder.forward(x, pattern, rng)
+        rows = x[np.arange(len(x)), ends]                             # (B, C)
+        y, saved_projection = self.projection.forward(rows)           # (B, E)
+
+        saved = (saved_embedding, saved_positions, saved_dropout, saved_encoder, (x.shape, ends),
+                 saved_projection)
+        return y, saved
+
+    def backward(self, dy, saved):
+        (saved_embedding, saved_positions, saved_dropout, saved_encoder, (shape, ends),
+         saved_projection) = saved
+
+        # y = projection(rows)
+        drows = self.projection.backward(dy, saved_projection)
+
+        # rows = x[b, ends[b]]
+        dx = np.zeros(shape, drows.dtype)
+        dx[np.arange(len(dx)), ends] = drows
+
+        # x = encoder(dropout(positions(embedding(ids))))
+        dx = self.encoder.backward(dx, saved_encoder)
+        dx = self.dropout.backward(dx, saved_dropout)
+        dx = self.positions.backward(dx, saved_positions)
+        return self.embedding.backward(dx, saved_embedding)
+
+    def end_tokens(self, ids, lengths=None):
+        """The position of the first end token of each row, (B,)."""
+        real = np.arange(ids.shape[1]) < (ids.shape[1] if lengths is None else lengths[:, None])
+        if self.config.eos_id is None:
+            return np.where(real, ids, -1).argmax(axis=1)             # the first of the largest
+        ends = real & (ids == self.config.eos_id)
+        without = np.flatnonzero(~ends.any(axis=1))
+        if without.size:
+            raise ValueError(f"CLIPTextEncoder: row {without[0]} of ids has no end token, eos_id="
+                             f"{self.config.eos_id}; end every text with it.")
+        return ends.argmax(axis=1)
