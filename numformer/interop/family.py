@@ -4,11 +4,12 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from numformer.interop.keys import COMMON, check_keys, read_keys, write_keys
+from numformer.interop.keys import COMMON, check_keys, flat, nested, read_keys, write_keys
 from numformer.models import KINDS
 
 # Options that change how a model is trained or stored, not what it computes
-TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight")
+TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight",
+                 "temperature")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class Family:
         Options of ours that all its models have.
     keys : dict of str to Key
         Of config.json, in addition to those of all families.
+    parts : tuple of str
+        Keys of config.json that hold a config of their own; `keys` has theirs as ``part.key``.
     rows : callable
         ``rows(config)``: the `Row` of every parameter.
     copies : dict of str to str
@@ -49,6 +52,7 @@ class Family:
     architectures: tuple
     keys: dict
     rows: Callable
+    parts: tuple = ()
     options: dict = field(default_factory=dict)
     copies: dict = field(default_factory=dict)
     prefix: str = ""
@@ -60,7 +64,13 @@ class Family:
     @property
     def table(self):
         """All keys of config.json."""
-        return COMMON | self.keys
+        common = {f"{part}.{key}": meaning for part in self.parts
+                  for key, meaning in COMMON.items()}
+        return COMMON | common | self.keys
+
+    def flat(self, facts):
+        """The content of a config.json with the keys of its parts as ``part.key``."""
+        return flat(facts, self.parts)
 
     def config(self, facts, names, dtype):
         """Our config for the content of a config.json and the names of the tensors.
@@ -74,6 +84,7 @@ class Family:
         if not isinstance(found, list) or found[0] not in self.architectures:
             raise ValueError(f"'architectures' = {found!r} must be one of "
                              f"{', '.join(self.architectures)}")
+        facts = self.flat(facts)
         options = read_keys(self.table, facts)
         options = {**self.options, **options, **self.by_names(names), "dtype": dtype}
         config = KINDS[self.kind][1].from_dict(options)
@@ -84,7 +95,7 @@ class Family:
         """The content of a config.json for a config of ours, which it may not fit: see `fits`."""
         architecture = (self.architecture(config) if self.architecture else self.architectures[0])
         return {"architectures": [architecture], "model_type": self.name,
-                **write_keys(self.table, config), "torch_dtype": config.dtype}
+                **nested(write_keys(self.table, config), self.parts), "torch_dtype": config.dtype}
 
     def differences(self, config):
         """Options in which the family's own model would differ from a config: {name: value}."""
@@ -121,9 +132,11 @@ def _comparable(config):
     """The options of a config, with the defaults that depend on others."""
     if not hasattr(config, "hidden_width"):
         return config.as_dict()
+    if hasattr(config, "text"):                       # two encoders, with sizes of their own
+        return replace(config, **config.optional_sizes, qkv_bias=_qkv_bias(config)).as_dict()
     c = replace(config, d_hidden=config.hidden_width, d_head=config.head_width,
                 n_kv_heads=config.n_kv_heads or config.n_heads,
-                qkv_bias=None if config.qkv_bias == config.bias else config.qkv_bias)
+                qkv_bias=_qkv_bias(config))
     if c.positions == "rotary" and c.d_rotary is None:
         c = replace(c, d_rotary=c.head_width)
     if c.scaled_scores and c.score_scale is None:
@@ -132,3 +145,8 @@ def _comparable(config):
     if hasattr(c, "local_layers"):                    # that is what `global_every` is about
         values["global_every"] = c.local_layers
     return values
+
+
+def _qkv_bias(config):
+    """The option, or None if it says what `bias` says."""
+    return None if config.qkv_bias == config.bias else config.qkv_bias

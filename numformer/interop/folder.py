@@ -69,7 +69,7 @@ def load(folder, dtype=None, tokenizer=True):
     tensors = {known: found[name] for known, name in names.items()}
     wide = any(tensor.dtype == "F64" for tensor in tensors.values())
     try:
-        _check_sizes(facts, tensors)
+        _check_sizes(family.flat(facts), tensors)
         config = family.config(facts, tensors, dtype or ("float64" if wide else "float32"))
         _check_config(config, tensors)
     except ValueError as error:
@@ -212,10 +212,11 @@ def _check_sizes(facts, tensors):
 
 def _check_config(config, tensors):
     values = sum(prod(tensor.shape) for tensor in tensors.values())
-    n_layers, n_experts = config.n_layers, getattr(config, "n_experts", 1)
-    if n_layers * n_experts > len(tensors) or n_layers * config.d_model > values:
-        raise ValueError(f"{n_layers} layers of width {config.d_model} do not fit {len(tensors)} "
-                         f"tensors with {values} values")
+    for part in (config, config.text) if hasattr(config, "text") else (config,):
+        n_layers, n_experts = part.n_layers, getattr(part, "n_experts", 1)
+        if n_layers * n_experts > len(tensors) or n_layers * part.d_model > values:
+            raise ValueError(f"{n_layers} layers of width {part.d_model} do not fit {len(tensors)} "
+                             f"tensors with {values} values")
 
 
 def _check_tensors(folder, rows, parameters, tensors, copies):

@@ -61,9 +61,32 @@ class Option(Key):
 
     def write(self, config):
         value = getattr(config, self.name)
+        if value is None and self.default is not None:                # theirs must have one
+            value = config.optional_sizes.get(self.name)
         if self.values is None:
             return value
         return next((theirs for theirs, ours in self.values.items() if ours == value), value)
+
+
+class Same(Option):
+    """A second key of an option, such as that of another part of the model: it must agree.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> Same("epsilon", 1e-5).check(1e-6, SimpleNamespace(epsilon=1e-5))
+    Traceback (most recent call last):
+    ValueError: must be 1e-05, as another part of the model has it
+    """
+
+    def read(self, value, options):
+        super().read(value, {})
+
+    def check(self, value, config):
+        found = {}
+        super().read(value, found)
+        if found[self.name] != getattr(config, self.name):
+            raise ValueError(f"must be {self.write(config)!r}, as another part of the model has it")
 
 
 class Rows(Key):
@@ -153,6 +176,39 @@ COMMON = dict.fromkeys("""
     task_specific_params temperature tokenizer_class top_k top_p torch_dtype torchscript
     transformers_version use_cache use_return_dict
 """.split(), IGNORED)
+
+
+def flat(facts, parts):
+    """The content of a config.json with the keys of its parts as ``part.key``.
+
+    Of old files a part has a second form, ``part_dict``, which replaces it.
+
+    Examples
+    --------
+    >>> flat({"text_config": {"hidden_size": 8}, "projection_dim": 4}, ["text_config"])
+    {'projection_dim': 4, 'text_config.hidden_size': 8}
+    """
+    whole = {key: value for key, value in facts.items()
+             if key not in [part + end for part in parts for end in ("", "_dict")]}
+    for part in parts:
+        chosen = part if facts.get(f"{part}_dict") is None else f"{part}_dict"
+        inner = facts.get(chosen) or {}
+        if not isinstance(inner, dict):
+            raise ValueError(f"{chosen!r} = {brief(inner)} must be an object")
+        whole |= {f"{part}.{key}": value for key, value in inner.items()}
+    return whole
+
+
+def nested(facts, parts):
+    """The inverse of `flat`."""
+    whole = {part: {} for part in parts}
+    for key, value in facts.items():
+        part, dot, inner = key.partition(".")
+        if dot and part in parts:
+            whole[part][inner] = value
+        else:
+            whole[key] = value
+    return whole
 
 
 def read_keys(table, facts):

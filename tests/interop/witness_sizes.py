@@ -13,4 +13,6 @@ SMALL = {
     "bert": dict(_TEXT, next_sentence=True), "roberta": dict(_TEXT, segments=1),
     "distilbert": _TEXT, "t5": dict(_TEXT, tied=True),
     "vit": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
+    "clip": dict(_TEXT, image_size=8, patch_size=4, channels=3, d_embedding=5, text_layers=1,
+                 text_heads=2, text_width=4, text_hidden=7),
 }

@@ -131,6 +131,14 @@ class CLIPConfig(TransformerConfig):
             **self._blocks() | sizes, vocab_size=self.vocab_size, eos_id=self.eos_id,
             context_length=self.context_length, d_embedding=self.d_embedding)
 
+    @property
+    def optional_sizes(self):
+        """Widths and numbers of layers that may be left out, by name, with their defaults."""
+        text = self.text
+        return {"d_hidden": self.hidden_width, "text_layers": text.n_layers,
+                "text_heads": text.n_heads, "text_width": text.d_model,
+                "text_hidden": text.hidden_width}
+
     def _blocks(self):
         """The options that all Transformers have, by name."""
         return {field.name: getattr(self, field.name) for field in fields(TransformerConfig)}

@@ -164,3 +164,8 @@ class TransformerConfig(Config):
             return self.d_hidden
         gated = self.feedforward in (*GATED, "gated_swish")
         return -(-8 * self.d_model // 24) * 8 if gated else 4 * self.d_model
+
+    @property
+    def optional_sizes(self):
+        """Widths and numbers of layers that may be left out, by name, with their defaults."""
+        return {"d_hidden": self.hidden_width}

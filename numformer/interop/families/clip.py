@@ -1,0 +1,94 @@
+"""CLIP: both encoders, their projections, and the temperature."""
+
+from numformer.interop.families.bert import ACTIVATIONS
+from numformer.interop.family import Family
+from numformer.interop.keys import IGNORED, Fixed, Key, Option, Same
+from numformer.interop.operations import CONVOLUTION, Leading, Part
+from numformer.interop.table import Row, linear, norm
+
+_LAYER = (*((f"attention.{name}", f"self_attn.{name[0]}_proj")
+            for name in ("query", "key", "value")), ("attention.output", "self_attn.out_proj"),
+          ("feedforward.hidden", "mlp.fc1"), ("feedforward.output", "mlp.fc2"))
+_ACTIVATIONS = {"quick_gelu": "quick_gelu", **ACTIVATIONS}
+
+
+class EndToken(Key):
+    """The id of the end token; 2 in old files, whose models take the token with the largest id."""
+
+    default, largest = 49407, 2
+
+    def read(self, value, options):
+        if type(value) is not int:
+            raise ValueError("must be a whole number")
+        options["eos_id"] = None if value == self.largest else value
+
+    def write(self, config):
+        return self.largest if config.eos_id is None else config.eos_id
+
+
+def _encoder(config, ours, theirs):
+    for n in range(config.n_layers):
+        block, layer = f"{ours}.encoder.blocks.{n}", f"{theirs}.encoder.layers.{n}"
+        for part, other in _LAYER:
+            yield from linear(f"{block}.{part}", f"{layer}.{other}")
+        for i in (1, 2):
+            yield from norm(f"{block}.norm{i}", f"{layer}.layer_norm{i}")
+
+
+def _rows(config):
+    ours, theirs = "text", "text_model"
+    yield Row(f"{ours}.embedding.weight", f"{theirs}.embeddings.token_embedding.weight")
+    yield Row(f"{ours}.positions.weight", f"{theirs}.embeddings.position_embedding.weight")
+    yield from _encoder(config.text, ours, theirs)
+    yield from norm(f"{ours}.encoder.norm", f"{theirs}.final_layer_norm")
+    yield from linear(f"{ours}.projection", "text_projection", False)
+
+    ours, theirs, T = "image", "vision_model", config.image.side ** 2
+    positions = f"{theirs}.embeddings.position_embedding.weight"      # (1 + T, C)
+    yield Row(f"{ours}.patches.weight", f"{theirs}.embeddings.patch_embedding.weight",
+              (CONVOLUTION,))
+    yield Row(f"{ours}.positions.weight", positions, (Part(0, 1, 1 + T),))
+    # Theirs adds a position to the class token; ours is the sum
+    yield Row(f"{ours}.class_token", f"{theirs}.embeddings.class_embedding")
+    yield Row(f"{ours}.class_token", positions, (Part(0, 0, 1 + T, 1), Leading(1)), added=True)
+    yield from norm(f"{ours}.embedding_norm", f"{theirs}.pre_layrnorm")          # their spelling
+    yield from _encoder(config.image, ours, theirs)
+    yield from norm(f"{ours}.encoder.norm", f"{theirs}.post_layernorm")
+    yield from linear(f"{ours}.head", "visual_projection", False)
+    yield Row("logit_scale", "logit_scale")
+
+
+_BOTH = {
+    "attention_dropout": Fixed(0.0, 0), "add_cross_attention": Fixed(False),
+    "is_decoder": Fixed(False), "pruned_heads": Fixed({}),
+    # In old files: generation, and rates that the published model does not have; the width of the
+    # projections is that of the whole model
+    **dict.fromkeys(("bad_words_ids", "chunk_size_feed_forward", "cross_attention_hidden_size",
+                     "diversity_penalty", "dropout", "encoder_no_repeat_ngram_size",
+                     "exponential_decay_length_penalty", "num_beam_groups", "num_return_sequences",
+                     "output_scores", "projection_dim", "remove_invalid_values",
+                     "repetition_penalty", "return_dict_in_generate", "suppress_tokens",
+                     "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings", "typical_p",
+                     "use_bfloat16"), IGNORED)}
+_TEXT = {
+    **_BOTH, "model_type": Fixed("clip_text_model"),
+    "vocab_size": Option("vocab_size", 49408), "hidden_size": Option("text_width", 512),
+    "intermediate_size": Option("text_hidden", 2048),
+    "num_hidden_layers": Option("text_layers", 12), "num_attention_heads": Option("text_heads", 8),
+    "max_position_embeddings": Option("context_length", 77),
+    "hidden_act": Same("feedforward", "quick_gelu", _ACTIVATIONS),
+    "layer_norm_eps": Same("epsilon", 1e-5), "eos_token_id": EndToken()}
+_IMAGE = {
+    **_BOTH, "model_type": Fixed("clip_vision_model"),
+    "image_size": Option("image_size", 224), "patch_size": Option("patch_size", 32),
+    "num_channels": Option("channels", 3), "hidden_size": Option("d_model", 768),
+    "intermediate_size": Option("d_hidden", 3072), "num_hidden_layers": Option("n_layers", 12),
+    "num_attention_heads": Option("n_heads", 12),
+    "hidden_act": Option("feedforward", "quick_gelu", _ACTIVATIONS),
+    "layer_norm_eps": Option("epsilon", 1e-5), "initializer_range": Option("init_std", 0.02)}
+CLIP = Family(
+    name="clip", kind="CLIP", architectures=("CLIPModel",), parts=("text_config", "vision_config"),
+    keys={"projection_dim": Option("d_embedding", 512), "logit_scale_init_value": IGNORED,
+          **{f"text_config.{key}": meaning for key, meaning in _TEXT.items()},
+          **{f"vision_config.{key}": meaning for key, meaning in _IMAGE.items()}},
+    rows=_rows, buffers=r"(text|vision)_model\.embeddings\.position_ids")
