@@ -7,6 +7,7 @@ from numformer.layers import (
     GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, LocalAttentionBranch, MixtureOfExperts,
     MultiHeadAttention, TransformerBlock)
 from numformer.models.bert_encoder import BertEncoder
+from numformer.models.clip import CLIP
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
 from numformer.models.vision_transformer import VisionTransformer
@@ -36,7 +37,9 @@ def count(config):
         forward pass; ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, the
         growth of the KV cache, and ``state_bytes``, the recurrent state of a sequence, both in the
         config's dtype, or 0. For a Vision Transformer ``parameters``, ``flops_per_image`` and
-        ``training_flops_per_image``; for two recurrent networks ``parameters`` alone.
+        ``training_flops_per_image``; for CLIP ``parameters``, ``flops_per_image``,
+        ``flops_per_text`` and ``training_flops_per_pair``; for two recurrent networks
+        ``parameters`` alone.
 
     Examples
     --------
@@ -49,6 +52,8 @@ def count(config):
     model = _model_of(config)
     if isinstance(model, VisionTransformer):
         return _of_images(config, model)
+    if isinstance(model, CLIP):
+        return _of_pairs(config, model)
     if isinstance(model, Seq2Seq):
         return {"parameters": _numbers(model)}
     T, seen, cached = config.context_length, *_keys_seen(model, config.context_length)
@@ -146,6 +151,16 @@ def _of_images(config, model):
                  if isinstance(layer, MultiHeadAttention))
     return {"parameters": _numbers(model), "flops_per_image": flops,
             "training_flops_per_image": 3 * flops}
+
+
+def _of_pairs(config, model):
+    """Counts of CLIP: an image, and a text of full context, whose attention is causal."""
+    image, T = _of_images(config.image, model.image)["flops_per_image"], config.context_length
+    text = 2 * T * _multiplied(model.text.encoder) + 2 * _multiplied(model.text.projection)
+    text += sum(2 * layer.n_heads * layer.d_head * T * (T + 1)
+                for _, layer in model.text.named_layers() if isinstance(layer, MultiHeadAttention))
+    return {"parameters": _numbers(model), "flops_per_image": image, "flops_per_text": text,
+            "training_flops_per_pair": 3 * (image + text)}
 
 
 def _numbers(layer):

@@ -6,14 +6,15 @@ from numformer.commands import UsageError
 from numformer.commands.shared.runs import load_run, read_facts
 from numformer.commands.shared.output import print_json
 from numformer.analysis import count
-from numformer.models import CONFIGS, VISION_CONFIGS
+from numformer.models import CLIP_CONFIGS, CONFIGS, VISION_CONFIGS
 from numformer.terminal import did_you_mean, printable
 from numformer.training import load_checkpoint
 
-PUBLISHED = CONFIGS | VISION_CONFIGS
+PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS
 # how a field of a config is printed
 SIZES = {
     "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_model": "width {:,}",
+    "text_layers": "for texts {} layers", "text_width": "width {}",
     "vocab_size": "vocabulary {:,}",
     "context_length": "context {:,}", "image_size": "images of {0} x {0}",
     "patch_size": "patches of {0} x {0}",
@@ -38,7 +39,8 @@ def run(arguments):
                          f"{did_you_mean(name, PUBLISHED)}; choose from "
                          f"{', '.join(PUBLISHED)}, or give the folder of a run.")
     options = config.as_dict()
-    sizes = [form.format(options[size]) for size, form in SIZES.items() if size in options]
+    sizes = [form.format(options[size]) for size, form in SIZES.items()
+             if options.get(size) is not None]
     print(f"{printable(name)}: {', '.join(sizes)}")
     for label, key, unit in (("parameters", "parameters", ""),
                              ("active", "active_parameters", "per token"),
@@ -46,6 +48,8 @@ def run(arguments):
                              ("training step", "training_flops_per_token", "FLOPs per token"),
                              ("forward pass", "flops_per_image", "FLOPs per image"),
                              ("training step", "training_flops_per_image", "FLOPs per image"),
+                             ("forward pass", "flops_per_text", "FLOPs per text"),
+                             ("training step", "training_flops_per_pair", "FLOPs per pair"),
                              ("KV cache", "kv_bytes_per_token", "bytes per token"),
                              ("state", "state_bytes", "bytes per sequence")):
         if costs.get(key):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from numformer.models import (
-    Bert, BertClassifier, BertClassifierConfig, BertConfig, Decoder, DecoderConfig, EncoderDecoder,
-    EncoderDecoderConfig, SentenceBert, SentenceBertConfig, VisionTransformer,
-    VisionTransformerConfig)
+    CLIP, Bert, BertClassifier, BertClassifierConfig, BertConfig, CLIPConfig, Decoder,
+    DecoderConfig, EncoderDecoder, EncoderDecoderConfig, SentenceBert, SentenceBertConfig,
+    VisionTransformer, VisionTransformerConfig)
 from numformer.verify import MODEL_BOUND, gradcheck
 
 SIZES = dict(n_layers=2, n_heads=2, d_model=4, d_hidden=5, dtype="float64")
@@ -15,6 +15,7 @@ IDS, LENGTHS = np.array([[3, 1, 4, 1], [5, 2, 6, 0]]), np.array([4, 3])
 OUTPUTS = np.array([[1, 5, 2], [2, 6, 6]])
 IMAGES = np.random.default_rng(3).standard_normal((2, 4, 4, 1))
 IMAGE = VisionTransformerConfig(image_size=4, patch_size=2, channels=1, n_classes=3, **SIZES)
+PAIRS = CLIPConfig(image_size=4, patch_size=2, channels=1, d_embedding=3, **TEXT)
 
 
 def allowed(*shape):
@@ -41,6 +42,7 @@ CASES = {                               # the model, its inputs, and its masks
         lambda rng: EncoderDecoder(EncoderDecoderConfig(**TEXT), rng), [IDS, LENGTHS, OUTPUTS],
         dict(input_mask=allowed(4, 4), output_mask=allowed(2, 1, 3, 3),
              memory_mask=allowed(2, 2, 3, 4))),
+    "CLIP": (lambda rng: CLIP(PAIRS, rng), [IDS, IMAGES, LENGTHS], dict(mask=allowed(2, 1, 4, 4))),
     "VisionTransformer": (lambda rng: VisionTransformer(IMAGE, rng), [IMAGES],
                           dict(mask=allowed(5, 5))),
 }

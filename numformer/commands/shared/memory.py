@@ -28,8 +28,8 @@ def check_memory(kind, config, training, block):
         Tokens of an example, at least.
     """
     options = config.as_dict()
-    for name in ("n_layers", "n_experts"):
-        if options.get(name, 0) > MOST_LAYERS:
+    for name in ("n_layers", "text_layers", "n_experts"):
+        if (options.get(name) or 0) > MOST_LAYERS:
             raise UsageError(f"{name}={options[name]} must be at most {MOST_LAYERS}.")
     layers, width = options.get("n_layers", 1), options.get("d_model", 1)
     hidden, size = options.get("d_hidden") or width, np.dtype(options.get("dtype", "f4")).itemsize

@@ -22,6 +22,7 @@ class Batch(SimpleNamespace):
     BERT                    inputs, targets, segments (B, T), lengths, follows (B,)
     Sentence-BERT           anchors, positives, negatives (B, T), each followed by its
                             lengths (B,), then topics (B,)
+    CLIP                    ids (B, T), images (B, ...), and maybe lengths (B,) of ids
     ======================  ==========================================================
 
     Parameters

@@ -38,7 +38,7 @@ def contrastive_loss(logits):
     ----------
     Radford et al. (2021), "Learning Transferable Visual Models From Natural Language Supervision"
     (CLIP), figure 3; Sohn (2016), "Improved Deep Metric Learning with Multi-class N-pair Loss
-    Objective", eq. 6, for one of the two directions.
+    Objective", for one of the two directions.
 
     Examples
     --------

@@ -156,10 +156,14 @@ class CLIP(Layer):
         return softmax(self(ids, images, lengths))[0]
 
     def clip_logit_scale(self, largest=100.0):
-        """Bound exp(logit_scale), as the paper does after every step: section 2.5.
+        """Bound exp(logit_scale), which keeps training stable: section 2.5 of the paper.
 
-        The weight itself is changed, not the forward: so it still has a gradient, and can become
-        smaller again.
+        To be called after a step. The weight itself is changed, not the forward: so it still has a
+        gradient, and can become smaller again.
+
+        Parameters
+        ----------
+        largest : float above 0
         """
         check_number("CLIP", "largest", largest, above=0)
         np.minimum(self.logit_scale.data, math.log(largest), out=self.logit_scale.data)
