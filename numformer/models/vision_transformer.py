@@ -43,8 +43,10 @@ class VisionTransformerConfig(TransformerConfig):
         Class tokens with pooling="class", each with a head of its own: see `ClassHeads`.
     embedding_norm : bool
         Apply a norm to tokens and patches, positions included, before the first block.
-    patch_bias, head_bias : bool
-        Give the map of patches, and the head, a bias, where `bias` gives one to all linear maps.
+    patch_bias : bool
+        Give the map of patches a bias, if `bias` gives linear maps one.
+    head_bias : bool
+        Give the head a bias, if `bias` gives linear maps one.
     """
 
     POSITIONS: ClassVar = ("learned", "learned_2d", "sinusoidal_2d", *TransformerConfig.POSITIONS)

@@ -50,8 +50,10 @@ class CLIPConfig(TransformerConfig):
 
     Parameters
     ----------
-    image_size, patch_size : int
-        Height and width of the images, and of their patches, in pixels.
+    image_size : int
+        Height and width of the images, in pixels.
+    patch_size : int
+        P, height and width of a patch; P divides the image size.
     channels : int
         1 for grayscale images, 3 for RGB.
     vocab_size : int
@@ -60,8 +62,12 @@ class CLIPConfig(TransformerConfig):
         Longest text, with its end token.
     d_embedding : int
         E, the width of the vectors in which texts and images are compared.
-    text_layers, text_heads, text_width : int, optional
-        Blocks, heads and width of the text encoder; those of the image encoder unless given.
+    text_layers : int, optional
+        Blocks of the text encoder; as many as in the image encoder unless given.
+    text_heads : int, optional
+        Heads of a block of the text encoder; as many as in the image encoder unless given.
+    text_width : int, optional
+        C of the text encoder; that of the image encoder unless given.
     text_hidden : int, optional
         F of the text encoder; by default what d_hidden is by default, for its width.
     eos_id : int, optional
