@@ -7,7 +7,7 @@ from numformer.layers import (
     GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, LocalAttentionBranch, MixtureOfExperts,
     MultiHeadAttention, TransformerBlock)
 from numformer.models.bert_encoder import BertEncoder
-from numformer.models.clip import CLIP
+from numformer.models.clip import CLIP, CLIPTextEncoder
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
 from numformer.models.vision_transformer import VisionTransformer
@@ -38,7 +38,8 @@ def count(config):
         growth of the KV cache, and ``state_bytes``, the recurrent state of a sequence, both in the
         config's dtype, or 0. For a Vision Transformer ``parameters``, ``flops_per_image`` and
         ``training_flops_per_image``; for CLIP ``parameters``, ``flops_per_image``,
-        ``flops_per_text`` and ``training_flops_per_pair``; for two recurrent networks
+        ``flops_per_text`` and ``training_flops_per_pair``, and for its text encoder alone
+        ``flops_per_text`` and ``training_flops_per_text``; for two recurrent networks
         ``parameters`` alone.
 
     Examples
@@ -54,6 +55,8 @@ def count(config):
         return _of_images(config, model)
     if isinstance(model, CLIP):
         return _of_pairs(config, model)
+    if isinstance(model, CLIPTextEncoder):
+        return _of_texts(config, model)
     if isinstance(model, Seq2Seq):
         return {"parameters": _numbers(model)}
     T, seen, cached = config.context_length, *_keys_seen(model, config.context_length)
@@ -154,13 +157,21 @@ def _of_images(config, model):
 
 
 def _of_pairs(config, model):
-    """Counts of CLIP: an image, and a text of full context, whose attention is causal."""
-    image, T = _of_images(config.image, model.image)["flops_per_image"], config.context_length
-    text = 2 * T * _multiplied(model.text.encoder) + 2 * _multiplied(model.text.projection)
-    text += sum(2 * layer.n_heads * layer.d_head * T * (T + 1)
-                for _, layer in model.text.named_layers() if isinstance(layer, MultiHeadAttention))
+    """Counts of CLIP: of an image and of a text."""
+    image = _of_images(config.image, model.image)["flops_per_image"]
+    text = _of_texts(config.text, model.text)["flops_per_text"]
     return {"parameters": _numbers(model), "flops_per_image": image, "flops_per_text": text,
             "training_flops_per_pair": 3 * (image + text)}
+
+
+def _of_texts(config, model):
+    """Counts of CLIP's text encoder: causal attention, full context, one vector projected."""
+    T = config.context_length
+    flops = 2 * T * _multiplied(model.encoder) + 2 * _multiplied(model.projection)
+    flops += sum(2 * layer.n_heads * layer.d_head * T * (T + 1)
+                 for _, layer in model.named_layers() if isinstance(layer, MultiHeadAttention))
+    return {"parameters": _numbers(model), "flops_per_text": flops,
+            "training_flops_per_text": 3 * flops}
 
 
 def _numbers(layer):

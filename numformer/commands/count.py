@@ -49,6 +49,7 @@ def run(arguments):
                              ("forward pass", "flops_per_image", "FLOPs per image"),
                              ("training step", "training_flops_per_image", "FLOPs per image"),
                              ("forward pass", "flops_per_text", "FLOPs per text"),
+                             ("training step", "training_flops_per_text", "FLOPs per text"),
                              ("training step", "training_flops_per_pair", "FLOPs per pair"),
                              ("KV cache", "kv_bytes_per_token", "bytes per token"),
                              ("state", "state_bytes", "bytes per sequence")):

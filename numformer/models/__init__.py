@@ -30,6 +30,7 @@ KINDS = {                                                     # models that a ch
     "Bert": (Bert, BertConfig),
     "BertClassifier": (BertClassifier, BertClassifierConfig),
     "CLIP": (CLIP, CLIPConfig),
+    "CLIPTextEncoder": (CLIPTextEncoder, CLIPTextConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),

@@ -90,6 +90,29 @@ def test_a_mask_for_padding_at_the_left(rng, tmp_path):
     close(ours(ids, images, mask=mask), out.logits_per_image, 1e-10)
 
 
+def test_each_encoder_alone(rng, tmp_path):
+    """With its projection, as folders of their own."""
+    parts = dict(text=(t.CLIPTextModelWithProjection, t.CLIPTextConfig(**TEXT, projection_dim=5)),
+                 image=(t.CLIPVisionModelWithProjection,
+                        t.CLIPVisionConfig(**IMAGE, projection_dim=5)))
+    ids, lengths = captions(rng, VOCABULARY - 1)
+    images = rng.standard_normal((4, 12, 12, 3))
+    arrays = dict(text=ids, image=images)
+    tensors = dict(text=dict(input_ids=torch.tensor(ids)),
+                   image=dict(pixel_values=torch.tensor(images.transpose(0, 3, 1, 2))))
+    for name, (kind, config) in parts.items():
+        theirs, folder = random_model(kind, config), tmp_path / name
+        ours, _ = load(folder_of(theirs, folder / "theirs"))
+        expected = getattr(theirs(**tensors[name]), f"{name}_embeds")
+        y, saved = ours.forward(arrays[name])
+        close(y, expected, 1e-10)
+        goes_back(theirs, ours, folder, tensors[name])
+        dy = rng.standard_normal(y.shape)
+        expected.backward(torch.tensor(dy))
+        ours.backward(dy, saved)
+        gradients_agree(ours, theirs, folder / "gradients")
+
+
 @pytest.mark.parametrize("inner", [dict(hidden_size=6, num_attention_heads=3), dict()])
 def test_the_second_form_of_a_part_in_old_files(inner, tmp_path):
     """It replaces the first, whose end token was wrong: there, defaults of transformers hold."""

@@ -15,4 +15,6 @@ SMALL = {
     "vit": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
     "clip": dict(_TEXT, image_size=8, patch_size=4, channels=3, d_embedding=5, text_layers=1,
                  text_heads=2, text_width=4, text_hidden=7),
+    "clip_text_model": dict(_TEXT, d_embedding=5),
+    "clip_vision_model": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
 }

@@ -1,7 +1,7 @@
 """The families of published models, a table each; a later one is one more page here."""
 
 from numformer.interop.families.bert import BERT, DISTILBERT, ROBERTA
-from numformer.interop.families.clip import CLIP
+from numformer.interop.families.clip import CLIP, CLIP_IMAGE, CLIP_TEXT
 from numformer.interop.families.gpt import GPT1, GPT2
 from numformer.interop.families.llama import (
     GEMMA, GEMMA2, GEMMA3, LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3)
@@ -12,6 +12,7 @@ from numformer.interop.families.vit import VIT
 # Of several that fit a model, the first is written
 FAMILIES = {family.name: family for family in (
     GPT2, GPT1, GPT_NEOX, BLOOM, LLAMA, QWEN2, QWEN3, MIXTRAL, MISTRAL, GEMMA, GEMMA2, GEMMA3, BERT,
-     ROBERTA, DISTILBERT, T5, VIT, CLIP)}
+     ROBERTA, DISTILBERT, T5, VIT, CLIP, CLIP_TEXT,
+     CLIP_IMAGE)}
 
 __all__ = ["FAMILIES"]

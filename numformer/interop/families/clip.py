@@ -1,4 +1,4 @@
-"""CLIP: both encoders, their projections, and the temperature."""
+"""CLIP: both encoders, their projections, and the temperature; and each encoder alone."""
 
 from numformer.interop.families.bert import ACTIVATIONS
 from numformer.interop.family import Family
@@ -9,6 +9,7 @@ from numformer.interop.table import Row, linear, norm
 _LAYER = (*((f"attention.{name}", f"self_attn.{name[0]}_proj")
             for name in ("query", "key", "value")), ("attention.output", "self_attn.out_proj"),
           ("feedforward.hidden", "mlp.fc1"), ("feedforward.output", "mlp.fc2"))
+_BUFFERS = r"(text|vision)_model\.embeddings\.position_ids"
 _ACTIVATIONS = {"quick_gelu": "quick_gelu", **ACTIVATIONS}
 
 
@@ -26,35 +27,42 @@ class EndToken(Key):
         return self.largest if config.eos_id is None else config.eos_id
 
 
-def _encoder(config, ours, theirs):
+def _blocks(config, ours, theirs):
     for n in range(config.n_layers):
-        block, layer = f"{ours}.encoder.blocks.{n}", f"{theirs}.encoder.layers.{n}"
+        block, layer = f"{ours}encoder.blocks.{n}", f"{theirs}.encoder.layers.{n}"
         for part, other in _LAYER:
             yield from linear(f"{block}.{part}", f"{layer}.{other}")
         for i in (1, 2):
             yield from norm(f"{block}.norm{i}", f"{layer}.layer_norm{i}")
 
 
-def _rows(config):
-    ours, theirs = "text", "text_model"
-    yield Row(f"{ours}.embedding.weight", f"{theirs}.embeddings.token_embedding.weight")
-    yield Row(f"{ours}.positions.weight", f"{theirs}.embeddings.position_embedding.weight")
-    yield from _encoder(config.text, ours, theirs)
-    yield from norm(f"{ours}.encoder.norm", f"{theirs}.final_layer_norm")
-    yield from linear(f"{ours}.projection", "text_projection", False)
+def _text_rows(config, ours=""):
+    theirs = "text_model"
+    yield Row(f"{ours}embedding.weight", f"{theirs}.embeddings.token_embedding.weight")
+    yield Row(f"{ours}positions.weight", f"{theirs}.embeddings.position_embedding.weight")
+    yield from _blocks(config, ours, theirs)
+    yield from norm(f"{ours}encoder.norm", f"{theirs}.final_layer_norm")
+    yield from linear(f"{ours}projection", "text_projection", False)
 
-    ours, theirs, T = "image", "vision_model", config.image.side ** 2
+
+def _image_rows(config, ours=""):
+    theirs, T = "vision_model", config.side ** 2
     positions = f"{theirs}.embeddings.position_embedding.weight"      # (1 + T, C)
-    yield Row(f"{ours}.patches.weight", f"{theirs}.embeddings.patch_embedding.weight",
+    yield Row(f"{ours}patches.weight", f"{theirs}.embeddings.patch_embedding.weight",
               (CONVOLUTION,))
-    yield Row(f"{ours}.positions.weight", positions, (Part(0, 1, 1 + T),))
+    yield Row(f"{ours}positions.weight", positions, (Part(0, 1, 1 + T),))
     # Theirs adds a position to the class token; ours is the sum
-    yield Row(f"{ours}.class_token", f"{theirs}.embeddings.class_embedding")
-    yield Row(f"{ours}.class_token", positions, (Part(0, 0, 1 + T, 1), Leading(1)), added=True)
-    yield from norm(f"{ours}.embedding_norm", f"{theirs}.pre_layrnorm")          # their spelling
-    yield from _encoder(config.image, ours, theirs)
-    yield from norm(f"{ours}.encoder.norm", f"{theirs}.post_layernorm")
-    yield from linear(f"{ours}.head", "visual_projection", False)
+    yield Row(f"{ours}class_token", f"{theirs}.embeddings.class_embedding")
+    yield Row(f"{ours}class_token", positions, (Part(0, 0, 1 + T, 1), Leading(1)), added=True)
+    yield from norm(f"{ours}embedding_norm", f"{theirs}.pre_layrnorm")           # their spelling
+    yield from _blocks(config, ours, theirs)
+    yield from norm(f"{ours}encoder.norm", f"{theirs}.post_layernorm")
+    yield from linear(f"{ours}head", "visual_projection", False)
+
+
+def _rows(config):
+    yield from _text_rows(config.text, "text.")
+    yield from _image_rows(config.image, "image.")
     yield Row("logit_scale", "logit_scale")
 
 
@@ -91,4 +99,18 @@ CLIP = Family(
     keys={"projection_dim": Option("d_embedding", 512), "logit_scale_init_value": IGNORED,
           **{f"text_config.{key}": meaning for key, meaning in _TEXT.items()},
           **{f"vision_config.{key}": meaning for key, meaning in _IMAGE.items()}},
-    rows=_rows, buffers=r"(text|vision)_model\.embeddings\.position_ids")
+    rows=_rows, buffers=_BUFFERS)
+CLIP_TEXT = Family(
+    name="clip_text_model", kind="CLIPTextEncoder", architectures=("CLIPTextModelWithProjection",),
+    keys={**_TEXT, "projection_dim": Option("d_embedding", 512),
+          "hidden_size": Option("d_model", 512), "intermediate_size": Option("d_hidden", 2048),
+          "num_hidden_layers": Option("n_layers", 12), "num_attention_heads": Option("n_heads", 8),
+          "hidden_act": Option("feedforward", "quick_gelu", _ACTIVATIONS),
+          "layer_norm_eps": Option("epsilon", 1e-5),
+          "initializer_range": Option("init_std", 0.02)},
+    rows=_text_rows, buffers=_BUFFERS)
+CLIP_IMAGE = Family(
+    name="clip_vision_model", kind="VisionTransformer",
+    architectures=("CLIPVisionModelWithProjection",),
+    options=dict(embedding_norm=True, patch_bias=False, head_bias=False),
+    keys={**_IMAGE, "projection_dim": Option("n_classes", 512)}, rows=_image_rows, buffers=_BUFFERS)

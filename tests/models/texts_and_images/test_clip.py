@@ -155,14 +155,17 @@ def test_published_counts_but_for_the_position_of_the_class_token(name, total, w
 
 def test_flops_of_a_pair_by_hand():
     """Widths 4 and 8 and hidden layers of 6 and 10; 9 patches, and texts of 5 tokens."""
-    found = count(CLIPConfig(
+    config = CLIPConfig(
         image_size=6, patch_size=2, channels=3, vocab_size=7, context_length=5, d_embedding=3,
-        n_layers=2, n_heads=2, d_model=4, d_hidden=6, text_layers=3, text_width=8, text_hidden=10))
+        n_layers=2, n_heads=2, d_model=4, d_hidden=6, text_layers=3, text_width=8, text_hidden=10)
+    found, alone = count(config), count(config.text)
     image = 2 * (9 * 12 * 4 + 2 * (10 * (4 * 16 + 2 * 4 * 6) + 2 * 10 * 10 * 4) + 4 * 3)
     pairs = 5 * 6 / 2                                 # of a query and a key that is not later
     text = 2 * (3 * (5 * (4 * 64 + 2 * 8 * 10) + 2 * pairs * 8) + 8 * 3)
     assert (found["flops_per_image"], found["flops_per_text"]) == (image, text)
     assert found["training_flops_per_pair"] == 3 * (image + text)
+    assert (alone["flops_per_text"], alone["training_flops_per_text"]) == (text, 3 * text)
+    assert alone["parameters"] + count(config.image)["parameters"] + 1 == found["parameters"]
 
 
 class Captioned:
