@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from numformer.data.tokenizers.splitting import SPACES
+from numformer.data.tokenizers.regexes import SPACES
 
 # What BERT's code calls Chinese characters: ideographs, which have no spaces around them
 _IDEOGRAPHS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"

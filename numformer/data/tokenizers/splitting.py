@@ -1,17 +1,10 @@
-r"""Words of a text, as published tokenizers split it before their models; no token crosses them.
-
-Their patterns use classes of Unicode, such as \p{L}, which `re` has not: the classes are derived
-from `unicodedata`, so a character that is younger than this Python is no letter and no digit.
-"""
+"""Words of a text, as published tokenizers split it before their models; no token crosses them."""
 
 import re
 import string
-import sys
-import unicodedata
 from functools import lru_cache
 
-# White_Space of Unicode; \s of `re` has four separators of ASCII more
-SPACES = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+from numformer.data.tokenizers.regexes import SPACES, characters_of, translated
 
 # As published
 REGEX_OF = {
@@ -24,34 +17,8 @@ SPLITS = tuple(REGEX_OF)
 
 
 @lru_cache
-def characters_of(*categories):
-    r"""The characters of categories, as ranges for a class of `re`.
-
-    Examples
-    --------
-    >>> characters_of("Zl", "Zp")
-    '\u2028-\u2029'
-    """
-    ranges = []
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(categories):
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1][1] = code
-            else:
-                ranges.append([code, code])
-    return "".join([f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in ranges])
-
-
-@lru_cache
 def _pattern(name):
-    r"""The published pattern for `re`: in brackets a class becomes its ranges, else a class."""
-    def translate(match):
-        part = match[0]
-        for known, ranges in ((r"\p{L}", characters_of("L")), (r"\p{N}", characters_of("N")),
-                              (r"\s", SPACES)):
-            part = ranges.join(part.split(known))
-        return (part if part[0] == "[" else f"[^{SPACES}]" if part == r"\S" else f"[{part}]")
-    return re.compile(re.sub(r"\[[^]]*\]|\\p\{[LN]\}|\\[sS]", translate, REGEX_OF[name]))
+    return re.compile(translated(REGEX_OF[name]))
 
 
 def split_like(name, text):

@@ -13,7 +13,8 @@ from odd_texts import characters
 from numformer.data import BytePairTokenizer, load_corpus, tokenizer_from_json
 from numformer.data.tokenizers.byte_merges import (
     BYTE_OF, CHARACTER_OF, GPT2_ORDER, apply_merges, written)
-from numformer.data.tokenizers.splitting import SPLITS, characters_of, split_like
+from numformer.data.tokenizers.regexes import characters_of
+from numformer.data.tokenizers.splitting import SPLITS, split_like
 
 TEXT = load_corpus().text[:5000]
 TRAINED = {split: BytePairTokenizer.of(TEXT, 100, ("<end>", "<x>"), split=split, order="gpt2")

@@ -3,7 +3,7 @@
 import re
 
 from numformer.data.tokenizers.published.fields import read_fields
-from numformer.data.tokenizers.splitting import SPACES
+from numformer.data.tokenizers.regexes import SPACES
 
 _IS_SPACE = re.compile(f"[{SPACES}]").match
 
@@ -12,8 +12,8 @@ class AddedTokens:
     """Finds the added tokens of a tokenizer.json in texts.
 
     Those that are marked as normalized are searched in the normalized text, by their normalized
-    names; the others before, in the text as it came. Of the tokens that begin at one character the
-    longest is taken.
+    names, which also stand for them in decoded texts; the others before, in the text as it came. Of
+    the tokens that begin at one character the longest is taken.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class AddedTokens:
 
     def __init__(self, facts, ids, normalize):
         self.ids, self.special, self._normalize = {}, [], normalize
-        self._strip, names = {}, {True: {}, False: {}}
+        self.decoded, self._strip, names = {}, {}, {True: {}, False: {}}
         free = len(ids)
         for token in facts:
             number, name, _, left, right, is_normalized, special = read_fields(
@@ -51,6 +51,7 @@ class AddedTokens:
             self.special += [name] * special
             self._strip[number] = left, right
             searched = normalize(name) if is_normalized else name
+            self.decoded[number] = searched
             if names[is_normalized].setdefault(searched, number) != number:
                 raise ValueError(f"tokenizer.json: the added token {name[:40]!r} is another one "
                                  "when it is normalized.")

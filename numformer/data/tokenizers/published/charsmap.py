@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from numformer.data.tokenizers.splitting import characters_of
+from numformer.data.tokenizers.regexes import characters_of
 
 # What Unicode's annex 29 joins to the character before it, as far as general categories tell, and
 # the exceptions in both directions
