@@ -1,6 +1,9 @@
 """Fields of a tokenizer.json: each has to be known, and to have a value that is supported."""
 
+import re
 from reprlib import repr as brief
+
+from numformer.data.tokenizers.regexes import translated
 
 
 def read_fields(where, facts, **fields):
@@ -75,3 +78,39 @@ def flattened(where, facts, parts):
         else:
             steps.append(step)
     return steps
+
+
+def ids_of(vocab):
+    """The ids of a vocabulary in their order.
+
+    Examples
+    --------
+    >>> ids_of({"b": 1, "a": 0})
+    {'a': 0, 'b': 1}
+    """
+    if set(map(type, vocab.values())) - {int} or sorted(vocab.values()) != list(range(len(vocab))):
+        raise ValueError("tokenizer.json: the ids of model.vocab must be 0, 1, ... without gaps.")
+    return dict(sorted(vocab.items(), key=lambda item: item[1]))
+
+
+def read_pattern(where, pattern):
+    r"""The pattern of a step, a string or a regular expression, for `re`.
+
+    Raises
+    ------
+    ValueError
+        If it is empty, or `translated` does not know a part of it.
+
+    Examples
+    --------
+    >>> read_pattern("the step", {"String": "a.b"}), read_pattern("the step", {"Regex": "b+|c"})
+    ('a\\.b', 'b+|c')
+    """
+    text, regex = read_fields(f"pattern of {where}", pattern, String=[None, str],
+                              Regex=[None, str])
+    if not text and not regex or None not in (text, regex):
+        raise ValueError(f"tokenizer.json: {where} has an empty pattern, or two.")
+    try:
+        return re.escape(text) if text else translated(regex)
+    except ValueError as error:
+        raise ValueError(f"tokenizer.json: {where}: {error}") from None

@@ -185,6 +185,9 @@ def _gpt2(data, folder):
                          "says how its texts are split.")
     lines = read_file(folder / "merges.txt", _MOST).decode().split("\n")
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    if any(pair[-1].endswith("</w>") for pair in merges):
+        raise ValueError("its merges end words with '</w>', as CLIP's do, so it is not GPT-2's; "
+                         "give a tokenizer.json.")
     byte_level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
     return _described([_END], ids, pre_tokenizer=byte_level, decoder=byte_level,
                       model=_byte_pair_model(ids, merges)).description

@@ -6,21 +6,17 @@ from functools import partial
 
 from numformer.data.tokenizers.bert_text import CharacterTable, bert_normalize, lower
 from numformer.data.tokenizers.published.charsmap import Charsmap
-from numformer.data.tokenizers.published.fields import flattened, read_fields, type_of
-from numformer.data.tokenizers.splitting import SPACES
+from numformer.data.tokenizers.published.fields import (
+    flattened, read_fields, read_pattern, type_of)
+from numformer.data.tokenizers.regexes import SPACES
 
 _NO_MARKS = CharacterTable(lambda c: "" if unicodedata.category(c)[0] == "M" else c)
 
 
 def _replace(facts):
     pattern, content = read_fields("normalizer Replace", facts, pattern=[dict], content=[str])
-    text, regex = read_fields("pattern of the normalizer Replace", pattern, String=[None, str],
-                              Regex=[None, " {2,}"])
-    if text:
-        return lambda given: given.replace(text, content)
-    if regex and not text:
-        return lambda given: re.sub(regex, lambda _: content, given)
-    raise ValueError("tokenizer.json: normalizer Replace has an empty pattern.")
+    search = re.compile(read_pattern("normalizer Replace", pattern))
+    return lambda given: search.sub(lambda _: content, given)
 
 
 def _strip(facts):

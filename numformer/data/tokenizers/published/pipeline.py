@@ -8,10 +8,12 @@ from itertools import chain
 import numpy as np
 
 from numformer.data.tokenizers.base import Tokenizer, check_text
+from numformer.data.tokenizers.byte_merges import BYTE_OF
 from numformer.data.tokenizers.published.added import AddedTokens
-from numformer.data.tokenizers.published.decoders import join_bytes, read_decoder, token_bytes
+from numformer.data.tokenizers.published.decoders import (
+    is_byte, join_bytes, read_decoder, token_bytes)
 from numformer.data.tokenizers.published.fields import read_fields
-from numformer.data.tokenizers.published.models import read_model
+from numformer.data.tokenizers.published.models import read_model, type_of_model
 from numformer.data.tokenizers.published.normalizers import read_normalizer
 from numformer.data.tokenizers.published.pre_tokenizers import read_pre_tokenizer
 from numformer.data.tokenizers.published.templates import read_templates
@@ -61,15 +63,20 @@ class PublishedTokenizer(Tokenizer):
                              "character.") from None
         self.description = description
         steps = read_normalizer(normalizer)
-        self._is_exact = not steps
-        kind, ids, self._encode_word = read_model(model)
-        self._splits = read_pre_tokenizer(pre_tokenizer, kind)
+        self._at_start, self._inside, byte_level, keeps_text = read_pre_tokenizer(
+            pre_tokenizer, type_of_model(model), bool(steps))
+        ids, self._encode_word = read_model(model, byte_level)
         self._decode = read_decoder(decoder)
+        self._is_exact = (
+            self._decode is join_bytes and byte_level and keeps_text and not steps
+            and not model.get("continuing_subword_prefix") and not model.get("end_of_word_suffix")
+            and BYTE_OF.keys() <= ids.keys())
         self._added = AddedTokens(
             added, ids, lambda text: reduce(lambda text, step: step(text), steps, text))
         self.ids = {**ids, **self._added.ids}
         self._single, self._pair = read_templates(processor, self.ids)
         self.tokens = tuple(sorted(self.ids, key=self.ids.get))
+        self._decoded = [self._added.decoded.get(i, name) for i, name in enumerate(self.tokens)]
         super().__init__(tuple(self._added.special), len(self.ids) - len(self._added.special))
         self._special_ids = [self.ids[name] for name in self.special]
 
@@ -90,13 +97,14 @@ class PublishedTokenizer(Tokenizer):
             If the text is no str.
         """
         check_text("PublishedTokenizer", text)
-        found = []
+        found, splits = [], self._at_start
         for token, section in self._added.sections(text):
             if section is None:
                 found.append([token])
+                splits = self._inside
                 continue
             words = [section] if section else []
-            for split in self._splits:
+            for split in splits:
                 words = chain.from_iterable(map(split, words))
             found += map(self._encode_word, words)
         return np.fromiter(chain.from_iterable(found), dtype=np.int64)
@@ -132,18 +140,19 @@ class PublishedTokenizer(Tokenizer):
         return tuple(np.array(framed, dtype=np.int64).reshape(-1, 2).T)
 
     def decode(self, ids):
-        """The text of an array of ids, with the names of special tokens.
+        """The text of an array of ids, with the names of added tokens, normalized where the file
+        says so, as Tokenizers 0.23 has them.
 
         Raises
         ------
         ValueError, TypeError
             If an id is out of range, or no integer.
         """
-        return self._decode([self.tokens[i] for i in self._checked_ids(ids)])
+        return self._decode([self._decoded[i] for i in self._checked_ids(ids)])
 
     def n_characters(self, ids):
-        """As `BytePairTokenizer.n_characters` for byte pairs without a normalizer, else None."""
-        if self._decode is not join_bytes or not self._is_exact:
+        """As `BytePairTokenizer.n_characters` for byte-level BPE that restores texts, else None."""
+        if not self._is_exact:
             return None
         special = set(self._special_ids)
         data = b"".join([token_bytes(self.tokens[i]) for i in self._checked_ids(ids)
@@ -151,19 +160,38 @@ class PublishedTokenizer(Tokenizer):
         return int(((np.frombuffer(data, np.uint8) & 0xc0) != 0x80).sum())
 
     def decode_stream(self, ids, after=()):
-        """As `Tokenizer.decode_stream`; for byte pairs a character that is cut in two waits for
-        its last byte."""
+        """As `Tokenizer.decode_stream`; in byte-level BPE a character that is cut in two waits for
+        its last byte, and tokens of bytes such as <0xE6> wait for another token."""
         if self._decode is not join_bytes:
-            yield from super().decode_stream(ids, after)
+            yield from self._stream(ids, list(after))
             return
         decoder = getincrementaldecoder("utf-8")("replace")
         for token in ids:
             token, = self._checked_ids([token])
-            yield decoder.decode(token_bytes(self.tokens[token]))
+            yield decoder.decode(token_bytes(self._decoded[token]))
         yield decoder.decode(b"", final=True)
 
+    def _stream(self, ids, after):
+        def begin(known):
+            """Where the last token begins that is no byte."""
+            return next((i for i in range(len(known) - 1, 0, -1)
+                         if not is_byte(self._decoded[known[i]])), 0)
+
+        known = self._checked_ids(after)
+        known = known[begin(known):]
+        shown = self.decode(known)
+        for token in chain(ids, [None]):
+            if token is not None:
+                known += self._checked_ids([token])
+            if token is None or not is_byte(self._decoded[known[-1]]):
+                yield self.decode(known)[len(shown):]
+                known = known[begin(known):]
+                shown = self.decode(known)
+            else:
+                yield ""
+
     def __repr__(self):
-        return f"PublishedTokenizer({self.description['model']['type']}, {len(self)} ids)"
+        return f"PublishedTokenizer({type_of_model(self.description['model'])}, {len(self)} ids)"
 
     def __reduce__(self):
         return type(self), (self.description,)

@@ -9,8 +9,8 @@ def _around(facts, names):
     if facts["type"] == "RobertaProcessing":
         options |= dict(trim_offsets=[True, False], add_prefix_space=[True, False])
     sep, cls = read_fields(f"post_processor {facts['type']}", facts, **options)[:2]
-    if not all(len(pair) == 2 and pair[0] in names and pair[1] == names[pair[0]]
-               for pair in (sep, cls)):
+    if not all(len(pair) == 2 and isinstance(pair[0], str) and pair[0] in names
+               and pair[1] == names[pair[0]] for pair in (sep, cls)):
         raise ValueError(f"tokenizer.json: post_processor {facts['type']} names no tokens with "
                          "their ids.")
     cls, sep = (cls[1], 0), (sep[1], 0)
