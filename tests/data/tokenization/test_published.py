@@ -101,6 +101,53 @@ def test_templates_frame_one_text_or_two(processor):
             assert segments.tolist() == wanted.type_ids
 
 
+# ---- byte pairs of characters --------------------------------------------------------------------
+
+
+def characters(*tokens, merges=(), suffix=None, **steps):
+    """A tokenizer of these tokens as LLaMA has them, or with a suffix as GPT-1."""
+    ids = {token: i for i, token in enumerate(
+        ["<unk>", *(f"<0x{byte:02X}>" for byte in range(0 if suffix else 256)), *tokens])}
+    spaces = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    model = dict(type="BPE", unk_token="<unk>", byte_fallback=not suffix, fuse_unk=True,
+                 end_of_word_suffix=suffix, vocab=ids, merges=list(merges))
+    steps = dict(
+        normalizer=None, post_processor=None, pre_tokenizer={
+            "type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False},
+        decoder={"type": "Sequence", "decoders": [
+            spaces, {"type": "ByteFallback"}, {"type": "Fuse"}, strip]}) | steps
+    return PublishedTokenizer(description(added_tokens=[added("<unk>", 0)], model=model) | steps)
+
+
+def test_unknown_characters_are_bytes():
+    ours = characters("▁", "a", "▁a", "b", merges=["▁ a"])
+    ids = ours.encode("a é<unk>a")
+    assert [ours.tokens[i] for i in ids] == ["▁a", "▁", "<0xC3>", "<0xA9>", "<unk>", "a"]
+    assert ours.decode(ids) == "a é<unk>a" and ours.n_characters(ids) is None
+    assert ours.decode(ids[:3]) == "a \ufffd"
+    assert list(ours.decode_stream(ids)) == ["a", " ", "", "", "é<unk>", "a", ""]
+    assert "".join(ours.decode_stream(ids[1:], ids[:1])) == " é<unk>a"
+
+
+def test_long_texts_are_cut_where_no_merge_joins_them():
+    ours = characters("▁", "a", "b", "▁a", "ab", "▁ab", "▁▁", "ba",
+                      merges=["▁ a", "▁a b", "▁ ▁", "a b", "b a"])
+    for n in (3, 300):                                # of 21 characters, and of 2100
+        assert [ours.tokens[i] for i in ours.encode("ab ba  " * n)] == [
+            *["▁ab", "▁", "ba", "▁"] * (n - 1), "▁ab", "▁", "ba", "▁▁"]
+
+
+def test_words_end_with_a_suffix():
+    ours = characters("t", "o", "o</w>", "to</w>", "b", "e</w>", suffix="</w>", decoder={
+        "type": "BPEDecoder", "suffix": "</w>"}, pre_tokenizer={"type": "BertPreTokenizer"},
+        merges=["t o</w>"])
+    ids = ours.encode("to be tt")
+    assert [ours.tokens[i] for i in ids] == ["to</w>", "b", "e</w>", "t", "<unk>"]
+    assert ours.decode(ids) == "to be t<unk>"
+    assert "".join(ours.decode_stream(ids)) == ours.decode(ids)
+
+
 # ---- files ---------------------------------------------------------------------------------------
 
 
@@ -122,6 +169,9 @@ def test_the_older_files_of_gpt2(tmp_path):
     (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "\n".join(
         map(" ".join, model["merges"])) + "\n", encoding="utf-8")
     assert load_tokenizer(tmp_path).to_json() == published(own).to_json()
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nth e</w>\n")
+    with pytest.raises(ValueError, match="vocab.json: its merges end words with '</w>'"):
+        load_tokenizer(tmp_path)
     (tmp_path / "vocab.json").write_text('{"a": 0}')
     with pytest.raises(ValueError, match="vocab.json: it has no '<.endoftext.>'"):
         load_tokenizer(tmp_path)

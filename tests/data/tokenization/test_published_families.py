@@ -6,6 +6,7 @@ from base64 import b64encode
 
 import pytest
 
+from byte_pair_files import published_file
 from odd_texts import ODD, prose, texts
 from numformer.data import (
     BytePairTokenizer, PublishedTokenizer, UnigramTokenizer, WordPieceTokenizer, load_tokenizer)
@@ -23,11 +24,23 @@ ROBERTA = {name: len(BYTES["vocab"]) + i
 PIECES = UnigramTokenizer.of(PROSE, 300)
 SCORES = list(zip(PIECES.tokens, PIECES.scores))
 WORDS = WordPieceTokenizer.of(PROSE, 300)
+
+
+def vocabulary(name):
+    model = published_file(name)["model"]
+    merges = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in model["merges"]]
+    return dict(vocab=model["vocab"], merges=merges)
+
+
 FAMILIES = {
     "GPT2Tokenizer": dict(vocab=BYTES["vocab"], merges=MERGES),
     "Qwen2Tokenizer": dict(vocab=BYTES["vocab"], merges=MERGES),
     "RobertaTokenizer": dict(vocab=BYTES["vocab"] | ROBERTA, merges=MERGES),
     "GPTNeoXTokenizer": dict(vocab=BYTES["vocab"], merges=MERGES),
+    "LlamaTokenizer": vocabulary("llama2"),
+    "GemmaTokenizer": vocabulary("gemma"),
+    "CLIPTokenizer": vocabulary("clip"),
+    "OpenAIGPTTokenizer": vocabulary("gpt1"),
     "BertTokenizer": dict(vocab={token: i for i, token in enumerate(
         (*WORDS.special, *WORDS.tokens))}),
     "T5Tokenizer": dict(vocab=[(name, 0.0) for name in PIECES.special] + SCORES),
@@ -121,5 +134,13 @@ def test_splitting_by_spaces_alone_and_no_decoder():
     same(described(WORDS, pre_tokenizer={"type": "WhitespaceSplit"}, decoder=None), CASES)
     same(described(WORDS, pre_tokenizer=None, decoder={"type": "WordPiece", "prefix": "##",
                                                        "cleanup": False}), CASES)
-    meta = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": False}
-    same(described(PIECES, pre_tokenizer=meta, decoder=meta), CASES)
+    for scheme in ("never", "first"):
+        meta = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": False}
+        same(described(PIECES, pre_tokenizer=meta, decoder=meta), [*CASES, "</s>a</s> a", "a</s>"])
+
+
+@pytest.mark.parametrize("own", [PIECES, WORDS], ids=["unigram", "wordpiece"])
+def test_older_files_do_not_name_the_type_of_the_model(own):
+    facts = described(own)
+    del facts["model"]["type"]
+    same(facts, CASES)

@@ -32,6 +32,12 @@ def model(kind="BPE", **changes):
     return description(kind, model=description(kind)["model"] | changes)
 
 
+def split(regex):
+    return {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False},
+        {"type": "ByteLevel", "use_regex": False}]}
+
+
 def refused(facts):
     """The message, one short line."""
     with pytest.raises(ValueError) as caught:
@@ -87,22 +93,49 @@ def test_any_other_value_is_refused_or_is_a_tokenizer(kind):
 @pytest.mark.parametrize("facts, words", [
     (description(version="2.0"), "it has version='2.0'"),
     (description(normalizer={"type": "Nmt"}), "normalizer has the type 'Nmt'"),
-    (description(normalizer={"type": "Replace", "pattern": {"Regex": "a"}, "content": ""}),
-     "Regex='a', which is not supported"),
+    (description(normalizer={"type": "Replace", "pattern": {"Regex": "a$"}, "content": ""}),
+     "normalizer Replace: the regex 'a$' is not supported from '$' on"),
+    (description(normalizer={"type": "Replace", "pattern": {"Regex": ""}, "content": ""}),
+     "empty pattern"),
+    (description(normalizer={"type": "Replace", "content": "", "pattern": {
+        "Regex": "a", "String": "a"}}), "empty pattern, or two"),
     (description(pre_tokenizer={"type": "Punctuation"}), "the type 'Punctuation'"),
-    (description(pre_tokenizer=None), "does not fit the model BPE"),
     (description("WordPiece", pre_tokenizer=description()["pre_tokenizer"]), "fit the model Word"),
-    (description(pre_tokenizer={"type": "Split", "pattern": {"Regex": "a+"}, "invert": False,
-                                "behavior": "Isolated"}), "does not fit"),
     (description(pre_tokenizer={"type": "Sequence", "pretokenizers": [
-        {"type": "Split", "pattern": {"Regex": "a+"}, "invert": False, "behavior": "Isolated"},
-        {"type": "ByteLevel"}]}), "supported are those of GPT-2, Llama 3 and Qwen 2"),
-    (description("Unigram", pre_tokenizer={"type": "Metaspace", "prepend_scheme": "first"}),
-     "prepend_scheme='first', which is not supported"),
+        {"type": "ByteLevel"}, {"type": "WhitespaceSplit"}]}), "ByteLevel is supported at the end"),
+    (description(pre_tokenizer=split(r"\w+")), r"the regex '\\w+' is not supported from '\\w+' on"),
+    (description(pre_tokenizer=split(r"a\p{Han}")), "from '\\\\p{Han}' on"),
+    (description(pre_tokenizer=split(r"[a\p{Xx}]")), r"class \p{Xx} is not supported"),
+    (description(pre_tokenizer=split("a*")), "the regex 'a*' is not supported"),
+    (description(pre_tokenizer=split("a")["pretokenizers"][0] | {"behavior": "Joined"}),
+     "behavior='Joined'"),
+    (description("Unigram", normalizer={"type": "NFC"}, pre_tokenizer={
+        "type": "Metaspace", "prepend_scheme": "first"}), "after a normalizer or another step"),
+    (description("Unigram", normalizer=None, pre_tokenizer={"type": "Sequence", "pretokenizers": [
+        {"type": "WhitespaceSplit"}, {"type": "Metaspace", "prepend_scheme": "first"}]}),
+     "after a normalizer or another step"),
+    (description("Unigram", pre_tokenizer={"type": "Metaspace", "prepend_scheme": "last"}),
+     "prepend_scheme='last'"),
+    (description("Unigram", pre_tokenizer={
+        "type": "Metaspace", "prepend_scheme": "always", "add_prefix_space": False}),
+     "add_prefix_space=False, which contradicts prepend_scheme='always'"),
+    (description(model={"vocab": {}}), "model has the type None"),
     (description(decoder={"type": "CTC"}), "decoder has the type 'CTC'"),
+    (description(decoder={"type": "BPEDecoder", "suffix": ""}), "BPEDecoder has an empty suffix"),
+    (description(decoder={"type": "Strip", "content": "ab", "start": 1, "stop": 0}),
+     "decoder Strip must have one character"),
+    (description(decoder={"type": "Strip", "content": "a", "start": -1, "stop": 0}), "negative"),
+    (description(decoder={"type": "Sequence", "decoders": [{"type": "WordPiece"}, {
+        "type": "Fuse"}]}), "WordPiece is supported at the end"),
+    (description(decoder={"type": "Sequence", "decoders": [{"type": "Fuse", "by": ""}]}),
+     "decoder Fuse has the unknown field 'by'"),
     (model(type="WordLevel"), "model has the type 'WordLevel'"),
-    (model(dropout=0.1), "dropout=0.1"), (model(byte_fallback=True), "byte_fallback=True"),
-    (model(end_of_word_suffix="</w>"), "end_of_word_suffix='</w>'"),
+    (model(dropout=0.1), "dropout=0.1"), (model(byte_fallback=1), "byte_fallback=1"),
+    (model(end_of_word_suffix="</w>"), "no token for the byte 33"),
+    (model(continuing_subword_prefix="é"), "characters of ASCII"),
+    (description(pre_tokenizer=None, model=description()["model"] | dict(unk_token="?!")),
+     "does not hold unk_token='?!'"),
+    (model(continuing_subword_prefix="#", unk_token="a"), "is no pair of two tokens"),
     (model(vocab={"a": 0, "b": 2}), "without gaps"), (model(vocab={"a": 0}), "for the byte 33"),
     (model(vocab={"a": True}), "without gaps"),
     (model(merges=["a b c"]), "merge 0"), (model(merges=[["q", "z"]]), "merge 0"),
