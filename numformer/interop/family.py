@@ -33,16 +33,21 @@ class Family:
     rows : callable
         ``rows(config)``: the `Row` of every parameter.
     copies : dict of str to str
-        Tensors that a file may repeat -> the tensor that they must equal; ``{name: name}``. With
-        `tied` among our options, for models with tied=True only.
+        Tensors that a file may repeat -> the tensor that they must equal; ``{name: name}``. Where
+        one is a parameter of its own, as the head of models with tied=False, it is no copy.
     prefix : str
         Before names of tensors; a file of the model without its head leaves it out.
     buffers : str
         A regular expression: tensors that are no parameters.
+    zeros : dict of str to callable
+        Tensors that a file may hold, but of zeros alone, as the model has no such parameter:
+        ``shape(config)`` of each. They are written.
     renamed : dict of str to str
         Ends of names in old files -> those of today.
     by_names : callable, optional
         ``by_names(names)``: options of ours that depend on which tensors there are.
+    settle : callable, optional
+        ``settle(options, names)``: those that depend on other options, too.
     architecture : callable, optional
         ``architecture(config)``: what is written, if it is not the first.
     """
@@ -57,8 +62,10 @@ class Family:
     copies: dict = field(default_factory=dict)
     prefix: str = ""
     buffers: str = r"(?!)"
+    zeros: dict = field(default_factory=dict)
     renamed: dict = field(default_factory=dict)
     by_names: Callable = lambda names: {}
+    settle: Callable = lambda options, names: {}
     architecture: Callable | None = None
 
     @property
@@ -87,7 +94,7 @@ class Family:
         facts = self.flat(facts)
         options = read_keys(self.table, facts)
         options = {**self.options, **options, **self.by_names(names), "dtype": dtype}
-        config = KINDS[self.kind][1].from_dict(options)
+        config = KINDS[self.kind][1].from_dict({**options, **self.settle(options, names)})
         check_keys(self.table, facts, config)
         return config
 
@@ -125,7 +132,8 @@ class Family:
 
     def copies_of(self, config):
         """Tensors that a file of this config may repeat, and which ones they repeat."""
-        return self.copies if getattr(config, "tied", True) else {}
+        own = {row.theirs for row in self.rows(config)}
+        return {name: first for name, first in self.copies.items() if name not in own}
 
 
 def _comparable(config):
@@ -144,6 +152,8 @@ def _comparable(config):
     values = c.as_dict()
     if hasattr(c, "local_layers"):                    # that is what `global_every` is about
         values["global_every"] = c.local_layers
+    if hasattr(c, "n_encoder_layers"):
+        values["n_encoder_layers"] = c.n_encoder_layers or c.n_layers
     return values
 
 

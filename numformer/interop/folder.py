@@ -77,7 +77,8 @@ def load(folder, dtype=None, tokenizer=True):
     model = KINDS[family.kind][0](config, None)
     parameters = dict(model.named_parameters())
     rows = list(family.rows(config))
-    _check_tensors(folder, rows, parameters, tensors, family.copies_of(config))
+    zeros = {name: shape(config) for name, shape in family.zeros.items()}
+    _check_tensors(folder, rows, parameters, tensors, family.copies_of(config), zeros)
     read = _tokenizer(folder) if tokenizer else None
 
     model.allocate()
@@ -175,11 +176,13 @@ class _Published:
         for row in family.rows(model.config):
             self.rows.setdefault(row.theirs, []).append(row)
             self.shapes[row.theirs] = row.shape(self.parameters[row.ours].data.shape)
+        if how == "write":
+            self.shapes |= {name: shape(model.config) for name, shape in family.zeros.items()}
+        self.dtype = np.dtype(model.config.dtype)
 
     def __getitem__(self, name):
-        rows = self.rows[name]
-        theirs = np.zeros(self.shapes[name], self.parameters[rows[0].ours].data.dtype)
-        for row in rows:
+        theirs = np.zeros(self.shapes[name], self.dtype)
+        for row in self.rows.get(name, ()):
             parameter = self.parameters[row.ours]
             getattr(row, self.how)(parameter.data if self.how == "write" else parameter.grad,
                                    theirs)
@@ -213,22 +216,24 @@ def _check_sizes(facts, tensors):
 def _check_config(config, tensors):
     values = sum(prod(tensor.shape) for tensor in tensors.values())
     for part in (config, config.text) if hasattr(config, "text") else (config,):
-        n_layers, n_experts = part.n_layers, getattr(part, "n_experts", 1)
+        n_layers = max(part.n_layers, getattr(part, "n_encoder_layers", None) or 0)
+        n_experts = getattr(part, "n_experts", 1)
         if n_layers * n_experts > len(tensors) or n_layers * part.d_model > values:
             raise ValueError(f"{n_layers} layers of width {part.d_model} do not fit {len(tensors)} "
                              f"tensors with {values} values")
 
 
-def _check_tensors(folder, rows, parameters, tensors, copies):
-    """Names, shapes and dtypes, and that copies are equal; ValueError for the first fault."""
+def _check_tensors(folder, rows, parameters, tensors, copies, zeros):
+    """Names, shapes and dtypes, that copies are equal, and what must be zero; ValueError for the
+    first fault."""
     expected = {row.theirs: row.shape(parameters[row.ours].data.shape) for row in rows}
     missing = [name for name in expected if name not in tensors]
-    extra = [name for name in tensors if name not in expected and name not in copies]
+    extra = [name for name in tensors if name not in {**expected, **copies, **zeros}]
     if missing or extra:
         raise ValueError(f"{folder}: its tensors do not fit its {CONFIG}; missing: "
                          f"{some_of(missing)}; unexpected: {some_of(extra)}.")
     for name, tensor in tensors.items():
-        shape = expected[copies.get(name, name)]
+        shape = zeros.get(name) or expected[copies.get(name, name)]
         if tensor.shape != shape:
             raise ValueError(f"{folder}: {name} has shape {tensor.shape}, but must have {shape}.")
         if tensor.dtype not in FLOATS:
@@ -238,6 +243,10 @@ def _check_tensors(folder, rows, parameters, tensors, copies):
         if not np.array_equal(tensors[name].read(), tensors[copies[name]].read(), equal_nan=True):
             raise ValueError(f"{folder}: {name} must equal {copies[name]}, because they are tied, "
                              "but differs.")
+    for name in zeros.keys() & tensors.keys():
+        if np.any(tensors[name].read()):
+            raise ValueError(f"{folder}: {name} must be zero everywhere, because the model has no "
+                             "such parameter, but it is not.")
 
 
 def _copy(theirs, ours):

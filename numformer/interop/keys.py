@@ -1,6 +1,6 @@
 """What the keys of a published config.json mean to us.
 
-Each key of a family's table is one of four: an `Option` of ours; something that must have a value
+Each key of a family's table is one of these: an `Option` of ours; something that must have a value
 (`Fixed`, `Derived`); or `IGNORED`, which does not change the mathematics. A key that is in no table
 might change it, and is refused by its name.
 """
@@ -139,6 +139,16 @@ class Ignored(Key):
 
 
 IGNORED = Ignored()
+
+
+class Written(Ignored):
+    """The value is not read; ``function(config)`` is written."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def write(self, config):
+        return self.function(config)
 
 
 class OtherName(Option):

@@ -61,7 +61,7 @@ class EncoderDecoderConfig(TransformerConfig):
 T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True, positions="t5",
           scaled_scores=False, bias=False, epsilon=1e-6)
 BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
-            embedding_scale=False)
+            embedding_scale=False, embedding_norm=True)
 _VASWANI = dict(vocab_size=37000, context_length=512)                 # "about 37000": section 5.1
 
 ENCODER_DECODERS = {

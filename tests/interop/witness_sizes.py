@@ -12,6 +12,7 @@ SMALL = {
     "gemma3_text": dict(_TEXT, sliding_window=3, global_every=2, local_rotary_base=20.0),
     "bert": dict(_TEXT, next_sentence=True), "roberta": dict(_TEXT, segments=1),
     "distilbert": _TEXT, "t5": dict(_TEXT, tied=True),
+    "mt5": dict(_TEXT, tied=False), "bart": _TEXT, "mbart": dict(_TEXT, n_encoder_layers=1),
     "vit": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
     "clip": dict(_TEXT, image_size=8, patch_size=4, channels=3, d_embedding=5, text_layers=1,
                  text_heads=2, text_width=4, text_hidden=7),

@@ -1,17 +1,68 @@
-"""T5 as first published, 1.0: one table of tokens, no gate in the feed-forward."""
+"""T5: 1.0 with one table of tokens; 1.1, FLAN-T5 and mT5 with a gate and a head of their own."""
 
+from numformer.functional.activations.table import GATED
 from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Derived, Fixed, Option
+from numformer.interop.keys import IGNORED, Derived, Fixed, Key, Option, OtherName, Written
 from numformer.interop.operations import Times
+from numformer.interop.rotary import HeadWidth
 from numformer.interop.table import Row, linear, norm
 from numformer.models import T5 as OPTIONS
 
+_FEEDFORWARD = {"relu": "relu", "gated-gelu": "geglu_tanh", "gated-silu": "swiglu", "gelu": "gelu",
+                "gelu_new": "gelu_tanh", "silu": "silu"}
+_ACTIVATION = {"geglu_tanh": "gelu_new", "gelu_tanh": "gelu_new", "swiglu": "silu"}
 
-def _stack(config, ours, theirs, attentions):
+
+class DecoderLayers(Key):
+    """The blocks of the decoder; null: as many as in the encoder, whose number was read before."""
+
+    default = None
+
+    def read(self, value, options):
+        if value is not None and value != options["n_layers"]:
+            options.update(n_encoder_layers=options["n_layers"], n_layers=value)
+
+    def write(self, config):
+        return config.n_layers
+
+
+class EncoderLayers(Option):
+    """The blocks of the encoder, and for the time being of the decoder: `DecoderLayers`."""
+
+    def __init__(self):
+        super().__init__("n_layers")
+
+    def write(self, config):
+        return config.n_encoder_layers or config.n_layers
+
+
+class ScaledOutputs(OtherName):
+    """Whether the head's input is divided by sqrt(C); without this key, `OneTable` says it."""
+
+    def __init__(self):
+        super().__init__("embedding_scale")
+
+    def write(self, config):
+        return config.embedding_scale
+
+
+class OneTable(Option):
+    """Whether the head is the table of tokens; false also says that its input is not divided."""
+
+    def __init__(self):
+        super().__init__("embedding_scale", True)
+
+    def write(self, config):
+        return config.tied
+
+
+def _stack(config, ours, theirs, n_layers, attentions):
     """The rows of the encoder or the decoder; the first block has the table of distances."""
     yield Row(f"{ours}blocks.0.attention.positions.weight",
               f"{theirs}.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
-    for n in range(config.n_layers):
+    gated = config.feedforward in GATED
+    maps = (("gate", "wi_0"), ("hidden", "wi_1")) if gated else (("hidden", "wi"),)
+    for n in range(n_layers):
         block, layer = f"{ours}blocks.{n}", f"{theirs}.block.{n}.layer"
         for i, (attention, other) in enumerate(attentions):
             yield from norm(f"{block}.norm{i + 1}", f"{layer}.{i}.layer_norm", False)
@@ -20,36 +71,56 @@ def _stack(config, ours, theirs, attentions):
                                   False)
         last = len(attentions)
         yield from norm(f"{block}.norm{last + 1}", f"{layer}.{last}.layer_norm", False)
-        for name, other in (("hidden", "wi"), ("output", "wo")):
+        for name, other in (*maps, ("output", "wo")):
             yield from linear(f"{block}.feedforward.{name}",
                               f"{layer}.{last}.DenseReluDense.{other}", False)
     yield from norm(f"{ours}norm", f"{theirs}.final_layer_norm", False)
 
 
 def _rows(config):
-    # Theirs divides by sqrt(C) before the head, ours multiplies by it after the embedding
-    yield Row("embedding.weight", "shared.weight", (Times(config.d_model ** -0.5),))
+    # 1.0 divides by sqrt(C) before the head, ours multiplies by it after the embedding
+    scale = (Times(config.d_model ** -0.5),) if config.embedding_scale else ()
+    yield Row("embedding.weight", "shared.weight", scale)
     attentions = ("attention", "SelfAttention"), ("cross_attention", "EncDecAttention")
-    yield from _stack(config, "encoder.", "encoder", attentions[:1])
-    yield from _stack(config, "", "decoder", attentions)
+    yield from _stack(config, "encoder.", "encoder", config.n_encoder_layers or config.n_layers,
+                      attentions[:1])
+    yield from _stack(config, "", "decoder", config.n_layers, attentions)
+    if not config.tied:
+        yield Row("head.weight", "lm_head.weight")
 
 
-T5 = Family(
-    name="t5", kind="EncoderDecoder", architectures=("T5ForConditionalGeneration",
-                                                     "T5WithLMHeadModel", "T5Model"),
-    options={**OPTIONS, "feedforward": "relu"},
-    keys={
-        "vocab_size": Option("vocab_size"), "n_positions": Option("context_length", 512),
-        "d_model": Option("d_model"), "d_ff": Option("d_hidden"), "num_heads": Option("n_heads"),
-        "num_layers": Option("n_layers"), "num_decoder_layers": Derived(lambda c: c.n_layers),
-        "d_kv": Derived(lambda c: c.d_model // c.n_heads, 64),
-        "relative_attention_num_buckets": Option("n_buckets", 32),
-        "relative_attention_max_distance": Option("max_distance", 128),
-        "dropout_rate": Option("dropout", 0.1), "layer_norm_epsilon": Option("epsilon", 1e-6),
-        "feed_forward_proj": Option("feedforward", "relu", {"relu": "relu"}),
-        "dense_act_fn": Fixed("relu"), "is_gated_act": Fixed(False), "is_decoder": Fixed(False),
-        "is_encoder_decoder": Fixed(True), "tie_word_embeddings": Fixed(True),
-        "scale_decoder_outputs": Fixed(True), "classifier_dropout": IGNORED},
-    rows=_rows,
-    copies=dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
-                          "lm_head.weight"), "shared.weight"))
+def _own_head(options, names):
+    """Later versions have a head of their own, unless their file has none."""
+    return {"tied": options["embedding_scale"] or "lm_head.weight" not in names}
+
+
+_KEYS = {
+    "vocab_size": Option("vocab_size"), "n_positions": Option("context_length", 512),
+    "d_model": Option("d_model"), "d_ff": Option("d_hidden"), "num_heads": Option("n_heads"),
+    "num_layers": EncoderLayers(), "num_decoder_layers": DecoderLayers(), "d_kv": HeadWidth(64),
+    "relative_attention_num_buckets": Option("n_buckets", 32),
+    "relative_attention_max_distance": Option("max_distance", 128),
+    "dropout_rate": Option("dropout", 0.1), "layer_norm_epsilon": Option("epsilon", 1e-6),
+    "feed_forward_proj": Option("feedforward", "relu", _FEEDFORWARD),
+    "dense_act_fn": Derived(lambda c: _ACTIVATION.get(c.feedforward, c.feedforward)),
+    "is_gated_act": Derived(lambda c: c.feedforward in GATED),
+    "is_decoder": Fixed(False), "is_encoder_decoder": Fixed(True), "classifier_dropout": IGNORED}
+
+
+def _family(name, architecture, more=(), options=None, **keys):
+    return Family(
+        name=name, kind="EncoderDecoder", options={**OPTIONS, **(options or {})},
+        architectures=(f"{architecture}ForConditionalGeneration", *more, f"{architecture}Model"),
+        keys={**_KEYS, **keys}, rows=_rows, settle=_own_head,
+        # Published files have a second table of distances, which is not used
+        buffers=r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
+        copies=dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+                              "lm_head.weight"), "shared.weight"))
+
+
+T5 = _family("t5", "T5", ("T5WithLMHeadModel",), tie_word_embeddings=OneTable(),
+             scale_decoder_outputs=ScaledOutputs())
+# mT5 never divides, whatever it says about its tables
+MT5 = _family("mt5", "MT5", options=dict(embedding_scale=False),
+              tie_word_embeddings=Written(lambda c: c.tied),
+              feed_forward_proj=Option("feedforward", "gated-gelu", _FEEDFORWARD))
