@@ -60,6 +60,9 @@ class EncoderDecoderConfig(TransformerConfig):
 # if its embedding table is sqrt(C) times ours.
 T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True, positions="t5",
           scaled_scores=False, bias=False, epsilon=1e-6)
+# T5 1.1, of which FLAN-T5 and mT5 are trainings: a gate, a head of its own, no scale. Table 1 of Xue
+# et al. (2021), "mT5", has the sizes; the small one has wider heads than C / H.
+T5_V1_1 = dict(T5, feedforward="geglu_tanh", tied=False, embedding_scale=False)
 BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
             embedding_scale=False, embedding_norm=True)
 _VASWANI = dict(vocab_size=37000, context_length=512)                 # "about 37000": section 5.1
@@ -74,4 +77,10 @@ ENCODER_DECODERS = {
         # 222.9 M and 737.7 M; counting the table (32.9 M) twice gives the paper's last number.
         ("t5-small", T5, 6, 8, 512, 2048),
         ("t5-base", T5, 12, 12, 768, 3072),
-        ("t5-large", T5, 24, 16, 1024, 4096))}
+        ("t5-large", T5, 24, 16, 1024, 4096),
+        ("t5-v1_1-small", dict(T5_V1_1, d_head=64), 8, 6, 512, 1024),
+        ("t5-v1_1-base", T5_V1_1, 12, 12, 768, 2048),
+        ("t5-v1_1-large", T5_V1_1, 24, 16, 1024, 2816),
+        ("t5-v1_1-xl", T5_V1_1, 24, 32, 2048, 5120),
+        # Lewis et al. (2020), section 4 and appendix A; the published weights
+        ("bart-base", BART, 6, 12, 768, 3072), ("bart-large", BART, 12, 16, 1024, 4096))}

@@ -97,6 +97,25 @@ def t5(d_model, d_ff, layers, heads):
                 dropout_rate=0.1, layer_norm_epsilon=1e-6)
 
 
+def t5_v1_1(d_model, d_ff, layers, heads, kind="T5", vocabulary=32128):
+    return dict(t5(d_model, d_ff, layers, heads), model_type=kind.lower(), vocab_size=vocabulary,
+                architectures=[f"{kind}ForConditionalGeneration"], num_decoder_layers=layers,
+                feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+
+
+def bart(d_model, d_ff, layers, heads, vocabulary=50265, decoder_layers=None, rate=0.1):
+    return dict(model_type="bart", architectures=["BartModel"], activation_function="gelu",
+                activation_dropout=rate, attention_dropout=rate, classif_dropout=rate, dropout=0.1,
+                vocab_size=vocabulary, d_model=d_model, encoder_layers=layers,
+                decoder_layers=decoder_layers or layers, encoder_ffn_dim=d_ff, decoder_ffn_dim=d_ff,
+                encoder_attention_heads=heads, decoder_attention_heads=heads,
+                encoder_layerdrop=0.0, decoder_layerdrop=0.0, max_position_embeddings=1024,
+                num_hidden_layers=layers, add_bias_logits=False, add_final_layer_norm=False,
+                normalize_before=False, normalize_embedding=True, scale_embedding=False,
+                init_std=0.02, is_encoder_decoder=True, decoder_start_token_id=2,
+                forced_eos_token_id=2, no_repeat_ngram_size=3, pad_token_id=1)
+
+
 def vit(hidden, layers, heads, patch=16, image=224):
     return dict(model_type="vit", architectures=["ViTForImageClassification"], hidden_size=hidden,
                 intermediate_size=4 * hidden, num_hidden_layers=layers, num_attention_heads=heads,
@@ -175,6 +194,22 @@ FILES = {                                             # of the hub: config.json,
     "t5-small": (t5(512, 2048, 6, 8), 60_506_624),
     "t5-base": (t5(768, 3072, 12, 12), 222_903_552),
     "t5-large": (t5(1024, 4096, 24, 16), 737_668_096),
+    "t5-3b": (dict(t5(1024, 16384, 24, 32), d_kv=128), 2_851_598_336),
+    # FLAN-T5 has the shapes of 1.1
+    "t5-v1_1-small": (t5_v1_1(512, 1024, 8, 6), 76_961_152),
+    "t5-v1_1-base": (t5_v1_1(768, 2048, 12, 12), 247_577_856),
+    "t5-v1_1-large": (t5_v1_1(1024, 2816, 24, 16), 783_150_080),
+    "t5-v1_1-xl": (t5_v1_1(2048, 5120, 24, 32), 2_849_757_184),
+    "flan-t5-xxl": (t5_v1_1(4096, 10240, 24, 64), 11_135_332_352),
+    "mt5-small": (t5_v1_1(512, 1024, 8, 6, "MT5", 250112), 300_176_768),
+    "mt5-base": (t5_v1_1(768, 2048, 12, 12, "MT5", 250112), 582_401_280),
+    "bart-base": (bart(768, 3072, 6, 12), 139_420_416),
+    "bart-large": (bart(1024, 4096, 12, 16, rate=0.0), 406_291_456),
+    "distilbart-cnn-12-6": (bart(1024, 4096, 12, 16, 50264, 6), 305_510_400),
+    "mbart-large-cc25": (dict(
+        bart(1024, 4096, 12, 16, 250027), model_type="mbart", scale_embedding=True,
+        architectures=["MBartForConditionalGeneration"], normalize_before=True,
+        add_final_layer_norm=True), 610_851_840),
     "vit-base-patch16-224": (vit(768, 12, 12), 86_567_656),
     "vit-large-patch16-224": (vit(1024, 24, 16), 304_326_632),
     "deit-tiny-patch16-224": (vit(192, 12, 3), 5_717_416),
@@ -188,7 +223,11 @@ NAMED = {
     "llama2-7b": 6_738_415_616, "llama2-13b": 13_015_864_320, "llama2-70b": 68_976_648_192,
     "llama3-8b": 8_030_261_248, "llama3-70b": 70_553_706_496, "llama3-405b": 405_853_388_800,
     "mixtral-8x7b": 46_702_792_704, "t5-small": 60_506_624, "t5-base": 222_903_552,
-    "t5-large": 737_668_096, "bert-base": 110_106_428, "bert-large": 336_226_108,
+    "t5-large": 737_668_096, "t5-v1_1-small": 76_961_152, "t5-v1_1-base": 247_577_856,
+    "t5-v1_1-large": 783_150_080, "t5-v1_1-xl": 2_849_757_184,
+    # without BART's two times two unused rows of positions
+    "bart-base": 139_420_416 - 4 * 768, "bart-large": 406_291_456 - 4 * 1024,
+    "bert-base": 110_106_428, "bert-large": 336_226_108,
     "modernbert-base": 149_655_232, "modernbert-large": 395_881_664,
     # without RoBERTa's two unused rows of positions and its one segment, and without the position
     # of ViT's class token
@@ -201,7 +240,7 @@ NAMED = {
 def test_the_tensors_of_a_published_config(name):
     facts, total = FILES[name]
     family = FAMILIES[facts["model_type"]]
-    config = family.config(facts, (), "float32")
+    config = family.config(facts, ("lm_head.weight",), "float32")     # if it may have its own
     model = KINDS[family.kind][0](config, None)
     parameters = {part: parameter.data for part, parameter in model.named_parameters()}
     shapes = {row.theirs: row.shape(parameters[row.ours].shape) for row in family.rows(config)}

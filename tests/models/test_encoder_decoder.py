@@ -107,9 +107,9 @@ def test_attention_weights(style, rng):
             np.testing.assert_allclose(w.sum(axis=-1), 1, rtol=1e-12)
     assert (all((w[1, :, :, 2:] == 0).all() and (w[0] > 0).all() for w in cross)
             and all((np.triu(w, 1) == 0).all() for w in decoder))
-    memory = model.encoder(model.input_positions(model.embedding(inputs), start=0),
-                           AttentionPattern(lengths=lengths))
-    x = model.output_positions(model.embedding(outputs), start=0)
+    x = model.input_norm(model.input_positions(model.embedding(inputs), start=0))
+    memory = model.encoder(x, AttentionPattern(lengths=lengths))
+    x = model.output_norm(model.output_positions(model.embedding(outputs), start=0))
     second = model.blocks[0](x, memory, CAUSAL, AttentionPattern(lengths=lengths))
     attention, branch = model.blocks[1].attention, model.blocks[1].branches["attention"]
     _, saved = attention.forward(branch.input_norm(second), pattern=CAUSAL)
@@ -172,7 +172,8 @@ def test_the_loss_does_not_depend_on_padding(rng):
 
 # In millions: as the papers print them, and, where that is another number, what their sizes give
 PUBLISHED = {"transformer-base": 63.1, "transformer-big": 213, "t5-small": 60, "t5-base": 222.9,
-             "t5-large": 737.7}
+             "t5-large": 737.7, "t5-v1_1-small": 77.0, "t5-v1_1-base": 247.6,
+             "t5-v1_1-large": 783.2, "t5-v1_1-xl": 2849.8, "bart-base": 139.4, "bart-large": 406.3}
 
 
 @pytest.mark.parametrize("name", ENCODER_DECODERS)

@@ -10,7 +10,7 @@ transformers = pytest.importorskip("transformers")
 from torch_copies import close, copy_linear, copy_norm, random_layer  # noqa: E402
 
 SIZES = dict(vocab_size=13, context_length=12, n_layers=1, n_encoder_layers=3, n_heads=2, d_model=8,
-             d_hidden=20, dtype="float64", embedding_norm=True)
+             d_hidden=20, dtype="float64")
 
 
 def parts(ours, theirs):
