@@ -2,11 +2,13 @@
 
 from numformer.generation.beam_search import beam_search, beam_search_prompts
 from numformer.generation.greedy_search import greedy_search
+from numformer.generation.pooled_beam_search import pooled_beam_search
 from numformer.generation.sampling import (
     check_sampling, choose_token, choose_tokens, context_start, generate, generate_batch)
 from numformer.generation.smaller_weights import rounded_weights
 
 __all__ = [
     "beam_search", "beam_search_prompts", "check_sampling", "choose_token", "choose_tokens",
-    "context_start", "generate", "generate_batch", "greedy_search", "rounded_weights",
+    "context_start", "generate", "generate_batch", "greedy_search", "pooled_beam_search",
+    "rounded_weights",
 ]

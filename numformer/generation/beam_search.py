@@ -73,7 +73,7 @@ def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, lengt
     Wu et al. (2016), "Google's Neural Machine Translation System", eq. 14, without its coverage
     penalty; Vaswani et al. (2017), section 6.1: 4 beams and alpha = 0.6.
     """
-    _check("beam_search", beams, max_tokens, length_penalty)
+    check_search("beam_search", beams, max_tokens, length_penalty)
     inputs, lengths = pad_sources("beam_search", sources, padding)
     with one_blas_thread():
         first = model.step(np.full((len(sources), 1), bos), model.begin(inputs, lengths))
@@ -115,7 +115,7 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
     (2, True)
     """
     owner = "beam_search_prompts"
-    _check(owner, beams, max_tokens, length_penalty)
+    check_search(owner, beams, max_tokens, length_penalty)
     config = model.config
     check_ids(owner, "end", np.array([end]), config.vocab_size)
     for ids in prompts:
@@ -131,7 +131,8 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
         return _best(model, *first, end, beams, max_tokens, length_penalty)
 
 
-def _check(owner, beams, max_tokens, length_penalty):
+def check_search(owner, beams, max_tokens, length_penalty):
+    """ValueError if a setting of a search is out of range."""
     check_whole(owner, "beams", beams)
     check_whole(owner, "max_tokens", max_tokens)
     check_number(owner, "length_penalty", length_penalty, least=0)
@@ -147,7 +148,7 @@ def _best(model, logits, cache, eos, beams, max_tokens, length_penalty):
         for s, hypotheses in enumerate(growing):
             free = beams - len(ended[s])
             growing[s] = []
-            for row, token, score in _most_likely(hypotheses, log_p[first:first + len(hypotheses)],
+            for row, token, score in most_likely(hypotheses, log_p[first:first + len(hypotheses)],
                                                   free):
                 parent = hypotheses[row]
                 if token == eos:
@@ -178,7 +179,7 @@ def penalized(hypothesis, length_penalty):
     return hypothesis.log_p / ((5 + hypothesis.length) / 6) ** length_penalty
 
 
-def _most_likely(hypotheses, log_p, n):
+def most_likely(hypotheses, log_p, n):
     """(index of hypothesis, token, log-probability) of the n most likely continuations."""
     if not hypotheses or not n:
         return

@@ -60,8 +60,8 @@ class EncoderDecoderConfig(TransformerConfig):
 # if its embedding table is sqrt(C) times ours.
 T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True, positions="t5",
           scaled_scores=False, bias=False, epsilon=1e-6)
-# T5 1.1, of which FLAN-T5 and mT5 are trainings: a gate, a head of its own, no scale. Table 1 of Xue
-# et al. (2021), "mT5", has the sizes; the small one has wider heads than C / H.
+# T5 1.1, as FLAN-T5 and mT5 are: a gate, a head of its own, no scale. The sizes are those of the
+# published weights; the small one has heads that are narrower than C / H.
 T5_V1_1 = dict(T5, feedforward="geglu_tanh", tied=False, embedding_scale=False)
 BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
             embedding_scale=False, embedding_norm=True)

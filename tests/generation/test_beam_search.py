@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numformer.functional import log_softmax
-from numformer.generation import beam_search, greedy_search
+from numformer.generation import beam_search, greedy_search, pooled_beam_search
 from numformer.generation.beam_search import Hypothesis, penalized
 from numformer.models import EncoderDecoder, EncoderDecoderConfig
 
@@ -66,6 +66,35 @@ def test_with_beams_for_all_answers_it_is_exhaustive(length_penalty):
         best = max(ended, key=lambda hypothesis: penalized(hypothesis, length_penalty))
         assert tuple(answer.tolist()) == best.ids
     assert {tuple(answer.tolist()) for answer in found} != {()}
+
+
+@pytest.mark.parametrize("length_penalty", [0, 1.0, 2.0])
+def test_a_pool_of_all_answers_is_exhaustive(length_penalty):
+    """It ranks answers that were cut among the others."""
+    model, sources = Table(), [[3], [4, 3, 3], [3, 4]]
+    found = pooled_beam_search(model, sources, PADDING, BEGIN, END, V**LONGEST, LONGEST,
+                               length_penalty)
+    for source, pool in zip(sources, found):
+        answers = {one.ids: one.log_p / one.length**length_penalty
+                   for part in all_answers(model, source) for one in part}
+        assert {answer.ids for answer in pool} == answers.keys()
+        np.testing.assert_allclose([answer.score for answer in pool],
+                                   sorted(answers.values(), reverse=True), rtol=1e-12)
+
+
+def test_when_a_pool_is_full():
+    """The longer a search goes on, the better is its best answer."""
+    model, sources = Table(), [[3 + k % 2] * (1 + k // 2) for k in range(12)]
+    best = []
+    for early_stopping in (True, False, "never"):
+        pools = pooled_beam_search(model, sources, PADDING, BEGIN, END, 2, LONGEST, 2.0,
+                                   early_stopping)
+        assert all(len(pool) == 2 for pool in pools)
+        best.append(np.array([pool[0].score for pool in pools]))
+    assert (best[0] <= best[1]).all() and (best[1] <= best[2]).all()
+    assert (best[0] < best[2]).any() and (best[1] < best[2]).any()
+    with pytest.raises(ValueError, match="early_stopping='maybe' is unknown"):
+        pooled_beam_search(model, sources, PADDING, BEGIN, END, early_stopping="maybe")
 
 
 def test_probabilities_of_all_answers_sum_to_one():

@@ -47,7 +47,7 @@ def _rows(config):
 
 
 def _same(name, option, function):
-    """The keys of the encoder, which is an option of ours, and of the decoder, which is the same."""
+    """The key of the encoder, which is an option of ours, and that of the decoder, the same."""
     return {f"encoder_{name}": Option(option), f"decoder_{name}": Derived(function)}
 
 
