@@ -12,17 +12,18 @@ from numformer.commands.shared.runs import (
 from numformer.commands.shared.output import print_json
 from numformer.generation import check_sampling, generate
 from numformer.layers.token_step import UnknownPart
-from numformer.recipes import TextTask, first_prompt
+from numformer.recipes import PairTask, TextTask, first_prompt
 
-MOST_TOKENS = 10**9
+DEFAULT_TOKENS, MOST_TOKENS = 500, 10**9
 
 
 def add_arguments(parser):
     add_run_arguments(parser)
     parser.add_argument("--prompt", default=None, help="text to continue (default: a new line), or "
                         "to answer (default: held-out text)")
-    parser.add_argument("--tokens", type=int, default=500, metavar="N",
-                        help="number of tokens to generate (default: 500)")
+    parser.add_argument("--tokens", type=int, default=None, metavar="N",
+                        help="number of tokens to generate (default: 500); of an answer, the most "
+                        "(default: the task's)")
     parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="sampling "
                         "temperature; 0 for greedy (default: 0.8)")
     parser.add_argument("--top-k", type=int, default=None, metavar="K",
@@ -41,12 +42,13 @@ def run(arguments):
         raise UsageError("--prompt is empty; give at least one character, or leave it out.")
     try:
         check_whole("sample", "--seed", arguments.seed, least=0)
-        check_whole("sample", "--tokens", arguments.tokens, least=0)
+        tokens = DEFAULT_TOKENS if arguments.tokens is None else arguments.tokens
+        check_whole("sample", "--tokens", tokens, least=0)
         check_sampling(arguments.temperature, arguments.top_k, arguments.top_p)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if arguments.tokens > MOST_TOKENS:
-        raise UsageError(f"sample: --tokens={arguments.tokens} must be at most {MOST_TOKENS:,}.")
+    if tokens > MOST_TOKENS:
+        raise UsageError(f"sample: --tokens={tokens} must be at most {MOST_TOKENS:,}.")
     model, tokenizer, _, task = load_run(arguments.run, arguments.best)
     weights = smaller_weights(arguments)
     if weights is not None and not hasattr(model, "new_cache"):
@@ -63,9 +65,9 @@ def run(arguments):
     if not arguments.json:
         show_text(prompt, sys.stdout)
     try:
-        tokens = generate(model, ids, arguments.tokens, rng, arguments.temperature,
-                          arguments.top_k, arguments.top_p, weights)
-        for text in tokenizer.decode_stream(tokens, after=ids):
+        chosen = generate(model, ids, tokens, rng, arguments.temperature, arguments.top_k,
+                          arguments.top_p, weights)
+        for text in tokenizer.decode_stream(chosen, after=ids):
             texts.append(text)
             if not arguments.json:
                 show_text(text, sys.stdout)
@@ -73,7 +75,7 @@ def run(arguments):
         raise UsageError(f"sample: {error}") from None
     seconds = time.perf_counter() - started
     if arguments.json:
-        print_json({"text": prompt + "".join(texts), "tokens": arguments.tokens,
+        print_json({"text": prompt + "".join(texts), "tokens": tokens,
                     "seconds": round(seconds, 3), "weights": arguments.weights})
     else:
         show_text("\n", sys.stdout)
@@ -83,6 +85,9 @@ def run(arguments):
 def _answer(task, model, tokenizer, arguments):
     """Print the model's answer to the prompt, or to held-out text."""
     started = time.perf_counter()
+    if arguments.tokens and isinstance(task, PairTask):
+        task, most = task.with_recipe(task.recipe), task.max_tokens(model.config)     # a copy
+        task.longest = min(arguments.tokens, most or arguments.tokens)
     if arguments.prompt is None:
         # may hold several answers
         answer = task.sample(model, tokenizer, np.random.default_rng(arguments.seed)), None

@@ -9,6 +9,7 @@ import numpy as np
 
 from numformer.files import MIB, parse_json, read_file
 from numformer.interop.families import FAMILIES
+from numformer.interop.keys import IGNORED
 from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of, write_tensors
 from numformer.models import KINDS
 from numformer.parameter import some_of
@@ -92,7 +93,7 @@ def load(folder, dtype=None, tokenizer=True):
     return model, read
 
 
-def save(model, tokenizer, folder, family=None):
+def save(model, tokenizer, folder, family=None, more=None):
     """Write a model as a folder that transformers loads.
 
     Parameters
@@ -103,13 +104,19 @@ def save(model, tokenizer, folder, family=None):
         Made if it does not exist; it must not hold a model.
     family : str, optional
         ``model_type``, for a model that fits several: the first that fits unless given.
+    more : dict, optional
+        Keys of config.json that are no options of the model, such as ``eos_token_id``.
 
     Raises
     ------
     ValueError
-        If no family has the options of the model; then nothing is written.
+        If no family has the options of the model, or one of `more` might be an option; then
+        nothing is written.
     """
-    folder, family = Path(folder), family_of(model, family)
+    folder, family, more = Path(folder), family_of(model, family), more or {}
+    for key in more:
+        if family.table.get(key) is not IGNORED:
+            raise ValueError(f"save: the key {key!r} cannot be added, as it may change the model.")
     for name in (CONFIG, WEIGHTS):
         if (folder / name).exists():
             raise ValueError(f"save: {folder} has a {name} already; give a new folder.")
@@ -125,7 +132,7 @@ def save(model, tokenizer, folder, family=None):
         raise
     write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
                                      for name, shape in arrays.shapes.items()])
-    facts = json.dumps(family.facts(model.config), indent=2, sort_keys=True) + "\n"
+    facts = json.dumps({**family.facts(model.config), **more}, indent=2, sort_keys=True) + "\n"
     write_atomically(folder / CONFIG, facts.encode())
 
 

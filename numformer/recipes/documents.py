@@ -82,6 +82,10 @@ class DocumentTask(PairTask):
         return list(dict.fromkeys(sentence for document in dataset.training
                                   for sentence in document))
 
+    def options(self, tokenizer):
+        self.mark_ids(tokenizer)                      # ValueError if it has no such tokens
+        return super().options(tokenizer)
+
     def mark_ids(self, tokenizer):
         """The ids of `marks`."""
         return [tokenizer.special_id(name) for name in self.marks]

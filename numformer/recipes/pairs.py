@@ -40,6 +40,11 @@ class Pairs:
         return hashlib.sha256(repr((self.training, self.held_out)).encode()).hexdigest()
 
 
+def frame_ids(tokenizer):
+    """The special tokens that a published tokenizer puts around a text."""
+    return tokenizer.frame([])[0]
+
+
 class PairTask(Task):
     """Train an encoder-decoder; measured by the fraction of held-out answers that are exact.
 
@@ -85,17 +90,42 @@ class PairTask(Task):
         pairs = self.encoded(dataset.held_out[:blocks], tokenizer)
         return consecutive_pairs(pairs, VALIDATION_BATCH, *self.special_ids(tokenizer))
 
+    def options(self, tokenizer):
+        self.special_ids(tokenizer)                   # ValueError if it has no such tokens
+        return super().options(tokenizer)
+
     def encoded(self, pairs, tokenizer):
         """Pairs of texts as pairs of token ids."""
-        return [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+        return [(self.source_ids(tokenizer, source), self.target_ids(tokenizer, target))
+                for source, target in pairs]
 
     def special_ids(self, tokenizer):
         """The ids of the padding, BOS and EOS tokens."""
-        return tuple(map(tokenizer.special_id, SPECIAL))
+        names = getattr(self.recipe, "special_tokens", None) or {}
+        return tuple(tokenizer.special_id(names.get(name, name)) for name in SPECIAL)
+
+    def source_ids(self, tokenizer, text):
+        """The ids of a source, framed if the tokenizer is a published one, with a template."""
+        ids = tokenizer.encode(text)
+        if not hasattr(tokenizer, "frame"):
+            return ids
+        return tokenizer.frame(ids[~np.isin(ids, frame_ids(tokenizer))])[0]
+
+    def target_ids(self, tokenizer, text):
+        """The same for a target, to which EOS will be added."""
+        ids, eos = PairTask.source_ids(self, tokenizer, text), self.special_ids(tokenizer)[-1]
+        return ids[:-1] if hasattr(tokenizer, "frame") and ids[-1:] == eos else ids
+
+    def text_of(self, tokenizer, ids):
+        """The text of an answer, without the tokens of a template."""
+        if hasattr(tokenizer, "frame"):
+            no_text = *self.special_ids(tokenizer), *frame_ids(tokenizer)
+            ids = np.asarray(ids, int)[~np.isin(ids, no_text)]
+        return tokenizer.decode(ids)
 
     def answers(self, model, tokenizer, sources):
         """The text that a model generates for each source text."""
-        return [tokenizer.decode(ids) for ids in self.written(model, tokenizer, sources)]
+        return [self.text_of(tokenizer, ids) for ids in self.written(model, tokenizer, sources)]
 
     def written(self, model, tokenizer, sources):
         """The token ids that a model generates for each source text, greedily."""
@@ -107,12 +137,12 @@ class PairTask(Task):
         answers = []
         for first in range(0, len(sources), VALIDATION_BATCH):
             answers += greedy_search(model, sources[first : first + VALIDATION_BATCH],
-                                      *self.special_ids(tokenizer), max_tokens=self.longest)
+                                     *self.special_ids(tokenizer), max_tokens=self.longest)
         return answers
 
     def answer(self, model, tokenizer, text):
         (ids,) = self.written(model, tokenizer, [text])
-        return tokenizer.decode(ids), len(ids)
+        return self.text_of(tokenizer, ids), len(ids)
 
     def reading(self, model, tokenizer, text=None):
         """A source, by default a held-out one, and what the model generates for it."""

@@ -6,6 +6,7 @@ how the data are prepared. A checkpoint stores the recipe next to the model's co
 """
 
 from dataclasses import dataclass
+from reprlib import repr as brief
 
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.config import Config
@@ -109,13 +110,22 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
     ----------
     add_rotary : bool
         Rotate queries and keys in self-attention, in addition to the learned positions.
+    special_tokens : dict, optional
+        What a published tokenizer calls our "[PAD]", "[BOS]" and "[EOS]".
     """
 
     add_rotary: bool = False
+    special_tokens: dict | None = None
 
     def __post_init__(self):
         super().__post_init__()
         check_choice("EncoderDecoderRecipe", "add_rotary", self.add_rotary, [True, False])
+        names = self.special_tokens
+        if names is not None and not (
+                isinstance(names, dict) and sorted(names) == ["[BOS]", "[EOS]", "[PAD]"]
+                and all(isinstance(name, str) for name in names.values())):
+            raise ValueError(f"EncoderDecoderRecipe: special_tokens={brief(names)} must be a dict "
+                             "with the names of '[PAD]', '[BOS]' and '[EOS]'.")
 
     def check(self, config):
         if self.add_rotary and config.positions != "learned":

@@ -35,7 +35,8 @@ class TranslateTask(PairTask):
         """The token ids of a model's answers, by beam search."""
         answers = []
         for first in range(0, len(sources), VALIDATION_BATCH):
-            ids = [tokenizer.encode(source) for source in sources[first : first + VALIDATION_BATCH]]
+            ids = [self.source_ids(tokenizer, source)
+                   for source in sources[first : first + VALIDATION_BATCH]]
             answers += beam_search(model, ids, *self.special_ids(tokenizer), BEAMS, self.longest,
                                    LENGTH_PENALTY)
         return answers
@@ -43,7 +44,8 @@ class TranslateTask(PairTask):
     def measure(self, model, tokenizer, dataset):
         """The fraction of held-out answers that are exact, by beam search and greedily."""
         sources, targets = zip(*dataset.held_out)
-        greedy = map(tokenizer.decode, super().written(model, tokenizer, sources))
+        greedy = [self.text_of(tokenizer, ids)
+                  for ids in super().written(model, tokenizer, sources)]
         n_right = sum(answer == target for answer, target in zip(greedy, targets))
         return {**super().measure(model, tokenizer, dataset),
                 "exact_greedily": n_right / len(targets)}

@@ -6,6 +6,10 @@ from numformer.commands.shared.output import print_json
 from numformer.commands.shared.padded_tokenizer import PaddedTokenizer
 from numformer.commands.shared.runs import add_run_arguments, load_run, show_text
 from numformer.interop import FAMILIES, family_of, save
+from numformer.recipes import PairTask
+
+# Of config.json: the ids of padding, BOS and EOS of an encoder-decoder
+SPECIAL_KEYS = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
 
 
 def add_arguments(parser):
@@ -19,10 +23,14 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    model, tokenizer, _, _ = load_run(arguments.run, arguments.best)
+    model, tokenizer, _, task = load_run(arguments.run, arguments.best)
+    more = {}
+    if isinstance(task, PairTask):
+        more = dict(zip(SPECIAL_KEYS, task.special_ids(tokenizer)))
     if isinstance(tokenizer, PaddedTokenizer):
         tokenizer = tokenizer.tokenizer
-    save(model, None if arguments.no_tokenizer else tokenizer, arguments.out, arguments.family)
+    tokenizer = None if arguments.no_tokenizer else tokenizer
+    save(model, tokenizer, arguments.out, arguments.family, more)
     family = family_of(model, arguments.family).name
     show_text(f"{arguments.out}: a {family}.\n", sys.stdout)
     if arguments.json:

@@ -4,23 +4,41 @@ import json
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Callable, NamedTuple
 
 from numformer import backend
 from numformer.commands import UsageError
+from numformer.commands.published.export_folder import SPECIAL_KEYS
 from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
 from numformer.commands.shared.padded_tokenizer import is_padded
 from numformer.commands.shared.runs import show_text
 from numformer.commands.train import DESCRIBED
+from numformer.files import MIB, parse_json, read_file
 from numformer.interop import load
-from numformer.recipes import TASKS, recipe_of
+from numformer.recipes import TASKS, Task, recipe_of
+from numformer.recipes.pairs import SPECIAL
 from numformer.terminal import shell_word
 from numformer.training import TrainingConfig, save_checkpoint, write_atomically
 
-TEXT = TASKS["text"]
 # The state of a trainer that has not begun
 PROGRESS = {"step": 0, "n_targets": 0, "val_loss": None, "evaluated_at": None, "best_loss": None,
             "best_step": None, "worse": 0}
+
+
+class Imported(NamedTuple):
+    """What an imported model of some kind is a run of.
+
+    Parameters
+    ----------
+    task : Task
+        Its examples are those that other verbs use, unless others are given.
+    settings : callable
+        ``settings(source, tokenizer)``: those of the recipe, from other files of the folder.
+    """
+
+    task: Task
+    settings: Callable = lambda source, tokenizer: {}
 
 
 def add_arguments(parser):
@@ -37,9 +55,9 @@ def run(arguments):
                          "model.safetensors.")
     model, tokenizer = load(source)
     kind = type(model).__name__
-    if kind not in TEXT.kinds:
-        raise UsageError(f"{source}: its model is a {kind}, but a run can hold a language model "
-                         "alone; numformer.interop.load gives it in Python.")
+    if kind not in IMPORTED:
+        raise UsageError(f"{source}: its model is a {kind}, but an imported run can hold one of "
+                         f"{', '.join(IMPORTED)} alone; numformer.interop.load gives it in Python.")
     if tokenizer is None:
         raise UsageError(f"{source} has no tokenizer.json that can be read, and a run needs a "
                          "tokenizer; numformer.interop.load gives the model alone in Python.")
@@ -65,13 +83,43 @@ def run(arguments):
 
 
 def facts_of(source, kind, config, tokenizer):
-    """The facts of a checkpoint at step 0, whose text is the default one."""
-    corpus = TEXT.load(TEXT.default_data)
+    """The facts of a checkpoint at step 0, whose data are the default ones of its task."""
+    task, settings = IMPORTED[kind]
+    recipe = recipe_of(kind, settings(source, tokenizer))
+    corpus = task.load(task.default_data)
     return {
-        "task": TEXT.name, "from": str(source.resolve()),
-        "data": {"argument": TEXT.default_data, "name": corpus.name, "sha256": corpus.sha256,
+        "task": task.name, "from": str(source.resolve()),
+        "data": {"argument": task.default_data, "name": corpus.name, "sha256": corpus.sha256,
                  "characters": len(corpus)},
         "model": {"kind": kind, "config": config.as_dict()},
-        "recipe": recipe_of(kind, {}).as_dict(), "training": TrainingConfig(steps=1).as_dict(),
+        "recipe": recipe.as_dict(), "training": TrainingConfig(steps=1).as_dict(),
         "tokenizer": tokenizer.to_json(), "blas": backend.blas_label(), "progress": PROGRESS,
     }
+
+
+def special_tokens(source, tokenizer):
+    """The names of padding, BOS and EOS of an encoder-decoder, from its config.json.
+
+    Its generation_config.json has priority, as in the published code.
+    """
+    facts = {}
+    for path in (source / "config.json", source / "generation_config.json"):
+        if path.exists():
+            found = parse_json(read_file(path, MIB))
+            facts |= {key: found[key] for key in SPECIAL_KEYS if found.get(key) is not None}
+    names = {}
+    for name, key in zip(SPECIAL, SPECIAL_KEYS):
+        value = facts.get(key)
+        known = [one for one in tokenizer.special if tokenizer.special_id(one) == value]
+        if type(value) is not int or not known:
+            raise UsageError(f"{source}: {key} is {value!r} in its config.json, but must be the id "
+                             "of a special token of its tokenizer; add it there.")
+        names[name] = known[0]
+    return {"special_tokens": names}
+
+
+# By kind of model
+IMPORTED = {
+    **dict.fromkeys(TASKS["text"].kinds, Imported(TASKS["text"])),
+    "EncoderDecoder": Imported(TASKS["instructions"], special_tokens),
+}

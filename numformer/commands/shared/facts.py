@@ -17,7 +17,8 @@ KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "f
         "progress", "blas"}
 DATA = ("argument", "name", "sha256", "characters")
 PROGRESS = ("step", "n_targets", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
-REPEATED = ("n_layers", "text_layers", "n_experts")   # so many layers are built
+# So many layers are built
+REPEATED = ("n_layers", "n_encoder_layers", "text_layers", "n_experts")
 LEAST_LIMIT = 2**17                                   # for sizes without arrays: context, window
 MOST_SHARDS = 64                                      # where the batch is smaller
 

@@ -1,4 +1,4 @@
-"""A tokenizer for a model with more ids than tokens."""
+"""A tokenizer for a model with more ids than tokens, or without the last special ones."""
 
 from numformer.data.tokenizers.base import Tokenizer
 
@@ -9,13 +9,14 @@ class PaddedTokenizer(Tokenizer):
     """A tokenizer whose ids go on to a round number; the additional ones stand for no text.
 
     Published vocabularies are padded in this way, so that matrices have convenient sizes. No text
-    has these ids, and a trained model hardly generates one.
+    has these ids, and a trained model hardly generates one. A model may also be without the last
+    special tokens, such as a mask after its fine-tuning: it refuses texts with them.
 
     Parameters
     ----------
     tokenizer : Tokenizer
     size : int
-        V, as many ids as the model has; at least as many as the tokenizer has.
+        V, as many ids as the model has.
 
     Examples
     --------
@@ -41,6 +42,11 @@ class PaddedTokenizer(Tokenizer):
         known = (token for token in ids if token < len(self.tokenizer))
         return self.tokenizer.decode_stream(known, self._of_texts(after))
 
+    @property
+    def frame(self):
+        """That of the tokenizer; AttributeError if it has none."""
+        return self.tokenizer.frame
+
     def to_json(self):
         return self.tokenizer.to_json()
 
@@ -52,7 +58,8 @@ class PaddedTokenizer(Tokenizer):
 
 
 def is_padded(tokenizer, size):
-    """Whether a vocabulary of this size may be that of the tokenizer, padded to a round number.
+    """Whether a vocabulary of this size may be that of the tokenizer, padded to a round number, or
+    without the last special tokens.
 
     Examples
     --------
@@ -60,4 +67,7 @@ def is_padded(tokenizer, size):
     >>> [is_padded(CharacterTokenizer("abcd"), size) for size in (4, 5, 8, 10**6)]
     [False, True, False, False]
     """
+    if size < len(tokenizer):
+        special = {tokenizer.special_id(name) for name in tokenizer.special}
+        return size > 0 and special.issuperset(range(size, len(tokenizer)))
     return 0 < size - len(tokenizer) < min(MOST, len(tokenizer))

@@ -126,6 +126,9 @@ def resumed_run(arguments, checkpoint):
     arrays, facts = load_checkpoint(checkpoint)
     task, kind, model, tokenizer = read_facts(arrays, facts, checkpoint)
     run = checkpoint.parent
+    if "preset" not in facts and "from" in facts:
+        raise UsageError(f"{run} was imported, and has no training to resume; begin one with "
+                         f"--from {run}.")
     facts.setdefault("task", task.name)
     progress = facts.pop("progress", None)
     if arguments.preset not in (None, facts.get("preset")):
