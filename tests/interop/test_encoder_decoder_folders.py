@@ -12,6 +12,7 @@ from numformer.data.tokenizers.published import load_tokenizer, published
 from numformer.generation import greedy_search
 from numformer.interop import load, save
 from numformer.models import BART, T5, EncoderDecoder, EncoderDecoderConfig
+from test_folders import change, facts_of, refused, rewrite, same_arrays
 
 TEXT = "sort: qfns add: 512+6 reverse: the quick brown fox french: cinq cent cinquante " * 3
 SIZES = dict(context_length=90, n_layers=2, n_heads=2, d_model=16, n_encoder_layers=1)
@@ -62,10 +63,6 @@ def imported(folder, capsys):
     status, _, err = call(capsys, "import", folder, "--out", "run", "--json")
     assert status == 0, err
     return folder.parent / "run"
-
-
-def facts_of(folder):
-    return json.loads((folder / "config.json").read_text())
 
 
 def test_an_answer_is_what_the_model_writes_after_a_framed_source(imported, folder, capsys):
@@ -155,6 +152,89 @@ def test_ids_that_a_run_cannot_use(folder, capsys, value):
     (folder / "generation_config.json").write_text(json.dumps(
         {"decoder_start_token_id": facts["decoder_start_token_id"], "eos_token_id": None}))
     assert (call(capsys, "import", folder, "--out", "run")[0] == 0) == (value != 10**9)
+
+
+def small(rng, folder, options, family=None, **more):
+    """A folder of a small model; returns it and the model."""
+    sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    model = EncoderDecoder(EncoderDecoderConfig(**{**options, **sizes, **more}), rng)
+    save(model, None, folder, family)
+    return folder, model
+
+
+@pytest.mark.parametrize("family, keys, words", [
+    ("t5", {"feed_forward_proj": "gated-relu"}, "'feed_forward_proj' = 'gated-relu' must be"),
+    ("t5", {"dense_act_fn": "silu"}, "'dense_act_fn' = 'silu' must be relu"),
+    ("t5", {"num_decoder_layers": 3}, "missing: decoder.block.2"),
+    ("t5", {"num_decoder_layers": 10**5}, "100000 layers of width 8 do not fit"),
+    ("t5", {"num_layers": 10**5}, "100000 layers of width 8 do not fit"),
+    ("t5", {"num_layers": 1}, "unexpected: encoder.block.1"),
+    ("t5", {"d_kv": 3}, "has shape"), ("t5", {"d_kv": 0}, "'d_kv' = 0 must be null or a whole"),
+    ("t5", {"tie_word_embeddings": 3}, "'tie_word_embeddings' = 3 must be true"),
+    ("bart", {"normalize_before": True}, "'normalize_before' = True must be False"),
+    ("bart", {"normalize_embedding": False}, "'normalize_embedding' = False must be True"),
+    ("bart", {"extra_pos_embeddings": 0}, "'extra_pos_embeddings' = 0 must be 2"),
+    ("bart", {"decoder_attention_heads": 4}, "'decoder_attention_heads' = 4 must be 2"),
+    ("bart", {"decoder_ffn_dim": 4}, "'decoder_ffn_dim' = 4 must be 12"),
+    ("bart", {"decoder_layers": 1}, "unexpected: model.decoder.layers.1"),
+    ("bart", {"tie_word_embeddings": False}, "'tie_word_embeddings' = False must be True"),
+    ("mbart", {"add_final_layer_norm": False}, "'add_final_layer_norm' = False must be True")])
+def test_keys_that_are_refused(rng, tmp_path, family, keys, words):
+    options = {"t5": T5, "bart": BART, "mbart": dict(BART, norm_first=True)}[family]
+    path, _ = small(rng, tmp_path / "model", dict(options, feedforward="relu"))
+    assert facts_of(path)["model_type"] == family
+    change(path, **keys)
+    refused(path, words)
+
+
+def test_a_head_of_its_own_where_outputs_are_divided(rng, tmp_path):
+    """A copy of the table is one with it; another matrix is refused."""
+    path, model = small(rng, tmp_path / "model", dict(T5, feedforward="relu"))
+    rewrite(path, lambda t: t.update({"lm_head.weight": t["shared.weight"].copy()}))
+    assert same_arrays(load(path)[0], model)
+    rewrite(path, lambda t: t.update({"lm_head.weight": t["lm_head.weight"] + 1}))
+    refused(path, "lm_head.weight must equal shared.weight")
+    change(path, scale_decoder_outputs=False)         # with a head of its own, as transformers says
+    ours, _ = load(path)
+    assert not ours.config.tied and not ours.config.embedding_scale
+    change(path, scale_decoder_outputs=None, tie_word_embeddings=False)   # as published
+    refused(path, "'scale_decoder_outputs' = None must be true or false")
+    facts = facts_of(path)
+    del facts["scale_decoder_outputs"]
+    (path / "config.json").write_text(json.dumps(facts))
+    assert same_arrays(load(path)[0], ours)
+
+
+def test_tensors_of_published_files(rng, tmp_path):
+    """T5's second table of distances; BART without its head and with numbers of versions."""
+    path, model = small(rng, tmp_path / "t5", dict(T5, feedforward="relu"))
+    rewrite(path, lambda t: t.update({
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight":
+            np.ones((32, 2), np.float32)}))
+    assert same_arrays(load(path)[0], model)
+    path, model = small(rng, tmp_path / "bart", BART)
+
+    def without_head(tensors):
+        del tensors["final_logits_bias"]
+        for name in list(tensors):
+            tensors[name.removeprefix("model.")] = tensors.pop(name)
+        for stack in ("encoder", "decoder"):
+            tensors[f"{stack}.embed_tokens.weight"] = tensors["shared.weight"].copy()
+            tensors[f"{stack}.version"] = np.array([2.0], np.float32)
+
+    rewrite(path, without_head)
+    change(path, architectures=["BartModel"], add_bias_logits=False, attention_dropout=0.0)
+    assert same_arrays(load(path)[0], model)
+
+
+@pytest.mark.parametrize("bias, words", [
+    (np.ones((1, 9), np.float32), "final_logits_bias must be zero everywhere"),
+    (np.zeros((1, 8), np.float32), r"final_logits_bias has shape \(1, 8\), but must have \(1, 9\)"),
+    (np.full((1, 9), np.nan, np.float32), "final_logits_bias must be zero everywhere")])
+def test_a_bias_of_the_logits_is_refused(rng, tmp_path, bias, words):
+    path, _ = small(rng, tmp_path / "model", BART)
+    rewrite(path, lambda t: t.update(final_logits_bias=bias))
+    refused(path, words)
 
 
 def test_keys_that_are_options_cannot_be_added(rng, tmp_path):

@@ -76,7 +76,7 @@ def _family(name, architecture, norm_first):
             "is_encoder_decoder": Fixed(True), "tie_word_embeddings": Fixed(True),
             **dict.fromkeys(("_num_labels", "force_bos_token_to_be_generated", "save_step"),
                             IGNORED)},
-        rows=_rows, prefix="model.", buffers=r"model\.(en|de)coder\.version",
+        rows=_rows, prefix="model.", buffers=r"(model\.)?(en|de)coder\.version",
         zeros={"final_logits_bias": lambda c: (1, c.vocab_size)},
         copies=dict.fromkeys(("model.encoder.embed_tokens.weight", "lm_head.weight",
                               "model.decoder.embed_tokens.weight"), "model.shared.weight"))

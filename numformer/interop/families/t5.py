@@ -2,7 +2,7 @@
 
 from numformer.functional.activations.table import GATED
 from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Derived, Fixed, Key, Option, OtherName, Written
+from numformer.interop.keys import IGNORED, Derived, Fixed, Key, Option, Written
 from numformer.interop.operations import Times
 from numformer.interop.rotary import HeadWidth
 from numformer.interop.table import Row, linear, norm
@@ -36,21 +36,22 @@ class EncoderLayers(Option):
         return config.n_encoder_layers or config.n_layers
 
 
-class ScaledOutputs(OtherName):
+class ScaledOutputs(Key):
     """Whether the head's input is divided by sqrt(C); without this key, `OneTable` says it."""
 
-    def __init__(self):
-        super().__init__("embedding_scale")
+    def read(self, value, options):
+        if type(value) is not bool:
+            raise ValueError("must be true or false")
+        options["embedding_scale"] = value
 
     def write(self, config):
         return config.embedding_scale
 
 
-class OneTable(Option):
+class OneTable(ScaledOutputs):
     """Whether the head is the table of tokens; false also says that its input is not divided."""
 
-    def __init__(self):
-        super().__init__("embedding_scale", True)
+    default = True
 
     def write(self, config):
         return config.tied

@@ -48,7 +48,7 @@ MODELS = [
          ids=PAIRS_OF_IDS),
     Case("encoder-decoder of BART",
          encoder_decoder(feedforward="gelu", positions="learned", embedding_scale=False,
-                         dropout=0.2), [],
+                         embedding_norm=True, dropout=0.2), [],
          seeded, ids=PAIRS_OF_IDS,
          wrong=[((np.ones((1, 7), int), np.array([7]), np.array([[1]])), ValueError,
                  "only 0 .. 5")]),
