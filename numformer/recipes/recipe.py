@@ -122,7 +122,7 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
         check_choice("EncoderDecoderRecipe", "add_rotary", self.add_rotary, [True, False])
         names = self.special_tokens
         if names is not None and not (
-                isinstance(names, dict) and sorted(names) == ["[BOS]", "[EOS]", "[PAD]"]
+                isinstance(names, dict) and names.keys() == {"[PAD]", "[BOS]", "[EOS]"}
                 and all(isinstance(name, str) for name in names.values())):
             raise ValueError(f"EncoderDecoderRecipe: special_tokens={brief(names)} must be a dict "
                              "with the names of '[PAD]', '[BOS]' and '[EOS]'.")

@@ -6,7 +6,7 @@ import pytest
 
 from numformer.functional import IGNORE_INDEX
 from numformer.generation import greedy_search, pooled_beam_search
-from numformer.interop import load
+from numformer.interop import load, save
 from witness import (
     VOCABULARY, close, folder_of, goes_back, gradients_agree, in_double, loss_of, quiet,
     random_model, torch, transformers as t)
@@ -171,6 +171,18 @@ def test_greedy_texts(writers, sources):
     for source, ids in zip(sources, found):
         alone, = greedy_search(ours, [source], PADDING, START, end, MOST)
         assert alone.tolist() == ids.tolist()
+
+
+def test_an_exported_folder_says_how_texts_begin_and_end(writers, sources, tmp_path):
+    theirs, ours = writers
+    end = common_token(theirs, sources)
+    save(ours, None, tmp_path / "out", theirs.config.model_type, dict(
+        pad_token_id=PADDING, decoder_start_token_id=START, eos_token_id=end))
+    again = type(theirs).from_pretrained(tmp_path / "out", attn_implementation="eager").eval()
+    ids = again.generate(torch.tensor(sources[0][None]), max_new_tokens=MOST, num_beams=1,
+                         do_sample=False, forced_eos_token_id=None)
+    found, = greedy_search(ours, sources[:1], PADDING, START, end, MOST)
+    assert without_end(ids, end) == [found.tolist()] and ids[0, 0] == START
 
 
 @pytest.mark.parametrize("early_stopping, length_penalty", [
