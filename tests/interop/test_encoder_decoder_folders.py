@@ -112,6 +112,8 @@ def test_what_has_no_meaning_is_one_line(imported, capsys):
             ("is for decoders", "sample", imported, "--weights", "int8"),
             ("its model is a EncoderDecoder", "train", "--preset", "gpt", "--from", imported),
             ("name='[MASK]' is unknown", "train", "--preset", "bart", "--from", imported),
+            ("has no steps of training", "plot", "training", imported),
+            ("no final norm and LM head", "plot", "lens", imported),
             ("was imported", "train", "--resume", "--out", imported, "--steps", 5)):
         status, _, err = call(capsys, *argv)
         assert status in (1, 2) and err.count("\n") == 1 and words in err, err

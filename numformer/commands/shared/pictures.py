@@ -127,6 +127,8 @@ def loss(run):
 def training(run):
     """Loss, learning rate, gradient norm and update-to-weight ratio."""
     metrics = _metrics(run)
+    if not any("loss" in line or "val_loss" in line for line in metrics):
+        raise UsageError(f"{run.folder} has no steps of training to draw; train at least one.")
     if not any("learning_rate" in line for line in metrics):
         raise UsageError(f"{run.folder} was trained without gradients; use `numformer plot loss`.")
     axes = panels(None, 2, 2, (14, 9))
