@@ -156,6 +156,15 @@ def test_ids_that_a_run_cannot_use(folder, capsys, value):
     assert (call(capsys, "import", folder, "--out", "run")[0] == 0) == (value != 10**9)
 
 
+@pytest.mark.parametrize("text", ["[]", "{", "3", '{"eos_token_id": "</s>"}',
+                                  '{"eos_token_id": [' + "1, " * 10**5 + "1]}"])
+def test_a_generation_config_that_is_none(folder, capsys, text):
+    (folder / "generation_config.json").write_text(text)
+    status, _, err = call(capsys, "import", folder, "--out", "run")
+    assert status == 2 and err.count("\n") == 1 and len(err) < 600, err
+    assert "generation_config.json is no config" in err or "eos_token_id is" in err
+
+
 def small(rng, folder, options, family=None, **more):
     """A folder of a small model; returns it and the model."""
     sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=8, d_hidden=12)

@@ -4,6 +4,7 @@ import json
 import sys
 from contextlib import closing
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Callable, NamedTuple
 
 from numformer import backend
@@ -104,16 +105,18 @@ def special_tokens(source, tokenizer):
     """
     facts = {}
     for path in (source / "config.json", source / "generation_config.json"):
-        if path.exists():
-            found = parse_json(read_file(path, MIB))
+        try:
+            found = parse_json(read_file(path, 16 * MIB)) if path.exists() else {}
             facts |= {key: found[key] for key in SPECIAL_KEYS if found.get(key) is not None}
+        except (ValueError, AttributeError) as error:
+            raise UsageError(f"{path} is no config ({error}).") from None
     names = {}
     for name, key in zip(SPECIAL, SPECIAL_KEYS):
         value = facts.get(key)
         known = [one for one in tokenizer.special if tokenizer.special_id(one) == value]
         if type(value) is not int or not known:
-            raise UsageError(f"{source}: {key} is {value!r} in its config.json, but must be the id "
-                             "of a special token of its tokenizer; add it there.")
+            raise UsageError(f"{source}: {key} is {brief(value)} in its config.json, but must be "
+                             "the id of a special token of its tokenizer; add it there.")
         names[name] = known[0]
     return {"special_tokens": names}
 
