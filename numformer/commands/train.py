@@ -35,7 +35,7 @@ def add_arguments(parser):
                         help="folder of the run (default: a new one in runs/)")
     parser.add_argument("--from", dest="start", metavar="RUN", default=None,
                         help="start with the weights, sizes and tokenizer of another run, such as "
-                        "an imported one (topics and sbert: with the backbone of a BERT)")
+                        "an imported one (of BERTs of another kind: with the backbone)")
     parser.add_argument("--resume", action="store_true",
                         help="continue the run in RUN with its stored options")
     parser.add_argument("--stop-at", type=int, metavar="STEP", default=None,

@@ -9,7 +9,7 @@ from numformer.models import KINDS
 
 # Options that change how a model is trained or stored, not what it computes
 TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight",
-                 "temperature")
+                 "temperature", "objective", "margin", "scale")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,9 @@ class Family:
     Parameters
     ----------
     name : str
-        ``model_type`` of config.json.
+        Its own, and ``model_type`` of config.json unless given.
+    model_type : str, optional
+        Several families may have the same one, with different heads.
     kind : str
         Our model: a name in `numformer.models.KINDS`.
     architectures : tuple of str
@@ -37,6 +39,10 @@ class Family:
         one is a parameter of its own, as the head of models with tied=False, it is no copy.
     prefix : str
         Before names of tensors; a file of the model without its head leaves it out.
+    outer : str
+        Before names of tensors in a file of the model with a head, which this family has not.
+    head : str
+        A tensor that the family has, and others with its `model_type` have not.
     buffers : str
         A regular expression: tensors that are no parameters.
     zeros : dict of str to callable
@@ -50,6 +56,8 @@ class Family:
         ``settle(options, names)``: those that depend on other options, too.
     architecture : callable, optional
         ``architecture(config)``: what is written, if it is not the first.
+    elsewhere : tuple of str
+        Options of ours that other files than config.json hold.
     """
 
     name: str
@@ -60,13 +68,20 @@ class Family:
     parts: tuple = ()
     options: dict = field(default_factory=dict)
     copies: dict = field(default_factory=dict)
+    model_type: str = ""
     prefix: str = ""
+    outer: str = ""
+    head: str = ""
     buffers: str = r"(?!)"
     zeros: dict = field(default_factory=dict)
     renamed: dict = field(default_factory=dict)
     by_names: Callable = lambda names: {}
     settle: Callable = lambda options, names: {}
     architecture: Callable | None = None
+    elsewhere: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "model_type", self.model_type or self.name)
 
     @property
     def table(self):
@@ -79,8 +94,10 @@ class Family:
         """The content of a config.json with the keys of its parts as ``part.key``."""
         return flat(facts, self.parts)
 
-    def config(self, facts, names, dtype):
+    def config(self, facts, names, dtype, **options):
         """Our config for the content of a config.json and the names of the tensors.
+
+        Options of ours may come from elsewhere.
 
         Raises
         ------
@@ -92,8 +109,8 @@ class Family:
             raise ValueError(f"'architectures' = {found!r} must be one of "
                              f"{', '.join(self.architectures)}")
         facts = self.flat(facts)
-        options = read_keys(self.table, facts)
-        options = {**self.options, **options, **self.by_names(names), "dtype": dtype}
+        options = {**self.options, **read_keys(self.table, facts), **self.by_names(names),
+                   "dtype": dtype, **options}
         config = KINDS[self.kind][1].from_dict({**options, **self.settle(options, names)})
         check_keys(self.table, facts, config)
         return config
@@ -101,7 +118,7 @@ class Family:
     def facts(self, config):
         """The content of a config.json for a config of ours, which it may not fit: see `fits`."""
         architecture = (self.architecture(config) if self.architecture else self.architectures[0])
-        return {"architectures": [architecture], "model_type": self.name,
+        return {"architectures": [architecture], "model_type": self.model_type,
                 **nested(write_keys(self.table, config), self.parts), "torch_dtype": config.dtype}
 
     def differences(self, config):
@@ -113,7 +130,7 @@ class Family:
             return {"config.json": str(error)}
         own, wanted = (_comparable(each) for each in (own, config))
         return {name: value for name, value in wanted.items()
-                if own[name] != value and name not in TRAINING_ONLY}
+                if own[name] != value and name not in (*TRAINING_ONLY, *self.elsewhere)}
 
     def canonical(self, names):
         """{name in the file: name in the table} of all but the buffers."""
@@ -124,7 +141,7 @@ class Family:
             known = name
             for old, new in self.renamed.items():
                 known = known.removesuffix(old) + new if known.endswith(old) else known
-            found[name] = known
+            found[name] = known.removeprefix(self.outer)
         # A model without its head: no name has the prefix
         if not any(name.startswith(self.prefix) for name in found.values()):
             found = {name: self.prefix + known for name, known in found.items()}
@@ -138,6 +155,8 @@ class Family:
 
 def _comparable(config):
     """The options of a config, with the defaults that depend on others."""
+    if getattr(config, "n_class_heads", 0) is None:
+        config = replace(config, n_class_heads=config.n_class_tokens)
     if not hasattr(config, "hidden_width"):
         return config.as_dict()
     if hasattr(config, "text"):                       # two encoders, with sizes of their own
@@ -154,6 +173,11 @@ def _comparable(config):
         values["global_every"] = c.local_layers
     if hasattr(c, "n_encoder_layers"):
         values["n_encoder_layers"] = c.n_encoder_layers or c.n_layers
+    if hasattr(c, "window"):                          # of an encoder; its layers 0, 3, 6 are global
+        local = [c.window > 0 and n % c.global_every > 0 for n in range(c.n_layers)]
+        values |= {"global_every": local, "window": c.window * any(local)}
+        if c.local_rotary_base is None or not any(local):
+            values["local_rotary_base"] = c.rotary_base
     return values
 
 

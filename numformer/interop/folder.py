@@ -7,15 +7,15 @@ from reprlib import repr as brief
 
 import numpy as np
 
-from numformer.files import MIB, parse_json, read_file
+from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
 from numformer.interop.keys import IGNORED
+from numformer.interop.sentence_folder import MODULES, read_modules, write_modules
 from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of, write_tensors
 from numformer.models import KINDS
 from numformer.parameter import some_of
 from numformer.training.checkpoint import write_atomically
 
-CONFIG, MOST_CONFIG = "config.json", 16 * MIB
 STRIP = 64                                            # columns
 
 
@@ -60,19 +60,22 @@ def load(folder, dtype=None, tokenizer=True):
     >>> np.array_equal(model(ids), same(ids))
     True
     """
-    folder = Path(folder)
     if dtype not in (None, "float32", "float64"):
         raise ValueError(f"load: dtype={dtype!r} must be 'float32' or 'float64', or left out.")
-    facts = _facts(folder)
-    family = FAMILIES[facts["model_type"]]
+    folder, options, width = read_modules(Path(folder))
+    facts = read_config(folder)
     found = tensors_of(folder)
+    family = family_of_folder(folder, facts, found, options is not None)
     names = {known: name for name, known in family.canonical(found).items()}
     tensors = {known: found[name] for known, name in names.items()}
     wide = any(tensor.dtype == "F64" for tensor in tensors.values())
     try:
         _check_sizes(family.flat(facts), tensors)
-        config = family.config(facts, tensors, dtype or ("float64" if wide else "float32"))
+        config = family.config(facts, tensors, dtype or ("float64" if wide else "float32"),
+                               **options or {})
         _check_config(config, tensors)
+        if width not in (None, config.d_model):
+            raise ValueError(f"its width is {config.d_model}, but its pooling has {width}")
     except ValueError as error:
         raise ValueError(f"{folder / CONFIG}: {str(error).rstrip('.')}.") from None
     model = KINDS[family.kind][0](config, None)
@@ -85,7 +88,8 @@ def load(folder, dtype=None, tokenizer=True):
     model.allocate()
     # The largest first: while one is mapped, memory of the later parameters is not in use yet
     for row in sorted(rows, key=lambda row: (row.added, -prod(tensors[row.theirs].shape))):
-        ours, theirs = parameters[row.ours].data, row.read(tensors[row.theirs].read())
+        ours = row.part(parameters[row.ours].data)
+        theirs = row.read(tensors[row.theirs].read())
         if row.added:
             ours += theirs
         else:
@@ -94,7 +98,8 @@ def load(folder, dtype=None, tokenizer=True):
 
 
 def save(model, tokenizer, folder, family=None, more=None):
-    """Write a model as a folder that transformers loads.
+    """Write a model as a folder that transformers loads, and a `SentenceBert` as one that
+    sentence-transformers loads.
 
     Parameters
     ----------
@@ -103,7 +108,8 @@ def save(model, tokenizer, folder, family=None, more=None):
     folder : path
         Made if it does not exist; it must not hold a model.
     family : str, optional
-        ``model_type``, for a model that fits several: the first that fits unless given.
+        Its name or ``model_type``, for a model that fits several: the first that fits unless
+        given.
     more : dict, optional
         Keys of config.json that are no options of the model, such as ``eos_token_id``.
 
@@ -117,7 +123,7 @@ def save(model, tokenizer, folder, family=None, more=None):
     for key in more:
         if family.table.get(key) is not IGNORED:
             raise ValueError(f"save: the key {key!r} cannot be added, as it may change the model.")
-    for name in (CONFIG, WEIGHTS):
+    for name in (CONFIG, WEIGHTS, MODULES):
         if (folder / name).exists():
             raise ValueError(f"save: {folder} has a {name} already; give a new folder.")
     new = not folder.exists()
@@ -132,6 +138,8 @@ def save(model, tokenizer, folder, family=None, more=None):
         raise
     write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
                                      for name, shape in arrays.shapes.items()])
+    if family.kind == "SentenceBert":
+        write_modules(model.config, folder)
     facts = json.dumps({**family.facts(model.config), **more}, indent=2, sort_keys=True) + "\n"
     write_atomically(folder / CONFIG, facts.encode())
 
@@ -152,11 +160,11 @@ def gradients(model, family=None):
 
 def family_of(model, name=None):
     """The `Family` of a model; ValueError if there is none with its options."""
-    if name is not None and name not in FAMILIES:
+    if name not in (None, *FAMILIES, *(family.model_type for family in FAMILIES.values())):
         raise ValueError(f"family={name!r} is unknown; choose from {', '.join(FAMILIES)}.")
     kind = next((kind for kind, (cls, _) in KINDS.items() if cls is type(model)), None)
     chosen = [family for family in FAMILIES.values()
-              if family.kind == kind and name in (None, family.name)]
+              if family.kind == kind and name in (None, family.name, family.model_type)]
     if not chosen:
         raise ValueError(f"a {type(model).__name__} is of no published family"
                          f"{f' {name!r}' if name else ''}; these can be written: "
@@ -194,22 +202,6 @@ class _Published:
             getattr(row, self.how)(parameter.data if self.how == "write" else parameter.grad,
                                    theirs)
         return theirs
-
-
-def _facts(folder):
-    """The content of config.json, of a family that is known."""
-    path = folder / CONFIG
-    if not path.exists():
-        raise ValueError(f"{folder} has no {CONFIG}; give the folder of a published model.")
-    try:
-        facts = parse_json(read_file(path, MOST_CONFIG))
-        name = facts.get("model_type")
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is no config ({error}).") from None
-    if not isinstance(name, str) or name not in FAMILIES:
-        raise ValueError(f"{path}: model_type {brief(name)} is not known; these are: "
-                         f"{', '.join(FAMILIES)}.")
-    return facts
 
 
 def _check_sizes(facts, tensors):

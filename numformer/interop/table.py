@@ -20,15 +20,23 @@ class Row(NamedTuple):
         From theirs to ours, in their order.
     added : bool
         For the second row of a sum: it is written as zero, and its gradient is that of the sum.
+    index : int, optional
+        Ours is only this entry of the parameter, such as one of its rows.
     """
 
     ours: str
     theirs: str
     operations: tuple = ()
     added: bool = False
+    index: int | None = None
+
+    def part(self, parameter):
+        """Ours, of an array of the whole parameter: a view."""
+        return parameter if self.index is None else parameter[self.index]
 
     def shape(self, ours):
         """The published shape, for the shape of our parameter."""
+        ours = ours if self.index is None else ours[1:]
         for operation in reversed(self.operations):
             ours = operation.shape(ours)
         return tuple(ours)
@@ -41,11 +49,12 @@ class Row(NamedTuple):
 
     def write(self, ours, theirs):
         """Store our parameter into theirs, an array of zeros at first."""
+        ours = self.part(ours)
         _store(self.operations, np.zeros_like(ours) if self.added else ours, theirs, "write")
 
     def gradient(self, dours, dtheirs):
         """Store the gradient of our parameter into that of theirs."""
-        _store(self.operations, dours, dtheirs, "gradient")
+        _store(self.operations, self.part(dours), dtheirs, "gradient")
 
 
 def _store(operations, ours, theirs, how):

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
-from numformer.checks import check_choice, check_ids, check_number
+from numformer.checks import check_choice, check_ids, check_number, check_whole
 from numformer.functional import (
     cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
-from numformer.layers import Pooling
+from numformer.functional.losses.similarity import normalized, normalized_backward
+from numformer.layers import ClassPooler, Pooling
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.parameter import Layer
 
@@ -26,6 +27,14 @@ class SentenceBertConfig(BertEncoderConfig):
     objective : "triplet" or "in_batch"
         The anchor is to be closer to its positive than to its negative; or, of all positives of the
         batch, closest to its own.
+    normalize : bool
+        Divide the vector of a text by its norm.
+    max_length : int, optional
+        Tokens of a text, special ones included, to which longer texts are cut; `context_length`
+        unless given.
+    pooler : bool
+        Whether the model keeps the weights of BERT's pooler, which it does not use, for
+        `load_pretrained_backbone`.
     margin : float above 0
         Of the triplet loss.
     scale : float above 0
@@ -41,6 +50,9 @@ class SentenceBertConfig(BertEncoderConfig):
 
     pooling: str = "mean"
     objective: str = "triplet"
+    normalize: bool = False
+    max_length: int | None = None
+    pooler: bool = False
     margin: float = 1.0
     scale: float = 20.0
 
@@ -51,6 +63,11 @@ class SentenceBertConfig(BertEncoderConfig):
         check_choice(owner, "objective", self.objective, ["triplet", "in_batch"])
         for name in ("margin", "scale"):
             check_number(owner, name, getattr(self, name), above=0)
+        if self.max_length is not None:
+            check_whole(owner, "max_length", self.max_length)
+            if self.max_length > self.context_length:
+                raise ValueError(f"{owner}: max_length={self.max_length} must be at most "
+                                 f"context_length={self.context_length}.")
 
 
 class SentenceBert(Layer):
@@ -97,6 +114,9 @@ class SentenceBert(Layer):
         self.config = config
         self.backbone = BertEncoder(config, rng)
         self.pooling = Pooling(config.pooling)
+        self.pooler = None
+        if config.pooler:
+            self.pooler = ClassPooler(config.d_model, rng, config.init_std, np.dtype(config.dtype))
 
     def forward(self, ids, lengths=None, rng=None, mask=None):
         """A vector for each text.
@@ -119,12 +139,19 @@ class SentenceBert(Layer):
         x, saved_backbone = self.backbone.forward(ids, None, lengths, rng, mask)      # (B, T, C)
         real = None if lengths is None else np.arange(ids.shape[1]) < lengths[:, None]
         y, saved_pooling = self.pooling.forward(x, real)              # (B, C)
+        scale = None
+        if self.config.normalize:
+            y, scale = normalized(y)                                  # (B, C), (B, 1)
 
-        saved = (saved_backbone, saved_pooling)
+        saved = (saved_backbone, saved_pooling, y if self.config.normalize else None, scale)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_backbone, saved_pooling = saved
+        saved_backbone, saved_pooling, y, scale = saved
+
+        # y = y / |y|
+        if self.config.normalize:
+            dy = normalized_backward(dy, y, scale)
 
         # y = pooling(backbone(ids))
         dx = self.pooling.backward(dy, saved_pooling)

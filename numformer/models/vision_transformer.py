@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from numformer.checks import check_choice, check_divides
+from numformer.checks import check_choice, check_divides, check_whole
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import (
     ClassHeads, Dropout, Identity, LearnedPositions2D, Linear, PatchEmbedding, Pooling,
@@ -41,6 +41,8 @@ class VisionTransformerConfig(TransformerConfig):
         maximum over the patches.
     n_class_tokens : int
         Class tokens with pooling="class", each with a head of its own: see `ClassHeads`.
+    n_class_heads : int, optional
+        How many class tokens have a head, from the first on; all unless given.
     embedding_norm : bool
         Apply a norm to tokens and patches, positions included, before the first block.
     patch_bias : bool
@@ -62,6 +64,7 @@ class VisionTransformerConfig(TransformerConfig):
     epsilon: float = 1e-6
     pooling: str = "class"
     n_class_tokens: int = 1
+    n_class_heads: int | None = None
     embedding_norm: bool = False
     patch_bias: bool = True
     head_bias: bool = True
@@ -75,6 +78,11 @@ class VisionTransformerConfig(TransformerConfig):
         if self.pooling != "class" and self.n_class_tokens != 1:
             raise ValueError(f"{owner}: n_class_tokens={self.n_class_tokens}, but with pooling="
                              f"{self.pooling!r} there is no class token; leave it out.")
+        if self.n_class_heads is not None:
+            check_whole(owner, "n_class_heads", self.n_class_heads)
+            if self.n_class_heads > self.n_class_tokens:
+                raise ValueError(f"{owner}: n_class_heads={self.n_class_heads} must be at most "
+                                 f"n_class_tokens={self.n_class_tokens}.")
         if self.positions.endswith("_2d") and self.d_model % 2:
             raise ValueError(f"{owner}: positions={self.positions!r} need an even d_model, half "
                              f"for rows and half for columns, but it is {self.d_model}; use "
@@ -144,10 +152,11 @@ class VisionTransformer(CrossEntropyModel):
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng)
         head = c.d_model, c.n_classes, rng, c.bias and c.head_bias, c.init_std, dtype
-        if c.n_class_tokens == 1:
+        n_heads = c.n_class_heads or c.n_class_tokens
+        if n_heads == 1:
             self.pooling, self.head = Pooling(c.pooling), Linear(*head)
         else:
-            self.pooling, self.head = Identity(), ClassHeads(c.n_class_tokens, *head)
+            self.pooling, self.head = Identity(), ClassHeads(n_heads, *head)
 
     def forward(self, images, rng=None, mask=None):
         """Logits of the classes.

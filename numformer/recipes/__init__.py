@@ -12,7 +12,8 @@ PRESETS = {
     **characters.PRESETS, **language_models.PRESETS, **seq2seq.PRESETS, **translate.PRESETS,
     **t5.PRESETS, **bart.PRESETS, **bert.PRESETS, **fine_tuning.PRESETS, **vit.PRESETS,
 }
-TASKS = {preset.task.name: preset.task for preset in PRESETS.values()}    # named in checkpoints
+TASKS = {task.name: task for task in (                                    # named in checkpoints
+    *(preset.task for preset in PRESETS.values()), vit.ImageTask())}
 
 __all__ = [
     "Claim", "PRESETS", "PairTask", "Preset", "RECIPES", "Recipe", "TASKS", "Task", "TextTask",

@@ -8,7 +8,7 @@ from numformer.data import (
     next_sentence_pairs, passage_rows, repeated_passages)
 from numformer.functional import IGNORE_INDEX
 from numformer.models import KneserNey
-from numformer.recipes.library import MASK, SEPARATOR, VALIDATION_BATCH, LibraryTask
+from numformer.recipes.library import VALIDATION_BATCH, LibraryTask, special_ids, word_after
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.recipe import BertRecipe
 
@@ -49,8 +49,8 @@ class MaskedTask(LibraryTask):
 
     def masks(self, tokenizer, rate):
         """The arguments of `mask_tokens`."""
-        return dict(special=range(len(tokenizer.special)), vocab_size=len(tokenizer),
-                    mask_id=tokenizer.special_id(MASK), rate=rate)
+        return dict(special=[tokenizer.special_id(name) for name in tokenizer.special],
+                    vocab_size=len(tokenizer), mask_id=special_ids(tokenizer)[3], rate=rate)
 
     def stream(self, dataset, tokenizer, config, training):
         recipe = self.recipe
@@ -78,20 +78,23 @@ class MaskedTask(LibraryTask):
         row = rows.take([int(rng.integers(len(rows.ids)))])
         inputs, targets = mask_tokens(row.ids, rng=rng, **self.masks(tokenizer, MEASURED_RATE))
         guesses = model.masked_logits(inputs, row.segments)[0].argmax(axis=-1)
-        words = []
-        for token, target, guess in zip(row.ids[0], targets[0], guesses):
-            word, guessed = tokenizer.decode([token]), tokenizer.decode([guess])
+        before, words = row.ids[0][0], [tokenizer.decode(row.ids[0][:1])]             # [CLS]
+        for token, target, guess in zip(row.ids[0][1:], targets[0][1:], guesses[1:]):
+            word, guessed = (word_after(tokenizer, before, each) for each in (token, guess))
             shown = f"[{guessed}]" if guess == token else f"[{guessed}|{word}]"
             words.append(word if target == IGNORE_INDEX else shown)
+            before = token
         return "".join(words)
 
     def answer(self, model, tokenizer, text):
         """The text with each mask filled by its most probable token, independently."""
-        ids, mask = self.row(tokenizer, model.config, text), tokenizer.special_id(MASK)
+        ids, mask = self.row(tokenizer, model.config, text), special_ids(tokenizer)[3]
         guesses = model.masked_logits(ids)[0].argmax(axis=-1)
-        words = [f"[{tokenizer.decode([guess])}]" if token == mask else tokenizer.decode([token])
-                 for token, guess in zip(ids[0], guesses)]
-        return "".join(words[1:-1]), int((ids == mask).sum())         # no class token, no separator
+        filled = np.where(ids[0] == mask, guesses, ids[0])
+        words = [word_after(tokenizer, *pair) if n else tokenizer.decode(pair[1:])
+                 for n, pair in enumerate(zip(filled, filled[1:-1]))]             # no class token
+        words = [f"[{word}]" if token == mask else word for word, token in zip(words, ids[0][1:])]
+        return "".join(words), int((ids == mask).sum())
 
     def measure(self, model, tokenizer, dataset):
         """Accuracy on masked tokens: the model's, and that of an n-gram, which sees the left."""
@@ -108,7 +111,7 @@ class MaskedTask(LibraryTask):
                     verdicts = model.next_sentence(model.pooler(x)).argmax(axis=-1)
                     follows.append(verdicts == batch.follows)
             ids = np.where(masked, batch.targets, batch.inputs)
-            ids[:, 0] = tokenizer.special_id(SEPARATOR)               # as in the n-gram's text
+            ids[:, 0] = special_ids(tokenizer)[2]                     # as in the n-gram's text
             by_n_gram += [n_gram_is_right(n_gram, row, np.flatnonzero(positions))
                           for row, positions in zip(ids, masked)]
         measures = {"masked_accuracy": right, "n_gram_accuracy": by_n_gram,
@@ -125,7 +128,7 @@ def n_gram_is_right(n_gram, ids, positions):
 
 def section_ids(tokenizer, held_out):
     """All sections of one part of the library in a row, with a separator after each."""
-    separator = [tokenizer.special_id(SEPARATOR)]
+    separator = [special_ids(tokenizer)[2]]
     return np.concatenate([ids for section in library_sections(held_out)
                            for ids in (tokenizer.encode(" ".join(section.sentences)), separator)])
 

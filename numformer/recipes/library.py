@@ -8,7 +8,8 @@ from numformer.analysis.attention_views import Reading
 from numformer.data import BytePairTokenizer, library_sections, library_text, passage_rows
 from numformer.recipes.task import Task
 
-PAD, CLASS, SEPARATOR, MASK = SPECIAL = "[PAD]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL = "[PAD]", "[CLS]", "[SEP]", "[MASK]"                         # ours, and BERT's
+PUBLISHED = (SPECIAL, ("<pad>", "<s>", "</s>", "<mask>"))             # the second are RoBERTa's
 N_MERGES = 1740                                                       # 2,000 ids in all
 VALIDATION_BATCH = 64
 
@@ -26,7 +27,7 @@ class LibraryTask(Task):
 
     def layout(self, tokenizer):
         """The ids of the padding, class and separator tokens."""
-        return tuple(map(tokenizer.special_id, (PAD, CLASS, SEPARATOR)))
+        return special_ids(tokenizer)[:3]
 
     def encoded(self, tokenizer, texts):
         """The token ids of each text; repeated texts are encoded once."""
@@ -36,21 +37,23 @@ class LibraryTask(Task):
     def single_rows(self, tokenizer, config, texts):
         """The `PassageRows` of texts, one a row."""
         passages = [(ids,) for ids in self.encoded(tokenizer, texts)]
-        return passage_rows(passages, config.context_length, *self.layout(tokenizer))
+        return passage_rows(passages, row_length(config), *self.layout(tokenizer))
 
     def reading(self, model, tokenizer, text=None):
         """A text, by default the first of the held-out ones."""
-        if text is None:
+        if text is None:                              # cut, if it is too long
             text = " ".join(library_sections(held_out=True)[0].sentences[:2])
-        ids = self.row(tokenizer, model.config, text)
+            ids = self.single_rows(tokenizer, model.config, [text]).ids
+        else:
+            ids = self.row(tokenizer, model.config, text)
         return Reading((ids,), [tokenizer.decode([token]) for token in ids[0]])
 
     def source_ids(self, tokenizer, text):
         """The ids of a text in which the names of special tokens mean the tokens."""
-        return tokenizer.encode_with(SPECIAL, text)
+        return tokenizer.encode_with(special_names(tokenizer), text)
 
     def max_tokens(self, config):
-        return config.context_length - 2                              # class token and separator
+        return row_length(config) - 2                                 # class token and separator
 
     def row(self, tokenizer, config, text):
         """The ids of one text as a row, (1, T)."""
@@ -58,7 +61,32 @@ class LibraryTask(Task):
         if len(ids) > most:
             raise ValueError(f"a text of {len(ids)} tokens is too long for this model, which reads "
                              f"{most}; shorten it.")
-        return passage_rows([(ids,)], config.context_length, *self.layout(tokenizer)).ids
+        return passage_rows([(ids,)], row_length(config), *self.layout(tokenizer)).ids
+
+
+def row_length(config):
+    """T of the longest row that a model reads."""
+    return getattr(config, "max_length", None) or config.context_length
+
+
+def special_names(tokenizer):
+    """The names of the padding, class, separator and mask tokens; ValueError if one is missing."""
+    for names in PUBLISHED:
+        if set(names) <= set(tokenizer.special):
+            return names
+    raise ValueError(f"the tokenizer must have the special tokens {' '.join(PUBLISHED[0])} or "
+                     f"{' '.join(PUBLISHED[1])}, but has {' '.join(tokenizer.special) or 'none'}.")
+
+
+def special_ids(tokenizer):
+    """The ids of `special_names`."""
+    return tuple(map(tokenizer.special_id, special_names(tokenizer)))
+
+
+def word_after(tokenizer, before, token):
+    """The text that a token adds after another; some tokenizers put a space between them."""
+    first, both = tokenizer.decode([before]), tokenizer.decode([before, token])
+    return both[len(first):] if both.startswith(first) else tokenizer.decode([token])
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""The Vision Transformer in small: handwritten digits."""
+"""The Vision Transformer in small: handwritten digits; and image models from elsewhere."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,11 +9,14 @@ from numformer.analysis import attention_by_layer
 from numformer.analysis.attention_views import Reading
 from numformer.backend import one_blas_thread
 from numformer.data import DataError, Digits, LabelledStream, labelled_batches, load_digits
+from numformer.files import MIB, open_file
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import Task
 from numformer.training import accuracy
 
 SHOWN = 8                                                             # images in a picture
+CLASSES = 5                                                           # most probable ones
+MOST = 256 * MIB                                                      # of a file
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,13 @@ class Images:
         for array in self.digits:
             checksum.update(np.ascontiguousarray(array).tobytes())
         return checksum.hexdigest()
+
+
+def reading_of(image, config):
+    """The `Reading` of an image (height, width, channels); patches are labelled row,column."""
+    side, first = range(1, config.side + 1), ["[CLS]"] * config.first_patch
+    return Reading((image[None],), first + [f"{row},{column}" for row in side for column in side],
+                   image=image)
 
 
 def patch_positions(model):
@@ -99,11 +109,7 @@ class DigitTask(Task):
         if text is not None and not (text.strip().isdecimal() and int(text) < len(images)):
             raise ValueError(f"{text!r} is no image of the test; "
                              f"give its number, 0 to {len(images) - 1}.")
-        image = images[int(text or 0)].astype(model.config.dtype)
-        side = range(1, model.config.side + 1)
-        first = ["[CLS]"] * model.config.first_patch
-        patches = [f"{row},{column}" for row in side for column in side]
-        return Reading((image[None],), first + patches, image=image)
+        return reading_of(images[int(text or 0)].astype(model.config.dtype), model.config)
 
     def pictures(self, model, tokenizer):
         """Attention to patches in images of the test set, and the similarity of positions."""
@@ -115,7 +121,7 @@ class DigitTask(Task):
             predicted = model(images).argmax(axis=1)
         *_, weights = attention_by_layer(model, images).values()
         weights = weights.mean(axis=1)                                    # (B, T, T)
-        attended = weights[:, 0, 1:] if first else weights.mean(axis=1)   # (B, patches)
+        attended = weights[:, 0, first:] if first else weights.mean(axis=1)   # (B, patches)
         captions = [f"{label}" if digit == label else f"{label}, predicted as {digit}"
                     for label, digit in zip(labels, predicted)]
         title = ("Attention of the class token in the last block" if first
@@ -135,6 +141,77 @@ class DigitTask(Task):
         digits = self.load(None).digits
         chosen = rng.choice(len(digits.test_labels), SHOWN, replace=False)
         return digits.test_images[chosen].astype(model.config.dtype), digits.test_labels[chosen]
+
+
+@dataclass(frozen=True)
+class NoImages:
+    """A dataset without images."""
+
+    name: str = "no images"
+    sha256: str = hashlib.sha256(b"").hexdigest()
+
+    def __len__(self):
+        return 0
+
+
+class ImageTask(Task):
+    """Classify images that a user gives: each a .npy file (height, width, channels) of numbers as
+    the model reads them, already resized and normalized."""
+
+    name = "images"
+    kinds = ("VisionTransformer",)
+    unit = "nats per image"
+    has_tokens = False
+
+    def load(self, data):
+        return super().load(data) if data is not None else NoImages()
+
+    def tokenizer(self, dataset):
+        """None: images have no tokens."""
+        return None
+
+    def options(self, tokenizer):
+        return {}
+
+    def stream(self, dataset, tokenizer, config, training):
+        raise DataError("an imported image model has no images to train on; in Python, "
+                        "numformer.training.Trainer takes any.")
+
+    def validation(self, dataset, tokenizer, config, blocks=None):
+        raise DataError("an imported image model has no images to be measured on; "
+                        "give one to `numformer sample RUN --prompt FILE.npy`.")
+
+    def sample(self, model, tokenizer, rng):
+        raise DataError("an imported image model has no images of its own; "
+                        "give one with --prompt FILE.npy.")
+
+    def answer(self, model, tokenizer, text):
+        """The most probable classes of the image in a file, by number, with probabilities."""
+        with one_blas_thread():
+            logits = model(self.image(model.config, text)[None])[0]
+        weights = np.exp(logits - logits.max())
+        likely = np.argsort(-logits, kind="stable")[:CLASSES]
+        return ", ".join(f"class {n}: {weights[n] / weights.sum():.3f}" for n in likely), 0
+
+    def reading(self, model, tokenizer, text=None):
+        """The image in a file; patches are labelled row,column."""
+        if text is None:
+            raise ValueError("an imported image model has no images of its own; give one with "
+                             "--text FILE.npy.")
+        return reading_of(self.image(model.config, text), model.config)
+
+    def image(self, config, path):
+        """The array of a .npy file; ValueError if it does not fit the model."""
+        shape = (config.image_size, config.image_size, config.channels)
+        try:
+            with open_file(path, MOST):               # a regular file, of a sensible size
+                image = np.lib.format.open_memmap(path, mode="r")
+        except (OSError, ValueError, OverflowError, TypeError) as error:
+            raise ValueError(f"{path!r} is no .npy file of an image ({error}).") from None
+        if image.dtype.kind not in "fiu" or image.shape != shape or not np.isfinite(image).all():
+            raise ValueError(f"{path!r} must hold finite numbers of shape {shape}, (height, width, "
+                             "channels).")
+        return image.astype(config.dtype)
 
 
 PRESETS = {

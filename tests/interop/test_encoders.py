@@ -13,6 +13,9 @@ __all__ = ["in_double"]
 pytestmark = [quiet, pytest.mark.usefixtures("in_double")]
 TEXT = dict(vocab_size=VOCABULARY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 SIZES = dict(num_hidden_layers=2, num_attention_heads=2, hidden_size=8, intermediate_size=12)
+MODERNBERT = dict(SIZES, num_hidden_layers=4, vocab_size=VOCABULARY, max_position_embeddings=10,
+                  **dict.fromkeys(f"{name}_token_id" for name in ("bos", "eos", "cls", "sep")),
+                  pad_token_id=0)
 BERTS = {
     "bert": lambda: (t.BertForMaskedLM, t.BertConfig(**TEXT, **SIZES, max_position_embeddings=10)),
     "bert-pretraining": lambda: (t.BertForPreTraining, t.BertConfig(
@@ -22,6 +25,17 @@ BERTS = {
     "distilbert": lambda: (t.DistilBertForMaskedLM, t.DistilBertConfig(
         vocab_size=VOCABULARY, n_layers=2, n_heads=2, dim=8, hidden_dim=12, dropout=0.0,
         attention_dropout=0.0, max_position_embeddings=10)),
+    "modernbert": lambda: (t.ModernBertForMaskedLM, t.ModernBertConfig(
+        **MODERNBERT, local_attention=4, global_attn_every_n_layers=3)),
+    "modernbert-global": lambda: (t.ModernBertForMaskedLM, t.ModernBertConfig(
+        **MODERNBERT, global_attn_every_n_layers=1, norm_eps=1e-3,
+        hidden_activation="gelu_pytorch_tanh")),
+    "modernbert-bases": lambda: (t.ModernBertForMaskedLM, t.ModernBertConfig(
+        **MODERNBERT, local_attention=2, layer_types=[
+            f"{kind}_attention" for kind in ("full", "sliding", "full", "sliding")],
+        rope_parameters=dict(
+            full_attention=dict(rope_type="default", rope_theta=70.0),
+            sliding_attention=dict(rope_type="default", rope_theta=20.0)))),
 }
 
 
@@ -61,6 +75,22 @@ def test_masked_tokens(case, rng, tmp_path):
     gradients_agree(ours, theirs, tmp_path / "gradients")
 
 
+@pytest.mark.parametrize("case", BERTS)
+def test_padding_on_the_left(case, rng, tmp_path):
+    """Padding has positions of its own, in all but RoBERTa, which counts tokens."""
+    theirs, ours = loaded(*BERTS[case](), tmp_path)
+    ids, lengths = rng.integers(2, VOCABULARY, (3, 8)), np.array([8, 5, 7])
+    real = np.arange(8) >= 8 - lengths[:, None]
+    ids[~real] = theirs.config.pad_token_id
+    with torch.no_grad():
+        expected = theirs(torch.tensor(ids), attention_mask=torch.tensor(real.astype(int)))[0]
+    for row, its_row, length in zip(ids, expected.numpy(), lengths):
+        row, mask = row[None], np.broadcast_to(np.arange(8) >= 8 - length, (8, 8))
+        vectors = (ours(row[:, 8 - length:]) if case == "roberta"
+                   else ours(row, mask=mask)[:, 8 - length:])
+        close(ours.head(vectors)[0], its_row[8 - length:], 1e-10)
+
+
 def test_names_of_old_files_of_bert(tmp_path):
     """gamma and beta, the table a second time, and positions among the tensors."""
     from safetensors.numpy import load_file, save_file
@@ -78,8 +108,12 @@ def test_names_of_old_files_of_bert(tmp_path):
         np.testing.assert_array_equal(a.data, b.data, err_msg=name)
 
 
-def test_vision_transformer(rng, tmp_path):
-    theirs, ours = loaded(t.ViTForImageClassification, t.ViTConfig(
+@pytest.mark.parametrize("kind, config", [
+    (t.ViTForImageClassification, t.ViTConfig), (t.DeiTForImageClassification, t.DeiTConfig),
+    (t.DeiTForImageClassificationWithTeacher, t.DeiTConfig)],
+    ids=["vit", "deit of one head", "deit"])
+def test_vision_transformer(kind, config, rng, tmp_path):
+    theirs, ours = loaded(kind, config(
         **SIZES, image_size=12, patch_size=4, num_channels=3, num_labels=5), tmp_path)
     images, labels = rng.standard_normal((4, 12, 12, 3)), np.array([0, 4, 2, 2])
     given = dict(pixel_values=torch.tensor(images.transpose(0, 3, 1, 2)))

@@ -1,10 +1,13 @@
 """Keys of config.json about positions and local layers, and those of the families of decoders."""
 
+import json
+
 import pytest
 
 from numformer.interop import FAMILIES, load, save
+from numformer.models import KINDS
 from numformer.models.decoder_config import LLAMA
-from test_folders import change, model_of, refused
+from test_folders import change, facts_of, model_of, refused
 from witness_sizes import SMALL
 
 
@@ -60,3 +63,80 @@ def test_two_keys_that_say_the_scaling_of_rotary_positions(rng, tmp_path):
     change(tmp_path / "model", rope_parameters=linear)
     scaling = load(tmp_path / "model")[0].config.rotary_scaling
     assert scaling == {"kind": "linear", "factor": 2.0}
+
+
+def encoder(rng, tmp_path, family):
+    """A small folder of a family, for its path."""
+    kind, config = KINDS[FAMILIES[family].kind]
+    model = kind(config(**{**FAMILIES[family].options, **SMALL[family]}), rng)
+    save(model, None, tmp_path / "model", family)
+    return tmp_path / "model"
+
+
+FULL, LOCAL = "full_attention", "sliding_attention"
+
+
+@pytest.mark.parametrize("family, keys, words", [
+    ("modernbert", {"norm_bias": True}, "'norm_bias' = True must be False"),
+    ("modernbert", {"attention_bias": True}, "'attention_bias' = True must be False"),
+    ("modernbert", {"mlp_bias": True}, "'mlp_bias' = True must be False"),
+    ("modernbert", {"classifier_bias": True}, "'classifier_bias' = True must be False"),
+    ("modernbert", {"decoder_bias": False}, "'decoder_bias' = False must be True"),
+    ("modernbert", {"classifier_activation": "relu"}, "'classifier_activation' = 'relu' must be"),
+    ("modernbert", {"hidden_activation": "relu"}, "'hidden_activation' = 'relu' must be 'gelu' or"),
+    ("modernbert", {"tie_word_embeddings": False}, "'tie_word_embeddings' = False must be True"),
+    ("modernbert", {"mlp_dropout": 0.5}, "'mlp_dropout' = 0.5 must be 0.0"),
+    ("modernbert", {"local_attention": 1}, "'local_attention' = 1 must be a whole number, 2 or"),
+    ("modernbert", {"local_attention": None}, "'local_attention' = None must be a whole number"),
+    ("modernbert", {"global_attn_every_n_layers": 0}, "global_every=0"),
+    ("modernbert", {"local_rope_theta": "high"}, "'local_rope_theta' = 'high' must be a number"),
+    ("modernbert", {"rope_scaling": {"rope_type": "linear"}}, "'rope_scaling' = .* must be None"),
+    ("modernbert", {"rope_parameters": {"rope_theta": 5.0}}, "'rope_parameters' = .* an object wi"),
+    ("modernbert", {"rope_parameters": {FULL: {"rope_type": "linear", "factor": 2.0}}},
+     "must have the rope_type 'default' for 'full_attention'"),
+    ("modernbert", {"layer_types": [FULL, LOCAL, LOCAL, FULL, LOCAL]},
+     "'layer_types' = .* must have sliding_attention for all layers but the first of every so"),
+    ("modernbert", {"layer_types": [FULL, LOCAL, FULL, LOCAL]}, "other layers than 'layer_types'"),
+    ("modernbert", {"global_attn_every_n_layers": 1, "layer_types": [FULL, LOCAL, LOCAL, FULL]},
+     "'layer_types' = .* must have sliding_attention"),
+    ("modernbert", {"rope_parameters": {LOCAL: {"rope_theta": 7.0}}},
+     "'local_rope_theta' = 20.0 says another base than 'rope_parameters', 7.0"),
+    ("modernbert", {"rope_parameters": {FULL: {"rope_theta": 7.0}}},
+     "'global_rope_theta' = 160000.0 says another base"),
+    ("modernbert", {"layer_types": ["chunked"] * 4}, "'layer_types' = .* must be null or a list"),
+    ("modernbert", {"architectures": ["ModernBertForSequenceClassification"]},
+     "must be one of ModernBertForMaskedLM, ModernBertModel"),
+    ("sentence-bert", {"position_embedding_type": "relative_key"}, "must be 'absolute'"),
+    ("sentence-bert", {"architectures": ["BertForTokenClassification"]}, "must be one of BertForM"),
+    ("sentence-roberta", {"pad_token_id": 0}, "'pad_token_id' = 0 must be 1"),
+    ("deit", {"qkv_bias": False}, "'qkv_bias' = False must be True"),
+    ("deit", {"architectures": ["DeiTForMaskedImageModeling"]}, "must be one of DeiTForImageClass"),
+])
+def test_keys_of_encoders(rng, tmp_path, family, keys, words):
+    folder = encoder(rng, tmp_path, family)
+    (folder / "modules.json").unlink(missing_ok=True)
+    change(folder, **keys)
+    refused(folder, words)
+
+
+def test_keys_of_modernbert_old_and_new(rng, tmp_path):
+    """transformers 5 lists kinds of layers and bases by kind; files before it have numbers."""
+    folder = encoder(rng, tmp_path, "modernbert")
+    expected = load(folder)[0].config
+    old = facts_of(folder)
+    assert (old["local_attention"], old["global_attn_every_n_layers"]) == (4, 3)
+    assert (old["global_rope_theta"], old["local_rope_theta"]) == (160000.0, 20.0)
+    new = {"layer_types": [FULL, LOCAL, LOCAL, FULL], "rope_parameters": {
+        FULL: {"rope_type": "default", "rope_theta": 160000.0},
+        LOCAL: {"rope_type": "default", "rope_theta": 20.0}}}
+    for key in ("global_attn_every_n_layers", "global_rope_theta", "local_rope_theta"):
+        del old[key]
+    (folder / "config.json").write_text(json.dumps(old | new))
+    assert load(folder)[0].config == expected
+    (folder / "config.json").write_text(json.dumps(old | {"global_attn_every_n_layers": 3}))
+    assert load(folder)[0].config.local_rotary_base == 10000.0
+    change(folder, local_rope_theta=None)             # the global one
+    assert load(folder)[0].config.local_rotary_base is None
+    for kinds in ([LOCAL, FULL, LOCAL, FULL], [FULL, LOCAL, FULL, FULL], [LOCAL] * 4):
+        (folder / "config.json").write_text(json.dumps(old | {"layer_types": kinds}))
+        refused(folder, "'layer_types' = .* must have sliding_attention for all layers but the fir")

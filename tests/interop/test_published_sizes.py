@@ -90,6 +90,20 @@ def roberta(hidden, layers, heads):
                 layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 
 
+def modernbert(hidden, inner, layers, heads):
+    return dict(model_type="modernbert", architectures=["ModernBertForMaskedLM"], vocab_size=50368,
+                hidden_size=hidden, intermediate_size=inner, num_hidden_layers=layers,
+                num_attention_heads=heads, max_position_embeddings=8192, local_attention=128,
+                global_attn_every_n_layers=3, global_rope_theta=160000.0, local_rope_theta=10000.0,
+                hidden_activation="gelu", classifier_activation="gelu", classifier_bias=False,
+                classifier_dropout=0.0, classifier_pooling="mean", decoder_bias=True,
+                deterministic_flash_attn=False, attention_bias=False, mlp_bias=False,
+                norm_bias=False, norm_eps=1e-5, layer_norm_eps=1e-5, attention_dropout=0.0,
+                embedding_dropout=0.0, mlp_dropout=0.0, initializer_cutoff_factor=2.0,
+                bos_token_id=50281, cls_token_id=50281, eos_token_id=50282, pad_token_id=50283,
+                sep_token_id=50282, position_embedding_type="absolute", tie_word_embeddings=True)
+
+
 def t5(d_model, d_ff, layers, heads):
     return dict(model_type="t5", architectures=["T5ForConditionalGeneration"], vocab_size=32128,
                 d_model=d_model, d_ff=d_ff, d_kv=64, num_layers=layers, num_heads=heads,
@@ -122,6 +136,18 @@ def vit(hidden, layers, heads, patch=16, image=224):
                 image_size=image, patch_size=patch, num_channels=3, hidden_act="gelu",
                 qkv_bias=True, layer_norm_eps=1e-12,
                 id2label={str(n): f"class {n}" for n in range(1000)})
+
+
+def without_head(hidden, inner, layers, heads=12):
+    return bert(hidden, layers, heads, intermediate_size=inner, architectures=["BertModel"])
+
+
+POOLER = ("pooler.dense.weight", "pooler.dense.bias")
+
+
+def deit(hidden, heads):
+    return vit(hidden, 12, heads) | dict(model_type="deit",
+                                         architectures=["DeiTForImageClassificationWithTeacher"])
 
 
 FILES = {                                             # of the hub: config.json, parameters
@@ -191,6 +217,12 @@ FILES = {                                             # of the hub: config.json,
         dim=768, n_layers=6, n_heads=12, hidden_dim=3072, max_position_embeddings=512,
         activation="gelu", sinusoidal_pos_embds=False, tie_weights_=True, qa_dropout=0.1,
         seq_classif_dropout=0.2), 66_985_530),
+    "all-MiniLM-L6-v2": (without_head(384, 1536, 6), 22_713_216),
+    "all-MiniLM-L12-v2": (without_head(384, 1536, 12), 33_360_000),
+    "TinyBERT_General_4L_312D": (without_head(312, 1200, 4), 14_350_248),
+    "TinyBERT_General_6L_768D": (without_head(768, 3072, 6), 66_955_008),
+    "ModernBERT-base": (modernbert(768, 1152, 22, 12), 149_655_232),
+    "ModernBERT-large": (modernbert(1024, 2624, 28, 16), 395_881_664),
     "t5-small": (t5(512, 2048, 6, 8), 60_506_624),
     "t5-base": (t5(768, 3072, 12, 12), 222_903_552),
     "t5-large": (t5(1024, 4096, 24, 16), 737_668_096),
@@ -214,6 +246,10 @@ FILES = {                                             # of the hub: config.json,
     "vit-large-patch16-224": (vit(1024, 24, 16), 304_326_632),
     "deit-tiny-patch16-224": (vit(192, 12, 3), 5_717_416),
     "deit-small-patch16-224": (vit(384, 12, 6), 22_050_664),
+    "deit-base-patch16-224": (vit(768, 12, 12), 86_567_656),
+    "deit-tiny-distilled-patch16-224": (deit(192, 3), 5_910_800),
+    "deit-small-distilled-patch16-224": (deit(384, 6), 22_436_432),
+    "deit-base-distilled-patch16-224": (deit(768, 12), 87_338_192),
 }
 # What `numformer count` knows, by papers' tables and by the files
 NAMED = {
@@ -236,11 +272,17 @@ NAMED = {
 }
 
 
+def family_of_facts(facts):
+    return next(family for family in FAMILIES.values() if family.model_type == facts["model_type"]
+                and facts["architectures"][0] in family.architectures)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_the_tensors_of_a_published_config(name):
     facts, total = FILES[name]
-    family = FAMILIES[facts["model_type"]]
-    config = family.config(facts, ("lm_head.weight",), "float32")     # if it may have its own
+    family = family_of_facts(facts)
+    names = POOLER if "BertModel" in facts["architectures"] else ("lm_head.weight",)
+    config = family.config(facts, names, "float32")          # a head, if it may have its own
     model = KINDS[family.kind][0](config, None)
     parameters = {part: parameter.data for part, parameter in model.named_parameters()}
     shapes = {row.theirs: row.shape(parameters[row.ours].shape) for row in family.rows(config)}

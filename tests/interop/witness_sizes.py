@@ -2,6 +2,7 @@
 
 _SIZES = dict(n_layers=2, n_heads=2, d_model=8, d_hidden=12)
 _TEXT = dict(_SIZES, vocab_size=11, context_length=8)
+_IMAGES = dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5)
 SMALL = {
     "gpt2": _TEXT, "openai-gpt": dict(_TEXT, d_hidden=None),
     "llama": dict(_TEXT, n_kv_heads=1, tied=False), "mistral": dict(_TEXT, tied=True),
@@ -11,11 +12,14 @@ SMALL = {
     "gemma2": dict(_TEXT, d_head=6, sliding_window=3, score_softcap=2.0),
     "gemma3_text": dict(_TEXT, sliding_window=3, global_every=2, local_rotary_base=20.0),
     "bert": dict(_TEXT, next_sentence=True), "roberta": dict(_TEXT, segments=1),
-    "distilbert": _TEXT, "t5": dict(_TEXT, tied=True),
+    "distilbert": _TEXT, "modernbert": dict(_TEXT, n_layers=4, window=2, local_rotary_base=20.0),
+    "t5": dict(_TEXT, tied=True),
     "mt5": dict(_TEXT, tied=False), "bart": _TEXT, "mbart": dict(_TEXT, n_encoder_layers=1),
-    "vit": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
+    "sentence-bert": dict(_TEXT, pooler=True), "sentence-roberta": dict(_TEXT, segments=1),
+    "sentence-distilbert": _TEXT,
+    "sentence-modernbert": dict(_TEXT, n_layers=4, window=2, local_rotary_base=20.0),
     "clip": dict(_TEXT, image_size=8, patch_size=4, channels=3, d_embedding=5, text_layers=1,
                  text_heads=2, text_width=4, text_hidden=7),
     "clip_text_model": dict(_TEXT, d_embedding=5),
-    "clip_vision_model": dict(_SIZES, image_size=8, patch_size=4, channels=3, n_classes=5),
+    **dict.fromkeys(("vit", "deit", "deit-of-one-head", "clip_vision_model"), _IMAGES),
 }

@@ -145,6 +145,19 @@ def test_class_tokens_come_first_and_each_has_a_head(rng):
         replace(config, pooling="mean")
 
 
+def test_a_class_token_without_a_head(rng):
+    """Blocks read it; its output has no part in the logits."""
+    config = VisionTransformerConfig(**IMAGES, n_class_tokens=2, n_class_heads=1, dtype="float64")
+    model, images = VisionTransformer(config, rng), rng.standard_normal((2, 4, 4, 1))
+    logits = model(images)
+    tokens = model.encoder(model._embed(images)[0])
+    np.testing.assert_allclose(logits, model.head(tokens[:, 0]), rtol=1e-12)
+    model.class_token.data[1] += rng.standard_normal(8)
+    assert (model(images) != logits).all()
+    with pytest.raises(ValueError, match="n_class_heads=3 must be at most n_class_tokens=2"):
+        replace(config, n_class_heads=3)
+
+
 @pytest.mark.parametrize("kind, config", [
     (Decoder, DecoderConfig), (BertEncoder, BertEncoderConfig),
     (EncoderDecoder, EncoderDecoderConfig)])

@@ -57,15 +57,11 @@ def run(arguments):
     model, tokenizer = load(source)
     kind = type(model).__name__
     if kind not in IMPORTED:
-        raise UsageError(f"{source}: its model is a {kind}, but an imported run can hold one of "
-                         f"{', '.join(IMPORTED)} alone; numformer.interop.load gives it in Python.")
-    if tokenizer is None:
-        raise UsageError(f"{source} has no tokenizer.json that can be read, and a run needs a "
-                         "tokenizer; numformer.interop.load gives the model alone in Python.")
-    size = model.config.vocab_size
-    if len(tokenizer) != size and not is_padded(tokenizer, size):
-        raise UsageError(f"{source}: its tokenizer has {len(tokenizer)} ids, but its model "
-                         f"vocab_size={size}; they do not belong together.")
+        raise UsageError(f"{source}: its model is a {kind}, but a run can hold one of "
+                         f"{', '.join(IMPORTED)}; numformer.interop.load gives it in Python.")
+    task = IMPORTED[kind].task
+    if task.has_tokens:
+        _check_tokenizer(source, model, tokenizer)
     facts = facts_of(source, kind, model.config, tokenizer)
     arrays = {f"model.{name}": parameter.data for name, parameter in model.named_parameters()}
     with closing(new_folder(arguments.out, source.resolve().name)) as folder:
@@ -76,17 +72,36 @@ def run(arguments):
                          (json.dumps(described, indent=2, sort_keys=True) + "\n").encode())
         path = folder.path
     parameters = sum(parameter.data.size for parameter in model.parameters())
-    show_text(f"{path}: {parameters:,} parameters, {len(tokenizer):,} tokens. Next:\n"
-              f"  numformer sample {shell_word(path)}\n", sys.stdout)
+    tokens = len(tokenizer) if task.has_tokens else None
+    show_text(f"{path}: {parameters:,} parameters"
+              f"{f', {tokens:,} tokens' if task.has_tokens else ''}. Next:\n"
+              f"  numformer sample {shell_word(path)}"
+              f"{'' if task.has_tokens else ' --prompt IMAGE.npy'}\n", sys.stdout)
     if arguments.json:
-        print_json({"run": str(path), "parameters": parameters, "tokens": len(tokenizer)})
+        print_json({"run": str(path), "parameters": parameters, "tokens": tokens})
     return 0
+
+
+def _check_tokenizer(source, model, tokenizer):
+    """UsageError if a run of the model could not use the tokenizer."""
+    if tokenizer is None:
+        raise UsageError(f"{source} has no tokenizer.json that can be read, and a run needs a "
+                         "tokenizer; numformer.interop.load gives the model alone in Python.")
+    size = model.config.vocab_size
+    if len(tokenizer) != size and not is_padded(tokenizer, size):
+        raise UsageError(f"{source}: its tokenizer has {len(tokenizer)} ids, but its model "
+                         f"vocab_size={size}; they do not belong together.")
 
 
 def facts_of(source, kind, config, tokenizer):
     """The facts of a checkpoint at step 0, whose data are the default ones of its task."""
     task, settings = IMPORTED[kind]
     recipe = recipe_of(kind, settings(source, tokenizer))
+    if task.has_tokens:
+        try:
+            task.with_recipe(recipe).source_ids(tokenizer, "")        # needs its special tokens
+        except ValueError as error:
+            raise UsageError(f"{source}: {error}") from None
     corpus = task.load(task.default_data)
     return {
         "task": task.name, "from": str(source.resolve()),
@@ -94,7 +109,8 @@ def facts_of(source, kind, config, tokenizer):
                  "characters": len(corpus)},
         "model": {"kind": kind, "config": config.as_dict()},
         "recipe": recipe.as_dict(), "training": TrainingConfig(steps=1).as_dict(),
-        "tokenizer": tokenizer.to_json(), "blas": backend.blas_label(), "progress": PROGRESS,
+        "tokenizer": tokenizer.to_json() if task.has_tokens else None,
+        "blas": backend.blas_label(), "progress": PROGRESS,
     }
 
 
@@ -125,4 +141,7 @@ def special_tokens(source, tokenizer):
 IMPORTED = {
     **dict.fromkeys(TASKS["text"].kinds, Imported(TASKS["text"])),
     "EncoderDecoder": Imported(TASKS["instructions"], special_tokens),
+    "Bert": Imported(TASKS["masked"]),
+    "SentenceBert": Imported(TASKS["passages"]),
+    "VisionTransformer": Imported(TASKS["images"]),
 }

@@ -32,6 +32,9 @@ class PaddedTokenizer(Tokenizer):
     def encode(self, text):
         return self.tokenizer.encode(text)
 
+    def encode_with(self, names, text):
+        return self.tokenizer.encode_with(names, text)
+
     def decode(self, ids):
         return self.tokenizer.decode(self._of_texts(self._checked_ids(ids)))
 

@@ -88,10 +88,11 @@ def patches(run):
     reading, view = run.reading(), run.view()
     first = run.model.config.first_patch
     layers = [weights.mean(axis=0) for weights in view.weights] + [attention_rollout(view.weights)]
-    weights = np.array([p[0, 1:] if first else p.mean(axis=0) for p in layers])
+    weights = np.array([p[0, first:] if first else p.mean(axis=0) for p in layers])
     labels = [f"layer {number}" for number in range(1, len(layers))] + ["rollout"]
-    return plots.patch_attention(np.repeat(reading.image[None], len(layers), axis=0), weights,
-                                 labels, title="Attention to patches")
+    grey = reading.image.mean(axis=2, keepdims=True)
+    return plots.patch_attention(np.repeat(grey[None], len(layers), axis=0), weights, labels,
+                                 title="Attention to patches")
 
 
 def positions(run):

@@ -12,7 +12,7 @@ from numformer.commands.shared.padded_tokenizer import PaddedTokenizer, is_padde
 from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, DataError
 from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.models import KINDS
-from numformer.recipes import TASKS, PairTask, TextTask, recipe_of
+from numformer.recipes import TASKS, recipe_of
 from numformer.data import tokenizer_from_json
 from numformer.terminal import printable
 from numformer.training import CheckpointError, load_checkpoint, part_of
@@ -70,7 +70,7 @@ def read_facts(arrays, facts, path):
         task = TASKS[task].with_recipe(recipe)
         if task.default_data is not None and facts["data"]["argument"] is None:
             raise ValueError("data.argument is null, but must name the text of the run")
-        if isinstance(task, (TextTask, PairTask)) and is_padded(tokenizer, config.vocab_size):
+        if task.has_tokens and is_padded(tokenizer, config.vocab_size):
             tokenizer = PaddedTokenizer(tokenizer, config.vocab_size)
         check_options(task, tokenizer, config)
     with blame(path, MISSHAPEN):

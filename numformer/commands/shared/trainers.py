@@ -72,7 +72,7 @@ def new_run(arguments, preset):
     data = task.default_data if arguments.data is None else arguments.data
     corpus = task.load(data)
     tokenizer = task.tokenizer(corpus) if start is None else start_tokenizer
-    whole = start is not None and not _has_bert_backbone(kind)        # all weights, and all sizes
+    whole = start is not None and _is_whole(start, kind)              # all weights, and all sizes
     model = _made(config, options if whole else {**options, **task.options(tokenizer)})
     try:
         check_options(task, tokenizer, model)
@@ -194,9 +194,14 @@ def _start_options(start, kind):
     """What a model takes of that of --from: the options of its backbone, or all but dropout."""
     if start is None:
         return {}
-    if _has_bert_backbone(kind):
+    if not _is_whole(start, kind):
         return backbone_options(start.config)
     return {name: value for name, value in start.config.as_dict().items() if name != "dropout"}
+
+
+def _is_whole(start, kind):
+    """Whether all of a model is taken, and not its backbone alone."""
+    return isinstance(start, KINDS[kind][0]) or not _has_bert_backbone(kind)
 
 
 def _has_bert_backbone(kind):

@@ -20,7 +20,9 @@ _KEYS = {
     "pruned_heads": Fixed({}),
     **dict.fromkeys(("classifier_dropout", "chunk_size_feed_forward", "directionality",
                      "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
-                     "pooler_size_per_head", "pooler_type"), IGNORED)}
+                     "pooler_size_per_head", "pooler_type",
+                     # of TinyBERT's files
+                     "cell", "emb_size", "pre_trained", "structure", "training"), IGNORED)}
 _LAYER = (("attention.query", "attention.self.query"), ("attention.key", "attention.self.key"),
           ("attention.value", "attention.self.value"),
           ("attention.output", "attention.output.dense"),
@@ -28,7 +30,7 @@ _LAYER = (("attention.query", "attention.self.query"), ("attention.key", "attent
 _NORMS = ("norm1", "attention.output.LayerNorm"), ("norm2", "output.LayerNorm")
 
 
-def _encoder(config, name, first_row=0, layers="encoder.layer", linears=_LAYER, norms=_NORMS):
+def encoder(config, name, first_row=0, layers="encoder.layer", linears=_LAYER, norms=_NORMS):
     """The rows of the backbone; the first rows of RoBERTa's positions are for padding."""
     ours, theirs = "backbone", f"{name}.embeddings"
     operations = (Part(0, first_row, config.context_length + first_row),) if first_row else ()
@@ -52,7 +54,7 @@ def _head(linear_map, norm_name, bias):
 
 
 def _bert(config):
-    yield from _encoder(config, "bert")
+    yield from encoder(config, "bert")
     yield from _head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
                      "cls.predictions.bias")
     if config.next_sentence:
@@ -63,16 +65,21 @@ def _bert(config):
 
 
 def _roberta(config):
-    yield from _encoder(config, "roberta", first_row=2)
+    yield from encoder(config, "roberta", first_row=2)
     yield from _head("lm_head.dense", "lm_head.layer_norm", "lm_head.bias")
 
 
-def _distilbert(config):
+def distilbert_encoder(config):
+    """The rows of DistilBERT's backbone."""
     names = [*((f"attention.{part}", f"attention.{part[0]}_lin")
                for part in ("query", "key", "value")), ("attention.output", "attention.out_lin"),
              ("feedforward.hidden", "ffn.lin1"), ("feedforward.output", "ffn.lin2")]
     norms = ("norm1", "sa_layer_norm"), ("norm2", "output_layer_norm")
-    yield from _encoder(config, "distilbert", 0, "transformer.layer", names, norms)
+    yield from encoder(config, "distilbert", 0, "transformer.layer", names, norms)
+
+
+def _distilbert(config):
+    yield from distilbert_encoder(config)
     yield from _head("vocab_transform", "vocab_layer_norm", "vocab_projector.bias")
 
 
@@ -82,7 +89,9 @@ BERT = Family(
     name="bert", kind="Bert", architectures=("BertForMaskedLM", "BertForPreTraining"),
     keys={**_KEYS, "max_position_embeddings": Option("context_length"),
           "hidden_act": Option("feedforward", "gelu", {"gelu": "gelu"})},
-    rows=_bert, prefix="bert.", buffers=r"bert\.embeddings\.position_ids",
+    # TinyBERT's maps of its hidden states to those of its teacher are for distillation alone
+    rows=_bert, prefix="bert.", head="cls.predictions.bias",
+    buffers=r"bert\.embeddings\.position_ids|fit_dense(s\.\d+)?\.\w+",
     copies={"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias"},
     renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
@@ -95,7 +104,7 @@ ROBERTA = Family(
     keys={**_KEYS, "max_position_embeddings": Rows("context_length", 2),
           "hidden_act": Option("feedforward", "gelu", ACTIVATIONS),
           "pad_token_id": Fixed(1)},                  # positions begin after it
-    rows=_roberta, prefix="roberta.",
+    rows=_roberta, prefix="roberta.", head="lm_head.bias",
     buffers=r"roberta\.embeddings\.(position_ids|token_type_ids)|roberta\.pooler\.dense\.\w+",
     copies={"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias"})
@@ -112,5 +121,6 @@ DISTILBERT = Family(
         "tie_word_embeddings": Fixed(True), "pruned_heads": Fixed({}), "tie_weights_": Fixed(True),
         # Sinusoids are initial values of the table, which is in the file in any case
         **dict.fromkeys(("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout"), IGNORED)},
-    rows=_distilbert, prefix="distilbert.", buffers=r"distilbert\.embeddings\.position_ids",
+    rows=_distilbert, prefix="distilbert.", head="vocab_projector.bias",
+    buffers=r"distilbert\.embeddings\.position_ids",
     copies={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"})

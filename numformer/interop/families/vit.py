@@ -1,4 +1,7 @@
-"""The Vision Transformer that classifies images, and DeiT without its distillation token."""
+"""The Vision Transformer that classifies images, and DeiT with its distillation token; without it
+DeiT's models are published as Vision Transformers."""
+
+from dataclasses import replace
 
 from numformer.interop.family import Family
 from numformer.interop.families.bert import ACTIVATIONS
@@ -13,22 +16,44 @@ _LAYER = (("attention.query", "attention.attention.query"),
           ("feedforward.hidden", "intermediate.dense"), ("feedforward.output", "output.dense"))
 
 
-def _rows(config):
-    T, theirs = config.side ** 2, "vit.embeddings"
-    positions = f"{theirs}.position_embeddings"                       # (1, 1 + T, C)
+def _backbone(config, name, tokens=("cls_token",)):
+    """The rows of all but the heads."""
+    T, K, theirs = config.side ** 2, len(tokens), f"{name}.embeddings"
+    positions = f"{theirs}.position_embeddings"                       # (1, K + T, C)
     yield Row("patches.weight", f"{theirs}.patch_embeddings.projection.weight", (CONVOLUTION,))
     yield Row("patches.bias", f"{theirs}.patch_embeddings.projection.bias")
-    yield Row("positions.weight", positions, (Leading(1), Part(0, 1, 1 + T)))
-    # Theirs adds a position to the class token; ours is the sum
-    yield Row("class_token", f"{theirs}.cls_token", (Leading(2),))
-    yield Row("class_token", positions, (Leading(1), Part(0, 0, 1 + T, 1), Leading(1)), added=True)
+    yield Row("positions.weight", positions, (Leading(1), Part(0, K, K + T)))
+    # Theirs adds positions to class tokens; ours is the sum, (C,), or (K, C) of several
+    for k, token in enumerate(tokens):
+        index = None if K == 1 else k
+        yield Row("class_token", f"{theirs}.{token}", (Leading(2),), index=index)
+        yield Row("class_token", positions, (Leading(1), Part(0, k, K + T, 1), Leading(1)),
+                  added=True, index=index)
     for n in range(config.n_layers):
-        block, layer = f"encoder.blocks.{n}", f"vit.encoder.layer.{n}"
+        block, layer = f"encoder.blocks.{n}", f"{name}.encoder.layer.{n}"
         for part, other in _LAYER:
             yield from linear(f"{block}.{part}", f"{layer}.{other}")
         yield from norm(f"{block}.norm1", f"{layer}.layernorm_before")
         yield from norm(f"{block}.norm2", f"{layer}.layernorm_after")
-    yield from norm("encoder.norm", "vit.layernorm")
+    yield from norm("encoder.norm", f"{name}.layernorm")
+
+
+def _vit(config):
+    yield from _backbone(config, "vit")
+    yield from linear("head", "classifier")
+
+
+_DISTILLED = "cls_token", "distillation_token"
+
+
+def _deit(config):
+    yield from _backbone(config, "deit", _DISTILLED)
+    yield from linear("head.heads.0", "cls_classifier")
+    yield from linear("head.heads.1", "distillation_classifier")
+
+
+def _deit_of_one_head(config):
+    yield from _backbone(config, "deit", _DISTILLED)
     yield from linear("head", "classifier")
 
 
@@ -44,4 +69,15 @@ VIT = Family(
         "hidden_dropout_prob": Option("dropout", 0.0),
         "attention_probs_dropout_prob": Derived(lambda c: c.dropout, 0.0),
         **dict.fromkeys(("encoder_stride", "pooler_act", "pooler_output_size"), IGNORED)},
-    rows=_rows, prefix="vit.", buffers=r"vit\.pooler\.dense\.\w+")
+    rows=_vit, prefix="vit.", buffers=r"vit\.pooler\.dense\.\w+")
+
+# With a distillation token after the class token. Its logits are the mean of both heads, or those
+# of the class token alone
+DEIT = replace(
+    VIT, name="deit", model_type="deit", architectures=("DeiTForImageClassificationWithTeacher",),
+    options=dict(n_class_tokens=2), rows=_deit, prefix="deit.", head="cls_classifier.weight",
+    buffers=r"deit\.pooler\.dense\.\w+")
+DEIT_OF_ONE_HEAD = replace(
+    DEIT, name="deit-of-one-head", architectures=("DeiTForImageClassification",),
+    options=dict(n_class_tokens=2, n_class_heads=1), rows=_deit_of_one_head,
+    head="classifier.weight")

@@ -98,6 +98,9 @@ MODELS = [
            ids=(IDS,), batch=triplets, wrong=WRONG)
       for objective, pooling in (("triplet", "mean"), ("in_batch", "mean"), ("in_batch", "max"),
                                  ("triplet", "class"))),
+    Case("Sentence-BERT, normalized vectors",
+         model(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
+         batch=triplets, wrong=WRONG),
 ]
 
 PAIRS = [

@@ -112,6 +112,8 @@ MODELS = [
     Case("vision transformer of two class tokens, norm of the embeddings",
          vision(n_class_tokens=2, embedding_norm=True, feedforward="quick_gelu"), [(2, 4, 4, 2)],
          batch=labelled),
+    Case("vision transformer, a class token without head",
+         vision(n_class_tokens=2, n_class_heads=1), [(2, 4, 4, 2)], batch=labelled),
     Case("vision transformer, mean of patches, sinusoids, dropout",
          trained_with(vision(pooling="mean", positions="sinusoidal_2d", patches="convolution",
                              dropout=0.3), label_smoothing=0.1), [(2, 4, 4, 2)], seeded,

@@ -109,6 +109,10 @@ class PublishedTokenizer(Tokenizer):
             found += map(self._encode_word, words)
         return np.fromiter(chain.from_iterable(found), dtype=np.int64)
 
+    def encode_with(self, names, text):
+        """As `encode`, which finds the names of special tokens in any case."""
+        return self.encode(text)
+
     def frame(self, ids, second=None):
         """Put the special tokens of the template around the ids of a text, or of two.
 

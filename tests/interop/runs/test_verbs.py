@@ -129,8 +129,10 @@ def test_what_cannot_be_imported_is_one_line(folder, capsys, rng, tmp_path):
     refused(capsys, "has no config.json", "import", ".")
     (folder / "tokenizer.json").unlink()
     refused(capsys, "has no tokenizer.json that can be read", "import", folder, "--out", "run")
-    save(Bert(BertConfig(vocab_size=9, **SIZES), rng), TOKENIZER, tmp_path / "bert")
-    refused(capsys, "its model is a Bert", "import", tmp_path / "bert", "--out", "run")
+    bert = Bert(BertConfig(vocab_size=len(TOKENIZER), **SIZES), rng)
+    save(bert, TOKENIZER, tmp_path / "bert")
+    refused(capsys, "must have the special tokens [PAD]", "import", tmp_path / "bert", "--out",
+            "run")
     small = Decoder(DecoderConfig(vocab_size=9, **SIZES), rng)
     save(small, TOKENIZER, tmp_path / "small")
     refused(capsys, "ids, but its model vocab_size=9", "import", tmp_path / "small", "--out",
