@@ -15,6 +15,8 @@ class Operation:
     `theirs`; and ``shape(ours)``, the published shape for one of ours.
     """
 
+    moves = True                                      # numbers change places, and nothing else
+
     def gradient(self, dours, dtheirs):
         """Store the gradient with respect to theirs, given that with respect to ours."""
         self.write(dours, dtheirs)
@@ -160,6 +162,8 @@ class Times(Operation):
     (array([0.25, 0.5 ]), array([4., 8.]))
     """
 
+    moves = False
+
     def __init__(self, factor):
         self.factor = float(factor)
 
@@ -194,6 +198,8 @@ class PlusOne(Operation):
     >>> theirs, dtheirs
     (array([0., 1.]), array([1., 2.]))
     """
+
+    moves = False
 
     def shape(self, ours):
         return ours

@@ -34,28 +34,31 @@ class Tensor(NamedTuple):
     path: Path
     start: int
 
-    def read(self):
-        """Its values, mapped or widened: bfloat16 to float32 (float16 is widened where it is used).
-
-        Returns
-        -------
-        ndarray, read-only where it is mapped
-        """
+    def mapped(self):
+        """Its values in the file, read-only; those of bfloat16 as bits."""
         if not prod(self.shape):
             return np.empty(self.shape, FLOATS[self.dtype])
-        x = np.memmap(self.path, FLOATS[self.dtype], "r", self.start, self.shape).view(np.ndarray)
-        return widened(x) if self.dtype == "BF16" else x
+        return np.memmap(self.path, FLOATS[self.dtype], "r", self.start,
+                         self.shape).view(np.ndarray)
+
+    def read(self):
+        """Its values as floats: mapped, or widened from bfloat16."""
+        return widened(self.mapped())
 
 
-def widened(bits):
-    """float32 of the bits of bfloat16, an array of uint16: they are its upper half.
+def widened(x):
+    """float32 of the bits of bfloat16, which are its upper half; other numbers as they are.
 
     Examples
     --------
     >>> widened(np.array([0x3f80, 0xc040], np.uint16))
     array([ 1., -3.], dtype=float32)
     """
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    if x.dtype != FLOATS["BF16"]:
+        return x
+    bits = x.astype(np.uint32)
+    bits <<= 16
+    return bits.view(np.float32)
 
 
 def tensors_of(folder):
