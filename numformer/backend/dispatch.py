@@ -11,7 +11,8 @@ from importlib import import_module
 import numpy as np
 
 from numformer import functional as reference
-from numformer.backend.pool import get_threads, is_inside, one_blas_thread, run_with_helpers
+from numformer.backend.pool import (
+    get_threads, is_inside, one_blas_thread, run_side_by_side, run_with_helpers)
 from numformer.checks import check_choice
 from numformer.functional.attention.masks import EVERYWHERE
 
@@ -161,11 +162,16 @@ def _functions(name, arguments):
     return real and _kernels(COMPILED[name]) or reference
 
 
-def _pair(name):
-    """A function and its backward, which runs in the version that ran forward."""
+def _pair(name, spreads=False):
+    """A function and its backward, which runs in the version that ran forward.
+
+    One that `spreads` may split the columns of large matrices, and so run on several threads.
+    """
     @wraps(getattr(reference, name))
     def forward(*arguments, **options):
         functions = _functions(name, (*arguments, *options.values()))
+        if spreads and functions is not reference:
+            options["each"] = run_side_by_side
         y, saved = getattr(functions, name)(*arguments, **options)
         return y, (functions, (y[0] if isinstance(y, tuple) else y).dtype, saved)
 
@@ -245,10 +251,10 @@ silu, silu_backward = _pair("silu")
 quick_gelu, quick_gelu_backward = _pair("quick_gelu")
 swish, swish_backward = _pair("swish")
 gated_linear_unit, gated_linear_unit_backward = _pair("gated_linear_unit")
-linear, linear_backward = _pair("linear")
-feed_forward, feed_forward_backward = _pair("feed_forward")
+linear, linear_backward = _pair("linear", spreads=True)
+feed_forward, feed_forward_backward = _pair("feed_forward", spreads=True)
 feed_forward_backward_accumulate = _accumulating("feed_forward")
-gated_feed_forward, gated_feed_forward_backward = _pair("gated_feed_forward")
+gated_feed_forward, gated_feed_forward_backward = _pair("gated_feed_forward", spreads=True)
 gated_feed_forward_backward_accumulate = _accumulating("gated_feed_forward")
 head_projections, head_projections_backward = _pair("head_projections")
 head_projections_backward_accumulate = _accumulating("head_projections")

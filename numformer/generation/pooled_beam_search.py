@@ -43,7 +43,7 @@ def pooled_beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64
     as there are beams, and the search goes on with as many partial answers as before. Each step
     ranks twice as many continuations as there are beams: of the first half those that end enter the
     pool, and the best that do not end are continued. After the last step partial answers enter,
-    too. The answers of the pool are ranked by s, in which the length |Y| counts EOS.
+    too. The answers of the pool are ranked by s, in which the length of Y counts EOS.
 
     Parameters
     ----------

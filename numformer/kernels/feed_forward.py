@@ -7,6 +7,7 @@ from numba import int64
 
 from numformer.functional.feed_forward import check_feed_forward
 from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
+from numformer.kernels.few_vectors import are_few, each_in_turn, few_vectors
 from numformer.kernels.linear_rows import (
     block_of_rows, linear_rows, linear_rows_backward, new_gradients, or_empty)
 from numformer.kernels.runtime.compile import Kernel, inlined
@@ -30,10 +31,21 @@ def multiply_by_slopes(kind, da, slope):
                 da_n[f] = da_n[f] * slope_n[f]
 
 
+@inlined
+def activate_rows(kind, x, y, slope):
+    """y = f(x) and slope = f'(x), row by row."""
+    for n in range(len(x)):
+        activate(kind, x.dtype.type(1), row(x, n), row(y, n), row(slope, n))
+
+
+def activate_few(kind, x, y, slope):
+    """`activate_rows`, as a kernel of its own."""
+    activate_rows(kind, x, y, slope)
+
+
 def forward(x, hidden_weight, hidden_bias, output_weight, output_bias, kind, h, a, slope, y):
     """y = f(x W_1 + b_1) W_2 + b_2, with as many rows at a time as h has."""
     x, h, a, slope, y = unowned(x), unowned(h), unowned(a), unowned(slope), unowned(y)
-    one = x.dtype.type(1)
     for start in range(0, len(x), len(h)):
         stop = min(start + len(h), len(x))
         h_part, a_part, y_part = h[:stop - start], a[start:stop], y[start:stop]
@@ -42,8 +54,7 @@ def forward(x, hidden_weight, hidden_bias, output_weight, output_bias, kind, h, 
         linear_rows(x[start:stop], hidden_weight, hidden_bias, h_part)
 
         # a = f(h)
-        for n in range(len(h_part)):
-            activate(kind, one, row(h_part, n), row(a_part, n), row(slope, start + n))
+        activate_rows(kind, h_part, a_part, slope[start:stop])
 
         # y = a W_2 + b_2
         linear_rows(a_part, output_weight, output_bias, y_part)
@@ -70,6 +81,7 @@ def backward(dy, x, hidden_weight, output_weight, kind, a, slope, da, dx, dhidde
                              dhidden_weight, dhidden_bias)
 
 
+ACTIVATE = Kernel(activate_few, lambda real: (int64, *3 * [out_matrix(real)]))
 FORWARD = Kernel(forward, lambda real: (
     strided_matrix(real), strided_matrix(real), vector(real), strided_matrix(real), vector(real),
     int64, *4 * [out_matrix(real)]))
@@ -78,21 +90,26 @@ BACKWARD = Kernel(backward, lambda real: (
     out_strided_matrix(real), out_vector(real), out_strided_matrix(real), out_vector(real)))
 
 
-def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation="gelu"):
-    """The compiled version of `numformer.functional.feed_forward`."""
+def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation="gelu",
+                 each=each_in_turn):
+    """The compiled version of `numformer.functional.feed_forward`; `each` as for `few_vectors`."""
     check_feed_forward("feed_forward", x, hidden_weight, hidden_bias, output_weight, output_bias,
                        activation)
     vectors, hidden_weight, output_weight = rows_of(x), *map(rows_or_columns,
                                                              (hidden_weight, output_weight))
-    N, (F, E) = len(vectors), output_weight.shape
-    h = new_array((block_of_rows(N, F), F), x.dtype)
+    N, (F, E), kind = len(vectors), output_weight.shape, KINDS[activation]
     a, slope = new_array((N, F), x.dtype), new_array((N, F), x.dtype)
-    y = new_array((N, E), x.dtype)
-    FORWARD[x.dtype](vectors, hidden_weight, or_empty(hidden_bias, x.dtype), output_weight,
-                     or_empty(output_bias, x.dtype), KINDS[activation], h, a, slope, y)
+    if are_few(vectors, hidden_weight, output_weight):
+        h = few_vectors(vectors, hidden_weight, hidden_bias, each)
+        ACTIVATE[x.dtype](kind, h, a, slope)
+        y = few_vectors(a, output_weight, output_bias, each)
+    else:
+        h, y = new_array((block_of_rows(N, F), F), x.dtype), new_array((N, E), x.dtype)
+        FORWARD[x.dtype](vectors, hidden_weight, or_empty(hidden_bias, x.dtype), output_weight,
+                         or_empty(output_bias, x.dtype), kind, h, a, slope, y)
 
     biased = hidden_bias is not None, output_bias is not None
-    saved = (vectors, hidden_weight, output_weight, KINDS[activation], a, slope, biased)
+    saved = (vectors, hidden_weight, output_weight, kind, a, slope, biased)
     return y.reshape(*x.shape[:-1], E), saved
 
 

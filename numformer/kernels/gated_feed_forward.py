@@ -6,7 +6,9 @@ The products a = f(g) h are not kept: the backward multiplies again, which costs
 from numba import int64
 
 from numformer.functional.gated_feed_forward import check_gated_feed_forward
-from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
+from numformer.kernels.activations import KINDS, RELU_SQUARED
+from numformer.kernels.feed_forward import activate_rows
+from numformer.kernels.few_vectors import are_few, each_in_turn, few_vectors
 from numformer.kernels.linear_rows import (
     block_of_rows, linear_rows, linear_rows_backward, new_gradients, or_empty)
 from numformer.kernels.runtime.compile import Kernel, inlined
@@ -29,7 +31,7 @@ def forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight
             g, a, h, gate, slope, y):
     """g = x W_1 + b_1, gate = f(g), h = x W_2 + b_2, a = gate h, y = a W_3 + b_3."""
     x, g, a, h, gate = unowned(x), unowned(g), unowned(a), unowned(h), unowned(gate)
-    slope, y, one = unowned(slope), unowned(y), x.dtype.type(1)
+    slope, y = unowned(slope), unowned(y)
     for start in range(0, len(x), len(g)):
         stop = min(start + len(g), len(x))
         x_part, g_part, a_part = x[start:stop], g[:stop - start], a[:stop - start]
@@ -40,8 +42,7 @@ def forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight
         linear_rows(x_part, hidden_weight, hidden_bias, h_part)
 
         # a = f(g) h
-        for n in range(len(g_part)):
-            activate(kind, one, row(g_part, n), row(gate_part, n), row(slope, start + n))
+        activate_rows(kind, g_part, gate_part, slope[start:stop])
         multiply_rows(gate_part, h_part, a_part)
 
         # y = a W_3 + b_3
@@ -90,6 +91,13 @@ def backward(dy, x, gate_weight, hidden_weight, output_weight, kind, h, gate, sl
                              dhidden_bias)
 
 
+def gate_few(kind, g, h, gate, slope, a):
+    """gate = f(g) and a = gate h, as a kernel of its own."""
+    activate_rows(kind, g, gate, slope)
+    multiply_rows(gate, h, a)
+
+
+GATE = Kernel(gate_few, lambda real: (int64, *5 * [out_matrix(real)]))
 FORWARD = Kernel(forward, lambda real: (
     strided_matrix(real), *3 * [strided_matrix(real), vector(real)], int64,
     *6 * [out_matrix(real)]))
@@ -99,20 +107,29 @@ BACKWARD = Kernel(backward, lambda real: (
 
 
 def gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight,
-                       output_bias, activation="silu"):
-    """The compiled version of `numformer.functional.gated_feed_forward`."""
+                       output_bias, activation="silu", each=each_in_turn):
+    """The compiled version of `numformer.functional.gated_feed_forward`.
+
+    `each` is as for `few_vectors`.
+    """
     check_gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight,
                              output_bias, activation)
     real, vectors = x.dtype, rows_of(x)
     weights = [rows_or_columns(weight) for weight in (gate_weight, hidden_weight, output_weight)]
     biases = [or_empty(bias, real) for bias in (gate_bias, hidden_bias, output_bias)]
     N, (F, E), kind = len(vectors), output_weight.shape, KINDS[activation]
-    rows = block_of_rows(N, F)
-    g, a = new_array((rows, F), real), new_array((rows, F), real)
-    h, gate, slope = (new_array((N, F), real) for _ in range(3))
-    y = new_array((N, E), real)
-    FORWARD[real](vectors, *(array for pair in zip(weights, biases) for array in pair), kind,
-                  g, a, h, gate, slope, y)
+    rows, few = block_of_rows(N, F), are_few(vectors, *weights)
+    gate, slope = new_array((N, F), real), new_array((N, F), real)
+    a = new_array((N if few else rows, F), real)
+    if few:
+        g = few_vectors(vectors, weights[0], gate_bias, each)
+        h = few_vectors(vectors, weights[1], hidden_bias, each)
+        GATE[real](kind, g, h, gate, slope, a)
+        y = few_vectors(a, weights[2], output_bias, each)
+    else:
+        g, h, y = (new_array(shape, real) for shape in ((rows, F), (N, F), (N, E)))
+        FORWARD[real](vectors, *(array for pair in zip(weights, biases) for array in pair), kind,
+                      g, a, h, gate, slope, y)
 
     biased = [bias is not None for bias in (gate_bias, hidden_bias, output_bias)]
     saved = (vectors, weights, kind, h, gate, slope, biased)

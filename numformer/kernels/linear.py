@@ -1,74 +1,23 @@
-"""A linear map: matrix products that BLAS adds to what is there, and one vector without BLAS.
+"""A linear map: matrix products that BLAS adds to what is there.
 
 The bias is in `y` before the product, and the gradients of other examples are in `weight_grad`, so
-no result is written to an array of its own first. With one vector every weight is used once, and
-the loop over rows below is half as fast again as BLAS.
+no result is written to an array of its own first.
 """
 
 import numpy as np
-from numba import boolean
 
 from numformer.functional.linear import check_linear
-from numformer.kernels.runtime.arithmetic import gemm
-from numformer.kernels.runtime.compile import Kernel, inlined, reduction
-from numformer.kernels.runtime.memory import row, unowned
-from numformer.kernels.runtime.shapes import (
-    has_rows, matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix,
-    vector)
+from numformer.kernels.few_vectors import MULTIPLY, are_few, each_in_turn, few_vectors
+from numformer.kernels.runtime.shapes import has_rows, rows_of, rows_or_columns
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 
-@inlined
-def add_weighted_rows(x, weight, y):
-    """y += x W, row by row of W (C, F)."""
-    weight = unowned(weight)
-    for c in range(len(x)):
-        factor, weight_c = x[c], row(weight, c)
-        for f in range(len(y)):
-            y[f] += factor * weight_c[f]
-
-
-def add_rows(x, weight, y):
-    """`add_weighted_rows`, as a kernel of its own."""
-    add_weighted_rows(x, weight, y)
-
-
-@reduction
-def dot(x, y):
-    total = x.dtype.type(0)
-    for c in range(len(x)):
-        total += x[c] * y[c]
-    return total
-
-
-def add_dots(x, transposed, y):
-    """y += x W, given the transpose W' (F, C): a dot product for each of its rows."""
-    transposed = unowned(transposed)
-    for f in range(len(y)):
-        y[f] += dot(x, row(transposed, f))
-
-
-def multiply(a, b, c, add):
-    """`gemm`, as a kernel of its own."""
-    gemm(a, b, c, add)
-
-
-MULTIPLY = Kernel(multiply, lambda real: (
-    *2 * [strided_matrix(real)], out_strided_matrix(real), boolean))
-ADD_ROWS = Kernel(add_rows, lambda real: (vector(real), matrix(real), out_vector(real)))
-ADD_DOTS = Kernel(add_dots, lambda real: (vector(real), matrix(real), out_vector(real)))
-
-
-def linear(x, weight, bias=None):
-    """The compiled version of `numformer.functional.linear`."""
+def linear(x, weight, bias=None, each=each_in_turn):
+    """The compiled version of `numformer.functional.linear`; `each` as for `few_vectors`."""
     check_linear(x, weight, bias)
     vectors = rows_of(x)                                                        # (N, C)
-    if len(vectors) == 1 and (weight.flags.c_contiguous or weight.flags.f_contiguous):
-        y = np.zeros((1, weight.shape[1]), x.dtype) if bias is None else bias[None].copy()
-        if weight.flags.c_contiguous:
-            ADD_ROWS[x.dtype](vectors[0], weight, y[0])
-        else:
-            ADD_DOTS[x.dtype](vectors[0], weight.T, y[0])
+    if are_few(vectors, weight) or len(vectors) == 1:
+        y = few_vectors(vectors, rows_or_columns(weight), bias, each)
     else:
         y = new_array((len(vectors), weight.shape[1]), x.dtype)
         if bias is not None:

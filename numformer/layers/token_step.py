@@ -6,8 +6,6 @@ from functools import partial
 import numpy as np
 
 from numformer.backend import compiled_token_step, run_side_by_side, token_step
-from numformer.checks import check_choice
-from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.paged_cache import PagedCache
@@ -186,24 +184,6 @@ class TextsCache:
     def rows(self, order):
         """A cache of some of the texts, possibly repeated; `order` is an array of indices."""
         return TextsCache(self.step, self.pages.rows(order))
-
-
-def begun(owner, parts, weights=None):
-    """The empty cache of a decoder's (blocks, norm, head); None if the kernel does not know them.
-
-    Raises
-    ------
-    ValueError
-        If `weights` is unknown; `UnknownPart` if it is given for a decoder that the kernel does not
-        know.
-    """
-    if weights is not None:
-        check_choice(owner, "weights", weights, SMALLER_WEIGHTS)
-    step = TokenStep.of(*parts, weights)
-    if step is None and weights is not None:
-        raise UnknownPart(f"{owner}: weights={weights!r} needs the compiled step, which does not "
-                          "know a part of this model, or is off; leave weights out.")
-    return None if step is None else step.begin()
 
 
 def _packed_block(kernels, weights, block):

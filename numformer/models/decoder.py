@@ -10,10 +10,11 @@ from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead, MixtureOfExperts, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
-from numformer.layers.token_step import TextsCache, begun
+from numformer.layers.token_step import TextsCache
 from numformer.models.transformer import (
     CrossEntropyModel, block_of, embedding_of, feedforward_of, final_norm_of, norm_of, positions_of,
     relative_bias_of)
+from numformer.models.transformer.texts_cache import begun
 from numformer.parameter import constant, normal
 
 
@@ -192,8 +193,9 @@ class Decoder(CrossEntropyModel):
     def new_cache(self, weights=None):
         """A cache for `step` with the weights of now, without positions, of any number of texts.
 
-        None if the compiled step does not know the model; `step` takes that, too. `weights`,
-        "bfloat16" or "int8", stores them in fewer bits; then such a model is a ValueError.
+        None if the compiled step does not know the model, or copies of its weights would be too
+        large; `step` takes that, too. `weights`, "bfloat16" or "int8", stores them in fewer bits;
+        then an unknown model is a ValueError, and a large one is copied.
         """
         return begun(type(self).__name__, self._parts, weights)
 

@@ -7,7 +7,8 @@ import plain_python  # noqa: F401  (puts the replacements in place)
 import pytest
 
 from numformer import functional as F
-from numformer.kernels import activations, cross_entropy, dropout, embedding, linear, norms, rotary
+from numformer.kernels import (
+    activations, cross_entropy, dropout, embedding, few_vectors, linear, norms, rotary)
 from numformer.kernels.runtime.shapes import has_rows
 
 
@@ -93,34 +94,33 @@ def with_gaps(x):
 
 @pytest.fixture
 def contiguous_only(monkeypatch):
-    """The kernels of `linear` are compiled for contiguous arrays; plain Python takes any."""
+    """The kernels of one vector are compiled for contiguous rows; plain Python takes any."""
     for name in ("ADD_ROWS", "ADD_DOTS"):
-        def checked(*given, function=getattr(linear, name).function):
-            assert all(x.flags.c_contiguous for x in given)
-            function(*given)
+        def checked(x, matrix, y, function=getattr(few_vectors, name).function):
+            assert has_rows(matrix) or matrix.shape[1] == 1           # of one number, any strides
+            assert x.flags.c_contiguous and y.flags.c_contiguous
+            function(x, matrix, y)
 
-        monkeypatch.setattr(linear, name, {np.dtype(float): checked})
+        monkeypatch.setattr(few_vectors, name, {np.dtype(float): checked})
 
 
 @pytest.mark.usefixtures("contiguous_only")
 @pytest.mark.parametrize("C, width", [(1, 1), (1, 3), (4, 1), (4, 3)])
 def test_a_single_vector_is_multiplied_without_blas(C, width, rng, monkeypatch):
-    """If the weights are contiguous by rows or columns. For the rest, BLAS needs a new array."""
-    allocated, new_array = [], linear.new_array
-    monkeypatch.setattr(linear, "new_array",
-                        lambda *given: allocated.append(given) or new_array(*given))
+    products, multiply = [], few_vectors.multiply
+    for page in (linear, few_vectors):
+        monkeypatch.setattr(page, "MULTIPLY", {
+            np.dtype(float): lambda *given: products.append(given) or multiply(*given)})
     weight, bias = rng.standard_normal((C, width)), rng.standard_normal(width)
     one = rng.standard_normal((1, 1, C))
     many, strided = rng.standard_normal((2, C)), rng.standard_normal((1, 2 * C))[:, ::2]
-    for x, matrix, without_blas in (
-            (one, weight, True), (one[0, 0], weight, True), (one, np.asfortranarray(weight), True),
-            (many, weight, False), (strided, weight, True),
-            (one, with_gaps(weight), C == width == 1)):
+    for x, matrix in ((one, weight), (one[0, 0], weight), (one, np.asfortranarray(weight)),
+                      (many, weight), (strided, weight), (one, with_gaps(weight))):
         for b in (None, bias):
-            allocated.clear()
+            products.clear()
             y, saved = linear.linear(x, matrix, b)
             np.testing.assert_allclose(y, x @ matrix + (0 if b is None else b), rtol=1e-12)
-            assert bool(allocated) != without_blas
+            assert bool(products) == (x is many)
             assert y.shape == (*x.shape[:-1], width) and saved[2] == (b is not None)
 
 
@@ -136,7 +136,7 @@ def test_linear_refuses_arrays_that_do_not_fit(rng):
 @pytest.mark.usefixtures("contiguous_only")
 @pytest.mark.parametrize("C, width", [(1, 1), (4, 3)])
 def test_weight_gradients_are_added_by_the_kernel_where_memory_allows(C, width, rng, monkeypatch):
-    calls, kernel = [], linear.multiply
+    calls, kernel = [], few_vectors.multiply
 
     def multiply(a, b, c, add):
         assert a.shape == (len(c), len(b)) and b.shape[1] == c.shape[1] and has_rows(c)

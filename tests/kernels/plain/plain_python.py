@@ -18,8 +18,9 @@ if os.environ.get("NUMBA_DISABLE_JIT") != "1":                  # Numba reads it
     pytest.skip("needs NUMBA_DISABLE_JIT=1", allow_module_level=True)
 from numformer.functional import from_bfloat16
 from numformer.kernels import (
-    activations, adam, cross_entropy, dropout, embedding, feed_forward, gated_feed_forward, linear,
-    head_projections, linear_cross_entropy, linear_rows, norms, residual_norm, rotary)
+    activations, adam, cross_entropy, dropout, embedding, feed_forward, few_vectors,
+    gated_feed_forward, head_projections, linear, linear_cross_entropy, linear_rows, norms,
+    residual_norm, rotary)
 from numformer.kernels.attention import backward, flash, forward, scores, softmax, tiles
 from numformer.kernels.attention import dropout as attention_dropout
 from numformer.kernels.decoding import attention as decoding_attention
@@ -100,7 +101,7 @@ REPLACEMENTS = {
     "NORM_ROWS": 3, "LANES": 3, "give_way": lambda: None}
 MODULES = (
     activations, adam, arithmetic, attention_dropout, backward, cross_entropy, decoding_attention,
-    dropout, embedding, feed_forward, flash, forward, gated_feed_forward, hashing,
+    dropout, embedding, feed_forward, few_vectors, flash, forward, gated_feed_forward, hashing,
     head_projections, linear, linear_cross_entropy, linear_rows, memory, norms, pack, panels,
     phases, residual_norm, rotary, run, scores, softmax, tiles, token_step, work_queue)
 for module in MODULES:
