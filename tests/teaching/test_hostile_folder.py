@@ -147,8 +147,8 @@ def test_hostile_files_get_no_points_and_others_theirs(tmp_path, capsys, monkeyp
 def test_limits_of_files_memory_and_time(tmp_path):
     hoards = "rows = []\nwhile True:\n    rows.append(bytearray(2 ** 20))\n"
     loops = "def rms_norm(x, weight):\n    while True:\n        pass\n"
-    clings = ("def embedding(ids, weight):\n    while True:\n        try:\n"
-              "            sum(range(9))\n        except BaseException:\n            pass\n")
+    clings = ("def embedding(ids, weight):\n    try:\n        while True:\n            pass\n"
+              "    except BaseException:\n        return embedding(ids, weight)\n")
     texts = {"01_softmax": FILLS, "03_linear": FIFO, "09_layer_norm": hoards, "11_rms_norm": loops,
              "13_embedding": clings}
     folder = assignment(tmp_path, *texts)
