@@ -7,13 +7,14 @@ from numba import int64
 
 from numformer.functional.feed_forward import check_feed_forward
 from numformer.kernels.activations import KINDS, RELU_SQUARED, activate
-from numformer.kernels.few_vectors import are_few, each_in_turn, few_vectors
+from numformer.kernels.few_vectors import are_few, few_vectors
 from numformer.kernels.linear_rows import (
     block_of_rows, linear_rows, linear_rows_backward, new_gradients, or_empty)
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix, vector)
+from numformer.kernels.runtime.work_queue import run_serially
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 
@@ -91,7 +92,7 @@ BACKWARD = Kernel(backward, lambda real: (
 
 
 def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation="gelu",
-                 each=each_in_turn):
+                 each=run_serially):
     """The compiled version of `numformer.functional.feed_forward`; `each` as for `few_vectors`."""
     check_feed_forward("feed_forward", x, hidden_weight, hidden_bias, output_weight, output_bias,
                        activation)

@@ -14,6 +14,7 @@ from numformer.kernels.runtime.compile import Kernel, inlined, reduction
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     has_rows, out_strided_matrix, out_vector, strided_matrix, vector)
+from numformer.kernels.runtime.work_queue import run_serially
 
 FEW, LARGE = 16, 2**19                  # vectors; numbers of a matrix
 RANGES = 8                              # of a large matrix
@@ -66,18 +67,12 @@ ADD_ROWS = Kernel(add_rows, lambda real: (vector(real), strided_matrix(real), ou
 ADD_DOTS = Kernel(add_dots, lambda real: (vector(real), strided_matrix(real), out_vector(real)))
 
 
-def each_in_turn(function, items):
-    """Call `function` on every item; `backend` has a thread pool for them."""
-    for item in items:
-        function(item)
-
-
 def are_few(vectors, *weights):
     """Whether matrices are large enough, and vectors (N, C) few enough, to read them in ranges."""
     return len(vectors) <= FEW and min(weight.size for weight in weights) >= LARGE
 
 
-def few_vectors(x, weight, bias, each=each_in_turn):
+def few_vectors(x, weight, bias, each=run_serially):
     """x W + b for vectors x (N, C) and a matrix W (C, F) with contiguous rows or columns.
 
     `each` calls a function on all ranges; it may run them on several threads.

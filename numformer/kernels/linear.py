@@ -7,12 +7,13 @@ no result is written to an array of its own first.
 import numpy as np
 
 from numformer.functional.linear import check_linear
-from numformer.kernels.few_vectors import MULTIPLY, are_few, each_in_turn, few_vectors
+from numformer.kernels.few_vectors import MULTIPLY, are_few, few_vectors
 from numformer.kernels.runtime.shapes import has_rows, rows_of, rows_or_columns
+from numformer.kernels.runtime.work_queue import run_serially
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 
-def linear(x, weight, bias=None, each=each_in_turn):
+def linear(x, weight, bias=None, each=run_serially):
     """The compiled version of `numformer.functional.linear`; `each` as for `few_vectors`."""
     check_linear(x, weight, bias)
     vectors = rows_of(x)                                                        # (N, C)
