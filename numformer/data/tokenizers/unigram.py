@@ -1,10 +1,7 @@
 """Unigram: of all ways to cut a word into known tokens, the one of the highest probability."""
 
 from functools import lru_cache
-from itertools import chain
 from math import inf
-
-import numpy as np
 
 from numformer.checks import check_whole
 from numformer.data.tokenizers.base import check_text
@@ -173,7 +170,8 @@ class UnigramTokenizer(VocabularyTokenizer):
             raise ValueError(f"UnigramTokenizer: scores must be {len(tokens)} finite numbers, one "
                              "for each token.")
         self.scores = tuple(map(float, scores))
-        self._model = UnigramModel(self._ids, self.scores, self.special_id(UNKNOWN))
+        model = UnigramModel(self._ids, self.scores, self.special_id(UNKNOWN))
+        self._encode_word = model.encode_word
 
     @classmethod
     def of(cls, text, n_tokens, special=SPECIAL):
@@ -196,25 +194,8 @@ class UnigramTokenizer(VocabularyTokenizer):
             raise ValueError("UnigramTokenizer: the text is empty; give one to learn from.")
         return cls(*learn_tokens(split_meta(text), n_tokens), special)
 
-    def encode(self, text):
-        """The ids of a text.
-
-        Parameters
-        ----------
-        text : str
-
-        Returns
-        -------
-        ndarray of int64, shape (number of tokens,)
-
-        Raises
-        ------
-        TypeError
-            If the text is no str.
-        """
-        check_text("UnigramTokenizer", text)
-        words = split_meta(text) if text else []
-        return np.fromiter(chain.from_iterable(map(self._model.encode_word, words)), dtype=np.int64)
+    def _words(self, text):
+        return split_meta(text) if text else []
 
     def decode(self, ids):
         """The text of an array of ids, without a space at its beginning; ▁ becomes a space.

@@ -1,10 +1,17 @@
 """A vocabulary of named tokens: what WordPiece and unigram tokenizers share."""
 
-from numformer.data.tokenizers.base import Tokenizer
+from itertools import chain
+
+import numpy as np
+
+from numformer.data.tokenizers.base import Tokenizer, check_text
 
 
 class VocabularyTokenizer(Tokenizer):
     """Special tokens have the first ids, one for what is unknown among them; the tokens follow.
+
+    A subclass has ``_words(text)``, the words into which a text is split, and
+    ``_encode_word(word)``, the ids of one.
 
     Parameters
     ----------
@@ -39,6 +46,26 @@ class VocabularyTokenizer(Tokenizer):
         self.tokens = tuple(tokens)
         self.vocabulary = (*self.special, *self.tokens)               # in the order of ids
         self._ids = {token: i for i, token in enumerate(tokens, len(special))}
+
+    def encode(self, text):
+        """The ids of a text.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        ndarray of int64, shape (number of tokens,)
+
+        Raises
+        ------
+        TypeError
+            If the text is no str.
+        """
+        check_text(type(self).__name__, text)
+        ids = map(self._encode_word, self._words(text))
+        return np.fromiter(chain.from_iterable(ids), dtype=np.int64)
 
     def _tokens_of(self, ids):
         return [self.vocabulary[i] for i in self._checked_ids(ids)]

@@ -2,9 +2,6 @@
 
 from collections import Counter
 from functools import lru_cache
-from itertools import chain
-
-import numpy as np
 
 from numformer.checks import check_whole
 from numformer.data.tokenizers.base import UNKNOWN, check_text
@@ -168,25 +165,8 @@ class WordPieceTokenizer(VocabularyTokenizer):
             tokens[new] = None                                        # other pairs may make it, too
         return cls([token for token in tokens if token not in special], special, lowercase)
 
-    def encode(self, text):
-        """The ids of a text.
-
-        Parameters
-        ----------
-        text : str
-
-        Returns
-        -------
-        ndarray of int64, shape (number of tokens,)
-
-        Raises
-        ------
-        TypeError
-            If the text is no str.
-        """
-        check_text("WordPieceTokenizer", text)
-        words = split_marks(bert_normalize(text, lowercase=self.lowercase))
-        return np.fromiter(chain.from_iterable(map(self._encode_word, words)), dtype=np.int64)
+    def _words(self, text):
+        return split_marks(bert_normalize(text, lowercase=self.lowercase))
 
     def _cut(self, word):
         found = (longest_match(word, self._ids, longest=self._longest)
