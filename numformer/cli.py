@@ -20,6 +20,7 @@ VERBS = {
     "figures": "draw all pictures in figures/ again, from small runs",
     "compare": "compare language models: loss, time, memory and gradient reach",
     "reproduce": "train presets with several seeds and write a table of their results",
+    "experiment": "answer a question of the lecture notes with figures and a picture",
     "exercises": "write a student's and a teacher's folder of exercises",
     "grade": "grade a student's folder of exercises",
     "audit": "check every gradient against the complex step",

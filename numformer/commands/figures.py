@@ -25,7 +25,7 @@ from numformer.layers import (
 from numformer.analysis import (
     attention_distance, attention_gradients, gradient_norm_by_block, model_costs)
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
-from numformer.recipes.vit import DigitTask
+from numformer.recipes.vision.vit import DigitTask
 from numformer.verify import step_errors
 from numformer.terminal import did_you_mean, printable
 from numformer.verify.audit import audit

@@ -1,4 +1,4 @@
-"""numformer reproduce: train presets with several seeds, and test their claims."""
+"""numformer reproduce: train presets and run experiments with several seeds, test their claims."""
 
 import json
 import statistics
@@ -6,9 +6,11 @@ import sys
 import time
 from pathlib import Path
 
+from numformer import backend
 from numformer.commands import UsageError, train
 from numformer.commands.eval import evaluated
-from numformer.commands.shared.output import print_json
+from numformer.commands.shared.output import print_json, save_picture
+from numformer.experiments import EXPERIMENTS
 from numformer.files import MIB, parse_json, read_file
 from numformer.recipes import PRESETS, all_claims, preset_and_start
 from numformer.terminal import did_you_mean, printable, shell_word
@@ -18,9 +20,9 @@ HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"
 
 
 def add_arguments(parser):
-    parser.add_argument("names", metavar="NAME", nargs="*", help="presets, or A-from-B for A with "
-                        "the backbone of a run of B (default: all of "
-                        f"{', '.join(all_claims(PRESETS))})")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="presets, A-from-B for A with "
+                        "the backbone of a run of B, or experiments (default: all of "
+                        f"{', '.join(_claims())})")
     parser.add_argument("--seeds", type=int, default=3, metavar="N",
                         help="train each with seeds 1 to N (default: 3)")
     parser.add_argument("--out", metavar="FOLDER", default="runs/reproduce", help="folder for runs "
@@ -34,7 +36,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    claims = all_claims(PRESETS)
+    claims = _claims()
     names = arguments.names or list(claims)
     for name in names:
         if name not in claims:
@@ -54,6 +56,12 @@ def run(arguments):
                          "another.") from None
     with lock:
         return _reproduced(names, claims, out, arguments)
+
+
+def _claims():
+    """All claims, of presets and of experiments, by name."""
+    return all_claims(PRESETS) | {name: experiment.claims
+                                  for name, experiment in EXPERIMENTS.items()}
 
 
 def _reproduced(names, claims, out, arguments):
@@ -88,6 +96,9 @@ def _record(name, seed, out, arguments):
         if record["settings"] != settings:
             raise UsageError(f"{folder} was trained with other options; choose another --out.")
         return record
+    print(f"{name}, seed {seed}", file=sys.stderr)
+    if name in EXPERIMENTS:
+        return _experiment_record(name, seed, folder, arguments)
     is_new = not (folder / "checkpoint.safetensors").exists()
     preset, start = preset_and_start(name)
     argv = ["--preset", preset, "--out", str(folder), "--seed", str(seed),
@@ -97,13 +108,25 @@ def _record(name, seed, out, arguments):
     for flag in ("data", "steps", "threads"):
         if getattr(arguments, flag) is not None:
             argv += [f"--{flag}", str(getattr(arguments, flag))]
-    print(f"{name}, seed {seed}", file=sys.stderr)
     started = time.perf_counter()
     if train.run_with(argv):                                          # stdout is kept for the table
         return None
     minutes = (time.perf_counter() - started) / 60 if is_new else None   # unknown for a resumed run
     record = {"settings": settings, "minutes": minutes, "figures": evaluated(folder)[0]}
     write_atomically(file, json.dumps(record, indent=2).encode())
+    return record
+
+
+def _experiment_record(name, seed, folder, arguments):
+    """The record of an experiment; its picture lies next to it."""
+    folder.mkdir(exist_ok=True)
+    started = time.perf_counter()
+    with backend.threads(arguments.threads):
+        outcome = EXPERIMENTS[name].measure(seed, arguments.steps)
+    save_picture(outcome.picture(), folder / f"{name}.png")
+    record = {"settings": _chosen(name, arguments),
+              "minutes": (time.perf_counter() - started) / 60, "figures": outcome.figures}
+    write_atomically(folder / "reproduced.json", json.dumps(record, indent=2).encode())
     return record
 
 
@@ -121,10 +144,12 @@ def _read_record(file):
 
 def _chosen(name, arguments):
     """All that a run depends on, except its seed."""
+    steps = {} if arguments.steps is None else {"steps": arguments.steps}
+    if name in EXPERIMENTS:
+        return {"experiment": name, **steps}
     name, start = preset_and_start(name)
     preset = PRESETS[name]
     begin = {} if start is None else {"from": start}
-    steps = {} if arguments.steps is None else {"steps": arguments.steps}
     return {"kind": preset.kind, "task": preset.task.name, "data": arguments.data, **preset.model,
             **preset.recipe, **preset.training, **begin, **steps}
 

@@ -1,19 +1,17 @@
-"""What `numformer train` can train: one page a family of presets, and one table of all presets."""
+"""What `numformer train` can train: a folder for each kind of data, a page for each family of
+presets, and one table of all presets."""
 
-from numformer.recipes import (
-    bart, bert, characters, fine_tuning, language_models, seq2seq, t5, translate, vit)
-from numformer.recipes.characters import TextTask, first_prompt
-from numformer.recipes.pairs import PairTask
+from numformer.recipes import library, text, text_to_text, vision
 from numformer.recipes.preset import Claim, Preset, all_claims, preset_and_start
 from numformer.recipes.recipe import RECIPES, Recipe, recipe_of
 from numformer.recipes.task import Task
+from numformer.recipes.text.characters import TextTask, first_prompt
+from numformer.recipes.text_to_text.pairs import PairTask
+from numformer.recipes.vision.vit import ImageTask
 
-PRESETS = {
-    **characters.PRESETS, **language_models.PRESETS, **seq2seq.PRESETS, **translate.PRESETS,
-    **t5.PRESETS, **bart.PRESETS, **bert.PRESETS, **fine_tuning.PRESETS, **vit.PRESETS,
-}
+PRESETS = {**text.PRESETS, **text_to_text.PRESETS, **library.PRESETS, **vision.PRESETS}
 TASKS = {task.name: task for task in (                                    # named in checkpoints
-    *(preset.task for preset in PRESETS.values()), vit.ImageTask())}
+    *(preset.task for preset in PRESETS.values()), ImageTask())}
 
 __all__ = [
     "Claim", "PRESETS", "PairTask", "Preset", "RECIPES", "Recipe", "TASKS", "Task", "TextTask",

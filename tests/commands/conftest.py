@@ -4,7 +4,7 @@ import pytest
 
 from command import SMALL, TEXT
 from numformer.cli import main
-from numformer.recipes import t5
+from numformer.recipes.text_to_text import t5
 
 STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", "1"]
 

@@ -11,7 +11,7 @@ from numformer.commands import UsageError
 from numformer.commands.explore import cut
 from numformer.data import BytePairTokenizer
 from numformer.recipes import TASKS
-from numformer.recipes.library import SPECIAL
+from numformer.recipes.library.library_task import SPECIAL
 
 
 @pytest.mark.parametrize("text, start, most, part", [

@@ -121,7 +121,7 @@ def test_what_has_no_meaning_is_one_line(imported, capsys):
 
 def test_fine_tuning_and_evaluation(imported, capsys, monkeypatch):
     """The pairs of the presets are few here. Training goes on with the same special tokens."""
-    from numformer.recipes import t5
+    from numformer.recipes.text_to_text import t5
 
     pairs = t5.Pairs("few", [("sort: qfns", "fnqs"), ("add: 1+1", "2")] * 8,
                      [("sort: fn", "fn"), ("add: 2+1", "3")])

@@ -13,9 +13,9 @@ from numformer.data.corpora import library
 from numformer.functional import IGNORE_INDEX
 from numformer.models import BertConfig, KneserNey
 from numformer.recipes import PRESETS, TASKS
-from numformer.recipes import bert as bert_page
-from numformer.recipes import library as tasks_library
-from numformer.recipes.fine_tuning import nearest_others
+from numformer.recipes.library import bert as bert_page
+from numformer.recipes.library import library_task as tasks_library
+from numformer.recipes.library.fine_tuning import nearest_others
 
 TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",
         "--context-length", "32", "--batch-size", "8",

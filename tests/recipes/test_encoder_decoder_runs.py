@@ -8,7 +8,8 @@ import pytest
 from command import call, content, last_json
 from numformer.data import library_sections
 from numformer.models import EncoderDecoder, EncoderDecoderConfig
-from numformer.recipes import PRESETS, TASKS, bart, documents, t5, translate
+from numformer.recipes import PRESETS, TASKS
+from numformer.recipes.text_to_text import bart, documents, t5, translate
 from numformer.data import CharacterTokenizer
 from numformer.data import NoiseStream, PairStream
 from numformer.training import TrainingConfig

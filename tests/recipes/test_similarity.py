@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.recipes.bart import similarity
+from numformer.recipes.text_to_text.bart import similarity
 
 
 def test_similarity_is_one_minus_the_normalized_edit_distance(rng):

@@ -18,7 +18,7 @@ from numformer.commands.train import DESCRIBED
 from numformer.files import MIB, parse_json, read_file
 from numformer.interop import load
 from numformer.recipes import TASKS, Task, recipe_of
-from numformer.recipes.pairs import SPECIAL
+from numformer.recipes.text_to_text.pairs import SPECIAL
 from numformer.terminal import shell_word
 from numformer.training import TrainingConfig, save_checkpoint, write_atomically
 

@@ -15,7 +15,7 @@ from numformer.models.decoder_config import DecoderConfig
 from numformer.plots.axes import panels
 from numformer.plots.tokens import visible
 from numformer import plots
-from numformer.recipes.vit import patch_positions
+from numformer.recipes.vision.vit import patch_positions
 from numformer.training import RunFolder
 
 

@@ -8,9 +8,9 @@ from numformer.data import (
     INSTRUCTIONS, corrupt_spans, held_out_instructions, instruction_mixture)
 from numformer.functional import IGNORE_INDEX
 from numformer.models import KneserNey
-from numformer.recipes.bert import N_GRAM, n_gram_is_right
-from numformer.recipes.documents import DocumentTask
-from numformer.recipes.pairs import Pairs, PairTask
+from numformer.recipes.library.bert import N_GRAM, n_gram_is_right
+from numformer.recipes.text_to_text.documents import DocumentTask
+from numformer.recipes.text_to_text.pairs import Pairs, PairTask
 from numformer.recipes.preset import Preset, more
 
 TRAINING_PAIRS = 120_000

@@ -7,7 +7,7 @@ suits it.
 
 from dataclasses import fields
 
-from numformer.recipes.characters import TEXT, TextTask
+from numformer.recipes.text.characters import TEXT, TextTask
 from numformer.recipes.preset import Claim, Preset
 from numformer.training import CountingTrainer, TrainingConfig
 

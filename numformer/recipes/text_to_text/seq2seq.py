@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from numformer.data import date_pairs
-from numformer.recipes.pairs import Pairs, PairTask
+from numformer.recipes.text_to_text.pairs import Pairs, PairTask
 from numformer.recipes.preset import Preset, more
 
 TRAINING, HELD_OUT = 20000, 1000                                      # pairs

@@ -8,7 +8,8 @@ from numformer.data import (
     next_sentence_pairs, passage_rows, repeated_passages)
 from numformer.functional import IGNORE_INDEX
 from numformer.models import KneserNey
-from numformer.recipes.library import VALIDATION_BATCH, LibraryTask, special_ids, word_after
+from numformer.recipes.library.library_task import (
+    VALIDATION_BATCH, LibraryTask, special_ids, word_after)
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.recipe import BertRecipe
 

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from numformer.data import WordTokenizer, english, held_out_numbers, number_pairs
 from numformer.generation import beam_search
-from numformer.recipes.pairs import SPECIAL, VALIDATION_BATCH, Pairs, PairTask
+from numformer.recipes.text_to_text.pairs import SPECIAL, VALIDATION_BATCH, Pairs, PairTask
 from numformer.recipes.preset import Preset, more
 
 TRAINING_PAIRS = 20_000

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from numformer.data import BytePairTokenizer, NoiseStream, consecutive_pairs, library_sections
-from numformer.recipes.pairs import SPECIAL, VALIDATION_BATCH, PairTask
+from numformer.recipes.text_to_text.pairs import SPECIAL, VALIDATION_BATCH, PairTask
 
 MERGES = 1000
 SENTENCES, MOST_CHARACTERS = 2, 240                                   # of a document

@@ -5,8 +5,8 @@ import numpy as np
 from numformer.data import (
     LabelledRows, PassageStream, Triplets, consecutive_passages, topic_passages, topic_triplets)
 from numformer.functional import cosine_similarity
-from numformer.recipes.bert import BERT, CONTENT, LIBRARY
-from numformer.recipes.library import VALIDATION_BATCH, LibraryTask, in_batches
+from numformer.recipes.library.bert import BERT, CONTENT, LIBRARY
+from numformer.recipes.library.library_task import VALIDATION_BATCH, LibraryTask, in_batches
 from numformer.recipes.preset import Preset, more
 
 TOPICS = 8                                                            # of the classifiers

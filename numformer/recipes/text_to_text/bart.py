@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.data import hide_tokens, infill, permute_sentences
-from numformer.recipes.documents import DocumentTask
+from numformer.recipes.text_to_text.documents import DocumentTask
 from numformer.recipes.preset import Preset, more
 
 MEASURED = 200                                                        # held-out documents

@@ -1,0 +1,59 @@
+"""numformer experiment: one experiment, its figures and its picture."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+from numformer import backend
+from numformer.commands import UsageError
+from numformer.commands.shared.output import check_picture, print_json, save_picture
+from numformer.experiments import EXPERIMENTS
+from numformer.plots.axes import dark
+from numformer.terminal import did_you_mean, printable
+
+
+def add_arguments(parser):
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the experiment (default: list "
+                        "them all, with the question of each)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="of all random choices (default: 1)")
+    parser.add_argument("--steps", type=int, default=None, metavar="N",
+                        help="training steps of every model, instead of its own")
+    parser.add_argument("--threads", type=int, default=None, metavar="N",
+                        help="number of threads (default: all cores)")
+    parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
+    parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf file "
+                        "(default: NAME.png)")
+
+
+def run(arguments):
+    if arguments.name is None:
+        for name, experiment in EXPERIMENTS.items():
+            print(f"{name:24} {experiment.question}")
+        if arguments.json:
+            print_json({"experiments": {name: experiment.question
+                                        for name, experiment in EXPERIMENTS.items()}})
+        return 0
+    if arguments.name not in EXPERIMENTS:
+        raise UsageError(f"experiment: there is no {arguments.name}"
+                         f"{did_you_mean(arguments.name, EXPERIMENTS)}; choose from "
+                         f"{', '.join(EXPERIMENTS)}.")
+    for flag, least in (("seed", 0), ("steps", 1), ("threads", 1)):
+        value = getattr(arguments, flag)
+        if value is not None and value < least:
+            raise UsageError(f"experiment: --{flag} {value} must be {least} or more.")
+    out = Path(arguments.out or f"{arguments.name}.png")
+    check_picture("experiment: --out", out)
+    experiment = EXPERIMENTS[arguments.name]
+    with backend.threads(arguments.threads):
+        outcome = experiment.measure(arguments.seed, arguments.steps)
+        with dark() if arguments.dark else nullcontext():
+            save_picture(outcome.picture(), out)
+    print(experiment.question)
+    if outcome.table:
+        print(outcome.table)
+    for figure, value in outcome.figures.items():
+        print(f"{figure.replace('_', ' ')}: {value:.4g}")
+    print(f"wrote {printable(out)}")
+    if arguments.json:
+        print_json({"figures": outcome.figures, "files": [str(out)]})
+    return 0

@@ -1,0 +1,3 @@
+"""How attention weights come about, and what a misprint of their equation costs."""
+
+EXPERIMENTS = {}

@@ -1,0 +1,3 @@
+"""What the parts of a block are for: skip connections, norms, gates."""
+
+EXPERIMENTS = {}

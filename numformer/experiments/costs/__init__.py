@@ -1,0 +1,3 @@
+"""Time, memory, operations and data: what a loss costs."""
+
+EXPERIMENTS = {}

@@ -1,0 +1,3 @@
+"""What a decoder learns from its prompt alone."""
+
+EXPERIMENTS = {}

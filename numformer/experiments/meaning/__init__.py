@@ -1,0 +1,3 @@
+"""What the vectors of words and sentences mean."""
+
+EXPERIMENTS = {}

@@ -1,0 +1,3 @@
+"""Images: convolutions, attention, and how much data each needs."""
+
+EXPERIMENTS = {}

@@ -1,0 +1,5 @@
+"""Pairs of texts, which encoder-decoders learn."""
+
+from numformer.recipes.text_to_text import bart, seq2seq, t5, translate
+
+PRESETS = {**seq2seq.PRESETS, **translate.PRESETS, **t5.PRESETS, **bart.PRESETS}

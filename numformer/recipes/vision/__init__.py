@@ -1,0 +1,5 @@
+"""Models of images."""
+
+from numformer.recipes.vision import vit
+
+PRESETS = {**vit.PRESETS}
