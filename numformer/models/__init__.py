@@ -1,9 +1,10 @@
 """Layers wired into the architectures of the papers."""
 
 from numformer.models.bert import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHead
-from numformer.models.bert_classifier import (
-    BertClassifier, BertClassifierConfig, backbone_options, load_pretrained_backbone)
+from numformer.models.bert_classifier import BertClassifier, BertClassifierConfig
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
+from numformer.models.classifiers import (
+    DecoderClassifier, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.models.clip import (
     CLIP, CLIP_CONFIGS, CLIPConfig, CLIPTextConfig, CLIPTextEncoder)
 from numformer.models.convolutional import (
@@ -33,6 +34,7 @@ KINDS = {                                                     # models that a ch
     "CLIPTextEncoder": (CLIPTextEncoder, CLIPTextConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
+    "DecoderClassifier": (DecoderClassifier, DecoderClassifierConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
     "NGramDecoder": (NGramDecoder, NGramDecoderConfig),
     "NGramLanguageModel": (NGramLanguageModel, NGramLanguageModelConfig),
@@ -46,7 +48,8 @@ __all__ = [
     "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",
     "BertEncoder", "BertEncoderConfig", "CLIP", "CLIPConfig", "CLIPTextConfig", "CLIPTextEncoder",
     "CLIP_CONFIGS", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig",
-    "DECODERS", "Decoder", "DecoderConfig", "ENCODER_DECODERS", "Encoder", "EncoderConfig",
+    "DECODERS", "Decoder", "DecoderClassifier", "DecoderClassifierConfig", "DecoderConfig",
+    "ENCODER_DECODERS", "Encoder", "EncoderConfig",
     "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
     "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig", "NGramLanguageModel",
     "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",

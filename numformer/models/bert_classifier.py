@@ -1,6 +1,6 @@
 """A text classifier fine-tuned from BERT: a pooler and a linear layer on its encoder."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -102,34 +102,3 @@ class BertClassifier(CrossEntropyModel):
         # logits = classes(dropout(pooler(backbone(ids))))
         dx = self.dropout.backward(self.classes.backward(dlogits, saved_classes), saved_dropout)
         return self.backbone.backward(self.pooler.backward(dx, saved_pooler), saved_backbone)
-
-
-def load_pretrained_backbone(model, pretrained):
-    """Copy the weights of a pretrained model's backbone, and of its pooler where both have one.
-
-    Raises
-    ------
-    ValueError
-        If the backbones differ in shape; then nothing is copied.
-
-    Examples
-    --------
-    >>> from numformer.models import Bert, BertConfig, SentenceBert, SentenceBertConfig
-    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
-    >>> bert, rng = Bert(BertConfig(**sizes), np.random.default_rng(0)), np.random.default_rng(1)
-    >>> model = SentenceBert(SentenceBertConfig(**sizes), rng)
-    >>> load_pretrained_backbone(model, bert)
-    >>> ids = np.array([[1, 5, 2]])
-    >>> bool((model.backbone(ids) == bert(ids)).all())
-    True
-    """
-    model.backbone.load_state_dict(pretrained.backbone.state_dict())
-    poolers = [getattr(each, "pooler", None) for each in (model, pretrained)]
-    if None not in poolers:
-        poolers[0].load_state_dict(poolers[1].state_dict())
-
-
-def backbone_options(config):
-    """The options of a config that its backbone depends on, but dropout, a training setting."""
-    names = [field.name for field in fields(BertEncoderConfig) if field.name != "dropout"]
-    return {name: getattr(config, name) for name in names}

@@ -103,6 +103,28 @@ class DecoderRecipe(CrossEntropyRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DecoderClassifierRecipe(CrossEntropyRecipe):
+    """For classifiers on a decoder.
+
+    Parameters
+    ----------
+    lm_weight : float
+        Of the loss of predicting every next token, which is added to that of the classes: see
+        `DecoderClassifier`.
+    """
+
+    lm_weight: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_number("DecoderClassifierRecipe", "lm_weight", self.lm_weight, least=0)
+
+    def change(self, model):
+        super().change(model)
+        model.lm_weight = self.lm_weight
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncoderDecoderRecipe(CrossEntropyRecipe):
     """For encoder-decoders.
 
@@ -219,6 +241,7 @@ RECIPES = {                                                           # by kind 
     "Bert": BertRecipe,
     "BertClassifier": BertEncoderRecipe,
     "Decoder": DecoderRecipe,
+    "DecoderClassifier": DecoderClassifierRecipe,
     "EncoderDecoder": EncoderDecoderRecipe,
     "NGramDecoder": DecoderRecipe,
     "SentenceBert": BertEncoderRecipe,

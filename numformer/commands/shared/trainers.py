@@ -13,7 +13,7 @@ from numformer.commands.shared.memory import check_memory
 from numformer.commands.shared.runs import (
     MISSHAPEN, UNKNOWN, blame, check_options, data_argument, load_run, read_facts, run_corpus)
 from numformer.models import (
-    KINDS, BertEncoderConfig, backbone_options, load_pretrained_backbone)
+    KINDS, BertEncoderConfig, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.parameter import Layer
 from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask, recipe_of
 from numformer.recipes.recipe import BertEncoderRecipe
@@ -184,6 +184,8 @@ def _start(arguments, kind, preset):
                              "backbone; give the run of a BERT.")
         names = [field.name for field in fields(BertEncoderRecipe)]
         return model, tokenizer, {name: getattr(task.recipe, name) for name in names}
+    if _has_decoder_backbone(kind) and found == "Decoder":
+        return model, tokenizer, {}
     if found != kind or not isinstance(model, Layer):
         raise UsageError(f"--from {arguments.start}: its model is a {found}, but {preset} trains "
                          f"{kind}; give a run of that kind, with weights, or another --preset.")
@@ -201,11 +203,16 @@ def _start_options(start, kind):
 
 def _is_whole(start, kind):
     """Whether all of a model is taken, and not its backbone alone."""
-    return isinstance(start, KINDS[kind][0]) or not _has_bert_backbone(kind)
+    return isinstance(start, KINDS[kind][0]) or not (
+        _has_bert_backbone(kind) or _has_decoder_backbone(kind))
 
 
 def _has_bert_backbone(kind):
     return issubclass(KINDS[kind][1], BertEncoderConfig)
+
+
+def _has_decoder_backbone(kind):
+    return issubclass(KINDS[kind][1], DecoderClassifierConfig)
 
 
 def _load_weights(model, start):

@@ -1,3 +1,5 @@
 """What one training passes on to the next: distillation, fine-tuning, other texts."""
 
-EXPERIMENTS = {}
+from numformer.experiments.transfer import domain_adaptation
+
+EXPERIMENTS = {"domain-adaptation": domain_adaptation.ADAPTATION_EXPERIMENT}

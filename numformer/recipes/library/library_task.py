@@ -23,7 +23,11 @@ class LibraryTask(Task):
         return super().load(data) if data is not None else library_text()
 
     def tokenizer(self, dataset):
-        return _tokenizer(N_MERGES)
+        return library_tokenizer()
+
+    def options(self, tokenizer):
+        special_names(tokenizer)                      # refuses a tokenizer without them
+        return super().options(tokenizer)
 
     def layout(self, tokenizer):
         """The ids of the padding, class and separator tokens."""
@@ -89,9 +93,13 @@ def word_after(tokenizer, before, token):
     return both[len(first):] if both.startswith(first) else tokenizer.decode([token])
 
 
+def library_tokenizer():
+    """Byte pairs, learned only from the training part."""
+    return _tokenizer(N_MERGES)
+
+
 @lru_cache(maxsize=4)
 def _tokenizer(n_merges):
-    """Learned only from the training part."""
     return BytePairTokenizer.of(library_text(held_out=False).text, n_merges, special=SPECIAL)
 
 

@@ -1,11 +1,12 @@
-"""Language models without attention: recurrent and convolutional ones."""
+"""Language models without attention, recurrent and convolutional, and a classifier on a decoder."""
 
 import numpy as np
 
 from numformer.models import (
-    ConvolutionLanguageModel, ConvolutionLanguageModelConfig, RecurrentLanguageModel,
-    RecurrentLanguageModelConfig)
+    ConvolutionLanguageModel, ConvolutionLanguageModelConfig, DecoderClassifier,
+    DecoderClassifierConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
 from numformer.verify.registry.cases import Case, seeded
+from numformer.verify.registry.transformer import trained_with
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                               # with repeats
 
@@ -23,6 +24,18 @@ def convolution(**options):
     return model(ConvolutionLanguageModel, ConvolutionLanguageModelConfig, **options)
 
 
+def classifier(**options):
+    return model(DecoderClassifier, DecoderClassifierConfig, n_heads=2, d_hidden=5, n_classes=3,
+                 **options)
+
+
+LENGTHS = np.array([3, 2])
+
+
+def labelled(ids):
+    return ids, LENGTHS, np.array([2, 0])
+
+
 WRONG = [((IDS[0],), ValueError, "(B, T)"), ((np.array([[7]]),), ValueError, "0 .. 6"),
          ((IDS / 1,), TypeError, "integers")]
 
@@ -36,4 +49,10 @@ MODELS = [
          wrong=WRONG),
     Case("convolution language model, dropout, untied",
          convolution(kernel_width=2, dropout=0.3, tied=False), [], seeded, ids=(IDS,)),
+    Case("decoder classifier", classifier(), [], ids=(IDS,), batch=labelled,
+         wrong=[*WRONG, ((IDS, np.array([3, 4])), ValueError, "1 .. T=3"),
+                ((IDS, np.array([3])), ValueError, "B=2 whole numbers")]),
+    Case("decoder classifier with the loss of the next token, dropout",
+         trained_with(classifier(dropout=0.2, positions="rotary", tied=False), lm_weight=0.5,
+                      label_smoothing=0.1), [], seeded, ids=(IDS,), batch=labelled, wrong=WRONG),
 ]
