@@ -21,12 +21,16 @@ VERBS = {
     "compare": "compare language models: loss, time, memory and gradient reach",
     "reproduce": "train presets with several seeds and write a table of their results",
     "experiment": "answer a question of the lecture notes with figures and a picture",
+    "deck": "from a line of the lecture notes to formula, code, picture and experiment",
     "exercises": "write a student's and a teacher's folder of exercises",
     "grade": "grade a student's folder of exercises",
     "audit": "check every gradient against the complex step",
     "bench": "measure time and memory, compared with PyTorch",
     "doctor": "check versions, threads and gradients on this machine",
 }
+# verbs whose page is in a folder of the room of commands, or has another name
+PAGES = {"import": "published.import_folder", "export": "published.export_folder",
+         "deck": "course.deck"}
 
 
 def main(argv=None):
@@ -100,5 +104,4 @@ class _Version(argparse.Action):
 
 
 def _module(verb):
-    page = f"published.{verb}_folder" if verb in ("import", "export") else verb
-    return import_module(f"numformer.commands.{page}")
+    return import_module(f"numformer.commands.{PAGES.get(verb, verb)}")

@@ -128,6 +128,11 @@ def test_numbers_on_the_page():
     assert (f"have {base[0]:.1f} million parameters and not {base[1]:.1f}, "
             f"the large one {large[0]:.1f} and not {large[1]:.1f}") in PAGE
     assert f"would make {millions(12, 1024, 4096, 37000 * 1024):.0f} million" in PAGE
+    lengths = {name: CONFIGS[name].context_length
+               for name in ("bert-base", "gpt1", "modernbert-base", "gpt3")}
+    assert lengths["bert-base"] == lengths["gpt1"] == 512
+    assert (f"both have 512 tokens, ModernBERT, an encoder, has {lengths['modernbert-base']}, "
+            f"and GPT-3, a decoder, {lengths['gpt3']}") in PAGE
     lstm = LSTM(48, 48, None)
     assert sum(parameter.data.size for parameter in lstm.parameters()) == 8 * 48**2 + 4 * 48
 
@@ -153,6 +158,18 @@ def test_attention_to_columns_as_printed_sees_the_future_alone(rng):
     right = v @ softmax(k.T @ q / p**0.5 + M.T, 0)
     ours, _ = F.scaled_dot_product_attention(*(x.T[None, None] for x in (q, k, v)), F.CAUSAL)
     np.testing.assert_allclose(right, ours[0, 0].T, rtol=1e-12)
+
+
+def test_a_head_in_columns_needs_the_transpose(rng):
+    """Q_1 = W_Q^1 X exists only for a square matrix, and is not W_Q' X then."""
+    d, p, n = 6, 4, 5
+    w, x = rng.standard_normal((d, p)), rng.standard_normal((d, n))
+    right, _ = F.linear(x.T, w)
+    np.testing.assert_allclose((w.T @ x).T, right, rtol=1e-12)
+    with pytest.raises(ValueError, match="mismatch"):
+        w @ x
+    square = rng.standard_normal((d, d))
+    assert not np.allclose(square @ x, square.T @ x)
 
 
 def test_two_sines_do_not_tell_distances():

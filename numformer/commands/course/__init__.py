@@ -1,0 +1,1 @@
+"""Verbs that lead from the lecture notes to the library."""
