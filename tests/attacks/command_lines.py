@@ -42,6 +42,8 @@ LINES = {
     "compare": (["run", "--seconds", "0"], {0: "run", "--out": "picture"}),
     "reproduce": (["tiny", "--seeds", "1", "--steps", "1", "--data", "fox.txt", "--out", "again"],
                   {"--data": "text"}),
+    "experiment": (["no-such-experiment"], {}),
+    "deck": (["B", "131"], {}),
     "exercises": (["1", "--out", "sheets"], {"--out": "new folder"}),
     "grade": (["nowhere"], {0: "run"}),
     "audit": (["no-such-name"], {}),
@@ -75,6 +77,7 @@ COMBINATIONS = [line.split() for line in """
     |explore run --text Ω|explore run --text dog --start 9|explore run --out nowhere/page.html
     |compare|compare run nowhere|compare run --out x.txt|count gpt9|count|trian|train train|run
     |reproduce tyni|exercises 999|exercises no-such --out sheets|exercises 1 --out fox.txt
+    |deck F|deck B 0|deck B 999999|deck B rotary|experiment slups
     |audit LayerNrm|bench|bench tarin|doctor now|figures attentoin|--help=1
 """.replace("\n", " ").split("|")]
 

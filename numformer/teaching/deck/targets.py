@@ -1,5 +1,6 @@
 """What the names in the table of the decks refer to."""
 
+import ast
 import inspect
 from functools import cache
 from importlib import import_module
@@ -43,15 +44,24 @@ def page(name):
     --------
     >>> page("functional.rotary")
     'numformer/functional/positions/rotary.py'
-    >>> page("models.CONFIGS")
-    'numformer/models/__init__.py'
+    >>> page("models.LLAMA")
+    'numformer/models/decoder_config.py'
     """
     found = inspect.unwrap(find(name)) if callable(find(name)) else find(name)
     try:
         path = Path(inspect.getsourcefile(found))
-    except TypeError:                               # a value: the page of the room that names it
-        path = Path(inspect.getsourcefile(find(name.rpartition(".")[0])))
+    except TypeError:                                           # a value does not know its page
+        path = _page_of_value(*name.rpartition(".")[::2])
     return path.relative_to(PACKAGE.parent).as_posix()
+
+
+def _page_of_value(module, name):
+    """The page that assigns a name, found along the imports of the name."""
+    path = Path(inspect.getsourcefile(find(module)))
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
+            return _page_of_value(node.module.removeprefix("numformer."), name)
+    return path
 
 
 @cache
