@@ -26,6 +26,7 @@ from numformer.plots.training.comparison import gradient_reach_curves, losses_by
 from numformer.plots.training.curves import (
     gradient_flow, gradient_norm_curve, learning_rate_curve, loss_curve, update_ratio_curve)
 from numformer.plots.training.growth import growth_of_time
+from numformer.plots.training.slips import slip_costs
 from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
@@ -36,6 +37,6 @@ __all__ = [
     "head_statistics",
     "learning_rate_curve", "lens_map", "loss_curve", "losses_by_tokens", "patch_attention",
     "position_biases", "position_similarity", "position_vectors", "query_detail", "residual_norms",
-    "rotary_clocks", "rotary_proof", "similarity_by_distance", "step_error_curve", "tile_animation",
-    "tile_frame", "tile_frames", "tile_order", "update_ratio_curve",
+    "rotary_clocks", "rotary_proof", "similarity_by_distance", "slip_costs", "step_error_curve",
+    "tile_animation", "tile_frame", "tile_frames", "tile_order", "update_ratio_curve",
 ]

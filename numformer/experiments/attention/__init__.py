@@ -1,3 +1,5 @@
 """How attention weights come about, and what a misprint of their equation costs."""
 
-EXPERIMENTS = {}
+from numformer.experiments.attention.slips import EXPERIMENT as SLIPS
+
+EXPERIMENTS = {"slips": SLIPS}
