@@ -1,5 +1,6 @@
 """Inside models: captured intermediates, logit lens, costs, gradient reach, attention."""
 
+from numformer.analysis.architecture import Architecture, architecture
 from numformer.analysis.attention_gradients import attention_gradients
 from numformer.analysis.attention_statistics import (
     attention_distance, attention_entropy, attention_rollout)
@@ -11,8 +12,8 @@ from numformer.analysis.gradient_reach import gradient_norm_by_block, gradient_r
 from numformer.analysis.logit_lens import logit_contributions, logit_lens
 
 __all__ = [
-    "attention_by_layer", "attention_distance", "attention_entropy", "attention_gradients",
-    "attention_rollout", "capture", "count", "dead_units", "gradient_norm_by_block",
-    "gradient_reach", "hidden_activations", "logit_contributions", "logit_lens", "model_costs",
+    "Architecture", "architecture", "attention_by_layer", "attention_distance",
+    "attention_entropy", "attention_gradients", "attention_rollout", "capture", "count",
+    "dead_units", "gradient_norm_by_block", "gradient_reach", "hidden_activations", "logit_contributions", "logit_lens", "model_costs",
     "parameter_shapes", "residual_stream",
 ]

@@ -16,6 +16,7 @@ from numformer.plots.audit import audit_errors
 from numformer.plots.axes import dark
 from numformer.plots.costs import attention_costs, cost_bars
 from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
+from numformer.plots.models.diagram import architecture_diagram
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
 from numformer.plots.positions.rotary import rotary_clocks, rotary_proof
@@ -30,8 +31,8 @@ from numformer.plots.training.slips import slip_costs
 from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
-    "activation_histograms", "alignment_map", "attention_costs", "attention_grid", "attention_map",
-    "audit_errors", "breakdown_bars", "contribution_bars", "cost_bars", "dark", "dead_unit_bars",
+    "activation_histograms", "alignment_map", "architecture_diagram", "attention_costs",
+    "attention_grid", "attention_map", "audit_errors", "breakdown_bars", "contribution_bars", "cost_bars", "dark", "dead_unit_bars",
     "forward_and_backward",
     "gradient_flow", "gradient_norm_curve", "gradient_reach_curves", "growth_of_time",
     "head_statistics",

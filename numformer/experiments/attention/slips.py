@@ -196,12 +196,15 @@ def _drawn(rows):
 EXPERIMENT = Experiment(
     "What does each misprint of an equation cost, and which test notices it?", measure, (
         # in training the model sees what it predicts; in generation it does not
-        Claim("transposed_mask_train_loss", beats="right_train_loss"),
+        Claim("transposed_mask_train_loss", 0.4, beats="right_train_loss"),
         Claim("right_generating", beats="transposed_mask_generating"),
-        Claim("no_mask_train_loss", beats="right_train_loss"),
+        Claim("no_mask_train_loss", 0.4, beats="right_train_loss"),
         Claim("right_generating", beats="no_mask_generating"),
         Claim("softmax_over_queries_train_loss", beats="right_train_loss"),
         Claim("right_generating", beats="softmax_over_queries_generating"),
         Claim("right_generating", beats="no_softmax_generating"),
         Claim("right_generating", beats="last_token_alone_generating"),
+        Claim("right_generating", beats="without_root_generating"),
+        Claim("right_generating", beats="own_key_generating"),
+        Claim("right_generating", beats="norm_over_vectors_generating"),
     ))

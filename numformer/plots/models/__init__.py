@@ -1,0 +1,1 @@
+"""Pictures of models: their architecture, and how they have grown."""
