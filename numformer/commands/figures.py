@@ -13,6 +13,7 @@ from numformer import plots
 from numformer.benchmarks.attention import Case, measure
 from numformer.benchmarks.training import growth, slope
 from numformer.commands import UsageError, compare, train
+from numformer.commands.shared.deck_pictures import DECK
 from numformer.commands.shared.pictures import PICTURES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import load_run
@@ -23,7 +24,7 @@ from numformer.layers import (
     FeedForward, LayerNorm, LearnedPositions, MultiHeadAttention, ResidualBranch,
     SelfAttentionBranch, TransformerBlock)
 from numformer.analysis import (
-    attention_distance, attention_gradients, gradient_norm_by_block, model_costs)
+    attention_distance, attention_gradients, gradient_norm_by_block, lstm_gates, model_costs)
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
 from numformer.recipes.vision.vit import DigitTask
 from numformer.verify import step_errors
@@ -31,6 +32,7 @@ from numformer.terminal import did_you_mean, printable
 from numformer.verify.audit import audit
 
 TEXT = "the value of an expression is the"                       # input of the small language model
+GATES_TEXT = "the value of an object.  See also:\n   the module"
 HERO_TEXT = "the value of an expression"
 COMPARED = ("rnn", "lstm", "gpt", "llama")
 # name: arguments of `numformer train`
@@ -39,6 +41,7 @@ RUNS = {
     "dates": ("--preset", "seq2seq", "--steps", 700),
     "digits": ("--preset", "vit", "--steps", 250),
     "t5": ("--preset", "t5", "--steps", 150),
+    "small_lstm": ("--preset", "lstm", "--n-layers", 1, "--d-model", 64, "--steps", 300),
     **{name: ("--preset", name, "--steps", 120, "--eval-every", 40) for name in COMPARED},
 }
 # file: (run, kind of picture, options)
@@ -208,6 +211,15 @@ def _growth(runs):
     return plots.growth_of_time(grown, {size: slope(times) for size, times in grown.items()})
 
 
+def _lstm_gates(runs):
+    """The gates of a small trained LSTM over a text."""
+    model, tokenizer, *_ = load_run(_trained(runs, "small_lstm"))
+    x = model.embedding(tokenizer.encode(GATES_TEXT)[None])
+    gates = {name: gate[0] for name, gate in lstm_gates(model.layers[0], x).items()}
+    return plots.lstm_gate_maps(gates, list(GATES_TEXT), title="Gates of an LSTM over a text: the "
+                                "16 units whose forget gate varies most")
+
+
 def _model_costs(runs):
     config = DecoderConfig(vocab_size=65, context_length=64, n_layers=4, n_heads=4, d_model=128,
                            bias=False, norm="rms_norm", feedforward="swiglu", positions="rotary")
@@ -234,4 +246,6 @@ DRAWN = {
     "attention_costs": _costs,
     "growth": _growth,
     "model_costs": _model_costs,
+    "lstm_gates": _lstm_gates,
+    **DECK,
 }

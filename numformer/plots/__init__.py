@@ -10,6 +10,8 @@ from numformer.plots.attention.alignment import alignment_map
 from numformer.plots.attention.forward_backward import forward_and_backward
 from numformer.plots.attention.heads import head_statistics
 from numformer.plots.attention.maps import attention_grid, attention_map
+from numformer.plots.attention.mask_panels import mask_panels
+from numformer.plots.attention.permutation import permutation_panels
 from numformer.plots.attention.query import query_detail
 from numformer.plots.attention.tiles import tile_animation, tile_frame, tile_frames, tile_order
 from numformer.plots.audit import audit_errors
@@ -17,9 +19,12 @@ from numformer.plots.axes import dark
 from numformer.plots.costs import attention_costs, cost_bars
 from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
 from numformer.plots.models.diagram import architecture_diagram
+from numformer.plots.models.growth import model_growth
+from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
 from numformer.plots.positions.rotary import rotary_clocks, rotary_proof
+from numformer.plots.positions.waves import position_waves
 from numformer.plots.residual_stream import contribution_bars, lens_map, residual_norms
 from numformer.plots.step_errors import step_error_curve
 from numformer.plots.training.breakdown import breakdown_bars
@@ -32,12 +37,13 @@ from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
     "activation_histograms", "alignment_map", "architecture_diagram", "attention_costs",
-    "attention_grid", "attention_map", "audit_errors", "breakdown_bars", "contribution_bars", "cost_bars", "dark", "dead_unit_bars",
-    "forward_and_backward",
+    "attention_grid", "attention_map", "audit_errors", "breakdown_bars", "contribution_bars",
+    "cost_bars", "dark", "dead_unit_bars", "forward_and_backward",
     "gradient_flow", "gradient_norm_curve", "gradient_reach_curves", "growth_of_time",
-    "head_statistics",
-    "learning_rate_curve", "lens_map", "loss_curve", "losses_by_tokens", "patch_attention",
-    "position_biases", "position_similarity", "position_vectors", "query_detail", "residual_norms",
-    "rotary_clocks", "rotary_proof", "similarity_by_distance", "slip_costs", "step_error_curve",
-    "tile_animation", "tile_frame", "tile_frames", "tile_order", "update_ratio_curve",
+    "head_statistics", "learning_rate_curve", "lens_map", "loss_curve", "losses_by_tokens",
+    "lstm_gate_maps", "mask_panels", "model_growth", "patch_attention", "permutation_panels",
+    "position_biases", "position_similarity", "position_vectors", "position_waves",
+    "query_detail", "residual_norms", "rotary_clocks", "rotary_proof", "similarity_by_distance",
+    "slip_costs", "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order",
+    "unrolled_rnn", "update_ratio_curve",
 ]

@@ -24,7 +24,8 @@ def test_the_transformer_of_2017_has_six_blocks_of_two_and_three_branches():
     (first,), (second,) = ([part for part in column.parts if isinstance(part, Stack)]
                            for column in (encoder, decoder))
     assert (first.repeat, second.repeat) == (6, 6)
-    assert [[box.name for box in branch.boxes + branch.after_sum] for branch in second.branches] == [
+    names = [[box.name for box in branch.boxes + branch.after_sum] for branch in second.branches]
+    assert names == [
         ["Masked self-attention", "LayerNorm"], ["Cross-attention", "LayerNorm"],
         ["Feed-forward", "LayerNorm"]]
     assert [branch.reads_memory for branch in second.branches] == [False, True, False]

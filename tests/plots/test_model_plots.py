@@ -35,7 +35,8 @@ def test_boxes_name_layers_with_sizes_and_parameters_from_bottom_to_top():
     ax = architecture_diagram(CONFIGS["gpt2"])
     boxes = [text for text in ax.texts if "\n" in text.get_text()]
     assert [text.get_text().split("\n") for text in boxes][:4] == [
-        ["Token embedding", "50,257 x 768 · 38.6 M"], ["+ Learned positions", "1,024 x 768 · 786 k"],
+        ["Token embedding", "50,257 x 768 · 38.6 M"],
+        ["+ Learned positions", "1,024 x 768 · 786 k"],
         ["LayerNorm", "1.54 k"], ["Masked self-attention", "12 heads of 64 · 2.36 M"]]
     heights = [text.get_position()[1] for text in boxes]
     assert heights == sorted(heights)
