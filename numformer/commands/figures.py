@@ -18,6 +18,7 @@ from numformer.commands.shared.pictures import PICTURES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import load_run
 from numformer.commands.shared.output import print_json, save_picture
+from numformer.experiments import EXPERIMENTS
 from numformer.functional import (
     CAUSAL, alibi, alibi_slopes, sinusoidal_positions, softmax, tiled_attention_steps)
 from numformer.layers import (
@@ -32,7 +33,7 @@ from numformer.terminal import did_you_mean, printable
 from numformer.verify.audit import audit
 
 TEXT = "the value of an expression is the"                       # input of the small language model
-GATES_TEXT = "the value of an object.  See also:\n   the module"
+GATES_TEXT = "the value of an object.\n  See the"
 HERO_TEXT = "the value of an expression"
 COMPARED = ("rnn", "lstm", "gpt", "llama")
 # name: arguments of `numformer train`
@@ -217,7 +218,7 @@ def _lstm_gates(runs):
     x = model.embedding(tokenizer.encode(GATES_TEXT)[None])
     gates = {name: gate[0] for name, gate in lstm_gates(model.layers[0], x).items()}
     return plots.lstm_gate_maps(gates, list(GATES_TEXT), title="Gates of an LSTM over a text: the "
-                                "16 units whose forget gate varies most")
+                                "10 units whose forget gate varies most")
 
 
 def _model_costs(runs):
@@ -247,5 +248,6 @@ DRAWN = {
     "growth": _growth,
     "model_costs": _model_costs,
     "lstm_gates": _lstm_gates,
+    "slips": lambda runs: EXPERIMENTS["slips"].measure(seed=1).picture(),
     **DECK,
 }

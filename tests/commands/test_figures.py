@@ -7,6 +7,7 @@ import pytest
 
 from command import SMALL, TEXT, call, last_json
 from numformer.commands import figures
+from numformer.commands.shared.deck_pictures import DECK
 from numformer.commands.shared.output import save_picture
 from numformer.plots.axes import new_axes
 
@@ -15,9 +16,10 @@ STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", 
 
 @pytest.mark.parametrize("names", [
     ["sinusoids", "rotary"],
+    [*DECK],
     pytest.param(["sinusoids", "similarity", "alibi", "rotary", "rotary_proof", "norms", "oracle",
                   "tile_order", "tile_frames", "tiles", "model_costs"],
-                 marks=pytest.mark.slow)], ids=["two", "all"])
+                 marks=pytest.mark.slow)], ids=["two", "deck", "all"])
 def test_figures_without_runs_are_drawn(capsys, names, tmp_path):
     status, printed, err = call(capsys, "figures", *names, "--out", tmp_path, "--json")
     files = last_json(printed)["files"]

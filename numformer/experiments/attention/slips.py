@@ -34,6 +34,7 @@ BASE = Preset(
 BLOCKS = 96                                                   # of the validation text that count
 LAST = 20  # steps whose mean is the training loss
 PROMPT, CHARACTERS = "the ", 60                               # of a generated text
+COPIES = "transposed_mask", "no_mask"                         # models that see the next token
 SHOWN = "right", "transposed_mask", "no_mask", "softmax_over_queries"
 
 
@@ -136,6 +137,11 @@ def loss_from_prefixes(model, ids):
     return float(np.mean([cross_entropy(model.head(x), targets)[0] for x, targets in last]))
 
 
+def loss_but_last(model, ids):
+    """The mean loss of all positions but the last of a block, after which there is no future."""
+    return float(cross_entropy(model(ids[:, :-1])[:, :-1], ids[:, 1:-1])[0])
+
+
 def generated(model, ids, n, rng):
     """n tokens sampled one by one, each from the context before it; ids (T,) are the prompt."""
     most, ids = model.config.context_length, list(ids)
@@ -168,6 +174,8 @@ def measure(seed, steps=None):
         if name in SHOWN:
             text = generated(model, tokenizer.encode(PROMPT), CHARACTERS, np.random.default_rng(0))
             texts.append(f"{slip.printed}: {tokenizer.decode(text)!r}")
+        if name in COPIES:
+            figures[f"{name}_loss_but_last"] = loss_but_last(model, ids)
         if name == "transposed_mask":
             SLIPS[RIGHT].change(model)
             figures["transposed_mask_with_the_right_one"] = mean_loss(model, held_out)
@@ -197,8 +205,11 @@ EXPERIMENT = Experiment(
     "What does each misprint of an equation cost, and which test notices it?", measure, (
         # in training the model sees what it predicts; in generation it does not
         Claim("transposed_mask_train_loss", 0.4, beats="right_train_loss"),
+        Claim("transposed_mask_loss_but_last", 0.15),
         Claim("right_generating", beats="transposed_mask_generating"),
+        Claim("right_generating", beats="transposed_mask_with_the_right_one"),
         Claim("no_mask_train_loss", 0.4, beats="right_train_loss"),
+        Claim("no_mask_loss_but_last", 0.15),
         Claim("right_generating", beats="no_mask_generating"),
         Claim("softmax_over_queries_train_loss", beats="right_train_loss"),
         Claim("right_generating", beats="softmax_over_queries_generating"),

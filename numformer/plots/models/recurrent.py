@@ -79,7 +79,7 @@ def _subscript(t, length):
     return "t" if t == length // 2 else f"t{t - length // 2:+d}"
 
 
-def lstm_gate_maps(gates, tokens, units=16, ax=None, title="LSTM over a text"):
+def lstm_gate_maps(gates, tokens, units=10, ax=None, title="LSTM over a text"):
     """A map for each gate and the cell: a row for each unit, a column for each token.
 
     The units are those whose forget gate varies most, the one with the largest mean first. Gates
@@ -116,15 +116,15 @@ def lstm_gate_maps(gates, tokens, units=16, ax=None, title="LSTM over a text"):
                          "one per token.")
     chosen = np.argsort(-gates["forget"].std(axis=0), kind="stable")[:units]
     chosen = chosen[np.argsort(-gates["forget"][:, chosen].mean(axis=0), kind="stable")]
-    axes = panels(ax, 4, 1, (0.24 * len(tokens) + 2.2, 0.48 * len(chosen) + 2.4))[:, 0]
+    axes = panels(ax, 4, 1, (0.26 * len(tokens) + 2.2, 0.76 * len(chosen) + 2.6))[:, 0]
     for panel, (name, words) in zip(axes, GATES.items()):
         signed = name == "cell"
         draw_map(panel, gates[name][:, chosen].T, "value" if signed else "open", signed=signed,
                  top=None if signed else 1.0, numbers=False)
         panel.set_title(words, fontsize=11)
         panel.set_ylabel("unit", fontsize=11)
-        panel.set_yticks(range(len(chosen)), [str(unit) for unit in chosen], fontsize=6)
-        label_ticks(panel.xaxis, tokens)
+        panel.set_yticks(range(len(chosen)), [str(unit) for unit in chosen], fontsize=9)
+        label_ticks(panel.xaxis, tokens, 11)
     figure = axes[0].figure
     entitle(ax, axes[0], title)
     return figure
