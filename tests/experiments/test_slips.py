@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from numformer.experiments.attention import slips
-from numformer.experiments.attention.slip_parts import attention, checks
-from numformer.functional import cross_entropy, softmax
+from numformer.experiments.attention.slip_parts import attention, checks, others
+from numformer.functional import cross_entropy, sinusoidal_positions, softmax
 from numformer.models import Decoder, DecoderConfig
 from numformer.verify import gradcheck
 
@@ -99,6 +99,37 @@ def test_the_loss_from_prefixes_is_the_loss_of_models_that_see_no_future(rng, na
     at_once = cross_entropy(model(ids[:, :-1]), ids[:, 1:])[0]
     difference = abs(slips.loss_from_prefixes(model, ids) - at_once)
     assert difference < 1e-12 if sees_all else difference > 1e-3
+
+
+def test_printed_sinusoids_have_their_frequencies():
+    t, p, right = 3, 8, sinusoidal_positions([3], 8)[0]
+    two, first = others.two_sines([t], p)[0], others.cosine_first([t], p)[0]
+    narrow = others.width_of_a_head(2)([t], p)[0]
+    for i in range(4):
+        assert two[2 * i] == two[2 * i + 1] == right[2 * i]
+        np.testing.assert_allclose(first[2 * i:2 * i + 2], [
+            np.cos(t / 10000 ** (2 * i / p)), np.sin(t / 10000 ** ((2 * i + 1) / p))], rtol=1e-12)
+        angle = t / 10000 ** (2 * i / 4)                              # heads of width 4
+        np.testing.assert_allclose(narrow[2 * i:2 * i + 2], [np.sin(angle), np.cos(angle)],
+                                   rtol=1e-12)
+
+
+def test_a_norm_over_vectors_gives_each_coordinate_a_root_mean_square_of_one(rng):
+    x = rng.standard_normal((2, 5, 3))
+    y = others.RMSNormOverVectors(3, epsilon=0.0, dtype=np.float64)(x)
+    np.testing.assert_allclose((y * y).mean(axis=1), 1, rtol=1e-12)
+
+
+def test_the_loss_but_last_leaves_out_one_position(rng):
+    model, ids = small(rng, "no_mask"), rng.integers(0, 11, (3, 7))
+    all_logits = model(ids[:, :-1])
+    total = sum(cross_entropy(all_logits[:, t], ids[:, t + 1])[0] for t in range(5)) / 5
+    assert slips.loss_but_last(model, ids) == pytest.approx(total, rel=1e-12)
+
+
+def test_generation_continues_the_prompt_within_the_context(rng):
+    ids = slips.generated(small(rng, "transposed_mask"), np.array([1, 2]), 8, rng)
+    assert len(ids) == 10 and ids[:2] == [1, 2] and all(0 <= token < 11 for token in ids)
 
 
 def test_float32_stays_float32(rng):
