@@ -21,6 +21,8 @@ from numformer.functional.adam import adam_step, sum_of_squares
 from numformer.functional.attention.additive import additive_scores, additive_scores_backward
 from numformer.functional.attention.core import attention, attention_backward
 from numformer.functional.attention.dropout import drop_weights, drop_weights_backward
+from numformer.functional.attention.fixed_weights import (
+    distance_weights, distance_weights_backward, uniform_weights)
 from numformer.functional.attention.grouped_heads import (
     repeat_kv_heads, repeat_kv_heads_backward)
 from numformer.functional.attention.layer_patterns import layer_patterns
@@ -119,7 +121,8 @@ __all__ = [
     "causal_convolution", "causal_convolution_backward", "combine_experts",
     "combine_experts_backward", "contrastive_loss", "contrastive_loss_backward",
     "cosine_similarity", "cosine_similarity_backward", "cross_entropy", "cross_entropy_backward",
-    "dispatch_to_experts", "dispatch_to_experts_backward", "dot_scores", "dot_scores_backward",
+    "dispatch_to_experts", "dispatch_to_experts_backward", "distance_weights",
+    "distance_weights_backward", "dot_scores", "dot_scores_backward",
     "drop_weights", "drop_weights_backward", "dropout", "dropout_backward", "dropout_mask",
     "dropout_seed", "embedding", "embedding_backward", "feed_forward", "feed_forward_backward",
     "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward", "gated_linear_unit",
@@ -153,5 +156,5 @@ __all__ = [
     "tiled_attention_steps", "to_bfloat16", "to_int8", "top_k_experts", "top_k_gates",
     "top_k_gates_backward", "top_k_gates_over_all", "top_k_gates_over_all_backward", "triplet_loss",
     "triplet_loss_backward", "uniform_cross_entropy", "uniform_cross_entropy_backward",
-    "yarn_attention_factor", "yarn_frequencies", "z_loss", "z_loss_backward",
+    "uniform_weights", "yarn_attention_factor", "yarn_frequencies", "z_loss", "z_loss_backward",
 ]

@@ -5,12 +5,14 @@ Every layer keeps the contract of `numformer.parameter.Layer`: `forward` returns
 `blocks.residual`.
 """
 
+from numformer.layers.attention.fixed_weights import FixedWeightAttention
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.score_attention import ScoreAttention
 from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.blocks.block import ParallelBlock, TransformerBlock
 from numformer.layers.blocks.local import LocalAttentionBranch
+from numformer.layers.blocks.plain import PlainBlock
 from numformer.layers.blocks.residual import (
     CrossAttentionBranch, ResidualBranch, SelfAttentionBranch)
 from numformer.layers.capped_head import SoftCappedLMHead
@@ -45,12 +47,12 @@ from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForwar
 __all__ = [
     "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassHeads",
     "ClassPooler", "ConcatenatedPositions", "CrossAttentionBranch", "Dropout", "Embedding",
-    "FeedForward", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward",
+    "FeedForward", "FixedWeightAttention", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward",
     "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM", "LayerNorm",
     "LearnedPositions", "LearnedPositions2D", "Linear", "LocalAttentionBranch",
     "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock",
-    "PatchEmbedding", "Pooling", "RMSNorm", "RNN", "RelativePositionBias", "ResidualBranch",
-    "RotaryPositions", "ScoreAttention", "SelfAttentionBranch", "ShawPositions",
+    "PatchEmbedding", "PlainBlock", "Pooling", "RMSNorm", "RNN", "RelativePositionBias",
+    "ResidualBranch", "RotaryPositions", "ScoreAttention", "SelfAttentionBranch", "ShawPositions",
     "SinusoidalPositions", "SinusoidalPositions2D", "SoftCappedLMHead", "SwiGLU", "Swish",
     "SwishFeedForward", "TransformerBlock",
 ]

@@ -12,8 +12,8 @@ from numformer.layers import Dropout, Identity, LMHead, MixtureOfExperts, SoftCa
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.layers.token_step import TextsCache
 from numformer.models.transformer import (
-    CrossEntropyModel, block_of, embedding_of, feedforward_of, final_norm_of, norm_of, positions_of,
-    relative_bias_of)
+    CrossEntropyModel, attention_of, block_of, embedding_of, feedforward_of, final_norm_of,
+    fixed_attention_of, norm_of, positions_of, relative_bias_of)
 from numformer.models.transformer.texts_cache import begun
 from numformer.parameter import constant, normal
 
@@ -281,8 +281,10 @@ def _blocks_of(config, rng):
     reach = c.sliding_window - 1                      # the right side is for causal=False
     of_layer = {False: (c, None), True: (local, (reach, reach))}
     feedforward = feedforward_of if c.n_experts == 1 else _experts_of
+    attention = attention_of if c.attention_weights == "learned" else fixed_attention_of
     relative = relative_bias_of(c, rng, bidirectional=False)
-    return [block_of(its_config, rng, relative, feedforward=feedforward, window=window)
+    return [block_of(its_config, rng, relative, feedforward=feedforward, window=window,
+                     attention=attention)
             for its_config, window in map(of_layer.get, c.local_layers)]
 
 

@@ -22,6 +22,9 @@ class DecoderConfig(TransformerConfig):
     positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
         How the model depends on the order of its tokens; also "concatenated_learned" and
         "concatenated_sinusoidal", see `TransformerConfig`.
+    attention_weights : "learned", "even" or "distance"
+        Learned from queries and keys; or without them: the same for all keys, or by distance with a
+        trained slope for each head. See `FixedWeightAttention`.
     sliding_window : int
         Tokens that a local layer attends to: the query and those right before it, and, where no
         mask is causal, as many after it. 0: no layer is local.
@@ -67,6 +70,7 @@ class DecoderConfig(TransformerConfig):
     vocab_size: int
     context_length: int
     positions: str = "learned"
+    attention_weights: str = "learned"
     sliding_window: int = 0
     global_every: int = 0
     local_rotary_base: float | None = None
@@ -91,6 +95,9 @@ class DecoderConfig(TransformerConfig):
             check_whole(owner, name, getattr(self, name), least=0)
         if self.local_rotary_base is not None:
             check_number(owner, "local_rotary_base", self.local_rotary_base, least=1)
+        check_choice(owner, "attention_weights", self.attention_weights,
+                     ["learned", "even", "distance"])
+        self._check_fixed_weights(owner)
         check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
         if self.n_experts > 1:
             check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])
@@ -99,6 +106,17 @@ class DecoderConfig(TransformerConfig):
                 raise ValueError(
                     f"{owner}: with experts_per_token=1 and gates_over='chosen' every weight is 1, "
                     "without gradient for the router; use gates_over='all' or experts_per_token=2.")
+
+    def _check_fixed_weights(self, owner):
+        """Without queries and keys, no option of theirs may be given."""
+        unused = {"n_kv_heads": None, "d_head": None, "query_key_norm": False, "qkv_bias": None,
+                  "score_scale": None, "score_softcap": None, "scaled_scores": True}
+        given = [name for name, unset in unused.items() if getattr(self, name) != unset]
+        given += ["positions"] * (self.positions in ("rotary", "alibi", "t5", "shaw"))
+        if self.attention_weights != "learned" and given:
+            raise ValueError(
+                f"{owner}: attention_weights={self.attention_weights!r} has no queries and keys, "
+                f"for which {given[0]}={getattr(self, given[0])!r} is; leave one of them out.")
 
     @property
     def local_layers(self):

@@ -32,6 +32,7 @@ from numformer.plots.training.clipping import clipping_curves
 from numformer.plots.training.comparison import gradient_reach_curves, losses_by_tokens
 from numformer.plots.training.curves import (
     gradient_flow, gradient_norm_curve, learning_rate_curve, loss_curve, update_ratio_curve)
+from numformer.plots.training.depth import gradient_ratio_by_depth, losses_by_step
 from numformer.plots.training.growth import growth_of_time
 from numformer.plots.training.slips import slip_costs
 from numformer.plots.vision import patch_attention, position_similarity
@@ -40,11 +41,11 @@ __all__ = [
     "activation_histograms", "alignment_map", "architecture_diagram", "attention_costs",
     "attention_grid", "attention_map", "audit_errors", "breakdown_bars", "clipping_curves",
     "contribution_bars", "cost_bars", "dark", "dead_unit_bars", "forward_and_backward",
-    "gradient_flow", "gradient_norm_curve", "gradient_reach_curves", "growth_of_time",
-    "head_statistics", "learning_rate_curve", "lens_map", "loss_curve", "losses_by_tokens",
-    "lstm_gate_maps", "mask_panels", "model_growth", "patch_attention", "permutation_panels",
-    "position_biases", "position_similarity", "position_vectors", "position_waves", "query_detail",
-    "residual_norms", "rotary_clocks", "rotary_proof", "similarity_by_distance", "slip_costs",
-    "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order", "unrolled_rnn",
-    "update_ratio_curve",
+    "gradient_flow", "gradient_norm_curve", "gradient_ratio_by_depth", "gradient_reach_curves",
+    "growth_of_time", "head_statistics", "learning_rate_curve", "lens_map", "loss_curve",
+    "losses_by_step", "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth",
+    "patch_attention", "permutation_panels", "position_biases", "position_similarity",
+    "position_vectors", "position_waves", "query_detail", "residual_norms", "rotary_clocks",
+    "rotary_proof", "similarity_by_distance", "slip_costs", "step_error_curve", "tile_animation",
+    "tile_frame", "tile_frames", "tile_order", "unrolled_rnn", "update_ratio_curve",
 ]

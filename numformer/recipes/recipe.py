@@ -10,7 +10,7 @@ from reprlib import repr as brief
 
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.config import Config
-from numformer.layers import NoPositions
+from numformer.layers import Identity, NoPositions, PlainBlock
 from numformer.models import KINDS
 from numformer.models.transformer import rotary_of
 
@@ -77,6 +77,10 @@ class DecoderRecipe(CrossEntropyRecipe):
         Of the training loss: see `cross_entropy`.
     zero_branches : bool
         Start the last matrix of every branch at zero, so that a new block is the identity.
+    skip_connections : bool
+        False replaces every block by a `PlainBlock`, to show what the sums are for.
+    norms : bool
+        False leaves out the norms of the blocks and the final one, to show what they are for.
 
     References
     ----------
@@ -86,20 +90,38 @@ class DecoderRecipe(CrossEntropyRecipe):
 
     z_loss: float = 0.0
     zero_branches: bool = False
+    skip_connections: bool = True
+    norms: bool = True
 
     def __post_init__(self):
         super().__post_init__()
         check_number("DecoderRecipe", "z_loss", self.z_loss, least=0)
-        check_choice("DecoderRecipe", "zero_branches", self.zero_branches, [True, False])
+        for name in ("zero_branches", "skip_connections", "norms"):
+            check_choice("DecoderRecipe", name, getattr(self, name), [True, False])
+
+    def check(self, config):
+        if config.parallel_residual and not self.skip_connections:
+            raise ValueError("DecoderRecipe: skip_connections=False is for sublayers in sequence, "
+                             "but parallel_residual=True; leave one of them out.")
 
     def change(self, model):
         super().change(model)
         model.z_loss = self.z_loss
+        if not self.norms:
+            model.norm = Identity()
+        if not (self.norms and self.skip_connections):
+            model.blocks = [self._changed(block) for block in model.blocks]
         if self.zero_branches:
             for block in model.blocks:
                 feedforwards = getattr(block.feedforward, "experts", [block.feedforward])
                 for branch in (block.attention, *feedforwards):
                     branch.output.weight.data[:] = 0
+
+    def _changed(self, block):
+        """A block of the same branches, without norms or without skip connections."""
+        for branch in () if self.norms else block.branches.values():
+            branch.input_norm = branch.output_norm = branch.sum_norm = Identity()
+        return (type(block) if self.skip_connections else PlainBlock)(**block.branches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +277,9 @@ def recipe_of(kind, settings):
 
     Examples
     --------
-    >>> recipe_of("Decoder", {"zero_branches": True})
-    DecoderRecipe(label_smoothing=0.0, z_loss=0.0, zero_branches=True)
+    >>> recipe_of("Decoder", {"zero_branches": True})  # doctest: +NORMALIZE_WHITESPACE
+    DecoderRecipe(label_smoothing=0.0, z_loss=0.0, zero_branches=True, skip_connections=True,
+                  norms=True)
     >>> recipe_of("RecurrentLanguageModel", {})
     Recipe()
     """

@@ -1,5 +1,7 @@
 """How the recurrent matrix of an RNN makes gradients vanish or explode, and what clipping does."""
 
+import math
+
 from numformer.analysis import gradient_reach
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trainer_of
@@ -48,16 +50,16 @@ def measure(seed, steps=None):
         inputs, targets = trainer.validation[0]
         profile = gradient_reach(trainer.model, inputs[:ROWS], targets[:ROWS])
         profiles[f"spectral radius {radius}"] = profile
-        figures[f"reach_{radius}"] = reach = float(profile[-1] / profile[0])
+        reach = figures[f"log10_reach_{radius}"] = math.log10(profile[-1] / profile[0])
         for name, clip_norm in CLIP_NORMS.items():
             metrics = run(recurrent_trainer(seed, radius, clip_norm, steps))
             runs[f"radius {radius}, {name}"] = metrics
             last = metrics[-LAST:]
             loss = figures[f"loss_{radius}_{name}"] = sum(m["loss"] for m in last) / len(last)
             norm = figures[f"norm_{radius}_{name}"] = max(m["gradient_norm"] for m in metrics)
-            rows.append(f"{radius:6} {reach:11.1e}  {name:9} {norm:13.3g} {loss:10.3f}")
-    table = "\n".join([f"radius  g {len(profile) - 1} / g 0  gradient  largest norm  last loss",
-                       *rows])
+            rows.append(f"{radius:6} {reach:17.1f}  {name:9} {norm:13.3g} {loss:10.3f}")
+    table = "\n".join([f"radius  log10(g {len(profile) - 1} / g 0)  gradient  largest norm  last "
+                       "loss", *rows])
 
     def picture():
         from numformer.plots import clipping_curves, gradient_reach_curves
@@ -74,5 +76,6 @@ def measure(seed, steps=None):
 
 RECURRENT_GRADIENTS = Experiment(
     "When do the gradients of an RNN vanish or explode, and what does clipping change?", measure,
-    (Claim("reach_0.5", 1e-6, beats="reach_1.0"), more("reach_1.5", 1.0, beats="reach_1.0"),
+    (Claim("log10_reach_0.5", -6, beats="log10_reach_1.0"),
+     more("log10_reach_1.5", 0, beats="log10_reach_1.0"),
      Claim("loss_1.5_clipped", beats="loss_1.5_unclipped")))

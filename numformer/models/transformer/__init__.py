@@ -7,10 +7,10 @@ from numformer.models.transformer.config import TransformerConfig
 from numformer.models.transformer.encoder import Encoder, EncoderConfig
 from numformer.models.transformer.loss import CrossEntropyModel
 from numformer.models.transformer.parts import (
-    block_of, embedding_of, feedforward_of, final_norm_of, norm_of, positions_of, relative_bias_of,
-    rotary_of)
+    attention_of, block_of, embedding_of, feedforward_of, final_norm_of, fixed_attention_of,
+    norm_of, positions_of, relative_bias_of, rotary_of)
 
 __all__ = [
-    "CrossEntropyModel", "Encoder", "EncoderConfig", "TransformerConfig", "block_of",
-    "embedding_of", "feedforward_of", "final_norm_of", "norm_of", "positions_of",
-    "relative_bias_of", "rotary_of"]
+    "CrossEntropyModel", "Encoder", "EncoderConfig", "TransformerConfig",
+    "attention_of", "block_of", "embedding_of", "feedforward_of", "final_norm_of",
+    "fixed_attention_of", "norm_of", "positions_of", "relative_bias_of", "rotary_of"]

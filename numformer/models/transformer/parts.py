@@ -11,11 +11,11 @@ import numpy as np
 
 from numformer.functional.activations.table import GATED
 from numformer.layers import (
-    ALiBi, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward, GatedFeedForward,
-    GatedSwishFeedForward, Identity, LayerNorm, LearnedPositions, Linear, LocalAttentionBranch,
-    MultiHeadAttention, ParallelBlock, RelativePositionBias, ResidualBranch, RMSNorm,
-    RotaryPositions, SelfAttentionBranch, ShawPositions, SinusoidalPositions, SwishFeedForward,
-    TransformerBlock)
+    ALiBi, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward,
+    FixedWeightAttention, GatedFeedForward, GatedSwishFeedForward, Identity, LayerNorm,
+    LearnedPositions, Linear, LocalAttentionBranch, MultiHeadAttention, ParallelBlock,
+    RelativePositionBias, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch,
+    ShawPositions, SinusoidalPositions, SwishFeedForward, TransformerBlock)
 
 
 def embedding_of(config, rng):
@@ -81,6 +81,12 @@ def attention_of(config, initial, positions=None):
         softcap=c.score_softcap, **initial)
 
 
+def fixed_attention_of(config, initial, positions=None):
+    """An attention without queries and keys; parameters as in `attention_of`."""
+    c = config
+    return FixedWeightAttention(c.d_model, c.n_heads, weights=c.attention_weights, **initial)
+
+
 def feedforward_of(config, initial):
     """The feed-forward of a block, gated or not; `initial` as in `attention_of`."""
     c = config
@@ -93,12 +99,12 @@ def feedforward_of(config, initial):
 
 
 def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedforward_of,
-             first_norm=None, window=None):
+             first_norm=None, window=None, attention=attention_of):
     """A block: self-attention, cross-attention to the encoder's output (optional), feed-forward.
 
-    `relative` is from `relative_bias_of`; `feedforward(config, initial)` builds the last sublayer;
-    `first_norm` is that of self-attention, `norm_of` the config unless given; a `window` makes
-    self-attention local.
+    `relative` is from `relative_bias_of`; `feedforward(config, initial)` builds the last sublayer,
+    `attention(config, initial, positions)` the first; `first_norm` is that of self-attention,
+    `norm_of` the config unless given; a `window` makes self-attention local.
     """
     c, branches = config, 3 if reads_memory else 2
     # Output matrices start at std / sqrt(number of residual branches): GPT-2, section 2.3.
@@ -112,7 +118,7 @@ def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedfor
     elif c.positions == "shaw":
         positions = ShawPositions(c.head_width, c.max_distance, rng, c.init_std, np.dtype(c.dtype))
 
-    attention, norm = attention_of(c, initial, positions), first_norm or norm_of(c)
+    attention, norm = attention(c, initial, positions), first_norm or norm_of(c)
     branch = SelfAttentionBranch if window is None else partial(LocalAttentionBranch, window=window)
     parts = {"attention": branch_of(c, branch, norm, attention)}
     if reads_memory:

@@ -4,8 +4,8 @@ import numpy as np
 
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
-    CrossAttentionBranch, FeedForward, LayerNorm, MultiHeadAttention, ParallelBlock, RMSNorm,
-    ResidualBranch, SelfAttentionBranch, SwiGLU, TransformerBlock)
+    CrossAttentionBranch, FeedForward, LayerNorm, MultiHeadAttention, ParallelBlock, PlainBlock,
+    RMSNorm, ResidualBranch, SelfAttentionBranch, SwiGLU, TransformerBlock)
 from numformer.verify.registry.cases import Case, floats, seeded
 
 C = 6
@@ -111,6 +111,12 @@ LAYERS = [
     Case("parallel block", block("pre", gelu, kind=ParallelBlock), [(2, 3, C)], causal),
     Case("parallel block, one norm, dropout", block_with_one_norm, [(2, 3, C)], seeded),
     Case("parallel block, sandwich norm", block("sandwich", silu, kind=ParallelBlock), [(1, 3, C)]),
+
+    Case("plain block, pre-norm", block("pre", gelu, kind=PlainBlock), [(2, 3, C)], causal),
+    Case("plain block, post-norm, dropout", block("post", silu, dropout=0.3, kind=PlainBlock),
+         [(2, 3, C)], seeded),
+    Case("plain cross block", block("sandwich", silu, d_context=5, kind=PlainBlock),
+         [(1, 3, C), (1, 4, 5)], causal),
 
     Case("pre-norm cross block", block("pre", silu, d_context=5), [(2, 3, C), (2, 4, 5)],
          padded_memory,

@@ -5,8 +5,8 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
-    ConcatenatedPositions, LearnedPositions, MultiHeadAttention, RelativePositionBias,
-    ScoreAttention, ShawPositions, SinusoidalPositions)
+    ConcatenatedPositions, FixedWeightAttention, LearnedPositions, MultiHeadAttention,
+    RelativePositionBias, ScoreAttention, ShawPositions, SinusoidalPositions)
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
 
 RAGGED = AttentionPattern(mask=np.random.default_rng(3).random((2, 1, 3, 4)) < 0.6)
@@ -31,7 +31,18 @@ def attention(positions, **options):
                                                  dtype=dtype, **options)
 
 
+def fixed(weights, **options):
+    return lambda rng, dtype: FixedWeightAttention(6, 2, rng, weights, dtype=dtype, **options)
+
+
 LAYERS = [
+    Case("attention, even weights", fixed("even", bias=False), [(2, 4, 6)],
+         lambda: {"pattern": AttentionPattern(causal=True, lengths=[4, 0])},
+         wrong=[((floats(2, 3, 5),), ValueError, "C=6")]),
+    Case("attention, weights by distance", fixed("distance"), [(2, 4, 6)],
+         lambda: {"pattern": CAUSAL}, wrong=[((floats(2, 3, 5),), ValueError, "C=6")]),
+    Case("attention, weights by distance, padding", fixed("distance"), [(2, 4, 6)],
+         lambda: {"pattern": AttentionPattern(lengths=[4, 2])}),
     Case("additive attention", scored("additive", 4, 5, 3), [(2, 3, 4), (2, 4, 5)],
          wrong=[((floats(2, 3, 5), floats(2, 4, 5)), ValueError, "C=4"),
                 ((floats(2, 3, 4), floats(2, 4, 4)), ValueError, "C=5"),
@@ -81,6 +92,10 @@ LAYERS = [
 ]
 
 PAIRS = [
+    Pair("distance weights", F.distance_weights, F.distance_weights_backward, [(2,)],
+         after=(np.tri(3, 5, 2, dtype=bool),)),
+    Pair("distance weights, batch, an empty row", F.distance_weights, F.distance_weights_backward,
+         [(2,)], after=(AttentionPattern(lengths=[4, 0]).dense(3, 4),)),
     Pair("additive scores", F.additive_scores, F.additive_scores_backward,
          [(2, 3, 4), (2, 5, 4), (4,)]),
     Pair("dot scores", F.dot_scores, F.dot_scores_backward, [(2, 3, 4), (2, 5, 4)]),

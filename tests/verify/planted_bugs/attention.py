@@ -4,6 +4,9 @@ FUNCTIONS = [
     ("rotary_backward", "-sine", "sine", "rotated forward"),
     ("partial_rotary_backward", "dy[..., R:]]", "0 * dy[..., R:]]", "passes through unchanged"),
     ("alibi_backward", "dy.copy()", "-dy", "sign of dscores is wrong"),
+    ("distance_weights_backward", "return dslopes if", "dslopes = -dslopes\n    return dslopes if",
+     "sign"),
+    ("distance_weights_backward", "(dscores * distance)", "dscores", "distance"),
     ("soft_cap_backward", "1 - t * t", "1 - t", "square is missing"),
     ("soft_cap_backward", "t = y / cap", "t = y", "not divided by the cap"),
     ("add_by_distance_backward", ".sum(axis=0) ", "[0] ", "sum over the batch is missing"),
@@ -98,6 +101,9 @@ FUNCTIONS = [
 ]
 
 LAYERS = [
+    ("FixedWeightAttention.backward", "dv = p.mT @ do", "dv = p @ do"),
+    ("FixedWeightAttention.backward", "do = split_heads(", "do = 2 * split_heads("),
+    ("FixedWeightAttention.backward", "dp.sum(axis=0)", "dp[0]"),
     ("LearnedPositions.vectors_backward", "dp.sum(axis=0)", "dp.mean(axis=0)"),
     ("LearnedPositions.vectors_backward", "grad[positions] +=", "grad[:len(positions)] +="),
     ("MultiHeadAttention.backward", "dheads, saved_heads, *self.query.gradients",
