@@ -10,7 +10,7 @@ from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
 from numformer.models.transformer import (
-    Encoder, EncoderConfig, block_of, norm_of, positions_of, relative_bias_of)
+    BatchNormsOfCall, Encoder, EncoderConfig, block_of, norm_of, positions_of, relative_bias_of)
 from numformer.parameter import Layer
 
 
@@ -86,6 +86,8 @@ class BertEncoder(Layer):
     bases, 2.1.1 for the first attention without a norm.
     """
 
+    statistics = None                                         # of BatchNorms: see `Encoder`
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
@@ -98,7 +100,7 @@ class BertEncoder(Layer):
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng, self._blocks(rng))
 
-    def forward(self, ids, segments=None, lengths=None, rng=None, mask=None):
+    def forward(self, ids, segments=None, lengths=None, rng=None, mask=None, batch_norms=None):
         """A vector for every token.
 
         Parameters
@@ -111,6 +113,8 @@ class BertEncoder(Layer):
             For dropout.
         mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
             True: this query may attend to this key, as far as its length allows.
+        batch_norms : BatchNormsOfCall, optional
+            Of a caller that gathers statistics; with `statistics` unless given.
 
         Returns
         -------
@@ -131,9 +135,11 @@ class BertEncoder(Layer):
             segments = np.zeros_like(ids) if segments is None else segments
             s, saved_segments = self.segments.forward(segments)       # (B, T, C)
             x = x + s
-        x, saved_norm = self.norm.forward(x)
+        batch_norms = batch_norms or BatchNormsOfCall(self.statistics)
+        norm = batch_norms.of_lengths(lengths, ids.shape[1]).norm(self.norm)
+        x, saved_norm = norm.forward(x)
         x, saved_dropout = self.dropout.forward(x, rng)
-        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths, mask), rng)
+        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths, mask), rng, batch_norms)
 
         saved_sum = (saved_embedding, saved_positions, saved_segments)
         saved = (saved_sum, saved_norm, saved_dropout, saved_encoder)

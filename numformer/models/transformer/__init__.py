@@ -3,6 +3,7 @@
 Together with these pages, the file of a model is complete: config, class and published sizes.
 """
 
+from numformer.models.transformer.batch_norms import BatchNormsOfCall, running_statistics
 from numformer.models.transformer.config import TransformerConfig
 from numformer.models.transformer.encoder import Encoder, EncoderConfig
 from numformer.models.transformer.loss import CrossEntropyModel
@@ -11,6 +12,7 @@ from numformer.models.transformer.parts import (
     norm_of, positions_of, relative_bias_of, rotary_of)
 
 __all__ = [
-    "CrossEntropyModel", "Encoder", "EncoderConfig", "TransformerConfig",
+    "BatchNormsOfCall", "CrossEntropyModel", "Encoder", "EncoderConfig", "TransformerConfig",
     "attention_of", "block_of", "embedding_of", "feedforward_of", "final_norm_of",
-    "fixed_attention_of", "norm_of", "positions_of", "relative_bias_of", "rotary_of"]
+    "fixed_attention_of", "norm_of", "positions_of", "relative_bias_of", "rotary_of",
+    "running_statistics"]

@@ -30,7 +30,7 @@ class TransformerConfig(Config):
         D, the width of a head; by default C / H, and then H must divide C.
     d_hidden : int, optional
         F; by default 4 C, or for gated feed-forwards 8/3 C rounded up to a multiple of 8.
-    norm : "layer_norm" or "rms_norm"
+    norm : "layer_norm" or "rms_norm", and "batch_norm" in encoders
         Which normalization.
     unit_offset : bool
         Whether the factors of RMSNorms are 1 + weight: see `RMSNorm`.
@@ -73,6 +73,7 @@ class TransformerConfig(Config):
         Of parameters and activations.
     """
 
+    NORMS: ClassVar = ("layer_norm", "rms_norm")
     POSITIONS: ClassVar = ("rotary", "alibi", "t5", "shaw", "concatenated_learned",
                            "concatenated_sinusoidal", "none")
     WHOLE: ClassVar = ("n_layers",)                                   # whole numbers, 1 or more
@@ -118,7 +119,7 @@ class TransformerConfig(Config):
         if self.d_hidden is not None:
             check_whole(owner, "d_hidden", self.d_hidden)
         for name, choices in (
-                ("norm", ["layer_norm", "rms_norm"]),
+                ("norm", self.NORMS),
                 ("feedforward", [*ACTIVATIONS, *GATED, "swish", "gated_swish"]),
                 ("positions", self.POSITIONS), ("rotary_layout", ["half", "interleaved"]),
                 ("dtype", ["float32", "float64"]), ("qkv_bias", [None, True, False]),

@@ -1,8 +1,10 @@
 """The encoder: blocks in which every vector may attend to every other."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
+from numformer.models.transformer.batch_norms import BatchNormsOfCall
 from numformer.models.transformer.config import TransformerConfig
 from numformer.models.transformer.parts import block_of, final_norm_of, relative_bias_of
 from numformer.parameter import Layer
@@ -10,7 +12,13 @@ from numformer.parameter import Layer
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(TransformerConfig):
-    """The config of an `Encoder` alone: a `TransformerConfig` with exact GELU, as in BERT."""
+    """The config of an `Encoder` alone: a `TransformerConfig` with exact GELU, as in BERT.
+
+    With ``norm="batch_norm"`` every coordinate is normalized over the texts and positions of a
+    batch, without padding. If a batch is cut into shards, each shard has its own statistics.
+    """
+
+    NORMS: ClassVar = (*TransformerConfig.NORMS, "batch_norm")
 
     feedforward: str = "gelu"
 
@@ -22,6 +30,13 @@ class Encoder(Layer):
 
     Only pre-norm stacks have the final norm. The input x is embedded tokens or patches, to which
     absolute positions are already added.
+
+    Attributes
+    ----------
+    statistics : list of BatchStatistics or None
+        With ``norm="batch_norm"``: a setting for inference, from `running_statistics`. With None,
+        the initial value, a batch is normalized by its own statistics, as in training. A state
+        dict does not hold it.
 
     References
     ----------
@@ -35,19 +50,29 @@ class Encoder(Layer):
     (1, 5, 16)
     """
 
+    statistics = None
+
     def __init__(self, config, rng, blocks=None):
         self.config = config
         relative = relative_bias_of(config, rng, bidirectional=True)
         self.blocks = blocks or [block_of(config, rng, relative) for _ in range(config.n_layers)]
         self.norm = final_norm_of(config)
 
-    def forward(self, x, pattern=EVERYWHERE, rng=None):
-        """Run all blocks; `pattern` is an AttentionPattern, or a list with one for each block."""
-        saved_blocks = []
-        for block, block_pattern in zip(self.blocks, self._patterns(pattern)):
+    def forward(self, x, pattern=EVERYWHERE, rng=None, batch_norms=None):
+        """Run all blocks; `pattern` is an AttentionPattern, or a list with one for each block.
+
+        `batch_norms` is a `BatchNormsOfCall`, of a caller that has BatchNorms of its own or gathers
+        statistics.
+        """
+        patterns, blocks, norm, saved_blocks = self._patterns(pattern), self.blocks, self.norm, []
+        if self.config.norm == "batch_norm":
+            batch_norms = batch_norms or BatchNormsOfCall(self.statistics)
+            batch_norms.of_lengths(patterns[0].lengths, x.shape[1])
+            blocks, norm = map(batch_norms.block, blocks), batch_norms.norm(norm)
+        for block, block_pattern in zip(blocks, patterns):
             x, saved_block = block.forward(x, pattern=block_pattern, rng=rng)     # (B, T, C)
             saved_blocks.append(saved_block)
-        y, saved_norm = self.norm.forward(x)
+        y, saved_norm = norm.forward(x)
 
         saved = (saved_blocks, saved_norm)
         return y, saved

@@ -11,7 +11,7 @@ import numpy as np
 
 from numformer.functional.activations.table import GATED
 from numformer.layers import (
-    ALiBi, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward,
+    ALiBi, BatchNorm, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward,
     FixedWeightAttention, GatedFeedForward, GatedSwishFeedForward, Identity, LayerNorm,
     LearnedPositions, Linear, LocalAttentionBranch, MultiHeadAttention, ParallelBlock,
     RelativePositionBias, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch,
@@ -43,8 +43,10 @@ def positions_of(config, rng, length=None):
 
 
 def norm_of(config):
-    """A LayerNorm or RMSNorm of width C."""
+    """A LayerNorm, RMSNorm or BatchNorm of width C."""
     c, dtype = config, np.dtype(config.dtype)
+    if c.norm == "batch_norm":
+        return BatchNorm(c.d_model, c.bias, c.epsilon, dtype=dtype)
     if c.norm == "layer_norm":
         return LayerNorm(c.d_model, c.bias, c.epsilon, dtype=dtype)
     return RMSNorm(c.d_model, c.epsilon, dtype=dtype, unit_offset=c.unit_offset)

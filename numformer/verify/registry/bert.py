@@ -89,6 +89,11 @@ MODELS = [
          model(BertClassifier, BertClassifierConfig, n_classes=3, dropout=0.2), [], seeded,
          ids=(IDS,),
          batch=labelled, wrong=WRONG),
+    # Without biases: BatchNorm subtracts the mean over all tokens, and with it any bias before it
+    *(Case(f"classifier on BERT, BatchNorm, {'pre' if first else 'post'}-norm",
+           model(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm", bias=False,
+                 norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled, wrong=WRONG)
+      for first in (True, False)),
     # Without biases: the last bias shifts all vectors alike, so that no distance depends on it, and
     # its gradient is only rounding
     *(Case(f"Sentence-BERT, {objective}, {pooling}",

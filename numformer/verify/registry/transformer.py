@@ -155,6 +155,8 @@ MODELS = [
     Case("decoder with n-grams, squared ReLU",
          ngram_decoder(ngrams=3, ngram_rows=23, feedforward="relu_squared", norm="rms_norm"), [],
          ids=(IDS,)),
+    *(Case(f"decoder, {kind} weights", decoder(attention_weights=kind), [], ids=(IDS,),
+           wrong=[((np.array([[7]]),), ValueError, "0 .. 6")]) for kind in ("even", "distance")),
     Case("decoder without positions", decoder(positions="none", tied=False, feedforward="silu"), [],
          ids=(IDS,)),
 ]
