@@ -25,7 +25,7 @@ def test_settings_of_a_recipe_are_in_no_config():
     """Flags of the command line are named by both."""
     settings = {field.name for recipe in RECIPES.values() for field in fields(recipe)}
     options = {field.name for _, config in KINDS.values() for field in fields(config)}
-    assert len(settings) == 10 and not settings & options
+    assert len(settings) == 12 and not settings & options
     assert not settings & {field.name for field in fields(TrainingConfig)}
 
 
@@ -120,6 +120,8 @@ def test_added_rotations_depend_on_distance_alone(rng):
     ("Decoder", dict(label_smoothing=-0.1), "label_smoothing"),
     ("Decoder", dict(z_loss=-1), "z_loss"),
     ("Decoder", dict(zero_branches=0.5), "zero_branches"),
+    ("Decoder", dict(skip_connections=0), "skip_connections"),
+    ("Decoder", dict(norms="none"), "norms"),
     ("EncoderDecoder", dict(add_rotary=3), "add_rotary"),
     ("EncoderDecoder", dict(label_smoothing=1.0), "label_smoothing=1.0"),
     ("VisionTransformer", dict(label_smoothing=1), "label_smoothing=1"),

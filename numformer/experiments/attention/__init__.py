@@ -3,3 +3,7 @@
 from numformer.experiments.attention.slips import EXPERIMENT as SLIPS
 
 EXPERIMENTS = {"slips": SLIPS}
+from numformer.experiments.attention.attention_weights import ATTENTION_WEIGHTS
+EXPERIMENTS = {
+    "attention-weights": ATTENTION_WEIGHTS,
+}
