@@ -50,6 +50,8 @@ class AttentionView(NamedTuple):
         What q . k is multiplied by.
     biases : list of (ndarray of shape (H, T, S) or None)
         What positions add to the scores.
+    v : list of ndarray, each of shape (H, S, D_V), or None
+        Values, where there are q and k.
     """
 
     name: str
@@ -61,6 +63,7 @@ class AttentionView(NamedTuple):
     k: list | None = None
     scales: tuple = ()
     biases: tuple = ()
+    v: list | None = None
 
 
 def attention_views(model, reading):
@@ -141,7 +144,7 @@ def _labels(name, reading):
 
 
 def _details(call):
-    """(mask, q, k, scale, bias) of a multi-head attention, without the axis of the batch."""
+    """(mask, q, k, scale, bias, v) of a multi-head attention, without the axis of the batch."""
     layer = call.layer
     q, k, pattern = layer.queries_and_keys(call.saved)                # (1, H, T, D), (1, G, S, D)
     (_, H, T, D), S = q.shape, k.shape[2]
@@ -150,5 +153,7 @@ def _details(call):
         raise ValueError(f"attention_views: the scores of {call.name} are soft-capped, which views "
                          "do not hold; give a model without score_softcap.")
     scale = D ** -0.5 if layer.scale is None else layer.scale
-    return (mask, q[0], np.repeat(k[0], H // k.shape[1], axis=0), scale,
-            layer.positions.added_to_scores(T, S, q.dtype))
+    of_group = H // k.shape[1]
+    return (mask, q[0], np.repeat(k[0], of_group, axis=0), scale,
+            layer.positions.added_to_scores(T, S, q.dtype),
+            np.repeat(layer.values(call.saved)[0], of_group, axis=0))

@@ -52,6 +52,11 @@ def test_views_of_a_decoder_hold_its_weights_and_scores(options):
         scores = view.q[layer] @ view.k[layer].mT * view.scales[layer] + view.biases[layer]
         np.testing.assert_allclose(softmax(scores, mask=view.masks[layer])[0], expected[0],
                                    rtol=1e-12, atol=1e-15)
+        attention, mixed = model.blocks[layer].attention, view.weights[layer] @ view.v[layer]
+        with capture(model, type(attention.output)) as calls:
+            model(IDS)
+        (joined,) = (call.inputs[0] for call in calls if call.layer is attention.output)
+        np.testing.assert_allclose(join_heads(mixed[None]), joined, rtol=1e-12)
 
 
 @pytest.mark.parametrize("options", [

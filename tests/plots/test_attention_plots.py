@@ -3,11 +3,12 @@
 import math
 
 import numpy as np
+import pytest
 
 from plot_examples import causal_weights, texts
 from numformer import plots
 from numformer.analysis import attention_entropy, attention_rollout
-from numformer.functional import CAUSAL, softmax
+from numformer.functional import CAUSAL, attention, softmax
 
 
 def hatched(ax):
@@ -93,6 +94,20 @@ def test_query_detail_shows_products_scores_and_weights(rng):
     assert texts(numbers) == ["q · k", "score", "weight", *rows,
                               f"{(k @ q)[2]:.3f}", "masked", "masked"]
     assert [label.get_text() for label in vectors.get_yticklabels()] == ["q", "a", "b", "␣"]
+
+
+def test_query_detail_shows_how_values_are_mixed(rng):
+    q, k, v = rng.standard_normal(4), rng.standard_normal((3, 4)), rng.standard_normal((3, 5))
+    mask = np.array([True, True, False])
+    *_, values, contributions = plots.query_detail(q, k, mask=mask, v=v).axes
+    np.testing.assert_array_equal(values.images[0].get_array()[2:], v)
+    o, _ = attention(*(x[None, None] for x in (q[None], k, v)), mask[None])
+    shown = contributions.images[0].get_array()
+    np.testing.assert_allclose(shown[0], o[0, 0, 0])
+    np.testing.assert_allclose(shown[2:].sum(axis=0), o[0, 0, 0])
+    assert not shown[4].any(), "masked"
+    with pytest.raises(ValueError, match="S=3"):
+        plots.query_detail(q, k, v=v[:2])
 
 
 def test_nan_weights_do_not_change_the_colour_scale():

@@ -55,7 +55,7 @@ def rollout(run):
 
 
 def query(run):
-    """One query of one head in numbers: q, k, their products, scores, weights."""
+    """One query of one head in numbers: q, k, their products, scores, weights, mixed values."""
     view = run.view()
     if view.q is None:
         raise UsageError(f"{run.folder}: its scores are not products of queries and keys.")
@@ -69,7 +69,8 @@ def query(run):
     return plots.query_detail(view.q[layer][head, t], view.k[layer][head], view.keys,
                               view.scales[layer], None if bias is None else bias[head, t],
                               view.masks[layer][t], title=f"Query {t}, "
-                              f"“{visible(view.queries[t])}”, layer {layer + 1}, head {head + 1}")
+                              f"“{visible(view.queries[t])}”, layer {layer + 1}, head {head + 1}",
+                              v=view.v[layer][head])
 
 
 def alignment(run):

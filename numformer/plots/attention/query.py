@@ -1,4 +1,4 @@
-"""One query in detail: products, scores and weights as numbers."""
+"""One query in detail: products, scores and weights as numbers, and the values that they mix."""
 
 import math
 
@@ -12,10 +12,12 @@ from numformer.plots.tokens import visible
 COLUMNS = ("q · k", "score", "weight")
 
 
-def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, title="One query"):
+def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, title="One query",
+                 v=None):
     r"""One query with all keys, their coordinate products, and the numbers q · k, score and weight.
 
-    .. math:: z_j = s\, q \cdot k_j + \beta_j, \qquad p = \mathrm{softmax}(z)
+    .. math:: z_j = s\, q \cdot k_j + \beta_j, \qquad p = \mathrm{softmax}(z), \qquad
+              o = \textstyle\sum_j p_j v_j
 
     Parameters
     ----------
@@ -33,11 +35,13 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
     ax : matplotlib Axes, optional
         Axes that the panels replace; a new figure by default.
     title : str
+    v : ndarray, shape (S, D_V), optional
+        Values: then the next panels show them, and what each contributes to the output o.
 
     Returns
     -------
     Figure
-        The last panel holds the numbers, as text.
+        The third panel holds the numbers, as text.
 
     Raises
     ------
@@ -57,14 +61,19 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
             "query_detail: the mask leaves the query no key; there is nothing to show.")
     if scale is not None:
         check_number("query_detail", "scale", scale, above=0)
+    if v is not None:
+        check_array("query_detail", "v", v, "(S, D_V)", S=S)
     products = k @ q                                                  # (S,)
     scores = (1 / math.sqrt(D) if scale is None
               else scale) * products + (0 if bias is None else np.asarray(bias))
     weights, _ = softmax(scores, mask=mask)
 
     wide = 1.6 + 0.07 * D                             # inches; the numbers always need two
-    vectors, parts, numbers = panels(ax, 1, 3, (2 * wide + 2, 1.8 + 0.24 * S),
-                                     width_ratios=(wide, wide, 2))[0]
+    widths = [wide, wide, 2]
+    if v is not None:
+        widths += [1.6 + 0.07 * v.shape[1]] * 2
+    vectors, parts, numbers, *mixed = panels(ax, 1, len(widths), (sum(widths), 1.8 + 0.24 * S),
+                                             width_ratios=widths)[0]
     gap = np.full((1, D), np.nan)
     draw_map(vectors, np.concatenate([q[None], gap, k]), "", signed=True, numbers=False)
     vectors.set_yticks([0, *range(2, S + 2)], ["q", *tokens], fontsize=8)
@@ -82,5 +91,19 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
         for column, number in enumerate(shown):
             numbers.text(column, j + 2, "masked" if number is None else f"{number:.3f}",
                          ha="center", va="center", fontsize=8, fontweight=strong)
+    if v is not None:
+        _draw_mixture(*mixed, weights, v)
     entitle(ax, vectors, title)
     return vectors.figure
+
+
+def _draw_mixture(values, contributions, weights, v):
+    """The values; and each times its weight, with their sum, the output, in the first row."""
+    blank = np.full((2, v.shape[1]), np.nan)
+    draw_map(values, np.concatenate([blank, v]), "", signed=True, numbers=False)
+    values.set(xlabel="coordinate", yticks=[], title="values")
+    parts = weights[:, None] * v                                      # (S, D_V)
+    draw_map(contributions, np.concatenate([parts.sum(axis=0)[None], blank[:1], parts]), "",
+             signed=True, numbers=False)
+    contributions.set_yticks([0], ["o"], fontsize=8)
+    contributions.set(xlabel="coordinate", title="weight · value, sum o")
