@@ -6,7 +6,9 @@ import pytest
 from inspected_decoder import IDS, SIZES, decoder
 from numformer.analysis import attention_by_layer
 from numformer.analysis.attention_views import Reading, attention_views
+from numformer.analysis.capture import capture
 from numformer.functional import AttentionPattern, attention_weights, softmax
+from numformer.functional.head_projections import join_heads
 from numformer.layers import MultiHeadAttention
 from numformer.models import (
     Bert, BertConfig, EncoderDecoder, EncoderDecoderConfig, Seq2Seq, Seq2SeqConfig)

@@ -112,7 +112,30 @@ OF_TABLES = [
     ("queries and keys are aligned at the start, but the last query is at the last key: the "
      "distance is j - (i + S - T)", "aligned at the start")]
 
+
+def distance_weights(mistake):
+    def gradients(dp, slopes, mask):
+        p, (distance, _) = F.distance_weights(slopes, mask)
+        if mistake == "aligned at the start":
+            T, S = mask.shape[-2:]
+            distance = np.abs(np.arange(T)[:, None] - np.arange(S))
+        dscores = p * (dp - (0 if mistake == "no sum" else (p * dp).sum(axis=-1, keepdims=True)))
+        sign = 1 if mistake == "sign" else -1
+        dslopes = sign * (dscores * (1 if mistake == "no distance" else distance)).sum((-2, -1))
+        return dslopes if dslopes.ndim == 1 else (
+            dslopes[0] if mistake == "first example" else dslopes.sum(axis=0))
+    return gradients
+
+
 MISTAKES = {
+    "distance_weights_backward": [(cause, distance_weights(mistake)) for cause, mistake in [
+        ("the sign is wrong: the score is minus the slope times the distance", "sign"),
+        ("the factor of the distance is missing", "no distance"),
+        ("the sum over all weights is missing in the gradient of the softmax", "no sum"),
+        ("queries and keys are aligned at the start, but the last query is at the last key: the "
+         "distance is |i + S - T - j|", "aligned at the start"),
+        ("the gradient is that of the first example only: the whole batch shares the slopes",
+         "first example")]],
     "additive_scores_backward": [(cause, additive(mistake)) for cause, mistake in [
         ("the derivative of tanh, 1 - t * t, is missing", "no derivative"),
         ("the square in the derivative of tanh is missing: it is 1 - t * t", "no square"),

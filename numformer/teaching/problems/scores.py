@@ -1,5 +1,7 @@
 """Problems on score functions of attention and on relative positions."""
 
+import numpy as np
+
 from numformer import functional as F
 from numformer.teaching.problems.edges import MORE_QUERIES
 from numformer.teaching.problems.problem import FunctionProblem, Level, sizes
@@ -71,7 +73,21 @@ def rotated_in_part(**options):
     return make
 
 
+def by_distance(batch):
+    def make(rng):
+        B, H = sizes(rng, 2)
+        T, S = sorted(int(size) for size in rng.permutation([6, 7, 8, 9])[:2])
+        mask = np.tri(T, S, S - T, dtype=bool)
+        if batch:                                     # padding on the right, but the first key
+            mask = mask & (np.arange(S) < rng.integers(1, S + 1, B)[:, None, None, None])
+        return {"slopes": rng.standard_normal(H), "mask": mask}, {}
+    return make
+
+
 PROBLEMS = {
+    "distance_weights": FunctionProblem(
+        F.distance_weights, F.distance_weights_backward, ("slopes",),
+        {"plain": by_distance(False), "a mask with a batch": by_distance(True)}),
     "partial_rotary": FunctionProblem(
         F.partial_rotary, F.partial_rotary_backward, ("x",),
         {"plain": rotated_in_part(), "interleaved": rotated_in_part(layout="interleaved")}),

@@ -159,6 +159,23 @@ def alibi_backward(dy, scores, slopes):
     return dy * 1.0
 
 
+def distance_weights(slopes, mask):
+    T, S = mask.shape[-2:]
+    distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))
+    e = np.where(mask, np.exp(-slopes[:, None, None] * distance), 0)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def distance_weights_backward(dp, slopes, mask):
+    T, S = mask.shape[-2:]
+    distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))
+    e = np.where(mask, np.exp(-slopes[:, None, None] * distance), 0)
+    p = e / e.sum(axis=-1, keepdims=True)
+    dscores = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dslopes = -(dscores * distance).sum(axis=(-2, -1))
+    return dslopes if dslopes.ndim == 1 else dslopes.sum(axis=0)
+
+
 def rotary(x, cosine, sine, layout="half"):
     half = x.shape[-1] // 2
     a = x[..., :half] if layout == "half" else x[..., 0::2]

@@ -95,7 +95,7 @@ PAIRS = [
     Pair("distance weights", F.distance_weights, F.distance_weights_backward, [(2,)],
          after=(np.tri(3, 5, 2, dtype=bool),)),
     Pair("distance weights, batch, an empty row", F.distance_weights, F.distance_weights_backward,
-         [(2,)], after=(AttentionPattern(lengths=[4, 0]).dense(3, 4),)),
+         [(2,)], after=(AttentionPattern(lengths=[4, 3, 0]).dense(3, 4),)),
     Pair("additive scores", F.additive_scores, F.additive_scores_backward,
          [(2, 3, 4), (2, 5, 4), (4,)]),
     Pair("dot scores", F.dot_scores, F.dot_scores_backward, [(2, 3, 4), (2, 5, 4)]),
