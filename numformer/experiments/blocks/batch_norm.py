@@ -13,7 +13,7 @@ from numformer.training.evaluation import mean_loss
 NORMS = {"layer_norm": "LayerNorm", "batch_norm": "BatchNorm"}
 STEPS = {2: 800, 8: 300, 32: 150}                                     # by batch size
 LEARNING_RATES = {2: 1e-3, 8: 2e-3, 32: 3e-3}
-GATHERED = 60                                                         # batches of the statistics
+GATHERED = 480                                                        # texts of the statistics
 # epsilon of both norms alike; one shard, so that statistics are those of the whole batch
 MODEL = dict(norm_first=True, n_layers=2, n_heads=4, d_model=64, context_length=64, epsilon=1e-5,
              dropout=0.0)
@@ -74,7 +74,8 @@ def measure(seed, steps=None):
         for norm, name in NORMS.items():
             trainer, task, tokenizer = trained_classifier(norm, batch_size, seed, steps)
             model, key = trainer.model, f"{norm}_{batch_size}"
-            batches = [trainer.stream.batch(step) for step in range(GATHERED)]
+            n_batches = GATHERED // batch_size if steps is None else 2
+            batches = [trainer.stream.batch(step) for step in range(n_batches)]
             training = float(mean_loss(model, batches))               # in batches as in training
             examples = task.examples(tokenizer, model.config, held_out=True)
             effect = effect_of_neighbours(model, examples, batch_size, seed)
