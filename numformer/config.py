@@ -57,3 +57,35 @@ def _is_a(kind, value):
     if kind is float:
         return type(value) is float or _is_a(int, value)
     return type(value) is kind and (kind is not int or abs(value) < LARGEST)
+
+
+def whole_numbers(owner, name, value):
+    """A list of sizes as text and as numbers: flags and files hold the text.
+
+    Parameters
+    ----------
+    owner, name : str
+        The config, and its name for the list: both appear in the message.
+    value : str, or tuple or list of int
+        Such as "2,2,6,2" or (2, 2, 6, 2).
+
+    Raises
+    ------
+    ValueError
+        If it is no list of whole numbers, each 1 or more.
+
+    Examples
+    --------
+    >>> whole_numbers("demo", "depths", (2, 2, 6, 2))
+    ('2,2,6,2', (2, 2, 6, 2))
+    >>> whole_numbers("demo", "depths", "2,,6")
+    Traceback (most recent call last):
+    ValueError: demo: depths='2,,6' must be whole numbers, 1 or more, with commas, such as '2,6'.
+    """
+    parts = value.split(",") if isinstance(value, str) else value
+    if isinstance(parts, (tuple, list)) and parts:
+        words = [str(part).strip() for part in parts]
+        if all(word.isascii() and word.isdecimal() and 0 < int(word) < LARGEST for word in words):
+            return ",".join(words), tuple(map(int, words))
+    raise ValueError(f"{owner}: {name}={value!r} must be whole numbers, 1 or more, with commas, "
+                     "such as '2,6'.")

@@ -36,7 +36,7 @@ def count(config):
         ``parameters``; ``active_parameters``, those used for a token; ``flops_per_token`` of a
         forward pass; ``training_flops_per_token``, three times that; ``kv_bytes_per_token``, the
         growth of the KV cache, and ``state_bytes``, the recurrent state of a sequence, both in the
-        config's dtype, or 0. For a Vision Transformer ``parameters``, ``flops_per_image`` and
+        config's dtype, or 0. For an image model ``parameters``, ``flops_per_image`` and
         ``training_flops_per_image``; for CLIP ``parameters``, ``flops_per_image``,
         ``flops_per_text`` and ``training_flops_per_pair``, and for its text encoder alone
         ``flops_per_text`` and ``training_flops_per_text``; for two recurrent networks
@@ -53,6 +53,10 @@ def count(config):
     model = _model_of(config)
     if isinstance(model, VisionTransformer):
         return _of_images(config, model)
+    if hasattr(model, "flops_per_image"):                             # another image model
+        flops = model.flops_per_image()
+        return {"parameters": _numbers(model), "flops_per_image": flops,
+                "training_flops_per_image": 3 * flops}
     if isinstance(model, CLIP):
         return _of_pairs(config, model)
     if isinstance(model, CLIPTextEncoder):

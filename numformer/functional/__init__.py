@@ -109,8 +109,11 @@ from numformer.functional.recurrent.lstm import lstm_cell, lstm_cell_backward
 from numformer.functional.recurrent.rnn import rnn_cell, rnn_cell_backward
 from numformer.functional.softmax import (
     log_softmax, log_softmax_backward, softmax, softmax_backward)
+from numformer.functional.vision.convolution2d import convolution_2d, convolution_2d_backward
 from numformer.functional.vision.patches import (
     patch_convolution, patch_convolution_backward, patches, patches_backward)
+from numformer.functional.vision.pooling2d import (
+    max_pooling_2d, max_pooling_2d_backward, mean_pooling_2d, mean_pooling_2d_backward)
 
 __all__ = [
     "ACTIVATIONS", "AttentionPattern", "BatchStatistics", "CAUSAL", "EVERYWHERE", "GATED",
@@ -119,10 +122,10 @@ __all__ = [
     "attention", "attention_backward", "attention_dropout_mask", "attention_weights", "batch_norm",
     "batch_norm_backward", "batch_norm_inference", "batch_norm_inference_backward",
     "causal_convolution", "causal_convolution_backward", "combine_experts",
-    "combine_experts_backward", "contrastive_loss", "contrastive_loss_backward",
-    "cosine_similarity", "cosine_similarity_backward", "cross_entropy", "cross_entropy_backward",
-    "dispatch_to_experts", "dispatch_to_experts_backward", "distance_weights",
-    "distance_weights_backward", "dot_scores", "dot_scores_backward",
+    "combine_experts_backward", "contrastive_loss", "contrastive_loss_backward", "convolution_2d",
+    "convolution_2d_backward", "cosine_similarity", "cosine_similarity_backward", "cross_entropy",
+    "cross_entropy_backward", "dispatch_to_experts", "dispatch_to_experts_backward",
+    "distance_weights", "distance_weights_backward", "dot_scores", "dot_scores_backward",
     "drop_weights", "drop_weights_backward", "dropout", "dropout_backward", "dropout_mask",
     "dropout_seed", "embedding", "embedding_backward", "feed_forward", "feed_forward_backward",
     "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward", "gated_linear_unit",
@@ -135,8 +138,9 @@ __all__ = [
     "linear_cross_entropy_backward", "linear_frequencies", "llama3_frequencies",
     "load_balance_loss", "load_balance_loss_backward", "log_softmax", "log_softmax_backward",
     "lstm_cell", "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward",
-    "max_pooling", "max_pooling_backward", "mean_pooling", "mean_pooling_backward", "ngram_rows",
-    "orthogonalize", "partial_rotary", "partial_rotary_backward", "patch_convolution",
+    "max_pooling", "max_pooling_2d", "max_pooling_2d_backward", "max_pooling_backward",
+    "mean_pooling", "mean_pooling_2d", "mean_pooling_2d_backward", "mean_pooling_backward",
+    "ngram_rows", "orthogonalize", "partial_rotary", "partial_rotary_backward", "patch_convolution",
     "patch_convolution_backward", "patches", "patches_backward", "quick_gelu",
     "quick_gelu_backward", "relative_attention", "relative_attention_backward",
     "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",

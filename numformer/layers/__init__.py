@@ -43,16 +43,17 @@ from numformer.layers.recurrent.gru import GRU
 from numformer.layers.recurrent.lstm import LSTM
 from numformer.layers.recurrent.rnn import RNN
 from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForward
+from numformer.layers.vision.convolution2d import Convolution2D, Pooling2D
 
 __all__ = [
     "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassHeads",
-    "ClassPooler", "ConcatenatedPositions", "CrossAttentionBranch", "Dropout", "Embedding",
-    "FeedForward", "FixedWeightAttention", "GEGLU", "GRU", "GatedConvolution", "GatedFeedForward",
-    "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM", "LayerNorm",
-    "LearnedPositions", "LearnedPositions2D", "Linear", "LocalAttentionBranch",
+    "ClassPooler", "ConcatenatedPositions", "Convolution2D", "CrossAttentionBranch", "Dropout",
+    "Embedding", "FeedForward", "FixedWeightAttention", "GEGLU", "GRU", "GatedConvolution",
+    "GatedFeedForward", "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM",
+    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "LocalAttentionBranch",
     "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock",
-    "PatchEmbedding", "PlainBlock", "Pooling", "RMSNorm", "RNN", "RelativePositionBias",
-    "ResidualBranch", "RotaryPositions", "ScoreAttention", "SelfAttentionBranch", "ShawPositions",
-    "SinusoidalPositions", "SinusoidalPositions2D", "SoftCappedLMHead", "SwiGLU", "Swish",
-    "SwishFeedForward", "TransformerBlock",
+    "PatchEmbedding", "PlainBlock", "Pooling", "Pooling2D", "RMSNorm", "RNN",
+    "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
+    "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
+    "SoftCappedLMHead", "SwiGLU", "Swish", "SwishFeedForward", "TransformerBlock",
 ]

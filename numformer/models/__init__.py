@@ -23,6 +23,8 @@ from numformer.models.recurrent import RecurrentLanguageModel, RecurrentLanguage
 from numformer.models.sentence_bert import SentenceBert, SentenceBertConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
+from numformer.models.vision import (
+    CONVOLUTION_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig)
 from numformer.models.vision_transformer import (
     VISION_CONFIGS, VisionTransformer, VisionTransformerConfig)
 
@@ -32,6 +34,7 @@ KINDS = {                                                     # models that a ch
     "BertClassifier": (BertClassifier, BertClassifierConfig),
     "CLIP": (CLIP, CLIPConfig),
     "CLIPTextEncoder": (CLIPTextEncoder, CLIPTextConfig),
+    "ConvolutionClassifier": (ConvolutionClassifier, ConvolutionClassifierConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
     "Decoder": (Decoder, DecoderConfig),
     "DecoderClassifier": (DecoderClassifier, DecoderClassifierConfig),
@@ -47,13 +50,14 @@ KINDS = {                                                     # models that a ch
 __all__ = [
     "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",
     "BertEncoder", "BertEncoderConfig", "CLIP", "CLIPConfig", "CLIPTextConfig", "CLIPTextEncoder",
-    "CLIP_CONFIGS", "CONFIGS", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig",
+    "CLIP_CONFIGS", "CONFIGS", "CONVOLUTION_CONFIGS", "ConvolutionClassifier",
+    "ConvolutionClassifierConfig", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig",
     "DECODERS", "Decoder", "DecoderClassifier", "DecoderClassifierConfig", "DecoderConfig",
-    "ENCODER_DECODERS", "Encoder", "EncoderConfig",
-    "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey", "LLAMA",
-    "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig", "NGramLanguageModel",
-    "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
-    "SentenceBert", "SentenceBertConfig", "Seq2Seq", "Seq2SeqCache", "Seq2SeqConfig", "T5",
-    "TRANSFORMER_2017", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
-    "VisionTransformer", "VisionTransformerConfig", "backbone_options", "load_pretrained_backbone",
+    "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig",
+    "GPT2", "KINDS", "KneserNey", "LLAMA", "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig",
+    "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel",
+    "RecurrentLanguageModelConfig", "SentenceBert", "SentenceBertConfig", "Seq2Seq", "Seq2SeqCache",
+    "Seq2SeqConfig", "T5", "TRANSFORMER_2017", "TokenAndNGramEmbedding", "TransformerConfig",
+    "VISION_CONFIGS", "VisionTransformer", "VisionTransformerConfig", "backbone_options",
+    "load_pretrained_backbone",
 ]

@@ -262,6 +262,7 @@ class BertRecipe(BertEncoderRecipe):
 RECIPES = {                                                           # by kind of model
     "Bert": BertRecipe,
     "BertClassifier": BertEncoderRecipe,
+    "ConvolutionClassifier": CrossEntropyRecipe,
     "Decoder": DecoderRecipe,
     "DecoderClassifier": DecoderClassifierRecipe,
     "EncoderDecoder": EncoderDecoderRecipe,

@@ -1,5 +1,5 @@
 """Models of images."""
 
-from numformer.recipes.vision import vit
+from numformer.recipes.vision import digits_cnn, vit
 
-PRESETS = {**vit.PRESETS}
+PRESETS = {**vit.PRESETS, **digits_cnn.PRESETS}

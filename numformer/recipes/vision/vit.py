@@ -10,6 +10,7 @@ from numformer.analysis.attention_views import Reading
 from numformer.backend import one_blas_thread
 from numformer.data import DataError, Digits, LabelledStream, labelled_batches, load_digits
 from numformer.files import MIB, open_file
+from numformer.models import VisionTransformerConfig
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import Task
 from numformer.training import accuracy
@@ -62,7 +63,7 @@ class DigitTask(Task):
     """Classify images of digits; measured by the accuracy on the test set."""
 
     name = "digits"
-    kinds = ("VisionTransformer",)
+    kinds = ("VisionTransformer", "ConvolutionClassifier")
     unit = "nats per image"
     from_the_data = frozenset({"channels", "n_classes"})
     has_tokens = False
@@ -105,6 +106,8 @@ class DigitTask(Task):
 
     def reading(self, model, tokenizer, text=None):
         """An image of the test set by its number, by default 0; patches are labelled row,column."""
+        if not isinstance(model.config, VisionTransformerConfig):
+            raise ValueError(f"{type(model).__name__} has no attention to look at.")
         images = self.load(None).digits.test_images
         if text is not None and not (text.strip().isdecimal() and int(text) < len(images)):
             raise ValueError(f"{text!r} is no image of the test; "
@@ -115,6 +118,8 @@ class DigitTask(Task):
         """Attention to patches in images of the test set, and the similarity of positions."""
         from numformer.plots import patch_attention, position_similarity
 
+        if not isinstance(model.config, VisionTransformerConfig):
+            return {}
         images, labels = self._some(model, np.random.default_rng(0))
         first = model.config.first_patch
         with one_blas_thread():

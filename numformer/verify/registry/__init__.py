@@ -6,12 +6,12 @@ page of its own, with those of LAYERS, MODELS and PAIRS that it needs.
 """
 
 from numformer.verify.registry import (
-    bert, blocks, decoder_options, encoder_decoder, language_models, mixture_of_experts, published,
-    recurrent, scores, seq2seq, transformer, vision)
+    bert, blocks, decoder_options, encoder_decoder, images, language_models, mixture_of_experts,
+    published, recurrent, scores, seq2seq, transformer, vision)
 from numformer.verify.registry.cases import Case, LossOf
 
-PAGES = (transformer, published, blocks, vision, scores, recurrent, mixture_of_experts, seq2seq,
-         encoder_decoder, language_models, bert, decoder_options)
+PAGES = (transformer, published, blocks, vision, images, scores, recurrent, mixture_of_experts,
+         seq2seq, encoder_decoder, language_models, bert, decoder_options)
 LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name, [])]
                          for name in ("LAYERS", "MODELS", "PAIRS"))
 

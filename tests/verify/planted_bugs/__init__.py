@@ -6,8 +6,9 @@ text, new text).
 """
 
 from planted_bugs import (
-    attention, bert, encoder_decoder, mixture_of_experts, recurrent, transformer, vision)
+    attention, bert, encoder_decoder, images, mixture_of_experts, recurrent, transformer, vision)
 
-PAGES = (transformer, attention, recurrent, vision, mixture_of_experts, bert, encoder_decoder)
+PAGES = (transformer, attention, recurrent, vision, mixture_of_experts, bert, encoder_decoder,
+         images)
 FUNCTIONS = [bug for page in PAGES for bug in getattr(page, "FUNCTIONS", ())]
 LAYERS = [bug for page in PAGES for bug in page.LAYERS]

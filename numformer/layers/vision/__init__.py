@@ -1,0 +1,1 @@
+"""Layers of image models: convolutions, pooling, attention within windows."""
