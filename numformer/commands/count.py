@@ -6,11 +6,12 @@ from numformer.commands import UsageError
 from numformer.commands.shared.runs import load_run, read_facts
 from numformer.commands.shared.output import print_json
 from numformer.analysis import count
-from numformer.models import CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, VISION_CONFIGS
+from numformer.models import (
+    CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, SWIN_CONFIGS, VISION_CONFIGS)
 from numformer.terminal import did_you_mean, printable
 from numformer.training import load_checkpoint
 
-PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS
+PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS | SWIN_CONFIGS
 # how a field of a config is printed
 SIZES = {
     "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_model": "width {:,}",

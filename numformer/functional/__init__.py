@@ -110,10 +110,17 @@ from numformer.functional.recurrent.rnn import rnn_cell, rnn_cell_backward
 from numformer.functional.softmax import (
     log_softmax, log_softmax_backward, softmax, softmax_backward)
 from numformer.functional.vision.convolution2d import convolution_2d, convolution_2d_backward
+from numformer.functional.vision.patch_merging import merge_patches, merge_patches_backward
 from numformer.functional.vision.patches import (
     patch_convolution, patch_convolution_backward, patches, patches_backward)
 from numformer.functional.vision.pooling2d import (
     max_pooling_2d, max_pooling_2d_backward, mean_pooling_2d, mean_pooling_2d_backward)
+from numformer.functional.vision.window_attention import (
+    window_attention, window_attention_backward, window_distances, window_position_bias,
+    window_position_bias_backward)
+from numformer.functional.vision.windows import (
+    cyclic_roll, cyclic_roll_backward, shifted_window_mask, window_partition,
+    window_partition_backward, window_reverse, window_reverse_backward)
 
 __all__ = [
     "ACTIVATIONS", "AttentionPattern", "BatchStatistics", "CAUSAL", "EVERYWHERE", "GATED",
@@ -124,14 +131,14 @@ __all__ = [
     "causal_convolution", "causal_convolution_backward", "combine_experts",
     "combine_experts_backward", "contrastive_loss", "contrastive_loss_backward", "convolution_2d",
     "convolution_2d_backward", "cosine_similarity", "cosine_similarity_backward", "cross_entropy",
-    "cross_entropy_backward", "dispatch_to_experts", "dispatch_to_experts_backward",
-    "distance_weights", "distance_weights_backward", "dot_scores", "dot_scores_backward",
-    "drop_weights", "drop_weights_backward", "dropout", "dropout_backward", "dropout_mask",
-    "dropout_seed", "embedding", "embedding_backward", "feed_forward", "feed_forward_backward",
-    "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward", "gated_linear_unit",
-    "gated_linear_unit_backward", "gathered_statistics", "gelu", "gelu_backward", "gelu_tanh",
-    "gelu_tanh_backward", "general_scores", "general_scores_backward", "gru_cell",
-    "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
+    "cross_entropy_backward", "cyclic_roll", "cyclic_roll_backward", "dispatch_to_experts",
+    "dispatch_to_experts_backward", "distance_weights", "distance_weights_backward", "dot_scores",
+    "dot_scores_backward", "drop_weights", "drop_weights_backward", "dropout", "dropout_backward",
+    "dropout_mask", "dropout_seed", "embedding", "embedding_backward", "feed_forward",
+    "feed_forward_backward", "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward",
+    "gated_linear_unit", "gated_linear_unit_backward", "gathered_statistics", "gelu",
+    "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
+    "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
     "head_projections", "head_projections_backward", "layer_norm", "layer_norm_backward",
     "layer_norm_outside", "layer_norm_outside_backward", "layer_patterns", "linear",
     "linear_backward", "linear_backward_accumulate", "linear_cross_entropy",
@@ -140,25 +147,30 @@ __all__ = [
     "lstm_cell", "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward",
     "max_pooling", "max_pooling_2d", "max_pooling_2d_backward", "max_pooling_backward",
     "mean_pooling", "mean_pooling_2d", "mean_pooling_2d_backward", "mean_pooling_backward",
-    "ngram_rows", "orthogonalize", "partial_rotary", "partial_rotary_backward", "patch_convolution",
-    "patch_convolution_backward", "patches", "patches_backward", "quick_gelu",
-    "quick_gelu_backward", "relative_attention", "relative_attention_backward",
-    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",
-    "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
-    "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
-    "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
+    "merge_patches", "merge_patches_backward", "ngram_rows", "orthogonalize", "partial_rotary",
+    "partial_rotary_backward", "patch_convolution", "patch_convolution_backward", "patches",
+    "patches_backward", "quick_gelu", "quick_gelu_backward", "relative_attention",
+    "relative_attention_backward", "relative_attention_weights", "relative_position_bias",
+    "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
+    "relative_scores_backward", "relative_values", "relative_values_backward", "relu",
+    "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
+    "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
     "residual_layer_norm", "residual_layer_norm_backward", "residual_rms_norm",
     "residual_rms_norm_backward", "rms_norm", "rms_norm_backward", "rms_norm_outside",
     "rms_norm_outside_backward", "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles",
     "rotary_backward", "rotary_frequencies", "round_weight", "router_z_loss",
     "router_z_loss_backward", "scaled_dot_product_attention",
     "scaled_dot_product_attention_backward", "scaled_dot_scores", "scaled_dot_scores_backward",
-    "scaled_frequencies", "sigmoid", "sigmoid_backward", "silu", "silu_backward",
-    "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap", "soft_cap_backward", "softmax",
-    "softmax_backward", "softmax_cross_entropy", "softmax_cross_entropy_backward", "sort_by_expert",
-    "sum_of_squares", "swish", "swish_backward", "tiled_attention", "tiled_attention_backward",
-    "tiled_attention_steps", "to_bfloat16", "to_int8", "top_k_experts", "top_k_gates",
-    "top_k_gates_backward", "top_k_gates_over_all", "top_k_gates_over_all_backward", "triplet_loss",
-    "triplet_loss_backward", "uniform_cross_entropy", "uniform_cross_entropy_backward",
-    "uniform_weights", "yarn_attention_factor", "yarn_frequencies", "z_loss", "z_loss_backward",
+    "scaled_frequencies", "shifted_window_mask", "sigmoid", "sigmoid_backward", "silu",
+    "silu_backward", "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap",
+    "soft_cap_backward", "softmax", "softmax_backward", "softmax_cross_entropy",
+    "softmax_cross_entropy_backward", "sort_by_expert", "sum_of_squares", "swish", "swish_backward",
+    "tiled_attention", "tiled_attention_backward", "tiled_attention_steps", "to_bfloat16",
+    "to_int8", "top_k_experts", "top_k_gates", "top_k_gates_backward", "top_k_gates_over_all",
+    "top_k_gates_over_all_backward", "triplet_loss", "triplet_loss_backward",
+    "uniform_cross_entropy", "uniform_cross_entropy_backward", "uniform_weights",
+    "window_attention", "window_attention_backward", "window_distances", "window_partition",
+    "window_partition_backward", "window_position_bias", "window_position_bias_backward",
+    "window_reverse", "window_reverse_backward", "yarn_attention_factor", "yarn_frequencies",
+    "z_loss", "z_loss_backward",
 ]

@@ -37,6 +37,7 @@ from numformer.layers.positions.shaw import ShawPositions
 from numformer.layers.positions.sinusoidal import SinusoidalPositions
 from numformer.layers.positions.two_dimensional import (
     LearnedPositions2D, SinusoidalPositions2D)
+from numformer.layers.positions.window_bias import WindowPositionBias
 from numformer.layers.recurrent.attentive_gru import AttentiveGRU
 from numformer.layers.recurrent.bidirectional import Bidirectional
 from numformer.layers.recurrent.gru import GRU
@@ -44,6 +45,7 @@ from numformer.layers.recurrent.lstm import LSTM
 from numformer.layers.recurrent.rnn import RNN
 from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForward
 from numformer.layers.vision.convolution2d import Convolution2D, Pooling2D
+from numformer.layers.vision.window_attention import PatchMerging, WindowAttention
 
 __all__ = [
     "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassHeads",
@@ -52,8 +54,9 @@ __all__ = [
     "GatedFeedForward", "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM",
     "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "LocalAttentionBranch",
     "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock",
-    "PatchEmbedding", "PlainBlock", "Pooling", "Pooling2D", "RMSNorm", "RNN",
+    "PatchEmbedding", "PatchMerging", "PlainBlock", "Pooling", "Pooling2D", "RMSNorm", "RNN",
     "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
     "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
     "SoftCappedLMHead", "SwiGLU", "Swish", "SwishFeedForward", "TransformerBlock",
+    "WindowAttention", "WindowPositionBias",
 ]

@@ -269,6 +269,7 @@ RECIPES = {                                                           # by kind 
     "NGramDecoder": DecoderRecipe,
     "SentenceBert": BertEncoderRecipe,
     "Seq2Seq": CrossEntropyRecipe,
+    "Swin": CrossEntropyRecipe,
     "VisionTransformer": CrossEntropyRecipe,
 }
 

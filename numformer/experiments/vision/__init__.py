@@ -1,3 +1,5 @@
 """Images: convolutions, attention, and how much data each needs."""
 
-EXPERIMENTS = {}
+from numformer.experiments.vision import few_images
+
+EXPERIMENTS = {"few-images": few_images.EXPERIMENT}

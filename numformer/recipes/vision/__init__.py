@@ -1,5 +1,5 @@
 """Models of images."""
 
-from numformer.recipes.vision import digits_cnn, vit
+from numformer.recipes.vision import canvas, digits_cnn, vit
 
-PRESETS = {**vit.PRESETS, **digits_cnn.PRESETS}
+PRESETS = {**vit.PRESETS, **digits_cnn.PRESETS, **canvas.PRESETS}

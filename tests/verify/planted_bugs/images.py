@@ -1,4 +1,4 @@
-"""Convolutions of images and pooling."""
+"""Convolutions of images, pooling, and the windows of Swin."""
 
 FUNCTIONS = [
     ("convolution_2d_backward", "return dimages, dweight.reshape(weight.shape), dbias",
@@ -12,6 +12,21 @@ FUNCTIONS = [
      "dwindows += dy[:, :, :, None]", "only the largest must get it"),
     ("mean_pooling_2d_backward", "dy / size ** 2", "dy", "1 / P^2 of the mean is missing"),
     ("mean_pooling_2d_backward", "dy / size ** 2", "dy / size", "a window has P^2 pixels"),
+    ("window_partition_backward", "dy = dy.transpose(0, 1, 3, 2, 4, 5) ", "",
+     "dy is only reshaped"),
+    ("window_partition_backward", "dy.transpose(0, 1, 3, 2, 4, 5)",
+     "dy.transpose(0, 1, 4, 2, 3, 5)", "inside a window are exchanged"),
+    ("cyclic_roll_backward", "(offset, offset)", "(-offset, -offset)", "must undo the roll"),
+    ("cyclic_roll_backward", "(offset, offset)", "(offset, 0)", "only the rows are rolled back"),
+    ("window_position_bias_backward", "dbias.transpose(1, 2, 0)", "dbias.transpose(2, 1, 0)",
+     "index is transposed"),
+    ("window_attention_backward", "dscores.sum(axis=0)", "dscores.mean(axis=0)",
+     "averaged over the windows"),
+    ("window_attention_backward", "dbias = dscores.sum(axis=0)",
+     "dbias = dscores.sum(axis=0) * scale", "added after the scale"),
+    ("window_attention_backward", "dproducts = dscores * scale", "dproducts = dscores",
+     "1 / sqrt(D) is missing"),
+    ("merge_patches_backward", "n = 2 * j + i", "n = 2 * i + j", "to the right before down"),
 ]
 
 LAYERS = [
@@ -22,4 +37,12 @@ LAYERS = [
     ("ConvolutionClassifier.backward",
      "dx = linear.backward(f_backward(dx, saved_activation), saved_map)",
      "dx = linear.backward(dx, saved_map)"),
+    ("WindowAttention.backward", "dy = cyclic_roll_backward(dy, saved_back)", "pass"),
+    ("WindowAttention.backward", "return cyclic_roll_backward(dx, saved_roll)", "return dx"),
+    ("WindowAttention.backward", "return cyclic_roll_backward(dx, saved_roll)",
+     "return cyclic_roll_backward(dx, saved_back)"),
+    ("PatchMerging.backward", "dy = self.norm.backward(dy, saved_norm)", "pass"),
+    ("Swin.backward", "reversed(self.stages), reversed(saved_stages)",
+     "reversed(self.stages[1:]), reversed(saved_stages[1:])"),
+    ("Swin.backward", "dx = self.embedding_norm.backward(dx, saved_embedding_norm)", "pass"),
 ]
