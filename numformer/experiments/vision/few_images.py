@@ -11,7 +11,7 @@ from numformer.recipes.vision.vit import DigitTask, Images
 from numformer.training import accuracy
 
 SIZES = (100, 400, 1442)                                              # training images
-STEPS = 600
+STEPS = 400
 MODELS = {"cnn": "digits-cnn", "vit": "vit"}
 
 

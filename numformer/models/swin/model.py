@@ -8,7 +8,7 @@ from numformer.layers import (
     Dropout, FeedForward, Identity, LayerNorm, Linear, PatchEmbedding, PatchMerging, Pooling,
     ResidualBranch, SelfAttentionBranch, TransformerBlock, WindowAttention)
 from numformer.models.transformer import CrossEntropyModel
-from numformer.parameter import Layer
+from numformer.parameter import Layer, normal
 
 
 class SwinStage(Layer):
@@ -112,6 +112,9 @@ class Swin(CrossEntropyModel):
         self.config = config
         self.patches = PatchEmbedding(c.image_size, c.patch_size, c.channels, c.d_model, rng,
                                       "convolution", dtype=dtype)
+        # Random too: an empty patch would have zero variance, and every LayerNorm would multiply
+        # its gradient by 1 / sqrt(epsilon) = 316, which overflows within a few blocks.
+        self.patches.bias = normal(rng, (c.d_model,), c.init_std, dtype)
         self.embedding_norm = (LayerNorm(c.d_model, epsilon=c.epsilon, dtype=dtype) if c.patch_norm
                                else Identity())
         self.dropout = Dropout(c.dropout)

@@ -10,7 +10,7 @@ from numformer.recipes.preset import Preset, more
 from numformer.recipes.vision.vit import DigitTask, Images
 
 SIDE = 16                                                             # pixels of the canvas
-COPIES = 4                                                            # of each training image
+COPIES = 2                                                            # of each training image
 POSITIONS = 2                                                         # seed of their positions
 
 
@@ -35,7 +35,7 @@ def nearest_neighbour_accuracy(images, labels, test_images, test_labels):
 class CanvasTask(DigitTask):
     """Classify digits that are somewhere on a canvas four times as large.
 
-    Each training image is pasted at four random positions, each test image at one. The positions
+    Each training image is pasted at two random positions, each test image at one. The positions
     are the same in all runs. A nearest neighbour would need each digit at each of 81 positions.
     """
 
@@ -80,8 +80,8 @@ class CanvasTask(DigitTask):
 
 MODEL = dict(image_size=SIDE, patch_size=2, d_model=32, depths="2,2", heads="2,4", window=2,
              mlp_ratio=2.0, dropout=0.1, init_std=0.1)
-TRAINING = dict(steps=1000, batch_size=64, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
-                min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500)
+TRAINING = dict(steps=700, batch_size=64, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
+                min_learning_rate=0.0, warmup_steps=50, eval_every=350, save_every=350)
 RECIPE = dict(label_smoothing=0.1)
 PRESETS = {
     # Liu et al. (2021), smaller. Windows of 2 x 2 patches are 4 x 4 pixels, then 8 x 8: without

@@ -49,8 +49,9 @@ def as_theirs(name, array):
 @pytest.mark.parametrize("sizes", [
     dict(image_size=16, patch_size=2, window=2, depths=(2, 2), heads=(2, 4)),       # shifted twice
     dict(image_size=12, patch_size=1, window=3, depths=(3, 2), heads=(1, 2)),       # an odd window
-    dict(image_size=16, patch_size=2, window=4, depths=(2, 2), heads=(2, 4)),       # then one window
-    dict(image_size=16, patch_size=2, window=2, depths=(1, 2, 2), heads=(2, 2, 4), qkv_bias=False),
+    dict(image_size=16, patch_size=2, window=4, depths=(2, 2), heads=(2, 4)),       # one window
+    dict(image_size=16, patch_size=2, window=2, depths=(1, 2, 2), heads=(2, 2, 4),
+         qkv_bias=False),
 ], ids=["window 2", "window 3", "window 4", "three stages"])
 def test_logits_and_every_gradient(sizes, rng):
     config = SwinConfig(channels=2, n_classes=3, d_model=8, mlp_ratio=2.0, dtype="float64", **sizes)
