@@ -24,7 +24,8 @@ class SwinStage(Layer):
     Examples
     --------
     >>> from numformer.models import SwinConfig
-    >>> stage = SwinStage(SwinConfig(image_size=56), 1, np.random.default_rng(0))
+    >>> config = SwinConfig(image_size=56, depths=(2, 2), heads=(3, 6))
+    >>> stage = SwinStage(config, 1, np.random.default_rng(0))
     >>> stage(np.ones((1, 14, 14, 96), np.float32)).shape
     (1, 7, 7, 192)
     """
