@@ -22,7 +22,7 @@ from numformer.models.ngram_language_model import NGramLanguageModel, NGramLangu
 from numformer.models.recurrent import RecurrentLanguageModel, RecurrentLanguageModelConfig
 from numformer.models.sentence_bert import SentenceBert, SentenceBertConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
-from numformer.models.swin import SWIN_CONFIGS, Swin, SwinConfig
+from numformer.models.swin import SWIN_CONFIGS, Swin, SwinConfig, SwinStage
 from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
 from numformer.models.vision import (
     CONVOLUTION_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig)
@@ -59,7 +59,7 @@ __all__ = [
     "GPT2", "KINDS", "KneserNey", "LLAMA", "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig",
     "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel",
     "RecurrentLanguageModelConfig", "SWIN_CONFIGS", "SentenceBert", "SentenceBertConfig", "Seq2Seq",
-    "Seq2SeqCache", "Seq2SeqConfig", "Swin", "SwinConfig", "T5", "TRANSFORMER_2017",
+    "Seq2SeqCache", "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017",
     "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS", "VisionTransformer",
     "VisionTransformerConfig", "backbone_options", "load_pretrained_backbone",
 ]

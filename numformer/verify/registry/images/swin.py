@@ -6,8 +6,7 @@ from numformer import functional as F
 from numformer.functional import AttentionPattern, shifted_window_mask
 from numformer.layers import PatchMerging, WindowAttention
 from numformer.layers.positions.window_bias import WindowPositionBias
-from numformer.models import Swin, SwinConfig
-from numformer.models.swin.model import SwinStage
+from numformer.models import Swin, SwinConfig, SwinStage
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
 
 
