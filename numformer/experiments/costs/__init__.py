@@ -1,3 +1,7 @@
 """Time, memory, operations and data: what a loss costs."""
 
-EXPERIMENTS = {}
+from numformer.experiments.costs import length_extrapolation
+
+EXPERIMENTS = {
+    "length-extrapolation": length_extrapolation.EXPERIMENT,
+}

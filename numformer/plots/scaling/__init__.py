@@ -1,0 +1,1 @@
+"""How loss, time and memory change with length, size, data and operations."""
