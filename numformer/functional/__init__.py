@@ -23,6 +23,14 @@ from numformer.functional.attention.core import attention, attention_backward
 from numformer.functional.attention.dropout import drop_weights, drop_weights_backward
 from numformer.functional.attention.fixed_weights import (
     distance_weights, distance_weights_backward, uniform_weights)
+from numformer.functional.attention.efficient.linear import (
+    linear_attention, linear_attention_backward, linear_attention_step)
+from numformer.functional.attention.efficient.low_rank import (
+    low_rank_attention, low_rank_attention_backward)
+from numformer.functional.attention.efficient.sparse import (
+    sparse_attention, sparse_attention_backward)
+from numformer.functional.attention.efficient.sparse_patterns import (
+    fixed_keys, mask_of_keys, strided_keys)
 from numformer.functional.attention.grouped_heads import (
     repeat_kv_heads, repeat_kv_heads_backward)
 from numformer.functional.attention.layer_patterns import layer_patterns
@@ -135,26 +143,28 @@ __all__ = [
     "dispatch_to_experts_backward", "distance_weights", "distance_weights_backward", "dot_scores",
     "dot_scores_backward", "drop_weights", "drop_weights_backward", "dropout", "dropout_backward",
     "dropout_mask", "dropout_seed", "embedding", "embedding_backward", "feed_forward",
-    "feed_forward_backward", "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward",
-    "gated_linear_unit", "gated_linear_unit_backward", "gathered_statistics", "gelu",
-    "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
-    "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
-    "head_projections", "head_projections_backward", "layer_norm", "layer_norm_backward",
-    "layer_norm_outside", "layer_norm_outside_backward", "layer_patterns", "linear",
-    "linear_backward", "linear_backward_accumulate", "linear_cross_entropy",
-    "linear_cross_entropy_backward", "linear_frequencies", "llama3_frequencies",
-    "load_balance_loss", "load_balance_loss_backward", "log_softmax", "log_softmax_backward",
-    "lstm_cell", "lstm_cell_backward", "masked_batch_norm", "masked_batch_norm_backward",
-    "max_pooling", "max_pooling_2d", "max_pooling_2d_backward", "max_pooling_backward",
-    "mean_pooling", "mean_pooling_2d", "mean_pooling_2d_backward", "mean_pooling_backward",
-    "merge_patches", "merge_patches_backward", "ngram_rows", "orthogonalize", "partial_rotary",
-    "partial_rotary_backward", "patch_convolution", "patch_convolution_backward", "patches",
-    "patches_backward", "quick_gelu", "quick_gelu_backward", "relative_attention",
-    "relative_attention_backward", "relative_attention_weights", "relative_position_bias",
-    "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
-    "relative_scores_backward", "relative_values", "relative_values_backward", "relu",
-    "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
-    "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
+    "feed_forward_backward", "fixed_keys", "from_bfloat16", "gated_feed_forward",
+    "gated_feed_forward_backward", "gated_linear_unit", "gated_linear_unit_backward",
+    "gathered_statistics", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward",
+    "general_scores", "general_scores_backward", "gru_cell", "gru_cell_backward",
+    "gru_cell_reset_before", "gru_cell_reset_before_backward", "head_projections",
+    "head_projections_backward", "layer_norm", "layer_norm_backward", "layer_norm_outside",
+    "layer_norm_outside_backward", "layer_patterns", "linear", "linear_attention",
+    "linear_attention_backward", "linear_attention_step", "linear_backward",
+    "linear_backward_accumulate", "linear_cross_entropy", "linear_cross_entropy_backward",
+    "linear_frequencies", "llama3_frequencies", "load_balance_loss", "load_balance_loss_backward",
+    "log_softmax", "log_softmax_backward", "low_rank_attention", "low_rank_attention_backward",
+    "lstm_cell", "lstm_cell_backward", "mask_of_keys", "masked_batch_norm",
+    "masked_batch_norm_backward", "max_pooling", "max_pooling_2d", "max_pooling_2d_backward",
+    "max_pooling_backward", "mean_pooling", "mean_pooling_2d", "mean_pooling_2d_backward",
+    "mean_pooling_backward", "merge_patches", "merge_patches_backward", "ngram_rows",
+    "orthogonalize", "partial_rotary", "partial_rotary_backward", "patch_convolution",
+    "patch_convolution_backward", "patches", "patches_backward", "quick_gelu",
+    "quick_gelu_backward", "relative_attention", "relative_attention_backward",
+    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",
+    "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
+    "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
+    "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
     "residual_layer_norm", "residual_layer_norm_backward", "residual_rms_norm",
     "residual_rms_norm_backward", "rms_norm", "rms_norm_backward", "rms_norm_outside",
     "rms_norm_outside_backward", "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles",
@@ -164,7 +174,8 @@ __all__ = [
     "scaled_frequencies", "shifted_window_mask", "sigmoid", "sigmoid_backward", "silu",
     "silu_backward", "sinusoidal_positions", "sinusoidal_positions_2d", "soft_cap",
     "soft_cap_backward", "softmax", "softmax_backward", "softmax_cross_entropy",
-    "softmax_cross_entropy_backward", "sort_by_expert", "sum_of_squares", "swish", "swish_backward",
+    "softmax_cross_entropy_backward", "sort_by_expert", "sparse_attention",
+    "sparse_attention_backward", "strided_keys", "sum_of_squares", "swish", "swish_backward",
     "tiled_attention", "tiled_attention_backward", "tiled_attention_steps", "to_bfloat16",
     "to_int8", "top_k_experts", "top_k_gates", "top_k_gates_backward", "top_k_gates_over_all",
     "top_k_gates_over_all_backward", "triplet_loss", "triplet_loss_backward",

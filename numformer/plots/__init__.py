@@ -29,6 +29,7 @@ from numformer.plots.positions.added import (
 from numformer.plots.positions.rotary import rotary_clocks, rotary_proof
 from numformer.plots.positions.waves import position_waves
 from numformer.plots.residual_stream import contribution_bars, lens_map, residual_norms
+from numformer.plots.scaling.laws import scaling_law_curves
 from numformer.plots.scaling.positions import losses_by_position
 from numformer.plots.step_errors import step_error_curve
 from numformer.plots.training.breakdown import breakdown_bars
@@ -51,7 +52,7 @@ __all__ = [
     "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth", "norm_comparison",
     "norm_cube", "patch_attention", "permutation_panels", "position_biases", "position_similarity",
     "position_vectors", "position_waves", "query_detail", "residual_norms", "results_by_batch_size",
-    "rotary_clocks", "rotary_proof", "shifted_windows", "similarity_by_distance", "slip_costs",
-    "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order", "unrolled_rnn",
-    "update_ratio_curve",
+    "rotary_clocks", "rotary_proof", "scaling_law_curves", "shifted_windows",
+    "similarity_by_distance", "slip_costs", "step_error_curve", "tile_animation", "tile_frame",
+    "tile_frames", "tile_order", "unrolled_rnn", "update_ratio_curve",
 ]

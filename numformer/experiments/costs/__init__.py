@@ -1,7 +1,8 @@
 """Time, memory, operations and data: what a loss costs."""
 
-from numformer.experiments.costs import length_extrapolation
+from numformer.experiments.costs import length_extrapolation, scaling_law
 
 EXPERIMENTS = {
     "length-extrapolation": length_extrapolation.EXPERIMENT,
+    "scaling-law": scaling_law.EXPERIMENT,
 }
