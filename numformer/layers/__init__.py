@@ -6,6 +6,9 @@ Every layer keeps the contract of `numformer.parameter.Layer`: `forward` returns
 """
 
 from numformer.layers.attention.fixed_weights import FixedWeightAttention
+from numformer.layers.attention.efficient.linear import LinearAttention
+from numformer.layers.attention.efficient.low_rank import LowRankAttention
+from numformer.layers.attention.efficient.sparse import SparseAttention
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.score_attention import ScoreAttention
@@ -52,11 +55,11 @@ __all__ = [
     "ClassPooler", "ConcatenatedPositions", "Convolution2D", "CrossAttentionBranch", "Dropout",
     "Embedding", "FeedForward", "FixedWeightAttention", "GEGLU", "GRU", "GatedConvolution",
     "GatedFeedForward", "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM",
-    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "LocalAttentionBranch",
-    "MixtureOfExperts", "MultiHeadAttention", "NGramEmbedding", "NoPositions", "ParallelBlock",
-    "PatchEmbedding", "PatchMerging", "PlainBlock", "Pooling", "Pooling2D", "RMSNorm", "RNN",
-    "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
-    "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
-    "SoftCappedLMHead", "SwiGLU", "Swish", "SwishFeedForward", "TransformerBlock",
-    "WindowAttention", "WindowPositionBias",
+    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "LinearAttention",
+    "LocalAttentionBranch", "LowRankAttention", "MixtureOfExperts", "MultiHeadAttention",
+    "NGramEmbedding", "NoPositions", "ParallelBlock", "PatchEmbedding", "PatchMerging",
+    "PlainBlock", "Pooling", "Pooling2D", "RMSNorm", "RNN", "RelativePositionBias",
+    "ResidualBranch", "RotaryPositions", "ScoreAttention", "SelfAttentionBranch", "ShawPositions",
+    "SinusoidalPositions", "SinusoidalPositions2D", "SoftCappedLMHead", "SparseAttention", "SwiGLU",
+    "Swish", "SwishFeedForward", "TransformerBlock", "WindowAttention", "WindowPositionBias",
 ]

@@ -105,7 +105,7 @@ def linear_attention_backward(do, saved):
 
 
 def linear_attention_step(q, k, v, state=None):
-    r"""Continue causal linear attention by one position: a recurrent network with a matrix as state.
+    r"""Continue causal linear attention by a position: a recurrent network with a matrix as state.
 
     .. math:: S_i = S_{i-1} + \phi(k_i) [v_i, 1]^\top, \qquad
               [n_i, s_i] = \phi(q_i)^\top S_i, \qquad o_i = n_i / s_i

@@ -53,7 +53,7 @@ def strided_keys(T, stride):
 
 
 def fixed_keys(T, stride, summary=1):
-    r"""The keys of fixed attention: those of the query's own block, and the last ones of each block.
+    r"""The keys of fixed attention: those of the query's own block, and the last of each block.
 
     .. math:: A_i = \{ j \le i : \lfloor j / l \rfloor = \lfloor i / l \rfloor \} \cup
               \{ j \le i : j \bmod l \ge l - c \}

@@ -1,0 +1,1 @@
+"""Attention layers whose cost grows more slowly than T x T: linear, low-rank and sparse."""

@@ -1,0 +1,1 @@
+"""Attention in forms other than the plain one."""

@@ -1,0 +1,59 @@
+"""Linear, low-rank and sparse attention."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import CAUSAL, AttentionPattern
+from numformer.layers import LinearAttention, LowRankAttention, SparseAttention
+from numformer.verify.registry.cases import Case, Pair, floats
+
+
+def linear(rng, dtype):
+    return LinearAttention(8, 2, rng, dtype=dtype)
+
+
+def low_rank(rng, dtype):
+    return LowRankAttention(6, 3, 5, 2, rng, dtype=dtype)
+
+
+def sparse(kind, stride):
+    return lambda rng, dtype: SparseAttention(8, 2, stride, rng, kind, bias=False, dtype=dtype)
+
+
+def causal():
+    return {"pattern": CAUSAL}
+
+
+LAYERS = [
+    Case("linear attention layer", linear, [(2, 5, 8)],
+         wrong=[((floats(2, 5, 7),), ValueError, "C=8"),
+                ((floats(2, 0, 8),), ValueError, "empty"),
+                ((floats(2, 5, 8), AttentionPattern(window=(1, 1))), ValueError, "rule window"),
+                ((floats(2, 5, 8), np.ones((5, 5), bool)), TypeError, "AttentionPattern")]),
+    Case("linear attention layer, causal", linear, [(2, 5, 8)], causal),
+    Case("low-rank attention layer", low_rank, [(2, 5, 6)],
+         wrong=[((floats(2, 4, 6),), ValueError, "length=5"),
+                ((floats(2, 5, 6), CAUSAL), ValueError, "cannot be causal")]),
+    Case("sparse attention layer", sparse("strided", 2), [(2, 7, 8)], causal,
+         wrong=[((floats(2, 7, 7),), ValueError, "C=8"),
+                ((floats(7, 8),), ValueError, "(B, T, C)")]),
+    Case("sparse attention layer, fixed", sparse("fixed", 3), [(1, 8, 8)], causal),
+]
+
+PAIRS = [
+    Pair("linear attention", F.linear_attention, F.linear_attention_backward,
+         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)]),
+    Pair("linear attention, causal", F.linear_attention, F.linear_attention_backward,
+         [(2, 2, 5, 4), (2, 2, 5, 4), (2, 2, 5, 3)], options={"causal": True}),
+    Pair("linear attention, causal, two chunks", F.linear_attention, F.linear_attention_backward,
+         [(1, 1, 66, 2), (1, 1, 66, 2), (1, 1, 66, 2)], options={"causal": True}),
+    Pair("low-rank attention", F.low_rank_attention, F.low_rank_attention_backward,
+         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3), (2, 5), (2, 5)]),
+    Pair("sparse attention, strided", F.sparse_attention, F.sparse_attention_backward,
+         [(2, 2, 7, 4), (2, 2, 7, 4), (2, 2, 7, 3)], after=(F.strided_keys(7, 3),)),
+    Pair("sparse attention, fixed", F.sparse_attention, F.sparse_attention_backward,
+         [(1, 2, 8, 3), (1, 2, 8, 3), (1, 2, 8, 3)], after=(F.fixed_keys(8, 3, 2),)),
+    Pair("sparse attention, T != S, a query without keys", F.sparse_attention,
+         F.sparse_attention_backward, [(1, 1, 3, 3), (1, 1, 5, 3), (1, 1, 5, 2)],
+         after=(np.array([[4, 0], [-1, -1], [4, -1]]),)),
+]
