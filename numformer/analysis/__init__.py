@@ -14,6 +14,7 @@ from numformer.analysis.gradient_reach import gradient_norm_by_block, gradient_r
 from numformer.analysis.logit_lens import logit_contributions, logit_lens
 from numformer.analysis.lstm_gates import lstm_gates
 from numformer.analysis.model_sizes import model_sizes
+from numformer.analysis.power_law import power_law
 from numformer.analysis.scaling_law import ScalingLaw, fit_scaling_law
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "attention_entropy", "attention_gradients", "attention_mask_of", "attention_rollout",
     "attention_steps", "capture", "count", "dead_units", "fit_scaling_law",
     "gradient_norm_by_block", "gradient_reach", "hidden_activations", "logit_contributions",
-    "logit_lens", "lstm_gates", "model_costs", "model_sizes", "parameter_shapes", "residual_stream",
+    "logit_lens", "lstm_gates", "model_costs", "model_sizes", "parameter_shapes", "power_law",
+    "residual_stream",
 ]
