@@ -30,6 +30,7 @@ from numformer.plots.positions.rotary import rotary_clocks, rotary_proof
 from numformer.plots.positions.waves import position_waves
 from numformer.plots.residual_stream import contribution_bars, lens_map, residual_norms
 from numformer.plots.scaling.laws import scaling_law_curves
+from numformer.plots.scaling.operations import losses_by_operations
 from numformer.plots.scaling.positions import losses_by_position
 from numformer.plots.scaling.power_laws import power_law_panels
 from numformer.plots.step_errors import step_error_curve
@@ -49,11 +50,12 @@ __all__ = [
     "audit_errors", "breakdown_bars", "clipping_curves", "contribution_bars", "cost_bars", "dark",
     "dead_unit_bars", "forward_and_backward", "gradient_flow", "gradient_norm_curve",
     "gradient_ratio_by_depth", "gradient_reach_curves", "growth_of_time", "head_statistics",
-    "learning_rate_curve", "lens_map", "loss_curve", "losses_by_position", "losses_by_step",
-    "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth", "norm_comparison",
-    "norm_cube", "patch_attention", "permutation_panels", "position_biases", "position_similarity",
-    "position_vectors", "position_waves", "power_law_panels", "query_detail", "residual_norms",
-    "results_by_batch_size", "rotary_clocks", "rotary_proof", "scaling_law_curves",
-    "shifted_windows", "similarity_by_distance", "slip_costs", "step_error_curve", "tile_animation",
-    "tile_frame", "tile_frames", "tile_order", "unrolled_rnn", "update_ratio_curve",
+    "learning_rate_curve", "lens_map", "loss_curve", "losses_by_operations", "losses_by_position",
+    "losses_by_step", "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth",
+    "norm_comparison", "norm_cube", "patch_attention", "permutation_panels", "position_biases",
+    "position_similarity", "position_vectors", "position_waves", "power_law_panels", "query_detail",
+    "residual_norms", "results_by_batch_size", "rotary_clocks", "rotary_proof",
+    "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slip_costs",
+    "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order", "unrolled_rnn",
+    "update_ratio_curve",
 ]
