@@ -52,7 +52,7 @@ class Config:
 
 def _is_a(kind, value):
     """Whether a value may stand in a field: an int also for a float, True for neither."""
-    if kind in (int | None, float | None, bool | None, dict | None):
+    if kind in (int | None, float | None, bool | None, dict | None, str | None):
         return value is None or _is_a(get_args(kind)[0], value)
     if kind is float:
         return type(value) is float or _is_a(int, value)

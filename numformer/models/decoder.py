@@ -280,18 +280,18 @@ def _blocks_of(config, rng):
         local = replace(c, rotary_base=c.local_rotary_base, rotary_scaling=None)
     reach = c.sliding_window - 1                      # the right side is for causal=False
     of_layer = {False: (c, None), True: (local, (reach, reach))}
-    feedforward = feedforward_of if c.n_experts == 1 else _experts_of
     attention = attention_of if c.attention_weights == "learned" else fixed_attention_of
     relative = relative_bias_of(c, rng, bidirectional=False)
-    return [block_of(its_config, rng, relative, feedforward=feedforward, window=window,
+    return [block_of(of_layer[is_local][0], rng, relative, window=of_layer[is_local][1],
+                     feedforward=_experts_of if has_experts else feedforward_of,
                      attention=attention)
-            for its_config, window in map(of_layer.get, c.local_layers)]
+            for is_local, has_experts in zip(c.local_layers, c.expert_layers)]
 
 
 def _experts_of(config, initial):
-    c, gated = config, config.feedforward in GATED
+    c, kind = config, config.expert_feedforward or config.feedforward
     return MixtureOfExperts(
         c.d_model, c.hidden_width, c.n_experts, c.experts_per_token,
-        GATED.get(c.feedforward, c.feedforward), gated=gated, gates_over=c.gates_over,
+        GATED.get(kind, kind), gated=kind in GATED, gates_over=c.gates_over,
         capacity_factor=c.capacity_factor, balance_weight=c.balance_weight,
         z_weight=c.router_z_weight, **initial)

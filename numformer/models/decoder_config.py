@@ -45,11 +45,15 @@ class DecoderConfig(TransformerConfig):
         Apply a norm to embeddings, positions included, before the first block.
     n_experts : int
         E, feed-forwards of a block, of which a router chooses k for every token: see
-        `MixtureOfExperts`. With 1, a plain feed-forward, the next five options have no effect.
+        `MixtureOfExperts`. With 1, a plain feed-forward, the next seven options have no effect.
     experts_per_token : int
         k.
     gates_over : "chosen" or "all"
         Whether gates are a softmax over the k chosen experts or over all E; "all" if k = 1.
+    experts_every : int
+        Of so many blocks, the last has experts, the others a plain feed-forward. 1: all have.
+    expert_feedforward : str, optional
+        The activation of the experts, where it is not that of the other blocks.
     capacity_factor : float
         Most tokens per expert, as a multiple of an even share; 0 for no limit.
     balance_weight, router_z_weight : float
@@ -64,7 +68,7 @@ class DecoderConfig(TransformerConfig):
 
     POSITIONS: ClassVar = ("learned", "sinusoidal", *TransformerConfig.POSITIONS)
     WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE, "n_experts",
-                       "experts_per_token")
+                       "experts_per_token", "experts_every")
     ABOVE_ZERO: ClassVar = (*TransformerConfig.ABOVE_ZERO, "logit_softcap")
 
     vocab_size: int
@@ -82,6 +86,8 @@ class DecoderConfig(TransformerConfig):
     n_experts: int = 1
     experts_per_token: int = 2
     gates_over: str = "chosen"
+    experts_every: int = 1
+    expert_feedforward: str | None = None
     capacity_factor: float = 0.0
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
@@ -100,7 +106,8 @@ class DecoderConfig(TransformerConfig):
         self._check_fixed_weights(owner)
         check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
         if self.n_experts > 1:
-            check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])
+            name = "feedforward" if self.expert_feedforward is None else "expert_feedforward"
+            check_choice(owner, name, getattr(self, name), [*ACTIVATIONS, *GATED])
             check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
             if self.experts_per_token == 1 and self.gates_over == "chosen":
                 raise ValueError(
@@ -117,6 +124,12 @@ class DecoderConfig(TransformerConfig):
             raise ValueError(
                 f"{owner}: attention_weights={self.attention_weights!r} has no queries and keys, "
                 f"for which {given[0]}={getattr(self, given[0])!r} is; leave one of them out.")
+
+    @property
+    def expert_layers(self):
+        """Of each layer, whether it has experts."""
+        return [self.n_experts > 1 and k % self.experts_every == 0
+                for k in range(1, self.n_layers + 1)]
 
     @property
     def local_layers(self):
@@ -139,6 +152,15 @@ LLAMA2 = {**LLAMA, "context_length": 4096, "epsilon": 1e-5}
 LLAMA3 = {**LLAMA2, "vocab_size": 128256, "context_length": 8192, "rotary_base": 500000.0}
 MIXTRAL = {**LLAMA2, "context_length": 32768, "rotary_base": 1000000.0, "n_experts": 8,
            "experts_per_token": 2}
+# Chowdhery et al. (2022), section 2: one key-value head, parallel branches, no biases, SwiGLU with
+# F = 4 C, and heads of width 256. Their LayerNorms have no bias: they are RMSNorms in size.
+PALM = dict(vocab_size=256000, context_length=2048, norm="rms_norm", parallel_residual=True,
+            feedforward="swiglu", positions="rotary", bias=False, d_head=256)
+# Du et al. (2022), section 4: T5's bias by distance in place of positions, every other block with
+# experts, of which a token uses two; a gate in the other blocks alone.
+GLAM = dict(vocab_size=256000, context_length=1024, norm="rms_norm", feedforward="geglu",
+            expert_feedforward="gelu", positions="t5", bias=False, d_head=128, n_experts=64,
+            experts_every=2, experts_per_token=2)
 
 _SIZES = (                                                    # L, H, C; F and G where they differ
     # Radford et al. (2018), section 4.1
@@ -161,7 +183,12 @@ _SIZES = (                                                    # L, H, C; F and G
     ("llama3-8b", LLAMA3, 32, 32, 4096, 14336, 8), ("llama3-70b", LLAMA3, 80, 64, 8192, 28672, 8),
     ("llama3-405b", LLAMA3, 126, 128, 16384, 53248, 8),
     # Jiang et al. (2024), "Mixtral of Experts", table 1: 13 B of 47 B parameters are active
-    ("mixtral-8x7b", MIXTRAL, 32, 32, 4096, 14336, 8))
+    ("mixtral-8x7b", MIXTRAL, 32, 32, 4096, 14336, 8),
+    # Chowdhery et al. (2022), table 1: 8.63 B, 62.50 B and 540.35 B
+    ("palm-8b", PALM, 32, 16, 4096, 16384, 1), ("palm-62b", PALM, 64, 32, 8192, 32768, 1),
+    ("palm-540b", PALM, 118, 48, 18432, 73728, 1),
+    # Du et al. (2022), table 4: 143 B with 9.8 B active, and 1.2 T with 96.6 B
+    ("glam-8b-64e", GLAM, 32, 32, 4096, 16384), ("glam-64b-64e", GLAM, 64, 128, 8192, 32768))
 _NAMES = "n_layers", "n_heads", "d_model", "d_hidden", "n_kv_heads"
 DECODERS = {name: DecoderConfig(**choices, **dict(zip(_NAMES, sizes)))
             for name, choices, *sizes in _SIZES}

@@ -17,7 +17,8 @@ PUBLISHED = {  # in millions: the papers' figures, GPT-2's from its code release
     "llama-7b": 6700, "llama-13b": 13000, "llama-33b": 32500, "llama-65b": 65200,
     "llama2-7b": 6700, "llama2-13b": 13000, "llama2-70b": 69000, "llama3-8b": 8000,
     "llama3-70b": 70600, "llama3-405b": 405000,
-    "mixtral-8x7b": 46700,
+    "mixtral-8x7b": 46700, "palm-8b": 8630, "palm-62b": 62500, "palm-540b": 540350,
+    "glam-8b-64e": 143000, "glam-64b-64e": 1162000,
 }
 # printed with two digits, up to 1.8% from what their sizes give
 ROUNDED = {"gpt3-medium", "gpt3-xl", "gpt3-2.7b", "gpt3-13b"}
@@ -41,6 +42,21 @@ def test_a_new_model_predicts_all_tokens_alike(style, rng):
                                                    rng.integers(0, 9, (50, 8))))
     # 2017's embedding, scaled up, is its head too
     assert abs(loss - np.log(9)) < (1.5 if style == "2017" else 0.05)
+
+
+def test_palm_and_glam_are_counted_to_the_digits_that_are_printed():
+    """PaLM's table has two decimals; they come out, the last one rounded down.
+
+    GLaM's largest: "1.2 T" and 96.6 B active, of which 2.1 B are the embedding. The printed 9.8 B
+    of the smaller one, 9.7 B here, are without its embedding of 1.0 B.
+    """
+    for name, printed in (("palm-8b", 8.63), ("palm-62b", 62.50), ("palm-540b", 540.35)):
+        assert abs(count(CONFIGS[name])["parameters"] / 1e9 - printed) < 0.01
+    costs = count(CONFIGS["glam-64b-64e"])
+    assert round(costs["parameters"] / 1e12, 1) == 1.2
+    assert round(costs["active_parameters"] / 1e9, 1) == 96.6
+    smaller = count(CONFIGS["glam-8b-64e"])["active_parameters"] - 256000 * 4096
+    assert abs(smaller / 9.8e9 - 1) < 0.015
 
 
 @pytest.mark.parametrize("name", DECODERS)

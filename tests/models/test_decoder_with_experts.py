@@ -123,6 +123,23 @@ def test_mixtral_is_counted_without_allocation():
             and abs(costs["active_parameters"] / 12.9e9 - 1) < 0.01)
 
 
+def test_every_other_block_has_experts_of_a_kind_of_their_own(rng):
+    config = replace(DROPLESS, n_layers=4, experts_every=2, expert_feedforward="gelu")
+    model = Decoder(config, rng)
+    kinds = [type(block.feedforward).__name__ for block in model.blocks]
+    assert kinds == ["GatedFeedForward", "MixtureOfExperts"] * 2
+    assert type(model.blocks[1].feedforward.experts[0]).__name__ == "FeedForward"
+    assert config.expert_layers == [False, True, False, True]
+    idle = 2 * (2 * 16 * 12 + 12 + 16)                    # two experts of GELU with biases
+    costs = count(config)
+    assert costs["parameters"] - costs["active_parameters"] == 2 * idle
+    ids = rng.integers(0, 9, (2, 9))
+    loss, saved = model.loss((ids[:, :-1], ids[:, 1:]))
+    auxiliary = sum(block.auxiliary_loss(each)
+                    for block, each in zip(model.blocks, saved[0][1]))
+    assert loss > auxiliary > 0
+
+
 def test_counts_equal_a_real_model(rng):
     model, costs = Decoder(DROPLESS, rng), count(DROPLESS)
     assert costs["parameters"] == sum(array.size for array in model.state_dict().values())
@@ -139,7 +156,8 @@ def test_counts_equal_a_real_model(rng):
     (dict(n_experts=2, experts_per_token=3),
      "experts_per_token=3 experts for a token are more than the E=2 that there are; use "),
     (dict(n_experts=4, experts_per_token=1), "use gates_over='all' or experts_per_token=2"),
-    (dict(n_experts=0), "n_experts=0"),
+    (dict(n_experts=0), "n_experts=0"), (dict(experts_every=0), "experts_every=0"),
+    (dict(n_experts=2, expert_feedforward="swish"), "expert_feedforward='swish'"),
     (dict(n_experts=2.0), "n_experts=2.0"),
     (dict(n_experts=4, experts_per_token=0), "experts_per_token=0"),
     (dict(n_experts=4, capacity_factor=-1), "capacity_factor=-1"),

@@ -7,18 +7,17 @@ import numpy as np
 from numformer.data import BlockStream
 from numformer.data.batches.batch import Batch
 from numformer.experiments.costs.layer_costs import (
-    FITTED, LENGTHS, WIDTH, WrittenOutAttention, fitted_slope, layer_costs)
+    FITTED, LENGTHS, WIDTH, WindowAttention, WrittenOutAttention, fitted_slope, layer_costs)
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained, trainer_of
 from numformer.functional import CAUSAL, EVERYWHERE, IGNORE_INDEX
-from numformer.layers import LinearAttention, LowRankAttention, MultiHeadAttention, SparseAttention
+from numformer.layers import LinearAttention, LowRankAttention, SparseAttention
 from numformer.models import Decoder
 from numformer.recipes.preset import Claim, Preset, more
 from numformer.recipes.text.characters import TEXT
 from numformer.training import Trainer, mean_loss
 
 T, STRIDE, RANK = 128, 11, 32
-NEAR = 64                                             # keys in the window whose costs are measured
 HIDDEN = 0.15                                         # fraction of masked characters
 # Learned positions: in the efficient forms of attention there is no place for others.
 SMALL = Preset(
@@ -83,10 +82,9 @@ def measure(seed, steps=None):
 def _costs(rng):
     """{quantity: {method: {length: value}}} of one layer of width 64."""
     one = {"pattern": CAUSAL}
-    near = {"pattern": CAUSAL.local((NEAR - 1, 0))}
     methods = {
         "full, written out": lambda N: (WrittenOutAttention(WIDTH, 1, rng), one),
-        "window of 64": lambda N: (MultiHeadAttention(WIDTH, 1, rng), near),
+        "window of 64": lambda N: (WindowAttention(WIDTH, 1, rng), one),
         "sparse": lambda N: (SparseAttention(WIDTH, 1, math.isqrt(N), rng), one),
         "linear": lambda N: (LinearAttention(WIDTH, 1, rng), one),
         "low-rank, not causal": lambda N: (LowRankAttention(WIDTH, 1, N, RANK, rng), {})}

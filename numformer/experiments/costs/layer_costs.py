@@ -15,6 +15,7 @@ LENGTHS = 64, 128, 256, 512, 1024, 2048, 4096
 FITTED = 512                                          # shorter ones are mostly fixed costs
 ENOUGH = 0.1                                          # seconds of repetition
 WIDTH = 64
+NEAR = 64                                             # keys in a window
 
 
 class WrittenOutAttention(ProjectedAttention):
@@ -35,6 +36,17 @@ class TiledAttention(ProjectedAttention):
 
     def attend_backward(self, do, saved):
         return F.tiled_attention_backward(do, saved)
+
+
+class WindowAttention(ProjectedAttention):
+    """Causal attention to the last 64 keys: `sparse_attention` with these in its table."""
+
+    def attend(self, q, k, v, causal):
+        keys = np.arange(q.shape[2])[:, None] - np.arange(NEAR)       # (T, 64)
+        return F.sparse_attention(q, k, v, np.maximum(keys, -1))
+
+    def attend_backward(self, do, saved):
+        return F.sparse_attention_backward(do, saved)
 
 
 def layer_costs(layer, N, width, **options):

@@ -7,13 +7,13 @@ from numformer.recipes.preset import Claim, Preset, more
 from numformer.recipes.text.characters import TEXT
 from numformer.training import mean_loss
 
-WIDTHS = 16, 24, 40, 64, 96
-STEPS = 50, 100, 200, 400                                             # of 1024 tokens
+WIDTHS = 16, 24, 32, 48, 64
+STEPS = 100, 200, 400, 800                                            # of 512 tokens
 SMALL = Preset(
-    dict(context_length=64, n_layers=2, n_heads=4, d_model=96, norm="rms_norm", bias=False,
+    dict(context_length=64, n_layers=2, n_heads=4, d_model=64, norm="rms_norm", bias=False,
          feedforward="swiglu", positions="rotary", init_std=0.1),
     dict(optimizer="muon", muon_ratio=3.0, momentum=0.95, weight_decay=0.0, schedule="linear",
-         learning_rate=0.012, min_learning_rate=0.0, warmup_steps=10, steps=400, batch_size=16),
+         learning_rate=0.012, min_learning_rate=0.0, warmup_steps=10, steps=800, batch_size=8),
     TEXT)
 
 
@@ -72,4 +72,4 @@ EXPERIMENT = Experiment(
     "How does the loss fall with parameters and tokens, and can it be predicted?", measure, (
         Claim("largest_run_error", beats="largest_run_nearest_smaller"),
         Claim("largest_run_error", 0.08), Claim("mean_error", beats="mean_nearest_smaller"),
-        more("alpha", 0.2), more("beta", 0.1)))
+        more("alpha", 0.1), more("beta", 0.1)))
