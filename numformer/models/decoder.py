@@ -6,13 +6,12 @@ from functools import partial
 import numpy as np
 
 from numformer.checks import check_rows
-from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
-from numformer.layers import Dropout, Identity, LMHead, MixtureOfExperts, SoftCappedLMHead
+from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.layers.token_step import TextsCache
 from numformer.models.transformer import (
-    CrossEntropyModel, attention_of, block_of, embedding_of, feedforward_of, final_norm_of,
+    CrossEntropyModel, attention_of, block_of, embedding_of, feedforwards_of, final_norm_of,
     fixed_attention_of, norm_of, positions_of, relative_bias_of)
 from numformer.models.transformer.texts_cache import begun
 from numformer.parameter import constant, normal
@@ -283,15 +282,5 @@ def _blocks_of(config, rng):
     attention = attention_of if c.attention_weights == "learned" else fixed_attention_of
     relative = relative_bias_of(c, rng, bidirectional=False)
     return [block_of(of_layer[is_local][0], rng, relative, window=of_layer[is_local][1],
-                     feedforward=_experts_of if has_experts else feedforward_of,
-                     attention=attention)
-            for is_local, has_experts in zip(c.local_layers, c.expert_layers)]
-
-
-def _experts_of(config, initial):
-    c, kind = config, config.expert_feedforward or config.feedforward
-    return MixtureOfExperts(
-        c.d_model, c.hidden_width, c.n_experts, c.experts_per_token,
-        GATED.get(kind, kind), gated=kind in GATED, gates_over=c.gates_over,
-        capacity_factor=c.capacity_factor, balance_weight=c.balance_weight,
-        z_weight=c.router_z_weight, **initial)
+                     feedforward=feedforward, attention=attention)
+            for is_local, feedforward in zip(c.local_layers, feedforwards_of(c))]

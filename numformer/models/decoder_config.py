@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from numformer.checks import check_choice, check_number, check_whole
-from numformer.functional.activations.table import ACTIVATIONS, GATED
-from numformer.functional.experts.router import check_k
-from numformer.models.transformer import TransformerConfig
+from numformer.checks import check_number, check_whole
+from numformer.models.transformer import ExpertsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig(TransformerConfig):
+class DecoderConfig(ExpertsConfig):
     """The config of a `Decoder`; the defaults are GPT-2's.
 
     Parameters
@@ -21,7 +19,8 @@ class DecoderConfig(TransformerConfig):
         Longest sequence in training.
     positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
         How the model depends on the order of its tokens; also "concatenated_learned" and
-        "concatenated_sinusoidal", see `TransformerConfig`.
+        "concatenated_sinusoidal", see `TransformerConfig`. The options of experts are those of
+        `ExpertsConfig`.
     attention_weights : "learned", "even" or "distance"
         Learned from queries and keys; or without them: the same for all keys, or by distance with a
         trained slope for each head. See `FixedWeightAttention`.
@@ -43,21 +42,6 @@ class DecoderConfig(TransformerConfig):
         Multiply embeddings by sqrt(C).
     embedding_norm : bool
         Apply a norm to embeddings, positions included, before the first block.
-    n_experts : int
-        E, feed-forwards of a block, of which a router chooses k for every token: see
-        `MixtureOfExperts`. With 1, a plain feed-forward, the next seven options have no effect.
-    experts_per_token : int
-        k.
-    gates_over : "chosen" or "all"
-        Whether gates are a softmax over the k chosen experts or over all E; "all" if k = 1.
-    experts_every : int
-        Of so many blocks, the last has experts, the others a plain feed-forward. 1: all have.
-    expert_feedforward : str, optional
-        The activation of the experts, where it is not that of the other blocks.
-    capacity_factor : float
-        Most tokens per expert, as a multiple of an even share; 0 for no limit.
-    balance_weight, router_z_weight : float
-        Factors of the auxiliary losses of every block, which are added to the loss.
 
     Examples
     --------
@@ -66,10 +50,9 @@ class DecoderConfig(TransformerConfig):
     ValueError: DecoderConfig: d_model=8 is not divisible by n_heads=3; use n_heads=2 or d_model=9.
     """
 
-    POSITIONS: ClassVar = ("learned", "sinusoidal", *TransformerConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE, "n_experts",
-                       "experts_per_token", "experts_every")
-    ABOVE_ZERO: ClassVar = (*TransformerConfig.ABOVE_ZERO, "logit_softcap")
+    POSITIONS: ClassVar = ("learned", "sinusoidal", *ExpertsConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *ExpertsConfig.WHOLE)
+    ABOVE_ZERO: ClassVar = (*ExpertsConfig.ABOVE_ZERO, "logit_softcap")
 
     vocab_size: int
     context_length: int
@@ -83,20 +66,10 @@ class DecoderConfig(TransformerConfig):
     logit_softcap: float | None = None
     embedding_scale: bool = False
     embedding_norm: bool = False
-    n_experts: int = 1
-    experts_per_token: int = 2
-    gates_over: str = "chosen"
-    experts_every: int = 1
-    expert_feedforward: str | None = None
-    capacity_factor: float = 0.0
-    balance_weight: float = 0.01
-    router_z_weight: float = 0.0
 
     def __post_init__(self):
         super().__post_init__()
         owner = type(self).__name__
-        for name in ("capacity_factor", "balance_weight", "router_z_weight"):
-            check_number(owner, name, getattr(self, name), least=0)
         for name in ("sliding_window", "global_every"):
             check_whole(owner, name, getattr(self, name), least=0)
         if self.local_rotary_base is not None:
@@ -104,15 +77,6 @@ class DecoderConfig(TransformerConfig):
         check_choice(owner, "attention_weights", self.attention_weights,
                      ["learned", "even", "distance"])
         self._check_fixed_weights(owner)
-        check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
-        if self.n_experts > 1:
-            name = "feedforward" if self.expert_feedforward is None else "expert_feedforward"
-            check_choice(owner, name, getattr(self, name), [*ACTIVATIONS, *GATED])
-            check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
-            if self.experts_per_token == 1 and self.gates_over == "chosen":
-                raise ValueError(
-                    f"{owner}: with experts_per_token=1 and gates_over='chosen' every weight is 1, "
-                    "without gradient for the router; use gates_over='all' or experts_per_token=2.")
 
     def _check_fixed_weights(self, owner):
         """Without queries and keys, no option of theirs may be given."""
@@ -124,12 +88,6 @@ class DecoderConfig(TransformerConfig):
             raise ValueError(
                 f"{owner}: attention_weights={self.attention_weights!r} has no queries and keys, "
                 f"for which {given[0]}={getattr(self, given[0])!r} is; leave one of them out.")
-
-    @property
-    def expert_layers(self):
-        """Of each layer, whether it has experts."""
-        return [self.n_experts > 1 and k % self.experts_every == 0
-                for k in range(1, self.n_layers + 1)]
 
     @property
     def local_layers(self):

@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from numformer.backend import cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.transformer import (
-    CrossEntropyModel, Encoder, block_of, embedding_of, final_norm_of, norm_of, positions_of,
-    relative_bias_of)
+    CrossEntropyModel, Encoder, block_of, embedding_of, feedforwards_of, final_norm_of, norm_of,
+    positions_of, relative_bias_of)
 from numformer.parameter import normal
 
 
@@ -58,7 +59,8 @@ class EncoderDecoder(CrossEntropyModel):
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(replace(c, n_layers=c.n_encoder_layers or c.n_layers), rng)
         relative = relative_bias_of(c, rng, bidirectional=False)
-        self.blocks = [block_of(c, rng, relative, reads_memory=True) for _ in range(c.n_layers)]
+        self.blocks = [block_of(c, rng, relative, reads_memory=True, feedforward=feedforward)
+                       for feedforward in feedforwards_of(c)]
         self.norm = final_norm_of(c)
         self.head = LMHead(self.embedding.weight if c.tied
                            else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
@@ -102,7 +104,8 @@ class EncoderDecoder(CrossEntropyModel):
         saved = (saved_memory, saved_outputs, saved_blocks, saved_norm, saved_head)
         return logits, saved
 
-    def backward(self, dlogits, saved):
+    def backward(self, dlogits, saved, dauxiliary=0.0):
+        """Add to every parameter's gradient; `dauxiliary` is the gradient of `auxiliary_loss`."""
         saved_memory, saved_outputs, saved_blocks, saved_norm, saved_head = saved
 
         # logits = head(norm(x))
@@ -112,13 +115,31 @@ class EncoderDecoder(CrossEntropyModel):
         # x = block(x, memory), L times: the gradients of memory add up over the blocks
         dmemory = 0
         for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dx, dmemory_of_block = block.backward(dx, saved_block)    # (B, T, C), (B, S, C)
+            dx, dmemory_of_block = block.backward(                    # (B, T, C), (B, S, C)
+                dx, saved_block, dauxiliary)
             dmemory = dmemory_of_block + dmemory
 
         # x = embed(outputs);  memory = encode(inputs)
         self._embed_backward(dx, saved_outputs, *self._output_parts)
-        self._encode_backward(dmemory, saved_memory)
+        self._encode_backward(dmemory, saved_memory, dauxiliary)
         return None                                                   # ids have no gradient
+
+    def loss(self, batch, rng=None):
+        """(loss, saved) of a batch: cross-entropy plus `auxiliary_loss`."""
+        loss, saved = super().loss(batch, rng)
+        return loss + self.auxiliary_loss(saved[0]), saved
+
+    def loss_backward(self, saved, dloss=1.0):
+        saved_forward, saved_loss = saved
+
+        # loss = cross_entropy(forward(*inputs), targets) + auxiliary_loss
+        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward, dauxiliary=dloss)
+
+    def auxiliary_loss(self, saved):
+        """The sum of the auxiliary losses of all blocks; `saved` is that of `forward`."""
+        (_, saved_encoder), _, saved_blocks, *_ = saved
+        return self.encoder.auxiliary_loss(saved_encoder) + sum(
+            block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
 
     def begin(self, inputs, lengths):
         """Encode inputs (B, S): a cache for `step`, with keys and values of memory per block."""
@@ -187,11 +208,11 @@ class EncoderDecoder(CrossEntropyModel):
         saved = (saved_inputs, saved_encoder)
         return memory, saved
 
-    def _encode_backward(self, dmemory, saved):
+    def _encode_backward(self, dmemory, saved, dauxiliary):
         saved_inputs, saved_encoder = saved
 
         # memory = encoder(embed(inputs))
-        dx = self.encoder.backward(dmemory, saved_encoder)
+        dx = self.encoder.backward(dmemory, saved_encoder, dauxiliary)
         self._embed_backward(dx, saved_inputs, *self._input_parts)
 
 

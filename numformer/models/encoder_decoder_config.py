@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from numformer.checks import check_whole
-from numformer.models.transformer import TransformerConfig
+from numformer.models.transformer import ExpertsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderDecoderConfig(TransformerConfig):
+class EncoderDecoderConfig(ExpertsConfig):
     """The config of an `EncoderDecoder`; the defaults are those of Vaswani et al. (2017).
 
     Parameters
@@ -24,6 +24,7 @@ class EncoderDecoderConfig(TransformerConfig):
     positions : "sinusoidal", "learned", "rotary", "alibi", "t5", "shaw" or "none"
         How both stacks depend on the order of tokens; also "concatenated_learned" and
         "concatenated_sinusoidal", see `TransformerConfig`. Cross-attention has no positions.
+        The options of experts are those of `ExpertsConfig`, for both stacks.
     tied : bool
         Use the token embedding as the output head, too.
     embedding_scale, embedding_norm : bool
@@ -37,8 +38,8 @@ class EncoderDecoderConfig(TransformerConfig):
     ValueError: EncoderDecoderConfig: norm='batch' is unknown; choose from 'layer_norm', 'rms_norm'.
     """
 
-    POSITIONS: ClassVar = ("sinusoidal", "learned", *TransformerConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *TransformerConfig.WHOLE)
+    POSITIONS: ClassVar = ("sinusoidal", "learned", *ExpertsConfig.POSITIONS)
+    WHOLE: ClassVar = ("vocab_size", "context_length", *ExpertsConfig.WHOLE)
 
     vocab_size: int
     context_length: int
@@ -65,6 +66,10 @@ T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True
 T5_V1_1 = dict(T5, feedforward="geglu_tanh", tied=False, embedding_scale=False)
 BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
             embedding_scale=False, embedding_norm=True)
+# Fedus et al. (2021), section 2.1: T5 1.1 with experts, one for each token, tied as T5 is; in
+# Switch-C all blocks have experts, which have no gate.
+SWITCH = dict(T5, feedforward="geglu_tanh", n_experts=128, experts_per_token=1, gates_over="all",
+              experts_every=2, capacity_factor=1.25)
 _VASWANI = dict(vocab_size=37000, context_length=512)                 # "about 37000": section 5.1
 
 ENCODER_DECODERS = {
@@ -78,6 +83,12 @@ ENCODER_DECODERS = {
         ("t5-small", T5, 6, 8, 512, 2048),
         ("t5-base", T5, 12, 12, 768, 3072),
         ("t5-large", T5, 24, 16, 1024, 4096),
+        # Fedus et al. (2021), table 9: 7 B, 26 B, 395 B and 1571 B. With the 64 experts that it
+        # prints, the third would have 201 B; the published weights have 128, and 395 B.
+        ("switch-base", SWITCH, 12, 12, 768, 2048), ("switch-large", SWITCH, 24, 16, 1024, 2816),
+        ("switch-xxl", SWITCH, 24, 64, 4096, 10240),
+        ("switch-c", dict(SWITCH, feedforward="relu", experts_every=1, n_experts=2048, d_head=64),
+         15, 32, 2080, 6144),
         ("t5-v1_1-small", dict(T5_V1_1, d_head=64), 8, 6, 512, 1024),
         ("t5-v1_1-base", T5_V1_1, 12, 12, 768, 2048),
         ("t5-v1_1-large", T5_V1_1, 24, 16, 1024, 2816),

@@ -173,6 +173,8 @@ def test_the_loss_does_not_depend_on_padding(rng):
 # In millions: as the papers print them, and, where that is another number, what their sizes give
 PUBLISHED = {"transformer-base": 63.1, "transformer-big": 213, "t5-small": 60, "t5-base": 222.9,
              "t5-large": 737.7, "t5-v1_1-small": 77.0, "t5-v1_1-base": 247.6,
+             "switch-base": 7415, "switch-large": 27121, "switch-xxl": 395000,
+             "switch-c": 1571000,
              "t5-v1_1-large": 783.2, "t5-v1_1-xl": 2849.8, "bart-base": 139.4, "bart-large": 406.3}
 
 

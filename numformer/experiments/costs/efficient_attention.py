@@ -24,7 +24,7 @@ SMALL = Preset(
     dict(context_length=T, n_layers=2, n_heads=4, d_model=64, init_std=0.1, norm="rms_norm",
          bias=False),
     dict(optimizer="muon", muon_ratio=3.0, momentum=0.95, weight_decay=0.0, schedule="linear",
-         learning_rate=0.012, min_learning_rate=0.0, warmup_steps=20, steps=400, batch_size=8),
+         learning_rate=0.012, min_learning_rate=0.0, warmup_steps=20, steps=300, batch_size=8),
     TEXT)
 TIME, MEMORY = "time of a step, ms", "peak memory of a step, MiB"
 

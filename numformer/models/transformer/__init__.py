@@ -6,13 +6,14 @@ Together with these pages, the file of a model is complete: config, class and pu
 from numformer.models.transformer.batch_norms import BatchNormsOfCall, running_statistics
 from numformer.models.transformer.config import TransformerConfig
 from numformer.models.transformer.encoder import Encoder, EncoderConfig
+from numformer.models.transformer.experts import ExpertsConfig, feedforwards_of
 from numformer.models.transformer.loss import CrossEntropyModel
 from numformer.models.transformer.parts import (
     attention_of, block_of, embedding_of, feedforward_of, final_norm_of, fixed_attention_of,
     norm_of, positions_of, relative_bias_of, rotary_of)
 
 __all__ = [
-    "BatchNormsOfCall", "CrossEntropyModel", "Encoder", "EncoderConfig", "TransformerConfig",
-    "attention_of", "block_of", "embedding_of", "feedforward_of", "final_norm_of",
-    "fixed_attention_of", "norm_of", "positions_of", "relative_bias_of", "rotary_of",
-    "running_statistics"]
+    "BatchNormsOfCall", "CrossEntropyModel", "Encoder", "EncoderConfig", "ExpertsConfig",
+    "TransformerConfig", "attention_of", "block_of", "embedding_of", "feedforward_of",
+    "feedforwards_of", "final_norm_of", "fixed_attention_of", "norm_of", "positions_of",
+    "relative_bias_of", "rotary_of", "running_statistics"]

@@ -6,6 +6,7 @@ from typing import ClassVar
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.models.transformer.batch_norms import BatchNormsOfCall
 from numformer.models.transformer.config import TransformerConfig
+from numformer.models.transformer.experts import feedforwards_of
 from numformer.models.transformer.parts import block_of, final_norm_of, relative_bias_of
 from numformer.parameter import Layer
 
@@ -55,7 +56,8 @@ class Encoder(Layer):
     def __init__(self, config, rng, blocks=None):
         self.config = config
         relative = relative_bias_of(config, rng, bidirectional=True)
-        self.blocks = blocks or [block_of(config, rng, relative) for _ in range(config.n_layers)]
+        self.blocks = blocks or [block_of(config, rng, relative, feedforward=feedforward)
+                                 for feedforward in feedforwards_of(config)]
         self.norm = final_norm_of(config)
 
     def forward(self, x, pattern=EVERYWHERE, rng=None, batch_norms=None):
@@ -77,7 +79,8 @@ class Encoder(Layer):
         saved = (saved_blocks, saved_norm)
         return y, saved
 
-    def backward(self, dy, saved):
+    def backward(self, dy, saved, dauxiliary=0.0):
+        """Gradient of `x`; `dauxiliary` is the gradient of `auxiliary_loss`."""
         saved_blocks, saved_norm = saved
 
         # y = norm(x)
@@ -85,8 +88,13 @@ class Encoder(Layer):
 
         # x = block(x), L times
         for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dx = block.backward(dx, saved_block)
+            dx = block.backward(dx, saved_block, dauxiliary)
         return dx
+
+    def auxiliary_loss(self, saved):
+        """The sum of the auxiliary losses of the blocks; `saved` is that of `forward`."""
+        saved_blocks, _ = saved
+        return sum(block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
 
     def _patterns(self, pattern):
         n = len(self.blocks)

@@ -34,10 +34,11 @@ def losses_by_operations(curves, target=None, ax=None, title="Loss by operations
         ax.axhline(target, color=faint(ax), linewidth=1, label=f"a loss of {target:.2f}")
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         operations, losses = map(np.array, zip(*curve))
-        ax.plot(operations, losses, label=name, markersize=4, markevery=3, **style)
+        ax.plot(operations, losses, label=name, markersize=4, **style)
         if target is not None:
             at = np.exp(np.interp(-target, -losses, np.log(operations)))
-            ax.plot(at, target, marker=style["marker"], color=style["color"], markersize=10)
+            ax.plot(at, target, marker=style["marker"], color=style["color"], markersize=11,
+                    fillstyle="none")
     ax.set(xscale="log", xlabel="training operations, FLOPs", ylabel="loss, nats per token",
            title=title)
     ax.grid(alpha=0.3)

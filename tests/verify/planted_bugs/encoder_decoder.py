@@ -9,8 +9,10 @@ LAYERS = [
      "dmemory = dmemory_of_block"),
     ("EncoderDecoder.backward", "self._embed_backward(dx, saved_outputs, *self._output_parts)",
      "pass"),
-    ("EncoderDecoder.backward", "self._encode_backward(dmemory, saved_memory)",
-     "self._encode_backward(2 * dmemory, saved_memory)"),
+    ("EncoderDecoder.backward", "self._encode_backward(dmemory, saved_memory,",
+     "self._encode_backward(2 * dmemory, saved_memory,"),
+    ("Encoder.backward", "block.backward(dx, saved_block, dauxiliary)",
+     "block.backward(dx, saved_block)"),
     ("EncoderDecoder.backward", "reversed(self.blocks), reversed(saved_blocks)",
      "self.blocks, saved_blocks"),
 ]
