@@ -7,7 +7,7 @@ import numpy as np
 from numformer.data import BlockStream
 from numformer.data.batches.batch import Batch
 from numformer.experiments.costs.layer_costs import (
-    FITTED, LENGTHS, WIDTH, WindowAttention, WrittenOutAttention, fitted_slope, layer_costs)
+    FEW, FITTED, LENGTHS, WIDTH, WindowAttention, WrittenOutAttention, fitted_slope, layer_costs)
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained, trainer_of
 from numformer.functional import CAUSAL, EVERYWHERE, IGNORE_INDEX
@@ -56,7 +56,7 @@ def masked(ids, mask_id, rng):
 
 def measure(seed, steps=None):
     """Costs of one layer by length; losses of decoders, and of encoders for low-rank attention."""
-    quantities = _costs(np.random.default_rng(seed))
+    quantities = _costs(np.random.default_rng(seed), LENGTHS if steps is None else FEW)
     slopes = {quantity: {name: fitted_slope(values) for name, values in methods.items()}
               for quantity, methods in quantities.items()}
     figures = {f"{word}_slope_{_word(name)}": slope
@@ -79,7 +79,7 @@ def measure(seed, steps=None):
     return Outcome(figures, lambda: _picture(quantities, slopes), _table(losses, encoders))
 
 
-def _costs(rng):
+def _costs(rng, lengths):
     """{quantity: {method: {length: value}}} of one layer of width 64."""
     one = {"pattern": CAUSAL}
     methods = {
@@ -91,7 +91,7 @@ def _costs(rng):
     times, bytes_ = {}, {}
     for name, make in methods.items():
         costs = {}
-        for N in LENGTHS:
+        for N in lengths:
             layer, options = make(N)
             costs[N] = layer_costs(layer, N, WIDTH, **options)
         times[name] = {N: milliseconds for N, (milliseconds, _) in costs.items()}

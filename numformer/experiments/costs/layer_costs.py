@@ -12,6 +12,7 @@ from numformer.functional import CAUSAL
 from numformer.layers.attention.efficient.projected import ProjectedAttention
 
 LENGTHS = 64, 128, 256, 512, 1024, 2048, 4096
+FEW = LENGTHS[:5]                                     # for a test
 FITTED = 512                                          # shorter ones are mostly fixed costs
 ENOUGH = 0.1                                          # seconds of repetition
 WIDTH = 64
