@@ -13,4 +13,6 @@ Next to the ladder: `layer_patterns` (local and global layers), `shaw` and `rela
 (weights without queries and keys), `nonfinite` (NaN and Inf behind a mask), `arguments` (checks).
 (learned vectors of distances), `efficient` (linear, low-rank, sparse), `scores` and `additive` (older score functions), `nonfinite` (NaN
 and Inf behind a mask), `arguments` (checks).
+(learned vectors of distances), `efficient` (linear, low-rank and sparse attention), `scores` and
+`additive` (older score functions), `nonfinite` (NaN and Inf behind a mask), `arguments` (checks).
 """
