@@ -4,10 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from patching import patched
 
 from numformer.analysis import count
 from numformer.interop import family_of
-from numformer.models import ENCODER_DECODERS, T5, EncoderDecoder, EncoderDecoderConfig
+from numformer.models import ENCODER_DECODERS, T5, Encoder, EncoderDecoder, EncoderDecoderConfig
+from numformer.verify import MODEL_BOUND, gradcheck
+from numformer.verify.registry import LOSSES
+
+
+@pytest.mark.parametrize("kind, old, new", [
+    (Encoder, "block.backward(dx, saved_block, dauxiliary)", "block.backward(dx, saved_block)"),
+    (EncoderDecoder, "saved_memory, dauxiliary)", "saved_memory, 0.0)")])
+def test_bugs_in_the_auxiliary_gradient_are_found(kind, old, new, monkeypatch):
+    """By the loss of an encoder-decoder with experts, as it is registered."""
+    (case,) = (case for case in LOSSES
+               if case.name == "loss of encoder-decoder with experts, Switch")
+    monkeypatch.setattr(kind, "backward", patched(kind.backward, old, new))
+    assert not gradcheck(case.layer(), case.inputs(), case.options, MODEL_BOUND).ok
 
 
 def test_switch_transformers_are_counted_as_their_paper_prints_them():

@@ -11,8 +11,6 @@ LAYERS = [
      "pass"),
     ("EncoderDecoder.backward", "self._encode_backward(dmemory, saved_memory,",
      "self._encode_backward(2 * dmemory, saved_memory,"),
-    ("Encoder.backward", "block.backward(dx, saved_block, dauxiliary)",
-     "block.backward(dx, saved_block)"),
     ("EncoderDecoder.backward", "reversed(self.blocks), reversed(saved_blocks)",
      "self.blocks, saved_blocks"),
 ]
