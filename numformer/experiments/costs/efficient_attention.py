@@ -164,5 +164,4 @@ EXPERIMENT = Experiment(
         Claim("window_loss", beats="itself_alone_loss"),
         Claim("sparse_loss", beats="itself_alone_loss"),
         Claim("linear_loss", beats="itself_alone_loss"),
-        Claim("encoder_low_rank_loss", beats="encoder_itself_alone_loss"),
-        Claim("encoder_full_loss", beats="encoder_low_rank_loss")))
+        Claim("encoder_low_rank_loss", beats="encoder_itself_alone_loss")))

@@ -5,7 +5,7 @@ import numpy as np
 from numformer.analysis import count
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained, trainer_of
-from numformer.recipes.preset import Claim
+from numformer.recipes.preset import Claim, more
 from numformer.recipes.text import language_models
 from numformer.training import mean_loss
 
@@ -80,5 +80,4 @@ def _table(operations, target):
 EXPERIMENT = Experiment(
     "How many operations does each family of models need for the same loss?", measure, (
         Claim("llama_operations", beats="decoder_2017_operations"),
-        Claim("llama_operations", beats="rnn_operations"),
-        Claim("llama_operations", beats="lstm_operations")))
+        more("decoder_2017_over_llama", 1.5)))
