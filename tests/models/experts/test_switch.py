@@ -8,7 +8,9 @@ from patching import patched
 
 from numformer.analysis import count
 from numformer.interop import family_of
-from numformer.models import ENCODER_DECODERS, T5, Encoder, EncoderDecoder, EncoderDecoderConfig
+from numformer.models import (
+    ENCODER_DECODERS, LLAMA, T5, Decoder, DecoderConfig, Encoder, EncoderDecoder,
+    EncoderDecoderConfig)
 from numformer.verify import MODEL_BOUND, gradcheck
 from numformer.verify.registry import LOSSES
 
@@ -58,3 +60,12 @@ def test_an_encoder_decoder_with_experts_adds_their_losses(rng):
     assert costs["parameters"] - costs["active_parameters"] == 2 * 3 * 2 * 16 * 64
     with pytest.raises(ValueError, match="t5"):
         family_of(model, "t5")
+
+
+@pytest.mark.parametrize("options", [dict(experts_every=2), dict(expert_feedforward="gelu")])
+def test_experts_that_mixtral_has_not_are_no_mixtral(options, rng):
+    sizes = dict(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=8, d_hidden=12)
+    config = DecoderConfig(**{**LLAMA, **sizes}, n_experts=3, balance_weight=0.0)
+    assert family_of(Decoder(config, rng), "mixtral").name == "mixtral"
+    with pytest.raises(ValueError, match=f"has no {next(iter(options))}"):
+        family_of(Decoder(replace(config, **options), rng), "mixtral")
