@@ -1,6 +1,5 @@
 """Inside models: captured intermediates, logit lens, costs, gradient reach, attention."""
 
-from numformer.analysis.architecture import Architecture, architecture
 from numformer.analysis.attention_gradients import attention_gradients
 from numformer.analysis.attention_masks import attention_mask_of
 from numformer.analysis.attention_statistics import (
@@ -10,12 +9,13 @@ from numformer.analysis.capture import (
     attention_by_layer, capture, dead_units, hidden_activations, residual_stream)
 from numformer.analysis.costs import model_costs
 from numformer.analysis.counting import count, parameter_shapes
+from numformer.analysis.fits.power_law import power_law
+from numformer.analysis.fits.scaling_law import ScalingLaw, fit_scaling_law
 from numformer.analysis.gradient_reach import gradient_norm_by_block, gradient_reach
 from numformer.analysis.logit_lens import logit_contributions, logit_lens
 from numformer.analysis.lstm_gates import lstm_gates
-from numformer.analysis.model_sizes import model_sizes
-from numformer.analysis.power_law import power_law
-from numformer.analysis.scaling_law import ScalingLaw, fit_scaling_law
+from numformer.analysis.structure.architecture import Architecture, architecture
+from numformer.analysis.structure.model_sizes import model_sizes
 
 __all__ = [
     "Architecture", "ScalingLaw", "architecture", "attention_by_layer", "attention_distance",

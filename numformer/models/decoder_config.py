@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from numformer.checks import check_number, check_whole
+from numformer.checks import check_choice, check_number, check_whole
 from numformer.models.transformer import ExpertsConfig
 
 

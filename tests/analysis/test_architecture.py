@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numformer.analysis import architecture, count
-from numformer.analysis.architecture import Stack
+from numformer.analysis.structure.architecture import Stack
 from numformer.models import (
     CONFIGS, VISION_CONFIGS, BertConfig, Decoder, DecoderConfig, RecurrentLanguageModelConfig)
 

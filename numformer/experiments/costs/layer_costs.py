@@ -7,7 +7,7 @@ import numpy as np
 
 from numformer import backend
 from numformer import functional as F
-from numformer.analysis.power_law import power_law
+from numformer.analysis.fits.power_law import power_law
 from numformer.functional import CAUSAL
 from numformer.layers.attention.efficient.projected import ProjectedAttention
 

@@ -9,10 +9,7 @@
     tiled                 the same numbers, without ever holding the T x S weights
 
 Next to the ladder: `layer_patterns` (local and global layers), `shaw` and `relative_attention`
-(learned vectors of distances), `scores` and `additive` (older score functions), `fixed_weights`
-(weights without queries and keys), `nonfinite` (NaN and Inf behind a mask), `arguments` (checks).
-(learned vectors of distances), `efficient` (linear, low-rank, sparse), `scores` and `additive` (older score functions), `nonfinite` (NaN
-and Inf behind a mask), `arguments` (checks).
 (learned vectors of distances), `efficient` (linear, low-rank and sparse attention), `scores` and
-`additive` (older score functions), `nonfinite` (NaN and Inf behind a mask), `arguments` (checks).
+`additive` (older score functions), `fixed_weights` (weights without queries and keys), `nonfinite`
+(NaN and Inf behind a mask), `arguments` (checks).
 """

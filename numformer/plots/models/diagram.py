@@ -1,6 +1,6 @@
 """The architecture of a model as a diagram of boxes and arrows, drawn from its layers."""
 
-from numformer.analysis.architecture import Architecture, Stack, architecture
+from numformer.analysis.structure.architecture import Architecture, Stack, architecture
 from numformer.plots.axes import new_axes
 from numformer.plots.models.boxes import (
     GAP, HEIGHT, WIDTH, draw_arrow, draw_box, draw_frame, draw_sum, without_ticks)

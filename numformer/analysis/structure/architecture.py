@@ -3,7 +3,7 @@
 from itertools import groupby
 from typing import NamedTuple
 
-from numformer.analysis.layer_labels import ATTENTION, label_of
+from numformer.analysis.structure.layer_labels import ATTENTION, label_of
 from numformer.layers import Dropout, Identity, ParallelBlock
 from numformer.models.bert import Bert
 from numformer.models.decoder import Decoder

@@ -1,0 +1,1 @@
+"""Laws fitted to measurements: powers, and the scaling law of losses."""

@@ -1,0 +1,1 @@
+"""What a model is made of, and how large models have become."""
