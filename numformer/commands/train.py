@@ -29,7 +29,7 @@ DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "b
 def add_arguments(parser):
     parser.add_argument("--preset", default=None, help="model, data and options of a named preset: "
                         f"{', '.join(PRESETS)} (default: {DEFAULT_PRESET})")
-    parser.add_argument("--data", default=None, help="a text file, tinyshakespeare, or "
+    parser.add_argument("--data", default=None, help="a text file, tinyshakespeare, world, or "
                         f"{DOCUMENTATION} (the default)")
     parser.add_argument("--out", metavar="RUN", default=None,
                         help="folder of the run (default: a new one in runs/)")

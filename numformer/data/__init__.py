@@ -22,7 +22,7 @@ from numformer.data.corpora.passages import (
     next_sentence_pairs, repeated_passages, topic_passages, topic_triplets)
 from numformer.data.corpora.split import is_held_out
 from numformer.data.corpora.texts import (
-    DOCUMENTATION, TINY_SHAKESPEARE, Corpus, DataError, NoSuchFile, load_corpus)
+    DOCUMENTATION, TINY_SHAKESPEARE, WORLD, Corpus, DataError, NoSuchFile, load_corpus)
 from numformer.data.noise.masking import mask_tokens
 from numformer.data.noise.spans import corrupt_spans, hide_tokens, infill, permute_sentences
 from numformer.data.tokenizers.byte_pairs import BytePairTokenizer
@@ -33,19 +33,21 @@ from numformer.data.tokenizers.reading import tokenizer_from_json
 from numformer.data.tokenizers.unigram import UnigramTokenizer
 from numformer.data.tokenizers.wordpiece import WordPieceTokenizer
 from numformer.data.tokenizers.words import WordTokenizer
+from numformer.data.world import Tale, tale, tales, world_text, world_tokens
 
 __all__ = [
     "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
     "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "INSTRUCTIONS", "LabelledRows",
     "LabelledStream", "MaskedStream", "NoSuchFile", "NoiseStream", "PairBatch", "PairStream",
-    "PassageRows", "PassageStream", "PublishedTokenizer", "Section", "TINY_SHAKESPEARE", "Triplets",
-    "UnigramTokenizer", "WordPieceTokenizer", "WordTokenizer", "consecutive_blocks",
-    "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages", "consecutive_rows",
-    "corrupt_spans", "date_pairs", "english", "french", "held_out_instructions", "held_out_numbers",
-    "hide_tokens", "infill", "instruction_mixture", "instruction_pairs", "is_held_out",
-    "labelled_batches", "library_sections", "library_text", "load_corpus", "load_digits",
-    "load_tokenizer", "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text",
-    "number_tokens", "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences",
-    "repeated_passages", "save_tokenizer", "tokenizer_from_json", "topic_passages",
-    "topic_triplets", "written_dates",
+    "PassageRows", "PassageStream", "PublishedTokenizer", "Section", "TINY_SHAKESPEARE", "Tale",
+    "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer", "WordTokenizer",
+    "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages",
+    "consecutive_rows", "corrupt_spans", "date_pairs", "english", "french", "held_out_instructions",
+    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
+    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
+    "load_digits", "load_tokenizer", "mask_tokens", "next_sentence_pairs", "number_pairs",
+    "number_text", "number_tokens", "number_vocabulary", "pair_batch", "passage_rows",
+    "permute_sentences", "repeated_passages", "save_tokenizer", "tale", "tales",
+    "tokenizer_from_json", "topic_passages", "topic_triplets", "world_text", "world_tokens",
+    "written_dates",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from numformer.commands import UsageError
 from numformer.commands.shared.facts import check_arrays, check_facts
 from numformer.commands.shared.padded_tokenizer import PaddedTokenizer, is_padded
-from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, DataError
+from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, WORLD, DataError
 from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.models import KINDS
 from numformer.recipes import TASKS, recipe_of
@@ -138,7 +138,8 @@ def load_run(folder, best=False):
 
 def data_argument(data):
     """`--data` as stored in a checkpoint: a name, or an absolute path."""
-    is_name = data in (DOCUMENTATION, TINY_SHAKESPEARE, None) and not Path(data or "").is_file()
+    names = DOCUMENTATION, TINY_SHAKESPEARE, WORLD, None
+    is_name = data in names and not Path(data or "").is_file()
     return data if is_name else str(Path(data).resolve())
 
 

@@ -4,10 +4,13 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from numformer.data.world import world_text
 from numformer.files import MIB, read_file
 
 DOCUMENTATION = "python-docs"
 TINY_SHAKESPEARE = "tinyshakespeare"
+WORLD = "world"
+WORLD_TALES = 3600                                   # and a ninth of that, held out
 _URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 MOST = 512 * MIB                                      # of a text: its ids take eight times as much
 MOST_OF_A_PIPE = 256 * MIB                            # whose end is unknown
@@ -62,7 +65,8 @@ def load_corpus(data=DOCUMENTATION):
     ----------
     data : str or path
         ``python-docs`` (the documentation of the language, from the standard library),
-        ``tinyshakespeare`` (downloaded once, needs the ``data`` extra), or the path of a text file
+        ``tinyshakespeare`` (downloaded once, needs the ``data`` extra), ``world`` (tales by rule;
+        the held-out ones come last, so that they are the last tenth), or the path of a text file
         in UTF-8, of at most 512 MiB. A pipe such as ``<(zcat text.gz)`` is read to its end, or to
         256 MiB.
 
@@ -84,6 +88,9 @@ def load_corpus(data=DOCUMENTATION):
         return Corpus(DOCUMENTATION, _documentation())
     if data == TINY_SHAKESPEARE and not Path(data).exists():
         return Corpus(TINY_SHAKESPEARE, _read(_download()))
+    if data == WORLD and not Path(data).exists():
+        held_out = world_text(WORLD_TALES // 9, held_out=True)
+        return Corpus(WORLD, f"{world_text(WORLD_TALES)}\n\n{held_out}\n")
     return Corpus(Path(data).name, _read(Path(data)))
 
 
