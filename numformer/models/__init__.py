@@ -5,6 +5,9 @@ from numformer.models.bert_classifier import BertClassifier, BertClassifierConfi
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.classifiers import (
     DecoderClassifier, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
+from numformer.models.bert_heads import (
+    BertSpanClassifier, BertSpanClassifierConfig, BertTokenClassifier, BertTokenClassifierConfig,
+    best_spans)
 from numformer.models.clip import (
     CLIP, CLIP_CONFIGS, CLIPConfig, CLIPTextConfig, CLIPTextEncoder)
 from numformer.models.convolutional import (
@@ -33,6 +36,8 @@ CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS          # the published si
 KINDS = {                                                     # models that a checkpoint may hold
     "Bert": (Bert, BertConfig),
     "BertClassifier": (BertClassifier, BertClassifierConfig),
+    "BertSpanClassifier": (BertSpanClassifier, BertSpanClassifierConfig),
+    "BertTokenClassifier": (BertTokenClassifier, BertTokenClassifierConfig),
     "CLIP": (CLIP, CLIPConfig),
     "CLIPTextEncoder": (CLIPTextEncoder, CLIPTextConfig),
     "ConvolutionClassifier": (ConvolutionClassifier, ConvolutionClassifierConfig),
@@ -51,8 +56,9 @@ KINDS = {                                                     # models that a ch
 
 __all__ = [
     "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",
-    "BertEncoder", "BertEncoderConfig", "CLIP", "CLIPConfig", "CLIPTextConfig", "CLIPTextEncoder",
-    "CLIP_CONFIGS", "CONFIGS", "CONVOLUTION_CONFIGS", "ConvolutionClassifier",
+    "BertEncoder", "BertEncoderConfig", "BertSpanClassifier", "BertSpanClassifierConfig",
+    "BertTokenClassifier", "BertTokenClassifierConfig", "CLIP", "CLIPConfig", "CLIPTextConfig",
+    "CLIPTextEncoder", "CLIP_CONFIGS", "CONFIGS", "CONVOLUTION_CONFIGS", "ConvolutionClassifier",
     "ConvolutionClassifierConfig", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig",
     "DECODERS", "Decoder", "DecoderClassifier", "DecoderClassifierConfig", "DecoderConfig",
     "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig",
@@ -61,5 +67,5 @@ __all__ = [
     "RecurrentLanguageModelConfig", "SWIN_CONFIGS", "SentenceBert", "SentenceBertConfig", "Seq2Seq",
     "Seq2SeqCache", "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017",
     "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS", "VisionTransformer",
-    "VisionTransformerConfig", "backbone_options", "load_pretrained_backbone",
+    "VisionTransformerConfig", "backbone_options", "best_spans", "load_pretrained_backbone",
 ]

@@ -37,7 +37,8 @@ class BertClassifier(CrossEntropyModel):
 
     .. math:: z = \mathrm{pooler}(\mathrm{backbone}(\mathrm{ids}))\, W + b
 
-    A batch of its loss is (ids, lengths, labels), labels int of shape (B,).
+    A batch of its loss is (ids, lengths, labels), labels int of shape (B,); or, for pairs of texts
+    such as a premise and a hypothesis, (ids, lengths, segments, labels).
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class BertClassifier(CrossEntropyModel):
         self.dropout = Dropout(c.dropout)
         self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
-    def forward(self, ids, lengths=None, rng=None, mask=None):
+    def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
         """Logits of the classes.
 
         Parameters
@@ -78,6 +79,8 @@ class BertClassifier(CrossEntropyModel):
             The class token first.
         lengths : ndarray of int, shape (B,), optional
             Tokens of each row without its padding; T unless given.
+        segments : ndarray of int, shape (B, T), optional
+            The segment of each token; all 0 unless given.
         rng : numpy.random.Generator, optional
             For dropout.
         mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
@@ -88,7 +91,7 @@ class BertClassifier(CrossEntropyModel):
         logits : ndarray, shape (B, n_classes)
         saved : tuple
         """
-        x, saved_backbone = self.backbone.forward(ids, None, lengths, rng, mask)      # (B, T, C)
+        x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
         x, saved_pooler = self.pooler.forward(x)                      # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)

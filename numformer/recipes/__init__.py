@@ -1,7 +1,7 @@
 """What `numformer train` can train: a folder for each kind of data, a page for each family of
 presets, and one table of all presets."""
 
-from numformer.recipes import library, text, text_to_text, vision
+from numformer.recipes import library, text, text_to_text, vision, world
 from numformer.recipes.preset import Claim, Preset, all_claims, preset_and_start
 from numformer.recipes.recipe import RECIPES, Recipe, recipe_of
 from numformer.recipes.task import Task
@@ -9,7 +9,8 @@ from numformer.recipes.text.characters import TextTask, first_prompt
 from numformer.recipes.text_to_text.pairs import PairTask
 from numformer.recipes.vision.vit import ImageTask
 
-PRESETS = {**text.PRESETS, **text_to_text.PRESETS, **library.PRESETS, **vision.PRESETS}
+PRESETS = {**text.PRESETS, **text_to_text.PRESETS, **library.PRESETS, **vision.PRESETS,
+           **world.PRESETS}
 TASKS = {task.name: task for task in (                                    # named in checkpoints
     *(preset.task for preset in PRESETS.values()), ImageTask())}
 

@@ -262,6 +262,8 @@ class BertRecipe(BertEncoderRecipe):
 RECIPES = {                                                           # by kind of model
     "Bert": BertRecipe,
     "BertClassifier": BertEncoderRecipe,
+    "BertSpanClassifier": BertEncoderRecipe,
+    "BertTokenClassifier": BertEncoderRecipe,
     "ConvolutionClassifier": CrossEntropyRecipe,
     "Decoder": DecoderRecipe,
     "DecoderClassifier": DecoderClassifierRecipe,

@@ -9,7 +9,7 @@ from numformer.layers.token_step import TokenStep
 from numformer.models import KINDS, Decoder, DecoderConfig
 
 SIZES = dict(n_layers=2, n_heads=2, d_model=8)
-OWN = {"BertClassifier": dict(n_classes=3),
+OWN = {"BertClassifier": dict(n_classes=3), "BertTokenClassifier": dict(n_classes=3),
        "CLIP": dict(image_size=4, patch_size=2, channels=1, d_embedding=3),
        "CLIPTextEncoder": dict(d_embedding=3),
        "VisionTransformer": dict(image_size=4, patch_size=2, channels=1, n_classes=3)}
@@ -36,7 +36,8 @@ def test_every_model_gives_its_epsilon_to_the_norms_of_heads(name):
 
 
 def test_these_are_the_models_with_the_option():
-    assert {"Bert", "BertClassifier", "CLIP", "CLIPTextEncoder", "Decoder", "EncoderDecoder",
+    assert {"Bert", "BertClassifier", "BertSpanClassifier", "BertTokenClassifier", "CLIP",
+            "CLIPTextEncoder", "Decoder", "EncoderDecoder",
             "NGramDecoder", "SentenceBert", "VisionTransformer"} == set(MODELS)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from numformer.models import (
-    CLIP, Bert, BertClassifier, BertClassifierConfig, BertConfig, CLIPConfig, Decoder,
+    CLIP, Bert, BertClassifier, BertClassifierConfig, BertConfig, BertSpanClassifier,
+    BertSpanClassifierConfig, BertTokenClassifier, BertTokenClassifierConfig, CLIPConfig, Decoder,
     DecoderConfig, EncoderDecoder, EncoderDecoderConfig, SentenceBert, SentenceBertConfig,
     VisionTransformer, VisionTransformerConfig)
 from numformer.verify import MODEL_BOUND, gradcheck
@@ -36,6 +37,12 @@ CASES = {                               # the model, its inputs, and its masks
                     dict(mask=allowed(4, 4))),
     "BertClassifier": (lambda rng: BertClassifier(BertClassifierConfig(**TEXT, n_classes=3), rng),
                        [IDS, LENGTHS], dict(mask=allowed(4, 4))),
+    "BertTokenClassifier": (
+        lambda rng: BertTokenClassifier(BertTokenClassifierConfig(**TEXT, n_classes=3), rng),
+        [IDS, LENGTHS, IDS % 2], dict(mask=allowed(4, 4))),
+    "BertSpanClassifier": (
+        lambda rng: BertSpanClassifier(BertSpanClassifierConfig(**TEXT), rng),
+        [IDS, LENGTHS, IDS % 2], dict(mask=allowed(2, 1, 4, 4))),
     "SentenceBert": (lambda rng: SentenceBert(SentenceBertConfig(**TEXT), rng), [IDS, LENGTHS],
                      dict(mask=allowed(4, 4))),
     "EncoderDecoder": (

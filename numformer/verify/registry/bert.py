@@ -6,6 +6,7 @@ from numformer import functional as F
 from numformer.layers import ClassPooler, NoPositions
 from numformer.models import (
     Bert, BertClassifier, BertClassifierConfig, BertConfig, BertEncoder, BertEncoderConfig,
+    BertSpanClassifier, BertSpanClassifierConfig, BertTokenClassifier, BertTokenClassifierConfig,
     MaskedTokenHead, SentenceBert, SentenceBertConfig)
 from numformer.parameter import Parameter
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
@@ -39,6 +40,18 @@ def masked(ids):
 
 def labelled(ids):
     return ids, LENGTHS, np.array([2, 0])
+
+
+def labelled_pairs(ids):
+    return ids, LENGTHS, SEGMENTS, np.array([2, 0])
+
+
+def tagged(ids):
+    return ids, LENGTHS, SEGMENTS, np.where(TARGETS == -100, -100, TARGETS % 3)
+
+
+def answered(ids):
+    return ids, LENGTHS, SEGMENTS, np.array([[3, 4], [1, 2]])
 
 
 def triplets(ids):
@@ -94,6 +107,16 @@ MODELS = [
            model(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm", bias=False,
                  norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled, wrong=WRONG)
       for first in (True, False)),
+    Case("classifier of pairs on BERT", model(BertClassifier, BertClassifierConfig, n_classes=3),
+         [], ids=(IDS,), batch=labelled_pairs,
+         wrong=WRONG),
+    Case("token classifier on BERT",
+         model(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, dropout=0.2), [],
+         seeded, ids=(IDS,), batch=tagged, wrong=WRONG),
+    # Without biases: the last ones shift all logits of a row alike, and have no gradient
+    Case("span classifier on BERT", model(BertSpanClassifier, BertSpanClassifierConfig, bias=False),
+         [],
+         ids=(IDS,), batch=answered, wrong=WRONG),
     # Without biases: the last bias shifts all vectors alike, so that no distance depends on it, and
     # its gradient is only rounding
     *(Case(f"Sentence-BERT, {objective}, {pooling}",
