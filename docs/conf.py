@@ -52,6 +52,7 @@ numformer/CONVENTIONS
 numformer/ADDING_A_LAYER
 numformer/ADDING_A_MODEL
 numformer/commands/COMMANDS
+numformer/data/world/WORLD
 numformer/recipes/PRESETS
 numformer/recipes/RESULTS
 numformer/testing/TESTING

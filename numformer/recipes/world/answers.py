@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.data import DataError
 from numformer.models import best_spans
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.world.tags import FEW, MODEL, entity_spans
@@ -28,7 +29,12 @@ class AnswerTask(WorldTask):
         rows = self.rows(tokenizer, config, [(q.words, story.words) for q, story in pairs])
         targets = np.array([(q.span[0], q.span[1] - 1) for q, _ in pairs])            # (N, 2)
         first = np.array([len(q.words) + 2 for q, _ in pairs])        # [CLS] question [SEP]
-        return TargetRows(rows, targets + first[:, None])
+        targets = targets + first[:, None]
+        whole = np.flatnonzero(targets[:, 1] < rows.lengths - 1)      # the answer is not cut off
+        if not len(whole):
+            raise DataError(f"no answer fits into rows of context_length={config.context_length}; "
+                            "use a larger --context-length.")
+        return TargetRows(rows.take(whole), targets[whole])
 
     def spans(self, model, rows):
         """The best span of each row's text: (N, 2)."""

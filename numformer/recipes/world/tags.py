@@ -70,9 +70,11 @@ class TagTask(WorldTask):
         """The model's figures on held-out tales, and those of the most frequent label of a word."""
         story = self.tales(held_out=True)
         rows = self.rows(tokenizer, model.config, [(each.words,) for each in story])
-        expected = [list(getattr(each, self.column)) for each in story]
-        own = self.figures(self.predicted(model, rows), expected)
-        other = self.figures(self.by_frequency(story), expected)
+        found, others = self.predicted(model, rows), self.by_frequency(story)
+        sizes = list(map(len, found))                                 # a long tale is cut
+        expected = [list(getattr(each, self.column)[:size]) for each, size in zip(story, sizes)]
+        own = self.figures(found, expected)
+        other = self.figures([each[:size] for each, size in zip(others, sizes)], expected)
         return own | {f"{name}_of_the_baseline": value for name, value in other.items()}
 
 
