@@ -83,6 +83,12 @@ LAYERS = [
                 ((IDS[:, :3],), ValueError, "1 .. T=3"),
                 ((np.tile(IDS, 2),), ValueError, "segments must have the shape of ids, (2, 10)"),
                 ((IDS + 2,), ValueError, "0 .. 6")]),
+    *(Case(f"{name} with segments and padding", model(kind, config, **options), [],
+           lambda: {"segments": SEGMENTS, "lengths": LENGTHS}, ids=(IDS,))
+      for name, kind, config, options in (
+          ("classifier of pairs", BertClassifier, BertClassifierConfig, dict(n_classes=3)),
+          ("token classifier", BertTokenClassifier, BertTokenClassifierConfig, dict(n_classes=3)),
+          ("span classifier", BertSpanClassifier, BertSpanClassifierConfig, {}))),
 ]
 
 MODELS = [

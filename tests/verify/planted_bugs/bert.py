@@ -35,8 +35,6 @@ LAYERS = [
     ("BertEncoder.backward", "dx = self.positions.backward(dx, saved_positions)", "pass"),
     ("BertClassifier.backward", "self.pooler.backward(dx, saved_pooler)",
      "np.repeat(dx[:, None], saved_backbone[-1][1].shape[1], 1)"),
-    ("BertClassifier.forward", "(ids, segments, lengths, rng, mask)",
-     "(ids, segments, lengths, None, mask)"),
     ("BertTokenClassifier.backward", "self.dropout.backward(dx, saved_dropout)", "dx"),
     ("BertTokenClassifier.backward", "self.classes.backward(dlogits, saved_classes)",
      "0 * self.classes.backward(dlogits, saved_classes)"),
