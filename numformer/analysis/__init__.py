@@ -12,16 +12,18 @@ from numformer.analysis.counting import count, parameter_shapes
 from numformer.analysis.fits.power_law import power_law
 from numformer.analysis.fits.scaling_law import ScalingLaw, fit_scaling_law
 from numformer.analysis.gradient_reach import gradient_norm_by_block, gradient_reach
+from numformer.analysis.induction import (
+    ablate_heads, head_scores, induction_scores, previous_token_scores)
 from numformer.analysis.logit_lens import logit_contributions, logit_lens
 from numformer.analysis.lstm_gates import lstm_gates
 from numformer.analysis.structure.architecture import Architecture, architecture
 from numformer.analysis.structure.model_sizes import model_sizes
 
 __all__ = [
-    "Architecture", "ScalingLaw", "architecture", "attention_by_layer", "attention_distance",
-    "attention_entropy", "attention_gradients", "attention_mask_of", "attention_rollout",
-    "attention_steps", "capture", "count", "dead_units", "fit_scaling_law",
-    "gradient_norm_by_block", "gradient_reach", "hidden_activations", "logit_contributions",
-    "logit_lens", "lstm_gates", "model_costs", "model_sizes", "parameter_shapes", "power_law",
-    "residual_stream",
+    "Architecture", "ScalingLaw", "ablate_heads", "architecture", "attention_by_layer",
+    "attention_distance", "attention_entropy", "attention_gradients", "attention_mask_of",
+    "attention_rollout", "attention_steps", "capture", "count", "dead_units", "fit_scaling_law",
+    "gradient_norm_by_block", "gradient_reach", "head_scores", "hidden_activations",
+    "induction_scores", "logit_contributions", "logit_lens", "lstm_gates", "model_costs",
+    "model_sizes", "parameter_shapes", "power_law", "previous_token_scores", "residual_stream",
 ]

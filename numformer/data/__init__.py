@@ -10,6 +10,7 @@ from numformer.data.batches.noisy_pairs import NoiseStream
 from numformer.data.batches.pairs import PairBatch, PairStream, consecutive_pairs, pair_batch
 from numformer.data.batches.passages import (
     LabelledRows, PassageStream, Triplets, consecutive_passages)
+from numformer.data.batches.recall import RecallStream, recall_batch
 from numformer.data.batches.rows import PassageRows, passage_rows
 from numformer.data.corpora.dates import date_pairs, written_dates
 from numformer.data.corpora.digits import Digits, load_digits
@@ -20,6 +21,8 @@ from numformer.data.corpora.numbers import (
     english, french, held_out_numbers, number_pairs, number_text, number_tokens, number_vocabulary)
 from numformer.data.corpora.passages import (
     next_sentence_pairs, repeated_passages, topic_passages, topic_triplets)
+from numformer.data.corpora.recall import (
+    earlier_examples, recall_examples, recall_ids, recall_text)
 from numformer.data.corpora.split import is_held_out
 from numformer.data.corpora.texts import (
     DOCUMENTATION, TINY_SHAKESPEARE, WORLD, Corpus, DataError, NoSuchFile, load_corpus)
@@ -39,15 +42,16 @@ __all__ = [
     "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
     "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "INSTRUCTIONS", "LabelledRows",
     "LabelledStream", "MaskedStream", "NoSuchFile", "NoiseStream", "PairBatch", "PairStream",
-    "PassageRows", "PassageStream", "PublishedTokenizer", "Section", "TINY_SHAKESPEARE", "Tale",
-    "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer", "WordTokenizer",
-    "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages",
-    "consecutive_rows", "corrupt_spans", "date_pairs", "english", "french", "held_out_instructions",
-    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
-    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
-    "load_digits", "load_tokenizer", "mask_tokens", "next_sentence_pairs", "number_pairs",
-    "number_text", "number_tokens", "number_vocabulary", "pair_batch", "passage_rows",
-    "permute_sentences", "repeated_passages", "save_tokenizer", "tale", "tales",
-    "tokenizer_from_json", "topic_passages", "topic_triplets", "world_text", "world_tokens",
-    "written_dates",
+    "PassageRows", "PassageStream", "PublishedTokenizer", "RecallStream", "Section",
+    "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer",
+    "WordTokenizer", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
+    "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs", "earlier_examples",
+    "english", "french", "held_out_instructions", "held_out_numbers", "hide_tokens", "infill",
+    "instruction_mixture", "instruction_pairs", "is_held_out", "labelled_batches",
+    "library_sections", "library_text", "load_corpus", "load_digits", "load_tokenizer",
+    "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text", "number_tokens",
+    "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences", "recall_batch",
+    "recall_examples", "recall_ids", "recall_text", "repeated_passages", "save_tokenizer", "tale",
+    "tales", "tokenizer_from_json", "topic_passages", "topic_triplets", "world_text",
+    "world_tokens", "written_dates",
 ]

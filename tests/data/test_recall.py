@@ -1,0 +1,60 @@
+"""Contexts of associative recall: a mapping within a context, and another in each."""
+
+import numpy as np
+import pytest
+
+from numformer.data import (
+    CharacterTokenizer, RecallStream, earlier_examples, recall_batch, recall_examples, recall_ids,
+    recall_text)
+from numformer.data.corpora.recall import CHARACTERS
+from numformer.functional import IGNORE_INDEX
+
+
+def test_a_mapping_is_fixed_within_a_context_and_new_in_each(rng):
+    keys, values = recall_examples(200, 30, rng)
+    mappings = [dict(zip(*context)) for context in zip(keys, values)]
+    for mapping, *context in zip(mappings, keys, values):
+        assert all(mapping[key] == value for key, value in zip(*context))
+    assert 4 <= min(map(len, mappings)) and max(map(len, mappings)) == 12
+    of_a = [mapping[0] for mapping in mappings if 0 in mapping]
+    assert len(set(of_a)) > 15                                        # of about 60
+
+
+def test_the_last_example_with_the_same_key_is_at_any_distance(rng):
+    keys, _ = recall_examples(100, 24, rng)
+    earlier = earlier_examples(keys)
+    distances = [t - np.flatnonzero(row).max() for context in earlier
+                 for t, row in enumerate(context) if row.any()]
+    assert set(range(1, 13)) <= set(distances)
+    assert max(np.bincount(distances)) < 0.25 * len(distances)        # no fixed offset will do
+
+
+def test_ids_are_those_of_the_text(rng):
+    keys, values = recall_examples(2, 5, rng, keys=3)
+    ids = CharacterTokenizer(CHARACTERS).encode(recall_text(keys[1], values[1]))
+    np.testing.assert_array_equal(ids, recall_ids(keys, values)[1, :-1])
+
+
+def test_targets_are_the_values_alone(rng):
+    keys, values = recall_examples(3, 4, rng)
+    inputs, targets = recall_batch(keys, values)
+    assert (targets[:, ::3] == inputs[:, 1::3]).all() and (targets[:, ::3] == 1 + values).all()
+    assert (np.delete(targets, np.s_[::3], axis=1) == IGNORE_INDEX).all()
+
+
+def test_batches_are_a_function_of_the_seed_and_the_step():
+    stream = RecallStream(6, 3, seed=1)
+    again = RecallStream(6, 3, seed=1).batch(5).inputs
+    np.testing.assert_array_equal(stream.batch(5).inputs, again)
+    assert (stream.batch(6).inputs != again).any()
+    assert (RecallStream(6, 3, seed=2).batch(5).inputs != again).any()
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda rng: recall_examples(0, 3, rng), "n=0 must be a whole number"),
+    (lambda rng: recall_examples(2, 3, rng, keys=27), "keys=27 must be at most 26"),
+    (lambda rng: RecallStream(0, 3, 1), "examples=0 must be a whole number"),
+])
+def test_wrong_sizes_are_refused(call, message, rng):
+    with pytest.raises(ValueError, match=message):
+        call(rng)
