@@ -4,5 +4,6 @@
     z_loss                   a penalty on the log-sum-exp of logits
     cross_entropy            composed of these: ignored targets, label smoothing, z-loss
     similarity               cosine similarity and the triplet loss
+    distillation            a student imitates a teacher: its predictions, and its features
     contrastive              of the pairs of a batch, each against all others, in both directions
 """
