@@ -45,9 +45,9 @@ def recall_examples(n, examples, rng, keys=None):
 
     Examples
     --------
-    >>> keys, values = recall_examples(1, 5, np.random.default_rng(2))
+    >>> keys, values = recall_examples(1, 5, np.random.default_rng(1), keys=3)
     >>> recall_text(keys[0], values[0])
-    'fR tQ fR pM fR'
+    'jL qB cZ jL cZ'
     """
     for name, size in (("n", n), ("examples", examples)):
         check_whole("recall_examples", name, size)

@@ -1,5 +1,5 @@
-"""Language models of characters."""
+"""Language models of characters, and recall from the context."""
 
-from numformer.recipes.text import characters, language_models
+from numformer.recipes.text import characters, language_models, recall
 
-PRESETS = {**characters.PRESETS, **language_models.PRESETS}
+PRESETS = {**characters.PRESETS, **language_models.PRESETS, **recall.PRESETS}

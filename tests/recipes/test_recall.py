@@ -1,0 +1,85 @@
+"""The task of associative recall: its measures and baselines, and runs from the command line."""
+
+import numpy as np
+import pytest
+
+from command import call, content, last_json
+from numformer.data import recall_examples
+from numformer.recipes import PRESETS
+from numformer.recipes.text.recall import (
+    RECALL, examples_in, predicted_values, without_matching)
+
+SMALL = ["--n-layers", 1, "--d-model", 16, "--n-heads", 2, "--context-length", 24, "--batch-size",
+         4, "--eval-every", 2, "--save-every", 2, "--warmup-steps", 1, "--steps", 4]
+
+
+class Matching:
+    """Predicts the value of the last earlier example with the same key, otherwise A."""
+
+    class config:
+        context_length = 36
+
+    def __call__(self, ids):
+        logits = np.zeros((*ids.shape, 53))
+        for row, t in np.ndindex(ids.shape):
+            earlier = [s for s in range(t) if ids[row, s] == ids[row, t] > 26]
+            logits[row, t, ids[row, earlier[-1] + 1] if earlier else 1] = 1
+        return logits
+
+
+def test_a_model_that_matches_keys_is_always_right_and_other_answers_are_not():
+    dataset = RECALL.load(None)
+    measures = RECALL.measure(Matching(), RECALL.tokenizer(dataset), dataset)
+    assert measures["recall"] == 1
+    assert measures["chance"] < 0.05 < measures["random_value"] < measures["without_matching"]
+    assert measures["without_matching"] == max(measures[name] for name in (
+        "last_value", "random_value", "most_frequent_value")) < 0.35
+
+
+def test_answers_without_matching_are_values_of_earlier_examples():
+    values = np.array([[3, 5, 5, 7, 5]])
+    answers = without_matching(values)
+    assert answers["last_value"].tolist() == [[-1, 3, 5, 5, 7]]
+    assert answers["most_frequent_value"].tolist()[0][3:] == [5, 5]
+    assert all(answers["random_value"][0, t] in values[0, :t] for t in range(1, 5))
+
+
+def test_predictions_use_only_what_is_before_the_value(rng):
+    keys, values = recall_examples(2, 6, rng)
+    before = predicted_values(Matching(), keys, values)
+    values[:, -1] = (values[:, -1] + 1) % 26
+    np.testing.assert_array_equal(predicted_values(Matching(), keys, values), before)
+
+
+def test_held_out_contexts_are_none_of_training():
+    chosen = PRESETS["recall"]
+    stream = RECALL.stream(None, None, type("c", (), {"context_length": 72}),
+                           type("t", (), dict(batch_size=64, accumulation=1, seed=1)))
+    held_out = {row.tobytes() for row in RECALL.load(None).keys}
+    seen = {(row[::3] - 27).tobytes() for step in range(20) for row in stream.batch(step).inputs}
+    assert len(seen) == 20 * 64 and not seen & held_out
+    assert examples_in(chosen.model["context_length"]) == 24
+
+
+def test_a_run_trains_resumes_is_measured_and_answers(capsys, tmp_path):
+    whole, parts = tmp_path / "a" / "run", tmp_path / "b" / "run"
+    status, out, _ = call(capsys, "train", "--preset", "recall", "--out", whole, "--json", *SMALL)
+    result = last_json(out)
+    assert status == 0 and result["steps"] == 4 and result["val_loss"] < 5
+    call(capsys, "train", "--preset", "recall", "--out", parts, "--stop-at", 3, *SMALL)
+    assert call(capsys, "train", "--out", parts, "--resume")[0] == 0
+    assert content(parts) == content(whole)
+    measured = last_json(call(capsys, "eval", whole, "--json")[1])
+    assert 0 <= measured["recall"] <= 1 and measured["val_loss"] == result["val_loss"]
+    status, out, _ = call(capsys, "sample", whole, "--prompt", "hQ cA h", "--json")
+    assert status == 0 and len(last_json(out)["text"]) == 1
+    assert len(call(capsys, "sample", whole)[1].splitlines()) == 3
+    status, _, err = call(capsys, "sample", whole, "--prompt", "hQ " * 20)
+    assert status == 2 and "does not fit this model" in err
+
+
+@pytest.mark.parametrize("data", ["numbers.txt"])
+def test_it_has_no_other_data(data, capsys, tmp_path):
+    status, _, err = call(capsys, "train", "--preset", "recall", "--data", data, "--out",
+                          tmp_path / "r")
+    assert status != 0 and "makes its own examples" in err
