@@ -26,6 +26,7 @@ from numformer.models.recurrent import RecurrentLanguageModel, RecurrentLanguage
 from numformer.models.sentence_bert import SentenceBert, SentenceBertConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.swin import SWIN_CONFIGS, Swin, SwinConfig, SwinStage
+from numformer.models.tinybert import TinyBert, TinyBertConfig, taught, teacher_states
 from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
 from numformer.models.vision import (
     CONVOLUTION_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig)
@@ -66,6 +67,7 @@ __all__ = [
     "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel",
     "RecurrentLanguageModelConfig", "SWIN_CONFIGS", "SentenceBert", "SentenceBertConfig", "Seq2Seq",
     "Seq2SeqCache", "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017",
-    "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS", "VisionTransformer",
-    "VisionTransformerConfig", "backbone_options", "best_spans", "load_pretrained_backbone",
+    "TinyBert", "TinyBertConfig", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
+    "VisionTransformer", "VisionTransformerConfig", "backbone_options", "best_spans",
+    "load_pretrained_backbone", "taught", "teacher_states",
 ]
