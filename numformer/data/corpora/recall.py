@@ -1,7 +1,7 @@
 """Associative recall: contexts of examples whose mapping is new in each.
 
 A context samples some keys (lower-case letters) and a value (an upper-case letter) for each. Its
-examples are a key, the value and a space: "hQ cA bA hQ". No weight can hold a mapping that is
+examples are a key and its value: "hQcAbAhQ". No weight can hold a mapping that is
 sampled anew in each context: what a key means is to be read from the examples before it.
 """
 
@@ -12,16 +12,17 @@ import numpy as np
 from numformer.checks import check_whole
 
 KEYS, VALUES = ascii_lowercase, ascii_uppercase
-CHARACTERS = " " + VALUES + KEYS                     # in the order of a `CharacterTokenizer`
-EXAMPLE = 3                                          # characters: key, value, space
+CHARACTERS = VALUES + KEYS                           # in the order of a `CharacterTokenizer`
+EXAMPLE = 2                                          # characters: key, value
 FEWEST_KEYS, MOST_KEYS = 4, 12                       # of a context
 
 
-def recall_examples(n, examples, rng, keys=None):
+def recall_examples(n, examples, rng, keys=None, periodic=None):
     """Sample the examples of n contexts, each with a mapping of its own.
 
     Every example has a random key of those of its context, so the last example with the same key is
-    at any distance, or missing.
+    at any distance, or missing. In a periodic context all keys come in turn, again and again: the
+    period is the number of keys.
 
     Parameters
     ----------
@@ -32,6 +33,8 @@ def recall_examples(n, examples, rng, keys=None):
     rng : numpy.random.Generator
     keys : int, optional
         How many keys a context has; 4 to 12, sampled, unless given.
+    periodic : ndarray of bool, shape (n,), optional
+        Which contexts are periodic; none unless given.
 
     Returns
     -------
@@ -47,7 +50,7 @@ def recall_examples(n, examples, rng, keys=None):
     --------
     >>> keys, values = recall_examples(1, 5, np.random.default_rng(1), keys=3)
     >>> recall_text(keys[0], values[0])
-    'jL qB cZ jL cZ'
+    'jLqBcZjLcZ'
     """
     for name, size in (("n", n), ("examples", examples)):
         check_whole("recall_examples", name, size)
@@ -59,22 +62,22 @@ def recall_examples(n, examples, rng, keys=None):
     order = rng.random((n, len(KEYS))).argsort(axis=1)                # letters, shuffled
     counts = rng.integers(FEWEST_KEYS, MOST_KEYS + 1, size=(n, 1)) if keys is None else keys
     which = rng.integers(0, counts, size=(n, examples))               # (n, N)
+    if periodic is not None:
+        which = np.where(periodic[:, None], np.arange(examples) % counts, which)
     chosen = np.take_along_axis(order, which, axis=1)
     mapping = rng.integers(0, len(VALUES), size=(n, len(KEYS)))
     return chosen, np.take_along_axis(mapping, chosen, axis=1)
 
 
 def recall_ids(keys, values):
-    """The token ids of contexts, (n, 3 N): key, value and space of each example.
+    """The token ids of contexts, (n, 2 N): key and value of each example.
 
     Parameters
     ----------
     keys, values : ndarray of int, shape (n, N)
     """
-    ids = np.zeros((*keys.shape, EXAMPLE), np.int64)                  # 0: the space
-    ids[..., 0] = 1 + len(VALUES) + keys
-    ids[..., 1] = 1 + values
-    return ids.reshape(len(keys), -1)
+    ids = np.stack([len(VALUES) + keys, values], axis=-1)             # (n, N, 2)
+    return ids.reshape(len(keys), -1).astype(np.int64)
 
 
 def recall_text(keys, values):
@@ -84,7 +87,7 @@ def recall_text(keys, values):
     ----------
     keys, values : sequence of int
     """
-    return " ".join(KEYS[key] + VALUES[value] for key, value in zip(keys, values))
+    return "".join(KEYS[key] + VALUES[value] for key, value in zip(keys, values))
 
 
 def earlier_examples(keys):

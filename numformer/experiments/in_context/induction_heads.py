@@ -12,9 +12,9 @@ from numformer.experiments.training import trained, trainer_of
 from numformer.recipes.preset import more
 from numformer.recipes.text.recall import RECALL
 
-EVERY = 50                                            # steps
-CONTEXTS, EXAMPLES = 64, 24                           # that scores are measured on
-ABLATED = 2                                           # heads
+EVERY = 250                                           # steps
+CONTEXTS, EXAMPLES = 64, 16                           # that scores are measured on
+ABLATED = 1                                           # heads
 SHOWN = 7                                             # examples in the map
 
 
@@ -54,7 +54,7 @@ def measure(seed, steps=None):
     }
     layer, head = found[0]
     context = recall_examples(1, SHOWN, np.random.default_rng([seed, 4]), keys=3)
-    shown = recall_ids(*context)[:, :-1]
+    shown = recall_ids(*context)
     weights = list(attention_by_layer(model, shown).values())[layer][0, head]
     text = recall_text(*(each[0] for each in context))
     return Outcome(figures, lambda: _picture(history, figures, weights, text, (layer, head)),

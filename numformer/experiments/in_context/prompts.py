@@ -16,7 +16,7 @@ def measure(seed, steps=None):
     prompts, answers = formatted_prompts(np.random.default_rng([seed, 9]))
     figures = {}
     for name, ids in prompts.items():
-        logits = model(ids)[:, -1, 1:27]                              # (n, 26): of values
+        logits = model(ids)[:, -1, :26]                               # (n, 26): of values
         figures[name] = float((logits.argmax(axis=-1) == answers).mean())
     table = "\n".join(f"{name.replace('_', ' '):>24} {value:6.3f}"
                       for name, value in figures.items())
@@ -31,24 +31,23 @@ def formatted_prompts(rng):
     keys, values = recall_examples(CONTEXTS, EXAMPLES + 1, rng, KEYS)
     keys[:, -1], answers = keys[:, 0], values[:, 0]                   # the answer is in the prompt
     values[:, -1] = answers
-    last = 27 + keys[:, -1:]                                          # (n, 1)
-    pairs = recall_ids(keys, values)[:, :-3].reshape(CONTEXTS, EXAMPLES, 3)   # key, value, space
-    key, value, space = np.moveaxis(pairs, 2, 0)
+    last = 26 + keys[:, -1:]                                          # (n, 1)
+    pairs = recall_ids(keys, values)[:, :-2].reshape(CONTEXTS, EXAMPLES, 2)   # key, value
+    key, value = np.moveaxis(pairs, 2, 0)
 
     def prompt(*columns):
         return np.concatenate([np.stack(columns, axis=2).reshape(CONTEXTS, -1), last], axis=1)
 
-    wrong = 1 + rng.integers(0, 26, size=value.shape)
+    wrong = rng.integers(0, 26, size=value.shape)
     half = np.where(rng.random(value.shape) < 0.5, wrong, value)
     return {
-        "as_in_training": prompt(key, value, space),
-        "two_spaces": prompt(key, value, space, space),
-        "no_spaces": prompt(key, value),
-        "space_before_value": prompt(key, space, value),
-        "value_before_key": prompt(value, key, space),
-        "half_of_values_wrong": prompt(key, half, space),
-        "no_keys": prompt(value, space),
-        "two_examples": prompt(key, value, space)[:, -7:],
+        "as_in_training": prompt(key, value),
+        "key_twice": prompt(key, key, value),
+        "value_twice": prompt(key, value, value),
+        "value_before_key": prompt(value, key),
+        "half_of_values_wrong": prompt(key, half),
+        "no_keys": prompt(value),
+        "two_examples": prompt(key, value)[:, -5:],
         "no_examples": last,
     }, answers
 
@@ -66,5 +65,5 @@ PROMPTS = Experiment(
         more("as_in_training", beats="two_examples"),
         more("as_in_training", beats="half_of_values_wrong"),
         more("as_in_training", beats="value_before_key"),
-        more("as_in_training", beats="space_before_value"),
+        more("as_in_training", beats="no_keys"),
     ))

@@ -32,14 +32,24 @@ def test_the_last_example_with_the_same_key_is_at_any_distance(rng):
 def test_ids_are_those_of_the_text(rng):
     keys, values = recall_examples(2, 5, rng, keys=3)
     ids = CharacterTokenizer(CHARACTERS).encode(recall_text(keys[1], values[1]))
-    np.testing.assert_array_equal(ids, recall_ids(keys, values)[1, :-1])
+    np.testing.assert_array_equal(ids, recall_ids(keys, values)[1])
 
 
-def test_targets_are_the_values_alone(rng):
-    keys, values = recall_examples(3, 4, rng)
+def test_targets_are_the_values_of_keys_that_came_before():
+    keys, values = np.array([[3, 4, 3, 4, 5]]), np.array([[7, 8, 7, 8, 9]])
     inputs, targets = recall_batch(keys, values)
-    assert (targets[:, ::3] == inputs[:, 1::3]).all() and (targets[:, ::3] == 1 + values).all()
-    assert (np.delete(targets, np.s_[::3], axis=1) == IGNORE_INDEX).all()
+    assert inputs.tolist() == [[29, 7, 30, 8, 29, 7, 30, 8, 31]]
+    none = IGNORE_INDEX
+    assert targets.tolist() == [[none, none, none, none, 7, none, 8, none, none]]
+
+
+def test_in_a_periodic_context_keys_are_targets_too(rng):
+    keys, values = recall_examples(2, 7, rng, keys=3, periodic=np.array([True, False]))
+    assert (keys[0, 3:] == keys[0, :-3]).all() and len(set(keys[0].tolist())) == 3
+    _, targets = recall_batch(keys, values, np.array([True, False]))
+    assert (targets[0, 6::2] == values[0, 3:]).all()
+    assert (targets[0, 5::2] == 26 + keys[0, 3:]).all()
+    assert (targets[0, :5] == IGNORE_INDEX).all() and (targets[1, 1::2] == IGNORE_INDEX).all()
 
 
 def test_batches_are_a_function_of_the_seed_and_the_step():

@@ -17,13 +17,13 @@ class Matching:
     """Predicts the value of the last earlier example with the same key, otherwise A."""
 
     class config:
-        context_length = 36
+        context_length = 24
 
     def __call__(self, ids):
-        logits = np.zeros((*ids.shape, 53))
+        logits = np.zeros((*ids.shape, 52))
         for row, t in np.ndindex(ids.shape):
-            earlier = [s for s in range(t) if ids[row, s] == ids[row, t] > 26]
-            logits[row, t, ids[row, earlier[-1] + 1] if earlier else 1] = 1
+            earlier = [s for s in range(t) if ids[row, s] == ids[row, t] > 25]
+            logits[row, t, ids[row, earlier[-1] + 1] if earlier else 0] = 1
         return logits
 
 
@@ -53,12 +53,12 @@ def test_predictions_use_only_what_is_before_the_value(rng):
 
 def test_held_out_contexts_are_none_of_training():
     chosen = PRESETS["recall"]
-    stream = RECALL.stream(None, None, type("c", (), {"context_length": 72}),
+    stream = RECALL.stream(None, None, type("c", (), {"context_length": 32}),
                            type("t", (), dict(batch_size=64, accumulation=1, seed=1)))
     held_out = {row.tobytes() for row in RECALL.load(None).keys}
-    seen = {(row[::3] - 27).tobytes() for step in range(20) for row in stream.batch(step).inputs}
+    seen = {(row[::2] - 26).tobytes() for step in range(20) for row in stream.batch(step).inputs}
     assert len(seen) == 20 * 64 and not seen & held_out
-    assert examples_in(chosen.model["context_length"]) == 24
+    assert examples_in(chosen.model["context_length"]) == 16
 
 
 def test_a_run_trains_resumes_is_measured_and_answers(capsys, tmp_path):
@@ -71,10 +71,10 @@ def test_a_run_trains_resumes_is_measured_and_answers(capsys, tmp_path):
     assert content(parts) == content(whole)
     measured = last_json(call(capsys, "eval", whole, "--json")[1])
     assert 0 <= measured["recall"] <= 1 and measured["val_loss"] == result["val_loss"]
-    status, out, _ = call(capsys, "sample", whole, "--prompt", "hQ cA h", "--json")
+    status, out, _ = call(capsys, "sample", whole, "--prompt", "hQcAh", "--json")
     assert status == 0 and len(last_json(out)["text"]) == 1
     assert len(call(capsys, "sample", whole)[1].splitlines()) == 3
-    status, _, err = call(capsys, "sample", whole, "--prompt", "hQ " * 20)
+    status, _, err = call(capsys, "sample", whole, "--prompt", "hQ" * 20)
     assert status == 2 and "does not fit this model" in err
 
 
