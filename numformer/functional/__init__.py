@@ -75,6 +75,8 @@ from numformer.functional.losses.cross_entropy import (
     IGNORE_INDEX, cross_entropy, cross_entropy_backward)
 from numformer.functional.losses.distillation import (
     distillation_loss, distillation_loss_backward, imitation_loss, imitation_loss_backward)
+from numformer.functional.losses.detection import (
+    box_loss, box_loss_backward, weighted_cross_entropy, weighted_cross_entropy_backward)
 from numformer.functional.losses.linear_cross_entropy import (
     linear_cross_entropy, linear_cross_entropy_backward)
 from numformer.functional.losses.similarity import (
@@ -121,6 +123,10 @@ from numformer.functional.softmax import (
     log_softmax, log_softmax_backward, softmax, softmax_backward)
 from numformer.functional.vision.convolution2d import convolution_2d, convolution_2d_backward
 from numformer.functional.vision.patch_merging import merge_patches, merge_patches_backward
+from numformer.functional.vision.boxes import (
+    box_centres, box_corners, box_corners_backward, box_iou, generalized_iou,
+    generalized_iou_backward)
+from numformer.functional.vision.matching import match_objects, matching_costs
 from numformer.functional.vision.patches import (
     patch_convolution, patch_convolution_backward, patches, patches_backward)
 from numformer.functional.vision.pooling2d import (
@@ -137,7 +143,8 @@ __all__ = [
     "IGNORE_INDEX", "TileStep", "adam_step", "add_by_distance", "add_by_distance_backward",
     "additive_scores", "additive_scores_backward", "alibi", "alibi_backward", "alibi_slopes",
     "attention", "attention_backward", "attention_dropout_mask", "attention_weights", "batch_norm",
-    "batch_norm_backward", "batch_norm_inference", "batch_norm_inference_backward",
+    "batch_norm_backward", "batch_norm_inference", "batch_norm_inference_backward", "box_centres",
+    "box_corners", "box_corners_backward", "box_iou", "box_loss", "box_loss_backward",
     "causal_convolution", "causal_convolution_backward", "combine_experts",
     "combine_experts_backward", "contrastive_loss", "contrastive_loss_backward", "convolution_2d",
     "convolution_2d_backward", "cosine_similarity", "cosine_similarity_backward", "cross_entropy",
@@ -149,25 +156,26 @@ __all__ = [
     "fixed_keys", "from_bfloat16", "gated_feed_forward", "gated_feed_forward_backward",
     "gated_linear_unit", "gated_linear_unit_backward", "gathered_statistics", "gelu",
     "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "general_scores", "general_scores_backward",
-    "gru_cell", "gru_cell_backward", "gru_cell_reset_before", "gru_cell_reset_before_backward",
-    "head_projections", "head_projections_backward", "imitation_loss", "imitation_loss_backward",
-    "layer_norm", "layer_norm_backward", "layer_norm_outside", "layer_norm_outside_backward",
-    "layer_patterns", "linear", "linear_attention", "linear_attention_backward",
-    "linear_attention_step", "linear_backward", "linear_backward_accumulate",
-    "linear_cross_entropy", "linear_cross_entropy_backward", "linear_frequencies",
-    "llama3_frequencies", "load_balance_loss", "load_balance_loss_backward", "log_softmax",
-    "log_softmax_backward", "low_rank_attention", "low_rank_attention_backward", "lstm_cell",
-    "lstm_cell_backward", "mask_of_keys", "masked_batch_norm", "masked_batch_norm_backward",
-    "max_pooling", "max_pooling_2d", "max_pooling_2d_backward", "max_pooling_backward",
-    "mean_pooling", "mean_pooling_2d", "mean_pooling_2d_backward", "mean_pooling_backward",
-    "merge_patches", "merge_patches_backward", "ngram_rows", "orthogonalize", "partial_rotary",
-    "partial_rotary_backward", "patch_convolution", "patch_convolution_backward", "patches",
-    "patches_backward", "quick_gelu", "quick_gelu_backward", "relative_attention",
-    "relative_attention_backward", "relative_attention_weights", "relative_position_bias",
-    "relative_position_bias_backward", "relative_position_buckets", "relative_scores",
-    "relative_scores_backward", "relative_values", "relative_values_backward", "relu",
-    "relu_backward", "relu_squared", "relu_squared_backward", "repeat_kv_heads",
-    "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
+    "generalized_iou", "generalized_iou_backward", "gru_cell", "gru_cell_backward",
+    "gru_cell_reset_before", "gru_cell_reset_before_backward", "head_projections",
+    "head_projections_backward", "imitation_loss", "imitation_loss_backward", "layer_norm",
+    "layer_norm_backward", "layer_norm_outside", "layer_norm_outside_backward", "layer_patterns",
+    "linear", "linear_attention", "linear_attention_backward", "linear_attention_step",
+    "linear_backward", "linear_backward_accumulate", "linear_cross_entropy",
+    "linear_cross_entropy_backward", "linear_frequencies", "llama3_frequencies",
+    "load_balance_loss", "load_balance_loss_backward", "log_softmax", "log_softmax_backward",
+    "low_rank_attention", "low_rank_attention_backward", "lstm_cell", "lstm_cell_backward",
+    "mask_of_keys", "masked_batch_norm", "masked_batch_norm_backward", "match_objects",
+    "matching_costs", "max_pooling", "max_pooling_2d", "max_pooling_2d_backward",
+    "max_pooling_backward", "mean_pooling", "mean_pooling_2d", "mean_pooling_2d_backward",
+    "mean_pooling_backward", "merge_patches", "merge_patches_backward", "ngram_rows",
+    "orthogonalize", "partial_rotary", "partial_rotary_backward", "patch_convolution",
+    "patch_convolution_backward", "patches", "patches_backward", "quick_gelu",
+    "quick_gelu_backward", "relative_attention", "relative_attention_backward",
+    "relative_attention_weights", "relative_position_bias", "relative_position_bias_backward",
+    "relative_position_buckets", "relative_scores", "relative_scores_backward", "relative_values",
+    "relative_values_backward", "relu", "relu_backward", "relu_squared", "relu_squared_backward",
+    "repeat_kv_heads", "repeat_kv_heads_backward", "residual_dropout", "residual_dropout_backward",
     "residual_layer_norm", "residual_layer_norm_backward", "residual_rms_norm",
     "residual_rms_norm_backward", "rms_norm", "rms_norm_backward", "rms_norm_outside",
     "rms_norm_outside_backward", "rnn_cell", "rnn_cell_backward", "rotary", "rotary_angles",
@@ -183,7 +191,8 @@ __all__ = [
     "to_int8", "top_k_experts", "top_k_gates", "top_k_gates_backward", "top_k_gates_over_all",
     "top_k_gates_over_all_backward", "triplet_loss", "triplet_loss_backward",
     "uniform_cross_entropy", "uniform_cross_entropy_backward", "uniform_weights",
-    "window_attention", "window_attention_backward", "window_distances", "window_partition",
+    "weighted_cross_entropy", "weighted_cross_entropy_backward", "window_attention",
+    "window_attention_backward", "window_distances", "window_partition",
     "window_partition_backward", "window_position_bias", "window_position_bias_backward",
     "window_reverse", "window_reverse_backward", "yarn_attention_factor", "yarn_frequencies",
     "z_loss", "z_loss_backward",

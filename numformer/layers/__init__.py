@@ -11,6 +11,7 @@ from numformer.layers.attention.efficient.low_rank import LowRankAttention
 from numformer.layers.attention.efficient.sparse import SparseAttention
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
+from numformer.layers.attention.positioned import PositionedAttention
 from numformer.layers.attention.score_attention import ScoreAttention
 from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.blocks.block import ParallelBlock, TransformerBlock
@@ -58,8 +59,9 @@ __all__ = [
     "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "LinearAttention",
     "LocalAttentionBranch", "LowRankAttention", "MixtureOfExperts", "MultiHeadAttention",
     "NGramEmbedding", "NoPositions", "ParallelBlock", "PatchEmbedding", "PatchMerging",
-    "PlainBlock", "Pooling", "Pooling2D", "RMSNorm", "RNN", "RelativePositionBias",
-    "ResidualBranch", "RotaryPositions", "ScoreAttention", "SelfAttentionBranch", "ShawPositions",
-    "SinusoidalPositions", "SinusoidalPositions2D", "SoftCappedLMHead", "SparseAttention", "SwiGLU",
-    "Swish", "SwishFeedForward", "TransformerBlock", "WindowAttention", "WindowPositionBias",
+    "PlainBlock", "Pooling", "Pooling2D", "PositionedAttention", "RMSNorm", "RNN",
+    "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
+    "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
+    "SoftCappedLMHead", "SparseAttention", "SwiGLU", "Swish", "SwishFeedForward",
+    "TransformerBlock", "WindowAttention", "WindowPositionBias",
 ]

@@ -15,6 +15,7 @@ from numformer.models.convolutional import (
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import (
     DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig)
+from numformer.models.detr import DETR, BoxHead, DETRBlock, DETRConfig
 from numformer.models.encoder_decoder import EncoderDecoder
 from numformer.models.encoder_decoder_config import (
     BART, ENCODER_DECODERS, T5, EncoderDecoderConfig)
@@ -43,6 +44,7 @@ KINDS = {                                                     # models that a ch
     "CLIPTextEncoder": (CLIPTextEncoder, CLIPTextConfig),
     "ConvolutionClassifier": (ConvolutionClassifier, ConvolutionClassifierConfig),
     "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
+    "DETR": (DETR, DETRConfig),
     "Decoder": (Decoder, DecoderConfig),
     "DecoderClassifier": (DecoderClassifier, DecoderClassifierConfig),
     "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
@@ -58,16 +60,17 @@ KINDS = {                                                     # models that a ch
 __all__ = [
     "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",
     "BertEncoder", "BertEncoderConfig", "BertSpanClassifier", "BertSpanClassifierConfig",
-    "BertTokenClassifier", "BertTokenClassifierConfig", "CLIP", "CLIPConfig", "CLIPTextConfig",
-    "CLIPTextEncoder", "CLIP_CONFIGS", "CONFIGS", "CONVOLUTION_CONFIGS", "ConvolutionClassifier",
-    "ConvolutionClassifierConfig", "ConvolutionLanguageModel", "ConvolutionLanguageModelConfig",
-    "DECODERS", "Decoder", "DecoderClassifier", "DecoderClassifierConfig", "DecoderConfig",
-    "ENCODER_DECODERS", "Encoder", "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig",
-    "GPT2", "KINDS", "KneserNey", "LLAMA", "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig",
-    "NGramLanguageModel", "NGramLanguageModelConfig", "RecurrentLanguageModel",
-    "RecurrentLanguageModelConfig", "SWIN_CONFIGS", "SentenceBert", "SentenceBertConfig", "Seq2Seq",
-    "Seq2SeqCache", "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017",
-    "TinyBert", "TinyBertConfig", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
+    "BertTokenClassifier", "BertTokenClassifierConfig", "BoxHead", "CLIP", "CLIPConfig",
+    "CLIPTextConfig", "CLIPTextEncoder", "CLIP_CONFIGS", "CONFIGS", "CONVOLUTION_CONFIGS",
+    "ConvolutionClassifier", "ConvolutionClassifierConfig", "ConvolutionLanguageModel",
+    "ConvolutionLanguageModelConfig", "DECODERS", "DETR", "DETRBlock", "DETRConfig", "Decoder",
+    "DecoderClassifier", "DecoderClassifierConfig", "DecoderConfig", "ENCODER_DECODERS", "Encoder",
+    "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey",
+    "LLAMA", "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig", "NGramLanguageModel",
+    "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
+    "SWIN_CONFIGS", "SentenceBert", "SentenceBertConfig", "Seq2Seq", "Seq2SeqCache",
+    "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017", "TinyBert",
+    "TinyBertConfig", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
     "VisionTransformer", "VisionTransformerConfig", "backbone_options", "best_spans",
     "load_pretrained_backbone", "taught", "teacher_states",
 ]

@@ -6,4 +6,5 @@
     similarity               cosine similarity and the triplet loss
     distillation            a student imitates a teacher: its predictions, and its features
     contrastive              of the pairs of a batch, each against all others, in both directions
+    detection                of object detection: weighted classes, and distances of boxes
 """

@@ -1,1 +1,1 @@
-"""Images as sequences of patches."""
+"""Images: patches; boxes of objects, and which prediction is compared with which."""

@@ -1,0 +1,93 @@
+"""Attention of DETR: positions are added to queries and keys in every layer, but not to values."""
+
+from numformer.backend import add
+from numformer.checks import check_array, check_generator
+from numformer.functional.attention.masks import EVERYWHERE
+from numformer.functional.dropout_hash import dropout_seed
+from numformer.functional.head_projections import join_heads, split_heads
+from numformer.layers.attention.encoded_heads import encoded_heads_backward
+from numformer.layers.attention.multi_head import MultiHeadAttention
+
+
+class PositionedAttention(MultiHeadAttention):
+    r"""Multi-head attention from x to c in which queries and keys know where they are.
+
+    .. math:: q = (x + p) W_Q, \qquad k = (c + r) W_K, \qquad v = c\, W_V
+
+    Values are content alone: what is found does not depend on where it was. For self-attention,
+    give x and p twice; the gradients of the two add up.
+
+    Parameters
+    ----------
+    d_model, n_heads, rng, **options
+        As in `MultiHeadAttention`.
+
+    References
+    ----------
+    Carion et al. (2020), "End-to-End Object Detection with Transformers", appendix A.3, figure 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layer = PositionedAttention(8, 2, np.random.default_rng(0))
+    >>> x, p = np.ones((1, 3, 8), np.float32), np.ones((3, 8), np.float32)
+    >>> c, r = np.ones((1, 5, 8), np.float32), np.ones((5, 8), np.float32)
+    >>> y, saved = layer.forward(x, c, p, r)
+    >>> [gradient.shape for gradient in layer.backward(y, saved)]
+    [(1, 3, 8), (1, 5, 8), (3, 8), (5, 8)]
+    """
+
+    def forward(self, x, context, query_positions, key_positions, pattern=EVERYWHERE, rng=None):
+        """Attend from `x` to `context`.
+
+        Parameters
+        ----------
+        x : ndarray, shape (B, T, C)
+        context : ndarray, shape (B, S, C)
+        query_positions : ndarray, shape (T, C)
+            p, the same for all examples.
+        key_positions : ndarray, shape (S, C)
+            r.
+        pattern : AttentionPattern
+        rng : numpy.random.Generator, optional
+            For dropout.
+
+        Returns
+        -------
+        y : ndarray, shape (B, T, d_output)
+        saved : tuple
+        """
+        owner = "PositionedAttention"
+        check_generator(owner, rng)
+        self._check(x, context)
+        for name, p, vectors in (("query_positions", query_positions, x),
+                                 ("key_positions", key_positions, context)):
+            check_array(owner, name, p, "(T, C)", T=vectors.shape[1], C=vectors.shape[2])
+        q, saved_query = self._queries(x + query_positions, 0)        # (B, H, T, D)
+        k, saved_key = self._keys(context + key_positions)            # (B, G, S, D)
+        v, saved_value = self.value.forward(context)
+        v = split_heads(v, self.d_value)                              # (B, G, S, D_V)
+        seed = None if rng is None else dropout_seed(rng)
+        o, saved_attention = self.positions.attend(
+            q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
+        y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
+
+        saved = (saved_query, saved_key, saved_value, saved_attention, saved_output,
+                 (q, k, v, pattern))
+        return y, saved
+
+    def backward(self, dy, saved):
+        """Gradients of `x`, `context`, `query_positions` and `key_positions`."""
+        saved_query, saved_key, saved_value, saved_attention, saved_output, _ = saved
+
+        # y = output(join_heads(o)), with o = attend(q, k, v)
+        do = split_heads(self.output.backward(dy, saved_output), self.d_value)
+        dq, dk, dv = self.positions.attend_backward(do, saved_attention)
+
+        # q = queries(x + query_positions);  k = keys(context + key_positions)
+        dx = encoded_heads_backward(dq, saved_query, self.query, self.query_norm, self.positions)
+        dkeys = encoded_heads_backward(dk, saved_key, self.key, self.key_norm, self.positions)
+
+        # v = split_heads(value(context))
+        dcontext = add(dkeys, self.value.backward(join_heads(dv), saved_value))
+        return dx, dcontext, dx.sum(axis=0), dkeys.sum(axis=0)
