@@ -5,6 +5,7 @@ from numformer.analysis.attention_masks import attention_mask_of
 from numformer.analysis.attention_statistics import (
     attention_distance, attention_entropy, attention_rollout)
 from numformer.analysis.attention_steps import attention_steps
+from numformer.analysis.average_precision import average_precision, mean_average_precision
 from numformer.analysis.capture import (
     attention_by_layer, capture, dead_units, hidden_activations, residual_stream)
 from numformer.analysis.costs import model_costs
@@ -22,8 +23,9 @@ from numformer.analysis.structure.model_sizes import model_sizes
 __all__ = [
     "Architecture", "ScalingLaw", "ablate_heads", "architecture", "attention_by_layer",
     "attention_distance", "attention_entropy", "attention_gradients", "attention_mask_of",
-    "attention_rollout", "attention_steps", "capture", "count", "dead_units", "fit_scaling_law",
-    "gradient_norm_by_block", "gradient_reach", "head_scores", "hidden_activations",
-    "induction_scores", "logit_contributions", "logit_lens", "lstm_gates", "model_costs",
-    "model_sizes", "parameter_shapes", "power_law", "previous_token_scores", "residual_stream",
+    "attention_rollout", "attention_steps", "average_precision", "capture", "count", "dead_units",
+    "fit_scaling_law", "gradient_norm_by_block", "gradient_reach", "head_scores",
+    "hidden_activations", "induction_scores", "logit_contributions", "logit_lens", "lstm_gates",
+    "mean_average_precision", "model_costs", "model_sizes", "parameter_shapes", "power_law",
+    "previous_token_scores", "residual_stream",
 ]

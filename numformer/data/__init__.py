@@ -23,6 +23,7 @@ from numformer.data.corpora.passages import (
     next_sentence_pairs, repeated_passages, topic_passages, topic_triplets)
 from numformer.data.corpora.recall import (
     earlier_examples, recall_examples, recall_ids, recall_text)
+from numformer.data.corpora.scenes import Scenes, SceneStream, digit_scenes, scene_batch
 from numformer.data.corpora.split import is_held_out
 from numformer.data.corpora.texts import (
     DOCUMENTATION, TINY_SHAKESPEARE, WORLD, Corpus, DataError, NoSuchFile, load_corpus)
@@ -42,16 +43,16 @@ __all__ = [
     "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
     "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "INSTRUCTIONS", "LabelledRows",
     "LabelledStream", "MaskedStream", "NoSuchFile", "NoiseStream", "PairBatch", "PairStream",
-    "PassageRows", "PassageStream", "PublishedTokenizer", "RecallStream", "Section",
-    "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer",
-    "WordTokenizer", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
-    "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs", "earlier_examples",
-    "english", "french", "held_out_instructions", "held_out_numbers", "hide_tokens", "infill",
-    "instruction_mixture", "instruction_pairs", "is_held_out", "labelled_batches",
-    "library_sections", "library_text", "load_corpus", "load_digits", "load_tokenizer",
-    "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text", "number_tokens",
-    "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences", "recall_batch",
-    "recall_examples", "recall_ids", "recall_text", "repeated_passages", "save_tokenizer", "tale",
-    "tales", "tokenizer_from_json", "topic_passages", "topic_triplets", "world_text",
-    "world_tokens", "written_dates",
+    "PassageRows", "PassageStream", "PublishedTokenizer", "RecallStream", "SceneStream", "Scenes",
+    "Section", "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer", "WORLD",
+    "WordPieceTokenizer", "WordTokenizer", "consecutive_blocks", "consecutive_masked_rows",
+    "consecutive_pairs", "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs",
+    "digit_scenes", "earlier_examples", "english", "french", "held_out_instructions",
+    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
+    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
+    "load_digits", "load_tokenizer", "mask_tokens", "next_sentence_pairs", "number_pairs",
+    "number_text", "number_tokens", "number_vocabulary", "pair_batch", "passage_rows",
+    "permute_sentences", "recall_batch", "recall_examples", "recall_ids", "recall_text",
+    "repeated_passages", "save_tokenizer", "scene_batch", "tale", "tales", "tokenizer_from_json",
+    "topic_passages", "topic_triplets", "world_text", "world_tokens", "written_dates",
 ]
