@@ -123,13 +123,13 @@ def box_loss(boxes, targets, l1_weight=5.0, giou_weight=2.0):
     (0.0, 3.444)
     """
     N = check_array("box_loss", "boxes", boxes, "(N, coordinates)", coordinates=4)["N"]
-    check_array("box_loss", "targets", targets, "(N, coordinates)", boxes.real.dtype, N=N,
-                coordinates=4)
+    check_array("box_loss", "targets", targets, "(N, coordinates)", N=N, coordinates=4)
     check_number("box_loss", "l1_weight", l1_weight, least=0)
     check_number("box_loss", "giou_weight", giou_weight, least=0)
     if not N:
         raise ValueError(f"box_loss: boxes have shape {boxes.shape} and hold none; give at least "
                          "one.")
+    targets = targets.astype(boxes.real.dtype)
     difference = boxes - targets
     sign = np.where(difference.real > 0, 1.0, np.where(difference.real < 0, -1.0, 0.0))
     sign = sign.astype(boxes.real.dtype)

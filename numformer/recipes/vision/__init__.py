@@ -1,7 +1,6 @@
 """Models of images."""
 
-from numformer.recipes.vision import canvas, digits_cnn, vit
+from numformer.recipes.vision import canvas, clip, detection, digits_cnn, pixels, vit
 
-PRESETS = {**vit.PRESETS, **digits_cnn.PRESETS, **canvas.PRESETS}
-from numformer.recipes.vision import detection, vit
-PRESETS = {**vit.PRESETS, **detection.PRESETS}
+PRESETS = {**vit.PRESETS, **digits_cnn.PRESETS, **canvas.PRESETS, **detection.PRESETS,
+           **clip.PRESETS, **pixels.PRESETS}

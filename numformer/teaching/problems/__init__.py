@@ -1,13 +1,13 @@
 """Problems for `numformer.check`: every function pair. PROBLEMS of each family are on a page."""
 
 from numformer.teaching.problems import (
-    attention, bert, convolutions, distillation, efficient_attention, mixture_of_experts, recurrent,
-    scores, swin, transformer, vision)
+    attention, bert, convolutions, detection, distillation, efficient_attention, mixture_of_experts,
+    recurrent, scores, swin, transformer, vision)
 from numformer.teaching.problems.edges import with_edges
 from numformer.teaching.problems.problem import FunctionProblem, Instance
 
 PAGES = (transformer, attention, scores, recurrent, vision, convolutions, swin, mixture_of_experts,
-         bert, efficient_attention, distillation)
+         bert, efficient_attention, distillation, detection)
 PROBLEMS = {name: with_edges(problem)
             for page in PAGES for name, problem in page.PROBLEMS.items()}
 

@@ -6,10 +6,10 @@ text, new text).
 """
 
 from planted_bugs import (
-    attention, bert, distillation, efficient_attention, encoder_decoder, images, mixture_of_experts,
-    recurrent, transformer, vision)
+    attention, bert, detection, distillation, efficient_attention, encoder_decoder, images,
+    mixture_of_experts, recurrent, transformer, vision)
 
 PAGES = (transformer, attention, recurrent, vision, mixture_of_experts, bert, encoder_decoder,
-         images, efficient_attention, distillation)
+         images, efficient_attention, distillation, detection)
 FUNCTIONS = [bug for page in PAGES for bug in getattr(page, "FUNCTIONS", ())]
 LAYERS = [bug for page in PAGES for bug in page.LAYERS]
