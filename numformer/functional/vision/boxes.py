@@ -153,7 +153,7 @@ def generalized_iou(a, b):
     check_corners("generalized_iou", "b", b)
     (inner, union, outer), sides = _areas(a, b)
     iou = inner / np.where(union == 0, 1, union)
-    g = iou + union / np.where(outer == 0, 1, outer) - np.where(outer == 0, 0, 1)
+    g = iou - np.where(outer == 0, 0, (outer - union) / np.where(outer == 0, 1, outer))
 
     saved = (a, b, inner, union, outer, sides)
     return g, saved
@@ -178,11 +178,12 @@ def generalized_iou_backward(dg, saved):
     """
     a, b, inner, union, outer, (inner_sides, a_sides, b_sides, outer_sides) = saved
     dg = np.asarray(dg)
-    union, outer = np.where(union == 0, np.inf, union), np.where(outer == 0, np.inf, outer)
 
-    # g = inner / union + union / outer - 1
+    # g = inner / union + union / outer - 1; over areas of 0 all quotients are 0
+    outer = np.where(outer == 0, np.inf, outer)
+    douter = -dg * union / outer / outer
+    union = np.where(union == 0, np.inf, union)
     dunion = dg * (1 / outer - inner / union / union)
-    douter = -dg * np.where(np.isfinite(outer), union / outer, 0) / outer
 
     # union = area of a + area of b - inner
     dinner = dg / union - dunion
