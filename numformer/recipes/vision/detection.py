@@ -10,7 +10,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import (
     DataError, Digits, Scenes, SceneStream, digit_scenes, load_digits, scene_batch)
 from numformer.functional import IGNORE_INDEX, box_corners
-from numformer.recipes.preset import Preset, more
+from numformer.recipes.preset import Preset
 from numformer.recipes.task import Task
 from numformer.recipes.vision.components import component_finds
 
@@ -174,6 +174,5 @@ PRESETS = {
              decoder_layers=2),
         dict(steps=3000, batch_size=32, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
              min_learning_rate=0.0, warmup_steps=50, eval_every=1000, save_every=1000),
-        DetectionTask(), "DETR",
-        claims=(more("average_precision", beats="components_nearest_digit"),)),
+        DetectionTask(), "DETR"),
 }

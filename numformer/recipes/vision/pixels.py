@@ -7,7 +7,7 @@ import numpy as np
 
 from numformer.data import Batch, DataError, Epochs, EpochStream, consecutive_rows
 from numformer.generation import generate_batch
-from numformer.recipes.preset import Claim, Preset, more
+from numformer.recipes.preset import Preset
 from numformer.recipes.vision.vit import DigitTask
 from numformer.training import mean_loss
 
@@ -157,8 +157,5 @@ PRESETS = {
              dropout=0.2, init_std=0.1),
         dict(steps=500, batch_size=32, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
              min_learning_rate=0.0, warmup_steps=50, eval_every=250, save_every=250),
-        PixelTask(), "Decoder",
-        claims=(Claim("bits_per_pixel", beats="histogram_bits_per_pixel"),
-                Claim("bits_per_pixel", beats="ngram_bits_per_pixel"),
-                more("samples_recognized", 0.5))),
+        PixelTask(), "Decoder"),
 }

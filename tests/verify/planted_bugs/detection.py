@@ -5,7 +5,7 @@ FUNCTIONS = [
      "signs of the size"),
     ("box_corners_backward", "(dupper - dlower) / 2", "(dupper - dlower)", "factor 1/2"),
     ("generalized_iou_backward", "dg * (1 / outer - inner / union / union)",
-     "-dg * inner / union / union", "enclosing box"),
+     "-dg * inner / union / union", "without `1 / outer`"),
     ("generalized_iou_backward", "np.where(_inner_sides(a, b).real > 0, dinner_sides, 0)",
      "dinner_sides + 0 * _inner_sides(a, b).real", None),
     ("weighted_cross_entropy_backward", "of_targets - 1", "of_targets", "one-hot"),
