@@ -58,9 +58,9 @@ def digit_scenes(digits, labels, n, rng, size=24):
     Examples
     --------
     >>> digits = np.ones((10, 8, 8, 1), np.float32)
-    >>> scenes = digit_scenes(digits, np.arange(10), 5, np.random.default_rng(0))
+    >>> scenes = digit_scenes(digits, np.arange(10), 20, np.random.default_rng(0))
     >>> scenes.images.shape, sorted(set((scenes.labels >= 0).sum(axis=1).tolist()))
-    ((5, 24, 24, 1), [2, 3, 4])
+    ((20, 24, 24, 1), [2, 3, 4])
     >>> (scenes.boxes[0, 0, 2:] * 24).tolist()
     [8.0, 8.0]
     """
