@@ -1,7 +1,7 @@
 """The trainer of a run: of a new one from a preset and flags, or of one that is resumed."""
 
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +66,9 @@ def new_run(arguments, preset):
     check_flags(arguments, kind, task, preset)
     recipe = {**chosen.recipe, **start_recipe,
               **overrides(arguments, RECIPES.get(kind, Recipe))}
-    recipe = _recipe(kind, recipe,
-                     _made(config, {**options, **dict.fromkeys(task.from_the_data, 1)}))
+    unknown = {field.name: 1 for field in fields(config)
+               if field.name in task.from_the_data and field.default is MISSING}
+    recipe = _recipe(kind, recipe, _made(config, {**options, **unknown}))
     task = task.with_recipe(recipe)
     data = task.default_data if arguments.data is None else arguments.data
     corpus = task.load(data)

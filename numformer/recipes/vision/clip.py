@@ -6,7 +6,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import (
     HELD_OUT_PHRASING, PHRASINGS, Batch, DataError, Epochs, EpochStream, WordTokenizer,
     all_captions, digit_caption)
-from numformer.recipes.preset import Preset
+from numformer.recipes.preset import Preset, more
 from numformer.recipes.vision.vit import DigitTask
 from numformer.training import Trainer
 
@@ -25,8 +25,8 @@ class CLIPTrainer(Trainer):
 class CaptionStream(EpochStream):
     """Pairs of images and captions in tens that hold every digit once.
 
-    So no image of a ten fits the caption of another. The caption of an image is chosen anew in
-    every step.
+    So no image of a ten fits the caption of another, and a shard of ten pairs has no wrong
+    negatives. The caption of an image is chosen anew in every step.
     """
 
     def __init__(self, digits, tokenizer, length, batch_size, seed, dtype):
@@ -151,8 +151,11 @@ PRESETS = {
     "clip": Preset(
         dict(image_size=8, patch_size=2, context_length=12, n_layers=2, n_heads=4, d_model=64,
              d_embedding=32, text_layers=1, text_width=32, dropout=0.1, init_std=0.1),
-        dict(steps=600, batch_size=40, shards=4, optimizer="muon", muon_ratio=3.0,
-             learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=200,
-             save_every=200),
-        CaptionTask(), "CLIP"),
+        dict(steps=1200, batch_size=40, shards=4, optimizer="muon", muon_ratio=3.0,
+             learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=400,
+             save_every=400),
+        CaptionTask(), "CLIP",
+        claims=(more("zero_shot_accuracy", 0.95, beats="zero_shot_accuracy_before"),
+                more("new_phrasing_accuracy", 0.95, beats="new_phrasing_accuracy_before"),
+                more("new_phrasing_accuracy", beats="guessing"))),
 }
