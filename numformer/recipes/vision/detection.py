@@ -9,7 +9,7 @@ from numformer.analysis import attention_by_layer, mean_average_precision
 from numformer.backend import one_blas_thread
 from numformer.data import (
     DataError, Digits, Scenes, SceneStream, digit_scenes, load_digits, scene_batch)
-from numformer.functional import IGNORE_INDEX, box_corners
+from numformer.functional import IGNORE_INDEX, box_corners, box_iou
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import Task
 from numformer.recipes.vision.components import component_finds
@@ -117,7 +117,9 @@ class DetectionTask(Task):
         """Average precision, mean of the digits; and that of two detectors that learn no boxes.
 
         Both take connected components of ink as boxes. One classifies them by the nearest training
-        digit, the other takes all for the most frequent digit.
+        digit, the other takes all for the most frequent digit. Average precision depends little on
+        finds of low probability, such as a second one of an object; so the precision and recall of
+        finds that are more probable than not are measured, too.
         """
         scenes, digits = dataset.held_out, dataset.digits
         objects = objects_of(scenes)
@@ -128,13 +130,15 @@ class DetectionTask(Task):
         found = self.finds(model, scenes.images)
         one_class = [(np.zeros_like(labels), scores, boxes) for labels, scores, boxes in found]
         places = [(np.zeros_like(labels), boxes) for labels, boxes in objects]
+        precision, recall = precision_and_recall(found, objects)
         return {"average_precision": mean_average_precision(found, objects, 10),
                 "components_nearest_digit": mean_average_precision(with_nearest, objects, 10),
                 "components_frequent_digit": mean_average_precision(of_one, objects, 10),
                 "average_precision_of_any_digit": mean_average_precision(one_class, places, 1),
                 "components_any_digit": mean_average_precision(
                     [(np.zeros_like(labels), scores, boxes)
-                     for labels, scores, boxes in with_nearest], places, 1)}
+                     for labels, scores, boxes in with_nearest], places, 1),
+                "precision_of_sure_finds": precision, "recall_of_sure_finds": recall}
 
     def pictures(self, model, tokenizer):
         """Boxes found and true in held-out scenes, and what each query attends to in one."""
@@ -166,6 +170,31 @@ def objects_of(scenes):
     corners = box_corners(scenes.boxes)[0] * scenes.images.shape[1]
     return [(labels[there], its_corners[there])
             for labels, its_corners, there in zip(scenes.labels, corners, real)]
+
+
+def precision_and_recall(found, objects, overlap=0.5):
+    """Of the finds with a probability of one half or more: (precision, recall).
+
+    A find is right if its class is that of an object that it overlaps enough, and that no surer
+    find has had.
+
+    Examples
+    --------
+    >>> box = np.array([[0.0, 0.0, 2.0, 2.0]])
+    >>> twice = np.array([7, 7]), np.array([0.9, 0.8]), np.concatenate([box, box])
+    >>> precision_and_recall([twice], [(np.array([7]), box)])
+    (0.5, 1.0)
+    """
+    right, n_finds, n_objects = 0, 0, sum(len(labels) for labels, _ in objects)
+    for (labels, scores, boxes), (true, corners) in zip(found, objects):
+        is_free = np.ones(len(true), bool)
+        for k in np.argsort(-scores, kind="stable")[:(scores >= SURE).sum()]:
+            fits = box_iou(boxes[k:k + 1], corners)[0] * (is_free & (true == labels[k]))
+            if len(true) and fits.max() >= overlap:
+                is_free[fits.argmax()] = False
+            n_finds += 1
+        right += int((~is_free).sum())
+    return right / max(n_finds, 1), right / max(n_objects, 1)
 
 
 PRESETS = {

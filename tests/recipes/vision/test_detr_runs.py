@@ -11,7 +11,7 @@ from numformer.experiments.training import trainer_of
 from numformer.functional import IGNORE_INDEX
 from numformer.recipes import PRESETS, TASKS
 from numformer.recipes.vision.components import centred, component_finds
-from numformer.recipes.vision.detection import HELD_OUT, SIZE, objects_of
+from numformer.recipes.vision.detection import HELD_OUT, SIZE, objects_of, precision_and_recall
 
 STEPS = ["--preset", "detr", "--steps", "4", "--eval-every", "2", "--save-every", "2",
          "--warmup-steps", "1", "--encoder-layers", "1", "--decoder-layers", "1", "--n-heads", "2",
@@ -95,11 +95,25 @@ def test_perfect_finds_have_average_precision_one(monkeypatch):
         ((labels + shift) % 10, np.ones(len(labels)), corners) for labels, corners in objects])
     figures = task.measure(None, None, dataset)
     assert figures["average_precision"] == figures["average_precision_of_any_digit"] == 1
+    assert figures["precision_of_sure_finds"] == figures["recall_of_sure_finds"] == 1
     assert (0.02 > figures["components_frequent_digit"] > 0.001
             and 0.8 > figures["components_any_digit"] > figures["components_nearest_digit"] > 0.6)
     shift = 1
     figures = task.measure(None, None, dataset)
     assert figures["average_precision"] == 0 and figures["average_precision_of_any_digit"] == 1
+
+
+def test_precision_and_recall_by_hand():
+    """Two scenes: one object is found twice, one as another digit, one unsurely, one right."""
+    one, two = np.array([[0.0, 0, 4, 4]]), np.array([[6.0, 6, 10, 10]])
+    both = np.concatenate([one, two])
+    first = (np.array([3, 3, 5]), np.array([0.6, 0.9, 0.7]), np.concatenate([one, one, two]))
+    second = (np.array([8, 1]), np.array([0.49, 0.5]), both)
+    objects = [(np.array([3, 4]), both), (np.array([8, 1]), both)]
+    assert precision_and_recall([first, second], objects) == (2 / 4, 2 / 4)
+    assert precision_and_recall([second], objects[1:], overlap=1.0) == (1, 1 / 2)
+    nothing = (np.zeros(0, int), np.zeros(0), np.zeros((0, 4)))
+    assert precision_and_recall([nothing, nothing], objects) == (0, 0)
 
 
 def test_held_out_scenes_are_of_test_digits_and_the_same_for_every_seed():
