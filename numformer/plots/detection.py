@@ -44,9 +44,13 @@ def boxes_in_images(images, found, objects, ax=None, title="Found (dashed) and t
             _image(one, images[n])
             labels, corners = objects[n]
             for label, box in zip(labels, corners):
-                _box(one, box, THERE, "-", str(label), top=True)
-            for label, score, box in zip(*found[n]):
-                _box(one, box, FOUND, "--", f"{label}: {score:.2f}", top=False)
+                _box(one, box, THERE, "-")
+                _label(one, box[:2], THERE, str(label), "left", "bottom")
+            labels, scores, corners = found[n]
+            below = _apart(corners[:, 2:], images.shape[1:3]) if len(corners) else corners
+            for label, score, box, at in zip(labels, scores, corners, below):
+                _box(one, box, FOUND, "--")
+                _label(one, at, FOUND, f"{label}: {score:.2f}", "right", "top")
     entitle(ax, grid[0, 0], title)
     return grid[0, 0].figure
 
@@ -111,13 +115,25 @@ def _image(ax, image):
     ax.set(xlim=(-0.5, width + 0.5), ylim=(1.1 * height, -0.1 * height))      # and the labels
 
 
-def _box(ax, box, colour, style, label="", top=True):
-    """Outline a box, with its label at the upper left or the lower right corner."""
+def _box(ax, box, colour, style):
     from matplotlib.patches import Rectangle
 
     x0, y0, x1, y1 = map(float, box)
     ax.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=colour,
                            linestyle=style, linewidth=1.6))
-    if label:
-        ax.text(x0 if top else x1, y0 if top else y1, label, color=colour, fontsize=8,
-                ha="left" if top else "right", va="bottom" if top else "top", fontweight="bold")
+
+
+def _label(ax, at, colour, text, side, above):
+    ax.text(*map(float, at), text, color=colour, fontsize=8, fontweight="bold", ha=side, va=above,
+            bbox=dict(facecolor="white", edgecolor="none", alpha=0.6, pad=0.3))
+
+
+def _apart(points, size):
+    """Points (N, 2) for labels, moved down where one would cover another."""
+    width, height = size[1] / 4.5, size[0] / 16                       # of a label
+    apart = []
+    for x, y in np.asarray(points, float):
+        while any(abs(x - a) < width and abs(y - b) < 0.99 * height for a, b in apart):
+            y += height
+        apart.append((x, y))
+    return np.array(apart)

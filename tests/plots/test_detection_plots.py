@@ -48,6 +48,16 @@ def test_labels_at_the_edges_of_an_image_stay_on_the_axes():
         assert frame.y0 <= box.y0 and box.y1 <= frame.y1
 
 
+def test_labels_of_an_object_that_is_found_twice_are_apart():
+    box = np.array([[3.0, 3.0, 9.0, 11.0]])
+    found = np.array([7, 7, 2]), np.array([0.9, 0.8, 0.7]), np.repeat(box, 3, axis=0)
+    figure = boxes_in_images(np.ones((1, 24, 24, 1)), [found], [(np.array([7]), box)])
+    figure.draw_without_rendering()
+    extents = [text.get_window_extent() for text in figure.axes[0].texts[1:]]
+    assert len(extents) == 3
+    assert all(one.y0 >= other.y1 for one, other in zip(extents, extents[1:]))
+
+
 def test_query_attention_shows_weights_and_sure_boxes(rng):
     weights, image = rng.random((3, 16)), rng.random((8, 8, 1))
     boxes = np.array([[0.0, 0, 4, 4], [1, 1, 2, 2], [4, 4, 8, 8]])

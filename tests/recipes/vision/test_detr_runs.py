@@ -1,12 +1,14 @@
 """Scenes of digits: components by hand, measures of perfect finds, and a run of DETR."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
 from numformer.commands.shared.runs import load_run
-from numformer.data import digit_scenes
+from numformer.data import Scenes, digit_scenes
 from numformer.experiments.training import trainer_of
 from numformer.functional import IGNORE_INDEX
 from numformer.recipes import PRESETS, TASKS
@@ -89,15 +91,15 @@ def test_perfect_finds_have_average_precision_one(monkeypatch):
     pytest.importorskip("sklearn")
     task = TASKS["scenes"]
     dataset, shift = task.load(None), 0
+    dataset = replace(dataset, held_out=Scenes(*(array[:80] for array in dataset.held_out)))
     objects = objects_of(dataset.held_out)
-    assert len(objects) == HELD_OUT
     monkeypatch.setattr(type(task), "finds", lambda *_: [
         ((labels + shift) % 10, np.ones(len(labels)), corners) for labels, corners in objects])
     figures = task.measure(None, None, dataset)
     assert figures["average_precision"] == figures["average_precision_of_any_digit"] == 1
     assert figures["precision_of_sure_finds"] == figures["recall_of_sure_finds"] == 1
-    assert (0.02 > figures["components_frequent_digit"] > 0.001
-            and 0.8 > figures["components_any_digit"] > figures["components_nearest_digit"] > 0.6)
+    assert 0.02 > figures["components_frequent_digit"] > 0.001
+    assert 0.9 > figures["components_any_digit"] > figures["components_nearest_digit"] > 0.5
     shift = 1
     figures = task.measure(None, None, dataset)
     assert figures["average_precision"] == 0 and figures["average_precision_of_any_digit"] == 1
