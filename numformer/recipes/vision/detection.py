@@ -206,6 +206,6 @@ PRESETS = {
         dict(steps=2000, batch_size=32, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
              min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500),
         DetectionTask(), "DETR",
-        claims=(more("average_precision", 0.7, beats="components_nearest_digit"),
+        claims=(more("average_precision", 0.85, beats="components_nearest_digit"),
                 more("average_precision_of_any_digit", beats="components_any_digit"))),
 }
