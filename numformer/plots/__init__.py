@@ -17,16 +17,16 @@ from numformer.plots.attention.query import query_detail
 from numformer.plots.attention.tiles import tile_animation, tile_frame, tile_frames, tile_order
 from numformer.plots.audit import audit_errors
 from numformer.plots.axes import dark
+from numformer.plots.captions import image_grid, image_text_similarity
 from numformer.plots.costs import attention_costs, cost_bars
 from numformer.plots.detection import boxes_in_images, query_attention
 from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
+from numformer.plots.images import accuracy_by_images, attention_received, shifted_windows
+from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
 from numformer.plots.models.diagram import architecture_diagram
 from numformer.plots.models.growth import model_growth
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
-from numformer.plots.images import accuracy_by_images, attention_received, shifted_windows
-from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
-from numformer.plots.captions import image_grid, image_text_similarity
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
 from numformer.plots.positions.rotary import rotary_clocks, rotary_proof

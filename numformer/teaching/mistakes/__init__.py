@@ -5,12 +5,12 @@ of each backward as (cause, mistake).
 """
 
 from numformer.teaching.mistakes import (
-    attention, bert, convolutions, detection, distillation, efficient_attention, linear,
-    mixture_of_experts, norms, pointwise, recurrent, scores, softmax, swin, vision)
+    attention, bert, distillation, efficient_attention, images, linear, mixture_of_experts, norms,
+    pointwise, recurrent, scores, softmax, vision)
 from numformer.teaching.mistakes.general import GENERAL
 
 PAGES = (attention, bert, mixture_of_experts, linear, norms, pointwise, recurrent, scores, softmax,
-         vision, convolutions, swin, efficient_attention, distillation, detection)
+         vision, images, efficient_attention, distillation)
 MISTAKES = {name: mistakes for page in PAGES for name, mistakes in page.MISTAKES.items()}
 
 __all__ = ["GENERAL", "MISTAKES"]

@@ -1,7 +1,7 @@
 """Image models other than the Vision Transformer."""
 
-from numformer.verify.registry.images import convolutions, swin
+from numformer.verify.registry.images import convolutions, detection, swin
 
-PAGES = (convolutions, swin)
+PAGES = (convolutions, swin, detection)
 LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name)]
                          for name in ("LAYERS", "MODELS", "PAIRS"))
