@@ -9,12 +9,12 @@ from command import call, content, last_json
 from numformer.data import library_sections
 from numformer.models import EncoderDecoder, EncoderDecoderConfig
 from numformer.recipes import PRESETS, TASKS
-from numformer.recipes.text_to_text import bart, documents, t5, translate
+from numformer.recipes.text_to_text import bart, documents, t5, tales, translate
 from numformer.data import CharacterTokenizer
 from numformer.data import NoiseStream, PairStream
 from numformer.training import TrainingConfig
 
-NAMES = ("translate", "t5", "t5-spans", "bart")
+NAMES = ("translate", "t5", "t5-spans", "bart", "summarize")
 SMALL = ["--n-layers", 1, "--n-heads", 2, "--d-model", 16, "--batch-size", 8, "--warmup-steps", 2,
          "--eval-blocks", 5, "--threads", 1]
 STEPS = ["--steps", 6, "--eval-every", 3, "--save-every", 3]
@@ -33,9 +33,11 @@ def few_examples():
         patch.setattr(documents, "library_sections", sections.get)
         patch.setattr(documents, "MERGES", 50)
         patch.setattr(bart, "MEASURED", 4)
-        for task in ("translate", "instructions", "denoise", "spans"):
+        patch.setattr(tales, "TRAINING_TALES", 300)
+        patch.setattr(tales, "HELD_OUT", 12)
+        for task in ("translate", "instructions", "denoise", "spans", "summarize"):
             patch.setattr(type(TASKS[task]), "longest", 8)
-        pages = [page for page in (translate._pairs, t5._pairs, documents._documents)]
+        pages = [page for page in (translate._pairs, t5._pairs, documents._documents, tales._pairs)]
         for page in pages:
             page.cache_clear()
         yield
@@ -62,13 +64,15 @@ def test_a_preset_trains_and_resumes_byte_for_byte(capsys, run_of_preset, tmp_pa
     assert status == 0 and last_json(said)["steps"] == 6
     assert np.isfinite(last_json(said)["val_loss"])
     assert content(out) == content(run)
-    assert ("alignment.png" in content(run)) == (name == "translate")
+    assert ("alignment.png" in content(run)) == (name in ("translate", "summarize"))
 
 
 MEASURES = {"translate": {"exact", "exact_greedily"}, "t5": {"exact", "reverse", "sort", "add",
                                                              "french"},
             "t5-spans": {"span_accuracy", "n_gram_accuracy"},
-            "bart": {f"{name}_{noise}" for name in ("restored", "copied") for noise in bart.NOISES}}
+            "bart": {f"{name}_{noise}" for name in ("restored", "copied") for noise in bart.NOISES},
+            "summarize": {"exact", "rouge_l", "rouge_l_of_the_first_sentence",
+                          "rouge_l_of_the_best_sentence"}}
 
 
 def test_a_run_is_measured(capsys, run_of_preset):
@@ -83,8 +87,8 @@ def test_a_run_is_measured(capsys, run_of_preset):
 
 
 PROMPTS = {"translate": "ninety-seven", "t5": "reverse: abc", "bart": "The [MASK] of a list.",
-           "t5-spans": "The <0> of a <1>."}
-UNKNOWN = {"translate": "douzaine", "t5": "REVERSE"}
+           "t5-spans": "The <0> of a <1>.", "summarize": "summarize: tom had a ball."}
+UNKNOWN = {"translate": "douzaine", "t5": "REVERSE", "summarize": "xylophone"}
 
 
 def test_a_run_answers(capsys, run_of_preset):

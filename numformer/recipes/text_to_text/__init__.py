@@ -1,5 +1,6 @@
 """Pairs of texts, which encoder-decoders learn."""
 
-from numformer.recipes.text_to_text import bart, seq2seq, t5, translate
+from numformer.recipes.text_to_text import bart, seq2seq, t5, tales, translate
 
-PRESETS = {**seq2seq.PRESETS, **translate.PRESETS, **t5.PRESETS, **bart.PRESETS}
+PRESETS = {**seq2seq.PRESETS, **translate.PRESETS, **t5.PRESETS, **bart.PRESETS,
+           **tales.PRESETS}

@@ -89,9 +89,9 @@ class SpanTask(DocumentTask):
         return target[target < length]
 
 
-_MODEL = dict(n_layers=2, n_heads=16, d_model=128, norm="rms_norm", norm_first=True, positions="t5",
+MODEL = dict(n_layers=2, n_heads=16, d_model=128, norm="rms_norm", norm_first=True, positions="t5",
               scaled_scores=False, bias=False, init_std=0.06, epsilon=1e-6)
-_TRAINING = dict(optimizer="muon", min_learning_rate=0.0, schedule="linear", momentum=0.95,
+TRAINING = dict(optimizer="muon", min_learning_rate=0.0, schedule="linear", momentum=0.95,
                  weight_decay=0.0, learning_rate=0.006, muon_ratio=2.0, warmup_steps=50,
                  eval_blocks=200)
 
@@ -100,13 +100,13 @@ PRESETS = {
     # unscaled scores. Heads are narrow, since a step changes unscaled scores sqrt(D) times as much:
     # of three widths, 8 learned fastest and 32 slowest
     "t5": Preset(
-        dict(_MODEL, context_length=80),
-        dict(_TRAINING, steps=1700, batch_size=96, shards=8, eval_every=425, save_every=425),
+        dict(MODEL, context_length=80),
+        dict(TRAINING, steps=1700, batch_size=96, shards=8, eval_every=425, save_every=425),
         InstructionTask(), "EncoderDecoder",
         claims=tuple(more(instruction, 0.98) for instruction in INSTRUCTIONS)),
     # Its pretraining. A few minutes are not enough to beat the n-gram, so this is no claim
     "t5-spans": Preset(
-        dict(_MODEL, context_length=256),
-        dict(_TRAINING, steps=1200, batch_size=64, shards=4, eval_every=400, save_every=400),
+        dict(MODEL, context_length=256),
+        dict(TRAINING, steps=1200, batch_size=64, shards=4, eval_every=400, save_every=400),
         SpanTask(), "EncoderDecoder", claims=(more("span_accuracy"), more("n_gram_accuracy"))),
 }
