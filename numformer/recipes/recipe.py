@@ -154,16 +154,21 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
     ----------
     add_rotary : bool
         Rotate queries and keys in self-attention, in addition to the learned positions.
+    like_to_like : bool
+        Initialize the key weights of cross-attention with its query weights, so that at first each
+        output token attends to source tokens like itself, such as a sentinel to the same sentinel.
     special_tokens : dict, optional
         What a published tokenizer calls our "[PAD]", "[BOS]" and "[EOS]".
     """
 
     add_rotary: bool = False
     special_tokens: dict | None = None
+    like_to_like: bool = False
 
     def __post_init__(self):
         super().__post_init__()
-        check_choice("EncoderDecoderRecipe", "add_rotary", self.add_rotary, [True, False])
+        for name in ("add_rotary", "like_to_like"):
+            check_choice("EncoderDecoderRecipe", name, getattr(self, name), [True, False])
         names = self.special_tokens
         if names is not None and not (
                 isinstance(names, dict) and names.keys() == {"[PAD]", "[BOS]", "[EOS]"}
@@ -172,6 +177,7 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
                              "with the names of '[PAD]', '[BOS]' and '[EOS]'.")
 
     def check(self, config):
+        check_like_to_like("EncoderDecoderRecipe", self, config)
         if self.add_rotary and config.positions != "learned":
             raise ValueError("EncoderDecoderRecipe: add_rotary is for positions='learned', but "
                              f"they are {config.positions!r}; leave one of them out.")
@@ -185,6 +191,10 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
             rotary = rotary_of(model.config)
             for block in (*model.encoder.blocks, *model.blocks):
                 block.attention.positions = rotary
+        if self.like_to_like:
+            for block in model.blocks:
+                cross = block.cross_attention
+                cross.key.weight.data[:] = cross.query.weight.data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,10 +229,7 @@ class BertEncoderRecipe(Recipe):
         if self.content_layers > c.n_layers:
             raise ValueError(f"{owner}: content_layers={self.content_layers} must be at most "
                              f"n_layers={c.n_layers}.")
-        if self.like_to_like and c.n_kv_heads not in (None, c.n_heads):
-            raise ValueError(f"{owner}: like_to_like needs as many key heads as query heads, but "
-                             f"n_kv_heads={c.n_kv_heads} and n_heads={c.n_heads}; "
-                             "leave one of them out.")
+        check_like_to_like(owner, self, c)
 
     def change(self, model):
         blocks = model.backbone.encoder.blocks
@@ -257,6 +264,15 @@ class BertRecipe(BertEncoderRecipe):
         check_number("BertRecipe", "mask_rate", self.mask_rate, above=0, below=1)
         check_choice("BertRecipe", "dynamic_masks", self.dynamic_masks, [True, False])
         check_whole("BertRecipe", "repeat_steps", self.repeat_steps, least=0)
+
+
+def check_like_to_like(owner, recipe, config):
+    """ValueError if `like_to_like` does not fit a model's config."""
+    c = config
+    if recipe.like_to_like and c.n_kv_heads not in (None, c.n_heads):
+        raise ValueError(f"{owner}: like_to_like needs as many key heads as query heads, but "
+                         f"n_kv_heads={c.n_kv_heads} and n_heads={c.n_heads}; "
+                         "leave one of them out.")
 
 
 RECIPES = {                                                           # by kind of model

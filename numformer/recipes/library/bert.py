@@ -123,7 +123,7 @@ class MaskedTask(LibraryTask):
 
 def n_gram_is_right(n_gram, ids, positions):
     """Whether an n-gram model predicts the tokens at these positions, given those before each."""
-    return np.array([n_gram.distribution(ids[max(0, t - N_GRAM + 1) : t]).argmax() == ids[t]
+    return np.array([n_gram.distribution(ids[max(0, t - n_gram.n + 1) : t]).argmax() == ids[t]
                      for t in positions], bool)
 
 

@@ -17,7 +17,7 @@ NOISES = {                                                            # of a lis
 
 
 class DenoiseTask(DocumentTask):
-    """Write the whole document after one of three noises.
+    """Write the whole document after one of three noises, or of those that a subclass names.
 
     30% of its tokens are masked, or infilled, or its sentences are permuted. BART's final recipe
     permutes and infills at once. With two sentences, a model could not know then whether an
@@ -25,11 +25,12 @@ class DenoiseTask(DocumentTask):
     """
 
     name = "denoise"
+    noises = tuple(NOISES)
     marks = ("[MASK]",)
     wrong_inputs = 0.15                                               # recover from a wrong token
 
     def pair(self, sentences, marks, rng):
-        noise = NOISES[rng.choice(list(NOISES))]
+        noise = NOISES[rng.choice(self.noises)]
         return noise(sentences, *marks, rng), np.concatenate(sentences)
 
     def measure(self, model, tokenizer, dataset):
@@ -41,8 +42,8 @@ class DenoiseTask(DocumentTask):
         documents = [[tokenizer.encode(sentence) for sentence in document]
                      for document in dataset.held_out[:MEASURED]]
         targets = [np.concatenate(sentences) for sentences in documents]
-        for name, noise in NOISES.items():
-            sources = [noise(sentences, mask, np.random.default_rng(number))
+        for name in self.noises:
+            sources = [NOISES[name](sentences, mask, np.random.default_rng(number))
                        for number, sentences in enumerate(documents)]
             restored = self.replies(model, tokenizer, sources)
             copied = [source[source != mask] for source in sources]

@@ -61,6 +61,7 @@ class SpanTask(DocumentTask):
 
     name = "spans"
     marks = tuple(f"<{k}>" for k in range(16))                        # for 12 spans of 240 tokens
+    n_gram = N_GRAM                                                   # of the baseline
 
     def pair(self, sentences, marks, rng):
         return corrupt_spans(np.concatenate(sentences), marks, rng)
@@ -75,7 +76,7 @@ class SpanTask(DocumentTask):
             right.append(logits.argmax(axis=-1) == targets[masked])
 
         text = np.concatenate([tokenizer.encode(sentence) for sentence in self.sentences(dataset)])
-        n_gram = KneserNey.fit(text, N_GRAM, len(tokenizer))
+        n_gram = KneserNey.fit(text, self.n_gram, len(tokenizer))
         for number, document in enumerate(dataset.held_out):
             ids = np.concatenate([tokenizer.encode(sentence) for sentence in document])
             by_n_gram.append(n_gram_is_right(n_gram, ids, self.masked_positions(len(ids), number)))
