@@ -69,6 +69,10 @@ class DocumentTask(PairTask):
         rng : numpy.random.Generator
         """
 
+    def training_pair(self, sentences, marks, rng):
+        """The same for training, where a subclass may hide more than is measured."""
+        return self.pair(sentences, marks, rng)
+
     def pairs(self):
         return _documents()
 
@@ -94,7 +98,7 @@ class DocumentTask(PairTask):
         marks = self.mark_ids(tokenizer)
         documents = [[tokenizer.encode(sentence) for sentence in document]
                      for document in dataset.training]
-        return NoiseStream(documents, lambda sentences, rng: self.pair(sentences, marks, rng),
+        return NoiseStream(documents, lambda sentences, rng: self.training_pair(sentences, marks, rng),
                            training.batch_size * training.accumulation, training.seed,
                            *self.special_ids(tokenizer), self.wrong_inputs)
 

@@ -62,9 +62,13 @@ class SpanTask(DocumentTask):
     name = "spans"
     marks = tuple(f"<{k}>" for k in range(16))                        # for 12 spans of 240 tokens
     n_gram = N_GRAM                                                   # of the baseline
+    training_rate = 0.15                                              # of masked tokens
 
     def pair(self, sentences, marks, rng):
         return corrupt_spans(np.concatenate(sentences), marks, rng)
+
+    def training_pair(self, sentences, marks, rng):
+        return corrupt_spans(np.concatenate(sentences), marks, rng, self.training_rate)
 
     def measure(self, model, tokenizer, dataset):
         """Accuracy on masked tokens, given the true tokens before: the model's, an n-gram's."""

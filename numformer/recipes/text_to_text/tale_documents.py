@@ -37,6 +37,7 @@ class TaleSpanTask(TaleDocuments, SpanTask):
 
     name = "tale-spans"
     n_gram = 8                                                        # better here than 5
+    training_rate = 0.3
 
 
 class TaleInfillTask(TaleDocuments, DenoiseTask):
@@ -56,16 +57,18 @@ def _documents():
 
 PRESETS = {
     "world-spans": Preset(
-        dict(MODEL, d_model=96, n_heads=12, context_length=128),
-        dict(TRAINING, steps=600, batch_size=32, shards=2, eval_every=300, save_every=300),
-        TaleSpanTask(), "EncoderDecoder",
+        dict(MODEL, d_model=96, n_heads=4, context_length=128, positions="rotary",
+             scaled_scores=True),
+        dict(TRAINING, steps=600, batch_size=32, shards=2, learning_rate=0.01, muon_ratio=3.0,
+             eval_every=300, save_every=300),
+        TaleSpanTask(), "EncoderDecoder", recipe=dict(like_to_like=True),
         claims=(more("span_accuracy", beats="n_gram_accuracy"), more("n_gram_accuracy"))),
     "world-infilling": Preset(
         dict(context_length=144, n_layers=2, n_heads=4, d_model=96, feedforward="gelu",
              positions="learned", embedding_scale=False, init_std=0.06),
-        dict(optimizer="muon", steps=600, batch_size=16, shards=2, learning_rate=0.005,
+        dict(optimizer="muon", steps=400, batch_size=16, shards=2, learning_rate=0.005,
              min_learning_rate=0.0, schedule="linear", warmup_steps=50, muon_ratio=3.0,
-             momentum=0.95, weight_decay=0.0, eval_every=300, save_every=300),
+             momentum=0.95, weight_decay=0.0, eval_every=200, save_every=200),
         TaleInfillTask(), "EncoderDecoder", recipe=dict(add_rotary=True),
         claims=(more("restored_infilled", beats="copied_infilled"), more("copied_infilled"))),
 }
