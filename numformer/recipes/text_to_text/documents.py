@@ -98,7 +98,8 @@ class DocumentTask(PairTask):
         marks = self.mark_ids(tokenizer)
         documents = [[tokenizer.encode(sentence) for sentence in document]
                      for document in dataset.training]
-        return NoiseStream(documents, lambda sentences, rng: self.training_pair(sentences, marks, rng),
+        return NoiseStream(documents,
+                           lambda sentences, rng: self.training_pair(sentences, marks, rng),
                            training.batch_size * training.accumulation, training.seed,
                            *self.special_ids(tokenizer), self.wrong_inputs)
 
