@@ -82,7 +82,7 @@ PRESETS = {
     # Raffel et al. (2020), smaller, as the preset "t5"
     "summarize": Preset(
         dict(MODEL, d_model=96, n_heads=12, context_length=128),
-        dict(TRAINING, steps=800, batch_size=32, shards=2, eval_every=400, save_every=400),
+        dict(TRAINING, steps=300, batch_size=32, shards=2, eval_every=150, save_every=150),
         SummarizeTask(), "EncoderDecoder",
         claims=(more("rouge_l", beats="rouge_l_of_the_best_sentence"),
                 more("rouge_l", beats="rouge_l_of_the_first_sentence"), more("exact"))),
