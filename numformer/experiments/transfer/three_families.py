@@ -22,7 +22,7 @@ from numformer.recipes.preset import more
 from numformer.training import Trainer, TrainingConfig
 
 TRAINING_TALES, HELD_OUT_TALES = 4000, 100
-STEPS = {"entailment": 400, "summaries": 300}
+STEPS = {"entailment": 300, "summaries": 150}
 LABELS = "entailment", "neutral", "contradiction"
 PADDING, BOS, EOS, SEPARATOR = range(4)                               # ids before those of words
 LONGEST = 144                                                         # tokens of a text and answer

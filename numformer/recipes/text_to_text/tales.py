@@ -28,6 +28,10 @@ class SummarizeTask(PairTask):
     def pairs(self):
         return _pairs()
 
+    def shown(self):
+        """The shortest held-out tale."""
+        return min((source for source, _ in self.pairs().held_out), key=len)
+
     def tokenizer(self, dataset):
         return WordTokenizer.of(" ".join(map(" ".join, dataset.training)), special=SPECIAL)
 
