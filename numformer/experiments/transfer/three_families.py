@@ -1,4 +1,8 @@
-"""An encoder, a decoder and an encoder-decoder learn the same task, and the last two a second."""
+"""An encoder, a decoder and an encoder-decoder on the same task, and the last two on a second.
+
+The first is entailment, for which the encoder has a head and the others write the label. The second
+is to write summaries, which the encoder cannot do.
+"""
 
 from collections import Counter
 from functools import lru_cache, partial
@@ -93,7 +97,7 @@ def families(vocab_size, seed):
 
 
 def measure(seed, steps=None):
-    """Train and measure all; without a claim about which family is best."""
+    """Train and measure all: accuracy on the tokens of targets, given those before."""
     vocab_size, tasks = data()
     figures, made = {}, {}
     lines = ["task, family: accuracy; parameters; MFLOPs an example; seconds"]
@@ -235,16 +239,14 @@ def _drawn(made, baselines):
     for n, (task, _) in enumerate(made):
         ax.plot([n - 0.4, n + 0.4], [baselines[task]] * 2, color=faint(ax), linestyle="--",
                 linewidth=2, label="best baseline" if not n else None)
-    ax.set(ylabel="accuracy, held-out tales", ylim=(0, 1.1),
+    ax.set(ylabel="accuracy on target tokens", ylim=(0, 1.1),
            title="Three families on the same tasks, four blocks each")
-    ax.legend(loc="lower right")
+    ax.legend(loc="upper left")
     return ax
 
 
-_FAMILIES = "encoder", "decoder", "encoder_decoder"
-
+# No claim about entailment: in so few steps from scratch, none of the three is ahead of the overlap
 FAMILIES_EXPERIMENT = Experiment(
     "What do an encoder, a decoder and an encoder-decoder of the same size learn?", measure,
-    (*(more(f"entailment_{family}", beats=f"entailment_{baseline}")
-       for family in _FAMILIES for baseline in ("majority", "overlap")),
-     *(more(f"summaries_{family}", beats="summaries_n_gram") for family in _FAMILIES[1:])))
+    tuple(more(f"summaries_{family}", beats="summaries_n_gram")
+          for family in ("decoder", "encoder_decoder")))
