@@ -7,12 +7,15 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_choice, check_ids, check_number, check_whole
 from numformer.functional import (
-    cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
+    cosine_regression_loss, cosine_regression_loss_backward, cosine_similarity,
+    cosine_similarity_backward, pair_features, pair_features_backward, triplet_loss,
+    triplet_loss_backward)
 from numformer.functional.losses.similarity import normalized, normalized_backward
-from numformer.layers import ClassPooler, Pooling
+from numformer.layers import ClassPooler, Linear, Pooling
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.parameter import Layer
 
+OBJECTIVES = ["triplet", "in_batch", "classification", "regression"]
 MASKED_LOGIT = -1e4                                           # its probability is 0 in float32
 
 
@@ -24,9 +27,12 @@ class SentenceBertConfig(BertEncoderConfig):
     ----------
     pooling : "mean", "max" or "class"
         How the vectors of the tokens become one: see `Pooling`.
-    objective : "triplet" or "in_batch"
+    objective : "triplet", "in_batch", "classification" or "regression"
         The anchor is to be closer to its positive than to its negative; or, of all positives of the
-        batch, closest to its own.
+        batch, closest to its own; or the two vectors of a pair tell the class of the pair; or their
+        cosine is to be a given number.
+    n_classes : int
+        Of pairs, for the objective "classification".
     normalize : bool
         Divide the vector of a text by its norm.
     max_length : int, optional
@@ -43,13 +49,15 @@ class SentenceBertConfig(BertEncoderConfig):
     Examples
     --------
     >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
-    >>> SentenceBertConfig(**sizes, objective="pair")
+    >>> SentenceBertConfig(**sizes, objective="pair")    # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: SentenceBertConfig: objective='pair' is unknown; choose from 'triplet', 'in_batch'.
+    ValueError: SentenceBertConfig: objective='pair' is unknown;
+                choose from 'triplet', 'in_batch', 'classification', 'regression'.
     """
 
     pooling: str = "mean"
     objective: str = "triplet"
+    n_classes: int = 3
     normalize: bool = False
     max_length: int | None = None
     pooler: bool = False
@@ -60,7 +68,8 @@ class SentenceBertConfig(BertEncoderConfig):
         super().__post_init__()
         owner = "SentenceBertConfig"
         check_choice(owner, "pooling", self.pooling, ["mean", "max", "class"])
-        check_choice(owner, "objective", self.objective, ["triplet", "in_batch"])
+        check_choice(owner, "objective", self.objective, OBJECTIVES)
+        check_whole(owner, "n_classes", self.n_classes, least=2)
         for name in ("margin", "scale"):
             check_number(owner, name, getattr(self, name), above=0)
         if self.max_length is not None:
@@ -73,8 +82,8 @@ class SentenceBertConfig(BertEncoderConfig):
 class SentenceBert(Layer):
     r"""A vector for a text, ids (B, T) to (B, C): the pooled output of BERT's encoder.
 
-    The loss runs one encoder over anchors, positives and negatives: two or three calls, each with a
-    `saved` of its own. Their backward passes add up in the same weights, so this siamese network
+    The loss runs one encoder over anchors, positives and negatives, or over the two texts of pairs:
+    two or three calls, each with a `saved` of its own. Their backward passes add up in the same weights, so this siamese network
     needs no copies.
 
     .. math::
@@ -84,7 +93,13 @@ class SentenceBert(Layer):
             {\sum_j e^{\sigma \cos(a_i, p_j)}} \Big\rangle
 
     In the second, j runs over i and over the positives of other topics: those of the anchor's own
-    topic are not wrong.
+    topic are not wrong. Of pairs (u, v) with a class c or a similarity y:
+
+    .. math::
+
+        L_{\text{classification}} = \langle -\log \mathrm{softmax}(W (u_i, v_i, |u_i - v_i|)
+            + b)_{c_i} \rangle, \qquad
+        L_{\text{regression}} = \langle (\cos(u_i, v_i) - y_i)^2 \rangle
 
     Parameters
     ----------
@@ -117,6 +132,10 @@ class SentenceBert(Layer):
         self.pooler = None
         if config.pooler:
             self.pooler = ClassPooler(config.d_model, rng, config.init_std, np.dtype(config.dtype))
+        self.pair_head = None
+        if config.objective == "classification":
+            self.pair_head = Linear(3 * config.d_model, config.n_classes, rng, std=config.init_std,
+                                    dtype=np.dtype(config.dtype))
 
     def forward(self, ids, lengths=None, rng=None, mask=None):
         """A vector for each text.
@@ -158,38 +177,43 @@ class SentenceBert(Layer):
         return self.backbone.backward(dx, saved_backbone)
 
     def loss(self, batch, rng=None):
-        """The mean loss of a batch of triplets.
+        """The mean loss of a batch of triplets, or of pairs.
 
         Parameters
         ----------
         batch : (anchors, lengths, positives, lengths, negatives, lengths, topics)
             Ids of shapes (B, T), each with its lengths (B,), and the topics of the anchors, int of
-            shape (B,). The triplet loss ignores the topics, "in_batch" the negatives.
+            shape (B,). The triplet loss ignores the topics, "in_batch" the negatives. For
+            "classification" and "regression": (first, lengths, second, lengths, labels), with the
+            class of each pair, int of shape (B,), or its similarity in -1 .. 1, a float.
         rng : numpy.random.Generator, optional
             For dropout.
-        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
-            True: this query may attend to this key, as far as its length allows.
 
         Returns
         -------
         loss : scalar
         saved : tuple
         """
-        anchors, a_lengths, positives, p_lengths, negatives, n_lengths, topics = batch
-        a, saved_a = self.forward(anchors, a_lengths, rng)            # (B, C)
-        p, saved_p = self.forward(positives, p_lengths, rng)
+        pairs = self.config.objective in ("classification", "regression")
+        if len(batch) != (5 if pairs else 7):
+            raise ValueError(
+                f"SentenceBert: with objective={self.config.objective!r} a batch has "
+                f"{'5 parts, of pairs' if pairs else '7 parts, of triplets'}, but {len(batch)} "
+                "came.")
+        a, saved_a = self.forward(batch[0], batch[1], rng)            # (B, C)
+        p, saved_p = self.forward(batch[2], batch[3], rng)
+        n, saved_n = None, None
         if self.config.objective == "triplet":
-            n, saved_n = self.forward(negatives, n_lengths, rng)
+            n, saved_n = self.forward(batch[4], batch[5], rng)
             loss, saved_loss = triplet_loss(a, p, n, self.config.margin)
-            return loss, (saved_a, saved_p, saved_n, saved_loss)
-        check_ids("SentenceBert", "topics", topics, size=2**31)
-        own = np.eye(len(a), dtype=bool)
-        counts = own | (topics[:, None] != topics)                    # (B, B)
-        cosines, saved_cosines = cosine_similarity(a, p)              # (B, B)
-        logits = np.where(counts, self.config.scale * cosines, MASKED_LOGIT)
-        loss, saved_entropy = cross_entropy(logits, np.arange(len(a)))
+        elif self.config.objective == "in_batch":
+            loss, saved_loss = self._in_batch_loss(a, p, batch[6])
+        elif self.config.objective == "regression":
+            loss, saved_loss = cosine_regression_loss(a, p, np.asarray(batch[4], a.real.dtype))
+        else:
+            loss, saved_loss = self._classification_loss(a, p, batch[4])
 
-        saved = (saved_a, saved_p, None, (saved_cosines, counts, saved_entropy))
+        saved = (saved_a, saved_p, saved_n, saved_loss)
         return loss, saved
 
     def loss_backward(self, saved, dloss=1.0):
@@ -199,16 +223,53 @@ class SentenceBert(Layer):
             # loss = triplet_loss(a, p, n)
             da, dp, dn = triplet_loss_backward(dloss, saved_loss)
             self.backward(dn, saved_n)
+        elif self.config.objective == "in_batch":
+            da, dp = self._in_batch_loss_backward(dloss, saved_loss)
+        elif self.config.objective == "regression":
+            # loss = cosine_regression_loss(a, p, similarities)
+            da, dp = cosine_regression_loss_backward(dloss, saved_loss)
         else:
-            saved_cosines, counts, saved_entropy = saved_loss
-
-            # loss = cross_entropy(where(counts, scale * cosines, masked), own)
-            dlogits = cross_entropy_backward(dloss, saved_entropy)
-            dcosines = np.where(counts, self.config.scale * dlogits, 0)
-
-            # cosines = cosine_similarity(a, p)
-            da, dp = cosine_similarity_backward(dcosines, saved_cosines)
+            da, dp = self._classification_loss_backward(dloss, saved_loss)
 
         # a = forward(anchors), p = forward(positives): gradients add up in the same weights
         self.backward(dp, saved_p)
         self.backward(da, saved_a)
+
+    def _in_batch_loss(self, a, p, topics):
+        check_ids("SentenceBert", "topics", topics, size=2**31)
+        own = np.eye(len(a), dtype=bool)
+        counts = own | (topics[:, None] != topics)                    # (B, B)
+        cosines, saved_cosines = cosine_similarity(a, p)              # (B, B)
+        logits = np.where(counts, self.config.scale * cosines, MASKED_LOGIT)
+        loss, saved_entropy = cross_entropy(logits, np.arange(len(a)))
+
+        saved = (saved_cosines, counts, saved_entropy)
+        return loss, saved
+
+    def _in_batch_loss_backward(self, dloss, saved):
+        saved_cosines, counts, saved_entropy = saved
+
+        # loss = cross_entropy(where(counts, scale * cosines, masked), own)
+        dlogits = cross_entropy_backward(dloss, saved_entropy)
+        dcosines = np.where(counts, self.config.scale * dlogits, 0)
+
+        # cosines = cosine_similarity(a, p)
+        return cosine_similarity_backward(dcosines, saved_cosines)
+
+    def _classification_loss(self, u, v, classes):
+        features, saved_features = pair_features(u, v)                # (B, 3 C)
+        logits, saved_head = self.pair_head.forward(features)         # (B, classes)
+        loss, saved_entropy = cross_entropy(logits, classes)
+
+        saved = (saved_features, saved_head, saved_entropy)
+        return loss, saved
+
+    def _classification_loss_backward(self, dloss, saved):
+        saved_features, saved_head, saved_entropy = saved
+
+        # loss = cross_entropy(pair_head(features), classes)
+        dlogits = cross_entropy_backward(dloss, saved_entropy)
+        dfeatures = self.pair_head.backward(dlogits, saved_head)
+
+        # features = pair_features(u, v)
+        return pair_features_backward(dfeatures, saved_features)

@@ -5,6 +5,7 @@
     cross_entropy            composed of these: ignored targets, label smoothing, z-loss
     similarity               cosine similarity and the triplet loss
     distillation            a student imitates a teacher: its predictions, and its features
+    sentence_pairs           two texts: features for a classifier, regression of the cosine
     contrastive              of the pairs of a batch, each against all others, in both directions
     detection                of object detection: weighted classes, and distances of boxes
 """

@@ -1,4 +1,4 @@
-"""Mistakes in cosine similarity, in the triplet loss and in the contrastive loss."""
+"""Mistakes in cosine similarity, in the losses of Sentence-BERT and in the contrastive loss."""
 
 import numpy as np
 
@@ -64,7 +64,47 @@ def contrastive(row=1.0, column=1.0, target=2.0, count=lambda N: 2 * N, transpos
     return gradients
 
 
+def features(sign_u=1.0, sign_v=-1.0, sign=np.sign, own=1.0):
+    """A backward of the features of a pair: the factors of the absolute value in both gradients."""
+    def gradients(df, u, v):
+        first, second, third = np.split(df, 3, axis=1)
+        s = sign(u - v)
+        return own * first + sign_u * s * third, own * second + sign_v * s * third
+    return gradients
+
+
+def regression(error=lambda c, y: 2 * (c - y), weight=lambda B: 1 / B, projected=1.0,
+               divided=True):
+    """A backward of the regression of the cosine."""
+    def gradients(dloss, u, v, targets):
+        a, b = u / norm(u), v / norm(v)
+        c = (a * b).sum(axis=1, keepdims=True)
+        g = dloss * weight(len(u)) * error(c, targets[:, None])
+        du, dv = g * (b - projected * c * a), g * (a - projected * c * b)
+        return (du / norm(u), dv / norm(v)) if divided else (du, dv)
+    return gradients
+
+
 MISTAKES = {
+    "pair_features_backward": [
+        ("the sign of u - v is missing: the gradient of an absolute value is a sign",
+         features(sign=np.ones_like)),
+        ("plus for minus in the gradient of v: |u - v| falls where v grows towards u",
+         features(sign_v=1.0)),
+        ("the third part of the features, |u - v|, is missing", features(sign_u=0.0, sign_v=0.0)),
+        ("the first two parts, u and v themselves, are missing", features(own=0.0)),
+        ("this is the gradient of (u - v) ** 2, not of the absolute value",
+         features(sign=lambda x: 2 * x))],
+    "cosine_regression_loss_backward": [
+        ("the factor 2 of the square is missing", regression(lambda c, y: c - y)),
+        ("the mean over the pairs is missing", regression(weight=lambda B: 1.0)),
+        ("the targets are not subtracted from the cosines", regression(lambda c, y: 2 * c)),
+        ("the sign is wrong: the error is the cosine minus the target",
+         regression(lambda c, y: 2 * (y - c))),
+        ("the norms are treated as constants: the component along the vector must be subtracted",
+         regression(projected=0.0)),
+        ("the factor 1 / |u| is missing: the larger the norm of a vector, the less a step rotates "
+         "it", regression(divided=False))],
     "contrastive_loss_backward": [
         ("the cross-entropy of the columns is missing: every image must find its text, too",
          contrastive(column=0.0, target=1.0)),

@@ -92,6 +92,35 @@ def cosine_similarity_backward(ds, a, b):
     return da, db
 
 
+def pair_features(u, v):
+    return np.concatenate([u, v, np.abs(u - v)], axis=1)
+
+
+def pair_features_backward(df, u, v):
+    first, second, third = np.split(df, 3, axis=1)
+    s = np.sign(u - v)
+    return first + s * third, second - s * third
+
+
+def cosine_regression_loss(u, v, targets):
+    u_hat = u / np.sqrt((u * u).sum(axis=-1, keepdims=True))
+    v_hat = v / np.sqrt((v * v).sum(axis=-1, keepdims=True))
+    cosines = (u_hat * v_hat).sum(axis=-1)
+    return ((cosines - targets) ** 2).mean()
+
+
+def cosine_regression_loss_backward(dloss, u, v, targets):
+    u_norm = np.sqrt((u * u).sum(axis=-1, keepdims=True))
+    v_norm = np.sqrt((v * v).sum(axis=-1, keepdims=True))
+    u_hat = u / u_norm
+    v_hat = v / v_norm
+    cosines = (u_hat * v_hat).sum(axis=-1, keepdims=True)
+    g = dloss * 2 * (cosines - targets[:, None]) / len(u)
+    du = g * (v_hat - cosines * u_hat) / u_norm
+    dv = g * (u_hat - cosines * v_hat) / v_norm
+    return du, dv
+
+
 def contrastive_loss(logits):
     e = np.exp(logits)
     p = e / e.sum(axis=1, keepdims=True)

@@ -61,6 +61,11 @@ def triplets(ids):
                                                           + 3) % 7, lengths, np.array([0, 1, 0])
 
 
+def pairs(labels):
+    """Two texts and a label each."""
+    return lambda ids: (ids, LENGTHS, (ids[::-1] + 3) % 7, LENGTHS, np.array(labels))
+
+
 LAYERS = [
     Case("class pooler", lambda rng, dtype: ClassPooler(4, rng, dtype=dtype), [(2, 3, 4)],
          wrong=[((floats(3, 4),), ValueError, "(B, T, C)"), ((floats(2, 3, 5),), ValueError, "C=4"),
@@ -132,6 +137,12 @@ MODELS = [
            ids=(IDS,), batch=triplets, wrong=WRONG)
       for objective, pooling in (("triplet", "mean"), ("in_batch", "mean"), ("in_batch", "max"),
                                  ("triplet", "class"))),
+    Case("Sentence-BERT, classification",
+         model(SentenceBert, SentenceBertConfig, objective="classification"), [], ids=(IDS,),
+         batch=pairs([2, 0]), wrong=WRONG),
+    Case("Sentence-BERT, regression",
+         model(SentenceBert, SentenceBertConfig, objective="regression"), [], ids=(IDS,),
+         batch=pairs([0.5, -1.0]), wrong=WRONG),
     Case("Sentence-BERT, normalized vectors",
          model(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
          batch=triplets, wrong=WRONG),
@@ -140,6 +151,9 @@ MODELS = [
 PAIRS = [
     Pair("cosine similarity", F.cosine_similarity, F.cosine_similarity_backward, [(3, 4), (2, 4)]),
     Pair("contrastive loss", F.contrastive_loss, F.contrastive_loss_backward, [(4, 4)]),
+    Pair("pair features", F.pair_features, F.pair_features_backward, [(3, 4), (3, 4)]),
+    Pair("cosine regression", F.cosine_regression_loss, F.cosine_regression_loss_backward,
+         [(3, 4), (3, 4)], after=(np.array([1.0, -0.5, 0.25]),)),
     Pair("triplet loss", F.triplet_loss, F.triplet_loss_backward, [(5, 3), (5, 3), (5, 3)]),
     Pair("triplet loss, another margin", F.triplet_loss, F.triplet_loss_backward,
          [(5, 3), (5, 3), (5, 3)], options=dict(margin=0.3)),

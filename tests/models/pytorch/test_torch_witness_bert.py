@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from numformer.functional import (
-    IGNORE_INDEX, cosine_similarity, cosine_similarity_backward, triplet_loss,
+    IGNORE_INDEX, cosine_regression_loss, cosine_regression_loss_backward, cosine_similarity,
+    cosine_similarity_backward, pair_features, pair_features_backward, triplet_loss,
     triplet_loss_backward)
 from numformer.models import Bert, BertConfig
 
@@ -99,6 +100,29 @@ def test_cosine_similarity(rng):
     close(s, expected, 1e-12)
     expected.backward(torch.tensor(ds))
     for found, leaf in zip(cosine_similarity_backward(ds, saved), leaves, strict=True):
+        close(found, leaf.grad)
+
+
+def test_pair_features(rng):
+    vectors, df = rng.standard_normal((2, 6, 5)), rng.standard_normal((6, 15))
+    leaves = [tensor(x) for x in vectors]
+    f, saved = pair_features(*vectors)
+    expected = torch.cat([*leaves, (leaves[0] - leaves[1]).abs()], dim=1)
+    close(f, expected, 1e-12)
+    expected.backward(torch.tensor(df))
+    for found, leaf in zip(pair_features_backward(df, saved), leaves, strict=True):
+        close(found, leaf.grad)
+
+
+def test_cosine_regression_loss(rng):
+    vectors, targets = rng.standard_normal((2, 6, 5)), rng.uniform(-1, 1, 6)
+    leaves = [tensor(x) for x in vectors]
+    loss, saved = cosine_regression_loss(*vectors, targets)
+    expected = torch.nn.functional.mse_loss(torch.cosine_similarity(*leaves),
+                                            torch.tensor(targets))
+    close(loss, expected, 1e-12)
+    expected.backward()
+    for found, leaf in zip(cosine_regression_loss_backward(1.0, saved), leaves, strict=True):
         close(found, leaf.grad)
 
 
