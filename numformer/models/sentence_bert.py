@@ -83,8 +83,8 @@ class SentenceBert(Layer):
     r"""A vector for a text, ids (B, T) to (B, C): the pooled output of BERT's encoder.
 
     The loss runs one encoder over anchors, positives and negatives, or over the two texts of pairs:
-    two or three calls, each with a `saved` of its own. Their backward passes add up in the same weights, so this siamese network
-    needs no copies.
+    two or three calls, each with a `saved` of its own. Their backward passes add up in the same
+    weights, so this siamese network needs no copies.
 
     .. math::
 

@@ -1,4 +1,4 @@
-"""Two texts, a vector each: the features that classify the pair, and the regression of its cosine."""
+"""Pairs of texts, a vector each: features for a classifier, and the regression of the cosine."""
 
 import numpy as np
 

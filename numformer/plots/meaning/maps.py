@@ -1,0 +1,69 @@
+"""Maps of vectors: two directions of the largest variance, coloured by label."""
+
+import numpy as np
+
+from numformer.plots.axes import MARKERS, colours, entitle, panels
+
+
+def first_two_directions(vectors):
+    """Coordinates of vectors (N, C) along the two directions of the largest variance: (N, 2).
+
+    The signs are such that the largest coordinate of each direction is positive.
+
+    Examples
+    --------
+    >>> first_two_directions(np.array([[0.0, 3.0], [0.0, -3.0], [1.0, 0.0], [-1.0, 0.0]]))
+    array([[ 3.,  0.],
+           [-3.,  0.],
+           [ 0.,  1.],
+           [ 0., -1.]])
+    """
+    centred = vectors - vectors.mean(axis=0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    directions = directions[:2]
+    if len(directions) < 2:
+        directions = np.vstack([directions, np.zeros_like(directions)])[:2]
+    largest = np.abs(directions).argmax(axis=1)
+    signs = np.sign(directions[np.arange(2), largest])
+    return 0.0 + centred @ (directions * np.where(signs == 0, 1, signs)[:, None]).T
+
+
+def labelled_maps(maps, columns, title, words=None, ax=None):
+    """Draw one map for each set of vectors, with a colour and a marker for each label.
+
+    Parameters
+    ----------
+    maps : dict of (str, str) to (ndarray of shape (N, C), ndarray of str, shape (N,))
+        By the name of the panel and of its row: vectors, and their labels.
+    columns : int
+        Panels in a row.
+    title : str
+    words : dict, optional
+        By the same keys: a text for each vector, written next to its point.
+    ax : matplotlib Axes, optional
+        Is replaced by the panels.
+
+    Returns
+    -------
+    ndarray of Axes, shape (rows, columns)
+    """
+    rows = -(-len(maps) // columns)
+    axes = panels(ax, rows, columns, (max(3.3 * columns, 7), max(3.2 * rows, 4)))
+    for panel, (key, (vectors, labels)) in zip(axes.flat, maps.items()):
+        points = first_two_directions(np.asarray(vectors, np.float64))
+        spread = max(np.abs(points).max(initial=0), 1e-9)
+        found = colours(panel)
+        for k, label in enumerate(sorted(set(labels))):
+            own = points[labels == label]
+            panel.scatter(own[:, 0], own[:, 1], s=34 if words else 22, color=found[k % 8],
+                          marker=MARKERS[k % 8], alpha=0.8, linewidth=0, label=label)
+        for text, (x, y) in zip((words or {}).get(key, ()), points):
+            panel.annotate(text, (x, y), fontsize=7, xytext=(3, 2), textcoords="offset points")
+        panel.set(title=": ".join(part for part in key if part), xticks=[], yticks=[],
+                  xlim=(-1.15 * spread, 1.15 * spread), ylim=(-1.15 * spread, 1.15 * spread))
+        panel.title.set_fontsize(10)
+        if len(set(labels)) > 1:
+            panel.legend(fontsize=8, markerscale=1.2, loc="upper center", ncols=4,
+                         bbox_to_anchor=(0.5, 0), columnspacing=1, handletextpad=0.3, frameon=False)
+    entitle(ax, axes[0, 0], title)
+    return axes
