@@ -194,7 +194,7 @@ class SentenceBert(Layer):
         loss : scalar
         saved : tuple
         """
-        pairs = self.config.objective in ("classification", "regression")
+        batch, pairs = tuple(batch), self.config.objective in ("classification", "regression")
         if len(batch) != (5 if pairs else 7):
             raise ValueError(
                 f"SentenceBert: with objective={self.config.objective!r} a batch has "

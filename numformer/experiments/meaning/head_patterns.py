@@ -109,7 +109,8 @@ def measure(seed, steps=None):
     for half in halves(len(told)):
         own = np.flatnonzero(half)
         parts.append(scores_of(*([each[n] for n in own] for each in (weights, targets, lengths))))
-    (chosen, _), (scores, baselines) = parts
+    (score, baseline), (scores, baselines) = parts
+    chosen = score - baseline                                         # (layers, H, patterns)
     figures, lines = {}, []
     for k, name in enumerate(PATTERNS):
         layer, head = np.unravel_index(chosen[..., k].argmax(), chosen.shape[:2])

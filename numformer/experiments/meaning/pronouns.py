@@ -57,7 +57,7 @@ def measure(seed, steps=None):
             lines.append(f"{word}: {own.sum()} pronouns, best head {found:.2f}, "
                          f"nearest {nearest:.2f}")
     figures |= _probes(bert, told, rows, pronouns)
-    example = _example(pronouns, right[layer, head])
+    example = _example(pronouns, right[layer, head], weights[:, layer, head])
     picture = partial(_drawn, told[example.tale].words, weights[
         example.tale, layer, head, example.token + FIRST, FIRST:], example, layer, head)
     return Outcome({name: float(value) for name, value in figures.items()}, picture,
@@ -79,11 +79,12 @@ def _probes(bert, told, rows, pronouns):
             **{f"probe_of_layer_{n}": value for n, value in enumerate(accuracy) if n}}
 
 
-def _example(pronouns, right):
-    """The pronoun that shows most: found by the head, not the nearest, with many candidates."""
+def _example(pronouns, right, weights):
+    """The pronoun that shows most: a person, not the nearest, with most of the weight."""
     def interest(pair):
         each, found = pair
-        return (bool(found), not each.right[-1], each.word != "it", -abs(len(each.candidates) - 6))
+        given = weights[each.tale, each.token + FIRST, each.candidates[each.right] + FIRST]
+        return bool(found), not each.right[-1], each.word != "it", float(given.max())
     return max(zip(pronouns, right), key=interest)[0]
 
 
