@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from numformer.functional import (
-    cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
+    cosine_regression_loss, cosine_similarity, cosine_similarity_backward, pair_features,
+    triplet_loss, triplet_loss_backward)
 from numformer.models import (
     Bert, BertClassifier, BertClassifierConfig, BertConfig, SentenceBert, SentenceBertConfig,
     backbone_options, load_pretrained_backbone)
@@ -63,6 +64,24 @@ def test_positives_of_the_same_topic_are_not_negatives(rng):
     np.testing.assert_allclose(alone[2], expected, rtol=1e-12)
 
 
+def test_the_objectives_of_pairs_are_those_of_the_paper(rng):
+    u, v, lengths = rng.integers(4, 20, (3, 8)), rng.integers(4, 20, (3, 8)), np.full(3, 8)
+    model = SentenceBert(SentenceBertConfig(**SIZES, objective="regression"), rng)
+    rated = np.array([1.0, 0.0, -0.5])
+    cosines = np.diag(cosine_similarity(model(u), model(v))[0])
+    np.testing.assert_allclose(model.loss((u, lengths, v, lengths, rated))[0],
+                               np.square(cosines - rated).mean(), rtol=1e-12)
+    model = SentenceBert(SentenceBertConfig(**SIZES, objective="classification", n_classes=4), rng)
+    a, b = model(u), model(v)
+    z = model.pair_head(np.concatenate([a, b, np.abs(a - b)], axis=1))
+    classes = np.array([3, 0, 1])
+    expected = np.mean(np.log(np.exp(z).sum(axis=1)) - z[np.arange(3), classes])
+    np.testing.assert_allclose(model.loss((u, lengths, v, lengths, classes))[0], expected,
+                               rtol=1e-12)
+    with pytest.raises(ValueError, match="5 parts, of pairs, but 7"):
+        model.loss((u, lengths, v, lengths, u, lengths, classes))
+
+
 def test_topics_are_any_numbers(rng):
     model = SentenceBert(SentenceBertConfig(**SIZES, objective="in_batch"), rng)
     ids, lengths = rng.integers(4, 20, (3, 8)), np.full(3, 8)
@@ -94,6 +113,11 @@ def test_zero_vectors_have_finite_gradients():
     (lambda: cosine_similarity(np.ones((2, 3)), np.ones((2, 4))), ValueError, "C=3"),
     (lambda: cosine_similarity(np.ones(3), np.ones((2, 3))), ValueError, "(N, C)"),
     (lambda: cosine_similarity(np.ones((2, 3)), np.ones((2, 3), np.float32)), TypeError, "float64"),
+    (lambda: pair_features(np.ones((2, 3)), np.ones((2, 4))), ValueError, "C=3"),
+    (lambda: cosine_regression_loss(*np.ones((2, 2, 3)), np.ones(3)), ValueError, "B=2"),
+    (lambda: cosine_regression_loss(*np.ones((2, 2, 3)), np.array([0.0, 5.0])), ValueError,
+     "divide them by the largest"),
+    (lambda: cosine_regression_loss(*np.ones((2, 0, 3)), np.ones(0)), ValueError, "no pair"),
     (lambda: triplet_loss(np.ones((2, 3)), np.ones((3, 3)), np.ones((2, 3))), ValueError, "B=2"),
     (lambda: triplet_loss(*np.ones((3, 2, 3)), margin=0), ValueError, "margin=0"),
     (lambda: triplet_loss(*np.ones((3, 0, 3))), ValueError, "no triplet")])

@@ -94,17 +94,17 @@ def fit_probe(examples):
     from scipy.optimize import minimize
 
     C = examples.pronouns.shape[1]
-    scale = float(np.square(examples.pronouns).mean())                # vectors of a root mean
-    start = np.zeros(C * C + NEAR + 1)                                # square of C ** -0.25
+    size = float(np.square(examples.pronouns).mean()) or 1.0
+    factor = (size * C ** 0.5) ** -0.5                # then products of two vectors are about 1
+    scaled = examples._replace(pronouns=examples.pronouns * factor,
+                               mentions=examples.mentions * factor)
 
     def objective(x):
         loss, dA, db = loss_and_gradient(scaled, x[: C * C].reshape(C, C), x[C * C :])
         return loss, np.concatenate([dA.ravel(), db])
 
-    factor = (scale * C ** 0.5) ** -0.5
-    scaled = examples._replace(pronouns=examples.pronouns * factor,
-                               mentions=examples.mentions * factor)
-    x = minimize(objective, start, jac=True, method="L-BFGS-B", options=dict(maxiter=60)).x
+    x = minimize(objective, np.zeros(C * C + NEAR + 1), jac=True, method="L-BFGS-B",
+                 options=dict(maxiter=60)).x
     return x[: C * C].reshape(C, C) * factor * factor, x[C * C :]
 
 

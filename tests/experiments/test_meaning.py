@@ -1,0 +1,128 @@
+"""Experiments on meaning: what they measure, on inputs whose answer is known."""
+
+import numpy as np
+
+from numformer.data import tale, tales
+from numformer.experiments.meaning.answer_retrieval import (
+    Questions, inverse_frequencies, ranks_in_groups, tf_idf)
+from numformer.experiments.meaning.head_patterns import PATTERNS, scores_of, targets_of
+from numformer.experiments.meaning.mentions import (
+    nearest_accuracy, pronouns_of, random_accuracy)
+from numformer.experiments.meaning.pronouns import attended_is_right
+from numformer.experiments.meaning.resolution_probe import (
+    NEAR, Examples, examples_of, fit_probe, loss_and_gradient, probe_accuracy)
+from numformer.experiments.meaning.sentence_training import ranks, recall
+from numformer.experiments.meaning.word_neighbours import in_line, same_category
+from numformer.experiments.meaning.word_senses import accuracy_by_word, occurrences
+from numformer.experiments.meaning.world_bert import FIRST
+
+
+def test_equal_vectors_give_the_majority_and_separate_ones_every_sense():
+    words = np.array(["bank"] * 6)
+    senses = np.array(["bank.river"] * 4 + ["bank.money"] * 2)
+    assert accuracy_by_word(np.ones((6, 3)), words, senses).mean() == 4 / 6
+    apart = np.where((senses == "bank.river")[:, None], [1.0, 0.1], [0.1, 1.0])
+    assert accuracy_by_word(apart, words, senses).mean() == 1
+
+
+def test_occurrences_are_those_of_the_labels():
+    told = tales(40)
+    tale_of, token, words, senses = occurrences(told)
+    assert len(words) > 10
+    for n, t, word, sense in zip(tale_of, token, words, senses):
+        assert told[n].words[t] == word and told[n].senses[t] == f"{word}.{sense}"
+
+
+def test_candidates_are_before_the_pronoun_and_of_its_type():
+    told = tales(60, held_out=True)
+    found = pronouns_of(told)
+    assert len(found) > 60
+    for each in found:
+        words = told[each.tale].words
+        assert words[each.token] == each.word and (each.candidates < each.token).all()
+        referent = told[each.tale].referents[each.token]
+        assert referent in each.candidates[each.right]
+        assert {words[t] for t in each.candidates[each.right]} == {words[referent]}
+    assert 0 < random_accuracy(found) < 1 and 0 < nearest_accuracy(found) < 1
+
+
+def test_a_head_that_attends_to_referents_is_found():
+    told = tales(20)
+    found, T = pronouns_of(told), 144
+    weights = np.zeros((20, 1, 2, T, T), np.float32)
+    for each in found:
+        weights[each.tale, 0, 0, each.token + FIRST, each.candidates[each.right] + FIRST] = 1
+        weights[each.tale, 0, 1, each.token + FIRST, each.candidates[-1] + FIRST] = 1
+    right = attended_is_right(weights, found)
+    assert right[0, 0].all() and right[0, 1].mean() == nearest_accuracy(found)
+
+
+def test_the_gradient_of_the_probe(rng):
+    N, K, C = 5, 3, 4
+    real = np.arange(K) < np.array([3, 2, 3, 2, 3])[:, None]
+    right = real & (np.arange(K) == 1)
+    examples = Examples(rng.standard_normal((N, C)), rng.standard_normal((N, K, C)),
+                        rng.integers(0, NEAR + 1, (N, K)), real, right)
+    A, b, step = rng.standard_normal((C, C)), rng.standard_normal(NEAR + 1), 1e-6
+    _, dA, db = loss_and_gradient(examples, A, b)
+    for x, dx in ((A, dA), (b, db)):
+        for index in np.ndindex(x.shape):
+            before, ends = x[index], []
+            for sign in (1, -1):
+                x[index] = before + sign * step
+                ends.append(loss_and_gradient(examples, A, b)[0])
+            x[index] = before
+            assert abs((ends[0] - ends[1]) / (2 * step) - dx[index]) < 1e-6
+
+
+def test_the_probe_finds_what_vectors_show_and_else_the_nearest(rng):
+    told = tales(60)
+    found = pronouns_of(told)
+    states = np.zeros((60, 144, 6), np.float32)
+    nothing = examples_of(states, found)
+    states[:, :, 0] = 1
+    for each in found:
+        states[each.tale, each.candidates[each.right] + FIRST, 1] += 1
+    shown = examples_of(states, found)
+    assert probe_accuracy(shown, *fit_probe(shown)) > 0.9
+    blind = probe_accuracy(nothing, *fit_probe(nothing))
+    assert abs(blind - nearest_accuracy(found)) < 0.1
+
+
+def test_patterns_of_heads_that_have_them():
+    told, T = tale(3), None
+    found = pronouns_of([told])
+    T = len(told.words) + 2
+    targets = targets_of(told, found, T)
+    weights = np.full((1, 2, T, T), 1 / T)
+    weights[0, 0] = np.roll(np.eye(T), -1, axis=1)                    # to the token before
+    scores, baselines = scores_of([weights], [targets], [T])
+    previous, subject = PATTERNS.index("previous"), PATTERNS.index("agreement")
+    assert scores[0, 0, previous] == 1 and abs(baselines[0, 0, previous] - 1 / T) < 1e-12
+    np.testing.assert_allclose(scores[0, 1], baselines[0, 1], rtol=0.2)
+    assert targets["agreement"].sum() == sum(0 <= s < v - 1 for v, s in enumerate(told.heads))
+    assert scores[0, 0, subject] == 0
+
+
+def test_rare_words_find_the_sentence_with_them():
+    told = tales(20)
+    data = Questions(told)
+    answers = [question.answer for each in told for question in each.questions]
+    assert all(set(words) <= set(data.sentences[k]) for k, words in zip(data.answer, answers))
+    inverse = inverse_frequencies(data.sentences)
+    assert inverse["the"] < inverse["bucket"]
+    vectors = tf_idf(data.sentences, inverse)
+    own = ranks_in_groups(vectors[data.answer], vectors, data)
+    assert recall(own, 5) > 0.99, "a sentence is nearest to itself"
+
+
+def test_ranks_count_ties_half():
+    assert ranks(np.ones((1, 5)), np.array([2])).tolist() == [2.0]
+
+
+def test_neighbours_by_category_and_numbers_in_line(rng):
+    categories = np.repeat(["a", "b"], 6)
+    vectors = np.where((categories == "a")[:, None], [1.0, 0.0], [0.0, 1.0])
+    assert same_category(vectors, categories).mean() == 1
+    angles = np.linspace(0, 1, 9)
+    assert in_line(np.stack([np.cos(angles), np.sin(angles)], axis=1)) > 0.99
