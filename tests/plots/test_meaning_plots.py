@@ -21,12 +21,14 @@ def test_the_first_two_directions_keep_the_distances_of_a_plane(rng):
 
 def test_a_map_has_a_point_for_each_vector_and_a_series_for_each_label(rng):
     vectors, labels = rng.standard_normal((6, 4)), np.array(list("abcabc"))
-    axes = labelled_maps({("one", "x"): (vectors, labels), ("two", ""): (vectors[:2], labels[:2])},
-                         2, "a title", words={("two", ""): ["first", "second"]})
-    assert axes.shape == (1, 2) and [len(ax.collections) for ax in axes.flat] == [3, 2]
-    assert sum(len(series.get_offsets()) for series in axes[0, 0].collections) == 6
-    assert [text.get_text() for text in axes[0, 1].texts] == ["first", "second"]
-    assert axes[0, 0].get_title() == "one: x"
+    figure = labelled_maps(
+        {("one", "x"): (vectors, labels), ("two", ""): (vectors[:2], labels[:2]),
+         ("three", ""): (vectors, labels)}, 2, "a title", words={("two", ""): ["first", "second"]})
+    one, two, three = figure.axes
+    assert [len(ax.collections) for ax in figure.axes] == [3, 2, 3]
+    assert sum(len(series.get_offsets()) for series in one.collections) == 6
+    assert [text.get_text() for text in two.texts] == ["first", "second"]
+    assert one.get_title() == "one: x" and three.get_title() == "three"
 
 
 @pytest.mark.parametrize("ground", [None, dark])

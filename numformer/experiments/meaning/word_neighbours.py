@@ -105,7 +105,7 @@ def _drawn(table, words, categories):
     maps = {("words by category", ""): (unit[shown], categories[shown]),
             ("numbers", ""): (unit[numbers], categories[numbers])}
     names = {("numbers", ""): list(words[numbers])}
-    return labelled_maps(maps, 2, "The embedding of a masked language model", names)[0, 0]
+    return labelled_maps(maps, 2, "The embedding of a masked language model", names)
 
 
 NEIGHBOURS_EXPERIMENT = Experiment(

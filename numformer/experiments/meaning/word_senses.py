@@ -102,7 +102,7 @@ def _drawn(layers, words, senses, names):
             for name, vectors in zip(names, layers) for word in shown}
     return labelled_maps(
         maps, len(shown), "Occurrences of ambiguous words by sense, minus the mean of their "
-        "frame")[0, 0]
+        "frame")
 
 
 SENSES_EXPERIMENT = Experiment(

@@ -45,7 +45,7 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
 
     Returns
     -------
-    ndarray of Axes, shape (rows, columns)
+    matplotlib Figure
     """
     rows = -(-len(maps) // columns)
     axes = panels(ax, rows, columns, (max(3.3 * columns, 7), max(3.2 * rows, 4)))
@@ -66,4 +66,6 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
             panel.legend(fontsize=8, markerscale=1.2, loc="upper center", ncols=4,
                          bbox_to_anchor=(0.5, 0), columnspacing=1, handletextpad=0.3, frameon=False)
     entitle(ax, axes[0, 0], title)
-    return axes
+    for unused in axes.flat[len(maps):]:
+        unused.remove()
+    return axes[0, 0].figure
