@@ -12,6 +12,8 @@ from numformer.recipes.preset import more
 
 TALES = 160
 PATTERNS = ("previous", "next", "same_word", "separator", "agreement", "referent")
+MASKED = ("agreement", "referent")                    # also where the verb or pronoun is masked
+ALL = (*PATTERNS, *(f"{name}_masked" for name in MASKED))
 
 
 def targets_of(tale, pronouns, T):
@@ -99,20 +101,28 @@ def scores_of(weights, targets, lengths):
 def measure(seed, steps=None):
     """Each pattern's head is chosen on one half of the tales and measured on the other."""
     bert, told = pretrained(seed, steps), tales_of(TALES)
-    rows = bert.rows([each.words for each in told])
-    all_weights, pronouns = attention_of(bert.model, rows), pronouns_of(told)
+    rows, pronouns = bert.rows([each.words for each in told]), pronouns_of(told)
     lengths = [int(n) for n in rows.lengths]
-    weights = [p[:, :, :T, :T] for p, T in zip(all_weights, lengths)]
     targets = [targets_of(tale, [each for each in pronouns if each.tale == n], T)
                for n, (tale, T) in enumerate(zip(told, lengths))]
+    masked = rows._replace(ids=rows.ids.copy())
+    for ids, wanted, T in zip(masked.ids, targets, lengths):
+        for name in MASKED:
+            ids[:T][wanted[name].any(axis=1)] = bert.tokenizer.special_id("[MASK]")
+    seen, hidden = ([p[:, :, :T, :T] for p, T in zip(attention_of(bert.model, each), lengths)]
+                    for each in (rows, masked))
+    of_masked = [PATTERNS.index(name) for name in MASKED]
     parts = []
     for half in halves(len(told)):
-        own = np.flatnonzero(half)
-        parts.append(scores_of(*([each[n] for n in own] for each in (weights, targets, lengths))))
+        one, other = (scores_of(*([each[n] for n in np.flatnonzero(half)]
+                                  for each in (weights, targets, lengths)))
+                      for weights in (seen, hidden))
+        parts.append([np.concatenate([x, y[..., of_masked]], axis=-1)
+                      for x, y in zip(one, other)])
     (score, baseline), (scores, baselines) = parts
     chosen = score - baseline                                         # (layers, H, patterns)
     figures, lines = {}, []
-    for k, name in enumerate(PATTERNS):
+    for k, name in enumerate(ALL):
         layer, head = np.unravel_index(chosen[..., k].argmax(), chosen.shape[:2])
         figures[name] = float(scores[layer, head, k])
         figures[f"{name}_baseline"] = float(baselines[layer, head, k])
@@ -127,12 +137,13 @@ def _drawn(scores):
     layers, H = scores.shape[:2]
     heads = [f"layer {layer + 1}, head {head + 1}" for layer in range(layers) for head in range(H)]
     names = ["previous\ntoken", "next\ntoken", "same\nword", "class,\nseparator",
-             "verb to its\nsubject", "pronoun to\nreferent"]
-    return head_scores(scores.reshape(-1, len(PATTERNS)), heads, names,
+             "verb to its\nsubject", "pronoun to\nreferent", "masked verb\nto subject",
+             "masked pronoun\nto referent"]
+    return head_scores(scores.reshape(-1, len(ALL)), heads, names,
                        "What heads attend to, by the world's labels", "attention weight")
 
 
-CLAIMED = tuple(name for name in PATTERNS if name != "separator")    # no head attends to those
+CLAIMED = tuple(name for name in ALL if name != "separator")    # no head attends to those
 
 PATTERNS_EXPERIMENT = Experiment(
     "Which patterns of attention has each head learned?", measure,
