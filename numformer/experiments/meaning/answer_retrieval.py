@@ -115,8 +115,9 @@ def _drawn(found):
     for (name, rank), style in zip(found.items(), styles(ax, len(found))):
         ax.plot(range(1, most + 1), [recall(rank, k) for k in range(1, most + 1)],
                 label=name.replace("_", " "), **style)
+    ax.set_xticks([1, *range(5, most + 1, 5)])
     ax.set(xlabel="sentences looked at (k)", ylabel="questions answered among them (recall at k)",
-           ylim=(0, 1), title=f"Questions find their sentence among those of {GROUP} tales")
+           ylim=(0, 1.03), title=f"Questions find their sentence among those of {GROUP} tales")
     ax.legend()
     return ax
 
