@@ -3,7 +3,8 @@ presets, and one table of all presets."""
 
 from numformer.recipes import library, text, text_to_text, vision, world
 from numformer.recipes.preset import Claim, Preset, all_claims, preset_and_start
-from numformer.recipes.recipe import RECIPES, Recipe, recipe_of
+from numformer.recipes.recipe import Recipe
+from numformer.recipes.recipe_table import RECIPES, recipe_of
 from numformer.recipes.task import Task
 from numformer.recipes.text.characters import TextTask, first_prompt
 from numformer.recipes.text_to_text.pairs import PairTask

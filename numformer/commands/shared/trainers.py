@@ -16,7 +16,7 @@ from numformer.models import (
     KINDS, BertEncoderConfig, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.parameter import Layer
 from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask, recipe_of
-from numformer.recipes.recipe import BertEncoderRecipe
+from numformer.recipes.bert_recipes import BertEncoderRecipe
 from numformer.terminal import did_you_mean
 from numformer.training import TrainingConfig, load_checkpoint
 

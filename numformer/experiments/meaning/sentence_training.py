@@ -8,7 +8,7 @@ from numformer.experiments.training import trained
 from numformer.models import (
     SentenceBertConfig, backbone_options, load_pretrained_backbone)
 from numformer.recipes.library.library_task import in_batches
-from numformer.recipes.recipe import recipe_of
+from numformer.recipes.recipe_table import recipe_of
 from numformer.recipes.world.world_bert import CONTENT, WORLD
 from numformer.recipes.world.world_task import WorldTask
 from numformer.training import Trainer, TrainingConfig

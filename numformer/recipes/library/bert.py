@@ -11,7 +11,7 @@ from numformer.models import KneserNey
 from numformer.recipes.library.library_task import (
     VALIDATION_BATCH, LibraryTask, special_ids, word_after)
 from numformer.recipes.preset import Preset, more
-from numformer.recipes.recipe import BertRecipe
+from numformer.recipes.bert_recipes import BertRecipe
 
 ROUNDS = 8                                                            # pairs from each cut
 EASY_ROUNDS = 2                                                       # of the easy pairs

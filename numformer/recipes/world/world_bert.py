@@ -7,7 +7,7 @@ from numformer.functional import IGNORE_INDEX
 from numformer.recipes.library.bert import MaskedTask
 from numformer.recipes.library.library_task import VALIDATION_BATCH
 from numformer.recipes.preset import Preset, more
-from numformer.recipes.recipe import BertRecipe
+from numformer.recipes.bert_recipes import BertRecipe
 from numformer.recipes.world.world_task import WorldTask, shown, word_ids, words_of
 
 MEASURED_RATE = 0.15
