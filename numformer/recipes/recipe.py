@@ -10,7 +10,7 @@ from reprlib import repr as brief
 
 from numformer.checks import check_choice, check_number
 from numformer.config import Config
-from numformer.layers import Identity, NoPositions, PlainBlock
+from numformer.layers import Identity, PlainBlock
 from numformer.models import KINDS
 from numformer.models.transformer import rotary_of
 

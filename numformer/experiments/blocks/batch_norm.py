@@ -116,5 +116,4 @@ BATCH_NORM = Experiment(
     "Why do Transformers have LayerNorm, and what happens with BatchNorm in its place?", measure,
     (more("accuracy_layer_norm_2", beats="accuracy_batch_norm_2"),
      Claim("neighbours_layer_norm_2", 1e-5, beats="neighbours_batch_norm_2"),
-     Claim("neighbours_batch_norm_32", beats="neighbours_batch_norm_2"),
      Claim("coupling_layer_norm", 0, beats="coupling_batch_norm")))
