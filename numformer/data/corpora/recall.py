@@ -1,20 +1,18 @@
 """Associative recall: contexts of examples whose mapping is new in each.
 
 A context samples some keys (lower-case letters) and a value (an upper-case letter) for each. Its
-examples are a key and its value: "hQcAbAhQ". No weight can hold a mapping that is
+examples are a key and its value: "hFcAbAhF". No weight can hold a mapping that is
 sampled anew in each context: what a key means is to be read from the examples before it.
 """
-
-from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 
 from numformer.checks import check_whole
 
-KEYS, VALUES = ascii_lowercase, ascii_uppercase
+KEYS, VALUES = "abcdefgh", "ABCDEFGH"
 CHARACTERS = VALUES + KEYS                           # in the order of a `CharacterTokenizer`
 EXAMPLE = 2                                          # characters: key, value
-FEWEST_KEYS, MOST_KEYS = 4, 12                       # of a context
+FEWEST_KEYS, MOST_KEYS = 3, 8                        # of a context
 
 
 def recall_examples(n, examples, rng, keys=None, periodic=None):
@@ -32,14 +30,14 @@ def recall_examples(n, examples, rng, keys=None, periodic=None):
         N, examples of a context.
     rng : numpy.random.Generator
     keys : int, optional
-        How many keys a context has; 4 to 12, sampled, unless given.
+        How many keys a context has; 3 to 8, sampled, unless given.
     periodic : ndarray of bool, shape (n,), optional
         Which contexts are periodic; none unless given.
 
     Returns
     -------
     keys, values : ndarray of int, shape (n, N)
-        Numbers of letters, 0 to 25. Two keys may have the same value.
+        Numbers of letters, 0 to 7. Two keys may have the same value.
 
     Raises
     ------
@@ -50,7 +48,7 @@ def recall_examples(n, examples, rng, keys=None, periodic=None):
     --------
     >>> keys, values = recall_examples(1, 5, np.random.default_rng(1), keys=3)
     >>> recall_text(keys[0], values[0])
-    'jLqBcZjLcZ'
+    'eCeCcEcEhA'
     """
     for name, size in (("n", n), ("examples", examples)):
         check_whole("recall_examples", name, size)

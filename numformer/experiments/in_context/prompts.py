@@ -16,7 +16,7 @@ def measure(seed, steps=None):
     prompts, answers = formatted_prompts(np.random.default_rng([seed, 9]))
     figures = {}
     for name, ids in prompts.items():
-        logits = model(ids)[:, -1, :26]                               # (n, 26): of values
+        logits = model(ids)[:, -1, :8]                                # (n, 8): of values
         figures[name] = float((logits.argmax(axis=-1) == answers).mean())
     table = "\n".join(f"{name.replace('_', ' '):>24} {value:6.3f}"
                       for name, value in figures.items())
@@ -31,14 +31,14 @@ def formatted_prompts(rng):
     keys, values = recall_examples(CONTEXTS, EXAMPLES + 1, rng, KEYS)
     keys[:, -1], answers = keys[:, 0], values[:, 0]                   # the answer is in the prompt
     values[:, -1] = answers
-    last = 26 + keys[:, -1:]                                          # (n, 1)
+    last = 8 + keys[:, -1:]                                           # (n, 1)
     pairs = recall_ids(keys, values)[:, :-2].reshape(CONTEXTS, EXAMPLES, 2)   # key, value
     key, value = np.moveaxis(pairs, 2, 0)
 
     def prompt(*columns):
         return np.concatenate([np.stack(columns, axis=2).reshape(CONTEXTS, -1), last], axis=1)
 
-    wrong = rng.integers(0, 26, size=value.shape)
+    wrong = rng.integers(0, 8, size=value.shape)
     half = np.where(rng.random(value.shape) < 0.5, wrong, value)
     return {
         "as_in_training": prompt(key, value),
@@ -56,7 +56,7 @@ def _picture(figures):
     from numformer.plots import accuracy_bars
 
     return accuracy_bars({name.replace("_", " "): value for name, value in figures.items()},
-                         title="One model, the same examples in other prompts", chance=1 / 26)
+                         title="One model, the same examples in other prompts", chance=1 / 8)
 
 
 PROMPTS = Experiment(

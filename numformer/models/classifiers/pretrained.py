@@ -19,6 +19,7 @@ def load_pretrained_backbone(model, pretrained):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numformer.models import Bert, BertConfig, SentenceBert, SentenceBertConfig
     >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
     >>> bert, rng = Bert(BertConfig(**sizes), np.random.default_rng(0)), np.random.default_rng(1)

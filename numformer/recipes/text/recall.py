@@ -1,4 +1,4 @@
-"""Associative recall: "hQcAbAh" is to be continued with "Q", by a decoder of two layers."""
+"""Associative recall: "hFcAbAh" is to be continued with "F", by a decoder of two layers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -131,7 +131,7 @@ def predicted_values(model, keys, values):
     for first in range(0, len(keys), VALIDATION_BATCH):
         ids, _ = recall_batch(keys[first : first + VALIDATION_BATCH],
                               values[first : first + VALIDATION_BATCH])
-        logits = model(ids)[:, ::EXAMPLE, :len(VALUES)]        # (B, N, 26)
+        logits = model(ids)[:, ::EXAMPLE, :len(VALUES)]        # (B, N, 8)
         found.append(logits.argmax(axis=-1))
     return np.concatenate(found)
 
@@ -163,8 +163,8 @@ def _held_out():
 _MODEL = dict(context_length=32, n_layers=2, n_heads=2, d_model=32, positions="rotary",
               init_std=0.1)
 _TRAINING = dict(weight_decay=0.0, beta2=0.98, schedule="linear", min_learning_rate=0.0,
-                 warmup_steps=20, steps=3000, batch_size=16, shards=1, learning_rate=0.005,
-                 eval_every=500, save_every=500)
+                 warmup_steps=20, steps=6000, batch_size=32, shards=1, learning_rate=0.005,
+                 eval_every=1000, save_every=1000)
 RECALL = RecallTask()
 
 PRESETS = {

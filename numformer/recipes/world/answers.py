@@ -18,7 +18,7 @@ class AnswerTask(WorldTask):
     name = "answers"
     kinds = ("BertSpanClassifier",)
     unit = "nats per end"
-    n_tales = 600
+    n_tales = 100
 
     def questions(self, held_out):
         """(question, tale) pairs of one part."""

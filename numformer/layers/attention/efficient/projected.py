@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_head_width
+from numformer.checks import check_array, check_generator, check_head_width
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.functional.head_projections import join_heads, split_heads
 from numformer.layers.linear import Linear
@@ -43,6 +43,7 @@ class ProjectedAttention(Layer):
         saved : tuple
         """
         self.check(x, pattern)
+        check_generator(type(self).__name__, rng)
         q, saved_query = self.query.forward(x)                        # (B, T, C)
         k, saved_key = self.key.forward(x)
         v, saved_value = self.value.forward(x)
