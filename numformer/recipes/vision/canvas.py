@@ -85,8 +85,8 @@ TRAINING = dict(steps=700, batch_size=64, optimizer="muon", muon_ratio=3.0, lear
 RECIPE = dict(label_smoothing=0.1)
 PRESETS = {
     # Liu et al. (2021), smaller. Windows of 2 x 2 patches are 4 x 4 pixels, then 8 x 8: without
-    # shifts the last features of a quarter of the canvas depend on that quarter alone. Measured with
-    # one seed so far: 0.89, and 0.82 for the nearest training image
+    # shifts the last features of a quarter of the canvas depend on that quarter alone. Measured
+    # with one seed so far: 0.89, and 0.82 for the nearest training image
     "swin": Preset(MODEL, TRAINING, CanvasTask(), "Swin", recipe=RECIPE,
                    claims=(more("accuracy", beats="nearest_neighbour_accuracy",
                                 ahead_of=("swin-unshifted",)),)),
