@@ -54,7 +54,8 @@ SHAPES = ("an axis more in front", "an axis more at the end", "the first axis al
 OPTIONAL = [("linear", 2), ("feed-forward", 2), ("feed-forward", 4),
             *(("gated feed-forward", k) for k in (2, 4, 6)),
             *(("head projections", k) for k in (2, 4, 6, 7, 8)),
-            ("patch convolution", 2), ("causal convolution", 2), ("attention", 3),
+            ("patch convolution", 2), ("convolution 2-D", 2), ("causal convolution", 2),
+            ("attention", 3),
             ("rnn", 1), ("lstm", 1), ("gru", 1), ("rnn cell", 4), ("lstm cell", 4), ("gru cell", 4),
             ("gru cell", 5), ("cross-attention", 1)]
 

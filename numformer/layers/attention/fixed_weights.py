@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_choice, check_divides
+from numformer.checks import check_array, check_choice, check_divides, check_generator
 from numformer.functional.attention.fixed_weights import (
     distance_weights, distance_weights_backward, uniform_weights)
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
@@ -87,6 +87,7 @@ class FixedWeightAttention(Layer):
         saved : tuple
         """
         self._check(x)
+        check_generator("FixedWeightAttention", rng)
         B, T, _ = x.shape
         p, saved_weights = self._weights(pattern, B, T, T)            # (H, T, S) or (B, H, T, S)
         v, saved_value = self.value.forward(x)

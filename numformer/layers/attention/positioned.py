@@ -59,10 +59,13 @@ class PositionedAttention(MultiHeadAttention):
         """
         owner = "PositionedAttention"
         check_generator(owner, rng)
+        dtype = self.query.weight.data.dtype
+        for name, vectors in (("x", x), ("context", context)):
+            check_array(owner, name, vectors, "(B, T, C)", dtype)
         self._check(x, context)
         for name, p, vectors in (("query_positions", query_positions, x),
                                  ("key_positions", key_positions, context)):
-            check_array(owner, name, p, "(T, C)", T=vectors.shape[1], C=vectors.shape[2])
+            check_array(owner, name, p, "(T, C)", dtype, T=vectors.shape[1], C=vectors.shape[2])
         q, saved_query = self._queries(x + query_positions, 0)        # (B, H, T, D)
         k, saved_key = self._keys(context + key_positions)            # (B, G, S, D)
         v, saved_value = self.value.forward(context)
