@@ -51,9 +51,12 @@ class ExpertsConfig(TransformerConfig):
         for name in ("capacity_factor", "balance_weight", "router_z_weight"):
             check_number(owner, name, getattr(self, name), least=0)
         check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
+        if self.expert_feedforward is not None:
+            check_choice(owner, "expert_feedforward", self.expert_feedforward,
+                         [*ACTIVATIONS, *GATED])
         if self.n_experts > 1:
-            name = "feedforward" if self.expert_feedforward is None else "expert_feedforward"
-            check_choice(owner, name, getattr(self, name), [*ACTIVATIONS, *GATED])
+            if self.expert_feedforward is None:
+                check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])
             check_k(owner, "experts_per_token", self.experts_per_token, self.n_experts)
             if self.experts_per_token == 1 and self.gates_over == "chosen":
                 raise ValueError(
