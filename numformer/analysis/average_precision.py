@@ -35,7 +35,7 @@ def average_precision(found, objects, overlap=0.5):
 
     References
     ----------
-    Everingham et al. (2010), "The PASCAL Visual Object Classes Challenge", section 4.2, with the
+    Everingham et al. (2010), "The PASCAL Visual Object Classes (VOC) Challenge", with the
     all-points interpolation that the challenge has used since 2010.
 
     Examples

@@ -114,8 +114,8 @@ MIXTRAL = {**LLAMA2, "context_length": 32768, "rotary_base": 1000000.0, "n_exper
 # F = 4 C, and heads of width 256. Their LayerNorms have no bias: they are RMSNorms in size.
 PALM = dict(vocab_size=256000, context_length=2048, norm="rms_norm", parallel_residual=True,
             feedforward="swiglu", positions="rotary", bias=False, d_head=256)
-# Du et al. (2022), section 4: T5's bias by distance in place of positions, every other block with
-# experts, of which a token uses two; a gate in the other blocks alone.
+# Du et al. (2022), section 4: a bias by distance in place of positions (Transformer-XL's, here
+# T5's), every other block with experts, of which a token uses two; a gate in the other blocks alone
 GLAM = dict(vocab_size=256000, context_length=1024, norm="rms_norm", feedforward="geglu",
             expert_feedforward="gelu", positions="t5", bias=False, d_head=128, n_experts=64,
             experts_every=2, experts_per_token=2)

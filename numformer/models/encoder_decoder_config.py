@@ -66,7 +66,7 @@ T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True
 T5_V1_1 = dict(T5, feedforward="geglu_tanh", tied=False, embedding_scale=False)
 BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
             embedding_scale=False, embedding_norm=True)
-# Fedus et al. (2021), section 2.1: T5 1.1 with experts, one for each token, tied as T5 is; in
+# Fedus et al. (2022), section 5.6: T5 1.1 with experts, one for each token, tied as T5 is; in
 # Switch-C all blocks have experts, which have no gate.
 SWITCH = dict(T5, feedforward="geglu_tanh", n_experts=128, experts_per_token=1, gates_over="all",
               experts_every=2, capacity_factor=1.25)
@@ -83,7 +83,7 @@ ENCODER_DECODERS = {
         ("t5-small", T5, 6, 8, 512, 2048),
         ("t5-base", T5, 12, 12, 768, 3072),
         ("t5-large", T5, 24, 16, 1024, 4096),
-        # Fedus et al. (2021), table 9: 7 B, 26 B, 395 B and 1571 B. With the 64 experts that it
+        # Fedus et al. (2022), table 9: 7 B, 26 B, 395 B and 1571 B. With the 64 experts that it
         # prints, the third would have 201 B; the published weights have 128, and 395 B.
         ("switch-base", SWITCH, 12, 12, 768, 2048), ("switch-large", SWITCH, 24, 16, 1024, 2816),
         ("switch-xxl", SWITCH, 24, 64, 4096, 10240),

@@ -15,7 +15,7 @@ class Integers:
 
     References
     ----------
-    Steele, Lea, Flood (2014), "Fast Splittable Pseudorandom Number Generators", figure 17.
+    Steele, Lea, Flood (2014), "Fast Splittable Pseudorandom Number Generators".
 
     Examples
     --------

@@ -36,7 +36,7 @@ def uniform_weights(mask, dtype=np.float64):
     References
     ----------
     Zhang, Xiong, Su (2018), "Accelerating Neural Transformer via an Average Attention Network",
-    section 3.1, eq. 4, with a causal mask.
+    with a causal mask.
 
     Examples
     --------

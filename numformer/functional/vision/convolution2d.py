@@ -47,7 +47,7 @@ def convolution_2d(images, weight, bias=None, stride=1, padding=0):
     ----------
     LeCun et al. (1998), "Gradient-Based Learning Applied to Document Recognition", section II.A; as
     one product: Chellapilla, Puri, Simard (2006), "High Performance Convolutional Neural Networks
-    for Document Processing", section 4.
+    for Document Processing".
 
     Examples
     --------

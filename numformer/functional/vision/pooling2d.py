@@ -36,7 +36,7 @@ def max_pooling_2d(images, size, stride=None):
     References
     ----------
     Scherer, Mueller, Behnke (2010), "Evaluation of Pooling Operations in Convolutional
-    Architectures for Object Recognition", section 3.
+    Architectures for Object Recognition".
 
     Examples
     --------

@@ -48,7 +48,7 @@ class FixedWeightAttention(Layer):
     References
     ----------
     Zhang, Xiong, Su (2018), "Accelerating Neural Transformer via an Average Attention Network",
-    section 3.1, for even weights. Raganato, Scherrer, Tiedemann (2020), "Fixed Encoder
+    for even weights. Raganato, Scherrer, Tiedemann (2020), "Fixed Encoder
     Self-Attention Patterns in Transformer-Based Machine Translation", for weights by position.
 
     Examples

@@ -63,7 +63,8 @@ class DecoderClassifier(CrossEntropyModel):
     References
     ----------
     Radford et al. (2018), "Improving Language Understanding by Generative Pre-Training",
-    section 3.2: eq. 3 for the logits, eq. 5 for the sum of both losses, with :math:`\lambda = 0.5`.
+    section 3.2: eq. 3 for the logits, eq. 5 for the sum of both losses; section 4.1 for
+    :math:`\lambda = 0.5`.
 
     Examples
     --------

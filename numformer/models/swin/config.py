@@ -111,7 +111,7 @@ class SwinConfig(Config):
 
 
 SWIN_CONFIGS = {
-    # Liu et al. (2021), section 3.3: 28.3 M, 49.6 M, 87.8 M and 196.5 M parameters
+    # Liu et al. (2021), section 3.3; table 1: 29 M, 50 M, 88 M and 197 M parameters
     name: SwinConfig(d_model=C, depths=depths, heads=heads)
     for name, C, depths, heads in (
         ("swin-t", 96, "2,2,6,2", "3,6,12,24"),

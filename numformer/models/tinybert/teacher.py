@@ -33,7 +33,7 @@ def teacher_states(teacher, ids, lengths, n_layers):
 
     References
     ----------
-    Jiao et al. (2020), "TinyBERT", section 3.1: a uniform mapping of layers.
+    Jiao et al. (2020), "TinyBERT", section 3.1 for the mapping of layers, section 4.2 for this one.
     """
     N, b = len(teacher.backbone.encoder.blocks), teacher.backbone
     if not 1 <= n_layers <= N:
