@@ -145,7 +145,7 @@ _SIZES = (                                                    # L, H, C; F and G
     # Chowdhery et al. (2022), table 1: 8.63 B, 62.50 B and 540.35 B
     ("palm-8b", PALM, 32, 16, 4096, 16384, 1), ("palm-62b", PALM, 64, 32, 8192, 32768, 1),
     ("palm-540b", PALM, 118, 48, 18432, 73728, 1),
-    # Du et al. (2022), table 4: 143 B with 9.8 B active, and 1.2 T with 96.6 B
+    # Du et al. (2022): 143 B with 9.8 B active, and 1.2 T with 96.6 B
     ("glam-8b-64e", GLAM, 32, 32, 4096, 16384), ("glam-64b-64e", GLAM, 64, 128, 8192, 32768))
 _NAMES = "n_layers", "n_heads", "d_model", "d_hidden", "n_kv_heads"
 DECODERS = {name: DecoderConfig(**choices, **dict(zip(_NAMES, sizes)))

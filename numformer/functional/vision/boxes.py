@@ -135,7 +135,7 @@ def generalized_iou(a, b):
 
     References
     ----------
-    Rezatofighi et al. (2019), "Generalized Intersection over Union", algorithm 1.
+    Rezatofighi et al. (2019), "Generalized Intersection over Union".
 
     Examples
     --------

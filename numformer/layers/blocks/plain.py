@@ -30,7 +30,7 @@ class PlainBlock(TransformerBlock):
     References
     ----------
     He et al. (2016), "Deep Residual Learning for Image Recognition", section 3.3, for the name;
-    Dong, Cordonnier, Loukas (2021), "Attention Is Not All You Need", section 2, for attention.
+    Dong, Cordonnier, Loukas (2021), "Attention Is Not All You Need", for attention.
 
     Examples
     --------
