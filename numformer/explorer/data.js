@@ -26,7 +26,8 @@ const views = data.views.map((v) => {
   return Object.assign({}, v, {
     T, S, weights: numbers(v.weights, Uint16Array), masks: numbers(v.masks, Uint8Array),
         q: numbers(v.q, Float32Array),
-    k: numbers(v.k, Float32Array), biases: numbers(v.biases, Float32Array),
+    k: numbers(v.k, Float32Array), v: numbers(v.v, Float32Array),
+        biases: numbers(v.biases, Float32Array),
   });
 });
 
@@ -69,4 +70,17 @@ function scores(head, i) {
         allowed: allowed(i, j), weight: weight(v, state.layer, head, i, j) });
   }
   return rows;
+}
+
+// what one query mixes: each key's value v and its product p v, and their sum, the head's output
+function mixture(head, i) {
+  const v = view(), at = state.layer * v.heads + head, D = v.valueWidth, rows = [];
+  const output = Array(D).fill(0);
+  for (let j = 0; j < v.S; j++) {
+    const value = [...v.v.subarray((at * v.S + j) * D, (at * v.S + j + 1) * D)];
+    const product = value.map((x) => weight(v, state.layer, head, i, j) * x);
+    product.forEach((x, d) => { output[d] += x; });
+    rows.push({ value, product });
+  }
+  return { rows, output };
 }

@@ -58,7 +58,7 @@ class Explorer:
 def explore(model, reading, title="Attention", note=""):
     """A page to explore the attention of a model for one input: heads, layers, one query in detail.
 
-    Weights are rounded to 1/65535; queries, keys and biases are float32.
+    Weights are rounded to 1/65535; queries, keys, values and biases are float32.
 
     Parameters
     ----------
@@ -110,9 +110,10 @@ def _packed_view(view):
         "keys": [signs(token) for token in view.keys],
         "weights": _packed((weights * 65535).round().astype("<u2")), "masks": None if masks.all()
         else _packed(masks.astype("u1")),
-        "q": None if view.q is None else _packed(np.stack(view.q).astype("<f4")),
-        "k": None if view.k is None else _packed(np.stack(view.k).astype("<f4")),
+        **{name: None if stack is None else _packed(np.stack(stack).astype("<f4"))
+           for name, stack in (("q", view.q), ("k", view.k), ("v", view.v))},
         "width": 0 if view.q is None else view.q[0].shape[-1],
+        "valueWidth": 0 if view.v is None else view.v[0].shape[-1],
         "scales": [float(scale) for scale in view.scales],
         "biases": None if biases is None else _packed(biases.astype("<f4")),
     }

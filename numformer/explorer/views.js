@@ -128,13 +128,24 @@ function buildGrid() {
        + "masked cells are chequered grey.");
 }
 
+const largest = (vectors) => Math.max(...vectors.map((each) => Math.max(...each.map(Math.abs))),
+    1e-12);
+
+// a vector as coloured cells, whose numbers are its label
+function strip(parent, vector, top) {
+  const label = vector.map((x) => x.toFixed(3)).join(" ");
+  const canvas = make("canvas", { style: "width:" + Math.min(7 * vector.length, 224) + "px",
+      role: "img", "aria-label": label, title: label }, parent);
+  shape(canvas, vector.length, 1, (x) => mixed(SIGNED, 0.5 + vector[x] / top / 2));
+}
+
 function buildQuery() {
   const v = view();
   if (v.q === null) {
     make("p", {}, stage, "The scores of this attention are not products of queries and keys.");
     return;
   }
-  const head = heads()[0], i = query(), rows = scores(head, i),
+  const head = heads()[0], i = query(), rows = scores(head, i), mix = mixture(head, i),
       list = tokens("query", v.queries, stage);
   list.children[i].setAttribute("aria-selected", "true");
   rove(list, i);
@@ -143,22 +154,30 @@ function buildQuery() {
       + ", head " + (head + 1)
        + ": coordinate products, their sum q · k, times "
            + Number(v.scales[state.layer].toPrecision(4))
-       + (v.biases ? ", plus position bias" : "") + ", softmax");
+       + (v.biases ? ", plus position bias" : "") + ", softmax. The weight p times the value v of "
+       + "each key, and their sum, the output of the head. Hover over cells to read them.");
   const row = make("tr", {}, make("thead", {}, box));
-  ["key", "products", "q · k", "score", "weight"].forEach((name) => make("th", { scope: "col" },
-      row, name));
-  const lines = make("tbody", {}, box),
-      top = Math.max(...rows.map((each) => Math.max(...each.parts.map(Math.abs))), 1e-12);
+  ["key", "products", "q · k", "score", "weight p", "value v", "p · v", "‖p · v‖"]
+      .forEach((name) => make("th", { scope: "col" }, row, name));
+  const lines = make("tbody", {}, box), top = largest(rows.map((each) => each.parts));
+  const ofValues = largest(mix.rows.map((each) => each.value));
+  const ofProducts = largest([mix.output, ...mix.rows.map((each) => each.product)]);
   const best = Math.max(...rows.map((each) => each.weight));
   rows.forEach((each, j) => {
     const line = make("tr", { class: each.weight === best ? "best" : "" }, lines);
     make("th", { scope: "row" }, line, v.keys[j]);
-    const strip = make("canvas", { style: "width:" + 7 * v.width + "px" }, make("td", {}, line));
-    shape(strip, v.width, 1, (x) => mixed(SIGNED, 0.5 + each.parts[x] / top / 2));
+    strip(make("td", {}, line), each.parts, top);
     make("td", {}, line, each.product.toFixed(3));
     make("td", {}, line, each.allowed ? each.score.toFixed(3) : "masked");
     make("td", {}, line, each.allowed ? each.weight.toFixed(4) : "masked");
+    strip(make("td", {}, line), mix.rows[j].value, ofValues);
+    strip(make("td", {}, line), mix.rows[j].product, ofProducts);
+    make("td", {}, line, Math.hypot(...mix.rows[j].product).toFixed(3));
   });
+  const sum = make("tr", {}, make("tfoot", {}, box));
+  make("th", { scope: "row", colspan: "6" }, sum, "output: the sum of p · v");
+  strip(make("td", {}, sum), mix.output, ofProducts);
+  make("td", {}, sum, Math.hypot(...mix.output).toFixed(3));
 }
 
 let picture;

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from explorer_page import SIGNS, Page, decoder, encoder_decoder, recurrent, rng, vision
+from numformer.analysis import capture
 from numformer.analysis.attention_views import Reading
+from numformer.functional.head_projections import split_heads
+from numformer.layers import Linear
 from numformer.models import Decoder, DecoderConfig
 
 
@@ -187,7 +190,7 @@ def test_the_query_view_shows_products_scores_and_weights(browser, tmp_path):
             for row in page.all("table.detail tbody tr")]
     products = view.k[1][1] @ view.q[1][1, 3]
     scores = view.scales[1] * products + view.biases[1][1, 3]
-    for j, (label, _, product, score, weight) in enumerate(rows):
+    for j, (label, _, product, score, weight, *_) in enumerate(rows):
         assert label == SIGNS[j] and abs(float(product) - products[j]) < 6e-4
         if j > 3:
             assert score == weight == "masked"
@@ -196,6 +199,40 @@ def test_the_query_view_shows_products_scores_and_weights(browser, tmp_path):
             assert abs(float(weight) - view.weights[1][1, 3, j]) < 7e-5
     caption = page.all("table.detail caption")[0].text
     assert "Query 3" in caption and "layer 2, head 2" in caption and "position bias" in caption
+
+
+def test_the_query_view_mixes_the_values(browser, tmp_path):
+    page = Page(browser, tmp_path / "page.html", decoder)
+    page.all(".queries li")[3].click()
+    page.press("q", "2")
+    view = page.views["self"]
+    v = view.v[1][1]                                                  # (S, D_V)
+    products = view.weights[1][1, 3][:, None] * v
+    lines = page.all("table.detail tbody tr")
+    assert len(lines) == len(v)
+    for line, value, product in zip(lines, v, products):
+        _, *shown = labels(line)
+        np.testing.assert_allclose(shown, [value, product], rtol=0, atol=6e-4)
+        norm = float(line.find_elements("css selector", "td")[-1].text)
+        assert abs(norm - np.linalg.norm(product)) < 6e-4
+    output, = labels(page.all("table.detail tfoot tr")[0])
+    np.testing.assert_allclose(output, products.sum(axis=0), rtol=0, atol=6e-4)
+    np.testing.assert_allclose(output, head_output(page, layer=1, head=1)[3], rtol=0, atol=6e-4)
+
+
+def labels(line):
+    """The numbers of each strip of a line."""
+    return [[float(number) for number in strip.get_attribute("aria-label").split()]
+            for strip in line.find_elements("css selector", "canvas")]
+
+
+def head_output(page, layer, head):
+    """What the output projection reads of one head, (T, D_V)."""
+    attention = page.model.blocks[layer].attention
+    with capture(attention, Linear) as calls:
+        page.model(*page.reading.inputs)
+    (x,), = (call.inputs for call in calls if call.layer is attention.output)
+    return split_heads(x, attention.d_value)[0, head]
 
 
 def test_the_page_switches_between_dark_and_light(browser, tmp_path):

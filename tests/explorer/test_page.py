@@ -37,11 +37,13 @@ def test_a_page_holds_the_numbers_of_the_model(made):
         np.testing.assert_allclose(unpacked(packed["weights"], "<u2", L, H, T, S) / 65535,
                                    view.weights, atol=0.5001 / 65535)
         if view.q is None:
-            assert packed["q"] is packed["k"] is None
+            assert packed["q"] is packed["k"] is packed["v"] is None
             continue
         q, k = unpacked(packed["q"], "<f4", L, H, T, -1), unpacked(packed["k"], "<f4", L, H, S, -1)
         assert np.array_equal(q, view.q) and np.array_equal(k, view.k)
         assert packed["width"] == q.shape[-1]
+        v = unpacked(packed["v"], "<f4", L, H, S, packed["valueWidth"])
+        assert np.array_equal(v, view.v)
         assert (packed["masks"] is None) == np.all(view.masks)
         assert (packed["biases"] is None) == (view.biases[0] is None)
 
