@@ -107,50 +107,51 @@ class DecoderClassifier(CrossEntropyModel):
         h, saved_backbone = self.backbone.features(ids, rng)          # (B, T, C)
         logits, saved_classes = self.classes.forward(h[np.arange(len(ids)), last])
 
-        saved = (h.shape, last, saved_backbone, saved_classes)
+        saved = (h, last, saved_backbone, saved_classes)              # the loss reads h, too
         return logits, saved
 
-    def backward(self, dlogits, saved):
-        h_shape, last, saved_backbone, saved_classes = saved
+    def backward(self, dlogits, saved, dnext=None, dauxiliary=0.0):
+        """Of `loss`, with `dnext` (B, T, C) of the features and `dauxiliary` of its other parts."""
+        h, last, saved_backbone, saved_classes = saved
 
         # logits = classes(h[each text, its last token])
         dx = self.classes.backward(dlogits, saved_classes)            # (B, C)
-        dh = np.zeros(h_shape, dx.dtype)
+        dh = np.zeros(h.shape, dx.dtype)
         dh[np.arange(len(dx)), last] = dx
 
+        # following = head_loss(h, next tokens)
+        if dnext is not None:
+            dh += dnext
+
         # h = features(ids)
-        return self.backbone.features_backward(dh, saved_backbone, dauxiliary=0.0)
+        return self.backbone.features_backward(dh, saved_backbone, dauxiliary)
 
     def loss(self, batch, rng=None):
         """(loss, saved) of a batch (ids, lengths, labels): the sum of both losses, in nats."""
         ids, lengths, labels = batch
-        last, head = _last_tokens(ids, lengths), self.backbone.head
-        h, saved_backbone = self.backbone.features(ids, rng)          # (B, T, C)
-        logits, saved_classes = self.classes.forward(h[np.arange(len(ids)), last])
+        logits, saved_logits = self.forward(ids, lengths, rng)
+        h, last, saved_backbone, _ = saved_logits
         loss, saved_loss = cross_entropy(logits, labels, label_smoothing=self.label_smoothing)
         saved_next = None
         if self.lm_weight:
-            following, saved_next = head_loss(head, h, next_tokens(ids, last))
+            following, saved_next = head_loss(self.backbone.head, h, next_tokens(ids, last))
             loss = loss + self.lm_weight * following
         loss = loss + self.backbone.auxiliary_loss(saved_backbone)
 
-        saved = (last, saved_backbone, saved_classes, saved_loss, saved_next, h.shape)
+        saved = (saved_logits, saved_loss, saved_next)
         return loss, saved
 
     def loss_backward(self, saved, dloss=1.0):
-        last, saved_backbone, saved_classes, saved_loss, saved_next, h_shape = saved
-
-        # loss = cross_entropy(classes(h[each text, its last token]), labels)
-        dx = self.classes.backward(cross_entropy_backward(dloss, saved_loss), saved_classes)
-        dh = np.zeros(h_shape, dx.dtype)
-        dh[np.arange(len(dx)), last] = dx
+        saved_logits, saved_loss, saved_next = saved
 
         # loss + lm_weight * head_loss(h, next tokens)
+        dnext = None
         if saved_next is not None:
-            dh += head_loss_backward(self.backbone.head, self.lm_weight * dloss, saved_next)
+            dnext = head_loss_backward(self.backbone.head, self.lm_weight * dloss, saved_next)
 
-        # h = features(ids)
-        self.backbone.features_backward(dh, saved_backbone, dauxiliary=dloss)
+        # loss = cross_entropy(logits, labels), and loss + auxiliary_loss
+        dlogits = cross_entropy_backward(dloss, saved_loss)
+        self.backward(dlogits, saved_logits, dnext, dauxiliary=dloss)
 
 
 def next_tokens(ids, last):
