@@ -7,6 +7,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import Digits
 from numformer.models import SwinConfig
 from numformer.recipes.preset import Preset, more
+from numformer.recipes.vision.nearest import nearest_images
 from numformer.recipes.vision.vit import DigitTask, Images
 
 SIDE = 16                                                             # pixels of the canvas
@@ -27,9 +28,8 @@ def on_canvas(images, rng):
 
 def nearest_neighbour_accuracy(images, labels, test_images, test_labels):
     """Accuracy of the label of the training image at the smallest distance."""
-    x, t = (part.reshape(len(part), -1) for part in (images, test_images))
-    distances = (x * x).sum(axis=1) - 2 * t @ x.T                     # |t|^2 left out
-    return float((labels[distances.argmin(axis=1)] == test_labels).mean())
+    nearest, _ = nearest_images(test_images, images)
+    return float((labels[nearest] == test_labels).mean())
 
 
 class CanvasTask(DigitTask):

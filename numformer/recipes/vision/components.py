@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from numformer.recipes.vision.nearest import nearest_images
+
 INK = 0.33                                            # darker pixels are ink
 
 
@@ -25,16 +27,16 @@ def component_finds(images, digits, labels):
     """
     from scipy.ndimage import find_objects, label
 
-    known = np.stack([centred(digit[..., 0]) for digit in digits]).reshape(len(digits), -1)
+    known = np.stack([centred(digit[..., 0]) for digit in digits])    # (M, 8, 8)
     found = []
     for image in images[..., 0]:
         parts, n = label(image > INK)
-        boxes, vectors = np.zeros((n, 4)), np.zeros((n, known.shape[1]))
+        boxes, squares = np.zeros((n, 4)), np.zeros((n, *known.shape[1:]))
         for k, (rows, columns) in enumerate(find_objects(parts)):
             boxes[k] = columns.start, rows.start, columns.stop, rows.stop
-            vectors[k] = centred(np.where(parts == k + 1, image, 0)).ravel()
-        distances = ((vectors[:, None] - known[None]) ** 2).sum(axis=-1)
-        found.append((labels[distances.argmin(axis=1)], -distances.min(axis=1), boxes))
+            squares[k] = centred(np.where(parts == k + 1, image, 0))
+        nearest, distances = nearest_images(squares, known)
+        found.append((labels[nearest], -distances, boxes))
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numformer.data import Batch, DataError, Epochs, EpochStream, consecutive_rows
 from numformer.generation import generate_batch
 from numformer.recipes.preset import Claim, Preset, more
+from numformer.recipes.vision.nearest import nearest_images
 from numformer.recipes.vision.vit import DigitTask
 from numformer.training import mean_loss
 
@@ -162,11 +163,8 @@ def histogram_samples(ids, labels, rng):
 
 def nearest_digits(digits, images):
     """The labels of the training digits nearest to images (N, 8, 8), and their distances."""
-    known = digits.train_images.reshape(-1, PIXELS).astype(np.float64)
-    vectors = images.reshape(-1, PIXELS).astype(np.float64)
-    squares = ((known * known).sum(axis=1) - 2 * vectors @ known.T    # (N, training digits)
-               + (vectors * vectors).sum(axis=1, keepdims=True))
-    return digits.train_labels[squares.argmin(axis=1)], squares.min(axis=1).clip(0) ** 0.5
+    nearest, distances = nearest_images(images, digits.train_images)
+    return digits.train_labels[nearest], distances
 
 
 PRESETS = {
