@@ -7,12 +7,12 @@ from numformer.models import best_spans
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.world.tags import FEW, MODEL, entity_spans
 from numformer.recipes.world.world_bert import CONTENT
-from numformer.recipes.world.world_task import TargetRows, WorldTask, shown, words_of
+from numformer.recipes.world.world_task import LabelledTask, TargetRows, shown, words_of
 
 LONGEST = 3                                                           # words of an answer
 
 
-class AnswerTask(WorldTask):
+class AnswerTask(LabelledTask):
     """Find the answer to a question in a tale; people have other things than in training."""
 
     name = "answers"

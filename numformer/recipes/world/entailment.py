@@ -9,12 +9,12 @@ from numformer.data.world import CONTRADICTION, ENTAILMENT, NEUTRAL
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.world.tags import FEW, MODEL, most
 from numformer.recipes.world.world_bert import CONTENT
-from numformer.recipes.world.world_task import TargetRows, WorldTask, shown, words_of
+from numformer.recipes.world.world_task import LabelledTask, TargetRows, shown, words_of
 
 LABELS = CONTRADICTION, ENTAILMENT, NEUTRAL
 
 
-class EntailmentTask(WorldTask):
+class EntailmentTask(LabelledTask):
     """Classify pairs of a hypothesis and a premise of two or three sentences of a tale."""
 
     name = "entailment"

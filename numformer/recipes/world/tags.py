@@ -8,10 +8,10 @@ from numformer.data.world import ENTITIES, TAGS
 from numformer.functional import IGNORE_INDEX
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.world.world_bert import BACKBONE, CONTENT, WORLD
-from numformer.recipes.world.world_task import TargetRows, WorldTask, shown, words_of
+from numformer.recipes.world.world_task import LabelledTask, TargetRows, shown, words_of
 
 
-class TagTask(WorldTask):
+class TagTask(LabelledTask):
     """Label every word; a subclass names its labels and where a tale has them."""
 
     kinds = ("BertTokenClassifier",)

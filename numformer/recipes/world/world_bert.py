@@ -23,7 +23,6 @@ class WorldMaskedTask(WorldTask, MaskedTask):
     name = "world-masked"
     n_tales = 3000
     recipe = BertRecipe()
-    validation, stream = MaskedTask.validation, MaskedTask.stream
 
     def rows(self, tokenizer, config, held_out, easy=False):
         """The `PassageRows` of one part of the world."""

@@ -1,5 +1,6 @@
 """What tasks on the small world share: its words as tokens, rows with targets, measures."""
 
+from abc import abstractmethod
 from functools import lru_cache
 
 import numpy as np
@@ -48,14 +49,10 @@ class TargetRows:
 
 
 class WorldTask(Task):
-    """A task on tales; a subclass has the `examples` of one part of the world.
-
-    Training has few examples, always the same; a run's seed shuffles them. ``--from RUN`` begins
-    with the backbone of a run of `world-bert`.
-    """
+    """A task on tales, whose words are the tokens."""
 
     from_the_data = frozenset({"vocab_size"})
-    n_tales = 0                                                       # labelled, to train on
+    n_tales = 0                                                       # to train on
 
     def load(self, data):
         return super().load(data) if data is not None else _corpus()
@@ -67,18 +64,6 @@ class WorldTask(Task):
         """The tales of one part."""
         return _tales(HELD_OUT_TALES if held_out else self.n_tales, held_out)
 
-    def examples(self, tokenizer, config, held_out):
-        """The `TargetRows` of one part."""
-        raise NotImplementedError
-
-    def stream(self, dataset, tokenizer, config, training):
-        return PassageStream(self.examples(tokenizer, config, held_out=False),
-                             training.batch_size * training.accumulation, training.seed)
-
-    def validation(self, dataset, tokenizer, config, blocks=None):
-        examples = self.examples(tokenizer, config, held_out=True)
-        return consecutive_passages(examples, VALIDATION_BATCH, blocks)
-
     def layout(self, tokenizer):
         """The ids of the padding, class and separator tokens."""
         return tuple(tokenizer.special_id(name) for name in SPECIAL[:3])
@@ -87,10 +72,6 @@ class WorldTask(Task):
         """The `PassageRows` of tuples of one or two lists of words."""
         passages = [tuple(word_ids(tokenizer, words) for words in each) for each in passages]
         return passage_rows(passages, config.context_length, *self.layout(tokenizer))
-
-    def logits(self, model, rows):
-        """The results of a model for all rows, in batches."""
-        return in_batches(model, [rows.ids, rows.lengths, rows.segments])
 
     def source_ids(self, tokenizer, text):
         return word_ids(tokenizer, words_of(text))
@@ -105,6 +86,30 @@ class WorldTask(Task):
             raise ValueError(f"a text of {size} words does not fit: this model reads 1 to {most}; "
                              "choose another.")
         return self.rows(tokenizer, model.config, [passages])
+
+
+class LabelledTask(WorldTask):
+    """A task on labelled tales; a subclass has the `examples` of one part of the world.
+
+    Training has few examples, always the same; a run's seed shuffles them. ``--from RUN`` begins
+    with the backbone of a run of `world-bert`.
+    """
+
+    @abstractmethod
+    def examples(self, tokenizer, config, held_out):
+        """The `TargetRows` of one part."""
+
+    def stream(self, dataset, tokenizer, config, training):
+        return PassageStream(self.examples(tokenizer, config, held_out=False),
+                             training.batch_size * training.accumulation, training.seed)
+
+    def validation(self, dataset, tokenizer, config, blocks=None):
+        examples = self.examples(tokenizer, config, held_out=True)
+        return consecutive_passages(examples, VALIDATION_BATCH, blocks)
+
+    def logits(self, model, rows):
+        """The results of a model for all rows, in batches."""
+        return in_batches(model, [rows.ids, rows.lengths, rows.segments])
 
 
 def words_of(text):
