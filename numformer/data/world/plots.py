@@ -12,7 +12,7 @@ ENTAILMENT, CONTRADICTION, NEUTRAL = "entailment", "contradiction", "neutral"
 
 
 class Outcome(NamedTuple):
-    """What a plot knows beside the sentences it told.
+    """What a plot knows in addition to the sentences it told.
 
     Parameters
     ----------
