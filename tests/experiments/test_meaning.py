@@ -1,20 +1,25 @@
 """Experiments on meaning: what they measure, on inputs whose answer is known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from numformer.data import tale, tales
 from numformer.experiments.meaning.answer_retrieval import (
     Questions, inverse_frequencies, ranks_in_groups, tf_idf)
+from numformer.experiments.meaning.clusters import clusters_of, mean_purity, purity
 from numformer.experiments.meaning.head_patterns import PATTERNS, scores_of, targets_of
 from numformer.experiments.meaning.mentions import (
     nearest_accuracy, pronouns_of, random_accuracy)
 from numformer.experiments.meaning.pronouns import attended_is_right
 from numformer.experiments.meaning.resolution_probe import (
     NEAR, Examples, examples_of, fit_probe, loss_and_gradient, probe_accuracy)
+from numformer.experiments.meaning.sentence_objectives import Pairs, measured, words_of
 from numformer.experiments.meaning.sentence_training import ranks, recall
 from numformer.experiments.meaning.word_neighbours import in_line, same_category
 from numformer.experiments.meaning.word_senses import accuracy_by_word, occurrences
-from numformer.experiments.meaning.world_bert import FIRST
+from numformer.experiments.meaning.world_bert import FIRST, WorldBert
+from numformer.recipes.world.world_bert import WorldMaskedTask
 
 
 def test_equal_vectors_give_the_majority_and_separate_ones_every_sense():
@@ -118,6 +123,43 @@ def test_rare_words_find_the_sentence_with_them():
 
 def test_ranks_count_ties_half():
     assert ranks(np.ones((1, 5)), np.array([2])).tolist() == [2.0]
+
+
+def test_purity_by_hand():
+    assert purity(np.array([0, 0, 1, 1]), np.array([3, 3, 1, 1])) == 1
+    assert purity(np.array([2, 2, 2, 2]), np.array([0, 0, 0, 1])) == 0.75, "empty clusters"
+    assert purity(np.arange(4), np.zeros(4, int)) == 1, "clusters of one example"
+
+
+def test_directions_apart_are_clusters_and_random_ones_are_not(rng):
+    topics = np.repeat(np.arange(4), 10)
+    apart = np.eye(4)[topics] + 0.02 * rng.standard_normal((40, 4))
+    scaled = apart * rng.uniform(0.1, 10, (40, 1))                    # directions alone matter
+    assert len(set(clusters_of(scaled, 4, 0))) > 1
+    assert max(purity(clusters_of(scaled, 4, seed), topics) for seed in range(5)) == 1
+    assert mean_purity(scaled, topics) > 0.85 > 0.6 > mean_purity(
+        rng.standard_normal((40, 4)), topics)
+    assert np.array_equal(clusters_of(scaled, 4, 3), clusters_of(scaled, 4, 3))
+
+
+def test_vectors_that_name_the_tale_find_and_group_its_sentences(rng):
+    told = tales(12)
+    task, tokenizer = WorldMaskedTask(), WorldMaskedTask().tokenizer(None)
+    model = SimpleNamespace(config=SimpleNamespace(context_length=160))
+    pairs = Pairs(WorldBert(model, task, tokenizer), told)
+    assert [tokenizer.decode([n]) for n in words_of(pairs.hypotheses)[0]] == list(
+        told[0].claims[0].hypothesis)
+    assert [told[0].plot == each.plot for each in told] == (pairs.plot[0] == pairs.plot).tolist()
+
+    def found(by_tale):
+        """For vectors that depend on the tale alone, but for a little noise."""
+        vectors = {len(rows): by_tale[tale] + 0.01 * rng.standard_normal((len(rows), 12))
+                   for rows, tale in ((pairs.premises.ids, np.arange(12)),
+                                      (pairs.hypotheses.ids, pairs.tale))}
+        return measured(lambda rows: vectors[len(rows.ids)], pairs)
+    of_tale, of_plot = found(np.eye(12)), found(np.eye(12)[pairs.plot])
+    assert of_tale.recall == 1 and of_tale.purity > 0.7 and of_tale.plot_purity < 0.8
+    assert of_plot.recall < 0.5 and of_plot.purity < 0.7 and of_plot.plot_purity > 0.8
 
 
 def test_neighbours_by_category_and_numbers_in_line(rng):

@@ -1,11 +1,14 @@
 """Sentence-BERT's objectives side by side: what each makes of the same start and the same pairs."""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from numformer.data.world import CONTRADICTION, ENTAILMENT, NEUTRAL
 from numformer.experiments.experiment import Experiment, Outcome
+from numformer.experiments.meaning.answer_retrieval import inverse_frequencies, tf_idf
+from numformer.experiments.meaning.clusters import mean_purity
 from numformer.experiments.meaning.sentence_training import (
     batch_of, cosines, mean_of_words, ranks, recall, sentence_bert, sentence_rows,
     sentence_vectors, tuned)
@@ -36,6 +39,7 @@ class Pairs:
         self.hypotheses = sentence_rows(bert, [claim.hypothesis for _, claim in claims])
         self.tale = np.array([n for n, _ in claims])
         self.label = np.array([CLASSES.index(claim.label) for _, claim in claims])
+        self.plot = np.unique([tale.plot for tale in tales], return_inverse=True)[1]
 
     def of_label(self, label):
         """Indices of hypotheses."""
@@ -75,56 +79,101 @@ def batches(pairs, objective):
     return pairs.triplets
 
 
-def measured(vectors_of, pairs):
-    """(recall at 1, Spearman's correlation, cosines by class) of vectors on held-out pairs.
+class Measured(NamedTuple):
+    """What the vectors of held-out pairs are good for.
 
-    A hypothesis that follows is to find its premise among those of all tales; and the cosine of
-    pairs is compared with how related they are.
+    Parameters
+    ----------
+    recall : float
+        At 1: a hypothesis that follows finds its premise among those of all tales.
+    spearman : float
+        Correlation of the cosine of pairs with how related they are.
+    purity, plot_purity : float
+        Of clusters of all premises and the hypotheses that follow: by tale, and by its plot.
+    cosines : list of ndarray
+        Of the pairs of each class.
     """
+
+    recall: float
+    spearman: float
+    purity: float
+    plot_purity: float
+    cosines: list
+
+
+def measured(vectors_of, pairs):
+    """The `Measured` of vectors, where `vectors_of` has those of `PassageRows`."""
     from scipy.stats import spearmanr
 
-    all_cosines = cosines(vectors_of(pairs.hypotheses), vectors_of(pairs.premises))
+    premises, hypotheses = vectors_of(pairs.premises), vectors_of(pairs.hypotheses)
+    all_cosines = cosines(hypotheses, premises)
     follows, n = pairs.of_label(ENTAILMENT), len(pairs.premises.ids)
     own = all_cosines[np.arange(len(pairs.tale)), pairs.tale]
     other = all_cosines[np.arange(len(pairs.tale)), (pairs.tale + 1) % n]
     by_class = [*(own[pairs.label == k] for k in range(len(RELATED))), other]
     related = np.concatenate([np.full(len(each), value) for each, value
                               in zip(by_class, (*RELATED.values(), 0.0))])
-    return (recall(ranks(all_cosines[follows], pairs.tale[follows]), 1),
-            float(spearmanr(np.concatenate(by_class), related).statistic), by_class)
+    sentences = np.concatenate([premises, hypotheses[follows]])
+    tale = np.concatenate([np.arange(n), pairs.tale[follows]])
+    return Measured(recall(ranks(all_cosines[follows], pairs.tale[follows]), 1),
+                    float(spearmanr(np.concatenate(by_class), related).statistic),
+                    mean_purity(sentences, tale), mean_purity(sentences, pairs.plot[tale]),
+                    by_class)
+
+
+def words_of(rows):
+    """The ids of the words of each row, without special tokens."""
+    return [ids[1 : length - 1].tolist() for ids, length in zip(rows.ids, rows.lengths)]
 
 
 def measure(seed, steps=None):
-    """Tune with each objective, and compare with the start and with the mean of embeddings."""
+    """Tune with each objective, and compare with the start, mean embeddings and word counts."""
     bert = pretrained(seed, steps)
     training = Pairs(bert, tales_of(TRAINING_TALES, held_out=False))
     held_out = Pairs(bert, tales_of(TALES))
     start = sentence_bert(bert, "triplet", seed)
-    found = {"mean_of_words": measured(partial(mean_of_words, bert.model), held_out),
+    inverse = inverse_frequencies(words_of(training.premises) + words_of(training.hypotheses))
+    found = {"word_counts": measured(lambda rows: tf_idf(words_of(rows), inverse), held_out),
+             "mean_of_words": measured(partial(mean_of_words, bert.model), held_out),
              "before": measured(partial(sentence_vectors, start), held_out)}
     for objective in OBJECTIVES:
         model = sentence_bert(bert, objective, seed, n_classes=len(CLASSES))
         model = tuned(model, batches(training, objective), seed, steps or STEPS)
         found[objective] = measured(partial(sentence_vectors, model), held_out)
-    figures = {f"{name}_recall": result[0] for name, result in found.items()}
-    figures |= {f"{name}_spearman": result[1] for name, result in found.items()}
-    table = "\n".join(f"{name.replace('_', ' '):14}  recall at 1 {result[0]:.3f}  Spearman "
-                      f"{result[1]:.3f}" for name, result in found.items())
+    figures = {f"{name}_{figure}": getattr(result, figure) for name, result in found.items()
+               for figure in ("recall", "spearman", "purity", "plot_purity")}
+    table = "\n".join(f"{name.replace('_', ' '):14}  recall at 1 {each.recall:.3f}  Spearman "
+                      f"{each.spearman:.3f}  purity by tale {each.purity:.3f}, by plot "
+                      f"{each.plot_purity:.3f}" for name, each in found.items())
     return Outcome(figures, partial(_drawn, found), table)
 
 
 def _drawn(found):
+    from numformer.plots.axes import colours, panels
     from numformer.plots.meaning import values_by_class
 
-    return values_by_class({name.replace("_", " "): result[2] for name, result in found.items()},
-                           [*RELATED, "another tale"], "cosine of premise and hypothesis",
-                           "What each objective makes of the same pairs")
+    found = {name.replace("_", " "): each for name, each in found.items()}
+    top, bottom = panels(None, 2, 1, (10, 8))[:, 0]
+    values_by_class({name: each.cosines for name, each in found.items()},
+                    [*RELATED, "another tale"], "cosine of premise and hypothesis",
+                    "What each objective makes of the same pairs", top)
+    x = np.arange(len(found))
+    bottom.bar(x - 0.2, [each.purity for each in found.values()], 0.36, color=colours(bottom)[0],
+               label="by tale")
+    bottom.bar(x + 0.2, [each.plot_purity for each in found.values()], 0.36,
+               color=colours(bottom)[1], hatch="//", label="by plot")
+    bottom.set_xticks(x, found)
+    bottom.set(ylim=(0, 1), ylabel="purity", title="Clusters of premises and what follows")
+    bottom.legend()
+    return top.figure
 
 
 OBJECTIVES_EXPERIMENT = Experiment(
-    "Which objective of Sentence-BERT gives the vectors that find and rate related sentences?",
+    "Which objective of Sentence-BERT gives vectors that find, rate and group related sentences?",
     measure,
     (*(more(f"{name}_spearman", beats="before_spearman") for name in OBJECTIVES),
      more("regression_spearman", beats="mean_of_words_spearman"),
-     more("in_batch_recall", beats="before_recall"),
-     more("in_batch_recall", beats="mean_of_words_recall")))
+     *(more("in_batch_recall", beats=f"{baseline}_recall")
+       for baseline in ("before", "mean_of_words", "word_counts")),
+     *(more(f"{name}_purity", beats=f"{baseline}_purity") for name in OBJECTIVES
+       for baseline in ("before", "word_counts"))))
