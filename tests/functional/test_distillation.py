@@ -30,6 +30,12 @@ def test_a_certain_teacher_gives_the_cross_entropy(rng):
     assert F.distillation_loss(s, t)[0] == pytest.approx(F.softmax_cross_entropy(s, y)[0])
 
 
+def test_it_is_a_mean_over_all_vectors_of_logits(rng):
+    s, t = rng.standard_normal((2, 2, 3, 5))
+    flat = F.distillation_loss(s.reshape(6, 5), t.reshape(6, 5), 2.0)[0]
+    assert F.distillation_loss(s, t, 2.0)[0] == pytest.approx(flat, rel=1e-14) and flat > 0.1
+
+
 def test_the_teacher_may_have_another_precision(rng):
     s, t = rng.standard_normal((3, 4)).astype(np.float32), rng.standard_normal((3, 4))
     for function, backward in ((F.distillation_loss, F.distillation_loss_backward),

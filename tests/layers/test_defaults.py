@@ -5,9 +5,10 @@ import pytest
 
 from numformer import functional as F
 from numformer.layers import (
-    ALiBi, BatchNorm, CausalConvolution, ClassPooler, Dropout, Embedding, GatedConvolution,
-    GatedFeedForward, LearnedPositions, Linear, LMHead, MultiHeadAttention, NGramEmbedding,
-    ResidualBranch, RotaryPositions, SinusoidalPositions)
+    ALiBi, BatchNorm, CausalConvolution, ClassPooler, Convolution2D, Dropout, Embedding,
+    GatedConvolution, GatedFeedForward, LearnedPositions, Linear, LMHead, LowRankAttention,
+    MultiHeadAttention, NGramEmbedding, PatchMerging, ResidualBranch, RotaryPositions,
+    SinusoidalPositions, WindowAttention)
 from numformer.parameter import Parameter
 
 
@@ -16,7 +17,11 @@ from numformer.parameter import Parameter
     (lambda rng: Embedding(500, 200, rng), "weight", 0.02),
     (lambda rng: LearnedPositions(500, 200, rng), "weight", 0.02),
     (lambda rng: ClassPooler(300, rng).linear, "weight", 0.02),        # as all matrices of BERT
-    (lambda rng: CausalConvolution(100, 300, 4, rng), "weight", 400 ** -0.5)])
+    (lambda rng: CausalConvolution(100, 300, 4, rng), "weight", 400 ** -0.5),
+    (lambda rng: Convolution2D(100, 300, 2, rng), "weight", 400 ** -0.5),
+    (lambda rng: LowRankAttention(4, 2, 400, 300, rng), "key_projection", 400 ** -0.5),
+    (lambda rng: LowRankAttention(4, 2, 400, 300, rng), "value_projection", 400 ** -0.5),
+    (lambda rng: WindowAttention(400, 200, 10, rng).attention.positions, "weight", 0.02)])
 def test_initial_weights_have_the_documented_deviation(build, name, std, rng):
     weight = getattr(build(rng), name).data
     assert weight.dtype == np.float32
@@ -27,8 +32,13 @@ def test_initial_weights_have_the_documented_deviation(build, name, std, rng):
 def test_initial_biases_are_zero(rng):
     assert (Linear(4, 3, rng).bias.data == 0).all() and Linear(4, 3, rng).bias.data.shape == (3,)
     assert GatedFeedForward(4, 6, "silu", rng).hidden.bias is not None
-    for layer in (BatchNorm(4), CausalConvolution(3, 4, 2, rng)):
+    for layer in (BatchNorm(4), CausalConvolution(3, 4, 2, rng), Convolution2D(3, 4, 2, rng),
+                  WindowAttention(4, 2, 2, rng).attention.query):
         assert (layer.bias.data == 0).all() and layer.bias.data.shape == (4,)
+
+
+def test_merging_normalizes_with_the_usual_epsilon(rng):
+    assert PatchMerging(4, rng).norm.epsilon == 1e-5
 
 
 def test_convolutions_are_not_dilated(rng):

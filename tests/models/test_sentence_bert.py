@@ -109,6 +109,12 @@ def test_zero_vectors_have_finite_gradients():
                              for gradient in triplet_loss_backward(1.0, saved))
 
 
+def test_targets_of_a_cosine_may_be_opposite(rng):
+    u = rng.standard_normal((2, 3))
+    loss, _ = cosine_regression_loss(u, np.stack([u[0], -2 * u[1]]), np.array([1.0, -1.0]))
+    assert loss == pytest.approx(0, abs=1e-30)
+
+
 @pytest.mark.parametrize("call, error, words", [
     (lambda: cosine_similarity(np.ones((2, 3)), np.ones((2, 4))), ValueError, "C=3"),
     (lambda: cosine_similarity(np.ones(3), np.ones((2, 3))), ValueError, "(N, C)"),
@@ -117,6 +123,10 @@ def test_zero_vectors_have_finite_gradients():
     (lambda: cosine_regression_loss(*np.ones((2, 2, 3)), np.ones(3)), ValueError, "B=2"),
     (lambda: cosine_regression_loss(*np.ones((2, 2, 3)), np.array([0.0, 5.0])), ValueError,
      "divide them by the largest"),
+    (lambda: cosine_regression_loss(*np.ones((2, 2, 3)), np.array([1.0, 1.5])), ValueError,
+     "targets must be cosines"),
+    (lambda: cosine_regression_loss(*np.ones((2, 2, 3)), np.array([-1.0, -1.5])), ValueError,
+     "targets must be cosines"),
     (lambda: cosine_regression_loss(*np.ones((2, 0, 3)), np.ones(0)), ValueError, "no pair"),
     (lambda: triplet_loss(np.ones((2, 3)), np.ones((3, 3)), np.ones((2, 3))), ValueError, "B=2"),
     (lambda: triplet_loss(*np.ones((3, 2, 3)), margin=0), ValueError, "margin=0"),

@@ -52,6 +52,8 @@ def test_a_sum_of_weights_that_underflows_gives_zeros():
         assert not o.any()
         assert all(np.isfinite(d).all() and not d.any()
                    for d in F.linear_attention_backward(np.ones_like(o), saved))
+    o, state = F.linear_attention_step(*(x[:, :, :1] for x in (q, k, v)))
+    assert not o.any() and not state.any()
 
 
 def test_later_positions_change_nothing_in_causal_linear_attention(rng):
@@ -118,11 +120,25 @@ def test_two_strided_layers_connect_all_positions():
     (F.sparse_attention, dict(keys=np.full((3, 1), 5)), "S - 1 = 4"),
     (F.sparse_attention, dict(keys=np.full((3, 1), -2)), "-1 for none"),
     (F.sparse_attention, dict(keys=np.zeros((3, 2), int)), "twice"),
+    (F.sparse_attention, dict(keys=np.array([[0, 1, 2], [0, -1, -1], [0, 1, 1]])), "twice"),
 ])
 def test_wrong_arguments_are_named(function, arguments, words, rng):
     with pytest.raises((ValueError, TypeError)) as caught:
         function(*arrays(rng, 3, 5), **arguments)
     assert words in str(caught.value) and function.__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize("T, D_V", [(0, D_V), (3, 0)])
+def test_empty_arrays_are_named(T, D_V, rng):
+    q, k, v = arrays(rng, T, 5)
+    for function, arguments in (
+            (F.linear_attention, ()), (F.low_rank_attention, (np.ones((2, 5)), np.ones((2, 5)))),
+            (F.sparse_attention, (np.zeros((T, 1), int),))):
+        with pytest.raises(ValueError, match=f"{function.__name__}: q of shape .* empty"):
+            function(q, k, v[..., :D_V], *arguments)
+    q, k, v = arrays(rng, 3, 5)
+    with pytest.raises(ValueError, match="R=0: no axis may be empty"):
+        F.low_rank_attention(q, k, v, np.ones((0, 5)), np.ones((0, 5)))
 
 
 def test_a_stride_that_does_not_fit_is_named():

@@ -67,6 +67,15 @@ def test_a_decoder_trains_with_it_and_continues_texts(make, rng):
     assert len(cache) == T and len(cache.rows(np.array([0, 0])).blocks[0].k) == 2
 
 
+def test_a_state_of_linear_attention_knows_how_many_positions_it_holds(rng):
+    layer, x, state = LinearAttention(C, H, rng), rng.standard_normal((2, T, C), np.float32), None
+    lengths = []
+    for part in (x[:, :4], x[:, 4:5], x[:, 5:]):
+        _, state = layer.step(part, state)
+        lengths.append(len(state))
+    assert lengths == [4, 5, T]
+
+
 def test_an_encoder_holds_low_rank_attention(rng):
     encoder = Encoder(EncoderConfig(n_layers=2, n_heads=H, d_model=C, dtype="float64"), rng)
     for block in encoder.blocks:

@@ -5,8 +5,8 @@ import pytest
 
 from numformer.functional import CAUSAL
 from numformer.layers import (
-    FeedForward, Identity, LayerNorm, MultiHeadAttention, ParallelBlock, PlainBlock, ResidualBranch,
-    SelfAttentionBranch, TransformerBlock)
+    FeedForward, Identity, LayerNorm, MixtureOfExperts, MultiHeadAttention, ParallelBlock,
+    PlainBlock, ResidualBranch, SelfAttentionBranch, TransformerBlock)
 from numformer.models import Decoder, DecoderConfig
 from numformer.recipes import recipe_of
 
@@ -65,6 +65,16 @@ def test_a_plain_block_of_zero_branches_passes_no_gradient(rng):
     block = PlainBlock(**branches(rng, "pre", zero=True))
     x, dy = rng.standard_normal((2, 2, 3, 8))
     assert not block.backward(dy, block.forward(x)[1]).any()
+
+
+def test_an_auxiliary_loss_counts_only_where_its_gradient_is_given(rng):
+    experts = MixtureOfExperts(8, 6, 4, 2, "gelu", rng, dtype=np.float64, balance_weight=1.0)
+    block = PlainBlock(feedforward=ResidualBranch(LayerNorm(8, **WIDE), experts))
+    x, dy = rng.standard_normal((2, 2, 3, 8))
+    _, saved = block.forward(x)
+    without, none, one = (block.backward(dy, saved, *given) for given in ((), (0.0,), (1.0,)))
+    np.testing.assert_array_equal(without, none)
+    assert np.abs(one - none).max() > 1e-3
 
 
 @pytest.mark.parametrize("settings", [dict(skip_connections=False), dict(norms=False),

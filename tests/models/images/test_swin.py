@@ -6,6 +6,7 @@ import pytest
 from numformer import functional as F
 from numformer.analysis import count
 from numformer.layers import WindowAttention
+from numformer.layers.positions.window_bias import WindowPositionBias
 from numformer.models import SWIN_CONFIGS, Swin, SwinConfig
 
 SIZES = dict(image_size=8, patch_size=1, channels=1, n_classes=3, d_model=4, depths=(2,),
@@ -80,6 +81,22 @@ def test_window_attention_is_attention_of_each_window(rng):
         np.testing.assert_allclose(y[part].reshape(1, 4, 4), alone, atol=1e-14)
 
 
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_the_weights_to_look_at_are_those_that_average_the_values(scale, rng):
+    positions = WindowPositionBias(2, 2, rng, std=1.0, dtype=np.float64)
+    q, k, v = rng.standard_normal((3, 3, 2, 4, 5))
+    for pattern in (F.EVERYWHERE, F.AttentionPattern(mask=np.tri(4, dtype=bool))):
+        p = positions.weights(q, k, pattern, scale)
+        o, _ = positions.attend(q, k, v, pattern, scale)
+        np.testing.assert_allclose(p @ v, o, rtol=1e-12)
+        np.testing.assert_allclose(p.sum(axis=-1), 1)
+    bias = positions.added_to_scores(4, 4)
+    s = 5 ** -0.5 if scale is None else scale
+    np.testing.assert_allclose(F.softmax(s * q @ k.mT + bias)[0],
+                               positions.weights(q, k, F.EVERYWHERE, scale))
+    assert bias.shape == (2, 4, 4) and positions.added_to_scores(4, 4, np.float32).dtype == "f4"
+
+
 def test_the_bias_is_that_of_rows_and_columns(rng):
     table = rng.standard_normal((25, 2))
     bias, saved = F.window_position_bias(table, 3)
@@ -112,6 +129,8 @@ def test_wrong_inputs(rng):
         layer(x, pattern=F.AttentionPattern(causal=True))
     with pytest.raises(ValueError, match="offset=2 must be below window=2"):
         WindowAttention(4, 2, 2, rng, offset=2)
+    with pytest.raises(ValueError, match="shifted_window_mask: offset=2 must be below window=2"):
+        F.shifted_window_mask(4, 4, 2, 2)
     with pytest.raises(ValueError, match="must be square"):
         F.window_reverse(np.zeros((2, 3, 4)), 4, 4)
     with pytest.raises(ValueError, match="3 windows do not fill whole feature maps"):
