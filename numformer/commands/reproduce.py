@@ -21,7 +21,8 @@ HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"
 
 def add_arguments(parser):
     parser.add_argument("names", metavar="NAME", nargs="*", help="presets, A-from-B for A with "
-                        "the backbone of a run of B, or experiments (default: all of "
+                        "the backbone of a run of B (tinybert: with B as its teacher), where B may "
+                        "be such a name, or experiments (default: all of "
                         f"{', '.join(_claims())})")
     parser.add_argument("--seeds", type=int, default=3, metavar="N",
                         help="train each with seeds 1 to N (default: 3)")
@@ -44,8 +45,7 @@ def run(arguments):
                              f"{did_you_mean(name, claims)}; choose from {', '.join(claims)}.")
     if arguments.seeds < 1:
         raise UsageError(f"reproduce: --seeds {arguments.seeds} must be 1 or more.")
-    names = list(dict.fromkeys(each for name in names for each in (preset_and_start(name)[1], name)
-                               if each))                        # the run that it starts from, first
+    names = list(dict.fromkeys(each for name in names for each in _with_starts(name)))
     out = Path(arguments.out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -62,6 +62,18 @@ def _claims():
     """All claims, of presets and of experiments, by name."""
     return all_claims(PRESETS) | {name: experiment.claims
                                   for name, experiment in EXPERIMENTS.items()}
+
+
+def _with_starts(name):
+    """The runs that a name needs, each after the one that it starts from.
+
+    Examples
+    --------
+    >>> _with_starts("tinybert-from-few-topics-from-bert")
+    ['bert', 'few-topics-from-bert', 'tinybert-from-few-topics-from-bert']
+    """
+    _, start = preset_and_start(name)
+    return [name] if start is None else [*_with_starts(start), name]
 
 
 def _reproduced(names, claims, out, arguments):

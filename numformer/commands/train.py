@@ -23,7 +23,8 @@ from numformer.training import NotFinite, train, write_atomically
 
 DEFAULT_PRESET = "tiny"
 # What config.json holds
-DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "blas")
+DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "teacher",
+             "blas")
 
 
 def add_arguments(parser):
@@ -35,7 +36,8 @@ def add_arguments(parser):
                         help="folder of the run (default: a new one in runs/)")
     parser.add_argument("--from", dest="start", metavar="RUN", default=None,
                         help="start with the weights, sizes and tokenizer of another run, such as "
-                        "an imported one (of BERTs of another kind: with the backbone)")
+                        "an imported one (of BERTs of another kind: with the backbone); tinybert "
+                        "learns from it as its teacher")
     parser.add_argument("--resume", action="store_true",
                         help="continue the run in RUN with its stored options")
     parser.add_argument("--stop-at", type=int, metavar="STEP", default=None,

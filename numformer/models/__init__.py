@@ -27,7 +27,8 @@ from numformer.models.recurrent import RecurrentLanguageModel, RecurrentLanguage
 from numformer.models.sentence_bert import SentenceBert, SentenceBertConfig
 from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
 from numformer.models.swin import SWIN_CONFIGS, Swin, SwinConfig, SwinStage
-from numformer.models.tinybert import TinyBert, TinyBertConfig, taught, teacher_states
+from numformer.models.tinybert import (
+    TinyBert, TinyBertConfig, check_teacher, taught, teacher_states)
 from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
 from numformer.models.vision import (
     CONVOLUTION_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig)
@@ -54,6 +55,7 @@ KINDS = {                                                     # models that a ch
     "SentenceBert": (SentenceBert, SentenceBertConfig),
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
     "Swin": (Swin, SwinConfig),
+    "TinyBert": (TinyBert, TinyBertConfig),
     "VisionTransformer": (VisionTransformer, VisionTransformerConfig),
 }
 
@@ -72,5 +74,5 @@ __all__ = [
     "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017", "TinyBert",
     "TinyBertConfig", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
     "VisionTransformer", "VisionTransformerConfig", "backbone_options", "best_spans",
-    "load_pretrained_backbone", "taught", "teacher_states",
+    "check_teacher", "load_pretrained_backbone", "taught", "teacher_states",
 ]

@@ -85,7 +85,8 @@ class Preset(NamedTuple):
     claims : tuple of Claim
         Results that it reaches; `numformer reproduce` verifies them.
     claims_from : dict of str to tuple of Claim
-        The same for runs that load the backbone trained by another preset, by that preset's name.
+        The same for runs that load the backbone of another run, or have it as their teacher, by its
+        name: that of a preset, or A-from-B.
     """
 
     model: dict
@@ -98,12 +99,14 @@ class Preset(NamedTuple):
 
 
 def preset_and_start(name):
-    """Split a name: the preset, and the preset whose trained backbone it loads, or None.
+    """Split a name: the preset, and the run that it starts from or that teaches it, or None.
 
     Examples
     --------
     >>> preset_and_start("topics-from-bert"), preset_and_start("topics")
     (('topics', 'bert'), ('topics', None))
+    >>> preset_and_start("tinybert-from-topics-from-bert")
+    ('tinybert', 'topics-from-bert')
     """
     preset, _, start = name.partition("-from-")
     return preset, start or None

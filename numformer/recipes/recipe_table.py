@@ -17,6 +17,7 @@ RECIPES = {                                                           # by kind 
     "SentenceBert": BertEncoderRecipe,
     "Seq2Seq": CrossEntropyRecipe,
     "Swin": CrossEntropyRecipe,
+    "TinyBert": BertEncoderRecipe,
     "VisionTransformer": CrossEntropyRecipe,
 }
 

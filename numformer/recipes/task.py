@@ -24,6 +24,9 @@ class Task(ABC):
         Settings of a model that come with the data; they have no flag.
     recipe : Recipe
         What the run adds to the published model, and how it prepares the data.
+    teachers : tuple of str
+        The tasks whose runs ``--from`` may name as the teacher of this one, which then has
+        ``with_teacher(model)``; without any, ``--from`` names a run to begin with.
     measured_before : bool
         Whether a run calls `measure` before training as well, to show what training gains.
     unused : set of str
@@ -42,6 +45,7 @@ class Task(ABC):
     default_data = None
     has_tokens = True
     measured_before = False
+    teachers = ()
     recipe = Recipe()
 
     def with_recipe(self, recipe):

@@ -4,7 +4,7 @@ from textwrap import wrap
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
-from numformer.teaching.deck import DECKS, PENDING
+from numformer.teaching.deck import DECKS
 from numformer.teaching.deck.targets import page, slips
 from numformer.terminal import printable
 
@@ -66,9 +66,9 @@ def _row(deck, word):
 def _leads(row):
     """(label, lines) of what is known of a row."""
     yield "formula", [row.formula] if row.formula else []
-    yield "code", [f"{name:36}{_page(name)}" for name in row.names("code")]
-    yield "picture", [_picture(name) + _pending(name) for name in row.names("picture")]
-    yield "run", [RUNS[kind].format(which) + _pending(f"{kind}:{which}")
+    yield "code", [f"{name:36}{page(name)}" for name in row.names("code")]
+    yield "picture", [_picture(name) for name in row.names("picture")]
+    yield "run", [RUNS[kind].format(which)
                   for kind, _, which in (name.partition(":") for name in row.names("run"))]
     yield "tests", row.names("tests")
     for name in row.names("slip"):
@@ -78,19 +78,9 @@ def _leads(row):
     yield "note" if row.code else "no code", wrap(row.reason, COLUMNS - INDENT)
 
 
-def _pending(name):
-    return " (not there yet)" if name in PENDING else ""
-
-
-def _page(name):
-    if name in PENDING:
-        return _pending(name).strip()
-    return page(name)
-
-
 def _picture(name):
     if name.startswith("plot:"):
         return f"numformer plot {name.removeprefix('plot:')} RUN"
     if name.startswith("plots."):
-        return f"{name:36}{_page(name)}" if name not in PENDING else name
+        return f"{name:36}{page(name)}"
     return name if name.startswith("figures/") else f"numformer/{name}"

@@ -13,8 +13,8 @@ from numformer.models import KINDS
 from numformer.parameter import Layer, some_of
 from numformer.training import TrainingConfig, part_of
 
-KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "before",
-        "progress", "blas"}
+KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "teacher",
+        "before", "progress", "blas"}
 DATA = ("argument", "name", "sha256", "characters")
 PROGRESS = ("step", "n_targets", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
 # So many layers are built
@@ -43,9 +43,14 @@ def check_facts(facts):
                        ("data.argument", argument)):
         if not isinstance(value, str) or "\0" in value:
             raise ValueError(f"{key} is {value!r}, but must be a text")
-    if not isinstance(data["sha256"], str) or not re.fullmatch("[0-9a-f]{64}", data["sha256"]):
-        raise ValueError(f"data.sha256 is {data['sha256']!r}, but must be 64 digits")
+    _check_digits("data", data)
     check_whole("data", "characters", data["characters"], least=0)
+    if "teacher" in facts:
+        _known("teacher", facts["teacher"], {"run", "sha256"})
+        run = facts["teacher"]["run"]
+        if not isinstance(run, str) or "\0" in run:
+            raise ValueError(f"teacher.run is {run!r}, but must be a text")
+        _check_digits("teacher", facts["teacher"])
     before = facts.get("before", {})
     if not isinstance(before, dict):
         raise ValueError(f"before is a {type(before).__name__}, but must be measures by name")
@@ -63,6 +68,12 @@ def _known(owner, part, keys):
     if not isinstance(part, dict) or not part.keys() <= keys:
         unknown = sorted(set(part) - keys) if isinstance(part, dict) else type(part).__name__
         raise ValueError(f"{owner} must hold {', '.join(sorted(keys))}, but not {unknown}")
+
+
+def _check_digits(name, part):
+    digits = part["sha256"]
+    if not isinstance(digits, str) or not re.fullmatch("[0-9a-f]{64}", digits):
+        raise ValueError(f"{name}.sha256 is {digits!r}, but must be 64 digits")
 
 
 def _check_number(name, value):

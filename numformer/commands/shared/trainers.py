@@ -12,6 +12,8 @@ from numformer.commands.shared.flags import check_flags, flag_of, overrides
 from numformer.commands.shared.memory import check_memory
 from numformer.commands.shared.runs import (
     MISSHAPEN, UNKNOWN, blame, check_options, data_argument, load_run, read_facts, run_corpus)
+from numformer.commands.shared.teachers import (
+    check_student, with_teacher, with_teacher_again)
 from numformer.models import (
     KINDS, BertEncoderConfig, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.parameter import Layer
@@ -61,7 +63,9 @@ def new_run(arguments, preset):
         raise UsageError(f"--shards {training.shards} must be at most --batch-size "
                          f"{training.batch_size}, because a shard is a part of a batch.")
     # Some options come from the data. All others are checked before the data are read.
-    start, start_tokenizer, start_recipe = _start(arguments, kind, preset)
+    has_teacher = task.teachers and arguments.start is not None
+    start, start_tokenizer, start_recipe = (
+        (None, None, {}) if has_teacher else _start(arguments, kind, preset))
     options = {**chosen.model, **_start_options(start, kind), **overrides(arguments, config)}
     check_flags(arguments, kind, task, preset)
     recipe = {**chosen.recipe, **start_recipe,
@@ -73,6 +77,8 @@ def new_run(arguments, preset):
     data = task.default_data if arguments.data is None else arguments.data
     corpus = task.load(data)
     tokenizer = task.tokenizer(corpus) if start is None else start_tokenizer
+    if has_teacher:
+        task, teacher = with_teacher(task, tokenizer, arguments.start)
     whole = start is not None and _is_whole(start, kind)              # all weights, and all sizes
     model = _made(config, options if whole else {**options, **task.options(tokenizer)})
     try:
@@ -89,6 +95,9 @@ def new_run(arguments, preset):
         "tokenizer": tokenizer.to_json() if task.has_tokens else None,
         "blas": backend.blas_label(),
     }
+    if has_teacher:
+        check_student(model, task)
+        facts["teacher"] = teacher
     trainer = new_trainer(task, kind, model, training, tokenizer, corpus)
     if start is not None:
         facts["from"] = str(Path(arguments.start).resolve())
@@ -145,6 +154,9 @@ def resumed_run(arguments, checkpoint):
                              f"{options.get(name)}; leave it out, or begin a new run.")
     with blame(checkpoint, UNKNOWN):
         training = TrainingConfig.from_dict(facts["training"])
+    if task.teachers and "teacher" in facts:
+        task = with_teacher_again(task, facts["teacher"])
+        check_student(model, task)
     changed = {name: value for name, value in given.items() if name in CHANGEABLE}
     training = _made(TrainingConfig, {**training.as_dict(), **changed})
     facts["training"] = training.as_dict()
@@ -204,7 +216,7 @@ def _start_options(start, kind):
 
 def _is_whole(start, kind):
     """Whether all of a model is taken, and not its backbone alone."""
-    return isinstance(start, KINDS[kind][0]) or not (
+    return type(start) is KINDS[kind][0] or not (
         _has_bert_backbone(kind) or _has_decoder_backbone(kind))
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.checks import check_ids
 from numformer.data.batches.batch import Batch
 from numformer.data.batches.epochs import Epochs, EpochStream, consecutive_rows
+from numformer.functional import IGNORE_INDEX
 
 
 class LabelledRows:
@@ -14,7 +15,7 @@ class LabelledRows:
     ----------
     rows : PassageRows
     labels : sequence of int
-        One for each row.
+        One for each row; `IGNORE_INDEX` where it is not known, for models that allow it.
 
     Raises
     ------
@@ -31,7 +32,7 @@ class LabelledRows:
 
     def __init__(self, rows, labels):
         self.rows = rows
-        self.labels = _checked("LabelledRows", "labels", labels, len(rows.ids))
+        self.labels = _checked("LabelledRows", "labels", labels, len(rows.ids), IGNORE_INDEX)
 
     def __len__(self):
         return len(self.labels)
@@ -133,10 +134,10 @@ def consecutive_passages(examples, batch_size, n=None):
     return [examples.take(rows) for rows in consecutive_rows(len(examples), batch_size, n)]
 
 
-def _checked(owner, name, numbers, size):
+def _checked(owner, name, numbers, size, ignore_index=None):
     """The numbers as an array, after a check that there is one for each row."""
     numbers = np.asarray(numbers)
-    check_ids(owner, name, numbers, size=2**31)
+    check_ids(owner, name, numbers, 2**31, ignore_index)
     if numbers.shape != (size,):
         raise ValueError(f"{owner}: {name} have shape {numbers.shape}, but there are {size} rows; "
                          "give one for each.")

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from numformer.checks import check_number
+from numformer.checks import check_number, check_whole
 from numformer.models.bert_classifier import BertClassifierConfig
+from numformer.models.transformer import TransformerConfig
+
+WEIGHTS = "hard_weight", "soft_weight", "hidden_weight", "attention_weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,13 +16,13 @@ class TinyBertConfig(BertClassifierConfig):
 
     Parameters
     ----------
-    teacher_width : int
-        C of the teacher.
+    teacher_width : int, optional
+        C of the teacher. A student that learns without a teacher, from labels alone, has none.
     temperature : float above 0
         Of the softened predictions: see `distillation_loss`.
-    hard_weight, soft_weight, hidden_weight : float, at least 0
-        Factors of the cross-entropy with labels, of the distillation loss, and of the loss of
-        embeddings and hidden states.
+    hard_weight, soft_weight, hidden_weight, attention_weight : float, at least 0
+        Factors of the cross-entropy with labels, of the distillation loss, and of the losses of
+        embeddings and hidden states, and of attention scores.
 
     Examples
     --------
@@ -29,16 +32,19 @@ class TinyBertConfig(BertClassifierConfig):
     ValueError: TinyBertConfig: temperature=0 must be a number above 0.
     """
 
-    WHOLE: ClassVar = (*BertClassifierConfig.WHOLE, "teacher_width")
+    NORMS: ClassVar = TransformerConfig.NORMS             # states of BatchNorms depend on others
 
-    teacher_width: int
+    teacher_width: int | None = None
     temperature: float = 1.0
     hard_weight: float = 1.0
     soft_weight: float = 1.0
     hidden_weight: float = 1.0
+    attention_weight: float = 1.0
 
     def __post_init__(self):
         super().__post_init__()
+        if self.teacher_width is not None:
+            check_whole("TinyBertConfig", "teacher_width", self.teacher_width)
         check_number("TinyBertConfig", "temperature", self.temperature, above=0)
-        for name in ("hard_weight", "soft_weight", "hidden_weight"):
+        for name in WEIGHTS:
             check_number("TinyBertConfig", name, getattr(self, name), least=0)

@@ -4,9 +4,11 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.functional import (
-    distillation_loss, distillation_loss_backward, imitation_loss, imitation_loss_backward)
+    IGNORE_INDEX, distillation_loss, distillation_loss_backward, imitation_loss,
+    imitation_loss_backward)
 from numformer.layers import Linear
 from numformer.models.bert_classifier import BertClassifier
+from numformer.models.tinybert.scores import attention_loss, attention_loss_backward
 
 
 class TinyBert(BertClassifier):
@@ -16,15 +18,18 @@ class TinyBert(BertClassifier):
 
         L = \alpha\, L_{\mathrm{labels}} + \beta\, L_{\mathrm{soft}}(z, z')
             + \gamma \Big[ L_2(x^0 W_e, x'^0) + \sum_{m=1}^M L_2(x^m W_h, x'^{g(m)}) \Big]
+            + \delta \sum_{m=1}^M L_2(a^m, a'^{g(m)})
 
-    with the logits z and states :math:`x^m` of the student (:math:`x^0` is the embedding), those of
-    the teacher primed, and the teacher's layer g(m) for the student's layer m. The three weights
-    are ``hard_weight``, ``soft_weight`` and ``hidden_weight``. States are compared where there is
-    no padding. The two projections are used in training alone; `forward` is the classifier's.
+    with the logits z, states :math:`x^m` (:math:`x^0` is the embedding) and attention scores
+    :math:`a^m` of the student, those of the teacher primed, and the teacher's layer g(m) for the
+    student's layer m. The four weights are ``hard_weight``, ``soft_weight``, ``hidden_weight`` and
+    ``attention_weight``. States and scores are compared where there is no padding. The two
+    projections are used in training alone; `forward` is the classifier's.
 
-    A batch of its loss is (ids, lengths, labels, teacher_logits, teacher_states), as `taught`
-    makes it: the teacher is a constant, and no part of this model. The loss of attention weights
-    of the paper is not part of it.
+    A batch of its loss is (ids, lengths, labels, teacher_logits, teacher_states, teacher_scores),
+    as `taught` makes it: the teacher is a constant, and no part of this model. A label may be
+    `IGNORE_INDEX`: such a text has only the teacher's predictions. The loss of a batch (ids,
+    lengths, labels) is the cross-entropy alone; a student without a teacher has no projections.
 
     Parameters
     ----------
@@ -34,7 +39,7 @@ class TinyBert(BertClassifier):
     References
     ----------
     Jiao et al. (2020), "TinyBERT: Distilling BERT for Natural Language Understanding", section 3,
-    eq. 8 to 11.
+    eq. 7 to 11.
 
     Examples
     --------
@@ -43,7 +48,8 @@ class TinyBert(BertClassifier):
     >>> config = TinyBertConfig(**sizes, n_classes=3, teacher_width=32)
     >>> model = TinyBert(config, np.random.default_rng(0))
     >>> ids, lengths = np.array([[1, 5, 2, 0]]), np.array([3])
-    >>> teacher = np.zeros((1, 3)), np.zeros((1, 3, 4, 32))           # logits; states of 2 layers
+    >>> logits, states = np.zeros((1, 3)), np.zeros((1, 3, 4, 32))    # of 2 layers
+    >>> teacher = logits, states, np.zeros((1, 2, 2, 4, 4))           # and scores
     >>> loss, saved = model.loss((ids, lengths, np.array([2]), *teacher))
     >>> model.loss_backward(saved)
     """
@@ -51,8 +57,10 @@ class TinyBert(BertClassifier):
     def __init__(self, config, rng):
         super().__init__(config, rng)
         c, dtype = config, np.dtype(config.dtype)
-        self.embedding_projection = Linear(c.d_model, c.teacher_width, rng, dtype=dtype)
-        self.hidden_projection = Linear(c.d_model, c.teacher_width, rng, dtype=dtype)
+        self.embedding_projection = self.hidden_projection = None
+        if c.teacher_width is not None:
+            self.embedding_projection = Linear(c.d_model, c.teacher_width, rng, dtype=dtype)
+            self.hidden_projection = Linear(c.d_model, c.teacher_width, rng, dtype=dtype)
 
     def states(self, ids, lengths=None, rng=None):
         """The embedding and the output of every block, a list of (B, T, C), and saved."""
@@ -94,71 +102,105 @@ class TinyBert(BertClassifier):
         b.embedding.backward(b.positions.backward(dx, saved_positions), saved_embedding)
 
     def loss(self, batch, rng=None):
-        """(loss, saved) of a batch; the loss of states is a mean over its tokens.
+        """(loss, saved) of a batch; the losses of states and scores are means over its tokens.
 
         Parameters
         ----------
-        batch : (ids, lengths, labels, teacher_logits, teacher_states)
-            Shapes (B, T), (B,), (B,), (B, n_classes) and (B, M + 1, T, C') with the teacher's width
-            C' and M layers of the student.
+        batch : (ids, lengths, labels, teacher_logits, teacher_states, teacher_scores)
+            Shapes (B, T), (B,), (B,), (B, n_classes), (B, M + 1, T, C') with the teacher's width
+            C' and M layers of the student, and (B, M, H, T, T). Or the first three alone.
         rng : numpy.random.Generator, optional
             For dropout.
 
         Raises
         ------
         ValueError
-            If the teacher's states have another shape.
+            If the teacher's states or scores have another shape.
         """
-        ids, lengths, labels, teacher_logits, teacher_states = batch
-        c = self.config
-        expected = (len(ids), c.n_layers + 1, ids.shape[1], c.teacher_width)
-        if teacher_states.shape != expected:
-            raise ValueError(f"TinyBert: teacher_states must have shape {expected}, (B, layers + "
-                             f"1, T, teacher_width), but have {teacher_states.shape}.")
+        ids, lengths, labels, *teacher = batch
+        if not teacher:
+            loss, saved_alone = super().loss(batch, rng)
+            return loss, (saved_alone, None)
+        teacher_logits, teacher_states, teacher_scores = teacher
+        c, blocks = self.config, self.backbone.encoder.blocks
+        self._check_teacher(ids, teacher_states, teacher_scores)
         states, saved_states = self.states(ids, lengths, rng)
         x, saved_norm = self.backbone.encoder.norm.forward(states[-1])
         x, saved_pooler = self.pooler.forward(x)                      # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)               # (B, n_classes)
-        hard, saved_hard = cross_entropy(logits, labels)
         soft, saved_soft = distillation_loss(logits, teacher_logits, c.temperature)
-        loss = c.hard_weight * hard + c.soft_weight * soft
+        loss, saved_hard, known = c.soft_weight * soft, None, labels != IGNORE_INDEX
+        hard_weight = c.hard_weight * float(known.mean())             # a text without label adds 0
+        if known.any():
+            hard, saved_hard = cross_entropy(logits, labels)
+            loss = loss + hard_weight * hard
         real = np.arange(ids.shape[1]) < lengths[:, None]             # (B, T)
-        saved_imitations = []
+        saved_hidden, saved_attention = [], []
         for m, state in enumerate(states):
             projected, saved_projection = self._projection(m).forward(state[real])    # (n, C')
-            hidden, saved_hidden = imitation_loss(projected, teacher_states[:, m][real])
+            hidden, saved_imitation = imitation_loss(projected, teacher_states[:, m][real])
             loss = loss + c.hidden_weight * hidden
-            saved_imitations.append((saved_projection, saved_hidden))
+            saved_hidden.append((saved_projection, saved_imitation))
+        for m, block in enumerate(blocks if c.attention_weight else []):
+            attention, saved_scores = attention_loss(block, states[m], teacher_scores[:, m], real)
+            loss = loss + c.attention_weight * attention
+            saved_attention.append(saved_scores)
 
         saved_head = (saved_norm, saved_pooler, saved_dropout, saved_classes)
-        saved = (saved_states, saved_head, saved_hard, saved_soft, real, saved_imitations)
-        return loss, saved
+        saved_losses = (hard_weight, saved_hard, saved_soft, real, saved_hidden, saved_attention)
+        return loss, (None, (saved_states, saved_head, saved_losses))
 
     def loss_backward(self, saved, dloss=1.0):
         """Add the gradient of dloss * loss to every parameter."""
-        saved_states, saved_head, saved_hard, saved_soft, real, saved_imitations = saved
+        saved_alone, saved_taught = saved
+        if saved_taught is None:
+            return super().loss_backward(saved_alone, dloss)
+        saved_states, saved_head, saved_losses = saved_taught
         saved_norm, saved_pooler, saved_dropout, saved_classes = saved_head
-        c = self.config
+        hard_weight, saved_hard, saved_soft, real, saved_hidden, saved_attention = saved_losses
+        c, blocks = self.config, self.backbone.encoder.blocks
 
         # loss = loss + hidden_weight * imitation_loss(projection(state[real]), teacher)
         dstates = []
-        for m, (saved_projection, saved_hidden) in enumerate(saved_imitations):
-            dprojected = imitation_loss_backward(c.hidden_weight * dloss, saved_hidden)
+        for m, (saved_projection, saved_imitation) in enumerate(saved_hidden):
+            dprojected = imitation_loss_backward(c.hidden_weight * dloss, saved_imitation)
             dreal = self._projection(m).backward(dprojected, saved_projection)
             dstate = np.zeros((*real.shape, c.d_model), dreal.dtype)
             dstate[real] = dreal
             dstates.append(dstate)
 
-        # loss = hard_weight * cross_entropy(logits, labels) + soft_weight * distillation_loss(...)
-        dlogits = (cross_entropy_backward(c.hard_weight * dloss, saved_hard)
-                   + distillation_loss_backward(c.soft_weight * dloss, saved_soft))
+        # loss = loss + attention_weight * attention_loss(block, states[m], teacher)
+        for m, saved_scores in enumerate(saved_attention):
+            dstates[m] += attention_loss_backward(
+                blocks[m], c.attention_weight * dloss, saved_scores)
+
+        # loss = soft_weight * distillation_loss(...) + hard_weight * cross_entropy(logits, labels)
+        dlogits = distillation_loss_backward(c.soft_weight * dloss, saved_soft)
+        if saved_hard is not None:
+            dlogits = dlogits + cross_entropy_backward(hard_weight * dloss, saved_hard)
 
         # logits = classes(dropout(pooler(norm(states[-1]))))
         dx = self.dropout.backward(self.classes.backward(dlogits, saved_classes), saved_dropout)
         dx = self.pooler.backward(dx, saved_pooler)
         dstates[-1] = dstates[-1] + self.backbone.encoder.norm.backward(dx, saved_norm)
         self.states_backward(dstates, saved_states)
+
+    def _check_teacher(self, ids, states, scores):
+        """ValueError if states or scores of the teacher have another shape."""
+        (B, T), c = ids.shape, self.config
+        if c.teacher_width is None:
+            raise ValueError("TinyBert: teacher_width=None is a student without a teacher, but a "
+                             "batch came with a teacher's part; give the width of the teacher.")
+        expected = (B, c.n_layers + 1, T, c.teacher_width)
+        if states.shape != expected:
+            raise ValueError(f"TinyBert: teacher_states must have shape {expected}, (B, layers + "
+                             f"1, T, teacher_width), but have {states.shape}.")
+        expected = (B, c.n_layers, c.n_heads, T, T)
+        if c.attention_weight and scores.shape != expected:
+            raise ValueError(f"TinyBert: teacher_scores must have shape {expected}, (B, layers, "
+                             f"n_heads, T, T), but have {scores.shape}; give a teacher with as "
+                             "many heads, or attention_weight=0.")
 
     def _projection(self, m):
         """That of the embedding, or the one that all blocks share."""

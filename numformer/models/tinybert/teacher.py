@@ -1,12 +1,14 @@
-"""The teacher's part of a batch: its predictions and its states, constants for the student."""
+"""The teacher's part of a batch: predictions, states and scores, constants for the student."""
 
 import numpy as np
 
 from numformer.backend import one_blas_thread
+from numformer.models.bert_classifier import BertClassifier
+from numformer.models.tinybert.scores import attention_scores
 
 
 def teacher_states(teacher, ids, lengths, n_layers):
-    """Logits of a teacher, and its states at evenly spaced layers.
+    """Logits of a teacher, and its states and attention scores at evenly spaced layers.
 
     The student's layer m imitates the teacher's layer ``m * N / M``, rounded: for 12 and 4 layers
     the third, sixth, ninth and last.
@@ -25,6 +27,8 @@ def teacher_states(teacher, ids, lengths, n_layers):
     logits : ndarray, shape (B, n_classes)
     states : ndarray, shape (B, M + 1, T, C)
         The embedding first.
+    scores : ndarray, shape (B, M, H, T, T)
+        Those of `attention_scores`.
 
     Raises
     ------
@@ -44,14 +48,16 @@ def teacher_states(teacher, ids, lengths, n_layers):
         x = b.positions.forward(b.embedding(ids), start=0)[0]         # (B, T, C)
         if b.segments is not None:
             x = x + b.segments(np.zeros_like(ids))
-        x, states = b.norm(x), []
-        for layer, (block, pattern) in enumerate(zip(b.encoder.blocks, b.patterns(lengths))):
+        x = b.norm(x)
+        states, scores = [x], []
+        for layer, (block, pattern) in enumerate(zip(b.encoder.blocks, b.patterns(lengths)), 1):
+            if layer in chosen:
+                scores.append(attention_scores(block, x)[0])          # (B, H, T, T)
+            x = block(x, pattern=pattern)
             if layer in chosen:
                 states.append(x)
-            x = block(x, pattern=pattern)
-        states.append(x)
         logits = teacher.classes(teacher.pooler(b.encoder.norm(x)))
-    return logits, np.stack(states, axis=1)
+    return logits, np.stack(states, axis=1), np.stack(scores, axis=1)
 
 
 def taught(batch, teacher, n_layers):
@@ -67,8 +73,50 @@ def taught(batch, teacher, n_layers):
     Returns
     -------
     Batch
-        With teacher_logits and teacher_states in addition.
+        With teacher_logits, teacher_states and teacher_scores in addition.
     """
     ids, lengths, _ = batch
-    logits, states = teacher_states(teacher, ids, lengths, n_layers)
-    return type(batch)(**vars(batch), teacher_logits=logits, teacher_states=states)
+    logits, states, scores = teacher_states(teacher, ids, lengths, n_layers)
+    return type(batch)(**vars(batch), teacher_logits=logits, teacher_states=states,
+                       teacher_scores=scores)
+
+
+def check_teacher(config, teacher):
+    """ValueError if a student of this config cannot learn from a teacher.
+
+    Parameters
+    ----------
+    config : TinyBertConfig
+    teacher : Layer
+
+    Examples
+    --------
+    >>> from numformer.models import BertClassifierConfig, TinyBertConfig
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, d_model=16, n_classes=3)
+    >>> config = BertClassifierConfig(**sizes, n_heads=2)
+    >>> teacher = BertClassifier(config, np.random.default_rng(0))
+    >>> check_teacher(TinyBertConfig(**sizes, n_heads=4, teacher_width=16), teacher)
+    Traceback (most recent call last):
+    ValueError: TinyBert: n_heads=4 must be that of the teacher, 2; or set attention_weight=0.
+    """
+    if not isinstance(teacher, BertClassifier):
+        raise ValueError(f"TinyBert: the teacher is a {type(teacher).__name__}, but must be a "
+                         "classifier of texts on BERT; give a BertClassifier.")
+    c, t = config, teacher.config
+    for name in ("vocab_size", "n_classes"):
+        if getattr(c, name) != getattr(t, name):
+            raise ValueError(f"TinyBert: {name}={getattr(c, name)} must be that of the teacher, "
+                             f"{getattr(t, name)}.")
+    if c.teacher_width != t.d_model:
+        raise ValueError(f"TinyBert: teacher_width={c.teacher_width} must be d_model of the "
+                         f"teacher, {t.d_model}.")
+    if c.attention_weight and c.n_heads != t.n_heads:
+        raise ValueError(f"TinyBert: n_heads={c.n_heads} must be that of the teacher, {t.n_heads}; "
+                         "or set attention_weight=0.")
+    for name in ("n_layers", "context_length"):
+        if getattr(c, name) > getattr(t, name):
+            raise ValueError(f"TinyBert: {name}={getattr(c, name)} must be at most that of the "
+                             f"teacher, {getattr(t, name)}.")
+    if t.norm == "batch_norm":
+        raise ValueError("TinyBert: the teacher has norm='batch_norm', whose states depend on the "
+                         "rest of a batch; give one with 'layer_norm' or 'rms_norm'.")

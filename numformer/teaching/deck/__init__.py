@@ -14,7 +14,6 @@ Examples
 """
 
 from numformer.teaching.deck import deck_a, deck_b, deck_c, deck_d, deck_e
-from numformer.teaching.deck.pending import PENDING
 from numformer.teaching.deck.row import Deck, Row
 
 DECKS = {deck.letter: deck for deck in (
@@ -38,4 +37,4 @@ DECKS = {deck.letter: deck for deck in (
           1127, 1135, 1143), deck_e.ROWS),
 )}
 
-__all__ = ["DECKS", "Deck", "PENDING", "Row"]
+__all__ = ["DECKS", "Deck", "Row"]

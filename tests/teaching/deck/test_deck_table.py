@@ -11,7 +11,7 @@ from numformer.commands.count import PUBLISHED
 from numformer.commands.shared.pictures import PICTURES
 from numformer.experiments import EXPERIMENTS
 from numformer.recipes import PRESETS
-from numformer.teaching.deck import DECKS, PENDING
+from numformer.teaching.deck import DECKS
 from numformer.teaching.deck.targets import conventions, find, slips
 
 ROOT = Path(__file__).parents[3]
@@ -50,17 +50,9 @@ def exists(field, name):
 NAMES = {(field, name) for _, row in ROWS for field in FIELDS for name in row.names(field)}
 
 
-def test_every_name_leads_somewhere_or_is_pending():
-    dead = sorted(f"{field} {name}" for field, name in NAMES
-                  if name not in PENDING and not exists(field, name))
+def test_every_name_leads_somewhere():
+    dead = sorted(f"{field} {name}" for field, name in NAMES if not exists(field, name))
     assert dead == []
-
-
-def test_what_is_pending_is_named_and_not_there_yet():
-    """Who builds what is pending takes it off the list."""
-    there = sorted(name for field, name in NAMES if name in PENDING and exists(field, name))
-    assert there == [], "these exist now: take them out of numformer/teaching/deck/pending.py"
-    assert PENDING <= {name for _, name in NAMES}
 
 
 @pytest.mark.parametrize("field, name", [

@@ -19,4 +19,5 @@ LAYERS = [
     ("TinyBert.loss_backward", "dstates[-1] = dstates[-1] + ", "dstates[-1] = "),
     ("TinyBert.loss_backward", "c.hidden_weight * dloss", "dloss"),
     ("TinyBert.loss_backward", "c.soft_weight * dloss", "dloss"),
+    ("TinyBert.loss_backward", "c.attention_weight * dloss", "dloss"),
 ]
