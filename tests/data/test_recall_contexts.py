@@ -58,6 +58,20 @@ def test_batches_are_a_function_of_the_seed_and_the_step():
     np.testing.assert_array_equal(stream.batch(5).inputs, again)
     assert (stream.batch(6).inputs != again).any()
     assert (RecallStream(6, 3, seed=2).batch(5).inputs != again).any()
+    generator = np.random.default_rng([1, 9, 5])                      # as the package says
+    periodic = generator.random(3) < 0.5
+    contexts = recall_examples(3, 6, generator, periodic=periodic)
+    np.testing.assert_array_equal(recall_batch(*contexts, periodic).inputs, again)
+
+
+def test_half_of_the_contexts_of_a_stream_are_periodic():
+    targets = RecallStream(30, 400, seed=1).batch(0).targets
+    assert 0.4 < (targets[:, 1::2] != IGNORE_INDEX).any(axis=1).mean() < 0.6
+
+
+def test_a_context_may_have_all_keys(rng):
+    keys, _ = recall_examples(1, 200, rng, keys=8)
+    assert set(keys[0].tolist()) == set(range(8))
 
 
 @pytest.mark.parametrize("call, message", [

@@ -140,6 +140,13 @@ def test_every_other_block_has_experts_of_a_kind_of_their_own(rng):
     assert loss > auxiliary > 0
 
 
+def test_one_expert_is_none_and_two_are_some():
+    assert replace(DROPLESS, n_experts=1).expert_layers == [False, False]
+    assert replace(DROPLESS, n_experts=2).expert_layers == [True, True]
+    own = replace(DROPLESS, feedforward="swish", expert_feedforward="gelu")
+    assert own.expert_layers == [True, True], "its own kind is not asked for experts"
+
+
 def test_counts_equal_a_real_model(rng):
     model, costs = Decoder(DROPLESS, rng), count(DROPLESS)
     assert costs["parameters"] == sum(array.size for array in model.state_dict().values())
@@ -158,6 +165,7 @@ def test_counts_equal_a_real_model(rng):
     (dict(n_experts=4, experts_per_token=1), "use gates_over='all' or experts_per_token=2"),
     (dict(n_experts=0), "n_experts=0"), (dict(experts_every=0), "experts_every=0"),
     (dict(n_experts=2, expert_feedforward="swish"), "expert_feedforward='swish'"),
+    (dict(n_experts=2, feedforward="swish"), "feedforward='swish'"),
     (dict(n_experts=2.0), "n_experts=2.0"),
     (dict(n_experts=4, experts_per_token=0), "experts_per_token=0"),
     (dict(n_experts=4, capacity_factor=-1), "capacity_factor=-1"),

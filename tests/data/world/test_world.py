@@ -1,6 +1,7 @@
 """The small world: the same bytes everywhere, labels that fit the words, and disjoint parts."""
 
 import hashlib
+import json
 from collections import Counter
 
 import pytest
@@ -13,10 +14,28 @@ from numformer.data.world.words import LEXICON
 TALES = tales(1000)
 HELD_OUT = tales(300, held_out=True)
 SHA256 = "a40e737fd4c5a8f3347bc1b44351267a70cc469b424cfbd63e77402de6bfcf62"
+SHA256_OF_LABELS = "7469cb7ca9318331102b9484ecc9ae8174576d0652634835816444a0dcedb2c8"
 
 
 def test_the_text_is_the_same_on_every_python():
     assert hashlib.sha256(world_text(1000).encode()).hexdigest() == SHA256
+
+
+def test_so_are_all_labels_questions_and_claims():
+    told = tales(1000) + tales(300, held_out=True)
+    assert hashlib.sha256(json.dumps(told).encode()).hexdigest() == SHA256_OF_LABELS
+
+
+@pytest.mark.parametrize("options", [{}, dict(seed=2), dict(held_out=True),
+                                     dict(summaries=False), dict(summaries=True)])
+def test_tokens_and_text_are_those_of_the_tales(options):
+    """By default of seed 0, of the training part, and each with its summary."""
+    summaries = options.get("summaries", True)
+    told = tales(3, options.get("seed", 0), options.get("held_out", False))
+    rows = [each.words + each.summary * summaries for each in told]
+    assert world_tokens(3, **options) == [word for row in rows for word in row]
+    assert world_text(3, **options) == "\n\n".join(map(joined, rows))
+    assert world_text(3, **options).count(told[0].text) == 1
 
 
 def test_tales_differ_and_the_vocabulary_is_small():

@@ -46,6 +46,24 @@ def test_the_loss_is_the_sum_of_both(model, ids):
     assert np.isclose(model.evaluation_loss(batch), classes, rtol=1e-14)
 
 
+def test_losses_of_experts_are_added_in_training(ids, rng):
+    config = DecoderClassifierConfig(**SIZES, n_classes=3, n_experts=4, balance_weight=0.5)
+    model, batch = DecoderClassifier(config, rng), (ids, LENGTHS, LABELS)
+    _, saved_backbone = model.backbone.features(ids)
+    auxiliary = model.backbone.auxiliary_loss(saved_backbone)
+    assert auxiliary > 0.1
+    expected = model.evaluation_loss(batch) + auxiliary
+    assert np.isclose(model.loss(batch)[0], expected, rtol=1e-13)
+    logits, saved = model.forward(ids, LENGTHS)
+    gradients = []
+    for given in ({}, dict(dauxiliary=0.0), dict(dauxiliary=1.0)):
+        model.zero_grad()
+        model.backward(np.ones_like(logits), saved, **given)
+        gradients.append(model.backbone.blocks[0].feedforward.router.weight.grad.copy())
+    assert np.array_equal(gradients[0], gradients[1])
+    assert np.abs(gradients[2] - gradients[1]).max() > 1e-4
+
+
 def test_targets_end_with_the_text():
     targets = next_tokens(np.array([[3, 4, 5, 0], [6, 7, 8, 9]]), np.array([2, 3]))
     assert targets.tolist() == [[4, 5, -100, -100], [7, 8, 9, -100]]
@@ -64,6 +82,9 @@ def test_a_decoder_is_its_pretrained_backbone(ids, rng):
     wider = DecoderConfig(**{**SIZES, "d_model": 4})
     with pytest.raises(ValueError, match="shape"):
         load_pretrained_backbone(model, Decoder(wider, rng))
+    rotary = DecoderConfig(**SIZES, positions="rotary")
+    with pytest.raises(ValueError, match="positions.weight"):
+        load_pretrained_backbone(model, Decoder(rotary, rng))
 
 
 def test_transformers_gives_the_same_logits_and_gradients(ids, tmp_path):

@@ -90,6 +90,29 @@ def test_lenet_5_and_its_costs():
     assert costs["flops_per_image"] == 2 * products
 
 
+def test_costs_with_padding_by_hand():
+    """Windows: 8 x 8 of 3 x 3 pixels, with padding, and 4 x 4 after pooling."""
+    products = 64 * 9 * 2 * 3 + 16 * 9 * 3 * 4 + 2 * 2 * 4 * 5 + 5 * 3
+    assert count(ConvolutionClassifierConfig(**SIZES))["flops_per_image"] == 2 * products
+
+
+def test_initial_weights_keep_the_scale_through_relu(rng):
+    """He et al. (2015), eq. 10: twice one over the inputs of a unit, as variance."""
+    config = ConvolutionClassifierConfig(image_size=16, channels=20, n_classes=3, padding=1,
+                                         kernel_width=3, widths=(30, 50, 70), hidden=(90, 110))
+    model = ConvolutionClassifier(config, rng)
+    assert [layer.weight.data.shape[0] for layer in model.hidden] == [2 * 2 * 70, 90]
+    for layer in (*model.convolutions, *model.hidden):
+        fan_in = np.prod(layer.weight.data.shape[:-1])
+        assert layer.weight.data.std() == pytest.approx((2 / fan_in) ** 0.5, rel=0.05)
+
+
+def test_convolutions_need_no_padding(rng):
+    config = ConvolutionClassifierConfig(**{**SIZES, "padding": 0, "widths": (3,)})
+    assert config.sides == [3]
+    assert ConvolutionClassifier(config, rng)(rng.standard_normal((2, 8, 8, 2))).shape == (2, 3)
+
+
 def test_a_translated_image_has_translated_features(rng):
     weight = rng.standard_normal((3, 3, 1, 2))
     images = np.zeros((1, 9, 9, 1))

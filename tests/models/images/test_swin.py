@@ -66,6 +66,8 @@ def test_a_stage_of_one_window_is_not_shifted(rng):
     model = Swin(config, rng)
     offsets = [[block.attention.offset for block in stage.blocks] for stage in model.stages]
     assert offsets == [[0, 2], [0, 0]] and config.stages[1] == (2, 2, 8, 4, 4)
+    deep = Swin(SwinConfig(**{**SIZES, "depths": (4,)}), rng)         # every second block
+    assert [block.attention.offset for block in deep.stages[0].blocks] == [0, 2, 0, 2]
     small = SwinConfig(**{**SIZES, "window": 16})                     # larger than the feature map
     assert Swin(small, rng).stages[0].blocks[0].attention.window == 8
 
@@ -116,10 +118,30 @@ def test_the_bias_is_that_of_rows_and_columns(rng):
     (dict(image_size=9, depths=(1, 1), heads=(1, 1), window=9), "stage 1 has 9 x 9 vectors, an"),
     (dict(mlp_ratio=0), "mlp_ratio=0 must be a number above 0"),
     (dict(feedforward="swiglu"), "feedforward='swiglu' is unknown"),
-    (dict(dropout=1.0), "dropout=1.0 must be a number")])
+    (dict(dropout=1.0), "dropout=1.0 must be a number"),
+    (dict(image_size=24, patch_size=2), "stage 1 has 12 x 12 vectors, which windows of 8 x 8"),
+    (dict(image_size=12, window=4, depths=(1, 1), heads=(1, 1)), "stage 2 has 6 x 6 vectors"),
+    (dict(depths=(1, 1), heads=(1, 3)), "the width of stage 2=8 is not divisible by heads=3"),
+    (dict(mlp_ratio=0.2), "hidden width=0")])
 def test_wrong_configs(options, words):
     with pytest.raises(ValueError, match=words):
         SwinConfig(**{**SIZES, "window": 8, **options})
+
+
+def test_a_hidden_width_of_one_is_wide_enough():
+    config = SwinConfig(**{**SIZES, "depths": (1, 1), "heads": (1, 1)}, mlp_ratio=0.25)
+    stages = Swin(config, None).stages
+    assert [stage.blocks[0].feedforward.hidden.weight.data.shape for stage in stages] == [
+        (4, 1), (8, 2)]
+
+
+def test_flops_of_a_small_model_by_hand():
+    """Patches of 2 x 2 pixels, a stage of 16 vectors of width 4, and one of 4 of width 8."""
+    config = SwinConfig(**{**SIZES, "patch_size": 2, "depths": (2, 1), "heads": (1, 2),
+                           "window": 2})
+    first = 16 * 2 * (12 * 4 * 4 + 2 * 4 * 4)         # matrices; scores and sums of 4 keys
+    second = 4 * (16 * 8 + 12 * 8 * 8 + 2 * 4 * 8)    # with the merging
+    assert count(config)["flops_per_image"] == 2 * (16 * 4 * 4 + first + second + 8 * 3)
 
 
 def test_wrong_inputs(rng):

@@ -54,6 +54,8 @@ def test_the_end_token_is_looked_for_within_the_length(rng):
     largest, by_id = text_encoder(rng), text_encoder(rng, eos_id=EOS)
     ids, lengths = np.array([[1, 5, 8, 9, 9]]), np.array([3])
     assert largest.end_tokens(ids, lengths) == [2] and largest.end_tokens(ids) == [3]
+    assert largest.end_tokens(np.array([[0, 0, 5]]), np.array([2])) == [0], "padding is no token"
+    assert text_encoder(rng, eos_id=0).end_tokens(np.array([[4, 0, 2]])) == [1]
     with pytest.raises(ValueError, match="row 0 of ids has no end token, eos_id=9; end every"):
         by_id(ids, lengths)
     with pytest.raises(ValueError, match="1 .. T=5"):
@@ -102,6 +104,8 @@ def test_the_logit_scale_is_bounded_when_it_is_asked_for(rng):
     model.clip_logit_scale(20.0)
     model.clip_logit_scale()
     assert np.exp(data) == pytest.approx(20, rel=1e-14)
+    model.clip_logit_scale(0.5)
+    assert np.exp(data) == pytest.approx(0.5, rel=1e-14)
     with pytest.raises(ValueError, match="CLIP: largest=0 must"):
         model.clip_logit_scale(0)
 

@@ -61,6 +61,10 @@ def test_statistics_of_another_model_are_refused(rng):
     model.statistics = running_statistics(encoder(rng, n_layers=1), [dict(ids=IDS)])
     with pytest.raises(ValueError, match="3 statistics came for more BatchNorms"):
         model(IDS)
+    call = BatchNormsOfCall()
+    encoder(rng).forward(IDS, batch_norms=call)
+    with pytest.raises(ValueError, match="is longer than"):
+        call.updated(model.statistics)
 
 
 def test_a_forward_leaves_nothing_in_the_model_and_its_replica_has_the_statistics(rng):

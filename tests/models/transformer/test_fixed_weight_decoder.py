@@ -30,6 +30,7 @@ def test_steps_equal_the_forward_with_left_padding_too(kind, options, rng):
         logits, cache = model.step(part, cache)
         parts.append(logits)
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-10)
+    assert cache.blocks[0].k.shape[3] == 0, "no memory for keys"
     padded = np.concatenate([np.zeros((2, 2), int), ids], axis=1)
     logits, _ = model.step(padded, left_padding=np.array([2, 2]))
     np.testing.assert_allclose(logits[:, 2:], whole, rtol=1e-10)
