@@ -36,8 +36,9 @@ def judged(premise, template, cases):
 
 
 def another(integers, items, *taken):
-    """An item that is none of those taken."""
-    return integers.choice([item for item in items if item not in taken])
+    """A thing whose noun is none of those taken, whatever their adjectives are."""
+    nouns = [thing.noun for thing in taken]
+    return integers.choice([thing for thing in items if thing.noun not in nouns])
 
 
 def count(tell, integers, a, b, c, x, first):

@@ -16,6 +16,7 @@ def test_every_plot_has_its_claims():
     for told in tales(200):
         labels = Counter(claim.label for claim in told.claims)
         assert tuple(map(labels.get, (ENTAILMENT, CONTRADICTION, NEUTRAL))) == CLAIMS[told.plot]
+        assert len({(claim.premise, claim.hypothesis) for claim in told.claims}) == len(told.claims)
 
 
 def names(words):
@@ -24,11 +25,14 @@ def names(words):
 
 
 def test_what_a_premise_entails_names_only_what_is_in_it():
+    """A neutral hypothesis names a thing that its premise does not have."""
     for told in tales(200):
         for claim in told.claims:
             premise = names(told.words[slice(*claim.premise)])
             if claim.label == ENTAILMENT:
                 assert names(claim.hypothesis) <= premise, claim
+            elif claim.label == NEUTRAL:
+                assert names(claim.hypothesis) - premise, claim
             n = sum(claim.premise[0] <= start < claim.premise[1] for start, _ in told.sentences)
             assert n in (2, 3)
 

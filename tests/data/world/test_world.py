@@ -14,7 +14,7 @@ from numformer.data.world.words import LEXICON
 TALES = tales(1000)
 HELD_OUT = tales(300, held_out=True)
 SHA256 = "a40e737fd4c5a8f3347bc1b44351267a70cc469b424cfbd63e77402de6bfcf62"
-SHA256_OF_LABELS = "7469cb7ca9318331102b9484ecc9ae8174576d0652634835816444a0dcedb2c8"
+SHA256_OF_LABELS = "b650ae967d6b15f5b9c0c3869f735baf75d9b99d4abb9f3ab5f2fc2aae86bf50"
 
 
 def test_the_text_is_the_same_on_every_python():
