@@ -56,6 +56,16 @@ def test_a_sum_of_weights_that_underflows_gives_zeros():
     assert not o.any() and not state.any()
 
 
+def test_a_sum_of_weights_of_one_is_no_special_case():
+    """One key with weight 1: the output is its value, and its value gets the whole gradient."""
+    q = k = np.zeros((1, 1, 1, 1))
+    v, do = np.full((1, 1, 1, 2), 3.0), np.array([2.0, -1.0]).reshape(1, 1, 1, 2)
+    for causal in (False, True):
+        o, saved = F.linear_attention(q, k, v, causal)
+        np.testing.assert_array_equal(o, v)
+        np.testing.assert_array_equal(F.linear_attention_backward(do, saved)[2], do)
+
+
 def test_later_positions_change_nothing_in_causal_linear_attention(rng):
     q, k, v = arrays(rng, 80, 80)
     changed = [x.copy() for x in (q, k, v)]
