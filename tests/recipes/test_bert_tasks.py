@@ -25,7 +25,7 @@ MEASURED = {
     "bert": {"masked_accuracy", "n_gram_accuracy", "next_sentence_accuracy"},
     "roberta": {"masked_accuracy", "n_gram_accuracy"},
     "modernbert": {"masked_accuracy", "n_gram_accuracy"}, "topics": {"accuracy"},
-    "few-topics": {"accuracy"},
+    "few-topics": {"accuracy"}, "tinybert": {"accuracy"},
     "sbert": {"recall_at_1", "recall_at_1_before"},
 }
 

@@ -1,0 +1,84 @@
+"""TinyBERT from the command line: the run of a classifier is its teacher."""
+
+import shutil
+
+import pytest
+
+from command import call, content
+from numformer.commands.shared.runs import load_run
+from numformer.data.corpora import library
+from numformer.recipes.library import library_task as tasks_library
+
+SIZES = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",
+         "--context-length", "32", "--batch-size", "8", "--warmup-steps", "2", "--steps", "4",
+         "--eval-every", "2", "--eval-blocks", "6", "--save-every", "2"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_library():
+    all_of_it = library._sections
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "_sections", lambda root: all_of_it(root)[::2])
+        tasks_library._tokenizer.cache_clear()
+        yield
+    tasks_library._tokenizer.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    from numformer.cli import main
+
+    out = tmp_path_factory.mktemp("teacher") / "r"
+    assert main(["train", "--preset", "few-topics", "--out", str(out), *SIZES, "--d-model",
+                 "12"]) == 0
+    return out
+
+
+def train(capsys, out, *flags):
+    return call(capsys, "train", "--preset", "tinybert", "--out", out, *SIZES, *flags)
+
+
+def test_a_student_learns_from_a_teacher_and_resumes_to_the_byte(teacher, capsys, tmp_path):
+    one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
+    assert train(capsys, one, "--from", teacher)[0] == 0
+    assert train(capsys, other, "--from", teacher, "--stop-at", "3")[0] == 0
+    assert call(capsys, "train", "--resume", "--out", other)[0] == 0
+    assert content(one) == content(other)
+    alone = tmp_path / "alone" / "r"
+    assert train(capsys, alone)[0] == 0
+    assert load_run(one)[0].config.teacher_width == 12
+    assert load_run(alone)[0].config.teacher_width is None
+    status, said, _ = call(capsys, "eval", one)
+    assert status == 0 and "accuracy" in said
+
+
+def test_a_run_says_that_its_teacher_is_missing_or_another(teacher, capsys, tmp_path):
+    moved, out = tmp_path / "teacher", tmp_path / "student" / "r"
+    shutil.copytree(teacher, moved)
+    assert train(capsys, out, "--from", moved, "--stop-at", "2")[0] == 0
+    kept = moved.rename(tmp_path / "kept")
+    status, _, err = call(capsys, "train", "--resume", "--out", out)
+    assert status == 2 and "the teacher of this run is missing" in err
+    assert call(capsys, "train", "--preset", "few-topics", "--out", moved, *SIZES, "--d-model",
+                "12", "--seed", "5")[0] == 0
+    status, _, err = call(capsys, "train", "--resume", "--out", out)
+    assert status == 2 and "has other weights than when the run began" in err
+    shutil.rmtree(moved)
+    kept.rename(moved)
+    assert call(capsys, "train", "--resume", "--out", out)[0] == 0
+
+
+@pytest.mark.parametrize("flags, words", [
+    (["--n-heads", "1"], "n_heads=1 must be that of the teacher, 2"),
+    (["--n-layers", "2"], "n_layers=2 must be at most that of the teacher, 1")])
+def test_a_student_that_does_not_fit_its_teacher_is_refused(flags, words, teacher, capsys,
+                                                            tmp_path):
+    status, _, err = train(capsys, tmp_path / "r", "--from", teacher, *flags)
+    assert status == 2 and words in err
+
+
+def test_only_a_classifier_of_topics_is_a_teacher(teacher, capsys, tmp_path):
+    student = tmp_path / "s" / "r"
+    assert train(capsys, student, "--stop-at", "2")[0] == 0
+    status, _, err = train(capsys, tmp_path / "r", "--from", student)
+    assert status == 2 and "give a teacher trained on topics or few-topics" in err
