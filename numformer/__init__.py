@@ -1,8 +1,8 @@
 """numformer: the Transformer family in NumPy, every gradient derived by hand.
 
 `functional` holds functions and their backwards, `layers` classes that own parameters, `models`
-whole architectures. `check` tests a gradient of your own; `use` chooses between NumPy, the
-reference, and the compiled kernels.
+whole architectures. `check` tests a gradient of your own, `hint` helps with one; `use` chooses
+between NumPy, the reference, and the compiled kernels.
 
 Names and rooms are imported on first use: NumPy and SciPy take half a second, in which the command
 `numformer` could not answer Ctrl-C.
@@ -12,12 +12,13 @@ from importlib import import_module
 
 __version__ = "0.2.0"
 __all__ = [
-    "AttentionPattern", "Layer", "Parameter", "check", "functional", "get_threads", "layers",
-    "models", "set_threads", "use",
+    "AttentionPattern", "Layer", "Parameter", "check", "functional", "get_threads", "hint",
+    "layers", "models", "set_threads", "solution", "use",
 ]
 _HOMES = {
     "AttentionPattern": "functional", "Layer": "parameter", "Parameter": "parameter",
-    "check": "teaching", "get_threads": "backend", "set_threads": "backend", "use": "backend",
+    "check": "teaching", "get_threads": "backend", "hint": "teaching", "set_threads": "backend",
+    "solution": "teaching", "use": "backend",
 }
 
 

@@ -23,14 +23,16 @@ VERBS = {
     "experiment": "answer a question of the lecture notes with figures and a picture",
     "deck": "from a line of the lecture notes to formula, code, picture and experiment",
     "exercises": "write a student's and a teacher's folder of exercises",
-    "grade": "grade a student's folder of exercises",
+    "grade": "grade exercises of a student, or the folders of a class",
+    "hint": "a hint for an exercise: at each call the next of three",
+    "solution": "our solution of an exercise that has all points",
     "audit": "check every gradient against the complex step",
     "bench": "measure time and memory, compared with PyTorch",
     "doctor": "check versions, threads and gradients on this machine",
 }
 # verbs whose page is in a folder of the room of commands, or has another name
 PAGES = {"import": "published.import_folder", "export": "published.export_folder",
-         "deck": "course.deck"}
+         "deck": "course.deck", "hint": "course.hint", "solution": "course.solution"}
 
 
 def main(argv=None):

@@ -7,6 +7,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching import all_exercises, notebook, write_assignment
 from numformer.teaching.notebooks import GRADERS
+from numformer.teaching.support.effort import effort
 from numformer.terminal import printable
 from numformer.training import write_atomically
 
@@ -26,7 +27,8 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.list:
         for exercise in all_exercises():
-            print(f"{exercise.name:50}{exercise.header('minutes'):>4} minutes "
+            found = effort(exercise)
+            print(f"{exercise.name:48}{found.difficulty:7}{found.minutes:>3} minutes "
                   f"{exercise.points_text:8}  {exercise.title}")
         if arguments.json:
             print_json({"exercises": [exercise.name for exercise in all_exercises()]})

@@ -1,27 +1,131 @@
-"""numformer grade: grade a student's folder, with the first error of each exercise."""
+"""numformer grade: grade a student's exercises, or the folders of a class."""
 
+import os
+from pathlib import Path
+
+from numformer.checks import check_number
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching import grade
-from numformer.teaching.grading import SECONDS
+from numformer.teaching.exercise import find_exercise
+from numformer.teaching.grading import SECONDS, assignment_of
+from numformer.teaching.support.layout import wrapped
+from numformer.teaching.support.progress import (
+    Graded, class_page, next_step, shown_parts, student_page)
+from numformer.teaching.support.record import count_attempts, with_record
+from numformer.terminal import printable, shortened
+from numformer.training import write_atomically
+
+INDENT = 14                                           # of feedback, below a name
 
 
 def add_arguments(parser):
-    parser.add_argument("folder", metavar="FOLDER", help="a student's folder, written by "
-                        "`numformer exercises`")
+    parser.add_argument("words", metavar="EXERCISE_OR_FOLDER", nargs="*", help="exercises by "
+                        "number or name (default: all), and a student's folder, written by "
+                        "`numformer exercises` (default: this one); several folders are a class")
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="time limit "
                         f"of one exercise (default: {SECONDS:g})")
+    parser.add_argument("--html", metavar="FILE", default=None, help="also write a page with the "
+                        "progress")
 
 
 def run(arguments):
     try:
-        rows = grade(arguments.folder, arguments.seconds)
+        check_number("grade", "seconds", arguments.seconds, above=0, below=1e6)
+        names, folders = _sorted(arguments.words)
+        if arguments.html is not None:
+            _check_page(arguments.html)
+        if len(folders) > 1:
+            students = [_student(folder, name, names, arguments.seconds)
+                        for folder, name in zip(folders, _names_of(folders))]
+            result, page = _show_class(students), class_page(students)
+        else:
+            (folder,) = folders or ["."]
+            rows = grade(folder, arguments.seconds, names=names)
+            count_attempts(folder, rows)
+            graded = Graded(_name(folder), with_record(folder, rows), assignment_of(folder)[0])
+            result, page = _show_student(graded), student_page(graded)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    for row in rows:
-        print(f"{row['points']:>5g} of {row['of']}  {row['name']}: {row['feedback']}")
-    points, possible = sum(row["points"] for row in rows), sum(row["of"] for row in rows)
-    print(f"{points:g} of {possible} points")
+    if arguments.html is not None:
+        write_atomically(arguments.html, page.encode("utf-8", "replace"))
+        print(f"wrote {printable(arguments.html)}; open it in a browser")
     if arguments.json:
-        print_json({"exercises": rows, "points": points, "of": possible})
-    return 0
+        print_json(result)
+    return int(any("trouble" in student for student in result.get("students", ())))
+
+
+def _sorted(words):
+    """(names of exercises, folders) of the words of the command line."""
+    names, folders = [], []
+    for word in words:
+        try:
+            exercise, error = find_exercise(word), None
+        except ValueError as found:
+            exercise, error = None, str(found)
+        if exercise and os.path.isdir(word):
+            raise ValueError(f"grade: {word} is a folder and also the exercise {exercise.name}; "
+                             f"write ./{word} for the folder, or {exercise.name}.")
+        if exercise:
+            names.append(exercise.name)
+        elif os.path.isdir(word):
+            folders.append(word)
+        elif "may be" in error:
+            raise ValueError(error)
+        else:
+            raise ValueError(f"grade: {shortened(word, 200)!r} is neither an exercise nor a folder;"
+                             " give a folder that `numformer exercises` made, and exercises by "
+                             "number, such as 10.")
+    return names, folders
+
+
+def _check_page(path):
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"grade: --html {path} must end in .html.")
+    if not Path(path).parent.is_dir():
+        raise ValueError(f"grade: --html {path}: there is no folder {Path(path).parent}.")
+
+
+def _student(folder, name, names, seconds):
+    """The grades of one folder of a class, into which nothing is written."""
+    try:
+        rows = grade(folder, seconds, names=names)
+        return Graded(name, with_record(folder, rows), assignment_of(folder)[0])
+    except ValueError as error:
+        return Graded(name, [], trouble=printable(str(error)))
+
+
+def _name(folder):
+    return printable(Path(folder).resolve().name or folder)
+
+
+def _names_of(folders):
+    """A name for each folder: its own, or its path if another has the same."""
+    names = list(map(_name, folders))
+    return [name if names.count(name) == 1 else printable(folder)
+            for name, folder in zip(names, folders)]
+
+
+def _show_student(graded):
+    for row in graded.rows:
+        head = f"{row['points']:>5g} of {row['of']}  {row['name']}: "
+        print(wrapped(row["feedback"], " " * INDENT, head))
+        if parts := shown_parts(row):
+            print(wrapped(parts, " " * INDENT))
+    print(f"{graded.points:g} of {graded.of} points")
+    print(wrapped(next_step(graded)))
+    return {"exercises": graded.rows, "points": graded.points, "of": graded.of,
+            "next": graded.next and graded.next.name}
+
+
+def _show_class(students):
+    width = max(len(graded.name) for graded in students)
+    for graded in students:
+        after = f"next: {graded.next.name}" if graded.next else "all done"
+        print(graded.name.ljust(width), graded.trouble or
+              f"{graded.points:>6g} of {graded.of} points, {graded.done:>2} of "
+              f"{len(graded.rows)} exercises, {after}")
+    return {"students": [
+        {"name": graded.name, "trouble": graded.trouble} if graded.trouble else
+        {"name": graded.name, "points": graded.points, "of": graded.of, "exercises": graded.rows}
+        for graded in students]}

@@ -1,10 +1,14 @@
 """An assignment: a folder of exercises for students, and one with solutions for their teacher."""
 
 import json
+import re
 from pathlib import Path
+from textwrap import wrap
 
 from numformer.checks import check_whole
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.support.credit import RULE
+from numformer.teaching.support.effort import A_LINE, A_MISTAKE, AN_IDEA, HARD, MEDIUM, effort
 
 MANIFEST = "assignment.json"
 
@@ -44,48 +48,77 @@ def write_assignment(out, seed=0, names=None):
         texts = {f"{exercise.name}.py": getattr(exercise, who)(seed) for exercise in chosen}
         texts[MANIFEST] = json.dumps(manifest, indent=2) + "\n"
         if who == "student":
-            texts["README.md"] = student_readme(chosen)
+            texts["README.md"] = student_readme(chosen, seed)
         else:
-            texts["GUIDE.md"] = teacher_guide(chosen)
+            texts["GUIDE.md"] = teacher_guide(chosen, seed)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
             written.append(folder / name)
     return written
 
 
-def _table(exercises):
+def _table(exercises, seed):
     """A table of exercises, and the sums of minutes and points."""
-    rows = [f"| `{exercise.name}.py` | {exercise.title} | {exercise.header('minutes')} | "
-            f"{exercise.points} |" for exercise in exercises]
-    minutes = sum(int(exercise.header("minutes")) for exercise in exercises)
+    efforts = [effort(exercise, seed) for exercise in exercises]
+    rows = [f"| `{exercise.name}.py` | {exercise.title} | {found.difficulty} | {found.minutes} | "
+            f"{exercise.points} |" for exercise, found in zip(exercises, efforts)]
+    minutes = sum(found.minutes for found in efforts)
     points = sum(exercise.points for exercise in exercises)
-    head = ["| file | exercise | minutes | points |", "|---|---|---|---|"]
+    head = ["| file | exercise | difficulty | minutes | points |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows]) + f"\n\nTotal: {minutes} minutes, {points} points."
 
 
-def student_readme(exercises):
+def _efforts(exercises, seed):
+    """A table of what was counted, and of the points by part."""
+    rows = []
+    for exercise in exercises:
+        found = effort(exercise, seed)
+        rows.append(f"| `{exercise.name}` | {found.lines} | {found.ideas}: "
+                    f"{'; '.join(exercise.ideas)} | {found.mistakes} | {found.minutes} | "
+                    f"{exercise.header('parts') or 'equal'} |")
+    return "\n".join(rows)
+
+
+def _filled(text):
+    """A text with its paragraphs in lines of 100 columns; tables and code stay as they are."""
+    return "\n\n".join(
+        part if re.match(r"[|#]|    ", part) else "\n".join(wrap(part, 100, break_on_hyphens=False))
+        for part in text.split("\n\n")) + "\n"
+
+
+def student_readme(exercises, seed):
     """The README of the student's folder."""
-    return f"""# Exercises
+    first = exercises[0].name[:2]
+    return _filled(f"""# Exercises
 
 Each file is one exercise. Read its text, then replace `raise NotImplementedError` with your own
-lines, or correct the line that is wrong. `numformer grade .` in this folder shows your points and
-the first error of each exercise. Nothing is sent anywhere.
+lines, or correct the line that is wrong. In this folder:
 
-{_table(exercises)}
-"""
+    numformer grade              # your points, and the first error of each exercise
+    numformer grade {first}           # of one exercise
+    numformer hint {first}            # a hint; again, the next one: there are three
+    numformer solution {first}        # our solution, once yours has all points
+    numformer grade --html progress.html
+
+Nothing is sent anywhere. `progress.json` counts your attempts and hints; it costs no points.
+
+A function that is partly right gets some of the points. {RULE} A file whose
+header says "all or nothing" gets no points for parts.
+
+{_table(exercises, seed)}""")
 
 
-def teacher_guide(exercises):
+def teacher_guide(exercises, seed):
     """The guide in the teacher's folder: goals, requirements, and how grading works."""
     goals = "\n".join(f"| `{exercise.name}` | {exercise.header('goal')} | "
                       f"{exercise.header('needs')} |" for exercise in exercises)
-    return f"""# For teachers
+    return _filled(f"""# For teachers
 
 The files in this folder are those of the students, with their solutions. `assignment.json` holds
 the seed. Another seed gives other bugs, other numbers in the figures and other activation
 functions: `numformer exercises --seed N`.
 
-{_table(exercises)}
+{_table(exercises, seed)}
 
 ## Goals and requirements
 
@@ -95,10 +128,39 @@ functions: `numformer exercises --seed N`.
 
 ## Grading
 
-`numformer grade FOLDER --json` grades a student's folder. A function gets its points if it is right
-on random problems of unseen shapes, to 1e-9 in float64; there are no partial points for a gradient.
-Each question about a figure gets its share of the points. A file that was not touched is "not done
-yet". Every exercise runs in a process of its own, which is stopped after 20 seconds: no exercise
+`numformer grade FOLDER` grades a student's folder, `numformer grade 10 FOLDER` one exercise, and
+`numformer grade CLASS/*` all folders of a class, as one table; `--html FILE` writes it as a page,
+`--json` prints it with all digits. A function gets all points if it is right on random problems of
+unseen shapes, to 1e-9 in float64. A file that was not touched is "not done yet".
+
+A function that is wrong somewhere gets points by part, the same at every grading. "equal" in the
+table below means equal shares of the outputs, or of the questions about a figure; "all or nothing"
+is for a bug to correct, where most outputs were right before. {RULE}
+
+For a wrong function, `check` names the likely cause, except where finding the cause is the
+exercise: there the feedback says which gradient differs, where, and by how much. The cause is the
+third hint, and it is named when the function is right.
+
+## Hints, difficulty and time
+
+`numformer hint N FOLDER` shows a hint, at each call the next: the idea, the step or the shape,
+nearly the line. They are in the files of this folder, under the header. `progress.json` in the
+student's folder counts hints and attempts, which are gradings of a changed file. A student can edit
+it: it serves learning and costs no points.
+
+| exercise | lines | ideas | mistakes | minutes | points by part |
+|---|---|---|---|---|---|
+{_efforts(exercises, seed)}
+
+The minutes are an estimate from what can be counted: {A_LINE:g} for each line of the solution (of a
+bug: of the function to read), {AN_IDEA:g} for each idea, and {A_MISTAKE:g} for each mistake of this
+function that `check` knows (of a bug: for each bug that it may be), rounded to 5. An exercise of
+{MEDIUM} minutes or more is medium, of {HARD} or more hard. The list of ideas and these numbers are
+ours: no class was timed.
+
+## Safety
+
+Every exercise runs in a process of its own, which is stopped after 20 seconds: no exercise
 can prevent the others from being graded.
 
 A student's file is a program, and grading runs it **with your rights**: it can read, change, delete
@@ -127,5 +189,4 @@ correct gradient without a derivation gets half of the points.
 `numformer exercises --notebook nbgrader`, or `otter`, also writes everything as one notebook for
 that grader into this folder; `nbgrader generate_assignment` or `otter assign` makes the students'
 version from it. numformer must be installed where the notebook is graded. There, a figure gets its
-points only if all its answers are right.
-"""
+points only if all its answers are right.""")

@@ -1,5 +1,6 @@
 """Call a function of a student on one instance, and say what is wrong with the call."""
 
+import dis
 import inspect
 import traceback
 
@@ -12,10 +13,16 @@ from numformer.teaching.signatures import missing_defaults, takes_saved
 from numformer.terminal import printable, shortened
 
 LONGEST = 500                                         # characters of an exception's message
+NOT_WRITTEN = "not written yet"
+# instructions of a function that only returns None
+NOTHING = {"RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "POP_TOP"}
 
 
 def answer(fn, instance, backward):
-    """(outputs of a function as a tuple, None), or (None, what is wrong with the call)."""
+    """(outputs of a function as a tuple, None), or (None, what is wrong with the call).
+
+    If all that is wrong is an argument that was written into, there are outputs all the same.
+    """
     arguments, options = instance.arguments()
     y, saved, dy, _ = instance.reference()
     given = {**({"dy": dy} if backward else {}), **arguments}
@@ -28,26 +35,39 @@ def answer(fn, instance, backward):
             else:
                 defaults = missing_defaults(fn, instance.problem.function, len(given))
                 returned = fn(*given.values(), **{**defaults, **options})
+        if returned is None or returned is ...:
+            return None, _nothing(fn)
         if isinstance(returned, (tuple, list)):
             returned = (tuple if isinstance(returned, tuple) else list)(map(as_array, returned))
         else:
             returned = as_array(returned)
     except Stopped as error:
         return None, f"{error}{_line_of(fn, error)}"
+    except NotImplementedError:
+        return None, NOT_WRITTEN
     except BaseException as error:                    # SystemExit, too
         if isinstance(error, KeyboardInterrupt) and not own_process():
             raise                                     # it is the user's
         shapes = ", ".join(f"{key} {value.shape}" for key, value in before.items())
         return None, (f"it raised {_described(error)}{_line_of(fn, error)}; "
                       f"its arguments were {shapes}")
-    for key, value in before.items():
-        if not _same(given[key], value):
-            return None, f"it writes into its argument {key}; work on a copy, or on a new array"
+    changed = [f"its argument {key}" for key, value in before.items()
+               if not _same(given[key], value)]
     if not all(_same(x, copy) for x, copy in held):
-        return None, "it writes into an array of saved; work on a copy, or on a new array"
+        changed.append("an array of saved")
+    trouble = (f"it writes into {changed[0]}; work on a copy, or on a new array" if changed
+               else None)
     if not backward:
-        return (returned[0] if isinstance(returned, tuple) and returned else returned,), None
-    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,), None
+        return (returned[0] if isinstance(returned, tuple) and returned else returned,), trouble
+    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,), trouble
+
+
+def _nothing(fn):
+    """What to say of a function that returned None."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    if code is None or {line.opname for line in dis.get_instructions(code)} <= NOTHING:
+        return NOT_WRITTEN
+    return f"{NOT_WRITTEN}: it returns None (is the last line a `return`?)"
 
 
 def _arrays(saved):

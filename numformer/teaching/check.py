@@ -5,19 +5,23 @@ from dataclasses import replace
 import numpy as np
 
 from numformer.checks import check_choice, check_whole
-from numformer.teaching.calls import answer
+from numformer.teaching.calls import NOT_WRITTEN, answer
 from numformer.teaching.comparison import is_upcast, strange_output, wrong_output
 from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import likely_cause
 from numformer.teaching.problems import Instance, find_problem
 from numformer.teaching.signatures import promises
+from numformer.teaching.support.hints import has_hints
+from numformer.teaching.support.solution import record_pass
 from numformer.teaching.verdict import Verdict
 
-UPCAST = ("Given float32, it returns float64: np.zeros(shape) makes float64, and a number of NumPy "
-          "such as np.sqrt(2) turns float32 into it; math.sqrt(2) does not.")
+UPCAST = ("Given float32, it returns float64: np.zeros(shape) is float64, and float32 becomes it "
+          "with an array of int such as np.arange(4) or a number of NumPy such as np.sqrt(2), but "
+          "not with math.sqrt(2).")
 
 
-def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, process=None):
+def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, process=None,
+          cause=True):
     """Is this function right? Compare it with the reference on random problems of unseen shapes.
 
     Parameters
@@ -47,6 +51,9 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         not survive a fork. In the same process a limit of time can only stop Python code in the
         main thread, and nothing stops `os._exit` or a crash. For a debugger, give
         ``seconds=None, process=False``.
+    cause : bool
+        Whether to look for the likely cause. Without, the verdict says what differs, where and how
+        much: for exercises in which the cause is to be found.
 
     Returns
     -------
@@ -54,6 +61,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         True or false, and readable: the first gradient that differs and where, both numbers, the
         relative error, and the likely cause: a mistake that gives the same numbers, such as a known
         one, or the reference with one line changed. There is none where no such mistake is found.
+        A function whose body is `...`, that raises NotImplementedError or that returns None is "not
+        written yet"; the verdict names the function that gives hints, where there are any.
 
     Raises
     ------
@@ -104,34 +113,45 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     seed = np.random.SeedSequence().entropy % 2**32 if seed is None else seed
     check_whole("check", "seed", seed, least=0)
     for level in levels or ():
-        check_choice("check", "level", level, list(_offered(problem, backward)))
+        check_choice("check", "level", level, list(offered_levels(problem, backward)))
     check_limits(seconds, memory, process)
     verdict, ended = isolated(
-        lambda limited: compared(name, problem, backward, limited, seed, levels),
+        lambda limited: compared(name, problem, backward, limited, seed, levels, cause),
         fn, seconds, memory, process)
-    return verdict if ended is None else Verdict(False, f"{name}: {ended}.")
+    if ended is not None:
+        return Verdict(False, f"{name}: {ended}.")
+    if verdict:
+        record_pass(name)
+    return verdict
 
 
-def _offered(problem, backward):
+def offered_levels(problem, backward):
     """The levels of a forward or of a backward."""
     return {level: kind for level, kind in problem.levels.items() if backward or kind.dy == 1}
 
 
-def compared(name, problem, backward, fn, seed, levels):
-    """The verdict on a function, which is called in this process: `check` without its limits."""
-    offered = _offered(problem, backward)
-    passed, left_out, remarks, n = [], [], [], 0
+def instances_of(problem, offered, seed):
+    """(level, its random instances) of each of the levels that are offered."""
     for number, level in enumerate(offered):
+        yield level, [Instance(problem, level, seed + 100 * number + k)
+                      for k in range(offered[level].instances)]
+
+
+def compared(name, problem, backward, fn, seed, levels, cause=True):
+    """The verdict on a function, which is called in this process: `check` without its limits."""
+    offered = offered_levels(problem, backward)
+    passed, left_out, remarks, n = [], [], [], 0
+    for level, instances in instances_of(problem, offered, seed):
         if levels and level not in levels:
             continue
-        instances = [Instance(problem, level, seed + 100 * number + k)
-                     for k in range(offered[level].instances)]
         if not promises(fn, instances[0], backward, named=level in (levels or ())):
             left_out.append(level)
             continue
-        verdict = _first_wrong(name, fn, instances, backward, remarks)
+        verdict = _first_wrong(name, fn, instances, backward, remarks, cause)
         if verdict is None and not passed:
-            verdict = _same_buffer(name, fn, instances[0], backward)
+            verdict = same_buffer(name, fn, instances[0], backward)
+        if verdict is not None and not verdict.written and not passed:
+            return verdict
         if verdict is not None and (offered[level].required or level in (levels or ())):
             return _with_levels(verdict, problem, level, passed)
         if verdict is not None:
@@ -146,36 +166,36 @@ def compared(name, problem, backward, fn, seed, levels):
     return Verdict(True, "\nRemark: ".join([text + ".", *remarks]), remarks=remarks)
 
 
-def _first_wrong(name, fn, instances, backward, remarks):
+def _first_wrong(name, fn, instances, backward, remarks, cause):
     """None if the function is right on all instances, else a Verdict."""
     for instance in instances:
-        verdict = _compare(name, fn, instance, backward, remarks)
+        verdict = _compare(name, fn, instance, backward, remarks, cause)
         if verdict is not None:
             return verdict
     return None
 
 
-def _outputs(fn, instance, backward):
+def outputs_of(fn, instance, backward):
     """(outputs, trouble) as of `answer`; None for an argument that was left out is left out."""
     outputs, trouble = answer(fn, instance, backward)
     wanted = instance.problem.wanted
-    if trouble or not backward or len(outputs) > len(wanted):
+    if outputs is None or not backward or len(outputs) > len(wanted):
         return outputs, trouble
     arguments, options = instance.arguments()
     given = [of for of in wanted if {**arguments, **options}.get(of) is not None]
     if len(outputs) == len(given):
-        return outputs, None
+        return outputs, trouble
     for found, of in zip(outputs, wanted):
         if of not in given and found is not None:
             return None, f"there is no {of} here, so d{of} must be None, or be left out"
-    return tuple(found for found, of in zip(outputs, wanted) if of in given), None
+    return tuple(found for found, of in zip(outputs, wanted) if of in given), trouble
 
 
-def _compare(name, fn, instance, backward, remarks):
+def _compare(name, fn, instance, backward, remarks, cause):
     """None if the function is right on this instance, else a Verdict."""
-    outputs, trouble = _outputs(fn, instance, backward)
+    outputs, trouble = outputs_of(fn, instance, backward)
     if trouble:
-        return Verdict(False, f"{name}: {trouble}.")
+        return _in_trouble(name, trouble)
     y, _, _, gradients = instance.reference()
     expected = gradients if backward else {"y": y}
     strange = strange_output(name, outputs, expected, instance)
@@ -185,22 +205,36 @@ def _compare(name, fn, instance, backward, remarks):
     if wrong is None and is_upcast(outputs, instance):
         remarks.append(UPCAST)
     level = _kind(instance)
-    if wrong is None or not wrong.output or level.hint or level.dtype != np.float64:
+    if wrong is None or not (cause and wrong.output) or level.hint or level.dtype != np.float64:
         return wrong
     plain = {level: kind for level, kind in instance.problem.levels.items() if not kind.hint}
     instance = replace(instance, problem=replace(instance.problem, levels=plain))
-    cause = likely_cause(name, lambda other: _outputs(fn, other, backward)[0], instance,
+    cause = likely_cause(name, lambda other: _quiet(fn, other, backward), instance,
                          wrong.output)
     text = wrong.text + (f"\nLikely cause: {cause}." if cause else "")
     return replace(wrong, text=text, cause=cause)
 
 
-def _same_buffer(name, fn, instance, backward):
-    """A Verdict if a second call, with other numbers, writes into the results of the first."""
-    first, trouble = _outputs(fn, instance, backward)
-    if trouble:
+def _quiet(fn, instance, backward):
+    """The outputs of a function; None if anything is wrong with the call."""
+    outputs, trouble = outputs_of(fn, instance, backward)
+    return None if trouble else outputs
+
+
+def _in_trouble(name, trouble):
+    """The verdict on a call without a result."""
+    if not trouble.startswith(NOT_WRITTEN):
         return Verdict(False, f"{name}: {trouble}.")
-    second, _ = _outputs(fn, replace(instance, level="small numbers"), backward)
+    more = f' hint("{name}") gives the first hint.' if has_hints(name) else ""
+    return Verdict(False, f"{name}: {trouble}.{more}", written=False)
+
+
+def same_buffer(name, fn, instance, backward):
+    """A Verdict if a second call, with other numbers, writes into the results of the first."""
+    first, trouble = outputs_of(fn, instance, backward)
+    if trouble:
+        return _in_trouble(name, trouble)
+    second, _ = outputs_of(fn, replace(instance, level="small numbers"), backward)
     if any(np.may_share_memory(a, b) for a in first for b in second or ()
            if isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return Verdict(False, f"{name}: its second call wrote into the result of the first, because"

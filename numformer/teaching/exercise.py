@@ -9,6 +9,9 @@ done with its lines:
         Commented out. The student gets one of them instead of the solution; the seed chooses.
     # BEGIN TEACHER ... # END TEACHER
         Left out for the student.
+    # BEGIN HINTS ... # END HINTS
+        Left out for the student, who gets them one at a time: 1. the idea, 2. the step or the
+        shape, 3. nearly the line. {bug} in them is the name of the bug.
     # BEGIN VARIANT name ... # END VARIANT
         One of several is kept; the seed chooses.
     NAME = value  # VARIANT value value ...
@@ -19,12 +22,15 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from textwrap import dedent
 
 import numpy as np
 
 from numformer.checks import check_choice
+from numformer.terminal import did_you_mean, shortened
 
 STUB = 'raise NotImplementedError("your turn")'
+WHOLE = "all or nothing"                              # in the header, for no partial credit
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,13 @@ class Exercise:
         Of its file, without the suffix.
     source : str
         The file, with all marks.
+    topic : str
+        The folder of the file, such as "basics".
     """
 
     name: str
     source: str
+    topic: str = ""
 
     @property
     def title(self):
@@ -58,9 +67,9 @@ class Exercise:
         return "answers" if re.search("^# answers:", self.source, re.MULTILINE) else "check"
 
     def header(self, key):
-        """An entry of the header: "goal", "needs", "minutes", "points"; None if it is not there.
+        """An entry of the header: "goal", "needs", "ideas", "points"; None if it is not there.
 
-        Optional entries are "levels" and "varies with".
+        Optional entries are "parts", "levels" and "varies with".
         """
         found = re.search(f"^# {key}: (.*)$", self.source, re.MULTILINE)
         return found and found[1]
@@ -76,6 +85,22 @@ class Exercise:
         return f"{self.points} point{'s' if self.points > 1 else ''}"
 
     @property
+    def ideas(self):
+        """What a student has to think of, a tuple of str."""
+        return tuple(self.header("ideas").split("; "))
+
+    @property
+    def parts(self):
+        """Points by output, such as {"dx": 2, "dweight": 1}; None if the outputs share them.
+
+        An empty dict if there is no partial credit.
+        """
+        parts = self.header("parts")
+        if parts in (None, WHOLE):
+            return None if parts is None else {}
+        return {name: float(points) for name, points in map(str.split, parts.split(", "))}
+
+    @property
     def levels(self):
         """The levels of `numformer.check` that the exercise requires; None for all."""
         levels = self.header("levels")
@@ -86,6 +111,7 @@ class Exercise:
         source, bug = self._variant(seed)
         inside = bug[1] if bug else STUB
         source = _block("SOLUTION").sub(lambda found: _indented(inside, found[1]), source)
+        source = re.sub("^# ideas: .*\n", "", _block("HINTS").sub("", source), flags=re.MULTILINE)
         return _block("TEACHER").sub("", source).rstrip() + "\n"
 
     def teacher(self, seed):
@@ -97,7 +123,25 @@ class Exercise:
 
     def solved(self, seed):
         """The teacher's file without the teacher's blocks; other graders remove the solution."""
-        return _block("TEACHER").sub("", self.teacher(seed)).rstrip() + "\n"
+        source = _block("HINTS").sub("", self.teacher(seed))
+        return _block("TEACHER").sub("", source).rstrip() + "\n"
+
+    def bug(self, seed):
+        """The name of the student's bug; None if there is none to find."""
+        bug = self._variant(seed)[1]
+        return bug and bug[0]
+
+    def hints(self, seed):
+        """The hints, of increasing help: a tuple of str."""
+        source, bug = self._variant(seed)
+        lines = _block("HINTS").search(source)[3]
+        texts = [" ".join(text.replace("\n#", "\n").split())
+                 for text in re.split(r"^# \d\. ", lines, flags=re.MULTILINE)[1:]]
+        return tuple(text.replace("{bug}", bug[0]) if bug else text for text in texts)
+
+    def solution(self, seed):
+        """The lines of the solution, without marks and without indentation."""
+        return dedent(_block("SOLUTION").search(self._variant(seed)[0])[3])
 
     def function(self, seed):
         """The name of the function that is graded."""
@@ -136,11 +180,11 @@ def all_exercises():
     >>> first.student(seed=0).splitlines()[-1]
     '    raise NotImplementedError("your turn")'
     """
-    found = [page for folder in files(__package__).joinpath("exercises").iterdir()
+    found = [(page, folder.name) for folder in files(__package__).joinpath("exercises").iterdir()
              if folder.is_dir() for page in folder.iterdir()
              if re.match(r"\d\d_.*\.py$", page.name)]
-    return tuple(Exercise(page.name[:-3], page.read_text(encoding="utf-8"))
-                 for page in sorted(found, key=lambda page: page.name))
+    return tuple(Exercise(page.name[:-3], page.read_text(encoding="utf-8"), topic)
+                 for page, topic in sorted(found, key=lambda pair: pair[0].name))
 
 
 def find_exercises(names=None):
@@ -157,6 +201,39 @@ def find_exercises(names=None):
         check_choice("exercises", "name", numbers.get(name.zfill(2), name), list(found))
     wanted = {numbers.get(name.zfill(2), name) for name in names or found}
     return [exercise for exercise in found.values() if exercise.name in wanted]
+
+
+def find_exercise(word, among=None):
+    """The exercise of a number, a name, or a function or subject without its number.
+
+    Parameters
+    ----------
+    word : int or str
+    among : sequence of Exercise, optional
+        Where to look; among all by default.
+
+    Examples
+    --------
+    >>> find_exercise(10).name, find_exercise("figure_mask").name
+    ('10_layer_norm_backward', '31_figure_mask')
+
+    Raises
+    ------
+    ValueError
+        If there is none, or several contain the word.
+    """
+    word, among = str(word).removesuffix(".py"), all_exercises() if among is None else among
+    names = [exercise.name for exercise in among]
+    found = ([name for name in names if word in (name, name[3:]) or word.zfill(2) == name[:2]]
+             or [name for name in names if len(word) > 2 and word in name])
+    if len(found) > 1:
+        raise ValueError(f"exercises: {shortened(word, 60)!r} may be {', '.join(found)}; give the "
+                         "number of one.")
+    if not found:
+        raise ValueError(f"exercises: there is no exercise {shortened(word, 60)!r}"
+                         f"{did_you_mean(word, [*names, *(name[3:] for name in names)])}; "
+                         f"choose from {', '.join(names)}.")
+    return next(exercise for exercise in among if exercise.name == found[0])
 
 
 def _block(mark):

@@ -30,9 +30,10 @@ SECONDS = 20.0                                        # time limit of one exerci
 STARTING = 10.0                                       # further seconds, for Python to start
 MOST = 64 * KIB                                       # bytes of a manifest or a judgement
 LONGEST = 600                                         # characters of a line of feedback
+MOST_PARTS = 20                                       # of an exercise
 
 
-def grade(folder, seconds=SECONDS, workers=None):
+def grade(folder, seconds=SECONDS, workers=None, names=None):
     """Grade a folder that `write_assignment` made and a student worked in.
 
     Parameters
@@ -43,34 +44,47 @@ def grade(folder, seconds=SECONDS, workers=None):
         the start of Python of both together.
     workers : int, optional
         Exercises at a time; the number of cores by default.
+    names : sequence of str, optional
+        Names of the exercises to grade; all of the folder by default.
 
     Returns
     -------
     list of dict
-        For each exercise ``name``, ``points``, ``of`` (the highest number of points) and
-        ``feedback``.
+        For each exercise ``name``, ``points``, ``of`` (the highest number of points),
+        ``feedback``, and ``parts``: where some of the points were given, {part: (points, highest
+        number of points)}.
 
     Raises
     ------
     ValueError
-        If the folder holds no assignment.
+        If the folder holds no assignment, or the assignment has no such exercise.
     """
     check_number("grade", "seconds", seconds, above=0, below=1e6)
-    seed, names = _manifest(Path(folder))
+    seed, chosen = assignment_of(folder)
     seconds = float(seconds)                          # JSON knows no other
-    chosen = find_exercises(names)
+    for name in names or ():
+        if name not in [exercise.name for exercise in chosen]:
+            raise ValueError(f"grade: the assignment in {folder} has no exercise {name}; it has "
+                             f"{', '.join(exercise.name for exercise in chosen)}.")
+    chosen = [exercise for exercise in chosen if not names or exercise.name in names]
 
     def graded(exercise):
         path = Path(folder) / f"{exercise.name}.py"
-        judgement = _judged(path, exercise.name, seed, seconds)
+        judgement = _judged(path, exercise, seed, seconds)
         points = round(exercise.points * judgement["score"], 2)
         return {"name": exercise.name, "points": points, "of": exercise.points,
-                "feedback": judgement["feedback"]}
+                "feedback": judgement["feedback"], "parts": judgement["parts"]}
 
     if not has_processes() or not can_start_threads():
         return list(map(graded, chosen))
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         return list(pool.map(graded, chosen))
+
+
+def assignment_of(folder):
+    """(seed, exercises) of a folder that `write_assignment` made; ValueError if it is none."""
+    seed, names = _manifest(Path(folder))
+    return seed, find_exercises(names)
 
 
 def has_processes():
@@ -98,7 +112,7 @@ def _manifest(folder):
                          "`numformer exercises`.") from None
 
 
-def _judged(path, name, seed, seconds):
+def _judged(path, exercise, seed, seconds):
     """The judgement on one file."""
     try:
         source = read_file(path, judge.MOST, follow_links=False)
@@ -106,10 +120,12 @@ def _judged(path, name, seed, seconds):
         if path.is_file() and not path.is_symlink():
             return _failed(f"{path.name} is too large, or cannot be read")
         return _failed(f"{path.name} does not exist, or is not a file")
+    if judge.is_untouched(source, exercise, seed):
+        return _failed(judge.NOT_DONE)                # without a process, which takes a second
     elsewhere = Path(tempfile.mkdtemp(prefix="numformer-grade-"))
     judged = _judged_there if has_processes() else _judged_here
     try:
-        return judged(elsewhere, source, name, seed, seconds)
+        return judged(elsewhere, source, exercise.name, seed, seconds)
     except OSError as error:                          # the disk may be full
         return _failed(f"it could not be judged: {error.strerror}")
     finally:
@@ -166,7 +182,7 @@ def _judged_here(elsewhere, source, name, seed, seconds):
             found = judge.judge(str(copy), name, seed, seconds)
         except Exception as error:                    # of objects of the source
             return _failed(f"it could not be judged: {type(error).__name__}")
-    return {"score": found["score"], "feedback": _one_line(found["feedback"])}
+    return {**found, "feedback": _one_line(found["feedback"])}
 
 
 def _environment():
@@ -181,7 +197,7 @@ def _environment():
 
 
 def _failed(feedback):
-    return {"score": 0.0, "feedback": feedback}
+    return {"score": 0.0, "feedback": feedback, "parts": {}}
 
 
 def _judgement(result, token):
@@ -191,7 +207,19 @@ def _judgement(result, token):
         score, feedback = found["score"], found["feedback"]
         if (found["token"] == token and isinstance(score, float) and math.isfinite(score)
                 and isinstance(feedback, str)):
-            return {"score": min(max(score, 0.0), 1.0), "feedback": _one_line(feedback)}
+            return {"score": min(max(score, 0.0), 1.0), "feedback": _one_line(feedback),
+                    "parts": _parts(found.get("parts"))}
+
+
+def _parts(found):
+    """{part: (points, highest points)}; {} if that is not what was found."""
+    if not isinstance(found, dict) or len(found) > MOST_PARTS:
+        return {}
+    with suppress(ValueError, TypeError):
+        parts = {_one_line(name)[:40]: (float(got), float(of)) for name, (got, of) in found.items()}
+        if all(0 <= got <= of < 100 for got, of in parts.values()):
+            return parts
+    return {}
 
 
 def _one_line(text):

@@ -21,6 +21,7 @@ from numformer.files import MIB, read_file
 from numformer.teaching.check import check
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.limits import Stopped, limit_process, limited
+from numformer.teaching.support.credit import credit
 
 CLOSE = 1e-6                                          # relative, for answers that are numbers
 MOST = MIB                                            # bytes of a student's file
@@ -44,11 +45,12 @@ def judge(path, name, seed, seconds=10.0):
     Returns
     -------
     dict
-        ``score``, the fraction of the points (0 to 1), and ``feedback``, one line of text.
+        ``score``, the fraction of the points (0 to 1), ``feedback``, one line of text, and
+        ``parts``, for each part (points, highest points) where there is partial credit.
     """
     (exercise,) = find_exercises([name])
     settings, function_name = np.geterr(), exercise.function(seed)
-    if _lines(read_file(path, MOST)) == _lines(exercise.student(seed).encode()):
+    if is_untouched(read_file(path, MOST), exercise, seed):
         return _judgement(0, NOT_DONE)                # a bug to find is not to be named, either
     try:
         module = limited(_imported, seconds, MEMORY)(path)
@@ -65,25 +67,43 @@ def judge(path, name, seed, seconds=10.0):
     return _judge_answers(exercise, limited(function, seconds, MEMORY), path, seed)
 
 
+def is_untouched(source, exercise, seed):
+    """Whether a file, as bytes, is the student's as it was written, up to spaces."""
+    return _lines(source) == _lines(exercise.student(seed).encode())
+
+
 def judge_answers(name, answers, seed):
     """Feedback on the answers about a figure, such as "right: all 3 answers"; for notebooks."""
     (exercise,) = find_exercises([name])
     return _judge_answers(exercise, answers, None, seed)["feedback"]
 
 
-def _judgement(score, feedback):
-    return {"score": float(score), "feedback": feedback}
+def _judgement(score, feedback, parts=()):
+    return {"score": float(score), "feedback": feedback, "parts": dict(parts)}
 
 
 def _judge_function(exercise, function, path, seed, seconds):
+    name, bug = exercise.function(seed), exercise.bug(seed)
     try:
-        verdict = check(exercise.function(seed), function, seed, exercise.levels,
-                        seconds, MEMORY, process=False)               # it has this one
+        verdict = check(name, function, seed, exercise.levels, seconds, MEMORY,
+                        process=False,                                # it has this one
+                        cause=bug is None)                            # which is to be found
+        text = " ".join(verdict.text.split())
+        if verdict:                                   # the signature is ours: no word about options
+            first, *remarks = verdict.text.split("\n")
+            first = first.partition("; not tested")[0].rstrip(".") + "."
+            text = " ".join([first, *remarks, *([f"The bug was: {bug}."] if bug else [])])
+        if verdict or not verdict.written:
+            return _judgement(verdict.ok, text if verdict else _undone(verdict.text))
+        parts = credit(exercise, limited(function, seconds, MEMORY), name, seed)
     except BaseException as error:                    # SystemExit and others that `check` lets pass
         return _judgement(0, f"it raised {_described(error, path)}")
-    if "it raised NotImplementedError" in verdict.text:
-        return _judgement(0, NOT_DONE)
-    return _judgement(verdict.ok, " ".join(verdict.text.split()))
+    return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
+
+
+def _undone(text):
+    """Feedback on a function that does nothing, or returns nothing."""
+    return NOT_DONE + "".join(text.partition(": it returns None")[1:]).partition(" hint(")[0]
 
 
 def _judge_answers(exercise, function, path, seed):
@@ -106,7 +126,9 @@ def _judge_answers(exercise, function, path, seed):
     n, n_right = len(expected), len(expected) - len(wrong)
     if not wrong:
         return _judgement(1, f"right: all {n} answers")
-    return _judgement(n_right / n, f"wrong: {', '.join(wrong)}; {n_right} of {n} right")
+    share = exercise.points / n
+    return _judgement(n_right / n, f"wrong: {', '.join(wrong)}; {n_right} of {n} right",
+                      {question: (share * right[question], share) for question in expected})
 
 
 def _same(given, answer):

@@ -5,6 +5,7 @@ import re
 
 from numformer.checks import check_choice
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.support.effort import effort
 
 # what each grader writes instead of a solution
 GRADERS = {"nbgrader": "raise NotImplementedError()", "otter": "..."}
@@ -90,8 +91,9 @@ def _text(exercise, called, seed):
         text += (f"\n\n```python\n{_code(exercise.student(seed))}```\n\n"
                  f"Write the corrected lines into `{called}`.")
     return (f"## {exercise.title}\n\n{text}\n\nGoal: {exercise.header('goal')}. "
-            f"Needs: {exercise.header('needs')}. {exercise.header('minutes')} minutes, "
-            f"{exercise.points_text}.")
+            f"Needs: {exercise.header('needs')}. {effort(exercise, seed).minutes} minutes, "
+            f"{exercise.points_text}. `numformer.hint({int(exercise.name[:2])}, seed={seed})` "
+            "gives a hint.")
 
 
 def _called(exercise, seed):
@@ -111,6 +113,7 @@ def _test(exercise, called, seed):
     """Code that fails if the exercise is not solved."""
     if exercise.kind == "check":
         levels = f", levels={exercise.levels}" if exercise.levels else ""
+        levels += "" if exercise.bug(seed) is None else ", cause=False"
         return ("import numformer\n\n"
                 f"verdict = numformer.check({exercise.function(seed)!r}, {called}{levels})\n"
                 "assert verdict, verdict")

@@ -2,10 +2,17 @@
 
 from dataclasses import dataclass
 
+from numformer.teaching.support.layout import box, wrapped
+
+HEADS = {"right": ("\u2713 right", "#2e7d4f"), "wrong": ("\u2717 wrong", "#b3402f"),
+         "not written": ("\u2026 not written yet", "#5b7fa6")}
+
 
 @dataclass(frozen=True)
 class Verdict:
     """The result of `check`: true if the function is right; printed, what a student reads.
+
+    Printed, the text is wrapped at 80 columns and its numbers have four significant digits.
 
     Parameters
     ----------
@@ -23,6 +30,8 @@ class Verdict:
         The likely cause, or "".
     remarks : tuple of str
         What a right function could do better.
+    written : bool
+        False for a function that does nothing yet.
     """
 
     ok: bool
@@ -34,9 +43,14 @@ class Verdict:
     error: float | None = None
     cause: str = ""
     remarks: tuple = ()
+    written: bool = True
 
     def __bool__(self):
         return self.ok
 
     def __repr__(self):
-        return self.text
+        return wrapped(self.text)
+
+    def _repr_html_(self):
+        return box(*HEADS["right" if self.ok else "wrong" if self.written else "not written"],
+                   text=self.text)

@@ -46,6 +46,8 @@ LINES = {
     "deck": (["B", "131"], {}),
     "exercises": (["1", "--out", "sheets"], {"--out": "new folder"}),
     "grade": (["nowhere"], {0: "run"}),
+    "hint": (["10", "nowhere"], {1: "run"}),
+    "solution": (["10", "nowhere"], {1: "run"}),
     "audit": (["no-such-name"], {}),
     "bench": (["attention", "--case", "no-such-case"], {}),
     "figures": (["no-such-picture"], {}),
@@ -92,7 +94,7 @@ def lines():
             "--colour", "--\x1b[2J", "--\udcff", "---", "--json=1", "--x" * 2000))
         if right is None:
             continue
-        if name not in ("compare", "exercises"):      # which take any number of names
+        if name not in ("compare", "exercises", "grade"):             # any number of names
             yield name, [name, *right, "one", "too", "many"]
         for action in actions:
             if not action.option_strings:

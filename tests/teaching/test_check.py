@@ -15,7 +15,7 @@ def test_the_reference_is_right(name):
     for function, called in ((problem.function, name), (problem.gradient, f"{name}_backward")):
         verdict = check(called, function)
         assert verdict and verdict.ok
-        assert str(verdict).startswith("right") and "not tested" not in str(verdict)
+        assert verdict.text.startswith("right") and "not tested" not in verdict.text
 
 
 def test_every_function_pair_is_a_problem():
@@ -31,7 +31,7 @@ def test_every_function_pair_is_a_problem():
 def test_every_known_mistake_is_recognised_as_itself(name, number):
     cause, mistake = MISTAKES[name][number]
     verdict = check(name, mistake, seed=number)
-    assert not verdict and verdict.cause == cause and f"Likely cause: {cause}." in str(verdict)
+    assert not verdict and verdict.cause == cause and f"Likely cause: {cause}." in verdict.text
 
 
 def test_a_function_written_in_another_way_is_right():
@@ -48,11 +48,11 @@ def test_a_function_written_in_another_way_is_right():
         return dq, *(x.reshape(B, k.shape[1], -1, *x.shape[2:]).sum(2) for x in (dk, dv))
 
     name = "scaled_dot_product_attention_backward"
-    text = str(check(name, attention_backward))
+    text = check(name, attention_backward).text
     assert "(plain, more queries than keys, sizes of 1" in text
     assert "not tested, as its signature does not promise them: a causal pattern, scale" in text
     named = check(name, attention_backward, levels=["plain", "grouped heads"])
-    assert named and "(plain, grouped heads)" in str(named)
+    assert named and "(plain, grouped heads)" in named.text
 
 
 def test_a_verdict_names_the_entry_and_both_numbers():
@@ -65,7 +65,7 @@ def test_a_verdict_names_the_entry_and_both_numbers():
     assert verdict.output == "dx" and len(verdict.index) == 2
     assert verdict.error == pytest.approx(0.01, rel=0.7)
     assert verdict.found == pytest.approx(1.01 * verdict.reference) and verdict.cause == ""
-    assert "wrong in 1 of" in str(verdict) and str(verdict.index) in str(verdict)
+    assert "wrong in 1 of" in verdict.text and str(verdict.index) in verdict.text
     assert repr(verdict) == str(verdict)
 
 
@@ -94,7 +94,7 @@ def writes_into_dy(dy, x):
     (raises, "it raised ValueError: matmul"), (writes, "it writes into its argument x"),
     (writes_into_dy, "it writes into its argument dy"),
     (writes_into_saved, "it writes into an array of saved"),
-    (lambda dy, x: None, "dx must be an array of float64, like the arguments, but is NoneType"),
+    (lambda dy, x: None, "not written yet"),
     (lambda dy, x: (dy, dy), "it returned 2 arrays, but must return 1: dx"),
     (lambda dy, x: dy[0], "dx has shape"),
     (lambda dy, x: dy.astype(int), "but is one of int64"),
@@ -112,7 +112,7 @@ def writes_into_dy(dy, x):
     (lambda dy, x: F.relu_backward(dy, F.relu(x)[1]) / x.size, "a mean instead of a sum")])
 def test_each_kind_of_wrong_answer_is_named(fn, words):
     verdict = check("relu_backward", fn, seed=3)
-    assert not verdict and words in str(verdict), str(verdict)
+    assert not verdict and words in verdict.text, str(verdict)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -127,7 +127,7 @@ def test_a_factor_that_depends_on_a_size_is_not_called_constant(seed):
 
 def test_forwards_are_checked_too():
     wrong = check("softmax", lambda x: np.exp(x) / np.exp(x).sum(0, keepdims=True))
-    assert not wrong and wrong.output == "y" and "y is wrong in" in str(wrong)
+    assert not wrong and wrong.output == "y" and "y is wrong in" in wrong.text
     assert check("softmax",
                  lambda x, axis=-1: F.softmax(x)[0]).text.endswith("passed before: plain.")
 
@@ -138,7 +138,7 @@ def test_a_verdict_lists_the_levels_that_passed():
         return p * (dp - (p * dp).sum(-1, keepdims=True))
 
     verdict = check("softmax_backward", softmax_backward)
-    assert not verdict and "Level of this problem: axis=0; passed before: plain." in str(verdict)
+    assert not verdict and "Level of this problem: axis=0; passed before: plain." in verdict.text
 
 
 def test_the_first_wrong_gradient_is_reported_whatever_follows_it():
@@ -153,7 +153,7 @@ def test_the_first_wrong_gradient_is_reported_whatever_follows_it():
         verdict = check("layer_norm_backward",
                         lambda dy, x, weight, bias: (0.5 * dy, other, weight), seed=1)
         assert not verdict and verdict.output == "dweight"
-        assert "must be an array of float64" in str(verdict)
+        assert "must be an array of float64" in verdict.text
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -162,7 +162,7 @@ def test_a_function_that_is_right_for_some_shapes_only(seed):
     verdict = check("softmax_backward",
                     lambda dp, x: F.softmax_backward(dp, F.softmax(x)[1])
                     * (1 if x.shape[0] < x.shape[1] else 2), seed)
-    assert verdict or "dx is wrong in" in str(verdict)
+    assert verdict or "dx is wrong in" in verdict.text
 
 
 def test_functions_of_any_signature_can_be_checked():
@@ -185,9 +185,9 @@ def test_an_exception_names_the_line_of_the_students_file():
 
     line = wrong_axis.__code__.co_firstlineno + 1
     assert (f"AxisError: axis 7 is out of bounds for array of dimension 2 in line {line}; "
-            "its arguments were dy") in str(check("relu_backward", wrong_axis))
+            "its arguments were dy") in check("relu_backward", wrong_axis).text
     verdict = check("relu_backward", lambda: 1)
-    assert "it raised TypeError" in str(verdict) and " in line" not in str(verdict)
+    assert "it raised TypeError" in verdict.text and " in line" not in verdict.text
 
 
 def test_overflow_for_large_scores_is_found():
@@ -197,13 +197,13 @@ def test_overflow_for_large_scores_is_found():
         return np.exp(x) / np.exp(x).sum(axis, keepdims=True)
 
     verdict = check("softmax", softmax)
-    assert not verdict and "y contains NaN" in str(verdict) and "scores near 1000" in str(verdict)
+    assert not verdict and "y contains NaN" in verdict.text and "scores near 1000" in verdict.text
 
 
 def test_a_wrong_dropout_mask_gets_the_hint():
     verdict = check("dropout",
                     lambda x, rate, rng: np.where(rng.random(x.shape) >= rate, x / (1 - rate), 0))
-    assert not verdict and "dropout_mask(dropout_seed(rng), x.shape, rate)" in str(verdict)
+    assert not verdict and "dropout_mask(dropout_seed(rng), x.shape, rate)" in verdict.text
 
 
 def test_bad_arguments_are_refused():

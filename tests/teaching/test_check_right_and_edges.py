@@ -37,4 +37,4 @@ def test_a_mistake_at_an_edge_is_found(answer):
     elif verdict:
         assert answer.kind in BEYOND and verdict.remarks
     else:
-        assert "passed before: " in str(verdict) or "writes into" in str(verdict)
+        assert "passed before: " in verdict.text or "writes into" in verdict.text

@@ -4,10 +4,11 @@ import ast
 
 import pytest
 
-from numformer.teaching import all_exercises
+from numformer.teaching import all_exercises, check
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.judge import judge, judge_answers
 from numformer.teaching.problems import PROBLEMS
+from numformer.teaching.support.effort import effort
 
 EXERCISES = all_exercises()
 SEEDS = range(4)
@@ -27,7 +28,9 @@ def test_there_are_enough_exercises_of_each_kind():
     assert sum(function.endswith("_backward") for function in functions) >= 16
     for exercise in EXERCISES:
         assert exercise.title.endswith(".") and exercise.text and 1 <= exercise.points <= 5
-        assert 5 <= int(exercise.header("minutes")) <= 40
+        found = effort(exercise)
+        assert 5 <= found.minutes <= 50 and found.lines >= 1 <= found.ideas <= 4
+        assert found.difficulty in ("easy", "medium", "hard")
         for needed in exercise.header("needs").split(", "):
             known = needed in ("nothing", "activation") or any(needed in name for name in names)
             assert known, f"{exercise.name} needs {needed}"
@@ -41,7 +44,7 @@ def test_the_teachers_file_is_right_and_the_students_is_not(exercise, tmp_path):
         student.write_text(exercise.student(seed))
         right, untouched = judge(teacher, exercise.name, seed), judge(student, exercise.name, seed)
         assert right["score"] == 1.0 and right["feedback"].startswith("right"), right
-        assert untouched == {"score": 0.0, "feedback": "not done yet"}
+        assert untouched == {"score": 0.0, "feedback": "not done yet", "parts": {}}
         student.write_text("# mine\n" + exercise.student(seed))
         wrong = judge(student, exercise.name, seed)
         assert wrong["score"] == 0.0, wrong
@@ -54,7 +57,8 @@ def test_the_students_file_holds_no_solution_and_no_marks(exercise):
         student, teacher = exercise.student(seed), exercise.teacher(seed)
         ast.parse(student), ast.parse(teacher)
         assert not any(mark in student for mark in ("SOLUTION", "BUG", "TEACHER", "VARIANT",
-                                                    "the student's bug"))
+                                                    "HINTS", "# ideas", "the student's bug"))
+        assert not any(hint[:40] in student for hint in exercise.hints(seed))
         assert not any(mark in teacher for mark in ("BEGIN BUG", "VARIANT"))
         assert "# BEGIN" not in student and "\n\n\n\n" not in student
         assert student.endswith("\n") and not student.endswith("\n\n")
@@ -119,18 +123,27 @@ def test_a_step_size_near_the_best_is_right():
         assert feedback.startswith("right") == (error <= 3 * difference.min()), (step, feedback)
 
 
-def test_every_bug_of_the_course_is_found_and_its_cause_named(tmp_path):
+def test_the_cause_of_a_bug_is_kept_back_until_it_is_asked_for_or_found(tmp_path):
     causes = {}
     for exercise in EXERCISES:
         if "_bug_in_" in exercise.name:
             for seed in range(12):
-                path = tmp_path / "student.py"
+                path, bug = tmp_path / "student.py", exercise.bug(seed)
                 path.write_text("# mine\n" + exercise.student(seed))
-                bug = exercise.teacher(seed).split("the student's bug: ")[1].splitlines()[0]
-                causes[exercise.name, bug] = judge(path, exercise.name, seed)["feedback"]
-    assert len(causes) == 16 and all("Likely cause: " in feedback
-                                     for feedback in causes.values()), [
-        key for key, feedback in causes.items() if "Likely cause" not in feedback]
+                wrong = judge(path, exercise.name, seed)
+                assert wrong["score"] == 0
+                assert "Likely cause" not in wrong["feedback"] and bug not in wrong["feedback"]
+                assert "found" in wrong["feedback"] or "wrong" in wrong["feedback"], wrong
+                path.write_text(exercise.teacher(seed))
+                assert judge(path, exercise.name, seed)["feedback"].endswith(f"was: {bug}.")
+                *first, last = exercise.hints(seed)
+                assert bug in last and not any(bug in hint for hint in first)
+                module = {}
+                exec(exercise.student(seed), module)
+                function = exercise.function(seed)
+                causes[exercise.name, bug] = check(function, module[function], seed,
+                                                      exercise.levels).cause
+    assert len(causes) == 16 and all(causes.values()), causes
 
 
 @pytest.mark.parametrize("number, old, new", [
@@ -139,9 +152,9 @@ def test_every_bug_of_the_course_is_found_and_its_cause_named(tmp_path):
     ("02", "x.max(axis=-1, keepdims=True)", "x.max()"),
     ("15", "scores.max(axis=-1, keepdims=True)", "scores.max()"),
     ("16", "scores.max(axis=-1, keepdims=True)", "scores.max()")])
-def test_one_maximum_for_all_rows_or_none_gets_no_points(number, old, new, tmp_path):
+def test_one_maximum_for_all_rows_or_none_costs_points(number, old, new, tmp_path):
     (exercise,) = find_exercises([number])
     path = tmp_path / "student.py"
     assert old in exercise.teacher(0)
     path.write_text(exercise.teacher(0).replace(old, new))
-    assert judge(path, exercise.name, 0)["score"] == 0
+    assert 0.7 <= judge(path, exercise.name, 0)["score"] < 1

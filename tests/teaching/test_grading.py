@@ -30,7 +30,7 @@ def test_the_folders_of_student_and_teacher(tmp_path, folder):
         "01_softmax.py", "02_softmax_backward.py", "15_scaled_dot_product_attention.py",
         "31_figure_mask.py", "README.md", MANIFEST]
     readme = (folder / "README.md").read_text()
-    assert "numformer grade ." in readme and "| `01_softmax.py` |" in readme
+    assert "numformer hint 01" in readme and "| `01_softmax.py` |" in readme
     guide = (tmp_path / "teacher" / "GUIDE.md").read_text()
     assert all(words in guide for words in ("rubric", "Goals", "minutes", "**with your rights**",
                                             "| `02_softmax_backward` | derive"))
@@ -63,7 +63,7 @@ def test_no_file_prevents_the_others_from_being_graded(folder, capfd):
     found = feedback_by_number(grade(folder, seconds=6))
     assert time.perf_counter() - started < 60
     assert "ran for more than 6 s and was stopped (line 2)" in found["01"][1]
-    assert found["02"][0] == 0
+    assert found["02"][0] == 0.3                      # of 3, for the shape
     assert "Likely cause: the sum over all weights is missing" in found["02"][1]
     assert "cannot be imported: SyntaxError" in found["15"][1] and "line 1" in found["15"][1]
     assert "ended without an answer (exit status 3)" in found["31"][1]
@@ -113,7 +113,9 @@ def test_side_effects_of_a_right_file_cost_no_points(tmp_path, more):
     ("raise SystemExit(0)\n", "SystemExit"), ("softmax = 3\n", "there is no function softmax"),
     ("1 / 0\n", "ZeroDivisionError: division by zero (line 1)"),
     ("def softmax(x):\n    raise KeyError('a')\n", "it raised KeyError: 'a' in line 2"),
-    ("def softmax(x):\n    return None\n", "must be an array"),
+    ("def softmax(x):\n    return None\n", "not done yet"),
+    ("def softmax(x):\n    y = x.max()\n", "not done yet: it returns None (is the last line a"),
+    ("def softmax(x):\n    return 'a'\n", "must be an array"),
     ("def softmax():\n    pass\n", "it raised TypeError"),
     ("def softmax(x):\n    import sys\n    sys.exit()\n", "it raised SystemExit")])
 def test_each_kind_of_broken_file_is_named(tmp_path, text, words):
@@ -168,7 +170,12 @@ def test_exercises_and_grade_on_the_command_line(capsys, tmp_path):
 
 @pytest.mark.parametrize("words, message", [
     (("exercises", "99"), "name='99' is unknown"), (("exercises", "--seed", -1), "--seed=-1"),
-    (("grade", "nothing"), "give a folder"),
+    (("grade", "nothing"), "give a folder"), (("grade",), "there is no assignment.json"),
+    (("grade", "nrm"), "'nrm' is neither an exercise nor a folder"),
+    (("grade", "norm"), "may be 09_layer_norm, 10"), (("grade", "10", ".", "--html", "p"), ".html"),
+    (("grade", "--html", "no/p.html"), "there is no folder no"),
+    (("hint",), "EXERCISE is missing"), (("hint", "10"), "give a folder"),
+    (("hint", "10", "--level", 4), "--level: 4 is unknown"), (("solution", "10"), "give a folder"),
     (("grade", "nothing", "--seconds", 0), "seconds=0")])
 def test_bad_requests_are_one_line(capsys, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

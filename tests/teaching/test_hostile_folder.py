@@ -9,6 +9,7 @@ import time
 import pytest
 
 from command import call, last_json
+from numformer.commands.grade import INDENT
 from numformer.teaching import grade, judge, write_assignment
 from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.grading import _judgement, _manifest, _remove
@@ -69,11 +70,22 @@ def test_what_is_no_judgement_is_no_answer(tmp_path, text):
     assert _judgement(path, TOKEN) is None
 
 
+@pytest.mark.parametrize("parts", [
+    None, 3, [["dx", [1, 2]]], {"dx": 1}, {"dx": [1]}, {"dx": [2, 1]}, {"dx": [-1, 1]},
+    {"dx": [1, 1e9]}, {"dx": ["a", 1]}, {"dx": [None, 1]}, {str(n): [0, 1] for n in range(99)}])
+def test_parts_of_another_form_are_left_out(tmp_path, parts):
+    path = tmp_path / "result.json"
+    path.write_text(judgement(parts=parts))
+    assert _judgement(path, TOKEN) == {"score": 1, "feedback": "right", "parts": {}}
+    path.write_text(judgement(parts={"d\nx": [0.5, 1]}))
+    assert _judgement(path, TOKEN)["parts"] == {"d x": (0.5, 1.0)}
+
+
 def test_a_judgement_is_a_score_and_one_line(tmp_path):
     path = tmp_path / "result.json"
     for score, expected in ((1.0, 1), (7.5, 1), (-3.0, 0), (0.25, 0.25)):
         path.write_text(judgement(score=score))
-        assert _judgement(path, TOKEN) == {"score": expected, "feedback": "right"}
+        assert _judgement(path, TOKEN) == {"score": expected, "feedback": "right", "parts": {}}
     text = "\x1b]0;title\x07wrong\r\n    2 of 2  01_softmax: right\u2028\u202e\x00" + " " * 99
     path.write_text(judgement(feedback=text + "x" * 5000))
     feedback = _judgement(path, TOKEN)["feedback"]
@@ -138,7 +150,10 @@ def test_hostile_files_get_no_points_and_others_theirs(tmp_path, capsys, monkeyp
         assert "needs more than 768 MiB of memory in line 5" in rows["09_layer_norm"]["feedback"]
     assert r"it raised ValueError: \x1b[2J 2 of 2 01" in rows["11_rms_norm"]["feedback"]
     lines = out.splitlines()
-    assert all(line.isprintable() for line in lines) and len(lines) == len(texts) + 2
+    assert all(line.isprintable() for line in lines)
+    heads = [line for line in lines[:-1] if not line.startswith(" " * INDENT)]
+    assert len(heads) == len(texts) + 2 and all(len(line) <= 80 for line in lines[:-1])
+    assert heads[-2:] == ["2 of 8 points", lines[-2]] and lines[-2].startswith("Next: ")
     assert sorted(os.listdir(tmp_path)) == ["student", "teacher"]     # no copies are left
 
 

@@ -4,7 +4,7 @@ The function is elementwise: dx = dy times the derivative at x.
 """
 # goal: differentiate a function of one variable with the product rule and the chain rule
 # needs: activation
-# minutes: 15
+# ideas: the product rule; the chain rule
 # points: 2
 # checks: the activation's backward
 # varies with: 05
@@ -13,6 +13,12 @@ import numpy as np
 
 
 # BEGIN VARIANT silu
+# BEGIN HINTS
+# 1. With s = 1 / (1 + exp(-x)), y = x s is a product: use the product rule.
+# 2. The derivative of s is s (1 - s). The derivative of y has two terms: one from the factor
+#    x and one from s.
+# 3. dx = dy * (s + x * s * (1 - s)).
+# END HINTS
 def silu_backward(dy, x):
     """The gradient of x.
 
@@ -26,20 +32,31 @@ def silu_backward(dy, x):
 
 
 # BEGIN VARIANT gelu_tanh
+# BEGIN HINTS
+# 1. y = x (1 + t) / 2 with t = tanh(u) is a product, and t depends on x through u: use the
+#    product rule, then the chain rule.
+# 2. dt/du = 1 - t^2, and du/dx = sqrt(2 / pi) (1 + 3 * 0.044715 x^2).
+# 3. dx = dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope), where slope is du/dx.
+# END HINTS
 def gelu_tanh_backward(dy, x):
     """The gradient of x.
 
     y = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
     """
     # BEGIN SOLUTION
-    t = np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))
-    slope = np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * x ** 2)
+    t = np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3))
+    slope = (2 / np.pi) ** 0.5 * (1 + 3 * 0.044715 * x ** 2)
     return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
     # END SOLUTION
 # END VARIANT
 
 
 # BEGIN VARIANT relu_squared
+# BEGIN HINTS
+# 1. Where x is negative, y is 0; where x is positive, y = x^2. Differentiate both pieces.
+# 2. The derivative is 2 x for positive x and 0 for negative x. Multiply it by dy.
+# 3. dx = dy * 2 * np.maximum(x, 0).
+# END HINTS
 def relu_squared_backward(dy, x):
     """The gradient of x.
 

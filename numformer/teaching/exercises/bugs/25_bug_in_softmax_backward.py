@@ -1,13 +1,21 @@
 """Find the bug: softmax.
 
-One thing is wrong in this function. `numformer.check` names the first gradient that differs, and
-where. Find the line and correct it.
+One thing is wrong in this function. `numformer grade 25` names the first gradient that differs,
+where, and by how much; finding the cause is the exercise. Find the line and correct it.
 """
 # goal: read a gradient written by somebody else, and find and correct the wrong term
 # needs: softmax_backward
-# minutes: 10
+# ideas: read a formula in code
 # points: 3
+# parts: all or nothing
 # checks: softmax_backward
+# BEGIN HINTS
+# 1. Derive dx from p and dp again, as in exercise 2, and compare it with the last line term
+#    by term.
+# 2. dx_k = p_k (dp_k - sum_j p_j dp_j). Check whether both terms are in the code, how the sum
+#    is formed, and what it is taken of.
+# 3. The cause: {bug}.
+# END HINTS
 
 import numpy as np
 

@@ -1,13 +1,21 @@
 """Find the bug: LayerNorm.
 
-One thing is wrong in this function. `numformer.check` names the first gradient that differs, and
-where. Find the line and correct it.
+One thing is wrong in this function. `numformer grade 26` names the first gradient that differs,
+where, and by how much; finding the cause is the exercise. Find the line and correct it.
 """
 # goal: read a gradient written by somebody else, and find and correct the wrong term
 # needs: layer_norm_backward
-# minutes: 15
+# ideas: read a formula in code
 # points: 3
+# parts: all or nothing
 # checks: layer_norm_backward
+# BEGIN HINTS
+# 1. The grade names the gradient that is wrong; lines that only the others use need no
+#    reading. How many terms does dx of LayerNorm have?
+# 2. dx has three terms: the direct one, one through the mean, and one through the variance.
+#    All three begin with the gradient with respect to x_hat, weight * dy.
+# 3. The cause: {bug}.
+# END HINTS
 
 
 def layer_norm_backward(dy, x, weight, bias):

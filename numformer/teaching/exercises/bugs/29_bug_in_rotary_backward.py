@@ -1,13 +1,21 @@
 """Find the bug: rotary positions.
 
-One thing is wrong in this function. `numformer.check` names the first gradient that differs, and
-where. Find the line and correct it.
+One thing is wrong in this function. `numformer grade 29` names the first gradient that differs,
+where, and by how much; finding the cause is the exercise. Find the line and correct it.
 """
 # goal: read a gradient written by somebody else, and find and correct the wrong term
 # needs: rotary_backward
-# minutes: 10
+# ideas: read a formula in code
 # points: 3
+# parts: all or nothing
 # checks: rotary_backward
+# BEGIN HINTS
+# 1. Take sine = 1 and cosine = 0. What does the forward do to (a, b), and what must the
+#    backward do?
+# 2. The backward multiplies by the transposed rotation: compared with the forward, the signs
+#    of both terms with a sine change.
+# 3. The cause: {bug}.
+# END HINTS
 
 import numpy as np
 

@@ -1,14 +1,22 @@
 """Find the bug: cross-entropy.
 
-One thing is wrong in this function. `numformer.check` names the first gradient that differs, and
-where. Find the line and correct it.
+One thing is wrong in this function. `numformer grade 30` names the first gradient that differs,
+where, and by how much; finding the cause is the exercise. Find the line and correct it.
 """
 # goal: read a gradient written by somebody else, and find and correct the wrong term
 # needs: cross_entropy_backward
-# minutes: 10
+# ideas: read a formula in code
 # points: 3
+# parts: all or nothing
 # checks: cross_entropy_backward
 # levels: plain, an ignored target
+# BEGIN HINTS
+# 1. Take two positions, one of them ignored, and compute the gradient by hand for dL = 1 and
+#    for dL = 2.
+# 2. The gradient has four factors: dL, the mask of ignored positions, p - one_hot, and 1 /
+#    the number of positions in the mean. Check each of them.
+# 3. The cause: {bug}.
+# END HINTS
 
 import numpy as np
 

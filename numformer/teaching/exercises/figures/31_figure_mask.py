@@ -10,9 +10,16 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: read a mask, and see how layers widen a window
 # needs: scaled_dot_product_attention
-# minutes: 10
+# ideas: reading a mask; the first rows of a window; layers widen a window
 # points: 2
 # answers: the questions above
+# BEGIN HINTS
+# 1. Count the cells row by row: how many keys may one query attend to?
+# 2. A query attends to itself and to BEFORE earlier tokens; the first queries have fewer. One
+#    layer reaches back BEFORE tokens, two layers twice as far.
+# 3. "allowed": rows of 1, 2, ..., BEFORE cells, then BEFORE + 1 in each other row. "first":
+#    the last position minus BEFORE. "layers": (T - 1) / BEFORE, rounded up.
+# END HINTS
 
 import numpy as np
 

@@ -12,9 +12,17 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: see a softmax saturate
 # needs: softmax_backward
-# minutes: 15
+# ideas: the size of an inner product; the scale; the slope of a saturated softmax
 # points: 2
 # answers: the questions above
+# BEGIN HINTS
+# 1. numbers() returns the query and the keys. Compute both rows of weights from them, and
+#    compare with the two pictures.
+# 2. The plain scores are k @ q, the scaled ones are divided by np.sqrt(WIDTH).
+#    F.softmax(scores)[0] gives the weights. p (1 - p) is largest at p = 1/2 and 0 at p = 1.
+# 3. "plain": F.softmax(k @ q)[0].max(); "scaled": the same of k @ q / np.sqrt(WIDTH).
+#    "gradient": the one in which (p * (1 - p)).max() is larger.
+# END HINTS
 
 import numpy as np
 

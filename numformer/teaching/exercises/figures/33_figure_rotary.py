@@ -11,9 +11,17 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: see that scores depend only on the distance
 # needs: rotary
-# minutes: 15
+# ideas: only the distance matters; rounding errors; the slowest frequency
 # points: 2
 # answers: the questions above
+# BEGIN HINTS
+# 1. Follow the diagonals of the map of scores. What do the pairs (m, n) on one diagonal have
+#    in common?
+# 2. A score depends on m - n alone, up to the rounding of floating-point numbers. Pair i of
+#    coordinates rotates by 10000^(-2i/D) per position, i = 0, 1, ..., D/2 - 1.
+# 3. "same": for example (M + 1, N + 1). "slowest": 10000.0 ** (-(D - 2) / D). "spread":
+#    compare its size, in the picture, with 1e-16.
+# END HINTS
 
 import numpy as np
 

@@ -12,9 +12,17 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: know why the Transformer of 2017 needs its warm-up
 # needs: layer_norm_backward
-# minutes: 15
+# ideas: where a norm is placed; a ratio of gradients; why a warm-up
 # points: 2
 # answers: the questions above
+# BEGIN HINTS
+# 1. gradient_norms(True) is the curve "before" and gradient_norms(False) the curve "after":
+#    one number per block, the first block first.
+# 2. For "falls", compare the last number of each curve, divided by its first. "times"
+#    compares the last numbers of both curves.
+# 3. "times": gradient_norms(False)[-1] / gradient_norms(True)[-1]. "careful": the one whose
+#    last blocks get the larger gradients in the first steps.
+# END HINTS
 
 import numpy as np
 

@@ -10,9 +10,16 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: see that no T x S array is needed
 # needs: scaled_dot_product_attention
-# minutes: 15
+# ideas: tiles above the diagonal; the running maximum and sum; memory independent of T
 # points: 2
 # answers: the questions above
+# BEGIN HINTS
+# 1. steps() returns one entry per tile, also for those that are skipped.
+# 2. Each entry has an attribute `skipped`, True or False. What is kept per query from tile to
+#    tile does not depend on LENGTH.
+# 3. "skipped": sum(step.skipped for step in steps()); "seen": the rest of len(steps()).
+#    "kept": HEAD_WIDTH numbers of the accumulator, and one each for m and l.
+# END HINTS
 
 import numpy as np
 

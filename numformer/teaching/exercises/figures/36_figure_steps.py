@@ -12,9 +12,17 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: choose a step size, or avoid the choice with the complex step
 # needs: nothing
-# minutes: 15
+# ideas: cancellation; the remainder of a large step; a step without a difference
 # points: 2
 # answers: the questions above
+# BEGIN HINTS
+# 1. errors() returns the curves of the picture as arrays, one entry per step in STEPS.
+# 2. "best": np.argmin finds the smallest error. A tiny step subtracts two nearly equal
+#    numbers; a large step leaves the region in which the function is a line.
+# 3. "best": STEPS[np.argmin(errors()["central_difference"])]. "complex": is
+#    errors()["complex_step"][0] below the smallest error of the difference? "left" is the
+#    loss of digits, "right" the second and third derivatives.
+# END HINTS
 
 import numpy as np
 

@@ -4,9 +4,18 @@ o = softmax(q k^T / sqrt(D)) v
 """
 # goal: write the equation of the paper
 # needs: softmax
-# minutes: 15
+# ideas: scores as inner products; a softmax for each query; an average of values
 # points: 3
 # checks: scaled_dot_product_attention
+# BEGIN HINTS
+# 1. There are three steps: scores, weights, average. Each query has its own softmax, over the
+#    keys.
+# 2. The scores are (B, H, T, S). Transpose only the last two axes of k (k.T reverses all
+#    four), and divide by the square root of D, the last size of q. Subtract the maximum of
+#    each row before exp.
+# 3. scores = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5; p is the softmax of scores over
+#    the last axis; o = p @ v.
+# END HINTS
 
 import numpy as np
 
@@ -14,7 +23,7 @@ import numpy as np
 def scaled_dot_product_attention(q, k, v):
     """q (B, H, T, D), k and v (B, H, S, D) to o (B, H, T, D)."""
     # BEGIN SOLUTION
-    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])            # (B, H, T, S)
+    scores = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5              # (B, H, T, S)
     p = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     return p @ v

@@ -7,9 +7,18 @@ give dq and dk. Do not forget the division by sqrt(D).
 """
 # goal: compose three backwards
 # needs: scaled_dot_product_attention, softmax_backward, linear_backward
-# minutes: 40
+# ideas: the backward of a product; the backward of softmax; the scale; the order of the steps
 # points: 5
+# parts: dq 2, dk 2, dv 1
 # checks: scaled_dot_product_attention_backward
+# BEGIN HINTS
+# 1. Compute scores and p again. Then go backward through o = p v, through the softmax, and
+#    through the scores, one line at a time.
+# 2. dp = do v^T is (B, H, T, S), and dv = p^T do. dscores = p * (dp - the sum of p * dp over
+#    each row). Both dq and dk get the factor 1 / sqrt(D).
+# 3. dq = dscores @ k * scale, dk = dscores.swapaxes(-1, -2) @ q * scale, dv = p.swapaxes(-1,
+#    -2) @ do; return them in the order dq, dk, dv.
+# END HINTS
 
 import numpy as np
 
@@ -17,7 +26,7 @@ import numpy as np
 def scaled_dot_product_attention_backward(do, q, k, v):
     """dq (B, H, T, D), dk and dv (B, H, S, D)."""
     # BEGIN SOLUTION
-    scale = 1 / np.sqrt(q.shape[-1])
+    scale = q.shape[-1] ** -0.5
     scores = q @ k.swapaxes(-1, -2) * scale
     p = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)

@@ -1,0 +1,1 @@
+"""What helps a student between a wrong answer and a right one: hints, credit, and a record."""

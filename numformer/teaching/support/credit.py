@@ -1,0 +1,109 @@
+"""Partial credit: what a function that is wrong somewhere still gets right, output by output."""
+
+from contextlib import suppress
+
+import numpy as np
+
+from numformer.teaching.check import instances_of, offered_levels, outputs_of, same_buffer
+from numformer.teaching.comparison import strange_output, wrong_output
+from numformer.teaching.limits import Stopped
+from numformer.teaching.problems import find_problem
+from numformer.teaching.signatures import promises
+
+# of the points of each output
+SHAPE, PLAIN, EDGES = 0.1, 0.6, 0.3
+RULE = ("Of the points of each output, 1/10 is for its shape and 6/10 for its numbers on plain "
+        "random problems. Once these are right, 3/10 are for options and edges, in equal shares: "
+        "axes of size 1, large and small numbers, views, float32, arguments left unchanged, a new "
+        "array in each call.")
+
+
+def credit(exercise, function, name, seed):
+    """The points of a function that is wrong, by output.
+
+    Parameters
+    ----------
+    exercise : Exercise
+    function : callable
+        The student's, with limits.
+    name : str
+        Of the function that is graded.
+    seed : int
+        Of the assignment.
+
+    Returns
+    -------
+    dict of str to tuple of float
+        For each output, (points, highest points); empty if the exercise is all or nothing.
+    """
+    if exercise.parts == {}:
+        return {}
+    name, problem, backward = find_problem(name)
+    offered = offered_levels(problem, backward)
+    shares, passed, right_shape, right_numbers = None, [], {}, {}
+    watched = _Watched(function)
+    for level, instances in instances_of(problem, offered, seed):
+        if not _counts(exercise, function, level, offered[level], instances[0], backward):
+            continue
+        found = [_right(name, watched, instance, backward) for instance in instances]
+        if shares is None:
+            keys = list(found[0])
+            shares = exercise.parts or dict.fromkeys(keys, exercise.points / len(keys))
+            right_shape = {key: all(each[key][0] for each in found) for key in keys}
+            right_numbers = {key: all(each[key][1] for each in found) for key in keys}
+            passed += [dict.fromkeys(keys, ok) for ok in
+                       _sound(name, watched, instances[0], backward)]
+        else:
+            passed.append({key: all(each[key][1] for each in found) for key in keys})
+    points = {}
+    for key, of in shares.items():
+        edges = np.mean([each[key] for each in passed]) if right_numbers[key] else 0.0
+        fraction = SHAPE * right_shape[key] + PLAIN * right_numbers[key] + EDGES * float(edges)
+        points[key] = round(of * fraction, 4), of
+    return points
+
+
+class _Watched:
+    """A function that is not called again once a limit has stopped it."""
+
+    def __init__(self, function):
+        self.__wrapped__, self.stopped = function, False
+
+    def __call__(self, *arguments, **options):
+        if self.stopped:
+            raise Stopped("it was stopped before")
+        try:
+            return self.__wrapped__(*arguments, **options)
+        except Stopped:
+            self.stopped = True
+            raise
+
+
+def _counts(exercise, function, level, kind, instance, backward):
+    """Whether a level counts: as in `check`."""
+    named = level in (exercise.levels or ())
+    return ((not exercise.levels or named) and (kind.required or named)
+            and promises(function, instance, backward, named))
+
+
+def _right(name, function, instance, backward):
+    """output -> (whether its shape is right, whether its numbers are)."""
+    y, _, _, gradients = instance.reference()
+    expected = gradients if backward else {"y": y}
+    outputs = outputs_of(function, instance, backward)[0] or ()
+    right = dict.fromkeys(expected, (False, False))
+    for (key, reference), found in zip(expected.items(), outputs):
+        alone = {key: reference}
+        with suppress(Exception):                     # of an object of the student's, any
+            if strange_output(name, (found,), alone, instance) is None:
+                right[key] = (np.shape(found) == np.shape(reference),
+                              wrong_output(name, (found,), alone, instance) is None)
+    return right
+
+
+def _sound(name, function, instance, backward):
+    """(whether no argument is written into, whether each call makes new arrays)."""
+    outputs, trouble = outputs_of(function, instance, backward)
+    if outputs is None:
+        return False, False
+    return not trouble, same_buffer(name, function, instance, backward) is None

@@ -1,0 +1,67 @@
+"""What a student's folder remembers: hints that were given, and attempts. It costs no points."""
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from numformer.files import KIB, MIB, parse_json, read_file
+from numformer.teaching.exercise import all_exercises
+from numformer.teaching.judge import NOT_DONE
+from numformer.training import write_atomically
+
+RECORD = "progress.json"
+MOST = 64 * KIB                                       # bytes of a record
+MANY = 10 ** 6                                        # attempts
+KINDS = {"hints": int, "attempts": int, "graded": str}
+
+
+def read_record(folder):
+    """{"hints": {exercise: level}, "attempts": {exercise: number}, "graded": {exercise: digest}}.
+
+    What is not of this form is left out: the file is the student's.
+    """
+    found = {}
+    with suppress(OSError, ValueError):
+        found = parse_json(read_file(Path(folder) / RECORD, MOST, follow_links=False))
+    record = {}
+    for kind, type_ in KINDS.items():
+        entries = found.get(kind) if isinstance(found, dict) else None
+        entries = entries if isinstance(entries, dict) else {}
+        record[kind] = {exercise.name: entries[exercise.name] for exercise in all_exercises()
+                        if _is_entry(entries.get(exercise.name), type_)}
+    return record
+
+
+def write_record(folder, record):
+    """Write a record; a folder that cannot be written to keeps none."""
+    with suppress(OSError):
+        write_atomically(Path(folder) / RECORD, (json.dumps(record, indent=2) + "\n").encode())
+
+
+def count_attempts(folder, rows):
+    """Count those of the rows of `grade` that are on a changed file as attempts, and write it."""
+    record = read_record(folder)
+    for row in rows:
+        name, digest = row["name"], _digest(Path(folder) / f"{row['name']}.py")
+        if digest and digest != record["graded"].get(name) and row["feedback"] != NOT_DONE:
+            record["graded"][name] = digest
+            record["attempts"][name] = record["attempts"].get(name, 0) + 1
+    write_record(folder, record)
+
+
+def with_record(folder, rows):
+    """The rows of `grade` with ``hints`` and ``attempts``, the numbers of both."""
+    record = read_record(folder)
+    return [{**row, **{kind: record[kind].get(row["name"], 0) for kind in ("hints", "attempts")}}
+            for row in rows]
+
+
+def _is_entry(value, type_):
+    return type(value) is type_ and (type_ is str or 0 < value < MANY)
+
+
+def _digest(path):
+    """The SHA-256 of a file; None if it is none."""
+    with suppress(OSError, ValueError):
+        return hashlib.sha256(read_file(path, MIB, follow_links=False)).hexdigest()
