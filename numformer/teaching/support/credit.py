@@ -106,4 +106,6 @@ def _sound(name, function, instance, backward):
     outputs, trouble = outputs_of(function, instance, backward)
     if outputs is None:
         return False, False
-    return not trouble, same_buffer(name, function, instance, backward) is None
+    if trouble:                                       # it writes into an argument: one fault, not two
+        return False, True
+    return True, same_buffer(name, function, instance, backward) is None

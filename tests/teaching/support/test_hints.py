@@ -1,0 +1,107 @@
+"""Hints: three for each exercise, one at a time, remembered in the process and in the folder."""
+
+import json
+
+import pytest
+
+import numformer
+from command import call, last_json
+from numformer.teaching import all_exercises, check, hint, solution, write_assignment
+from numformer.teaching.exercise import find_exercise
+from numformer.teaching.support import hints
+from numformer.teaching.support import solution as solutions
+from numformer.teaching.support.record import MANY, RECORD, read_record
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    monkeypatch.setattr(hints, "_given", {})
+    monkeypatch.setattr(solutions, "_passed", set())
+
+
+@pytest.mark.parametrize("exercise", all_exercises(), ids=lambda exercise: exercise.name)
+def test_every_exercise_has_three_hints(exercise):
+    for seed in range(4):
+        found = exercise.hints(seed)
+        assert len(found) == 3 and len(set(found)) == 3
+        assert all(len(text) > 10 and "  " not in text and "#" not in text and "{bug}" not in text
+                   for text in found), found
+
+
+def test_each_call_gives_the_next_hint():
+    found = [hint("layer_norm_backward") for _ in range(4)]
+    texts = find_exercise(10).hints(0)
+    for level, text in zip((1, 2, 3, 3), found):
+        assert text == f"10_layer_norm_backward, hint {level} of 3: {texts[level - 1]}"
+    assert numformer.hint is hint and hint("2", level=2).endswith(find_exercise(2).hints(0)[1])
+    assert "hint 3 of 3" in hint(2)
+    assert max(map(len, repr(found[0]).splitlines())) <= 80
+    assert "<div" in found[0]._repr_html_()
+
+
+@pytest.mark.parametrize("function", ["silu", "gelu_tanh", "relu_squared_backward"])
+def test_a_variant_has_hints_of_its_own(function):
+    assert hints.has_hints(function) and not hints.has_hints("patch_convolution_backward")
+    name = "06_activation_backward" if "backward" in function else "05_activation"
+    exercise = find_exercise(name)
+    seed = next(seed for seed in range(40) if exercise.function(seed) == function)
+    assert hint(function, level=3).endswith(exercise.hints(seed)[2])
+
+
+@pytest.mark.parametrize("name, level, seed, error, words", [
+    ("nothing", None, 0, ValueError, "no exercise 'nothing'"), (99, None, 0, ValueError, "'99'"),
+    ("norm", None, 0, ValueError, "may be 09_layer_norm"), ("softmx", None, 0, ValueError, "mean"),
+    (10, 4, 0, ValueError, "level=4 must be 1, 2 or 3"), (10, 0, 0, ValueError, "level=0"),
+    (10, None, -1, ValueError, "seed=-1"), (None, None, 0, TypeError, "but is NoneType"),
+    (["1"], None, 0, TypeError, "but is list")])
+def test_wrong_requests_are_one_line(name, level, seed, error, words):
+    with pytest.raises(error, match=words) as caught:
+        hint(name, level, seed)
+    assert "\n" not in str(caught.value) and hints._given == {}
+
+
+def test_the_folder_remembers_hints(tmp_path, capsys):
+    write_assignment(tmp_path, seed=1, names=["10", "25"])
+    folder = tmp_path / "student"
+    for level in (1, 2, 3, 3):
+        status, out, _ = call(capsys, "hint", "10", folder, "--json")
+        assert status == 0 and last_json(out)["level"] == level
+        assert all(len(line) <= 80 for line in out.splitlines()[:-1])
+    call(capsys, "hint", "softmax", folder, "--level", 2)
+    assert read_record(folder)["hints"] == {"10_layer_norm_backward": 3,
+                                            "25_bug_in_softmax_backward": 2}
+    _, out, _ = call(capsys, "hint", "25", folder)
+    assert find_exercise(25).bug(1) in " ".join(out.split())
+    status, _, err = call(capsys, "hint", "3", folder)
+    assert status == 2 and "choose from 10_layer_norm_backward, 25" in err
+
+
+@pytest.mark.parametrize("text", [
+    "", "[]", "3", "[" * 50_000, '{"hints": 3}', '{"hints": {"01_softmax": "2"}}', b"\xff",
+    '{"hints": {"01_softmax": -1}, "attempts": {"01_softmax": true}, "graded": [1]}',
+    '{"hints": {"../../x": 2}}', json.dumps({"attempts": {"01_softmax": MANY}}), "x" * 10 ** 6])
+def test_a_record_of_another_form_is_empty(tmp_path, capsys, text):
+    write_assignment(tmp_path, names=["1"])
+    path = tmp_path / "student" / RECORD
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert read_record(path.parent) == {"hints": {}, "attempts": {}, "graded": {}}
+    assert call(capsys, "grade", path.parent)[0] == 0
+
+
+def test_a_solution_is_shown_after_a_pass(tmp_path, capsys):
+    with pytest.raises(ValueError, match="no check of linear has passed"):
+        solution("linear")
+    assert not check("linear", lambda x, weight, bias: x @ weight, 0)
+    with pytest.raises(ValueError, match="no check of linear has passed"):
+        solution("linear")
+    assert check("linear", lambda x, weight, bias: x @ weight + bias, 0)
+    assert repr(solution("linear")).startswith("def linear(x, weight, bias=None):")
+    with pytest.raises(ValueError, match="'linaer' is not a function"):
+        solution("linaer")
+    write_assignment(tmp_path, names=["3"])
+    status, out, err = call(capsys, "solution", "3", tmp_path / "student")
+    assert status == 1 and out == "" and len(err.splitlines()) == 1
+    assert "03_linear has 0 of 1 points; the solution is shown when it has all" in err
+    status, out, _ = call(capsys, "solution", "3", tmp_path / "teacher", "--json")
+    assert status == 0 and last_json(out)["solution"] == "return x @ weight + bias\n"
+    assert out.startswith("03_linear, in linear:\n\nreturn x @ weight + bias\n")
