@@ -9,6 +9,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import sys
 import traceback
 from contextlib import suppress
@@ -88,7 +89,7 @@ def _judge_function(exercise, function, path, seed, seconds):
         verdict = check(name, function, seed, exercise.levels, seconds, MEMORY,
                         process=False,                                # it has this one
                         cause=bug is None)                            # which is to be found
-        text = " ".join(verdict.text.split())
+        text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
         if verdict:                                   # the signature is ours: no word about options
             first, *remarks = verdict.text.split("\n")
             first = first.partition("; not tested")[0].rstrip(".") + "."
@@ -99,6 +100,13 @@ def _judge_function(exercise, function, path, seed, seconds):
     except BaseException as error:                    # SystemExit and others that `check` lets pass
         return _judgement(0, f"it raised {_described(error, path)}")
     return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
+
+
+def _without_solution(verdict):
+    """The text of a verdict; of a cause that quotes the reference, only what differs is kept."""
+    found = re.search(r"the same numbers come from .*? \(in \w+\) (with.*)", verdict.cause)
+    return verdict.text if not found else verdict.text.replace(
+        verdict.cause, f"the same numbers come from the right lines {found[1]}")
 
 
 def _undone(text):
@@ -162,7 +170,7 @@ def _described(error, path):
     if isinstance(error, SyntaxError) and error.lineno:
         lines.append(error.lineno)
     try:
-        message = " ".join(str(error).split())
+        message = " ".join(str(getattr(error, "msg", error)).split())
     except Exception:                                 # its __str__ raises, too
         message = ""
     name = "" if isinstance(error, Stopped) else type(error).__name__

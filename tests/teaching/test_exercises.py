@@ -146,6 +146,14 @@ def test_the_cause_of_a_bug_is_kept_back_until_it_is_asked_for_or_found(tmp_path
     assert len(causes) == 16 and all(causes.values()), causes
 
 
+def test_a_cause_does_not_quote_the_solution(tmp_path):
+    (exercise,), path = find_exercises(["2"]), tmp_path / "student.py"
+    path.write_text(exercise.teacher(0).replace("p * (dp - (p * dp)", "x * (dp - (x * dp)"))
+    feedback = judge(path, exercise.name, 0)["feedback"]
+    assert "come from the right lines with `x` in place of `p`" in feedback
+    assert feedback.startswith("dx is wrong in") and "dp - s" not in feedback
+
+
 @pytest.mark.parametrize("number, old, new", [
     ("01", "x.max(axis=-1, keepdims=True)", "x.max()"),
     ("01", "x.max(axis=-1, keepdims=True)", "0"),

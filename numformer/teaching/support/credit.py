@@ -11,11 +11,14 @@ from numformer.teaching.problems import find_problem
 from numformer.teaching.signatures import promises
 
 # of the points of each output
-SHAPE, PLAIN, EDGES = 0.1, 0.6, 0.3
+SHAPE, PLAIN, SPECIAL, EDGES = 0.1, 0.6, 0.2, 0.1
+GENERAL = {"sizes of 1", "large numbers", "small numbers", "a large dy", "a small dy", "views",
+           "float32"}                                 # edges of every function
 RULE = ("Of the points of each output, 1/10 is for its shape and 6/10 for its numbers on plain "
-        "random problems. Once these are right, 3/10 are for options and edges, in equal shares: "
-        "axes of size 1, large and small numbers, views, float32, arguments left unchanged, a new "
-        "array in each call.")
+        "random problems. Once these are right, 2/10 are for what this function must also do: "
+        "options, such as an ignored target, and special cases, such as scores near 1000. 1/10 is "
+        "for the edges of every function: axes of size 1, large and small numbers, views, float32, "
+        "arguments left unchanged, a new array in each call; 3/10 if nothing is special.")
 
 
 def credit(exercise, function, name, seed):
@@ -40,7 +43,7 @@ def credit(exercise, function, name, seed):
         return {}
     name, problem, backward = find_problem(name)
     offered = offered_levels(problem, backward)
-    shares, passed, right_shape, right_numbers = None, [], {}, {}
+    shares, edges, special, right_shape, right_numbers = None, [], [], {}, {}
     watched = _Watched(function)
     for level, instances in instances_of(problem, offered, seed):
         if not _counts(exercise, function, level, offered[level], instances[0], backward):
@@ -51,16 +54,24 @@ def credit(exercise, function, name, seed):
             shares = exercise.parts or dict.fromkeys(keys, exercise.points / len(keys))
             right_shape = {key: all(each[key][0] for each in found) for key in keys}
             right_numbers = {key: all(each[key][1] for each in found) for key in keys}
-            passed += [dict.fromkeys(keys, ok) for ok in
-                       _sound(name, watched, instances[0], backward)]
+            edges += [dict.fromkeys(keys, ok) for ok in
+                      _sound(name, watched, instances[0], backward)]
         else:
-            passed.append({key: all(each[key][1] for each in found) for key in keys})
+            group = edges if level in GENERAL else special
+            group.append({key: all(each[key][1] for each in found) for key in keys})
     points = {}
     for key, of in shares.items():
-        edges = np.mean([each[key] for each in passed]) if right_numbers[key] else 0.0
-        fraction = SHAPE * right_shape[key] + PLAIN * right_numbers[key] + EDGES * float(edges)
+        fraction = SHAPE * right_shape[key]
+        if right_numbers[key]:
+            fraction += (PLAIN + SPECIAL * _share(special or edges, key)
+                         + EDGES * _share(edges, key))
         points[key] = round(of * fraction, 4), of
     return points
+
+
+def _share(passed, key):
+    """The fraction of levels that an output passed."""
+    return float(np.mean([each[key] for each in passed]))
 
 
 class _Watched:
@@ -106,6 +117,6 @@ def _sound(name, function, instance, backward):
     outputs, trouble = outputs_of(function, instance, backward)
     if outputs is None:
         return False, False
-    if trouble:                                       # it writes into an argument: one fault, not two
+    if trouble:                          # it writes into an argument: one fault, not two
         return False, True
     return True, same_buffer(name, function, instance, backward) is None

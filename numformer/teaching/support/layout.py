@@ -6,7 +6,8 @@ from textwrap import wrap
 
 COLUMNS, DIGITS, MOST_DIGITS = 80, 4, 17
 PAIR = re.compile(r"\bfound (\S+), reference ([^\s,]+?)(?=[,.]? )")
-TIMES = re.compile(r"(?<=is )-?[\d.e+-]+(?= times)|(?<=and )-?[\d.e+-]+(?= times)")
+SINGLE = re.compile(r"(?<=is )-?[\d.e+-]+(?= times)|(?<=and )-?[\d.e+-]+(?= times)"
+                    r"|(?<=reference is )-?\d[\d.e+-]*\d(?=\.)")
 BOX = ('<div style="border: 1px solid {color}; border-left: 6px solid {color}; margin: 0.3em 0; '
        'padding: 0.4em 0.8em; max-width: 46em; white-space: pre-wrap; overflow-wrap: anywhere">'
        "<strong>{head}</strong>\n{text}</div>")
@@ -40,7 +41,7 @@ def brief(text):
     """
     text = PAIR.sub(lambda pair: "found {}, reference {}".format(*_two_numbers(*pair.groups())),
                     text)
-    return TIMES.sub(lambda number: _shown(number[0], DIGITS), text)
+    return SINGLE.sub(lambda number: _shown(number[0], DIGITS), text)
 
 
 def wrapped(text, indent="", head=None):

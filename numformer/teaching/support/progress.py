@@ -111,6 +111,8 @@ def state(row):
 def next_step(graded):
     """A line on what is next."""
     exercise = graded.next
+    if exercise is None and len(graded.rows) == 1:
+        return f"`numformer solution {graded.rows[0]['name'][:2]}` shows our solution."
     if exercise is None:
         return "All of these exercises are done."
     found = effort(exercise, graded.seed)

@@ -8,8 +8,8 @@ from numformer.teaching import all_exercises
 from numformer.teaching.exercise import find_exercise
 from numformer.teaching.judge import judge
 from numformer.teaching.limits import Stopped
-from numformer.teaching.problems import find_problem
-from numformer.teaching.support.credit import credit
+from numformer.teaching.problems import PROBLEMS, find_problem
+from numformer.teaching.support.credit import GENERAL, credit
 
 
 def of(number, function, seed=0):
@@ -51,6 +51,11 @@ def test_each_gradient_counts_for_itself(index, change, points):
     assert of(10, changed(index, change)) == points
 
 
+def test_general_edges_are_levels_of_every_problem():
+    for problem in PROBLEMS.values():
+        assert GENERAL <= set(problem.levels) and not set(problem.levels) == GENERAL
+
+
 def test_outputs_that_are_missing_cost_their_points():
     assert of(10, lambda *arguments: norm_backward(*arguments)[0]) == {
         "dx": 2, "dweight": 0, "dbias": 0}
@@ -58,7 +63,7 @@ def test_outputs_that_are_missing_cost_their_points():
     assert of(10, lambda *arguments: 1 / 0) == {"dx": 0, "dweight": 0, "dbias": 0}
 
 
-def test_edges_are_three_tenths():
+def test_special_cases_and_edges_are_three_tenths():
     def overflows(x):
         return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
 
@@ -78,8 +83,9 @@ def test_edges_are_three_tenths():
         return kept
 
     assert of(1, with_x) == {"y": 2}
-    # of 9 edges, 3 have large scores
-    assert 1.4 < of(1, overflows)["y"] < of(1, in_place)["y"] < 2
+    # 2 of 2 special cases and 1 of 7 edges have large scores
+    assert of(1, overflows) == {"y": pytest.approx(2 * (0.7 + 0.1 * 6 / 7), abs=1e-4)}
+    assert of(1, in_place) == {"y": pytest.approx(2 * (0.9 + 0.1 * 6 / 7), abs=1e-4)}
     assert of(1, same_array)["y"] == of(1, in_place)["y"]
     assert of(1, lambda x: np.ones(x.shape)) == {"y": 0.2}
 

@@ -78,6 +78,11 @@ def test_a_verdict_is_set_in_eighty_columns_with_four_digits():
     assert "`0.044715 * x` is 0.3333 times" in lines[-1] and "0.123456789" in verdict.text
 
 
+def test_a_reference_alone_has_four_digits():
+    assert str(Verdict(False, "where the reference is 1.25245e-181.")).endswith("1.252e-181.")
+    assert str(Verdict(False, "where the reference is 2.")).endswith("is 2.")
+
+
 def test_numbers_that_differ_are_shown_different():
     assert "found 1.00001, reference 1," in str(Verdict(False, "found 1.00001, reference 1, so."))
     assert "found 1, reference 1, so" in str(Verdict(False, "found 1, reference 1, so."))
