@@ -17,6 +17,7 @@ VERBS = {
     "count": "parameters, FLOPs per token and KV cache of a model",
     "plot": "draw one picture of a run: attention, positions, training or activations",
     "explore": "write an HTML page to explore a run's attention by layer, head and query",
+    "replay": "the training of a run as a film, or as a page with a slider",
     "figures": "draw all pictures in figures/ again, from small runs",
     "compare": "compare language models: loss, time, memory and gradient reach",
     "reproduce": "train presets with several seeds and write a table of their results",
@@ -32,7 +33,8 @@ VERBS = {
 }
 # verbs whose page is in a folder of the room of commands, or has another name
 PAGES = {"import": "published.import_folder", "export": "published.export_folder",
-         "deck": "course.deck", "hint": "course.hint", "solution": "course.solution"}
+         "deck": "course.deck", "hint": "course.hint", "solution": "course.solution",
+         "replay": "views.replay"}
 
 
 def main(argv=None):

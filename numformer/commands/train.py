@@ -19,9 +19,11 @@ from numformer.commands.shared.trainers import new_run, resumed_run
 from numformer.data import DOCUMENTATION
 from numformer.recipes import PRESETS
 from numformer.terminal import shell_word
-from numformer.training import NotFinite, train, write_atomically
+from numformer.training import CountingTrainer, NotFinite, train, write_atomically
+from numformer.training.snapshots import FEWEST, MOST
 
 DEFAULT_PRESET = "tiny"
+SIZE_OF_40 = "55 MB"                                  # of snapshots of the default preset
 # What config.json holds
 DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "teacher",
              "blas")
@@ -42,6 +44,10 @@ def add_arguments(parser):
                         help="continue the run in RUN with its stored options")
     parser.add_argument("--stop-at", type=int, metavar="STEP", default=None,
                         help="save and stop at this step, to resume later")
+    parser.add_argument("--snapshots", type=int, metavar="N", default=None,
+                        help="keep the weights of N steps, dense at first, for `numformer replay`: "
+                        "each 4 bytes a parameter, together "
+                        f"{SIZE_OF_40} for 40 of {DEFAULT_PRESET}")
     parser.add_argument("--threads", type=int, metavar="N", default=None,
                         help="number of threads (default: all cores); results do not depend on it")
     add_config_flags(parser)
@@ -65,18 +71,24 @@ def run_with(argv):
 
 def _run(arguments):
     check_out(arguments)
+    _check_snapshots(arguments.snapshots)
     with ExitStack() as stack:
         if arguments.resume:
             folder = stack.enter_context(closing(folder_to_resume(arguments.out)))
             run = resumed_run(arguments, folder.checkpoint)
             _check_stop(arguments.stop_at, run[1])
+            snapshots = _planned(folder, arguments.snapshots)
         else:
             preset = arguments.preset or DEFAULT_PRESET
             run = new_run(arguments, preset)
             _check_stop(arguments.stop_at, run[1])
+            snapshots = arguments.snapshots
+            if snapshots is not None and isinstance(run[1], CountingTrainer):
+                raise UsageError(f"--snapshots: {preset} counts n-grams and has no weights; leave "
+                                 "it out.")
             folder = stack.enter_context(closing(new_folder(arguments.out, preset)))
         try:
-            result, stopped = _trained(arguments, folder, *run)
+            result, stopped = _trained(arguments, folder, snapshots, *run)
         except OSError as error:
             raise OSError(how_to_go_on(error, folder)) from None
         except NotFinite as error:
@@ -93,17 +105,18 @@ def _run(arguments):
     return 1 if stopped and result["ended"] == "stopped" else 0      # a signal may come too late
 
 
-def _trained(arguments, folder, task, trainer, tokenizer, facts):
+def _trained(arguments, folder, snapshots, task, trainer, tokenizer, facts):
     """Train in a locked folder; return the result, and the signals that stopped it."""
     steps, stop_at = trainer.config.steps, arguments.stop_at
     with closing(Progress(trainer, tokenizer, task)) as progress, stop_signals() as stopped:
         if not arguments.resume:
+            folder.snapshots.begin(snapshots)
             folder.save(folder.checkpoint, trainer, facts)           # from now on it can be resumed
         folder.open(trainer.step, trainer.evaluated_at)
         described = {name: facts[name] for name in DESCRIBED if name in facts}
         write_atomically(folder.config, _pretty(described))
         ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
-                      lambda: bool(stopped) or trainer.step == stop_at != steps)
+                      lambda: bool(stopped) or trainer.step == stop_at != steps, snapshots)
     metrics = folder.read_metrics()
     draw_pictures(folder, trainer.model, tokenizer, task, metrics)
     losses = [line["loss"] for line in metrics if "loss" in line][-100:]
@@ -122,6 +135,21 @@ def _check_stop(stop_at, trainer):
     if stop_at is not None and not trainer.step < stop_at <= trainer.config.steps:
         raise UsageError(f"--stop-at {stop_at} must be greater than the current step, "
                          f"{trainer.step}, and at most the last, {trainer.config.steps}.")
+
+
+def _check_snapshots(count):
+    if count is not None and not FEWEST <= count <= MOST:
+        raise UsageError(f"--snapshots {count} must be {FEWEST} to {MOST}.")
+
+
+def _planned(folder, count):
+    """The number of snapshots of a run that is resumed."""
+    planned = folder.snapshots.count()
+    if count not in (None, planned):
+        raise UsageError(f"--snapshots {count} differs from that of {folder.path}, "
+                         f"{'none' if planned is None else planned}; leave it out, or begin a new "
+                         "run.")
+    return planned
 
 
 def _pretty(value):

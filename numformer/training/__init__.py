@@ -10,13 +10,14 @@ from numformer.training.loop import train
 from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer
 from numformer.training.run_folder import RunFolder
+from numformer.training.snapshots import Snapshots, snapshot_steps
 from numformer.training.schedules import SCHEDULES, learning_rate
 from numformer.training.trainer import Trainer
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig
 
 __all__ = [
     "Adam", "AdamW", "CheckpointError", "CountingTrainer", "FolderInUse", "FolderLock", "Muon",
-    "NotFinite", "OPTIMIZERS", "Optimizer", "RunFolder", "SCHEDULES", "SGD", "Trainer",
+    "NotFinite", "OPTIMIZERS", "Optimizer", "RunFolder", "SCHEDULES", "SGD", "Snapshots", "Trainer",
     "TrainingConfig", "accuracy", "clip_factor", "global_norm", "learning_rate", "load_checkpoint",
-    "mean_loss", "part_of", "save_checkpoint", "train", "write_atomically",
+    "mean_loss", "part_of", "save_checkpoint", "snapshot_steps", "train", "write_atomically",
 ]

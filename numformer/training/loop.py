@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from numformer.training.snapshots import snapshot_steps
+
 
 def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=lambda: None,
-          should_stop=lambda: False):
+          should_stop=lambda: False, snapshots=None):
     """Train until all steps are taken, patience has run out, or `should_stop` returns True.
 
     Checkpoints are written as often as the config says, and at the end.
@@ -22,12 +24,15 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         Called after every validation.
     should_stop : callable
         Called before every step, and before every batch of a validation.
+    snapshots : int, optional
+        Number of states whose weights are kept: of `snapshot_steps`, and of the end.
 
     Returns
     -------
     "finished", "out of patience" or "stopped"
     """
     c = trainer.config
+    due = set() if snapshots is None else set(snapshot_steps(snapshots, c.steps))
     while True:
         if is_due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
             loss = trainer.evaluate(should_stop)
@@ -39,6 +44,8 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
 
         ended = ("stopped" if should_stop() else "finished" if trainer.step >= c.steps
                  else "out of patience" if trainer.out_of_patience else None)
+        if trainer.step in due or due and ended in ("finished", "out of patience"):
+            folder.snapshots.save(trainer.step, trainer.model)
         if ended:
             folder.save(folder.checkpoint, trainer, facts)
             return ended

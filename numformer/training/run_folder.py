@@ -8,6 +8,7 @@ from pathlib import Path
 from numformer.training.checkpoint import flush_to_disk, save_checkpoint, write_atomically
 from numformer.training.folder_lock import FolderLock
 from numformer.training.metrics import read_metrics
+from numformer.training.snapshots import Snapshots
 
 # Temporary files of `write_atomically`, of a process that was killed while it wrote
 _LEFTOVER = re.compile(r"\.((checkpoint|best)\.safetensors|(config|reproduced)\.json|"
@@ -34,6 +35,7 @@ class RunFolder:
       gradient_norm``; before a validation also ``update_ratio``, the norm of each matrix's change
       divided by the norm of the matrix) and for each validation (``step val_loss``). Nothing in it
       differs from run to run, such as times.
+    - ``snapshots/``: the weights at chosen steps, if the run was begun with them: `Snapshots`.
     """
 
     def __init__(self, path):
@@ -42,6 +44,7 @@ class RunFolder:
         self.best = self.path / "best.safetensors"
         self.config = self.path / "config.json"
         self.metrics = self.path / "metrics.jsonl"
+        self.snapshots = Snapshots(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
         self._file = None
         self._lock = FolderLock(self.path)
@@ -59,7 +62,8 @@ class RunFolder:
     def open(self, step=0, evaluated_at=None):
         """Prepare to continue from a state.
 
-        Drops the metrics that came after it, and temporary files of a run that was killed.
+        Drops the metrics and snapshots that came after it, and temporary files of a run that was
+        killed.
         """
         self.lock()
         last_evaluation = -1 if evaluated_at is None else evaluated_at
@@ -69,6 +73,7 @@ class RunFolder:
         for leftover in self.path.glob(".*.tmp"):
             if _LEFTOVER.fullmatch(leftover.name):
                 leftover.unlink()
+        self.snapshots.continue_from(step)
         if self._file is not None:
             self._file.close()
         self._file = open(self.metrics, "ab", buffering=0)

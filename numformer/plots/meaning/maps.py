@@ -8,8 +8,6 @@ from numformer.plots.axes import MARKERS, colours, entitle, panels
 def first_two_directions(vectors):
     """Coordinates of vectors (N, C) along the two directions of the largest variance: (N, 2).
 
-    The signs are such that the largest coordinate of each direction is positive.
-
     Examples
     --------
     >>> first_two_directions(np.array([[0.0, 3.0], [0.0, -3.0], [1.0, 0.0], [-1.0, 0.0]]))
@@ -18,14 +16,28 @@ def first_two_directions(vectors):
            [ 0.,  1.],
            [ 0., -1.]])
     """
-    centred = vectors - vectors.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    centre, directions = two_directions(vectors)
+    return 0.0 + (vectors - centre) @ directions.T
+
+
+def two_directions(vectors):
+    """The mean (C,) of vectors (N, C), and the two directions (2, C) of the largest variance.
+
+    The signs are such that the largest coordinate of each direction is positive.
+
+    Examples
+    --------
+    >>> two_directions(np.array([[1.0, 3.0], [1.0, -3.0]]))[1][0]
+    array([0., 1.])
+    """
+    centre = vectors.mean(axis=0)
+    _, _, directions = np.linalg.svd(vectors - centre, full_matrices=False)
     directions = directions[:2]
     if len(directions) < 2:
         directions = np.vstack([directions, np.zeros_like(directions)])[:2]
     largest = np.abs(directions).argmax(axis=1)
     signs = np.sign(directions[np.arange(2), largest])
-    return 0.0 + centred @ (directions * np.where(signs == 0, 1, signs)[:, None]).T
+    return centre, directions * np.where(signs == 0, 1, signs)[:, None]
 
 
 def labelled_maps(maps, columns, title, words=None, ax=None):

@@ -1,0 +1,1 @@
+"""Verbs that show a run over time."""

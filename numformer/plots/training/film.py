@@ -1,0 +1,271 @@
+"""The film of a training: loss, sample, attention and embeddings of one state after another."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from numformer.checks import check_whole
+from numformer.plots.axes import colours, draw_map, faint, is_dark, new_axes
+from numformer.plots.tokens import label_ticks, visible
+from numformer.plots.training.curves import moving_average
+
+
+CLASSES = ("vowels", "consonants", "letters", "digits", "punctuation", "words", "parts of words")
+
+
+class Film(NamedTuple):
+    """The numbers of a film: N states of one training.
+
+    Parameters
+    ----------
+    title : str
+    unit : str
+        Of the loss.
+    steps : list of int
+        Of the N states, rising.
+    losses, validations : list of (int, float)
+        Loss after so many steps: of the next training batch, and of every validation.
+    prompt : str
+        The text that is continued, or answered.
+    samples : list of str
+        What each state makes of it.
+    attention : ndarray, shape (N, T, S), or None
+        Weights of one head; None for a model without attention.
+    mask : ndarray of bool, shape (T, S), or None
+        True where a query may attend to a key.
+    queries, keys : list of str
+        Tokens.
+    head : str
+        The name of the head.
+    points : ndarray, shape (N, V, 2), or None
+        Embeddings of V tokens on two axes that are the same for all states.
+    tokens : list of str
+        These tokens.
+    classes : list of str
+        The class of each.
+    """
+
+    title: str
+    unit: str
+    steps: list
+    losses: list
+    validations: list
+    prompt: str
+    samples: list
+    attention: np.ndarray | None = None
+    mask: np.ndarray | None = None
+    queries: list = ()
+    keys: list = ()
+    head: str = ""
+    points: np.ndarray | None = None
+    tokens: list = ()
+    classes: list = ()
+
+
+def film_frame(film, number, ax=None, slides=False):
+    """One state: what it writes, where it attends, its loss, and its embeddings.
+
+    Parameters
+    ----------
+    film : Film
+    number : int
+        Of the state, from 0.
+    ax : matplotlib Axes, optional
+        Its figure is cleared and drawn on; a new figure by default.
+    slides : bool
+        16:9 with larger text, for a projector.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no state of that number, or shapes of the film do not match.
+
+    Examples
+    --------
+    >>> film = Film("A model", "nats", [0, 5], [(1, 2.0)], [(5, 1.0)], "a", ["xq", "bc"])
+    >>> [text.get_text() for text in film_frame(film, 1).texts][:2]
+    ['A model', 'step 5 of 5']
+    """
+    check_film("film_frame", film)
+    check_whole("film_frame", "number", number, least=0)
+    if number >= len(film.steps):
+        raise ValueError(f"film_frame: number={number} must be one of the {len(film.steps)} "
+                         "states, counted from 0.")
+    page = _Page(new_axes((1, 1)) if ax is None else ax,
+                 *((13.33, 7.5, 18) if slides else (8, 7, 12)))
+    page.heading(film, number)
+    has_map, has_points = film.attention is not None, film.points is not None
+    _draw_sample(page, film, number, 0.57 if has_map else 1)
+    if has_map:
+        _draw_attention(page, film, number)
+    _draw_loss(page, film, number, 0.5 if has_points else 1)
+    if has_points:
+        _draw_points(page, film, number)
+    return page.figure
+
+
+class _Page:
+    """A figure of two rows; lengths are in ems of its text, from the upper left corner."""
+
+    def __init__(self, ax, width, height, size):
+        self.figure, self.size, (self.main, self.accent) = ax.figure, size, colours(ax)[:2]
+        self.figure.clear()
+        self.figure.set_layout_engine("none")
+        self.figure.set_size_inches(width, height)
+        self.width, self.height = 72 * width / size, 72 * height / size
+        self.rows = 4.2, 0.58 * self.height                           # where each begins
+
+    def axes(self, left, top, width, height):
+        return self.figure.add_axes((left / self.width, 1 - (top + height) / self.height,
+                                     width / self.width, height / self.height))
+
+    def text(self, left, top, text, size=1, **options):
+        return self.figure.text(left / self.width, 1 - top / self.height, text,
+                                fontsize=self.size * size, **{"va": "top", **options})
+
+    def heading(self, film, number):
+        self.text(1.5, 1.1, film.title, 1.6, fontweight="bold")
+        self.text(self.width - 1.5, 1.1, f"step {film.steps[number]} of {film.steps[-1]}", 1.6,
+                  fontweight="bold", color=self.accent, ha="right")
+
+
+def _draw_sample(page, film, number, part):
+    """The prompt and what follows, in lines of as many letters as there is space for."""
+    top, size, advance = page.rows[0], 1.1, 0.602                     # ems of DejaVu Sans Mono
+    columns = int((part * page.width - 2.5) / (size * advance))
+    lines = int((page.rows[1] - top - 3.2) / (1.3 * size))
+    page.text(1.5, top, "What it writes", fontweight="bold")
+    text = wrapped(film.prompt + film.samples[number], columns)[:lines]
+    prompt = wrapped(film.prompt, columns)
+    for k, line in enumerate(text):
+        first = len(prompt[k]) if k < len(prompt) else 0
+        for start, shown, options in (
+                (0, line[:first], {"color": page.main, "fontweight": "bold"}),
+                (first, line[first:], {})):
+            page.text(1.5 + start * size * advance, top + 2.8 + 1.3 * size * k, shown, size,
+                      family="monospace", parse_math=False, va="baseline", **options)
+
+
+def _draw_attention(page, film, number):
+    """The map of the head, on one scale for all states."""
+    weights, top = film.attention, page.rows[0]
+    T, S = weights.shape[1:]
+    side = page.rows[1] - top - 5.4
+    page.text(page.width - 1.5 - side, top, "Where it attends", fontweight="bold")
+    ax = page.axes(page.width - 1.5 - side, top + 1.8, side, side)
+    draw_map(ax, np.where(film.mask, weights[number], np.nan), "", top=float(weights.max()),
+             numbers=False)
+    for axis, tokens in ((ax.xaxis, film.keys), (ax.yaxis, film.queries)):
+        every = -(-len(tokens) // 20)                                 # more would overlap
+        label_ticks(axis, tokens, page.size)
+        axis.set_ticks(range(0, len(tokens), every), [visible(t) for t in tokens[::every]])
+    ax.tick_params(length=0)
+    ax.set_xlabel(film.head, fontsize=page.size, labelpad=2)
+    ax.set_facecolor("0.22" if is_dark(ax) else "0.92")               # of masked cells
+
+
+def _draw_loss(page, film, number, part):
+    """The loss up to this state; what follows is grey."""
+    step, top = film.steps[number], page.rows[1]
+    unit = f" ({film.unit})" if film.unit else ""
+    page.text(1.5, top, f"Loss{unit}", fontweight="bold")
+    ax = page.axes(4.4, top + 2, part * page.width - 6, page.height - top - 4.8)
+    ax.set_xscale("function", functions=(np.log1p, np.expm1))
+    steps = np.array([step for step, _ in film.losses])
+    losses = np.array(moving_average([loss for _, loss in film.losses]))
+    ax.plot(steps, losses, color=faint(ax), linewidth=1.5)
+    past = steps <= max(step, steps[0])
+    ax.plot(steps[past], losses[past], color=page.main, linewidth=2.5, label="training")
+    seen = [(at, loss) for at, loss in film.validations if at <= step]
+    if film.validations:
+        ax.plot(*(zip(*seen) if seen else ((), ())), color=page.main, marker="s", markersize=5,
+                linestyle="none", markerfacecolor="none", label="validation")
+    ax.plot(steps[past][-1], losses[past][-1], color=page.accent, marker="o", markersize=11)
+    ax.annotate(f"{losses[past][-1]:.2f}", (steps[past][-1], losses[past][-1]), (8, 8),
+                textcoords="offset points", fontsize=page.size, fontweight="bold",
+                color=page.accent, ha="left" if step < film.steps[-1] ** 0.8 else "right")
+    everything = [*losses, *(loss for _, loss in film.validations)]
+    ax.set(xlim=(0, 1.2 * film.steps[-1]), ylim=(min(everything) * 0.9, max(everything) * 1.12))
+    powers = [0] + [10 ** k for k in range(12) if 10 ** k <= film.steps[-1]]
+    ax.set_xticks(powers, [f"{power:,}" for power in powers], fontsize=page.size)
+    ax.set_xticks([], minor=True)
+    ax.tick_params(labelsize=page.size, length=3)
+    ax.set_xlabel("step", fontsize=page.size, labelpad=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    if film.validations:
+        ax.legend(fontsize=page.size, frameon=False, loc="lower left", handlelength=1.2)
+
+
+def _draw_points(page, film, number):
+    """The tokens at their embeddings, on the same axes in every state."""
+    left, top = 0.5 * page.width, page.rows[1]
+    page.text(left, top, "Embeddings, two main axes", fontweight="bold")
+    ax = page.axes(left, top + 3.4, page.width - left - 1.5, page.height - top - 4.6)
+    ends = np.abs(film.points).max(axis=(0, 1)) * 1.08
+    ax.set(xlim=(-ends[0], ends[0]), ylim=(-ends[1], ends[1]), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.axhline(0, color=faint(ax), linewidth=0.8)
+    ax.axvline(0, color=faint(ax), linewidth=0.8)
+    found = [page.accent, page.main, *colours(ax)[2:]]
+    names = list(dict.fromkeys(sorted(film.classes, key=CLASSES.index)))
+    colour = {name: found[k] for k, name in enumerate(CLASSES)}
+    for (x, y), token, its_class in zip(film.points[number], film.tokens, film.classes):
+        ax.text(x, y, visible(token), fontsize=page.size, color=colour[its_class], ha="center",
+                va="center", fontweight="bold")
+    place = left
+    for name in names:
+        page.text(place, top + 1.5, name, color=colour[name], fontweight="bold")
+        place += _width(name) + 0.8
+
+
+def _width(text):
+    """The width of a bold text, in ems."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    return TextPath((0, 0), text, size=1, prop=FontProperties(weight="bold")).get_extents().width
+
+
+def check_film(owner, film):
+    """ValueError unless a film has one of everything for each state, and a loss."""
+    N = len(film.steps)
+    if not N or not film.losses:
+        raise ValueError(f"{owner}: film has no states or no losses; give at least one.")
+    shapes = {"samples": (len(film.samples), N)}
+    if film.attention is not None:
+        shapes["attention"] = film.attention.shape, (N, len(film.queries), len(film.keys))
+        shapes["mask"] = np.shape(film.mask), film.attention.shape[1:]
+    if film.points is not None:
+        shapes["points"] = film.points.shape, (N, len(film.tokens), 2)
+        shapes["classes"] = len(film.classes), len(film.tokens)
+    for name, (found, needed) in shapes.items():
+        if found != needed:
+            raise ValueError(f"{owner}: film.{name} has size {found}, but must have {needed}.")
+    unknown = sorted(set(film.classes) - set(CLASSES))
+    if unknown:
+        raise ValueError(f"{owner}: film.classes holds {unknown[0]!r}; choose from "
+                         f"{', '.join(CLASSES)}.")
+
+
+def wrapped(text, columns):
+    """Lines of at most so many letters, broken at white space where there is some.
+
+    Examples
+    --------
+    >>> wrapped("the dog sleeps\\non abcdefgh", 6)
+    ['the', 'dog', 'sleeps', 'on', 'abcdef', 'gh']
+    """
+    lines = []
+    for line in text.split("\n"):
+        line = "".join(letter if letter.isprintable() else "\u00b7" for letter in line)
+        while len(line) > columns:
+            cut = line.rfind(" ", 0, columns + 1)
+            cut = cut if cut > 0 and line[:cut].strip() else columns
+            lines.append(line[:cut].rstrip())
+            line = line[cut:].lstrip()
+        lines.append(line)
+    return lines
