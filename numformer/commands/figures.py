@@ -18,6 +18,9 @@ from numformer.commands.shared.pictures import PICTURES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import load_run
 from numformer.commands.shared.output import print_json, save_picture
+from numformer.commands.views.film import film_of
+from numformer.commands.views.movies import FPS, HOLD, save_gif
+from numformer.commands.views.states import States
 from numformer.experiments import EXPERIMENTS
 from numformer.functional import (
     CAUSAL, alibi, alibi_slopes, sinusoidal_positions, softmax, tiled_attention_steps)
@@ -27,18 +30,22 @@ from numformer.layers import (
 from numformer.analysis import (
     attention_distance, attention_gradients, gradient_norm_by_block, lstm_gates, model_costs)
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
+from numformer.plots.training.film import Film
 from numformer.recipes.vision.vit import DigitTask
+from numformer.training.metrics import read_metrics
 from numformer.verify import step_errors
 from numformer.terminal import did_you_mean, printable
 from numformer.verify.audit import audit
 
 TEXT = "the value of an expression is the"                       # input of the small language model
 GATES_TEXT = "the value of an object.\n  See the"
+FILM_TEXT = "the value of the"
 HERO_TEXT = "the value of an expression"
 COMPARED = ("rnn", "lstm", "gpt", "llama")
 # name: arguments of `numformer train`
 RUNS = {
     "tiny": ("--preset", "tiny"),
+    "filmed": ("--preset", "tiny", "--snapshots", 40, "--eval-every", 40),
     "dates": ("--preset", "seq2seq", "--steps", 700),
     "digits": ("--preset", "vit", "--steps", 250),
     "t5": ("--preset", "t5", "--steps", 150),
@@ -89,7 +96,7 @@ def run(arguments):
                                     out / f"{name}.png"))
             else:
                 files.append(_saved(DRAWN[name](runs),
-                                    out / (f"{name}.gif" if name == "tiles" else f"{name}.png")))
+                                    out / (f"{name}.gif" if name in GIFS else f"{name}.png")))
             print(f"{time.perf_counter() - started:5.0f} s  {files[-1]}", file=sys.stderr)
     print(f"{len(files)} pictures in {printable(out)}")
     if arguments.json:
@@ -98,7 +105,9 @@ def run(arguments):
 
 
 def _saved(picture, path):
-    if path.suffix == ".gif":
+    if isinstance(picture, Film):
+        save_gif(picture, path, FPS, HOLD)
+    elif path.suffix == ".gif":
         picture.save(path, writer="pillow", dpi=70)
     else:
         save_picture(picture, path)
@@ -134,6 +143,12 @@ def _hero(runs):
     return plots.forward_and_backward(layer.q[head], layer.k[head], layer.v[head], layer.do[head],
                                       layer.mask, list(HERO_TEXT[:-1]),
                                       name=f"layer {number + 1}, head {head + 1}")
+
+
+def _replay(runs):
+    folder = _trained(runs, "filmed")
+    chosen = SimpleNamespace(run=str(folder), text=FILM_TEXT, layer=None, head=None, seed=0)
+    return film_of(States(folder), chosen, read_metrics(folder / "metrics.jsonl"))
 
 
 def _comparison(runs):
@@ -227,9 +242,11 @@ def _model_costs(runs):
     return plots.cost_bars(model_costs(config))
 
 
+GIFS = ("replay", "tiles")
 # file: a function of the folder of runs
 DRAWN = {
     "hero": _hero,
+    "replay": _replay,
     "comparison": _comparison,
     "sinusoids": lambda runs: plots.position_vectors(sinusoidal_positions(np.arange(64), 64),
                                                      title="Sinusoidal positions"),

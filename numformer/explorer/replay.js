@@ -118,7 +118,7 @@ element("p", { class: "message" }, chart.parentNode, "Line: training, a moving a
 
 const names = [];
 if (points !== null) {
-  const drawn = panel("points", "Embeddings, two main axes", [420, 260]), ends = [0, 1].map((axis) =>
+  const drawn = panel("points", "Embeddings", [420, 260]), ends = [0, 1].map((axis) =>
       1.08 * points.reduce((most, x, k) => k % 2 === axis ? Math.max(most, Math.abs(x)) : most,
           1e-9));
   element("line", { x1: 0, x2: 420, y1: 130, y2: 130 }, drawn);

@@ -10,6 +10,7 @@ from numformer.training import write_atomically
 
 DPI = 100                                             # 8 inches: 800 pixels
 COLOURS = 160
+FPS, HOLD = 4.0, 3.0                                  # HOLD: seconds, of the last state
 
 
 def save_gif(film, path, fps, hold, slides=False):

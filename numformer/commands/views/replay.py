@@ -9,7 +9,7 @@ import numpy as np
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.commands.views.film import film_of
-from numformer.commands.views.movies import save_gif, save_mp4
+from numformer.commands.views.movies import FPS, HOLD, save_gif, save_mp4
 from numformer.commands.views.states import States
 from numformer.explorer.replay import replay_page
 from numformer.plots.axes import dark
@@ -18,7 +18,7 @@ from numformer.training import write_atomically
 from numformer.training.metrics import read_metrics
 
 FORMATS = (".gif", ".mp4", ".html")
-FPS, MOST_FPS, HOLD = 4.0, 50.0, 3.0                  # seconds that the last state stays longer
+MOST_FPS = 50.0
 
 
 def add_arguments(parser):

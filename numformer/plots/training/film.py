@@ -99,12 +99,14 @@ def film_frame(film, number, ax=None, slides=False):
                  *((13.33, 7.5, 18) if slides else (8, 7, 12)))
     page.heading(film, number)
     has_map, has_points = film.attention is not None, film.points is not None
-    _draw_sample(page, film, number, 0.57 if has_map else 1)
+    _, right = page.map if has_map else (0, page.width)
+    below = right if slides else page.width                           # where the lower row ends
+    _draw_sample(page, film, number, right)
     if has_map:
         _draw_attention(page, film, number)
-    _draw_loss(page, film, number, 0.5 if has_points else 1)
+    _draw_loss(page, film, number, below / 2 if has_points else below)
     if has_points:
-        _draw_points(page, film, number)
+        _draw_points(page, film, number, below / 2, below)
     return page.figure
 
 
@@ -113,19 +115,25 @@ class _Page:
 
     def __init__(self, ax, width, height, size):
         self.figure, self.size, (self.main, self.accent) = ax.figure, size, colours(ax)[:2]
+        self.ink = "#e8e6e0" if is_dark(ax) else "#1b1f24"
         self.figure.clear()
         self.figure.set_layout_engine("none")
         self.figure.set_size_inches(width, height)
         self.width, self.height = 72 * width / size, 72 * height / size
-        self.rows = 4.2, 0.58 * self.height                           # where each begins
+        wide = width > 1.5 * height
+        self.rows = 4.2, (0.53 if wide else 0.58) * self.height       # where each begins
+        # the side of the map, which is as high as both rows on a wide page, and its left end
+        side = self.height - 10.5 if wide else self.rows[1] - self.rows[0] - 5.4
+        self.map = side, self.width - side - 3.5
 
     def axes(self, left, top, width, height):
         return self.figure.add_axes((left / self.width, 1 - (top + height) / self.height,
                                      width / self.width, height / self.height))
 
     def text(self, left, top, text, size=1, **options):
+        options = {"va": "top", "color": self.ink, **options}
         return self.figure.text(left / self.width, 1 - top / self.height, text,
-                                fontsize=self.size * size, **{"va": "top", **options})
+                                fontsize=self.size * size, **options)
 
     def heading(self, film, number):
         self.text(1.5, 1.1, film.title, 1.6, fontweight="bold")
@@ -133,16 +141,16 @@ class _Page:
                   fontweight="bold", color=self.accent, ha="right")
 
 
-def _draw_sample(page, film, number, part):
+def _draw_sample(page, film, number, right):
     """The prompt and what follows, in lines of as many letters as there is space for."""
     top, size, advance = page.rows[0], 1.1, 0.602                     # ems of DejaVu Sans Mono
-    columns = int((part * page.width - 2.5) / (size * advance))
+    columns = int((right - 2.2) / (size * advance))
     lines = int((page.rows[1] - top - 3.2) / (1.3 * size))
     page.text(1.5, top, "What it writes", fontweight="bold")
-    text = wrapped(film.prompt + film.samples[number], columns)[:lines]
-    prompt = wrapped(film.prompt, columns)
-    for k, line in enumerate(text):
-        first = len(prompt[k]) if k < len(prompt) else 0
+    *whole, begun = wrapped(film.prompt, columns)
+    text = whole + wrapped(begun + film.samples[number], columns, len(begun))
+    for k, line in enumerate(text[:lines]):
+        first = len(line) if k < len(whole) else len(begun) if k == len(whole) else 0
         for start, shown, options in (
                 (0, line[:first], {"color": page.main, "fontweight": "bold"}),
                 (first, line[first:], {})):
@@ -152,9 +160,7 @@ def _draw_sample(page, film, number, part):
 
 def _draw_attention(page, film, number):
     """The map of the head, on one scale for all states."""
-    weights, top = film.attention, page.rows[0]
-    T, S = weights.shape[1:]
-    side = page.rows[1] - top - 5.4
+    weights, top, (side, _) = film.attention, page.rows[0], page.map
     page.text(page.width - 1.5 - side, top, "Where it attends", fontweight="bold")
     ax = page.axes(page.width - 1.5 - side, top + 1.8, side, side)
     draw_map(ax, np.where(film.mask, weights[number], np.nan), "", top=float(weights.max()),
@@ -168,12 +174,12 @@ def _draw_attention(page, film, number):
     ax.set_facecolor("0.22" if is_dark(ax) else "0.92")               # of masked cells
 
 
-def _draw_loss(page, film, number, part):
+def _draw_loss(page, film, number, right):
     """The loss up to this state; what follows is grey."""
     step, top = film.steps[number], page.rows[1]
-    unit = f" ({film.unit})" if film.unit else ""
-    page.text(1.5, top, f"Loss{unit}", fontweight="bold")
-    ax = page.axes(4.4, top + 2, part * page.width - 6, page.height - top - 4.8)
+    page.text(1.5, top, "Loss", fontweight="bold")
+    page.text(1.5, top + 1.5, film.unit)
+    ax = page.axes(4.4, top + 3.4, right - 6, page.height - top - 6.2)
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
     steps = np.array([step for step, _ in film.losses])
     losses = np.array(moving_average([loss for _, loss in film.losses]))
@@ -185,7 +191,7 @@ def _draw_loss(page, film, number, part):
         ax.plot(*(zip(*seen) if seen else ((), ())), color=page.main, marker="s", markersize=5,
                 linestyle="none", markerfacecolor="none", label="validation")
     ax.plot(steps[past][-1], losses[past][-1], color=page.accent, marker="o", markersize=11)
-    ax.annotate(f"{losses[past][-1]:.2f}", (steps[past][-1], losses[past][-1]), (8, 8),
+    ax.annotate(f"{losses[past][-1]:.2f}", (steps[past][-1], losses[past][-1]), (8, 14),
                 textcoords="offset points", fontsize=page.size, fontweight="bold",
                 color=page.accent, ha="left" if step < film.steps[-1] ** 0.8 else "right")
     everything = [*losses, *(loss for _, loss in film.validations)]
@@ -197,29 +203,37 @@ def _draw_loss(page, film, number, part):
     ax.set_xlabel("step", fontsize=page.size, labelpad=0)
     ax.spines[["top", "right"]].set_visible(False)
     if film.validations:
-        ax.legend(fontsize=page.size, frameon=False, loc="lower left", handlelength=1.2)
+        ax.legend(fontsize=page.size, frameon=False, loc="upper right", handlelength=1.2,
+                  borderaxespad=0)
 
 
-def _draw_points(page, film, number):
+def _draw_points(page, film, number, left, right):
     """The tokens at their embeddings, on the same axes in every state."""
-    left, top = 0.5 * page.width, page.rows[1]
-    page.text(left, top, "Embeddings, two main axes", fontweight="bold")
-    ax = page.axes(left, top + 3.4, page.width - left - 1.5, page.height - top - 4.6)
+    top, lines = page.rows[1], [[]]
+    page.text(left, top, "Embeddings", fontweight="bold")
+    names = sorted(set(film.classes), key=CLASSES.index)
+    for name in names:
+        if sum(_width(each) + 0.8 for each in [*lines[-1], name]) > right - left:
+            lines.append([])
+        lines[-1].append(name)
+    top += 1.5 * len(lines)
+    ax = page.axes(left, top + 1.9, right - left - 1.5, page.height - top - 3.1)
     ends = np.abs(film.points).max(axis=(0, 1)) * 1.08
     ax.set(xlim=(-ends[0], ends[0]), ylim=(-ends[1], ends[1]), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.axhline(0, color=faint(ax), linewidth=0.8)
     ax.axvline(0, color=faint(ax), linewidth=0.8)
-    found = [page.accent, page.main, *colours(ax)[2:]]
-    names = list(dict.fromkeys(sorted(film.classes, key=CLASSES.index)))
-    colour = {name: found[k] for k, name in enumerate(CLASSES)}
+    others = colours(ax)[2], colours(ax)[5], page.ink                 # letters, digits, punctuation
+    colour = dict(zip(CLASSES, (page.accent, page.main, *others, page.accent, page.main)))
     for (x, y), token, its_class in zip(film.points[number], film.tokens, film.classes):
         ax.text(x, y, visible(token), fontsize=page.size, color=colour[its_class], ha="center",
                 va="center", fontweight="bold")
-    place = left
-    for name in names:
-        page.text(place, top + 1.5, name, color=colour[name], fontweight="bold")
-        place += _width(name) + 0.8
+    for k, line in enumerate(lines):
+        start = left
+        for name in line:
+            page.text(start, page.rows[1] + 1.5 * (k + 1), name, color=colour[name],
+                      fontweight="bold")
+            start += _width(name) + 0.8
 
 
 def _width(text):
@@ -251,20 +265,23 @@ def check_film(owner, film):
                          f"{', '.join(CLASSES)}.")
 
 
-def wrapped(text, columns):
-    """Lines of at most so many letters, broken at white space where there is some.
+def wrapped(text, columns, kept=0):
+    """Lines of at most so many letters, broken at white space, but not in the first `kept`.
 
     Examples
     --------
     >>> wrapped("the dog sleeps\\non abcdefgh", 6)
     ['the', 'dog', 'sleeps', 'on', 'abcdef', 'gh']
+    >>> wrapped("a dog", 4, kept=3)
+    ['a do', 'g']
     """
     lines = []
     for line in text.split("\n"):
         line = "".join(letter if letter.isprintable() else "\u00b7" for letter in line)
         while len(line) > columns:
-            cut = line.rfind(" ", 0, columns + 1)
-            cut = cut if cut > 0 and line[:cut].strip() else columns
+            first = 0 if lines else kept                              # where a break is allowed
+            cut = line.rfind(" ", first, columns + 1)
+            cut = cut if line[:max(cut, 0)].strip() else columns
             lines.append(line[:cut].rstrip())
             line = line[cut:].lstrip()
         lines.append(line)
