@@ -4,6 +4,7 @@ import re
 import sys
 
 import pytest
+from PIL import Image
 
 from command import SMALL, TEXT, call, last_json
 from numformer.commands import figures
@@ -42,6 +43,17 @@ def test_figures_of_runs_train_each_run_once(capsys, tmp_path, monkeypatch):
                           tmp_path / "runs")
     assert status == 0 and err.count("finished") == 1
     assert len(list((tmp_path / "figures").glob("*.png"))) == 10
+
+
+def test_the_film_of_a_run_is_an_animation(capsys, tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    monkeypatch.setitem(figures.RUNS, "filmed", ("--preset", "gpt", "--data", text, *SMALL, *STEPS,
+                                                 "--snapshots", 3))
+    monkeypatch.setattr(figures, "FILM_TEXT", "the lazy dog")
+    assert call(capsys, "figures", "replay", "--out", tmp_path, "--runs", tmp_path)[0] == 0
+    with Image.open(tmp_path / "replay.gif") as gif:
+        assert gif.n_frames == 3
 
 
 def test_figures_of_digits_without_scikit_learn_stop_before_anything_is_trained(

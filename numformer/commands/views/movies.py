@@ -9,7 +9,7 @@ from numformer.plots.training.film import film_frame
 from numformer.training import write_atomically
 
 DPI = 100                                             # 8 inches: 800 pixels
-COLOURS = 160
+COLOURS = 255
 FPS, HOLD = 4.0, 3.0                                  # HOLD: seconds, of the last state
 
 
@@ -39,12 +39,28 @@ def save_gif(film, path, fps, hold, slides=False):
     for k, frame in enumerate(some):
         montage.paste(frame, (0, k * height))
     palette = montage.quantize(COLOURS, method=Image.Quantize.MEDIANCUT)
-    frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    frames = [_with_palette(frame, palette) for frame in frames]
     each = round(1000 / fps)
     durations = [each] * (len(frames) - 1) + [each + round(1000 * hold)]
     data = io.BytesIO()
     frames[0].save(data, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
     write_atomically(path, data.getvalue())
+
+
+def _with_palette(frame, palette):
+    """A frame in the colours of a palette, and in one more: the ground, exactly."""
+    from PIL import Image
+
+    pixels = np.asarray(frame)
+    ground = pixels[0, 0]
+    index = np.array(frame.quantize(palette=palette, dither=Image.Dither.NONE))
+    index[(pixels == ground).all(axis=2)] = COLOURS
+    colours = np.zeros((256, 3), np.uint8)
+    known = np.array(palette.getpalette(), np.uint8).reshape(-1, 3)[:COLOURS]
+    colours[:len(known)], colours[COLOURS] = known, ground
+    image = Image.fromarray(index)
+    image.putpalette(colours.tobytes())
+    return image
 
 
 def save_mp4(film, path, fps, hold, slides=False):
