@@ -16,6 +16,7 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 ABOUT = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
          "language_info": {"name": "python"}}
+KEPT = ("minutes", "tags")                # what a source says of a cell, for slides and timing
 SECONDS = 600                             # after which a cell is stopped
 
 
@@ -24,7 +25,8 @@ def made(source):
     notebook = jupytext.read(source, fmt="py:percent")
     notebook.metadata = ABOUT
     for number, cell in enumerate(notebook.cells):
-        cell.id, cell.metadata = f"cell-{number}", {}
+        cell.id, cell.metadata = f"cell-{number}", {
+            key: cell.metadata[key] for key in KEPT if key in cell.metadata}
     with tempfile.TemporaryDirectory() as empty:
         NotebookClient(notebook, timeout=SECONDS, kernel_name="python3",
                        resources={"metadata": {"path": empty}}, record_timing=False).execute()

@@ -47,14 +47,7 @@ def test_a_notebook_is_committed_as_its_source_says(source):
             wanted = "\n".join(re.sub("^# ?", "", line) for line in wanted.split("\n"))
         wanted = wanted.replace("# %matplotlib inline", "%matplotlib inline")
         assert text_of(cell).strip("\n") == wanted
-    about = text_of(cells[0])
-    title = rf"# {int(source.stem[:2])}\. .*\n\nTime: about \d+ seconds on 2 cores\.\n"
-    assert re.match(title, about)
-    assert int(re.search(r"about (\d+) seconds", about)[1]) <= 60
-    assert "**Goals.**" in about and "**Before.**" in about
-    everything = "\n".join(map(text_of, cells))
-    assert "## Exercises" in everything and "$$" in everything
-    assert re.search(r"## Is (it|the gradient|the kernel) right\?|print\(gradcheck\(", everything)
+    assert re.match(rf"# {int(source.stem[:2])}\. ", text_of(cells[0]))
     for cell in cells:
         assert not any(output["output_type"] == "error" for output in cell.get("outputs", []))
         assert not promised(cell) or pictures(cell), text_of(cell)
