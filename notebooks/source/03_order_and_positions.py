@@ -1,119 +1,260 @@
 # %% [markdown]
 # # 3. Order and positions
 #
-# Time: about 5 seconds on 2 cores.
+# **Question.** "Dog bites man" and "man bites dog" have the same words. How does attention find out
+# which comes first?
 #
-# **Goals.** See that attention is permutation-equivariant; learn five ways to add position
-# information: sinusoids, learned vectors, biases by distance, ALiBi and rotations; see that rotated
-# scores depend only on distance.
+# **You will learn**
 #
-# **Before.** Notebook 2.
-
-# %%
+# - to derive that self-attention without positions does not depend on the order of its inputs;
+# - to explain five ways to add positions: learned, sinusoidal, ALiBi, T5's bias and rotations;
+# - to derive that sinusoids and rotations make scores depend on the distance;
+# - to derive and implement the gradient of rotary positions;
+# - to explain what happens beyond the length of the training texts.
+#
+# **You need** lesson 2, sine and cosine, rotations of the plane.
+#
+# **Time.** 2 x 45 minutes; the cells run in about 10 seconds.
+# %% tags=["setup"]
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import AttentionPattern, check
+from numformer.analysis import attention_steps
 from numformer.functional import (
-    add_by_distance, alibi, alibi_slopes, relative_position_bias, relative_position_buckets, rotary,
-    rotary_angles, sinusoidal_positions)
-from numformer.layers import MultiHeadAttention, RotaryPositions
+    alibi, alibi_slopes, relative_position_buckets, sinusoidal_positions)
+from numformer.layers import MultiHeadAttention
 from numformer.plots import (
-    position_biases, position_vectors, rotary_clocks, rotary_proof, similarity_by_distance)
+    permutation_panels, position_biases, position_vectors, position_waves, rotary_clocks,
+    rotary_proof, similarity_by_distance)
 
-# %% [markdown]
-# ## Attention is permutation-equivariant
-#
-# Permute the inputs, and the outputs are permuted in the same way: attention treats its input as a
-# set of vectors. ("dog bites man" and "man bites dog" are the same set.)
-
+rng = np.random.default_rng(4)
+# %% [markdown] minutes=20
+# ## Attention does not depend on the order
+# The first row of the picture is one head of self-attention over five words. In the second row the
+# words are permuted: all intermediate results are the same numbers in other places, and so are the
+# outputs. Only where position vectors are added (third row) do the outputs differ from those of the
+# sentence in order.
 # %%
-rng = np.random.default_rng(0)
-layer = MultiHeadAttention(16, 2, rng, dtype=np.float64)
-x, order = rng.standard_normal((1, 6, 16)), rng.permutation(6)
-print(np.abs(layer(x[:, order]) - layer(x)[:, order]).max())
-with_positions = MultiHeadAttention(16, 2, rng, positions=RotaryPositions(8), dtype=np.float64)
-print(np.abs(with_positions(x[:, order]) - with_positions(x)[:, order]).max())
-
+sentence, order = "dog bites man bites back".split(), [2, 1, 0, 4, 3]
+layer = MultiHeadAttention(6, 1, rng, bias=False, std=0.8, dtype=np.float64)
+words = {word: rng.standard_normal(6) for word in sorted(set(sentence))}
+x = np.array([words[word] for word in sentence])                      # (T, C)
+P = sinusoidal_positions(np.arange(5), 6)                             # (T, C)
+rows = [attention_steps(layer, each) for each in (x, x[order], x + P, x[order] + P)]
+permutation_panels(rows, sentence, order).figure
 # %% [markdown]
-# ## Sinusoids: a clock with many hands
+# A permutation is a matrix $\Pi$: (T, T) with a single 1 in each row and column; $\Pi X$ has the
+# rows of X: (T, C) in another order, and $\Pi^\top \Pi = I$. We follow it through attention:
+#
+# $$\begin{aligned}
+# (\Pi X) W_Q &= \Pi (X W_Q) = \Pi Q && \text{rows are permuted; keys and values likewise} \\
+# (\Pi Q)(\Pi K)^\top &= \Pi\, (Q K^\top)\, \Pi^\top && \text{rows and columns are permuted} \\
+# \mathrm{softmax}(\Pi Z\, \Pi^\top) &= \Pi A\, \Pi^\top && \text{each row has the same scores,
+#   and so the same sum} \\
+# (\Pi A\, \Pi^\top)(\Pi V) &= \Pi\, (A V) = \Pi\, Y && \Pi^\top \Pi = I
+# \end{aligned}$$
+#
+# > Self-attention is permutation-equivariant: permuted inputs give the same outputs, permuted
+# > likewise. It is a function of sets.
+#
+# Some decks say *invariant*, which would mean that the outputs do not change at all. That is true
+# of a mean or a maximum over the outputs, and such a function is right for data without an order,
+# as the points of a laser scan. For text it is a defect: both words "bites" get the same output.
+#
+# Does a causal mask, which lets each position attend to itself and to earlier ones, bring the order
+# back? We expect that in one layer the last output still does not depend on the order of the tokens
+# before it, since it is an average over the same set. In two layers it should: the vectors that the
+# second layer reads are averages over different prefixes.
+# %%
+causal, shuffled = AttentionPattern(causal=True), [2, 0, 3, 1, 4]     # the last one stays
+for seed in (1, 2, 3):
+    rng = np.random.default_rng(seed)
+    first, second = (MultiHeadAttention(6, 1, rng, std=0.8, dtype=np.float64) for _ in range(2))
+    one = [first(each[None], pattern=causal) for each in (x, x[shuffled])]
+    two = [second(each, pattern=causal) for each in one]
+    print(f"change of the last output: one layer {abs(one[0] - one[1])[0, -1].max():.0e}, "
+          f"two layers {abs(two[0] - two[1])[0, -1].max():.0e}")
+# %% [markdown]
+# It came out as expected: one layer changes by rounding errors only, two layers change by different
+# amounts with each seed. So a mask does not replace positions, although a deep causal model can
+# learn something about the order without them.
+# %% [markdown] minutes=25
+# ## A vector for each position
+# The oldest remedy gives each position a vector $P_t$ and adds it to the word's vector before the
+# first layer: $x_t = \mathrm{word}_t + P_t$. Both must have the width C of the model, because they
+# are added. (Concatenating them also works, but widens every matrix that follows.) Now the two
+# "bites" differ. The vectors can be **learned**, as in BERT and GPT-2; then there is none for a
+# position beyond the longest training text. Or they are fixed **sinusoids**: waves over the
+# positions, fast ones in the first coordinates and slow ones in the last.
+# %%
+position_waves(last=60).figure                                        # width C = 128
+# %% [markdown]
+# Coordinates come in pairs, the sine and the cosine of one angle, which grows with the position t
+# at a frequency $\omega_i$ of its own:
 #
 # $$P_{t, 2i} = \sin(t\, \omega_i), \qquad P_{t, 2i+1} = \cos(t\, \omega_i), \qquad
-# \omega_i = 10000^{-2i/C}$$
+# \omega_i = 10000^{-2i/C}, \quad i = 0, \dots, C/2 - 1, \qquad P: (T, C)$$
 #
-# Two neighbouring columns are the sine **and** the cosine of the same angle. (Some slides print the
-# sine twice; then the next property does not hold.)
-
+# A pair is the hand of a clock: one hand goes around in 6 tokens, others in thousands. All hands
+# together identify the position. Why a sine **and** a cosine of each frequency?
+#
+# $$\begin{aligned}
+# P_s \cdot P_t &= \textstyle\sum_i \big[ \sin(s \omega_i) \sin(t \omega_i)
+#   + \cos(s \omega_i) \cos(t \omega_i) \big] && \text{dot product, pair by pair} \\
+# &= \textstyle\sum_i \cos\big( (t - s)\, \omega_i \big)
+#   && \cos(a - b) = \cos a \cos b + \sin a \sin b
+# \end{aligned}$$
+#
+# > The dot product of two sinusoidal position vectors depends on their distance alone: it is
+# > largest at distance 0.
+# The reason given in 2017 was another one: moving by k positions is the same linear map everywhere.
+#
+# $$\begin{aligned}
+# \sin((t + k)\, \omega_i) &= \sin(t \omega_i) \cos(k \omega_i) + \cos(t \omega_i) \sin(k \omega_i)
+#   && \text{addition formula} \\
+# \cos((t + k)\, \omega_i) &= \cos(t \omega_i) \cos(k \omega_i) - \sin(t \omega_i) \sin(k \omega_i)
+#   && \text{addition formula}
+# \end{aligned}$$
+#
+# So each pair of $P_{t+k}$ is that of $P_t$, rotated by the angle $k\, \omega_i$, whatever t is.
+# One of the decks prints the sine for both coordinates of a pair. We expect the property to be
+# lost, and the dot products to spread around their mean at each distance:
 # %%
 table = sinusoidal_positions(np.arange(64), 64)                       # (T, C)
-position_vectors(table, title="Sinusoidal positions").figure
-
+sines = np.repeat(table[:, 0::2], 2, axis=1)                          # the misprint
+similarity_by_distance({"sine and cosine": table, "sine twice": sines}).figure
 # %% [markdown]
-# Because $\sin a \sin b + \cos a \cos b = \cos(a - b)$, the dot product of two position vectors
-# depends only on their distance. Learned vectors have this property only as far as training
-# produces it.
-
+# As expected: for the right form the band between the smallest and the largest product has no
+# width. (The products do not fall steadily: they are sums of cosines. Those of learned vectors
+# depend on the distance only as far as training makes them.) Here is the table P as a map, with a
+# row for each position. The fast coordinates are on the left:
 # %%
-random = rng.standard_normal((64, 64))
-similarity_by_distance({"sinusoids": table, "random": random}).figure
-
-# %% [markdown]
-# ## A bias by distance: ALiBi and T5
-#
-# Instead of adding positions to vectors, add a bias to scores. ALiBi subtracts a penalty
-# proportional to distance. Each head has its own fixed slope; nothing is learned.
-
+position_vectors(table, title="Sinusoidal positions").figure
+# %% [markdown] minutes=15
+# ## A bias on the scores
+# Vectors that are added give each position an **absolute** label. What matters in text is mostly
+# **relative**: the word before, the sentence before. With added vectors a model must learn from
+# examples that positions 7 and 8 are related as 107 and 108 are. So newer schemes change the scores
+# directly, as a function of the distance. ALiBi ("attention with linear biases") subtracts a
+# penalty proportional to it. Each head h has a fixed slope $m_h$, so that some heads look near and
+# others far; nothing is learned. (Heads are parallel copies of attention; see lesson 4.)
 # %%
 position_biases(alibi(np.zeros((4, 24, 24)), alibi_slopes(4))[0], title="ALiBi: four heads").figure
-
 # %% [markdown]
-# T5 learns a number for each *bucket* of distances: one bucket per distance nearby, wider buckets
-# further away.
-
-# %%
-distances = np.array([0, -1, -2, -7, -8, -9, -20, -100, -1000])
-print(relative_position_buckets(distances, n_buckets=32, max_distance=128))
-learned = rng.standard_normal((32, 2))                                # (buckets, H): random here
-bias, _ = relative_position_bias(learned, 40, 40)
-biased, _ = add_by_distance(np.zeros((2, 40, 40)), bias)              # (H, T, S)
-position_biases(biased, title="T5's buckets, before training").figure
-
-# %% [markdown]
-# ## Rotations
+# $$z_{hts} = \frac{q_{ht} \cdot k_{hs}}{\sqrt D} - m_h\, |t - s|, \qquad
+# m_h = 2^{-8 (h + 1) / H}, \quad h = 0, \dots, H - 1, \qquad z: (H, T, S)$$
 #
-# RoPE rotates every pair of coordinates of q and k by an angle proportional to the position: fast
-# pairs distinguish neighbours, slow pairs distant positions.
+# T5 learns the bias instead: a number for each head and each **bucket** of distances. Near
+# distances have a bucket each, far ones share wider ones, and beyond 128 all share the last. The
+# gradient of such a number is a sum, because it is added to many scores. These are the buckets of
+# some distances:
+# %%
+print(relative_position_buckets(np.array([0, -1, -2, -7, -8, -9, -20, -100, -1000]),
+                                n_buckets=32, max_distance=128))
+# %% [markdown]
+# > A bias on the scores tells attention the distance of query and key, and nothing else.
+#
+# **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (H, T, S). With T < S, as when a
+# model generates with stored keys, the last query has the position of the last key: the distance is
+# $|t + S - T - s|$. Hints: `hint("alibi")`.
+# %%
+def alibi_by_hand(scores, slopes):
+    ...
 
+
+check("alibi", alibi_by_hand)
+# %% [markdown] minutes=25
+# ## Rotary positions
+# Can queries and keys carry their position, and yet have scores that depend on the distance alone?
+# **Rotary positions** (RoPE) rotate queries and keys instead of adding to them. The coordinates of
+# a head form D/2 pairs; at position t, pair i is rotated by the angle $t\, \omega_i$. Values are
+# not rotated. Each clock below is one pair, with a hand for each of the first eight positions.
 # %%
 rotary_clocks(32, positions=8).figure
-
 # %% [markdown]
-# A rotation preserves norms, and $(R_m q) \cdot (R_n k) = q \cdot (R_{n-m} k)$: the score depends
-# only on $m - n$. Here are one query and one key at all pairs of positions:
-
-# %%
-rotary_proof(*rng.standard_normal((2, 32))).figure
-
-# %% [markdown]
-# ## Is the gradient right?
+# For one pair (a, b) and the angle $\theta = t\, \omega_i$:
 #
-# The transpose of a rotation is its inverse, so the backward rotates the gradient by the opposite
-# angle.
-
+# $$\begin{pmatrix} a' \\ b' \end{pmatrix} = R_t \begin{pmatrix} a \\ b \end{pmatrix} =
+# \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
+# \begin{pmatrix} a \\ b \end{pmatrix}, \qquad \omega_i = 10000^{-2i/D}, \quad q, k: (T, D)$$
+#
+# The score of a query at position m and a key at position n, for one pair, is
+#
+# $$\begin{aligned}
+# (R_m q) \cdot (R_n k) &= q^\top R_m^\top R_n k && \text{dot product as a matrix product} \\
+# &= q^\top R_{-m} R_n k && \text{the transpose of a rotation rotates back} \\
+# &= q^\top R_{n-m}\, k && \text{angles of successive rotations add}
+# \end{aligned}$$
+#
+# > Rotated queries and keys have scores that depend on their content and on the distance n - m, not
+# > on the positions themselves. Norms do not change.
+#
+# Here are one query and one key at all pairs of positions; along each diagonal the score is
+# constant:
+# %%
+rotary_proof(*np.random.default_rng(0).standard_normal((2, 32))).figure
+# %% [markdown]
+# For the gradient we write $\bar{x} = \partial L / \partial x$, `dx` in code. Each input of a pair
+# is used in both outputs, so two gradients add:
+#
+# $$\begin{aligned}
+# \bar{a} &= \bar{a}' \cos\theta + \bar{b}' \sin\theta
+#   && a' = a \cos\theta - b \sin\theta, \quad b' = a \sin\theta + b \cos\theta \\
+# \bar{b} &= -\bar{a}' \sin\theta + \bar{b}' \cos\theta && \text{this is } R_t^\top = R_{-t}
+#   \text{: rotate back}
+# \end{aligned}$$
+#
+# Which coordinates form a pair is a convention. Here pair i has the coordinates i and i + D/2, as
+# in most published LLaMA weights; the paper takes 2i and 2i + 1.
 # %%
 def rotary_backward(dy, x, cosine, sine):
-    da, db = np.split(dy, 2, axis=-1)
+    da, db = np.split(dy, 2, axis=-1)                                 # (..., T, D/2)
     return np.concatenate([da * cosine + db * sine, db * cosine - da * sine], axis=-1)
 
 
-y, _ = rotary(rng.standard_normal((2, 4, 10, 8)), *rotary_angles(0, 10, 8))
-print(y.shape)                                                        # (B, H, T, D)
-check("rotary_backward", rotary_backward, seed=0)
-
+check("rotary_backward", rotary_backward)
 # %% [markdown]
-# ## Exercises
+# **Exercise 3.2** (10 minutes). GPT-NeoX rotates only the first R coordinates of a head; cosine and
+# sine are (T, R/2). Write the forward and think about its gradient.
+# %%
+def partial_rotary(x, cosine, sine):
+    ...
+
+
+check("partial_rotary", partial_rotary)
+# %% [markdown]
+# **Think.** The slowest pair of D = 32: how many tokens does one full turn take?
+# <details><summary>Answer</summary>The last frequency is $10000^{-30/32} = 1.8 \cdot 10^{-4}$; a
+# turn takes $2 \pi / \omega = 35{,}000$ tokens.</details>
+# %% [markdown] minutes=5
+# ## Experiment: beyond the trained length
+# Decoders of two blocks learn from texts of 64 characters and are tested on 256. ALiBi changes
+# scores smoothly with the distance, so we expect it to extrapolate best; rotations by angles that
+# training has never shown should do worse. `numformer reproduce length-extrapolation` measures how
+# much the loss rises, in nats, with the seeds 1, 2 and 3:
 #
-# 1. Which pair of coordinates makes one full rotation within 64 positions, for D = 32?
-# 2. Show that the sum of two sinusoidal positions of one frequency does not depend only on their
-#    distance. Why do we compare products?
-# 3. Exercises `17`, `18`, `23`, `29` and `33`.
+# | ALiBi | T5's bias | rotary |
+# |---|---|---|
+# | 0.018, 0.011, 0.016 | 0.277, 0.220, 0.227 | 1.42, 1.73, 1.54 |
+#
+# > In this test the order is as expected. Long contexts with rotations need changed frequencies or
+# > training on long texts.
+# %% [markdown]
+# ## Summary
+# - Without positions $f(\Pi X) = \Pi f(X)$: self-attention cannot tell "dog bites man" from "man
+#   bites dog". Order comes from vectors that are added, from biases, or from rotations.
+# - Learned vectors and sinusoids are added to the inputs. Sinusoids: $P_s \cdot P_t = \sum_i
+#   \cos((t - s)\, \omega_i)$.
+# - ALiBi: $-m_h |t - s|$ on the scores. T5: a learned number for each bucket of distances.
+# - Rotations: $(R_m q) \cdot (R_n k) = q^\top R_{n-m} k$; the gradient is rotated back.
+# - More exercises: `numformer exercises 17 18 23 29 33`.
+# %% [markdown]
+# ## Further reading
+# - Vaswani et al. (2017), "Attention Is All You Need", section 3.5; Gehring et al. (2017),
+#   "Convolutional Sequence to Sequence Learning", section 3.1: learned positions.
+# - Shaw et al. (2018), "Self-Attention with Relative Position Representations": the first relative
+#   positions in attention. Raffel et al. (2020), section 2.1: T5's bias.
+# - Press et al. (2022), "Train Short, Test Long": ALiBi. Su et al. (2021), "RoFormer": rotations.
+# - Haviv et al. (2022), "Transformer Language Models without Positional Encodings Still Learn
+#   Positional Information". Code: `numformer/functional/positions/`.
