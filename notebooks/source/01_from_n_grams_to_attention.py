@@ -32,8 +32,7 @@ from numformer.training import Trainer, TrainingConfig
 # > A language model is a probability for every next token, given all tokens before it.
 #
 # A **token** is the unit of prediction: here a character, in large models a piece of a word. The
-# probability of a whole text of T tokens is a product. This is the chain rule of probability, and
-# it assumes nothing:
+# probability of a text of T tokens is a product, by the chain rule of probability:
 #
 # $$p(x_1, \dots, x_T) = \prod_{t=1}^{T} p(x_t \mid x_1, \dots, x_{t-1})$$
 #
@@ -148,7 +147,8 @@ check("linear_backward", linear_backward)
 # %% [markdown] minutes=10
 # ## Why gradients vanish
 # The loss at step t depends on the state k steps earlier through k cells. Each multiplies the
-# gradient by its Jacobian, so we apply the first line for $\bar{h}$ k times:
+# gradient by its **Jacobian**, the matrix of all its derivatives, so we apply $\bar{h} = \bar{a}
+# U^\top$ k times:
 #
 # $$\bar{h}_{t-k} = \bar{h}_t \prod_{i=0}^{k-1} \mathrm{diag}(1 - h_{t-i}^2)\, U^\top,
 # \qquad \bar{h}: (F,),\; U: (F, F)$$
@@ -156,7 +156,7 @@ check("linear_backward", linear_backward)
 # The factors $1 - h^2$ are at most 1, so the size of U decides. Its **spectral radius** $\rho$, the
 # largest absolute eigenvalue, is roughly the factor per step: we expect about $\rho^k$, which for
 # k = 64 is $10^{-19.3}$ if $\rho = 0.5$. `numformer reproduce recurrent-gradients` measures the
-# gradient 64 steps back, relative to the nearest, as powers of ten with the seeds 1, 2 and 3:
+# gradient 64 steps back, relative to the nearest, as powers of ten (random seeds 1, 2 and 3):
 #
 # | spectral radius of U | 0.5 | 1 | 1.5 |
 # |---|---|---|---|
@@ -170,9 +170,9 @@ check("linear_backward", linear_backward)
 # %% [markdown] minutes=20
 # ## The LSTM: a memory that adds
 # The **long short-term memory** (LSTM) keeps a second vector, the memory c, which is never
-# multiplied by a matrix. Three **gates**, vectors of numbers between 0 and 1 that are computed from
-# input and state, control it: i sets how much is written, f how much is kept, o how much is shown.
-# What is written is a candidate g. (The products $\odot$ are taken coordinate by coordinate.)
+# multiplied by a matrix. Three **gates**, numbers between 0 and 1 computed from input and state,
+# control it: i sets how much is written, f how much is kept, o how much is shown. The candidate g
+# is what is written. ($\odot$ multiplies coordinates; $a_1$ to $a_4$ are parts of a.)
 #
 # $$\begin{aligned}
 # a &= x W + h U + b, \quad (i, f, o) = \sigma(a_{1 \dots 3}), \quad g = \tanh(a_4) && a: (B, 4F) \\
@@ -189,7 +189,7 @@ def sigmoid_backward(dy, x):
 check("sigmoid_backward", sigmoid_backward)
 # %% [markdown]
 # The gradient again, from the last line to the first. Both $\bar{h}'$ and $\bar{c}'$ come from the
-# next step:
+# next step, because the state has two parts:
 #
 # $$\begin{aligned}
 # \bar{o} &= \bar{h}' \odot \tanh c' && h' \text{ is a product} \\
@@ -223,7 +223,7 @@ check("lstm_cell_backward", lstm_cell_backward)
 # ## Shorter paths: convolution and attention
 # Two other ways have no recurrence. A **convolution** of width w mixes the last w inputs with fixed
 # matrices; **attention** averages all inputs so far, with weights $p_{ts}$ computed from their
-# content (lesson 2):
+# content, as lesson 2 shows in detail:
 #
 # $$\text{convolution: } y_t = \sum_{k=0}^{w-1} x_{t-k} W_k \qquad\qquad
 # \text{attention: } y_t = \sum_{s \le t} p_{ts}\, x_s W_V \qquad\qquad x: (T, C),\; y: (T, C)$$
@@ -245,7 +245,7 @@ check("lstm_cell_backward", lstm_cell_backward)
 # We train an RNN, an LSTM and a small attention model for 100 steps, with three seeds, and measure
 # the norm of the gradient of one prediction's loss with respect to the embedding, the input vector,
 # of the character k steps earlier. We expect an exponential fall for the RNN, a slower one for the
-# LSTM, and none for attention.
+# LSTM, and no such fall for attention, whose path has one step.
 # %% tags=["setup"]
 T, width = 64, {"rnn": 160, "lstm": 96}
 training = TrainingConfig(steps=100, batch_size=8, learning_rate=5e-3, min_learning_rate=5e-4,

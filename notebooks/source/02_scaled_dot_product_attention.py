@@ -153,7 +153,7 @@ for D in (4, 16, 64, 256):
 # %% [markdown]
 # It came out as expected: without scaling the mean of p (1 - p) falls from 0.04 to below 0.01, with
 # scaling it is 0.053 to 0.055 for every D and every seed. So unscaled scores do not make gradients
-# explode, as some slides have it: they make them vanish.
+# explode, as one lecture deck has it: they make them vanish.
 #
 # **Think.** What is wrong with $\exp(q \cdot k_s) / \sqrt D$ in the softmax, as one deck prints it?
 # <details><summary>Answer</summary>The root is a factor of numerator and denominator and cancels:
@@ -242,16 +242,17 @@ forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # cheaper rules come to mind: the same weight for every earlier position, or weights that depend on
 # the distance alone, learned once for all texts. We expect both to be worse than attention, since
 # which earlier character matters depends on what it is. `numformer reproduce attention-weights`
-# trains decoders of two blocks on the text of lesson 1 for 500 steps, with the seeds 1, 2 and 3.
-# The models without queries and keys get a wider feed-forward network, so that all have the same
-# number of parameters. The validation loss (nats per character, median of the seeds) is
+# trains language models with two layers of attention on the text of lesson 1 for 500 steps, with
+# the seeds 1, 2 and 3. Those without queries and keys get wider layers elsewhere, so that all have
+# about the same number of parameters. The validation loss (nats per character, median of the seeds)
+# is
 #
 # | weights by distance | weights from queries and keys |
 # |---|---|
 # | 1.588 | 1.548 |
 #
-# and even weights have a higher loss than both. The gain is modest here. A plausible reason: for
-# the next character of a word, nearby characters matter most, and distance alone finds those.
+# and even weights have a higher loss than both. The difference is modest here. A plausible reason:
+# for the next character of a word, nearby characters matter most, and distance alone finds those.
 #
 # > In this test weights computed from the content are better than weights by distance, and these
 # > are better than even ones.

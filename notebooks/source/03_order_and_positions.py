@@ -32,9 +32,9 @@ rng = np.random.default_rng(4)
 # %% [markdown] minutes=20
 # ## Attention does not depend on the order
 # The first row of the picture is one head of self-attention over five words. In the second row the
-# words are permuted: all intermediate results are the same numbers in other places, and so are the
-# outputs. Only where position vectors are added (third row) do the outputs differ from those of the
-# sentence in order.
+# words are permuted: all intermediate results are the same numbers in other rows and columns, and
+# so are the outputs. Only where position vectors are added (third row) do the outputs differ from
+# those of the sentence in order.
 # %%
 sentence, order = "dog bites man bites back".split(), [2, 1, 0, 4, 3]
 layer = MultiHeadAttention(6, 1, rng, bias=False, std=0.8, dtype=np.float64)
@@ -58,9 +58,10 @@ permutation_panels(rows, sentence, order).figure
 # > Self-attention is permutation-equivariant: permuted inputs give the same outputs, permuted
 # > likewise. It is a function of sets.
 #
-# Some decks say *invariant*, which would mean that the outputs do not change at all. That is true
-# of a mean or a maximum over the outputs, and such a function is right for data without an order,
-# as the points of a laser scan. For text it is a defect: both words "bites" get the same output.
+# Some lecture decks call it *invariant*, which would mean that the outputs do not change at all.
+# That is true of a mean or a maximum over the outputs, and such a function is right for data
+# without an order, as the points of a laser scan. For text it is a defect: both words "bites" get
+# the same output.
 #
 # Does a causal mask, which lets each position attend to itself and to earlier ones, bring the order
 # back? We expect that in one layer the last output still does not depend on the order of the tokens
@@ -216,20 +217,21 @@ def rotary_backward(dy, x, cosine, sine):
 check("rotary_backward", rotary_backward)
 # %% [markdown]
 # **Exercise 3.2** (10 minutes). GPT-NeoX rotates only the first R coordinates of a head; cosine and
-# sine are (T, R/2). Write the forward and think about its gradient.
+# sine are (T, R/2). Which gradient do the others receive? (`hint("partial_rotary_backward")`
+# helps.)
 # %%
-def partial_rotary(x, cosine, sine):
+def partial_rotary_backward(dy, x, cosine, sine):
     ...
 
 
-check("partial_rotary", partial_rotary)
+check("partial_rotary_backward", partial_rotary_backward)
 # %% [markdown]
 # **Think.** The slowest pair of D = 32: how many tokens does one full turn take?
 # <details><summary>Answer</summary>The last frequency is $10000^{-30/32} = 1.8 \cdot 10^{-4}$; a
 # turn takes $2 \pi / \omega = 35{,}000$ tokens.</details>
 # %% [markdown] minutes=5
 # ## Experiment: beyond the trained length
-# Decoders of two blocks learn from texts of 64 characters and are tested on 256. ALiBi changes
+# Small language models learn from texts of 64 characters and are tested on 256. ALiBi changes
 # scores smoothly with the distance, so we expect it to extrapolate best; rotations by angles that
 # training has never shown should do worse. `numformer reproduce length-extrapolation` measures how
 # much the loss rises, in nats, with the seeds 1, 2 and 3:
@@ -238,8 +240,8 @@ check("partial_rotary", partial_rotary)
 # |---|---|---|
 # | 0.018, 0.011, 0.016 | 0.277, 0.220, 0.227 | 1.42, 1.73, 1.54 |
 #
-# > In this test the order is as expected. Long contexts with rotations need changed frequencies or
-# > training on long texts.
+# > In this test a smooth penalty by distance extrapolates, a learned bias does less well, and plain
+# > rotations do not.
 # %% [markdown]
 # ## Summary
 # - Without positions $f(\Pi X) = \Pi f(X)$: self-attention cannot tell "dog bites man" from "man

@@ -55,11 +55,14 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # in training.
 # %% [markdown] minutes=20
 # ## From one matrix to H heads
-# Each head h has matrices $W_Q^h, W_K^h, W_V^h$ of shape (C, D). Their outputs are **concatenated**
-# and multiplied by an output matrix $W_O$, which mixes what the heads have found:
+# Each head h has matrices $W_Q^h$, $W_K^h$ and $W_V^h$ of its own. The outputs of all heads are
+# **concatenated** and multiplied by an output matrix $W_O$, which mixes what the heads have found:
 #
-# $$o_h = \mathrm{softmax}\!\left( \frac{(X W_Q^h)(X W_K^h)^\top}{\sqrt D} \right) X W_V^h, \qquad
-# Y = [\, o_1, \dots, o_H \,]\, W_O, \qquad o_h: (T, D),\; W_O: (H D, C),\; Y: (T, C)$$
+# $$\begin{aligned}
+# o_h &= \mathrm{softmax}\!\left( (X W_Q^h)(X W_K^h)^\top / \sqrt D \right) X W_V^h
+#   && W_Q^h, W_K^h, W_V^h: (C, D),\; o_h: (T, D) \\
+# Y &= [\, o_1, \dots, o_H \,]\, W_O && W_O: (H D, C),\; Y: (T, C)
+# \end{aligned}$$
 #
 # In code the matrices of all heads are the columns of one matrix (C, H D), so that a single product
 # serves all heads. After it, the axis H D is split, and H moves to the front. Then `attention` of
@@ -69,8 +72,8 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # |---|---|---|---|---|---|---|---|
 # | shape | (T, C) | (T, H D) | (H, T, D) | (H, T, T) | (H, T, D) | (T, H D) | (T, C) |
 #
-# The softmax runs over the last axis, the keys. (One deck has dimension 1, which is right without
-# heads; with them it would be the queries.) Usually D = C / H, so H D = C.
+# The softmax runs over the last axis, the keys. (One lecture deck has dimension 1, which is right
+# without heads; with them it would be the queries.) Usually D = C / H, so H D = C.
 # %%
 def split(x, H):
     return x.reshape(len(x), H, -1).swapaxes(0, 1)                    # (T, H D) -> (H, T, D)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 5. Norms and residuals
 #
-# **Question.** A stack of 24 layers multiplies 24 Jacobians. What keeps its activations and
-# gradients from vanishing or exploding?
+# **Question.** On the way back through 24 layers a gradient is multiplied by 24 matrices of
+# derivatives. What keeps it, and the activations on the way forward, from vanishing or exploding?
 #
 # **You will learn**
 #
@@ -32,7 +32,8 @@ from numformer.plots import gradient_flow, norm_comparison, residual_norms
 # subtracts a mean and divides by a standard deviation. Activations form a cube of numbers: B texts,
 # T positions, C coordinates. The picture shows which of them share one mean. LayerNorm takes the
 # coordinates of one vector, and BatchNorm one coordinate of all vectors of the batch. The maps show
-# which output vectors (rows) depend on which input vectors (columns).
+# which output vectors (rows) depend on which input vectors (columns), by the norm of the
+# **Jacobian**, the matrix of derivatives of one with respect to the other.
 # %% tags=["setup"]
 def coupling(norm, sizes):
     """The norm of the Jacobian of each output vector with respect to each input, (B T, B T)."""
@@ -62,14 +63,17 @@ norm_comparison({name: coupling(norm, sizes) for name, norm in norms.items()}, s
 # %% [markdown] minutes=25
 # ## LayerNorm, and its gradient through mean and variance
 # Let $\langle a \rangle = \frac{1}{C} \sum_i a_i$ be the mean over the C coordinates of one vector.
-# LayerNorm is five short steps, the same for each vector. (The table of one deck has one mean for a
-# sentence of five words; there is one for every word.) A weight $\gamma$ and a bias $\beta$ are
-# learned, so that the next layer can get any scale; the small number $\epsilon$ keeps the root away
-# from 0:
+# LayerNorm is five short steps, the same for each vector. (The table of one lecture deck has one
+# mean for a sentence of five words; there is one for every word.) A weight $\gamma$ and a bias
+# $\beta$ are learned, so that the next layer can get any scale; the small number $\epsilon$ keeps
+# the root away from 0:
 #
-# $$\mu = \langle x \rangle, \quad c = x - \mu, \quad r = \left( \langle c^2 \rangle + \epsilon
-# \right)^{-1/2}, \quad \hat{x} = c\, r, \quad y = \gamma \odot \hat{x} + \beta, \qquad
-# x, c, \hat{x}, y: (\dots, C),\; \mu, r: (\dots, 1),\; \gamma, \beta: (C,)$$
+# $$\begin{aligned}
+# \mu &= \langle x \rangle, \quad c = x - \mu, \quad r = \left( \langle c^2 \rangle + \epsilon
+#   \right)^{-1/2} && x, c: (\dots, C),\; \mu, r: (\dots, 1) \\
+# \hat{x} &= c\, r, \quad y = \gamma \odot \hat{x} + \beta && \hat{x}, y: (\dots, C),\;
+#   \gamma, \beta: (C,)
+# \end{aligned}$$
 #
 # We write $\bar{x} = \partial L / \partial x$ for the gradient of the loss with respect to x (`dx`
 # in code). x reaches y on three paths: directly, through the mean $\mu$, and through the variance
@@ -119,7 +123,7 @@ def layer_norm_backward(dy, x, weight, bias):
 check("layer_norm_backward", layer_norm_backward)
 # %% [markdown]
 # **Think.** LayerNorm gives the same output for $x + a$ and (nearly) for $b\, x$ with b > 0. What
-# does this say of $\bar{x}$?
+# does this imply for $\bar{x}$?
 # <details><summary>Answer</summary>Moving x along the vector of ones, or along $\hat{x}$, does not
 # change the loss, so the gradient has no component in these directions: its sum is 0, and its dot
 # product with $\hat{x}$ is 0 up to $\epsilon$. The two subtracted terms do just this.</details>
@@ -164,6 +168,19 @@ def rms_norm_backward(dy, x, weight):
 
 
 check("rms_norm_backward", rms_norm_backward)
+# %% [markdown]
+# <details><summary>The derivation</summary>
+#
+# $$\begin{aligned}
+# \bar{r} &= \textstyle\sum_i g_i x_i && r \text{ multiplies all } x_i \text{; } g = \gamma \odot
+#   \bar{y} \\
+# \bar{x}_j &= r\, g_j + \tfrac{2}{C} x_j \cdot \big( -\tfrac{1}{2} r^3\, \bar{r} \big)
+#   && x_j \text{ is used directly and in } \langle x^2 \rangle \text{: the gradients add} \\
+# &= r \big( g_j - \hat{x}_j \langle g\, \hat{x} \rangle \big) && \hat{x} = x\, r
+#   \text{, twice; no mean was subtracted, so no mean of } g
+# \end{aligned}$$
+#
+# </details>
 # %% [markdown] minutes=15
 # ## Residual connections keep a short path
 # A **residual connection**, or skip connection, adds the input of a layer to its output. The layer
@@ -222,8 +239,8 @@ for seed in (1, 2, 3):
 #   \bar{y} && \text{one path is free}
 # \end{aligned}$$
 #
-# > With pre-norm the residual stream runs from the embedding to the head without a norm in between;
-# > with post-norm every gradient passes through one norm per branch.
+# > With pre-norm the residual stream runs from the first block to the last without a norm in
+# > between; with post-norm every gradient passes through one norm per branch.
 #
 # We measure the gradient of each block's parameters in untrained decoders of 24 blocks. (The code
 # undoes GPT-2's division of the branches' output weights by $\sqrt{2 L}$, which 2017 did not have,
@@ -260,9 +277,9 @@ residual_norms(streams).figure
 # %% [markdown]
 # **Think.** Why does a pre-norm model have one more norm after its last block, and a post-norm
 # model none?
-# <details><summary>Answer</summary>The head is a linear map that also needs inputs of a known size.
-# With post-norm the last block ends with a norm; with pre-norm the stream has grown and was never
-# normalised itself.</details>
+# <details><summary>Answer</summary>The output layer is a linear map that also needs inputs of a
+# known size. With post-norm the last block ends with a norm; with pre-norm the stream has grown and
+# was never normalised itself.</details>
 # %% [markdown]
 # ## Summary
 # - LayerNorm: $\hat{x} = (x - \mu)\, r$, $\bar{x} = r (g - \langle g \rangle - \hat{x} \langle g
