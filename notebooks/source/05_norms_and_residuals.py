@@ -13,7 +13,7 @@
 #
 # **You need** lessons 2 and 4, mean and variance, the chain rule.
 #
-# **Time.** 2 x 45 minutes; the cells run in about 20 seconds.
+# **Time.** 2 x 45 minutes; the cells run in about 10 seconds.
 # %% tags=["setup"]
 # %matplotlib inline
 import numpy as np
