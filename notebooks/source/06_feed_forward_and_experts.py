@@ -1,132 +1,481 @@
 # %% [markdown]
-# # 6. Feed-forward, SwiGLU, mixture of experts
+# # 6. Feed-forward networks, gates and mixtures of experts
 #
-# Time: about 5 seconds on 2 cores.
+# **Question.** Attention only moves information between positions. Where does a Transformer compute
+# with what it has gathered, and how can this part grow without more work for each token?
 #
-# **Goals.** Know the second half of a block and its activation functions; see dead units;
-# understand gates; see how a router assigns tokens to experts, and how the gradient reaches the
-# router.
+# **You will learn** to
 #
-# **Before.** Notebooks 4 and 5.
+# - explain why every block has a second half, and which share of the parameters it holds;
+# - derive and implement the gradients of a feed-forward network and of its gated version;
+# - measure what happens to units that are always off;
+# - derive how the gradient reaches a router that chooses between experts;
+# - explain why a mixture of experts needs a loss for balance.
+#
+# **You need** lessons 4 and 5 (attention, residual branches), the chain rule, matrix products.
+#
+# **Time.** 2 x 45 minutes; the cells run in about 20 seconds.
 
-# %%
+# %% tags=["setup"]
 # %matplotlib inline
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
-from numformer.analysis import dead_units, hidden_activations
-from numformer.functional import ACTIVATIONS, gated_linear_unit
-from numformer.layers import FeedForward, MixtureOfExperts, SwiGLU
+from numformer import AttentionPattern, check
+from numformer.analysis import capture, dead_units, hidden_activations
+from numformer.data import BlockStream, CharacterTokenizer, load_corpus
+from numformer.functional import (
+    ACTIVATIONS, silu, softmax, top_k_experts, top_k_gates)
+from numformer.layers import FeedForward, MixtureOfExperts, MultiHeadAttention, SwiGLU
 from numformer.models import Decoder, DecoderConfig
-from numformer.plots import activation_histograms
+from numformer.training import Trainer, TrainingConfig
 from numformer.verify import gradcheck
 
-# %% [markdown]
-# ## The same function at every position
-#
-# $$y = f(x W_1 + b_1) W_2 + b_2$$
-#
-# Attention moves information between positions; the feed-forward network transforms each position
-# separately, with the same weights everywhere. With a hidden width of 4 C it holds two thirds of a
-# block's parameters.
-
-# %%
 rng = np.random.default_rng(0)
-layer = FeedForward(16, 64, "gelu", rng)
-y = layer(rng.standard_normal((2, 5, 16)).astype(np.float32))
-print(y.shape, f"{sum(p.data.size for p in layer.parameters()):,} parameters")
+
+
+def panels(n, width=3.6, height=3.2):
+    """n axes in a row."""
+    return Figure(figsize=(width * n, height), layout="constrained").subplots(1, n)
+
+# %% [markdown] minutes=10
+# ## Attention is global, the feed-forward network local
+#
+# Disturb one input vector a little. Which output vectors change? For attention with a causal mask:
+# that of the same position and all later ones. For a feed-forward network: that of the same
+# position alone. The picture shows this as a map. Row t, column s holds the norm of the gradient of
+# output t with respect to input s; white means that there is no influence.
 
 # %%
-x = np.linspace(-4, 4, 401)
-ax = Figure(figsize=(7, 3.6), layout="constrained").add_subplot()
-styles = ("-", "--", "-.", ":", (0, (1, 3)), (0, (5, 1)))
-for (name, (f, _)), style in zip(ACTIVATIONS.items(), styles):
-    ax.plot(x, f(x)[0], linestyle=style, label=name)
-ax.set(ylim=(-0.5, 4), xlabel="x", ylabel="f(x)", title="Activation functions")
-ax.grid(alpha=0.3)
-ax.legend()
+T, C = 10, 16
+layers = {"attention, causal": (MultiHeadAttention(C, 2, rng, dtype=np.float64),
+                                {"pattern": AttentionPattern(causal=True)}),
+          "feed-forward": (FeedForward(C, 4 * C, "gelu", rng, dtype=np.float64), {})}
+x, direction = rng.standard_normal((1, T, C)), rng.standard_normal(C)
+axes = panels(2)
+for ax, (name, (layer, options)) in zip(axes, layers.items()):
+    influence, (_, saved) = np.zeros((T, T)), layer.forward(x, **options)
+    for t in range(T):
+        dy = np.zeros((1, T, C))
+        dy[0, t] = direction                                          # output t alone
+        influence[t] = np.linalg.norm(layer.backward(dy, saved)[0], axis=-1)
+    ax.imshow(influence ** 0.5, cmap="Blues")
+    ax.set(title=name, xlabel="input s", ylabel="output t")
+axes[0].figure
+
+# %% [markdown]
+# > Attention moves information between positions; the feed-forward network computes on each vector
+# > separately, with the same weights at every position.
+#
+# The network has two linear maps with a nonlinear function f between them:
+#
+# $$h = x W_1 + b_1, \qquad a = f(h), \qquad y = a W_2 + b_2$$
+#
+# $$x: (B, T, C) \quad W_1: (C, F) \quad b_1: (F,) \quad h, a: (B, T, F) \quad W_2: (F, C) \quad
+# b_2: (C,) \quad y: (B, T, C)$$
+#
+# B is the batch, T the number of positions, C the width of the model, F the width between the maps,
+# usually 4 C. The F coordinates of a are called *hidden units*. Without f, the two maps would
+# collapse into one, because $(x W_1) W_2 = x (W_1 W_2)$. With f, each hidden unit detects one
+# direction in its input, and its row of $W_2$ is what it adds to the output when it is active.
+#
+# With F = 4 C the two matrices hold $8 C^2$ numbers. The four matrices of attention hold $4 C^2$.
+# So two thirds of a block's weights are here. The weights do not depend on the position, so the
+# network handles texts of any length, and all positions can be computed at once.
+
+# %% [markdown] minutes=15
+# ## Activation functions and their slopes
+#
+# The function f is called the *activation function*. Its values decide what a unit passes on; its
+# slope decides how much gradient the unit gets back. Compare the two halves of the picture left of
+# zero.
+
+# %%
+values, slopes = panels(2, 4.4, 3.4)
+grid = np.linspace(-4, 4, 401)
+for (name, f), style in zip({"ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}.items(),
+                            ("-", "--", ":")):
+    y, saved = ACTIVATIONS[f][0](grid)
+    values.plot(grid, y, style, label=name)
+    slopes.plot(grid, ACTIVATIONS[f][1](np.ones(401), saved), style, label=name)
+values.set(title="f(x)", xlabel="x")
+slopes.set(title="slope f'(x)", xlabel="x")
+values.legend()
+values.figure
+
+# %% [markdown]
+# > ReLU has slope 0 for every negative input. GELU and SiLU bend smoothly and have a nonzero slope
+# > almost everywhere.
+#
+# With the sigmoid $\sigma(x) = 1 / (1 + e^{-x})$ and the normal distribution function $\Phi$:
+#
+# $$\mathrm{ReLU}(x) = \max(0, x), \qquad \mathrm{GELU}(x) = x\, \Phi(x), \qquad
+# \mathrm{SiLU}(x) = x\, \sigma(x)$$
+#
+# Swish has a slope parameter, $x\, \sigma(\beta x)$; SiLU is Swish with $\beta = 1$.
+#
+# Throughout, $\bar{x} = \partial L / \partial x$ denotes the gradient of the loss L with respect to
+# x; it has the shape of x, and code names it `dx`. **The gradient of SiLU**, step by step. First
+# the sigmoid:
+#
+# $$\sigma'(x) = \frac{e^{-x}}{(1 + e^{-x})^2}
+# = \frac{1}{1 + e^{-x}} \cdot \frac{e^{-x}}{1 + e^{-x}} = \sigma(x)\, (1 - \sigma(x)) \qquad
+# \text{(chain rule; split the square)}$$
+#
+# $$\frac{d}{dx}\, x\, \sigma(x) = \sigma(x) + x\, \sigma(x)\, (1 - \sigma(x))
+# \qquad \text{(product rule)}$$
+#
+# $$\bar{x} = \bar{y} \odot \left( \sigma(x) + x\, \sigma(x)\, (1 - \sigma(x)) \right)
+# \qquad \text{(each y depends on one x: multiply coordinate by coordinate)}$$
+
+# %%
+def silu_backward(dy, x):
+    s = 1 / (1 + np.exp(-x))
+    slope = s + x * s * (1 - s)
+    return dy * slope
+
+
+check("silu_backward", silu_backward, seed=0)
+
+# %% [markdown]
+# `check` compares a function with the library's own on random problems.
+#
+# **Exercise 6.1** (5 minutes). Derive the gradient of Swish, $y = x\, \sigma(\beta x)$, and write
+# it below. If you are stuck, `from numformer import hint; hint("swish_backward")` gives hints.
+
+# %%
+def swish_backward(dy, x, beta=1.0):
+    ...
+
+
+check("swish_backward", swish_backward, seed=0)
+
+# %% [markdown] minutes=10
+# ## The gradient of a feed-forward network
+#
+# > The backward of a feed-forward network is the forward in reverse order: a product with a
+# > transposed matrix for each product, a multiplication by the slope for the activation.
+#
+# **One linear map.** Number the vectors of all sequences from 1 to N = B T. Then, in coordinates,
+#
+# $$y_{nf} = \sum_c x_{nc} W_{cf} + b_f, \qquad x: (N, C) \quad W: (C, F) \quad b: (F,)$$
+#
+# $$\bar{x}_{nc} = \sum_f \bar{y}_{nf} W_{cf}
+# \qquad \text{(} x_{nc} \text{ reaches all outputs of its row: chain rule, sum over f)}$$
+#
+# $$\bar{W}_{cf} = \sum_n x_{nc}\, \bar{y}_{nf}
+# \qquad \text{(every row uses the same } W_{cf} \text{: the gradients add)}$$
+#
+# $$\bar{b}_f = \sum_n \bar{y}_{nf} \qquad \text{(every row uses the same } b_f \text{)}$$
+#
+# As matrix products: $\bar{x} = \bar{y} W^\top$ and $\bar{W} = x^\top \bar{y}$.
+#
+# **The network**, from its last line to its first:
+#
+# $$\bar{a} = \bar{y} W_2^\top, \quad \bar{W}_2 = a^\top \bar{y}, \quad
+# \bar{b}_2 = \textstyle\sum_n \bar{y}_n \qquad \text{(linear map)}$$
+#
+# $$\bar{h} = \bar{a} \odot f'(h) \qquad \text{(activation)}$$
+#
+# $$\bar{x} = \bar{h} W_1^\top, \quad \bar{W}_1 = x^\top \bar{h}, \quad
+# \bar{b}_1 = \textstyle\sum_n \bar{h}_n \qquad \text{(linear map)}$$
+
+# %%
+def linear_backward(dy, x, weight):
+    (C, F), dx = weight.shape, dy @ weight.T
+    return dx, x.reshape(-1, C).T @ dy.reshape(-1, F), dy.reshape(-1, F).sum(axis=0)
+
+
+def feed_forward_backward(dy, x, hidden_weight, hidden_bias, output_weight, output_bias,
+                          activation="gelu"):
+    f, f_backward = ACTIVATIONS[activation]
+    h = x @ hidden_weight + hidden_bias
+    a, saved = f(h)
+    da, doutput_weight, doutput_bias = linear_backward(dy, a, output_weight)   # y = a W2 + b2
+    dh = f_backward(da, saved)                                                 # a = f(h)
+    dx, dhidden_weight, dhidden_bias = linear_backward(dh, x, hidden_weight)   # h = x W1 + b1
+    return dx, dhidden_weight, dhidden_bias, doutput_weight, doutput_bias
+
+
+check("feed_forward_backward", feed_forward_backward, seed=0)
+
+# %% [markdown] minutes=10
+# ## Experiment: units that never fire
+#
+# A ReLU unit that is negative for every token outputs 0 and, because its slope is 0, gets no
+# gradient. Such a unit is called *dead*.
+#
+# > A dead ReLU unit stays dead as long as its inputs do not change: no gradient reaches its
+# > weights.
+#
+# A learning rate that is too large can push a bias far below zero. We imitate this: in a small
+# language model of characters, a fifth of all hidden units gets the bias -3. Then we train for 100
+# steps. **We expect** that the ReLU units stay dead, and that GELU units come back, because their
+# slope is not 0. We look at these units alone, and print their largest activation over 512 held-out
+# tokens.
+
+# %% tags=["setup"]
+corpus = load_corpus()
+tokenizer = CharacterTokenizer.of(corpus.text)
+text, held_out = (tokenizer.encode(part) for part in corpus.split())
+ids = held_out[:16 * 32].reshape(16, 32)                              # (B, T)
+
+
+def small_model(seed, **options):
+    """One block, 32 characters of context."""
+    config = DecoderConfig(vocab_size=len(tokenizer), context_length=32, n_layers=1, n_heads=2,
+                           d_model=32, **options)
+    return Decoder(config, np.random.default_rng(seed))
+
+
+def train(model, seed, steps=100):
+    """Train for some steps on blocks of 32 characters."""
+    stream = BlockStream(text, 32, batch_size=16, seed=seed)
+    settings = TrainingConfig(steps=steps, batch_size=16, learning_rate=4e-3, warmup_steps=10,
+                              seed=seed, shards=1)
+    trainer = Trainer(model, stream, [], settings)
+    for _ in range(steps):
+        trainer.train_step()
+
+# %%
+for name in ("relu", "gelu"):
+    for seed in (1, 2, 3):
+        model = small_model(seed, feedforward=name)
+        model.blocks[0].feedforward.hidden.bias.data[::5] = -3
+        (before,) = hidden_activations(model, ids).values()           # (B, T, F)
+        train(model, seed)
+        (after,) = hidden_activations(model, ids).values()
+        print(f"{name}, seed {seed}: largest activation {np.abs(before[..., ::5]).max():.4f} "
+              f"before, {np.abs(after[..., ::5]).max():.4f} after; "
+              f"dead, of all units: {dead_units(after):.0%}")
+
+# %% [markdown]
+# **What came out.** The ReLU units behave as expected: with all three seeds their activations are
+# still exactly 0. The GELU units do get a gradient, and their largest activation grows to 1.7 to
+# 3.6 times its value. But it is still small: after 100 steps they have survived rather than
+# recovered. A small slope means slow learning.
+
+# %% [markdown] minutes=15
+# ## Gates: one projection multiplies another
+#
+# A *gate* is a number that multiplies a signal: 0 blocks it, 1 lets it pass. The picture shows the
+# product of a signal h and a gate silu(g). Left, where g is negative, nearly nothing passes.
+
+# %%
+g, h = np.meshgrid(np.linspace(-4, 4, 81), np.linspace(-2, 2, 81))
+ax = Figure(figsize=(5, 3.4), layout="constrained").add_subplot()
+image = ax.imshow(silu(g)[0] * h, cmap="RdBu_r", vmin=-8, vmax=8, origin="lower", aspect="auto",
+                  extent=(-4, 4, -2, 2))
+ax.figure.colorbar(image, label="silu(g) h")
+ax.set(xlabel="gate input g", ylabel="signal h")
 ax.figure
 
 # %% [markdown]
-# A ReLU unit whose input is negative for every token passes no gradient: it is dead. GELU and SiLU
-# have a nonzero slope almost everywhere. Here we give a fifth of the units a bias of -3, as an
-# overly large update can:
+# > In a gated feed-forward network, one projection of x decides how much of another projection of x
+# > passes.
+#
+# $$g = x W_1 + b_1, \qquad h = x W_2 + b_2, \qquad a = f(g) \odot h, \qquad y = a W_3 + b_3$$
+#
+# $$x: (N, C) \quad W_1, W_2: (C, F) \quad g, h, a: (N, F) \quad W_3: (F, C) \quad y: (N, C)$$
+#
+# With f = SiLU this is SwiGLU, the choice of LLaMA; with GELU it is GEGLU. The gates of an LSTM are
+# similar products. But an LSTM's gates are sigmoids, fractions between 0 and 1, and they control a
+# state that is carried through time. SiLU is unbounded above, and there is no state.
+#
+# Three matrices replace two. To keep the number of parameters, the hidden width shrinks:
+#
+# $$3\, C F = 2\, C \cdot 4 C \qquad \Rightarrow \qquad F = \tfrac{8}{3}\, C$$
+#
+# **The gradient**, from the last line to the first:
+#
+# $$\bar{a} = \bar{y} W_3^\top \qquad \text{(linear map)}$$
+#
+# $$\bar{h} = \bar{a} \odot f(g), \qquad \bar{f} = \bar{a} \odot h
+# \qquad \text{(product rule: each factor gets } \bar{a} \text{ times the other)}$$
+#
+# $$\bar{g} = \bar{a} \odot h \odot f'(g) \qquad \text{(activation)}$$
+#
+# $$\bar{x} = \bar{g} W_1^\top + \bar{h} W_2^\top
+# \qquad \text{(x is used twice: the gradients add)}$$
 
 # %%
-ids, counts = rng.integers(0, 50, (8, 32)), {}
-for name in ("relu", "gelu"):
-    config = DecoderConfig(vocab_size=50, context_length=32, n_layers=2, n_heads=2, d_model=32,
-                           feedforward=name)
-    model = Decoder(config, np.random.default_rng(0))
-    for block in model.blocks:
-        block.feedforward.hidden.bias.data[::5] = -3
-    found = hidden_activations(model, ids)
-    counts.update({f"{name}, {where}": a for where, a in found.items()})
-activation_histograms(counts, {name: dead_units(a) for name, a in counts.items()}).figure
+def gated_feed_forward_backward(dy, x, gate_weight, gate_bias, hidden_weight, hidden_bias,
+                                output_weight, output_bias, activation="silu"):
+    f, f_backward = ACTIVATIONS[activation]
+    g, h = x @ gate_weight + gate_bias, x @ hidden_weight + hidden_bias
+    gate, saved = f(g)
+    da, *doutput = linear_backward(dy, gate * h, output_weight)       # y = a W3 + b3
+    dgate, dh = da * h, da * gate                                     # a = f(g) * h
+    dg = f_backward(dgate, saved)
+    dx_gate, *dgate = linear_backward(dg, x, gate_weight)             # g = x W1 + b1
+    dx_hidden, *dhidden = linear_backward(dh, x, hidden_weight)       # h = x W2 + b2
+    return dx_gate + dx_hidden, *dgate, *dhidden, *doutput
 
-# %% [markdown]
-# ## Gates
-#
-# $$y = \left( \mathrm{silu}(x W_1) \odot x W_2 \right) W_3$$
-#
-# One projection gates the other: this is SwiGLU, LLaMA's choice. It has three matrices instead of
-# two, so the hidden width is 8/3 C for the same number of parameters.
+
+check("gated_feed_forward_backward", gated_feed_forward_backward, seed=0)
 
 # %%
-def gated_linear_unit_backward(dy, g, h):
-    s = 1 / (1 + np.exp(-g))
-    return dy * h * (s + g * s * (1 - s)), dy * g * s                 # y = silu(g) h
+for layer in (FeedForward(96, 384, "gelu", rng, bias=False), SwiGLU(96, 256, rng, bias=False)):
+    print(type(layer).__name__, f"{sum(p.data.size for p in layer.parameters()):,} parameters")
 
-
-print(gated_linear_unit(np.array([-2.0, 0.0, 2.0]), np.ones(3))[0].round(3))
-both = FeedForward(96, 384, "gelu", rng, bias=False), SwiGLU(96, 256, rng, bias=False)
-print([f"{sum(p.data.size for p in each.parameters()):,}" for each in both])
-check("gated_linear_unit_backward", gated_linear_unit_backward, seed=0)
-
-# %% [markdown]
-# ## A mixture of experts
+# %% [markdown] minutes=15
+# ## A mixture of experts, and the gradient of its router
 #
-# A mixture has E feed-forward networks, and a router that sends every token to k of them:
-#
-# $$y = \sum_{e \in \text{top } k} w_e\, \mathrm{expert}_e(x), \qquad
-# w = \mathrm{softmax}(\text{the k largest of } x W_r)$$
-#
-# It has more parameters at the same cost per token. The choice of experts is not differentiable,
-# but the weights $w_e$ are; through them the router learns which experts reduce the loss.
+# To know more, a model needs more weights. But why should every token use all of them? A *mixture
+# of experts* has E feed-forward networks, the experts, and a *router*, a linear map that scores
+# them for each token. Only the k best experts compute. The map shows the weights of 12 tokens for 6
+# experts with k = 2: two entries in each row.
 
 # %%
-moe = MixtureOfExperts(8, 16, n_experts=4, k=2, activation="silu", rng=rng, gated=True,
-                       dtype=np.float64)
-x = rng.standard_normal((2, 6, 8))                                    # (B, T, C)
-y, saved = moe.forward(x)
-logits = x.reshape(-1, 8) @ moe.router.weight.data                    # (N, E)
-chosen = np.argsort(-logits, axis=1)[:, :2]                           # (N, k)
-tokens = np.bincount(chosen.ravel(), minlength=4)                     # (E,)
-print("tokens for each expert:", tokens, " of", 2 * len(logits))
-print("load-balancing loss:", float(moe.auxiliary_loss(saved)))
+logits = 1.5 * rng.standard_normal((12, 6))                           # (N, E)
+chosen = top_k_experts(logits, 2)                                     # (N, k)
+routing = np.zeros((12, 6))
+np.put_along_axis(routing, chosen, top_k_gates(logits, chosen)[0], axis=1)
+ax = Figure(figsize=(4, 4), layout="constrained").add_subplot()
+ax.figure.colorbar(ax.imshow(routing, cmap="Blues", vmin=0, vmax=1), label="weight")
+ax.set(xlabel="expert", ylabel="token")
+ax.figure
 
 # %% [markdown]
-# With k = E every expert is used, and the mixture is a plain weighted sum:
+# > A mixture of experts adds parameters without adding work per token. The choice of experts has no
+# > gradient; the weights of the chosen ones have, and through them the router learns.
+#
+# For a token $x_n$ with the chosen experts $c_{n1}, \dots, c_{nk}$:
+#
+# $$z = x W_r, \qquad w_{nj} = \frac{e^{z_{n c_{nj}}}}{\sum_{i=1}^k e^{z_{n c_{ni}}}}, \qquad
+# o_{nj} = \mathrm{expert}_{c_{nj}}(x_n), \qquad y_n = \sum_{j=1}^k w_{nj}\, o_{nj}$$
+#
+# $$W_r: (C, E) \quad z: (N, E) \quad w: (N, k) \quad o: (N, k, C) \quad y: (N, C)$$
+#
+# The weights of all experts together have the shapes (E, C, F) and (E, F, C). Mixtral has E = 8 and
+# k = 2: 46.7 billion parameters, of which 12.9 billion work for a token (`numformer count
+# mixtral-8x7b`).
+#
+# **The gradient.** The last line is a weighted sum, so
+#
+# $$\bar{o}_{nj} = w_{nj}\, \bar{y}_n, \qquad \bar{w}_{nj} = \bar{y}_n \cdot o_{nj}
+# \qquad \text{(} w_{nj} \text{ multiplies all C coordinates: sum over them)}$$
+#
+# The weights are a softmax, whose derivative is $\partial w_i / \partial z_j = w_i (\delta_{ij} -
+# w_j)$ by the quotient rule; $\delta_{ij}$ is 1 for i = j and 0 otherwise. So
+#
+# $$\bar{z}_{n c_{nj}} = \sum_i \bar{w}_{ni}\, w_{ni} (\delta_{ij} - w_{nj})
+# = w_{nj} \Big( \bar{w}_{nj} - \sum_i w_{ni} \bar{w}_{ni} \Big) \qquad \text{(chain rule)}$$
+#
+# and $\bar{z}$ is 0 for all experts that were not chosen. A step against the gradient raises the
+# score of a chosen expert whose output reduces the loss more than the average of the chosen ones.
+# Experts that were not chosen learn nothing from this token.
 
 # %%
-dense = MixtureOfExperts(8, 16, n_experts=4, k=4, activation="silu", rng=rng, dtype=np.float64)
-w = np.exp(x @ dense.router.weight.data)
-w /= w.sum(axis=-1, keepdims=True)                                    # (B, T, E)
-weighted = sum(w[..., e, None] * expert(x) for e, expert in enumerate(dense.experts))
-print(np.abs(dense(x) - weighted).max())
+def top_k_gates_backward(dweights, logits, chosen):
+    w, _ = softmax(np.take_along_axis(logits, chosen, axis=1))        # (N, k)
+    dscores = w * (dweights - (w * dweights).sum(axis=1, keepdims=True))
+    dlogits = np.zeros_like(logits)                                   # (N, E)
+    np.put_along_axis(dlogits, chosen, dscores, axis=1)
+    return dlogits
+
+
+check("top_k_gates_backward", top_k_gates_backward, seed=0)
 
 # %% [markdown]
-# The gradient passes through router and experts alike:
+# The whole layer, router and experts together, against numerical derivatives (lesson 8):
 
 # %%
 small = MixtureOfExperts(3, 4, 3, 2, "gelu", rng, dtype=np.float64)
-print(gradcheck(small, [rng.standard_normal((1, 4, 3))]).ok)
+print("gradients right:", gradcheck(small, [rng.standard_normal((1, 4, 3))]).ok)
 
 # %% [markdown]
-# ## Exercises
+# **Exercise 6.2** (10 minutes). With k = 1 the weight above is always 1, and the router learns
+# nothing. The Switch Transformer therefore takes the softmax over *all* experts and keeps the
+# chosen entries: $w_{nj} = p_{n c_{nj}}$ with $p_n = \mathrm{softmax}(z_n)$. Write its gradient.
+# Which logits get one now? (`hint("top_k_gates_over_all_backward")` helps.)
+
+# %%
+def top_k_gates_over_all_backward(dweights, logits, chosen):
+    ...
+
+
+check("top_k_gates_over_all_backward", top_k_gates_over_all_backward, seed=0)
+
+# %% [markdown] minutes=10
+# ## Experiment: balance between experts
 #
-# 1. How many parameters does a mixture of 8 experts with k = 2 have, and how many are active per
-#    token?
-# 2. What happens without the load-balancing loss if one expert is slightly better at first?
-# 3. Exercises `05`, `06`, `19` and `20`.
+# An expert that is slightly better at first is chosen more often, so it learns more, so it is
+# chosen even more often. A second loss counters this. With the fraction $f_e$ of all choices that
+# fall on expert e, and its mean probability $P_e$,
+#
+# $$L_b = E \sum_e f_e P_e, \qquad f_e = \frac{1}{N k} \sum_{n, j} [c_{nj} = e], \qquad
+# P_e = \frac{1}{N} \sum_n p_{ne}$$
+#
+# > The load-balancing loss is 1 if all experts are used equally, and E if one expert takes
+# > everything. Its gradient lowers the probability of the experts that are used most.
+#
+# **We expect** that without this loss a few experts win, and that with it the tokens spread. We
+# train 100 steps with E = 4 and k = 1 and print the fraction of 512 held-out tokens per expert.
+
+# %%
+for weight in (0.0, 0.01):
+    for seed in (1, 2, 3):
+        model = small_model(seed, feedforward="swiglu", n_experts=4, experts_per_token=1,
+                            gates_over="all", balance_weight=weight)
+        train(model, seed)
+        with capture(model, MixtureOfExperts) as calls:
+            loss = model.loss((ids[:, :-1], ids[:, 1:]))[0]
+        fractions = np.bincount(calls[0].saved[1].ravel(), minlength=4) / calls[0].saved[1].size
+        print(f"weight {weight}, seed {seed}: fractions", fractions.round(2), f"loss {loss:.2f}")
+
+# %% [markdown]
+# **What came out.** Without the loss one or two experts take nearly everything; with it the tokens
+# spread, though not evenly. The loss on the held-out tokens hardly differs: in so short a training
+# of so small a model, balance does not pay. Nor does the mixture in a longer one: with 0.82 million
+# active of 2.44 million parameters, the preset `moe` reaches 1.180, 1.187 and 1.179 nats (seeds 1,
+# 2, 3), and `gpt`, with 0.82 million parameters in all, 1.177, 1.180 and 1.175 (`numformer
+# reproduce moe gpt`). The gains in the papers below are those of far larger models.
+
+# %% [markdown]
+# **Exercise 6.3** (10 minutes). At home: derive and write the gradient of $L_b$ with respect to the
+# logits. The fractions f are counts, so they have none; $p_n = \mathrm{softmax}(z_n)$.
+
+# %%
+def load_balance_loss_backward(dloss, logits, chosen):
+    ...
+
+
+check("load_balance_loss_backward", load_balance_loss_backward, seed=0)
+
+# %% [markdown] minutes=5
+# ## Summary
+#
+# - Attention connects positions; the feed-forward network transforms each vector separately. With F
+#   = 4 C it holds two thirds of a block's weights.
+# - A linear map has $\bar{x} = \bar{y} W^\top$ and $\bar{W} = x^\top \bar{y}$; an activation
+#   multiplies by its slope.
+# - A dead ReLU unit gets no gradient. GELU and SiLU leave a small one.
+# - SwiGLU multiplies one projection by a function of another, with F = 8 C / 3. Both paths of x add
+#   their gradients.
+# - A mixture of experts chooses k of E networks for each token. Its router learns through the
+#   weights of the chosen ones, and needs a loss for balance.
+#
+# **To think about.** How many feed-forward parameters does a mixture of 8 experts with k = 2 have,
+# compared with a single network of the same width, and how many work for a token?
+#
+# <details><summary>Answer</summary>
+#
+# Eight times as many, plus the router's C x 8; two of eight experts work for a token, so twice as
+# many as in the single network.
+#
+# </details>
+#
+# More practice: exercises 5, 6, 19 and 20 of `numformer exercises`.
+
+# %% [markdown]
+# ## Further reading
+#
+# - Vaswani et al. (2017), "Attention Is All You Need", section 3.3 and eq. 2: the network.
+# - Hendrycks and Gimpel (2016), "Gaussian Error Linear Units (GELUs)"; Ramachandran et al. (2017),
+#   "Searching for Activation Functions": Swish.
+# - Shazeer (2020), "GLU Variants Improve Transformer", eq. 5 and 6: SwiGLU.
+# - Shazeer et al. (2017), "Outrageously Large Neural Networks"; Fedus et al. (2022), "Switch
+#   Transformers", eq. 1 to 6; Jiang et al. (2024), "Mixtral of Experts", section 2.1.
+# - The code: `numformer/functional/feed_forward.py`, `gated_feed_forward.py`, `activations/` and
+#   `experts/`; the layers in `numformer/layers/feedforward.py` and `mixture_of_experts.py`.
