@@ -1,208 +1,488 @@
 # %% [markdown]
 # # 7. Backpropagation by hand through a whole block
 #
-# Time: about 5 seconds on 2 cores.
+# **Question.** A Transformer block has a dozen operations and six matrices. How do you compute the
+# gradient of the loss with respect to every number in it, without a tool that does it for you?
 #
-# **Goals.** Differentiate a whole Transformer block by hand, one line at a time; know the three
-# rules that suffice; check the result to machine precision.
+# **You will learn** to
 #
-# **Before.** Notebooks 2, 5 and 6.
+# - derive any backward from three rules;
+# - derive and implement the gradients of softmax, cross-entropy, LayerNorm and attention;
+# - implement forward and backward of a whole block, one line for each line;
+# - measure every derivative, and predict which ones a missing path spoils.
+#
+# **You need** lessons 2, 5 and 6 (attention, norms, the feed-forward network), partial derivatives,
+# matrix products.
+#
+# **Time.** 2 x 45 minutes; the cells run in about 10 seconds.
 
-# %%
+# %% tags=["setup"]
 # %matplotlib inline
 import numpy as np
+from matplotlib.figure import Figure
 
-from numformer import AttentionPattern
+from numformer import AttentionPattern, check
+from numformer.functional import log_softmax, softmax
 from numformer.layers import (
     FeedForward, LayerNorm, MultiHeadAttention, ResidualBranch, SelfAttentionBranch,
     TransformerBlock)
-from numformer.plots import step_error_curve
-from numformer.verify import step_errors
-
-# %% [markdown]
-# ## Three rules
-#
-# Write $\bar{x}$ for the gradient of the loss with respect to x. Then for any line of code:
-#
-# 1. **Product.** $y = x W$ gives $\bar{x} = \bar{y} W^\top$ and $\bar{W} = x^\top \bar{y}$,
-#    summed over all uses of W.
-# 2. **Pointwise.** $y = f(x)$ gives $\bar{x} = \bar{y} \odot f'(x)$.
-# 3. **Used twice.** The gradient of a variable that is used in two lines is the sum of the
-#    gradients from both.
-#
-# Softmax, LayerNorm and attention all follow from these rules. Shapes are half of the proof:
-# $\bar{x}$ has the shape of x.
-#
-# ## Softmax
-#
-# $p = \mathrm{softmax}(z)$ has $\partial p_j / \partial z_k = p_j (\delta_{jk} - p_k)$, so
-#
-# $$\bar{z}_k = \sum_j \bar{p}_j\, p_j (\delta_{jk} - p_k)
-# = p_k \Big( \bar{p}_k - \sum_j p_j \bar{p}_j \Big)$$
-#
-# ## Cross-entropy
-#
-# $L = -\log p_y$ gives $\bar{p}_j = -\delta_{jy} / p_y$. Substituted into the equation above, this
-# gives $\bar{z}_k = p_k - \delta_{ky}$: prediction minus target.
-#
-# ## LayerNorm
-#
-# See notebook 5: $\bar{x} = r \left( g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle
-# \right)$ with $g = \gamma \bar{y}$.
-#
-# ## Attention
-#
-# $z = s\, q k^\top$, $p = \mathrm{softmax}(z)$, $o = p v$. Rule 1 for o: $\bar{v} = p^\top
-# \bar{o}$, $\bar{p} = \bar{o} v^\top$. Softmax: $\bar{z}$ from $\bar{p}$. Rule 1 for z: $\bar{q} =
-# s\, \bar{z} k$, $\bar{k} = s\, \bar{z}^\top q$.
-#
-# ## The whole block, forward
-#
-# Here is a pre-norm block with one head, without biases, in plain NumPy. Each intermediate is
-# named, because the backward pass needs it.
-
-# %%
-def normalize(x):
-    centred = x - x.mean(axis=-1, keepdims=True)
-    r = ((centred * centred).mean(axis=-1, keepdims=True) + 1e-5) ** -0.5
-    return centred * r, r
-
-
-def block(x, w):
-    """x (T, C) to y (T, C); w holds the matrices."""
-    a, r1 = normalize(x)                                              # (T, C)
-    q, k, v = a @ w["q"], a @ w["k"], a @ w["v"]                      # (T, D)
-    z = q @ k.T / np.sqrt(q.shape[1])                                 # (T, T)
-    z = np.where(np.tri(len(x), dtype=bool), z, -np.inf)              # causal
-    p = np.exp(z - z.max(axis=1, keepdims=True))
-    p = p / p.sum(axis=1, keepdims=True)
-    o = p @ v                                                         # (T, D)
-    h = x + o @ w["o"]                                                # (T, C)
-    b, r2 = normalize(h)
-    u = b @ w["1"]                                                    # (T, F)
-    f = np.maximum(u, 0)
-    y = h + f @ w["2"]                                                # (T, C)
-    return y, (a, r1, q, k, v, p, o, b, r2, u, f)
-
+from numformer.plots import forward_and_backward
 
 rng = np.random.default_rng(0)
+
+# %% [markdown] minutes=5
+# ## Gradients flow against the arrows
+#
+# The picture shows the second half of a block: a norm, two matrices with a ReLU between them, and
+# the residual connection. Black arrows are the forward. Orange arrows are the backward: they carry
+# gradients from y to h.
+
+# %%
+ax = Figure(figsize=(8, 2.6), layout="constrained").add_subplot()
+names = ["h", "b", "u", "f", "m", "y"]
+steps = ["normalize", "times $W_1$", "max(., 0)", "times $W_2$", "+"]
+for i, name in enumerate(names):
+    ax.text(2 * i, 0, f"${name}$", fontsize=15, ha="center", va="center")
+    ax.text(2 * i, -0.55, f"$\\bar{{{name}}}$", fontsize=15, ha="center", color="#c8500a")
+for i, step in enumerate(steps):
+    ax.annotate("", (2 * i + 1.6, 0), (2 * i + 0.4, 0), arrowprops={"arrowstyle": "->"})
+    ax.annotate("", (2 * i + 0.4, -0.48), (2 * i + 1.6, -0.48),
+                arrowprops={"arrowstyle": "->", "color": "#c8500a"})
+    ax.text(2 * i + 1, 0.15, step, fontsize=12, ha="center")
+ax.annotate("", (8.9, 0.1), (0.1, 0.25),
+            arrowprops={"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.25"})
+ax.text(4.5, 1.2, "residual connection: the second use of h", fontsize=12, ha="center")
+ax.set(xlim=(-0.5, 10.5), ylim=(-0.8, 1.6))
+ax.axis("off")
+ax.figure
+
+# %% [markdown]
+# Throughout, $\bar{x} = \partial L / \partial x$ is the gradient of the loss L with respect to x.
+# It has the shape of x, and code names it `dx`. Its entry i tells how much L grows if $x_i$ grows a
+# little. If x influences L only through y, a small change of $x_i$ changes every $y_j$, and each of
+# these changes L. The chain rule adds them up:
+#
+# $$\bar{x}_i = \sum_j \bar{y}_j \frac{\partial y_j}{\partial x_i}$$
+#
+# > The backward visits the operations in reverse order. Each one turns the gradient of its output
+# > into the gradients of its inputs, without knowing the rest of the model.
+#
+# Why backwards? To change every weight a little and run the model again would take as many forwards
+# as there are weights. Going backwards, one pass of about twice the work of a forward gives all
+# derivatives at once, because every operation reuses the gradient that the operation after it has
+# already computed. This is *backpropagation*.
+
+# %% [markdown] minutes=15
+# ## Three rules are enough
+#
+# > A product multiplies by the transposed other factor, a pointwise function by its slope, and a
+# > variable that is used twice adds two gradients.
+#
+# **Rule 1, product.** $y = x W$ with x: (N, C), W: (C, F), y: (N, F). In coordinates $y_{nf} =
+# \sum_c x_{nc} W_{cf}$, so
+#
+# $$\bar{x}_{nc} = \sum_f \bar{y}_{nf} W_{cf} \quad\Rightarrow\quad \bar{x} = \bar{y}\, W^\top
+# \qquad \text{(} x_{nc} \text{ influences row n of y)}$$
+#
+# $$\bar{W}_{cf} = \sum_n x_{nc}\, \bar{y}_{nf} \quad\Rightarrow\quad \bar{W} = x^\top \bar{y}
+# \qquad \text{(} W_{cf} \text{ influences column f of y)}$$
+#
+# Shapes are half of the proof: of the products of $\bar{y}$: (N, F) and W: (C, F), only $\bar{y}
+# W^\top$ has the shape of x. (A column of W followed by a function, $f(x W_{\cdot f})$, is what is
+# called a *neuron*.)
+#
+# **Rule 2, pointwise.** $y_i = f(x_i)$, so
+#
+# $$\bar{x} = \bar{y} \odot f'(x) \qquad \text{(} x_i \text{ influences } y_i \text{ alone)}$$
+#
+# **Rule 3, used twice.** If x enters both u and v, the sum of the chain rule has a part for each:
+#
+# $$\bar{x} = \bar{x}_{\text{through } u} + \bar{x}_{\text{through } v}$$
+#
+# "Used" has a wide meaning: a row of a table that is looked up three times is used three times, and
+# a number that is added to every row is used by every row. A bias is rule 3 at work: $y_n = x_n W +
+# b$ uses b in all N rows, so $\bar{b} = \sum_n \bar{y}_n$.
+
+# %%
+def linear_backward(dy, x, weight, bias):
+    dx = dy @ weight.T
+    dweight = x.reshape(-1, x.shape[-1]).T @ dy.reshape(-1, dy.shape[-1])
+    dbias = dy.reshape(-1, dy.shape[-1]).sum(axis=0)
+    return dx, dweight, dbias
+
+
+check("linear_backward", linear_backward, seed=0)
+
+# %% [markdown]
+# **Exercise 7.1** (5 minutes). An embedding looks up rows of a table: `y = weight[ids]`, with ids:
+# (B, T), weight: (V, C), y: (B, T, C). A token that occurs several times uses its row several
+# times. Write the gradient of the table. (`hint("embedding_backward")`, from `from numformer import
+# hint`, gives hints.)
+
+# %%
+def embedding_backward(dy, ids, weight):
+    ...
+
+
+check("embedding_backward", embedding_backward, seed=0)
+
+# %% [markdown] minutes=15
+# ## Softmax
+#
+# Softmax turns scores z into positive weights p that sum to 1. Raise one score: its own weight
+# grows, and all others shrink to pay for it. The map shows the derivatives of five weights, one row
+# for each: blue is negative, orange positive.
+
+# %%
+z = np.array([1.0, 0.0, 2.0, -1.0, 0.5])
+p, _ = softmax(z)
+jacobian = np.diag(p) - np.outer(p, p)                                # (5, 5)
+ax = Figure(figsize=(4.6, 3.6), layout="constrained").add_subplot()
+ax.figure.colorbar(ax.imshow(jacobian, cmap="RdBu_r", vmin=-0.25, vmax=0.25))
+ax.set(xlabel="score $z_k$", ylabel="weight $p_j$", title="derivative of weight j")
+ax.figure
+
+# %% [markdown]
+# > Softmax's gradient is each weight times how much its own gradient exceeds the weighted mean of
+# > all gradients.
+#
+# $$p_j = \frac{e^{z_j}}{Z}, \qquad Z = \sum_i e^{z_i}, \qquad z, p: (S,)$$
+#
+# $$\frac{\partial p_j}{\partial z_k} = \frac{\delta_{jk}\, e^{z_j} Z - e^{z_j} e^{z_k}}{Z^2}
+# \qquad \text{(quotient rule; } \delta_{jk} \text{ is 1 for j = k, else 0)}$$
+#
+# $$\frac{\partial p_j}{\partial z_k} = p_j\, (\delta_{jk} - p_k)
+# \qquad \text{(divide by Z twice)}$$
+#
+# $$\bar{z}_k = \sum_j \bar{p}_j\, p_j (\delta_{jk} - p_k)
+# \qquad \text{(chain rule: every weight depends on } z_k \text{)}$$
+#
+# $$\bar{z}_k = p_k \Big( \bar{p}_k - \sum_j p_j \bar{p}_j \Big)
+# \qquad \text{(the } \delta \text{ picks j = k; } p_k \text{ leaves the sum)}$$
+#
+# Two checks in the head: the entries of $\bar{z}$ sum to 0, because a constant added to all scores
+# changes no weight. And a weight near 0 gives its score a gradient near 0, whatever $\bar{p}$ is: a
+# softmax that is nearly certain hardly learns.
+
+# %%
+def softmax_backward(dp, x):
+    p, _ = softmax(x)
+    return p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+
+
+check("softmax_backward", softmax_backward, seed=0)
+
+# %% [markdown]
+# **Exercise 7.2** (5 minutes). Do the same for the logarithm, $y_j = z_j - \log \sum_i e^{z_i}$:
+# $\bar{z}_k = \bar{y}_k - \dots$ (`hint("log_softmax_backward")`)
+
+# %%
+def log_softmax_backward(dy, x):
+    ...
+
+
+check("log_softmax_backward", log_softmax_backward, seed=0)
+
+# %% [markdown] minutes=5
+# ## Cross-entropy: prediction minus target
+#
+# A language model turns logits z: (N, V) into probabilities, and its loss is the mean of $-\log p$
+# of the n = 1 ... N true tokens $y_n$:
+#
+# $$L = -\frac{1}{N} \sum_n \log p_{n y_n}, \qquad p_n = \mathrm{softmax}(z_n)$$
+#
+# $$-\log p_{n y_n} = \log \sum_i e^{z_{ni}} - z_{n y_n} \qquad \text{(logarithm of a quotient)}$$
+#
+# $$\bar{z}_{nk} = \frac{1}{N} \left( \frac{e^{z_{nk}}}{\sum_i e^{z_{ni}}} - \delta_{k y_n} \right)
+# = \frac{1}{N} (p_{nk} - \delta_{k y_n}) \qquad \text{(derivative of the logarithm; the target is
+# used once more)}$$
+#
+# > The gradient of the loss with respect to the logits is the prediction minus the target, divided
+# > by the number of targets.
+#
+# So the two together are simpler than either alone. The gradient is large where the model is wrong
+# with confidence, and it vanishes where the prediction is the target. Code also gains: it computes
+# $\log p$ directly and never takes the logarithm of a rounded 0.
+
+# %%
+def softmax_cross_entropy_backward(dloss, logits, targets):
+    log_p, _ = log_softmax(logits)
+    dlogits = np.exp(log_p) - np.eye(logits.shape[-1])[targets]       # prediction - target
+    return dloss * dlogits / targets.size
+
+
+check("softmax_cross_entropy_backward", softmax_cross_entropy_backward, seed=0)
+
+# %% [markdown] minutes=10
+# ## LayerNorm: three paths
+#
+# LayerNorm gives each vector x: (C,) mean 0 and variance 1, then multiplies by a weight $\gamma$
+# and adds a bias $\beta$, both (C,). Because all coordinates share one mean and one variance, each
+# input influences all outputs. Write $\langle \cdot \rangle$ for the mean over its C coordinates.
+#
+# $$d = x - \langle x \rangle, \qquad v = \langle d^2 \rangle, \qquad r = (v + \epsilon)^{-1/2},
+# \qquad \hat{x} = r\, d, \qquad y = \gamma \hat{x} + \beta$$
+#
+# > x reaches the output on three paths: directly, through the mean, and through the variance. The
+# > gradient has a term for each.
+#
+# With $g = \gamma \bar{y}$, the gradient of $\hat{x}$, from the last line to the first:
+#
+# $$\bar{r} = \sum_i g_i d_i \qquad \text{(r multiplies all C coordinates: rule 3)}$$
+#
+# $$\bar{v} = -\tfrac12 (v + \epsilon)^{-3/2}\, \bar{r} = -\tfrac12 r^3 \bar{r}
+# \qquad \text{(power rule)}$$
+#
+# $$\bar{d}_j = r\, g_j + \tfrac{2}{C} d_j \bar{v}
+# \qquad \text{(d is used twice: in } \hat{x} \text{ and in v)}$$
+#
+# $$\bar{d}_j = r\, g_j - r^3 d_j \tfrac1C \sum_i g_i d_i
+# = r \big( g_j - \hat{x}_j \langle g \hat{x} \rangle \big) \qquad \text{(insert } \bar{v}; r\, d =
+# \hat{x} \text{)}$$
+#
+# $$\bar{x}_j = \bar{d}_j - \langle \bar{d} \rangle
+# \qquad \text{(} x_j \text{ is in } d_j \text{, and with } -1/C \text{ in every } d_i \text{)}$$
+#
+# $$\bar{x} = r \big( g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle \big)
+# \qquad \text{(} \langle \hat{x} \rangle = 0 \text{, so } \langle \bar{d} \rangle = r \langle g
+# \rangle \text{)}$$
+#
+# The two subtracted terms have a meaning. A constant added to x, or a factor that multiplies it,
+# does not change $\hat{x}$ (apart from $\epsilon$). So a gradient along these two directions would
+# be of no use, and the backward removes it: $\bar{x}$ sums to 0 and is orthogonal to $\hat{x}$.
+
+# %%
+def normalize(x, epsilon=1e-5):
+    d = x - x.mean(axis=-1, keepdims=True)
+    r = ((d * d).mean(axis=-1, keepdims=True) + epsilon) ** -0.5
+    return d * r, r
+
+
+def normalize_backward(g, x_hat, r):
+    return r * (g - g.mean(axis=-1, keepdims=True)
+                - x_hat * (g * x_hat).mean(axis=-1, keepdims=True))
+
+
+def layer_norm_backward(dy, x, weight, bias, epsilon=1e-5):
+    x_hat, r = normalize(x, epsilon)
+    rows = tuple(range(x.ndim - 1))
+    return normalize_backward(weight * dy, x_hat, r), (dy * x_hat).sum(rows), dy.sum(rows)
+
+
+check("layer_norm_backward", layer_norm_backward, seed=0)
+
+# %% [markdown] minutes=10
+# ## Attention
+#
+# Attention gives every query the weighted mean of the values; the weights come from a softmax over
+# its scores with the keys (lesson 2). The picture shows one head with its numbers: left the weights
+# p, right the gradient of the scores. The code above each map is what we derive below.
+
+# %%
+q, k, v, do = rng.standard_normal((4, 9, 8))                          # (T, D) each
+forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
+
+# %% [markdown]
+# > Attention's backward is two product rules with the gradient of the softmax between them.
+#
+# $$z = s\, q k^\top, \qquad p = \mathrm{softmax}(z), \qquad o = p\, v, \qquad s = 1 / \sqrt{D}$$
+#
+# $$q: (T, D) \quad k, v: (S, D) \quad z, p: (T, S) \quad o: (T, D)$$
+#
+# $$\bar{v} = p^\top \bar{o}, \qquad \bar{p} = \bar{o}\, v^\top
+# \qquad \text{(rule 1 for } o = p v \text{)}$$
+#
+# $$\bar{z}_{ij} = p_{ij} \Big( \bar{p}_{ij} - \sum_k p_{ik} \bar{p}_{ik} \Big)
+# \qquad \text{(softmax of each row)}$$
+#
+# $$\bar{q} = s\, \bar{z}\, k, \qquad \bar{k} = s\, \bar{z}^\top q
+# \qquad \text{(rule 1 for } z = s\, q k^\top \text{)}$$
+#
+# In words: a value gets the gradients of all queries that attended to it, in proportion to the
+# weights. A score gets a gradient if its value would have helped more, or less, than the mean of
+# the values did. Where the mask forbids, p is 0, so $\bar{z}$ is 0, too: the mask needs no line of
+# its own.
+
+# %%
+def attention_backward(do, q, k, v):
+    s = q.shape[-1] ** -0.5
+    p, _ = softmax(q @ k.mT * s)                                      # (..., T, S)
+    dv, dp = p.mT @ do, do @ v.mT                                     # o = p v
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))              # p = softmax(z)
+    return dz @ k * s, dz.mT @ q * s, dv                              # z = s q k^T
+
+
+check("attention_backward", attention_backward, seed=0)
+
+# %% [markdown] minutes=15
+# ## The whole block
+#
+# A block adds to its input twice: what attention gathers, then what the feed-forward network
+# computes. Its input is the output of the block below; for the first block, embeddings plus
+# positions. In the *pre-norm* order each branch begins with its norm:
+#
+# $$h = x + \mathrm{attention}(\mathrm{norm}(x)), \qquad
+# y = h + \mathrm{mlp}(\mathrm{norm}(h)), \qquad x, h, y: (T, C)$$
+#
+# > The backward of a block reads like its forward in a mirror: the last line first, and for each
+# > line one rule.
+#
+# Here it is with one head, causal, without biases. Every intermediate that a rule below needs is
+# saved: rule 1 needs both factors, rule 2 the input of the function, the norm its output and r.
+# That is why training takes so much more memory than inference.
+
+# %%
+def attention_branch(x, w):
+    a, r = normalize(x)                                               # (T, C)
+    q, k, v = a @ w["q"], a @ w["k"], a @ w["v"]                      # (T, D)
+    z = np.where(np.tri(len(x), dtype=bool), q @ k.T * q.shape[1] ** -0.5, -np.inf)
+    p = np.exp(z - z.real.max(axis=1, keepdims=True))
+    p = p / p.sum(axis=1, keepdims=True)                              # (T, T)
+    o = p @ v                                                         # (T, D)
+    return x + o @ w["o"], (a, r, q, k, v, p, o)
+
+
+def feed_forward_branch(h, w):
+    b, r = normalize(h)                                               # (T, C)
+    u = b @ w["1"]                                                    # (T, F)
+    f = np.where(u.real > 0, u, 0)
+    return h + f @ w["2"], (b, r, u, f)
+
+# %%
+def feed_forward_branch_backward(dy, saved, w):
+    b, r, u, f = saved
+    df, dw2 = dy @ w["2"].T, f.T @ dy                                 # m = f W2
+    du = df * (u > 0)                                                 # f = max(u, 0)
+    db, dw1 = du @ w["1"].T, b.T @ du                                 # u = b W1
+    return dy + normalize_backward(db, b, r), {"1": dw1, "2": dw2}    # h is used twice
+
+
+def attention_branch_backward(dh, saved, w):
+    (a, r, q, k, v, p, o), s = saved, saved[2].shape[1] ** -0.5
+    do, dwo = dh @ w["o"].T, o.T @ dh                                 # o Wo
+    dp, dv = do @ v.T, p.T @ do                                       # o = p v
+    dz = p * (dp - (p * dp).sum(axis=1, keepdims=True))               # p = softmax(z)
+    dq, dk = dz @ k * s, dz.T @ q * s                                 # z = s q k^T
+    da = dq @ w["q"].T + dk @ w["k"].T + dv @ w["v"].T                # a is used three times
+    dw = {"q": a.T @ dq, "k": a.T @ dk, "v": a.T @ dv, "o": dwo}
+    return dh + normalize_backward(da, a, r), dw                      # x is used twice
+
+# %% [markdown]
+# **Is it right?** The derivative of a function is also $\mathrm{Im} f(x + ih) / h$ for a tiny h
+# (lesson 8 shows why). We compare all 560 derivatives of the number $\sum_{tc} \bar{y}_{tc}\,
+# y_{tc}$ with this, one input at a time.
+
+# %% tags=["setup"]
 T, C, D, F = 6, 8, 8, 16
 w = {name: rng.standard_normal(shape) / 3 for name, shape in
      (("q", (C, D)), ("k", (C, D)), ("v", (C, D)), ("o", (D, C)), ("1", (C, F)), ("2", (F, C)))}
-x = rng.standard_normal((T, C))
-y, saved = block(x, w)
-print(y.shape)
-
-# %% [markdown]
-# ## And backward
-#
-# The backward runs from the last line to the first. The comment above each step quotes the forward
-# line that it differentiates.
-
-# %%
-def normalize_backward(da, a, r):
-    return r * (da - da.mean(axis=-1, keepdims=True) - a * (da * a).mean(axis=-1, keepdims=True))
+x, dy = rng.standard_normal((2, T, C))
 
 
-def block_backward(dy, saved, w):
-    a, r1, q, k, v, p, o, b, r2, u, f = saved
-    dw, s = {}, 1 / np.sqrt(q.shape[1])
-
-    # y = h + f @ w2: the first use of h
-    dh, df, dw["2"] = dy, dy @ w["2"].T, f.T @ dy
-
-    # f = max(u, 0)
-    du = df * (u > 0)
-
-    # u = b @ w1
-    db, dw["1"] = du @ w["1"].T, b.T @ du
-
-    # b = normalize(h): the second use of h
-    dh = dh + normalize_backward(db, b, r2)
-
-    # h = x + o @ wo
-    dx, do, dw["o"] = dh, dh @ w["o"].T, o.T @ dh
-
-    # o = p @ v
-    dp, dv = do @ v.T, p.T @ do
-
-    # p = softmax(z); where z is masked, p is 0, and so is dz
-    dz = p * (dp - (p * dp).sum(axis=1, keepdims=True))
-
-    # z = q @ k.T * s
-    dq, dk = dz @ k * s, dz.T @ q * s
-
-    # q, k, v = a @ wq, a @ wk, a @ wv: a is used three times
-    da = dq @ w["q"].T + dk @ w["k"].T + dv @ w["v"].T
-    dw["q"], dw["k"], dw["v"] = a.T @ dq, a.T @ dk, a.T @ dv
-
-    # a = normalize(x): the second use of x
-    return dx + normalize_backward(da, a, r1), dw
-
-
-dy = rng.standard_normal(y.shape)
-dx, dw = block_backward(dy, saved, w)
-print(dx.shape, {name: gradient.shape for name, gradient in dw.items()})
-
-# %% [markdown]
-# ## Is it right?
-#
-# We use the complex step: evaluate f at $x + ih$; then $\mathrm{Im}\, f / h$ is the derivative.
-# There is no subtraction, so no digits are lost. The block above accepts complex numbers without
-# changes: NumPy orders them by their real parts, so `max` is correct. We check the derivative with
-# respect to every entry of x and of the six matrices:
-
-# %%
 def complex_step(name):
     """The derivative of sum(dy * y) with respect to every entry of x or of a matrix."""
     arrays = {"x": x, **w}
     z = arrays[name].astype(complex)
-    reference = np.zeros(z.shape)
+    derivative = np.zeros(z.shape)
     for index in np.ndindex(z.shape):
         z[index] += 1e-30j
         inputs = {**arrays, name: z}
-        reference[index] = (block(inputs.pop("x"), inputs)[0] * dy).sum().imag / 1e-30
+        h, _ = attention_branch(inputs["x"], inputs)
+        derivative[index] = (dy * feed_forward_branch(h, inputs)[0]).sum().imag / 1e-30
         z[index] -= 1e-30j
-    return reference
-
-
-for name, gradient in {"x": dx, **dw}.items():
-    error = np.abs(gradient - complex_step(name)).max()
-    print(f"{name}: {gradient.size} derivatives, largest error {error:.0e}")
-
-# %% [markdown]
-# The library's block, which is this one with more heads and options, gives the same result:
+    return derivative
 
 # %%
-f64 = dict(dtype=np.float64)
+h, saved_attention = attention_branch(x, w)
+y, saved_feed_forward = feed_forward_branch(h, w)
+dh, dw_feed_forward = feed_forward_branch_backward(dy, saved_feed_forward, w)
+dx, dw_attention = attention_branch_backward(dh, saved_attention, w)
+gradients = {"x": dx, **dw_attention, **dw_feed_forward}
+exact = {name: complex_step(name) for name in gradients}
+for name, gradient in gradients.items():
+    print(f"{name}: {gradient.size:3} derivatives, largest error "
+          f"{np.abs(gradient - exact[name]).max():.0e}")
+
+# %% [markdown]
+# The library's block has more heads and options. With the same weights it gives the same numbers:
+
+# %%
+f64 = {"dtype": np.float64}
 library = TransformerBlock(
-    attention=SelfAttentionBranch(
-        LayerNorm(C, **f64), MultiHeadAttention(C, 1, rng, bias=False, **f64)),
-    feedforward=ResidualBranch(
-        LayerNorm(C, **f64), FeedForward(C, F, "relu", rng, bias=False, **f64)))
-layers = {"q": library.attention.query, "k": library.attention.key, "v": library.attention.value,
-          "o": library.attention.output, "1": library.feedforward.hidden,
-          "2": library.feedforward.output}
-for name, layer in layers.items():
+    attention=SelfAttentionBranch(LayerNorm(C, **f64),
+                                  MultiHeadAttention(C, 1, rng, bias=False, **f64)),
+    feedforward=ResidualBranch(LayerNorm(C, **f64),
+                               FeedForward(C, F, "relu", rng, bias=False, **f64)))
+attention, mlp = library.attention, library.feedforward
+for name, layer in {"q": attention.query, "k": attention.key, "v": attention.value,
+                    "o": attention.output, "1": mlp.hidden, "2": mlp.output}.items():
     layer.weight.data[:] = w[name]
-library_y, library_saved = library.forward(x[None], pattern=AttentionPattern(causal=True))
-library_dx = library.backward(dy[None], library_saved)                # (1, T, C)
-print(np.abs(library_y[0] - y).max(), np.abs(library_dx[0] - dx).max())
+library_y, saved = library.forward(x[None], pattern=AttentionPattern(causal=True))
+library_dx = library.backward(dy[None], saved)                        # (1, T, C)
+print(f"largest difference: y {np.abs(library_y[0] - y).max():.0e}, "
+      f"dx {np.abs(library_dx[0] - dx).max():.0e}")
 
-# %% [markdown]
-# All gradients are right to the last digits. Finite differences could not show this; here is how
-# their error depends on the step size.
+# %% [markdown] minutes=10
+# ## Experiment: forget one path
+#
+# The most common error is a lost path: a variable is used twice, and only one gradient is kept.
+# Suppose that we forget the second use of h, the norm of the feed-forward branch, and pass on
+# $\bar{h} = \bar{y}$.
+#
+# > A lost path spoils exactly the gradients that are computed after it; those before it stay right.
+#
+# **We expect**: $\bar{W}_1$ and $\bar{W}_2$ are computed before $\bar{h}$ and stay right. All
+# gradients of the attention branch, and $\bar{x}$, are wrong.
 
 # %%
-tiny = TransformerBlock(
-    attention=SelfAttentionBranch(LayerNorm(3, **f64), MultiHeadAttention(3, 1, rng, **f64)),
-    feedforward=ResidualBranch(LayerNorm(3, **f64), FeedForward(3, 4, "gelu", rng, **f64)))
-step_error_curve(step_errors(tiny, [rng.standard_normal((1, 3, 3))])).figure
+dx_wrong, dw_wrong = attention_branch_backward(dy, saved_attention, w)        # should be dh
+for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
+    error = np.linalg.norm(gradient - exact[name]) / np.linalg.norm(exact[name])
+    cosine = (gradient * exact[name]).sum() / (np.linalg.norm(gradient)
+                                              * np.linalg.norm(exact[name]))
+    print(f"{name}: relative error {error:.0e}, cosine with the right gradient {cosine:.2f}")
 
 # %% [markdown]
-# ## Exercises
+# **What came out.** As expected. Note the cosines: the wrong gradients of q and k point nearly in
+# the right direction, and even those of v and o point less than 60 degrees away. A training with
+# them would still reduce the loss, only more slowly. The next lesson shows how such errors hide,
+# and how to find them.
 #
-# 1. Leave out the second use of h. Which of the weights' gradients are still right?
-# 2. Write the same block post-norm, and its backward.
-# 3. Exercises `03`, `04`, `07`, `08`, `10`, `13`, `14` and `16`, if you have not done them yet;
-#    then `25` to `30`.
+# **To think about.** In the *post-norm* order of 2017, $h = \mathrm{norm}(x +
+# \mathrm{attention}(x))$ and $y = \mathrm{norm}(h + \mathrm{mlp}(h))$. What is the first line of
+# its backward, and how many norms does the gradient pass between two blocks?
+#
+# <details><summary>Answer</summary>
+#
+# The first line is the gradient of the last norm, normalize_backward of dy. Its result goes both to
+# the branch and to the residual connection. There is no path around the norms: the gradient passes
+# two of them in each block.
+#
+# </details>
+
+# %% [markdown] minutes=5
+# ## Summary
+#
+# | forward | backward | rule |
+# |---|---|---|
+# | $y = x W$ | $\bar{x} = \bar{y} W^\top$, $\bar{W} = x^\top \bar{y}$ | product |
+# | $y = f(x)$ | $\bar{x} = \bar{y} \odot f'(x)$ | pointwise |
+# | x used twice | $\bar{x}$ = sum of both | chain rule |
+# | $p = \mathrm{softmax}(z)$ | $\bar{z} = p \odot (\bar{p} - \sum p \bar{p})$ | chain rule |
+# | $L$ = cross-entropy | $\bar{z} = (p - \text{target}) / N$ | softmax, then logarithm |
+# | LayerNorm | $r\, (g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle)$ | three paths |
+#
+# A block's backward applies one of these rules for each forward line, from the last to the first.
+# Each gradient has the shape of its variable, and each can be checked by a numerical derivative.
+#
+# More practice: exercises 3, 4, 7 to 10, 13, 14, 16 and 25 to 30 of `numformer exercises`.
+
+# %% [markdown]
+# ## Further reading
+#
+# - Rumelhart, Hinton and Williams (1986), "Learning representations by back-propagating errors".
+# - Vaswani et al. (2017), "Attention Is All You Need", section 3: the block. Xiong et al. (2020),
+#   "On Layer Normalization in the Transformer Architecture", figure 1: both orders of the norm.
+# - Ba, Kiros and Hinton (2016), "Layer Normalization", eq. 3 and 4.
+# - The code: `numformer/minimal.py` is a whole GPT with its backward on one page; the functions are
+#   in `numformer/functional/`, the block in `numformer/layers/blocks/`.
