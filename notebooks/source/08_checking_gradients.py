@@ -1,82 +1,240 @@
 # %% [markdown]
 # # 8. Gradient checking, and how to fool it
 #
-# Time: about 5 seconds on 2 cores.
+# **Question.** Your model trains and its loss falls. How do you know that its gradients are right?
 #
-# **Goals.** Check a gradient by finite differences and by the complex step; know what each of them
-# misses; see five wrong gradients that pass a careless check.
+# **You will learn** to
 #
-# **Before.** Notebook 7.
+# - measure that models also learn from wrong gradients;
+# - derive the error of a finite difference, and the best step size;
+# - derive and implement the complex step, which has no such error;
+# - explain five ways in which a careless check passes a wrong gradient, and avoid them.
+#
+# **You need** lesson 7 (backpropagation by hand), Taylor series, complex numbers.
+#
+# **Time.** 2 x 45 minutes; the cells run in about 15 seconds.
 
-# %%
+# %% tags=["setup"]
 # %matplotlib inline
 import numpy as np
+from matplotlib.figure import Figure
 
 from numformer import Layer, check
-from numformer.functional import layer_norm
+from numformer.data import CharacterTokenizer, load_corpus
+from numformer.functional import (
+    adam_step, layer_norm, layer_norm_backward, softmax_cross_entropy,
+    softmax_cross_entropy_backward)
 from numformer.layers import LayerNorm, Linear
 from numformer.parameter import Parameter
 from numformer.plots import step_error_curve
 from numformer.verify import gradcheck, step_errors
 
-# %% [markdown]
-# ## Finite differences
+# %% [markdown] minutes=15
+# ## Experiment: a falling loss proves nothing
 #
-# $$f'(x) \approx \frac{f(x + h) - f(x - h)}{2h}$$
+# A small network predicts a character from the eight before it: embeddings, a linear map, a
+# LayerNorm, a ReLU, another linear map. We train it four times: with the right gradients, and with
+# one error each.
 #
-# Two errors compete: a large h has a large truncation error ($h^2 f'''/6$), a small h subtracts
-# nearly equal numbers and loses digits ($\epsilon |f| / h$). At best about ten digits are correct.
+# - *No mean, no variance*: LayerNorm's backward keeps the direct path only.
+# - *Lost ids*: if a character occurs several times in a batch, only one of its gradients counts.
+# - *None at all*: the embeddings get the gradient 0.
 #
-# ## The complex step
-#
-# $$f(x + ih) = f(x) + i h f'(x) - \tfrac{h^2}{2} f''(x) - \dots \qquad\Rightarrow\qquad
-# f'(x) = \mathrm{Im}\, f(x + ih) / h$$
-#
-# Nothing is subtracted. With h as small as $10^{-30}$, the derivative is as accurate as f itself.
+# **We expect** that all four losses fall. A wrong gradient still makes progress if it has a
+# positive cosine with the right one, and here most of the parameters get right ones.
+
+# %% tags=["setup"]
+corpus = load_corpus()
+tokenizer = CharacterTokenizer.of(corpus.text)
+text, V, ones = tokenizer.encode(corpus.split()[0]), len(tokenizer), np.ones(96, np.float32)
+
+
+def train(seed, norm_backward, embedding_backward, steps=200):
+    """The losses of a training with Adam."""
+    rng, losses = np.random.default_rng(seed), []
+    p = [(std * rng.standard_normal(shape)).astype(np.float32) for std, shape in
+         ((1, (V, 16)), (128 ** -0.5, (128, 96)), (96 ** -0.5, (96, V)))]
+    moments = [(np.zeros_like(w), np.zeros_like(w)) for w in p]
+    for step in range(1, steps + 1):
+        at = rng.integers(8, len(text), 256)
+        ids, targets = text[at[:, None] - np.arange(8, 0, -1)], text[at]
+        x = p[0][ids].reshape(256, 128)                               # (N, 8 * 16)
+        n, saved_norm = layer_norm(x @ p[1], ones, 0 * ones)          # (N, 96)
+        f = np.maximum(n, 0)
+        loss, saved_loss = softmax_cross_entropy(f @ p[2], targets)
+        dz = softmax_cross_entropy_backward(1.0, saved_loss)          # (N, V)
+        du = norm_backward((dz @ p[2].T) * (n > 0), saved_norm)
+        dx = (du @ p[1].T).reshape(256, 8, 16)
+        for w, dw, (m, v) in zip(p, (embedding_backward(dx, ids), x.T @ du, f.T @ dz), moments):
+            adam_step(w, dw, m, v, 0.01, step)
+        losses.append(float(loss))
+    return losses
 
 # %%
-def f(x):
-    return np.exp(x) / np.sqrt(np.sin(x) ** 3 + np.cos(x) ** 3)       # from Squire and Trapp (1998)
+def norm(dy, saved):
+    return layer_norm_backward(dy, saved)[0]
 
 
-df = 4.053427893898621                                                # f'(1.5)
-for h in (1e-2, 1e-5, 1e-8, 1e-12):
-    difference, complex_step = (f(1.5 + h) - f(1.5 - h)) / (2 * h), f(1.5 + 1j * h).imag / h
-    print(f"h = {h:.0e}: error of the difference {abs(difference - df):.0e}, "
-          f"of the complex step {abs(complex_step - df):.0e}")
+def direct_path_only(dy, saved):
+    x, weight, mean, r = saved
+    return r * weight * dy
+
+
+def embeddings(dx, ids):
+    dweight = np.zeros((V, 16), np.float32)
+    np.add.at(dweight, ids, dx)                                       # adds repeated ids
+    return dweight
+
+
+def lost_ids(dx, ids):
+    dweight = np.zeros((V, 16), np.float32)
+    dweight[ids] += dx                                                # keeps one of them
+    return dweight
+
+# %%
+variants = {"right": (norm, embeddings), "no mean, no variance": (direct_path_only, embeddings),
+            "lost ids": (norm, lost_ids),
+            "none at all": (norm, lambda dx, ids: 0 * lost_ids(dx, ids))}
+ax = Figure(figsize=(7, 3.6), layout="constrained").add_subplot()
+for (name, functions), style in zip(variants.items(), ("-", "--", "-.", ":")):
+    runs = np.array([train(seed, *functions) for seed in (1, 2, 3)])  # (3, steps)
+    print(f"{name:20}: mean loss of the last 50 steps, seeds 1, 2, 3:",
+          runs[:, -50:].mean(axis=1).round(3))
+    ax.plot(np.convolve(runs.mean(axis=0), np.ones(10) / 10, "valid"), style, label=name)
+ax.set(xlabel="step", ylabel="loss (nats)", title="Training with right and wrong gradients")
+ax.legend()
+ax.figure
+
+# %% [markdown]
+# > A wrong gradient that roughly points in the right direction also reduces the loss. Training is
+# > no check of a gradient.
+#
+# **What came out.** All four curves fall in nearly the same way. With each seed the right gradients
+# win, but by only 0.02 to 0.03 nats over the wrong norm, and even embeddings that never learn cost
+# only 0.11 to 0.12. Whoever sees one of the wrong curves alone has no reason to suspect anything;
+# in practice, one then changes the learning rate, and loses a week. So we have to compare
+# *numbers*: the derivative that the backward claims, with the derivative measured on the forward.
+
+# %% [markdown] minutes=15
+# ## Finite differences: two errors compete
+#
+# The obvious measurement moves x a little to both sides. How little? The picture shows the error of
+# all derivatives of a LayerNorm against the step size h, for this *central difference* and for the
+# method of the next section.
 
 # %%
 layer, x = LayerNorm(4, dtype=np.float64), np.random.default_rng(0).standard_normal((2, 4))
 step_error_curve(step_errors(layer, [x]), title="LayerNorm").figure
 
 # %% [markdown]
-# ## How to fool a check, one: test only a sum
+# > A large step has a truncation error, a small step a rounding error. Even the best step leaves
+# > only about ten right digits in float64.
 #
-# "The loss falls, so the gradient must be right": a softmax backward without its sum still makes
-# many losses fall. And a check that differentiates only the sum of a LayerNorm's outputs gets 0,
-# whatever the backward does:
+# Why? Taylor's series gives the truncation error:
+#
+# $$f(x \pm h) = f(x) \pm h f'(x) + \tfrac{h^2}{2} f''(x) \pm \tfrac{h^3}{6} f'''(x) + \dots$$
+#
+# $$\frac{f(x + h) - f(x - h)}{2h} = f'(x) + \tfrac{h^2}{6} f'''(x) + \dots
+# \qquad \text{(subtract: even terms cancel; divide by 2h)}$$
+#
+# The computer knows each value only up to a relative error $\epsilon$, $10^{-16}$ in float64. The
+# subtraction cancels the leading digits and keeps this error; the division by 2h enlarges it:
+#
+# $$E(h) = \tfrac{h^2}{6}\, |f'''| + \frac{\epsilon\, |f|}{h}
+# \qquad \text{(truncation plus rounding)}$$
+#
+# $$E'(h) = \tfrac{h}{3}\, |f'''| - \frac{\epsilon\, |f|}{h^2} = 0
+# \quad\Rightarrow\quad h = \left( \frac{3\, \epsilon\, |f|}{|f'''|} \right)^{1/3} \qquad
+# \text{(smallest sum)}$$
+#
+# If f and f''' are about 1, the best step is $h \approx 7 \cdot 10^{-6}$, with the error $E \approx
+# 2 \cdot 10^{-11}$. In float32, $\epsilon = 6 \cdot 10^{-8}$ leaves four to five digits at best.
+
+# %% [markdown] minutes=15
+# ## The complex step: nothing is subtracted
+#
+# Move x not to the side but in the imaginary direction, and look at the imaginary part:
+#
+# $$f(x + ih) = f(x) + i h f'(x) - \tfrac{h^2}{2} f''(x) - \tfrac{i h^3}{6} f'''(x) + \dots
+# \qquad (i^2 = -1, \; i^3 = -i)$$
+#
+# $$\mathrm{Im}\, f(x + ih) = h f'(x) - \tfrac{h^3}{6} f'''(x) + \dots
+# \qquad \text{(f is real for real x: only odd terms)}$$
+#
+# $$f'(x) = \frac{\mathrm{Im}\, f(x + ih)}{h} + \tfrac{h^2}{6} f'''(x) - \dots
+# \qquad \text{(divide by h)}$$
+#
+# > The complex step reads the derivative from the imaginary part. Without a subtraction there is no
+# > cancellation, so h can be $10^{-30}$, and the derivative is as accurate as f itself.
+#
+# With such an h the truncation error, $10^{-60}$, is far below rounding. The step size needs no
+# care any more.
 
 # %%
-rng = np.random.default_rng(0)
-x, weight, bias = rng.standard_normal((3, 8)), rng.standard_normal(8), rng.standard_normal(8)
+def f(x):
+    return np.exp(x) / np.sqrt(np.sin(x) ** 3 + np.cos(x) ** 3)
 
 
-def total(x):
-    return layer_norm(x, np.ones(8), bias)[0].sum()
-
-
-difference = (total(x + 1e-6) - total(x - 1e-6)) / 2e-6
-print("x:", x.shape, "; derivative of the sum of a LayerNorm's output:", difference)
+exact = 4.053427893898621                                             # f'(1.5)
+for h in (1e-2, 1e-5, 1e-8, 1e-12, 1e-30):
+    difference, complex_step = (f(1.5 + h) - f(1.5 - h)) / (2 * h), f(1.5 + 1j * h).imag / h
+    print(f"h = {h:.0e}: error of the difference {abs(difference - exact):.0e}, "
+          f"of the complex step {abs(complex_step - exact):.0e}")
 
 # %% [markdown]
-# Weight the outputs randomly, or better, differentiate every output separately, as `gradcheck`
-# does.
+# For large h both methods have the same truncation error, as the formulas promise: the first two
+# lines agree. Below $h = 10^{-5}$ the difference gets worse again, and at $10^{-30}$ it is 0
+# divided by 2h, because 1.5 + h is rounded to 1.5. The complex step has no such problem: real and
+# imaginary parts are stored separately, so h does not disappear next to 1.5.
 #
-# ## Two: equal sizes
+# A whole gradient takes one evaluation per entry of x. We use it on LayerNorm; `r @ y` weights the
+# outputs with random numbers r, which are then the gradient $\bar{y}$:
+
+# %%
+def complex_gradient(f, x, h=1e-30):
+    gradient = np.zeros(x.shape)
+    for index in np.ndindex(x.shape):
+        z = x.astype(complex)
+        z[index] += 1j * h
+        gradient[index] = f(z).imag / h
+    return gradient
+
+
+rng = np.random.default_rng(0)
+x, weight, bias, r = rng.standard_normal((4, 8))                      # (C,) each
+measured = complex_gradient(lambda x: r @ layer_norm(x, weight, bias)[0], x)
+claimed, _, _ = layer_norm_backward(r, layer_norm(x, weight, bias)[1])
+print(f"largest difference {np.abs(claimed - measured).max():.0e}")
+
+# %% [markdown] minutes=10
+# ## Fooled by a sum
 #
-# With a square weight a forgotten transpose does not show in the shapes. `numformer.check` compares
-# numbers, and uses several sizes. Here it uses first only problems in which the numbers of inputs
-# and outputs differ, then only problems in which they are equal:
+# Why the random r? Suppose we simply add all outputs, $f(x) = \sum_i y_i$. LayerNorm's outputs
+# before the weight have mean 0, so with equal weights
+#
+# $$\sum_i y_i = \sum_i (\gamma \hat{x}_i + \beta_i) = \gamma \cdot 0 + \sum_i \beta_i
+# \quad\Rightarrow\quad \frac{\partial}{\partial x_j} \sum_i y_i = 0$$
+#
+# > A check that differentiates only one simple function of the outputs misses every error that this
+# > function does not depend on. Weight the outputs randomly, or check each output separately.
+#
+# Here a "backward" that always returns 0 passes, and with random weights it fails:
+
+# %%
+def zero_backward(dy):
+    return 0 * dy
+
+
+for name, dy in (("sum of the outputs", np.ones(8)), ("random weights", r)):
+    measured = complex_gradient(lambda x: dy @ layer_norm(x, np.ones(8), bias)[0], x)
+    print(f"{name}: largest error {np.abs(zero_backward(dy) - measured).max():.0e}")
+
+# %% [markdown] minutes=10
+# ## Fooled by equal sizes and distinct ids
+#
+# With a square weight, a forgotten transpose gives an array of the right shape. `check` uses
+# several sizes; here are first its problems with different numbers of inputs and outputs, then
+# those with equal ones, in which only a comparison of numbers finds the error:
 
 # %%
 def linear_backward(dy, x, weight, bias):
@@ -88,24 +246,49 @@ for level in ("other widths", "as many inputs as outputs"):
     print(check("linear_backward", linear_backward, seed=0, levels=[level]), "\n")
 
 # %% [markdown]
-# ## Three: no repeated ids
+# > Test with sizes that are all different, and with data that repeat: an error that needs a special
+# > case to show needs that case in the test.
+#
+# The same holds for ids. As long as no token occurs twice, `dweight[ids] += dy` is right. When one
+# does, NumPy reads all old values first and writes all new ones afterwards, so one of them wins:
 
 # %%
 def embedding_backward(dy, ids, weight):
     dweight = np.zeros_like(weight)
-    dweight[ids] += dy                                                # loses repeated ids
+    dweight[ids] += dy
     return dweight
 
 
 check("embedding_backward", embedding_backward, seed=0)
 
 # %% [markdown]
-# ## Four: a loose tolerance
+# **Exercise 8.1** (5 minutes). In grouped attention several query heads share one head of keys: `y
+# = np.repeat(x, n_heads // G, axis=1)`, with x: (B, G, S, D) and y: (B, H, S, D), H = `n_heads`.
+# Each head of x is used several times. Write its gradient. (`hint("repeat_kv_heads_backward")`,
+# from `from numformer import hint`, gives hints.)
+
+# %%
+def repeat_kv_heads_backward(dy, x, n_heads):
+    ...
+
+
+check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
+
+# %% [markdown] minutes=10
+# ## Fooled by a loose tolerance
 #
-# Finite differences in float32 give three or four digits. A tolerance of 1e-2 accepts a missing
-# epsilon; with 768 coordinates or heads of width 64 it also accepts a variance divided by N - 1 and
-# an attention scale of $1/\sqrt{D+1}$. In float64 with the complex step there is no reason to allow
-# more than 1e-12:
+# RMSNorm divides by the root mean square; a small $\epsilon$ protects against a division by 0:
+#
+# $$y = \gamma\, r\, x, \qquad r = \left( \langle x^2 \rangle + \epsilon \right)^{-1/2},
+# \qquad x, y, \gamma: (C,)$$
+#
+# A backward that forgets $\epsilon = 10^{-5}$ has a relative error of about $\epsilon / (2 \langle
+# x^2 \rangle)$. Finite differences in float32 cannot see that. A tolerance of $10^{-2}$ also
+# accepts a variance divided by C - 1 = 767 instead of C = 768. Such errors are harmless until they
+# meet the case where they are not, such as a vector whose entries are all small.
+#
+# > With the complex step in float64, the tolerance can be $10^{-12}$. Then a small error in the
+# > formula is as visible as a large one.
 
 # %%
 class NearlyRMSNorm(Layer):
@@ -126,20 +309,40 @@ class NearlyRMSNorm(Layer):
         return r * (g - x_hat * (g * x_hat).mean(axis=-1, keepdims=True))
 
 
-report = gradcheck(NearlyRMSNorm(4), [rng.standard_normal((2, 4))])
-print(report)
+print(gradcheck(NearlyRMSNorm(4), [rng.standard_normal((2, 4))]))
 
 # %% [markdown]
-# ## Five: state between calls
+# `gradcheck` applies the complex step to every output, input and parameter of a layer: it compares
+# the full matrix of derivatives, not one weighted sum. It reports the worst entry of each array,
+# with the value found and the reference. The error here is about $10^{-4}$, because one of the two
+# vectors is small.
 #
-# A layer that stores its last input on `self` passes any check that alternates forward and
-# backward. It fails when it runs forward twice before its backward (tied weights, a siamese
-# network). `gradcheck` tests this, too:
+# **Exercise 8.2** (10 minutes). Some code has epsilon outside the root: $\hat{x} = x / (\rho +
+# \epsilon)$ with $\rho = \sqrt{\langle x^2 \rangle}$ and $y = \gamma \hat{x}$. Derive its gradient
+# on two paths, directly and through $\rho$; use $\partial \rho / \partial x_j = x_j / (C \rho)$. It
+# returns dx and dweight. (`hint("rms_norm_outside_backward")`)
+
+# %%
+def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
+    ...
+
+
+check("rms_norm_outside_backward", rms_norm_outside_backward, seed=0)
+
+# %% [markdown] minutes=5
+# ## Fooled by state between calls
+#
+# Some layers store their input on themselves and use it in the backward. That works as long as
+# forward and backward alternate. But models use a layer twice before its first backward: tied
+# weights, a siamese network, the time steps of an RNN.
+#
+# > What the backward needs must be returned by the forward, not kept on the layer. Test two
+# > forwards followed by two backwards.
 
 # %%
 class StatefulLinear(Linear):
     def forward(self, x):
-        self.x = x
+        self.x = x                                                    # overwritten by the next call
         return super().forward(x)
 
     def backward(self, dy, saved):
@@ -148,15 +351,59 @@ class StatefulLinear(Linear):
 
 print(gradcheck(StatefulLinear(3, 2, rng, dtype=np.float64), [rng.standard_normal((2, 3))]))
 
-# %% [markdown]
+# %% [markdown] minutes=5
 # ## What the complex step cannot see
 #
-# `abs`, `np.var` (which uses $|z|^2$), `float()` and `.real` lose the imaginary part, so the
-# derivative appears to be 0. `gradcheck` detects this by also comparing with finite differences. At
-# a kink (ReLU at exactly 0) there is no derivative at all.
+# The derivation assumed that f can be computed for complex numbers by the same formula. The
+# functions `abs`, `np.var` (which squares absolute values), `float` and `.real` drop the imaginary
+# part, and the derivative appears to be 0:
+
+# %%
+for name, rms in (("np.abs(x) ** 2", lambda x: np.sqrt((np.abs(x) ** 2).mean() + 0j)),
+                  ("x * x", lambda x: np.sqrt((x * x).mean()))):
+    print(f"{name:14}: complex step of the root mean square", complex_gradient(rms, x[:3]).round(3))
+
+# %% [markdown]
+# > The complex step needs a forward that treats complex numbers like real ones. Where it cannot,
+# > compare with finite differences, too.
 #
-# ## Exercises
+# A derivative of exactly 0 is a typical sign. `gradcheck` does both, so it notices such functions.
+# At a kink, such as ReLU at exactly 0, there is no derivative: left and right slopes differ, and
+# each method gives its own answer. Random inputs avoid such points.
 #
-# 1. Why does the wrong gradient `softmax(z) * dp` make a loss fall? (Which direction does it miss?)
-# 2. Find a point where your own gradient is right and the finite difference is not.
-# 3. Exercise `36`; then the bugs, `25` to `30`.
+# **To think about.** A language model's ids cannot be moved by ih. How would you check its
+# embeddings and everything after them?
+#
+# <details><summary>Answer</summary>
+#
+# Differentiate with respect to the parameters instead: the table of embeddings is an array of
+# floats. gradcheck does this for every parameter of a layer or a model.
+#
+# </details>
+
+# %% [markdown] minutes=5
+# ## Summary
+#
+# | way to be fooled | remedy |
+# |---|---|
+# | the loss falls | compare derivatives |
+# | float32, a finite difference, a loose tolerance | float64, the complex step, $10^{-12}$ |
+# | only the sum of the outputs | random weights, or each output |
+# | equal sizes, distinct ids | different sizes, repeated ids |
+# | forward and backward alternate | two forwards, then two backwards |
+# | `abs`, `np.var`, `.real` in the forward | finite differences as a second opinion |
+#
+# To remember: the central difference has the error $h^2 f''' / 6 + \epsilon f / h$; the complex
+# step, $f' = \mathrm{Im}\, f(x + ih) / h$, has neither part.
+#
+# More practice: exercise 36 of `numformer exercises` measures the picture of step sizes; in 25 to
+# 30 you look for planted errors.
+
+# %% [markdown]
+# ## Further reading
+#
+# - Squire and Trapp (1998), "Using Complex Variables to Estimate Derivatives of Real Functions",
+#   eq. 2; the function f above is theirs.
+# - Martins, Sturdza and Alonso (2003), "The complex-step derivative approximation".
+# - The code: `numformer/verify/gradcheck.py` and `step_sizes.py`; `numformer audit` checks every
+#   layer and model of the library in this way.
