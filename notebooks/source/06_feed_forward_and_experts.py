@@ -6,7 +6,7 @@
 #
 # **You will learn** to
 #
-# - explain why every block has a second half, and which share of the parameters it holds;
+# - explain why every block has a second half, and what share of the parameters it holds;
 # - derive and implement the gradients of a feed-forward network and of its gated version;
 # - measure what happens to units that are always off;
 # - derive how the gradient reaches a router that chooses between experts;
@@ -290,7 +290,7 @@ ax.figure
 #
 # $$\bar{a} = \bar{y} W_3^\top \qquad \text{(linear map)}$$
 #
-# $$\bar{h} = \bar{a} \odot f(g), \qquad \bar{f} = \bar{a} \odot h
+# $$\bar{h} = \bar{a} \odot f(g), \qquad \overline{f(g)} = \bar{a} \odot h
 # \qquad \text{(product rule: each factor gets } \bar{a} \text{ times the other)}$$
 #
 # $$\bar{g} = \bar{a} \odot h \odot f'(g) \qquad \text{(activation)}$$
@@ -356,15 +356,22 @@ ax.figure
 # $$\bar{o}_{nj} = w_{nj}\, \bar{y}_n, \qquad \bar{w}_{nj} = \bar{y}_n \cdot o_{nj}
 # \qquad \text{(} w_{nj} \text{ multiplies all C coordinates: sum over them)}$$
 #
-# The weights are a softmax, whose derivative is $\partial w_i / \partial z_j = w_i (\delta_{ij} -
-# w_j)$ by the quotient rule; $\delta_{ij}$ is 1 for i = j and 0 otherwise. So
+# The weights of one token are a softmax of the k chosen scores, $w_i = e^{s_i} / Z$ with $Z =
+# \sum_j e^{s_j}$:
+#
+# $$\frac{\partial w_i}{\partial s_j} = \frac{\delta_{ij} e^{s_i} Z - e^{s_i} e^{s_j}}{Z^2}
+# = w_i (\delta_{ij} - w_j) \qquad \text{(quotient rule; } \delta_{ij} \text{ is 1 for i = j, else
+# 0)}$$
 #
 # $$\bar{z}_{n c_{nj}} = \sum_i \bar{w}_{ni}\, w_{ni} (\delta_{ij} - w_{nj})
-# = w_{nj} \Big( \bar{w}_{nj} - \sum_i w_{ni} \bar{w}_{ni} \Big) \qquad \text{(chain rule)}$$
+# = w_{nj} \Big( \bar{w}_{nj} - \sum_i w_{ni} \bar{w}_{ni} \Big) \qquad \text{(chain rule; 0 for
+# experts that were not chosen)}$$
 #
-# and $\bar{z}$ is 0 for all experts that were not chosen. A step against the gradient raises the
-# score of a chosen expert whose output reduces the loss more than the average of the chosen ones.
-# Experts that were not chosen learn nothing from this token.
+# $$\bar{x}_n = \bar{z}_n W_r^\top + \sum_j \text{(backward of expert } c_{nj} \text{ with }
+# \bar{o}_{nj} \text{)} \qquad \text{(x is used by the router and by k experts)}$$
+#
+# A step against the gradient raises the score of a chosen expert whose output reduces the loss more
+# than the average of the chosen ones. Experts that were not chosen learn nothing from this token.
 
 # %%
 def top_k_gates_backward(dweights, logits, chosen):

@@ -226,7 +226,10 @@ check("softmax_cross_entropy_backward", softmax_cross_entropy_backward, seed=0)
 # > x reaches the output on three paths: directly, through the mean, and through the variance. The
 # > gradient has a term for each.
 #
-# With $g = \gamma \bar{y}$, the gradient of $\hat{x}$, from the last line to the first:
+# From the last line to the first; n numbers the vectors, which share $\gamma$ and $\beta$:
+#
+# $$\bar{\gamma} = \sum_n \bar{y}_n \odot \hat{x}_n, \qquad \bar{\beta} = \sum_n \bar{y}_n,
+# \qquad g = \gamma \odot \bar{y} \qquad \text{(g is the gradient of } \hat{x} \text{)}$$
 #
 # $$\bar{r} = \sum_i g_i d_i \qquad \text{(r multiplies all C coordinates: rule 3)}$$
 #
@@ -295,8 +298,10 @@ forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
 # $$\bar{z}_{ij} = p_{ij} \Big( \bar{p}_{ij} - \sum_k p_{ik} \bar{p}_{ik} \Big)
 # \qquad \text{(softmax of each row)}$$
 #
-# $$\bar{q} = s\, \bar{z}\, k, \qquad \bar{k} = s\, \bar{z}^\top q
-# \qquad \text{(rule 1 for } z = s\, q k^\top \text{)}$$
+# $$\bar{q} = s\, \bar{z}\, k, \qquad \overline{k^\top} = s\, q^\top \bar{z}
+# \qquad \text{(rule 1 for } z = s\, q k^\top \text{, with } W = k^\top \text{)}$$
+#
+# $$\bar{k} = s\, \bar{z}^\top q \qquad \text{(transpose both sides)}$$
 #
 # In words: a value gets the gradients of all queries that attended to it, in proportion to the
 # weights. A score gets a gradient if its value would have helped more, or less, than the mean of
@@ -326,6 +331,10 @@ check("attention_backward", attention_backward, seed=0)
 #
 # > The backward of a block reads like its forward in a mirror: the last line first, and for each
 # > line one rule.
+#
+# So the block unites the parts of the earlier lessons: attention with heads and masks, positions,
+# norms, residual connections, the feed-forward network. Its output has the shape of its input, so
+# blocks can be stacked. Nearly all of its $12 C^2$ weights are in six matrices.
 #
 # Here it is with one head, causal, without biases. Every intermediate that a rule below needs is
 # saved: rule 1 needs both factors, rule 2 the input of the function, the norm its output and r.
@@ -444,9 +453,9 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 
 # %% [markdown]
 # **What came out.** As expected. Note the cosines: the wrong gradients of q and k point nearly in
-# the right direction, and even those of v and o point less than 60 degrees away. A training with
-# them would still reduce the loss, only more slowly. The next lesson shows how such errors hide,
-# and how to find them.
+# the right direction, and even those of v and o are less than 60 degrees away from it. Since all
+# cosines are positive, a small step against these gradients still reduces the loss. The next lesson
+# shows how such errors hide, and how to find them.
 #
 # **To think about.** In the *post-norm* order of 2017, $h = \mathrm{norm}(x +
 # \mathrm{attention}(x))$ and $y = \mathrm{norm}(h + \mathrm{mlp}(h))$. What is the first line of

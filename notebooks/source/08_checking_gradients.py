@@ -111,9 +111,9 @@ ax.figure
 #
 # **What came out.** All four curves fall in nearly the same way. With each seed the right gradients
 # win, but by only 0.02 to 0.03 nats over the wrong norm, and even embeddings that never learn cost
-# only 0.11 to 0.12. Whoever sees one of the wrong curves alone has no reason to suspect anything;
-# in practice, one then changes the learning rate, and loses a week. So we have to compare
-# *numbers*: the derivative that the backward claims, with the derivative measured on the forward.
+# only 0.11 to 0.12. Whoever sees one of the wrong curves alone has no reason to suspect anything.
+# So we have to compare *numbers*: the derivative that the backward computes, with the derivative
+# measured on the forward.
 
 # %% [markdown] minutes=15
 # ## Finite differences: two errors compete
@@ -187,8 +187,10 @@ for h in (1e-2, 1e-5, 1e-8, 1e-12, 1e-30):
 # divided by 2h, because 1.5 + h is rounded to 1.5. The complex step has no such problem: real and
 # imaginary parts are stored separately, so h does not disappear next to 1.5.
 #
-# A whole gradient takes one evaluation per entry of x. We use it on LayerNorm; `r @ y` weights the
-# outputs with random numbers r, which are then the gradient $\bar{y}$:
+# A whole gradient takes one evaluation per entry of x. Write $\bar{y} = \partial L / \partial y$
+# for the gradient of a loss L with respect to y (in code, `dy`). We check LayerNorm with the loss
+# $L = r \cdot y$, which weights the outputs y: (C,) with random numbers r: (C,), so that $\bar{y} =
+# r$:
 
 # %%
 def complex_gradient(f, x, h=1e-30):

@@ -71,8 +71,8 @@ ax.figure
 # > Attention needs O(T²) computation. It seems to need O(T²) memory, too, but only because the
 # > softmax of a row is taken to need the whole row at once.
 #
-# In training this matters even more than in inference, because the weights of every layer are kept
-# until the backward needs them. So the idea: combine the second product, the softmax and the third
+# In training this matters even more, because the attention weights of every layer are kept until
+# the backward needs them. So the idea: combine the second product, the softmax and the third
 # product, a few rows and columns at a time, and never store the matrix between them. This is
 # *FlashAttention*. The outputs are the same up to rounding; nothing is approximated. The obstacle
 # is the softmax: its denominator is known only after the last key.
@@ -83,8 +83,8 @@ ax.figure
 # A safe softmax subtracts the largest score before the exponential, or $e^{s}$ overflows. That
 # seems to take three passes over the scores: for the maximum, for the sum, for the weights. The
 # picture shows another way. It reads 40 scores from left to right and keeps two running numbers:
-# the largest score so far, m, and the sum of the exponentials relative to it, $\ell$. Whenever m
-# rises, $\ell$ drops, because all earlier terms have become small compared with the new maximum.
+# the largest score so far, m, and the sum of the exponentials relative to it, $\ell$. Where m rises
+# by much, $\ell$ drops, because all earlier terms have become small compared with the new maximum.
 
 # %%
 scores = 3 * rng.standard_normal(40)
@@ -186,12 +186,13 @@ tile_frames(steps, (12, 13)).figure
 # > With a tile of scores in place of one score, the online softmax stays the same: a maximum, a sum
 # > and a weighted sum of values for each query, rescaled from tile to tile.
 #
-# For a tile of I queries and J keys, with m and $\ell$: (I, 1) and a: (I, D):
+# For a tile of I queries and J keys, with m and $\ell$: (I, 1), a: (I, D), and weights p that are
+# not yet divided by their sum:
 #
-# $$S = q\, k^\top / \sqrt{D}: (I, J), \qquad m' = \max(m, \max_j S_{ij}), \qquad
-# P = e^{S - m'}: (I, J)$$
+# $$s = q\, k^\top / \sqrt{D}: (I, J), \qquad m' = \max(m, \max_j s_{ij}), \qquad
+# p = e^{s - m'}: (I, J)$$
 #
-# $$\ell' = e^{m - m'} \ell + \textstyle\sum_j P_{ij}, \qquad a' = e^{m - m'} a + P\, v$$
+# $$\ell' = e^{m - m'} \ell + \textstyle\sum_j p_{ij}, \qquad a' = e^{m - m'} a + p\, v$$
 
 # %%
 def attention(q, k, v, tile=4):
@@ -216,7 +217,7 @@ check("attention", attention, seed=0)
 # %% [markdown] minutes=20
 # ## The backward: recompute, do not store
 #
-# The backward of lesson 7 needs the weights p again. It uses them three times:
+# The backward of lesson 7 needs the weights p again, in two of its lines:
 #
 # $$\bar{v} = p^\top \bar{o}, \qquad \bar{p} = \bar{o}\, v^\top, \qquad
 # \bar{s}_{ij} = p_{ij} \Big( \bar{p}_{ij} - \sum_k p_{ik} \bar{p}_{ik} \Big), \qquad \bar{q} =
@@ -224,7 +225,7 @@ check("attention", attention, seed=0)
 #
 # Here $\bar{x} = \partial L / \partial x$, named `dx` in code, q, o: (T, D), k, v: (S, D) and p,
 # $\bar{p}$, $\bar{s}$: (T, S). Two steps make this possible in tiles. **First**, the weights of a
-# tile follow from q, k and one number per query, its log-sum-exp $\Lambda_i$:
+# tile follow from q, k and one number per query, its log-sum-exp $\Lambda_i$ (`L` in code):
 #
 # $$\Lambda_i = \log \sum_k e^{s_{ik}} = m_i + \log \ell_i
 # \qquad \text{(both are known after the forward)}$$
@@ -267,8 +268,9 @@ check("attention_backward", attention_backward, seed=0)
 # A key is used by all queries, so its gradient adds up over the tiles; a query's does, too. The
 # scores are computed by exactly the same expression as in the forward: another order of operations
 # would round differently, and for large scores $s - \Lambda$ would lose digits. The price of
-# recomputing is one more product for each tile, five in the backward instead of four. It is usually
-# smaller than the price of writing the weights to memory and reading them again.
+# recomputing is one more product for each tile, five in the backward instead of four. On graphics
+# processors, Dao et al. (2022) found the backward faster nevertheless, because far fewer numbers
+# are written to memory and read again.
 #
 # **Exercise 9.2** (10 minutes). The log-sum-exp has a gradient of its own. Language models
 # sometimes add the *z-loss*, $L = \frac{1}{N} \sum_n \Lambda_n^2$ with $\Lambda_n = \log \sum_v
@@ -286,9 +288,9 @@ check("z_loss_backward", z_loss_backward, seed=0)
 # ## Experiment: what tiles save
 #
 # **We expect** that the memory of attention with all weights stored grows as T², and that of tiles
-# as T. The time should grow as T² for both: tiles do not save any of the products. We measure
-# forward and backward of one causal head with D = 64: written out in NumPy, in tiles of 64 in
-# NumPy, and in tiles compiled for the processor by Numba.
+# as T. The time should grow as T² for both: tiles skip the half above the diagonal, but of the rest
+# they save no product. We measure forward and backward of one causal head with D = 64: written out
+# in NumPy, in tiles of 64 in NumPy, and in tiles compiled for the processor by Numba.
 
 # %% tags=["setup"]
 def costs(forward, backward, T):
@@ -331,12 +333,12 @@ attention_costs(lengths, milliseconds, peaks).figure
 #
 # **What came out.** The legend shows the exponent between the last two lengths. Memory behaves as
 # expected: at T = 2048 one head needs 84 MiB with all weights and 3 MiB in tiles, and the ratio
-# doubles with T. Time grows with an exponent a little below 2 here, because fixed costs still
-# count. In NumPy, tiles are no faster than all weights: they save memory alone. The compiled
-# version takes about half the time or less; it makes one pass over numbers in the cache, where
-# NumPy makes many over memory. Times vary with what else the machine does. With larger lengths and
-# three seeds, `numformer reproduce three-ways` found exponents of memory of 1.97 and 0.97, and of
-# time of 2.23 and 1.91 (all weights, tiles; medians).
+# doubles with T. Time grows with an exponent near 2 for all three. In NumPy, tiles are no faster
+# than all weights: they save memory alone. From T = 512 on the compiled version is faster than
+# both; it makes one pass over numbers in the cache, where NumPy makes many over memory. Times vary
+# with what else the machine does. With larger lengths and three seeds, `numformer reproduce
+# three-ways` found exponents of memory of 1.97 and 0.97, and of time of 2.23 and 1.91 (all weights,
+# tiles; medians).
 #
 # Compiled code needs a check of its own. Lengths that are no multiples of a tile are where kernels
 # fail:
