@@ -264,8 +264,8 @@ def embedding_backward(dy, ids, weight):
 check("embedding_backward", embedding_backward, seed=0)
 
 # %% [markdown]
-# **Exercise 8.1** (5 minutes). In grouped attention several query heads share one head of keys: `y
-# = np.repeat(x, n_heads // G, axis=1)`, with x: (B, G, S, D) and y: (B, H, S, D), H = `n_heads`.
+# **Exercise 8.1** (5 minutes). In grouped attention several query heads share one head of keys:
+# `y = np.repeat(x, n_heads // G, axis=1)`, with x: (B, G, S, D) and y: (B, H, S, D), H = `n_heads`.
 # Each head of x is used several times. Write its gradient. (`hint("repeat_kv_heads_backward")`,
 # from `from numformer import hint`, gives hints.)
 

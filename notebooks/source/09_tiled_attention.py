@@ -64,9 +64,11 @@ ax.figure
 # $$4\, T C^2 \;\text{(projections)} + 2\, T^2 C \;\text{(scores and outputs)}
 # \qquad \text{for } H D = C$$
 #
-# The second part is larger as soon as $T > 2 C$. And between the two middle products are the
-# weights, H T² numbers. With H = 8 and T = 16,384 they fill 8.6 GB; the queries, keys, values and
-# outputs of the layer, with C = 512, fill 0.13 GB.
+# In return, every output depends directly on all inputs, and all outputs are computed in parallel;
+# a recurrent network needs work proportional to T, but one step after the other (lesson 1). The
+# second part is larger as soon as $T > 2 C$. And between the two middle products are the weights, H
+# T² numbers. With H = 8 and T = 16,384 they fill 8.6 GB; the queries, keys, values and outputs of
+# the layer, with C = 512, fill 0.13 GB.
 #
 # > Attention needs O(T²) computation. It seems to need O(T²) memory, too, but only because the
 # > softmax of a row is taken to need the whole row at once.

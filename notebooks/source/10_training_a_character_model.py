@@ -207,12 +207,12 @@ ax.figure
 # So a division by $1 - \beta_1^t$ corrects m, and in the same way $1 - \beta_2^t$ corrects v. AdamW
 # also shrinks the weights a little, with the rate $\lambda$ (*weight decay*):
 #
-# $$\theta \leftarrow (1 - \eta \lambda)\, \theta
-# - \eta\, \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}$$
+# $$\theta \leftarrow (1 - \eta \lambda)\, \theta -
+# \eta\, \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}$$
 #
 # In the first step the fraction is $g / |g| = \pm 1$: every parameter moves by $\eta$, whatever the
-# size of its gradient. The picture shows the price, too: near the minimum gradients get small, but
-# Adam's steps do not, and it overshoots. The learning rate has to fall for it.
+# size of its gradient. The picture shows a price, too: the running mean carries Adam past the
+# minimum. A learning rate that falls towards the end limits this.
 
 # %%
 def adamw(theta, g, m, v, t, eta, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.1):
