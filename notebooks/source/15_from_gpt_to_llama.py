@@ -269,8 +269,8 @@ for name in ("transformer-big", "gpt2", "gpt2-xl", "gpt3", "llama-7b", "llama2-7
 # scores, each a product of C numbers over all heads, and as much again for the average of values:
 # 4 C operations for each of t keys. The mean of t = 1, ..., T is (T + 1) / 2, so per token
 #
-# $$\text{forward} \approx \underbrace{2 \cdot 12\, L\, C^2}_{\text{matrices}}
-# + \underbrace{2\, L\, C\, (T + 1)}_{\text{scores and averages}}$$
+# $$\text{forward} \approx \underbrace{2 \cdot 12\, L\, C^2}_{\text{matrices}} +
+# \underbrace{2\, L\, C\, (T + 1)}_{\text{scores and averages}}$$
 #
 # Both terms are equal where T + 1 = 12 C: for LLaMA-7B, with C = 4096, at about 49,000 tokens.
 # The backward of a product $Y = X W$ has two products, $\bar{X} = \bar{Y} W^\top$ and
