@@ -98,9 +98,13 @@ alignment_map(needed, list(source), list(target), title="What each character nee
 # ## The gradient of additive scores
 #
 # A bar denotes the gradient of the loss L: $\bar{z} = \partial L / \partial z$ has the shape of z,
-# and code names it `dz`. The average and the softmax were differentiated in lesson 2; they give us
-# $\bar{z}$, of shape (B, T, S). What remains is the score. We split it into three steps and name
-# every intermediate:
+# and code names it `dz`. The loss sends back $\bar{c}$ (B, T, C). Through the average, a product of
+# weights and states, and through the softmax (lesson 2) it becomes
+#
+# $$\bar{p}_{tj} = \bar{c}_t \cdot h_j, \qquad \bar{h}_j = \sum_{t=1}^{T} p_{tj}\, \bar{c}_t,
+# \qquad \bar{z}_{tj} = p_{tj} \left( \bar{p}_{tj} - \sum_{k=1}^{S} p_{tk}\, \bar{p}_{tk} \right)$$
+#
+# What remains is the score. We split it into three steps and name every intermediate:
 #
 # $$u_{tj} = q_t + k_j, \qquad a_{tj} = \tanh(u_{tj}), \qquad z_{tj} = v \cdot a_{tj}$$
 #
@@ -258,19 +262,21 @@ mask_panels({"encoder-decoder": mask}, {"encoder-decoder": tokens}, {"encoder-de
 # - *Encoder self-attention* (top left): the source is known, so each token attends to all.
 # - *Causal self-attention* (bottom right): target token t may not attend to later ones, since it
 #   has to predict them. In training the whole target is given, shifted by one position, and all
-#   T predictions are computed at once.
+#   T predictions are computed at once (*teacher forcing*).
 # - *Cross-attention* (bottom left): queries come from the decoder's vectors X of shape (T, C), keys
-#   and values from the encoder's output M, the *memory*, of shape (S, C):
+#   and values from the encoder's output M, the *memory*, of shape (S, C). For one head, with
+#   weights of shape (C, D):
 #
 # $$Q = X W_Q, \qquad K = M W_K, \qquad V = M W_V, \qquad
 # Y = \mathrm{softmax}\!\left( \frac{Q K^\top}{\sqrt D} \right) V$$
 #
-# In addition, padding is masked wherever it would be a key. The encoder never attends to the
+# Positions are added to the embeddings of both halves, and padding is masked wherever it would be a
+# key. The encoder never attends to the
 # target (top right), so its output is computed once per source, however many tokens are generated.
 #
 # What does the decoder send back to the encoder? Lesson 2 gives $\bar{K}$ (S, D) and $\bar{V}$
-# (S, D) for one head. M is used twice in this layer, and once more by each of the L decoder layers;
-# so the gradients of all uses add:
+# (S, D) for one head. M is used twice in each of the L decoder layers, for keys and for values, so
+# the gradients of all uses add:
 #
 # $$\bar{M} = \sum_{l=1}^{L} \left( \bar{K}_l W_{K,l}^\top + \bar{V}_l W_{V,l}^\top \right)
 # \qquad (S, C)$$
