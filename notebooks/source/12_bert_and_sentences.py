@@ -90,9 +90,8 @@ mask_panels({"BERT: encoder blocks": np.ones((n, n), bool),
 
 # %% [markdown]
 # In the left panel, the row of [MASK] is filled everywhere: its prediction may use "river". But a
-# model that sees every token cannot be asked to predict tokens it sees. So BERT (Devlin et al.,
-# 2019) hides some of them. Of each text 15% of the tokens are *chosen*; M is the set of their
-# positions. In the input, 80% of the chosen tokens become [MASK], 10% a random token, and 10% stay
+# model that sees every token would only copy it. So BERT (Devlin et al., 2019) hides some of them.
+# Of each text 15% of the tokens are *chosen*; M is the set of their positions. In the input, 80% of the chosen tokens become [MASK], 10% a random token, and 10% stay
 # unchanged. The model has to predict the original token at all chosen positions. (If all became
 # [MASK], the model could ignore the tokens that it sees, and later tasks have no [MASK].) With
 # logits z (T, V) for a text of T tokens x and a vocabulary of V tokens, the loss is
@@ -395,7 +394,8 @@ print(f"guessing {1 / len(held_out_tales):.1%}, "
 #
 # **Exercise 12.2** (10 minutes). Sentence-BERT's other loss uses triplets:
 # $L = \frac1B \sum_i \max(0,\; |a_i - p_i| - |a_i - n_i| + 1)$ with anchors, positives and
-# negatives of shape (B, C). The gradient of $|u|$ is $u / |u|$. Which triplets contribute nothing?
+# negatives of shape (B, C). The gradient of $|u|$ is $u / |u|$, and is taken as 0 for u = 0. Which
+# triplets contribute nothing?
 
 # %%
 def triplet_loss_backward(dloss, anchors, positives, negatives, margin=1.0):

@@ -53,8 +53,7 @@ from numformer.training import Trainer, TrainingConfig
 #
 # with source x of S tokens and target y of T tokens.
 #
-# > T5 has one model, one loss and one form of data; the prefix of the source tells the model which
-# > task is meant.
+# > T5 has one model, one loss and one form of data; the prefix of the source names the task.
 
 # %% [markdown] minutes=15
 # ## Span corruption: learning from unlabelled text
