@@ -348,9 +348,9 @@ alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
 # %% [markdown]
 # "Quatre-vingt-seize" is written from "ninety" and "six". Not all weights are so plain: "mille" and
 # "cent" hardly read "thousand" and "hundred". The encoder has mixed its positions, so its output at
-# one word can hold information about others. This is one short run, shown for its picture. The preset
-# `translate` translates numbers below 100,000 and has 100%, 99.6% and 99.9% of 1,000 held-out
-# numbers right with seeds 1, 2, 3 (`numformer reproduce translate`).
+# one word can hold information about others. This is one short run, shown for its picture. The
+# preset `translate` translates numbers below 100,000 and has 100%, 99.6% and 99.9% of 1,000
+# held-out numbers right with seeds 1, 2, 3 (`numformer reproduce translate`).
 
 # %% [markdown] minutes=15
 # ## Searching for the most probable sentence

@@ -91,10 +91,11 @@ mask_panels({"BERT: encoder blocks": np.ones((n, n), bool),
 # %% [markdown]
 # In the left panel, the row of [MASK] is filled everywhere: its prediction may use "river". But a
 # model that sees every token would only copy it. So BERT (Devlin et al., 2019) hides some of them.
-# Of each text 15% of the tokens are *chosen*; M is the set of their positions. In the input, 80% of the chosen tokens become [MASK], 10% a random token, and 10% stay
-# unchanged. The model has to predict the original token at all chosen positions. (If all became
-# [MASK], the model could ignore the tokens that it sees, and later tasks have no [MASK].) With
-# logits z (T, V) for a text of T tokens x and a vocabulary of V tokens, the loss is
+# Of each text 15% of the tokens are *chosen*; M is the set of their positions. In the input, 80% of
+# the chosen tokens become [MASK], 10% a random token, and 10% stay unchanged. The model has to
+# predict the original token at all chosen positions. (If all became [MASK], the model could ignore
+# the tokens that it sees, and later tasks have no [MASK].) With logits z (T, V) for a text of T
+# tokens x and a vocabulary of V tokens, the loss is
 #
 # $$L = -\frac{1}{|M|} \sum_{t \in M} \log p_{t, x_t}, \qquad
 # p_{tv} = \frac{e^{z_{tv}}}{\sum_w e^{z_{tw}}}$$
