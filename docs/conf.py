@@ -2,11 +2,19 @@
 
 Run it in the top folder.
 
-The pages are the README, the Markdown pages that lie next to the code, the notebooks as they were
-run, and an API reference made from the docstrings.
+The pages are the README, the Markdown pages next to the code, the notebooks as they were run with
+a deck of slides for each, and an API reference made from the docstrings.
 """
 
+import sys
+from pathlib import Path
+
 import numformer
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+sys.path.insert(0, str(NOTEBOOKS))
+
+import slides                                                         # noqa: E402
 
 project = "numformer"
 author = "the numformer developers"
@@ -19,7 +27,7 @@ extensions = [
 ]
 root_doc = "README"
 include_patterns = ["README.md", "CHANGELOG.md", "docs/*.rst", "docs/api/*.rst", "numformer/**.md",
-                    "notebooks/*.ipynb", "notebooks/README.md", "figures/README.md",
+                    "notebooks/*.ipynb", "notebooks/*.md", "figures/README.md",
                     "tests/mutants.md"]
 templates_path = ["docs/templates"]                                  # from the top folder
 html_theme = "furo"
@@ -69,16 +77,33 @@ CHANGELOG
 :caption: The course
 
 notebooks/README
-notebooks/*
+notebooks/TEACHING
+notebooks/EXAM
+notebooks/[0-9]*
 ```
 """
 
 
 def add_contents(app, page, source):
-    """The README gets the table of contents that only the rendered documentation needs."""
+    """What only the rendered documentation has: a table of contents, links to the slides."""
     if page == root_doc:
         source[0] += CONTENTS
+    if page == "notebooks/README":
+        links = " ".join(f'<a href="../slides/{path.stem}.slides.html">{path.stem[:2]}</a>'
+                         for path in sorted(NOTEBOOKS.glob("*.ipynb")))
+        source[0] += f"\n## Slides\n\nOne deck a lesson; S shows the speaker's notes: {links}\n"
+
+
+def write_slides(app, exception):
+    """The decks of all lessons, in the folder `slides` of the site."""
+    if exception is None and app.builder.name == "html":
+        folder = Path(app.outdir) / "slides"
+        folder.mkdir(exist_ok=True)
+        for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+            out = folder / f"{path.stem}.slides.html"
+            out.write_text(slides.page(path), encoding="utf-8")
 
 
 def setup(app):
     app.connect("source-read", add_contents)
+    app.connect("build-finished", write_slides)
