@@ -64,7 +64,7 @@ def replay_page(film, fps=4.0, dark=False):
     >>> from numformer.plots.training.film import Film
     >>> film = Film("A model", "nats", [0, 5], [(1, 2.0)], [(5, 1.0)], "a", ["xq", "bc"])
     >>> page = replay_page(film)
-    >>> page.startswith("<!doctype html>"), "http:" in page
+    >>> page.startswith("<!doctype html>"), "src=" in page
     (True, False)
     """
     check_film("replay_page", film)
