@@ -1,4 +1,4 @@
-"""numformer explore: one HTML file to explore a model's attention."""
+"""numformer explore: one HTML file to explore a model, which it computes where it can."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from numformer.commands import UsageError
 from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.shared.output import print_json
 from numformer.explorer import explore
+from numformer.explorer.live import BITS
+from numformer.explorer.page import MOST
 from numformer.terminal import printable
 from numformer.training import write_atomically
-
-MOST = 64                                             # tokens: more are hard to read
 
 
 def add_arguments(parser):
@@ -22,6 +22,9 @@ def add_arguments(parser):
                         help="first token of the text to use, from 0")
     parser.add_argument("--most", type=int, default=MOST, metavar="N",
                         help=f"largest number of tokens (default: {MOST})")
+    parser.add_argument("--weights", choices=list(BITS), default="float16",
+                        help="how a live page stores the weights; float16 rounds them and halves "
+                        "the file (default: float16)")
     parser.add_argument("--out", metavar="FILE", default=None, help="an .html file (default: "
                         "explore.html in the run)")
 
@@ -49,16 +52,19 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(f"--text: {error}" if arguments.text is not None else str(error)) from None
     try:
-        page = explore(model, reading, f"{printable(Path(arguments.run).name)}: attention of the "
-                       f"{type(model).__name__}", note)
+        page = explore(model, reading, f"{printable(Path(arguments.run).name)}: "
+                       f"{type(model).__name__}", note, tokenizer, arguments.most,
+                       arguments.weights)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None
     write_atomically(out, page.html.encode())
     if note:
         print(note)
     print(f"wrote {printable(out)}; open it in a browser")
+    if page.why_not_live is not None:
+        print(f"The page shows one input and does not compute the model: {page.why_not_live}.")
     if arguments.json:
-        print_json({"files": [str(out)], "note": note})
+        print_json({"files": [str(out)], "note": note, "live": page.why_not_live is None})
     return 0
 
 

@@ -1,73 +1,62 @@
-// Controls, the active token and keys. The script is data.js, views.js and explorer.js in a row.
-
-// ---- building ---------------------------------------------------------------------------------
-
-function make(tag, attributes, parent, text) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
-  if (text !== undefined) node.textContent = text;
-  if (parent) parent.appendChild(node);
-  return node;
-}
-
-function choices(name, parent, labels, chosen, choose, called) {
-  const set = make("fieldset", {}, parent);
-  make("legend", {}, set, name);
-  labels.forEach((label, index) => {
-    const button = make("button", { type: "button", "aria-pressed": String(chosen(index)),
-        "aria-label": called ? called(index) : label,
-                                    "data-at": name + "-" + label }, set, label);
-    button.addEventListener("click", () => { choose(index); refresh(); });
-  });
-  return set;
-}
+// The frame of the page: controls, the active token, keys, and the start.
 
 make("h1", {}, root, data.title);
 if (data.note) make("p", { class: "note", role: "note" }, root, data.note);
-make("p", {}, root,
-     "Hover over a token to see its attention weights; click to lock it, Esc to unlock. "
-     + "Up and down: next token; left and right: next layer; 1 to 9: a head; A: all heads; "
-     + "H, G, Q: heads, grid, query; D: dark or light. "
-     + "The opacity of a line is its weight relative to the largest.");
-const controls = make("div", {}, root);
-const message = make("p", { class: "message", "aria-live": "polite" }, root);
+if (data.live) buildLive();
 const body = make("div", { class: "body" }, root);
-const stage = make("div", { class: "stage" }, body);
-const details = make("details", { open: "" }, body);
+const main = make("div", { class: "main" }, body);
+const controls = make("div", { class: "controls" }, main);
+const message = make("p", { class: "message", "aria-live": data.live ? "off" : "polite" }, main);
+const pair = make("div", { class: "pair" }, main), stage = make("div", { class: "stage" }, pair);
+const details = make("details", data.live ? {} : { open: "" }, data.live ? main : pair);
 make("summary", {}, details, "Attention weights as a table");
 const table = make("table", { class: "numbers" }, details);
+details.addEventListener("toggle", () => paintTable());
+if (data.live) buildPrediction(body);
+make("p", { class: "help" }, root,
+     "Point at a token to see its attention weights; click to lock it, Esc to unlock. "
+     + "Up and down: next token; left and right: next layer; 1 to 9: a head; A: all heads; "
+     + Object.keys(MODES).map((mode) => mode[0].toUpperCase() + ": " + mode).join(", ")
+     + "; D: dark or light. "
+     + "The opacity of a line is its weight relative to the largest.");
 
 function buildControls() {
   controls.textContent = "";
-  const v = view();
+  const v = view(), modes = Object.keys(MODES), shown = MODES[state.mode];
   if (views.length > 1) choices("attention", controls, views.map((each) => each.name),
       (k) => k === state.view, (k) => show(k));
-  choices("view", controls, MODES, (k) => MODES[k] === state.mode,
-          (k) => { state.mode = MODES[k]; });
-  choices("layer", controls, numbered(v.layers), (k) => k === state.layer,
-          (k) => { state.layer = k; },
-          (k) => "layer " + (k + 1));
-  const set = choices("head", controls, numbered(v.heads), (k) => state.heads.has(k), toggle,
-      (k) => "head " + (k + 1));
-  [...set.querySelectorAll("button")].forEach((button, k) => {
-    button.style.borderBottom = "3px " + BORDERS[dash(k)] + " " + colour(k);
-  });
-  const more = make("button", { type: "button", "data-at": "all heads" }, set, "all");
-  more.addEventListener("click", () => { everyHead(); refresh(); });
-  const theme = make("button", { type: "button", "data-at": "theme" },
-      make("fieldset", {}, controls), root.classList.contains("dark") ? "light" : "dark");
-  theme.addEventListener("click", () => { dark(!root.classList.contains("dark")); refresh(); });
+  choices("view", controls, modes, (k) => modes[k] === state.mode,
+          (k) => { state.mode = modes[k]; });
+  if (shown.head) {
+    choices("layer", controls, numbered(v.layers), (k) => k === state.layer,
+            (k) => { state.layer = k; },
+            (k) => "layer " + (k + 1));
+    const set = choices("head", controls, numbered(v.heads), (k) => heads().includes(k), toggle,
+        (k) => "head " + (k + 1));
+    [...set.querySelectorAll("button")].forEach((button, k) => {
+      button.style.borderBottom = "3px " + BORDERS[dash(k)] + " " + colour(k);
+    });
+    if (shown.head === "many") {
+      const more = make("button", { type: "button", "data-at": "all heads" }, set, "all");
+      more.addEventListener("click", () => { everyHead(); refresh(); });
+    }
+  }
+  const last = make("fieldset", {}, controls);
+  const theme = make("button", { type: "button", "data-at": "theme" }, last,
+      isDark() ? "light" : "dark");
+  theme.addEventListener("click", () => { dark(!isDark()); refresh(); });
+  for (const kind of ["SVG", "PNG"]) {
+    const save = make("button", { type: "button", "data-at": "save-" + kind,
+        "aria-label": "save this view as " + kind }, last, kind);
+    save.addEventListener("click", () => saveView(kind));
+  }
 }
-
-// heads differ in colour and line style: eight colours, and another style for every next eight
-const colour = (head) => (root.classList.contains("dark") ? DARK : LIGHT)[head % 8];
-const dash = (head) => (head + Math.floor(head / 8)) % 4;
 
 function everyHead() { state.heads = new Set(Array(view().heads).keys()); }
 
 function toggle(head) {
   const all = state.heads.size === view().heads && view().heads > 1;
-  if (all) state.heads = new Set([head]);                          // this head alone
+  if (all || MODES[state.mode].head === "one") state.heads = new Set([head]);   // this head alone
   else if (state.heads.has(head) && state.heads.size > 1) state.heads.delete(head);
   else state.heads.add(head);
 }
@@ -79,16 +68,56 @@ function show(index) {
   everyHead();
 }
 
-// ---- the active token -------------------------------------------------------------------------
+// ---- painting ---------------------------------------------------------------------------------
 
-const active = () => state.locked || state.hover;
-
-function query() {
-  const chosen = active();
-  return chosen && chosen.side === "query" ? chosen.index : view().T - 1;
+function buildStage() {
+  stage.textContent = "";
+  stage.dataset.mode = state.mode;
+  MODES[state.mode].build();
+  buildImage();
 }
 
+function paint() {
+  keepFocus(() => {
+    if (MODES[state.mode].rebuilt) buildStage();
+    else if (MODES[state.mode].paint) MODES[state.mode].paint();
+    paintImage();
+    paintTable();
+    if (data.live) paintPrediction();
+  });
+}
+
+function refresh() {
+  if (state.mode === "query" && active() && active().side === "key") {
+    state.locked = state.hover = null;                              // this view needs a query
+  }
+  keepFocus(() => {
+    buildControls();
+    if (!MODES[state.mode].rebuilt) buildStage();
+    paint();
+  });
+}
+
+// An element that is rebuilt keeps the focus; if it is gone, the button of the view gets it.
+function keepFocus(work) {
+  const at = document.activeElement && document.activeElement.dataset
+      ? document.activeElement.dataset.at : undefined;
+  work();
+  if (at === undefined || document.activeElement.dataset.at === at) return;
+  const again = root.querySelector('[data-at="' + at + '"]')
+      || root.querySelector('[data-at="view-' + state.mode + '"]');
+  if (again) again.focus({ preventScroll: true });
+}
+
+function dark(on) {
+  root.classList.toggle("dark", on);
+  document.body.classList.toggle("nf-dark", on);
+}
+
+// ---- the active token -------------------------------------------------------------------------
+
 function point(side, index) {
+  if (MODES[state.mode].still) return;
   state.hover = side === null ? null : { side, index };
   if (!state.locked) paint();
 }
@@ -102,22 +131,19 @@ function lock(side, index) {
 
 // ---- keys -------------------------------------------------------------------------------------
 
+const writes = (node) => node && /^(TEXTAREA|INPUT|SELECT)$/.test(node.tagName);
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (writes(event.target)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
   const v = view(), key = event.key.toLowerCase();
+  const mode = Object.keys(MODES).find((each) => each[0] === key);
   if (event.key === "Escape") { state.locked = state.hover = null; refresh(); }
   else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-    const focused = document.activeElement && document.activeElement.dataset.at;
-    const at = /^(query|key)-([0-9]+)$/.exec(focused || "");
-    const side = at ? at[1] : "query", count = side === "query" ? v.T : v.S,
-        step = event.key === "ArrowDown" ? 1 : -1;
-    const from = at ? Number(at[2]) : state.locked && state.locked.side === "query"
-        ? state.locked.index : null;
-    state.locked = { side, index: from === null ? query() : (from + step + count) % count };
-    paint();
-    const chosen = tokenAt(side, state.locked.index);
-    if (chosen && at) chosen.focus({ preventScroll: true });
-    if (chosen) chosen.scrollIntoView({ block: "nearest" });
+    moveToken(event.key === "ArrowDown" ? 1 : -1);
   } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
     state.layer = (state.layer + (event.key === "ArrowRight" ? 1 : -1) + v.layers) % v.layers;
     refresh();
@@ -126,16 +152,29 @@ document.addEventListener("keydown", (event) => {
     refresh();
   }
   else if (key === "a") { everyHead(); refresh(); }
-  else if (key === "h" || key === "g" || key === "q") {
-    state.mode = { h: "heads", g: "grid", q: "query" }[key];
-    refresh();
-  }
-  else if (key === "d") { dark(!root.classList.contains("dark")); refresh(); }
+  else if (mode) { state.mode = mode; refresh(); }
+  else if (key === "d") { dark(!isDark()); refresh(); }
   else return;
   event.preventDefault();
 });
 
-window.addEventListener("resize", paint);
+// The next or the previous token of the list that has the focus, or else of the queries
+function moveToken(step) {
+  const focused = document.activeElement && document.activeElement.dataset.at, v = view();
+  const at = /^(query|key|token)-([0-9]+)$/.exec(focused || "");
+  const list = at ? at[1] : "query", side = list === "key" ? "key" : "query";
+  const count = side === "query" ? v.T : v.S;
+  const from = at ? Number(at[2]) : state.locked && state.locked.side === "query"
+      ? state.locked.index : null;
+  state.locked = { side, index: from === null ? query() : (from + step + count) % count };
+  paint();
+  const chosen = tokenAt(list, state.locked.index) || tokenAt("token", state.locked.index);
+  if (chosen && at) chosen.focus({ preventScroll: true });
+  if (chosen) chosen.scrollIntoView({ block: "nearest" });
+}
+
+window.addEventListener("resize", () => { if (MODES[state.mode].paint) paint(); });
 dark(window.matchMedia && window.matchMedia("(prefers-color-scheme: dark)").matches);
-show(state.view);
+if (data.live) startLive();
+show(views.length - 1);
 refresh();

@@ -1,4 +1,4 @@
-"""Attention as one HTML file with data, style and script, and no external resources."""
+"""A model as one HTML file with data, style and script, and no external resources."""
 
 import base64
 import html
@@ -7,8 +7,9 @@ from importlib.resources import files
 
 import numpy as np
 
-from numformer.plots.tokens import signs
 from numformer.analysis.attention_views import attention_views
+from numformer.explorer.live import live_model, why_not_live
+from numformer.plots.tokens import signs
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -31,34 +32,49 @@ PAGE = """<!doctype html>
 </body>
 </html>
 """
-SCRIPTS = ("data.js", "views.js", "explorer.js")
+# In this order: what a page shows, and what computes a model
+VIEWS = ("base.js", "paint.js", "views/heads.js", "views/grid.js", "views/query.js",
+         "views/table.js", "export.js")
+ENGINE = tuple(f"engine/{name}.js" for name in (
+    "tensors", "norms", "activations", "positions", "attention", "feedforward", "block", "decoder",
+    "sampling", "tokenizers"))
+LIVE = tuple(f"live/{name}.js" for name in ("state", "prediction", "stream", "backward", "measure"))
+MOST = 64                                                         # tokens: more are hard to read
 HEIGHT = 720                                                      # pixels of the page in a notebook
 
 
 class Explorer:
-    """A page about the attention of a model; a notebook displays it.
+    """A page about a model; a notebook displays it.
 
     Attributes
     ----------
     html : str
         The whole page.
+    why_not_live : str or None
+        Why the page does not compute the model; None if it does.
     """
 
-    def __init__(self, page):
-        self.html = page
+    def __init__(self, page, why_not_live=None):
+        self.html, self.why_not_live = page, why_not_live
 
     def _repr_html_(self):
         return (f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: '
-                f'{HEIGHT}px; border: 0" ' 'title="attention explorer"></iframe>')
+                f'{HEIGHT}px; border: 0" ' 'title="explorer of a model"></iframe>')
 
     def __repr__(self):
-        return f"Explorer({len(self.html):,} characters of HTML)"
+        kind = "live" if self.why_not_live is None else "not live"
+        return f"Explorer({len(self.html):,} characters of HTML, {kind})"
 
 
-def explore(model, reading, title="Attention", note=""):
-    """A page to explore the attention of a model for one input: heads, layers, one query in detail.
+def explore(model, reading, title="Attention", note="", tokenizer=None, most=MOST,
+            weights="float16"):
+    """A page to explore a model: attention of every head, layer by layer, one query in detail.
 
-    Weights are rounded to 1/65535; queries, keys, values and biases are float32.
+    With a tokenizer, the page of a decoder is live. It holds the weights and computes the model
+    for any text that is typed into it: attention, the residual stream with the logit lens, the next
+    token and how it is sampled, the model with heads scaled or switched off, and the backward pass
+    of one prediction. Other models, and those for which `why_not_live` gives a reason, are shown
+    for the one input of `reading`, with weights rounded to 1/65535; the page says why.
 
     Parameters
     ----------
@@ -68,6 +84,12 @@ def explore(model, reading, title="Attention", note=""):
         The input with labels, for example from `task.reading(model, tokenizer, text)`.
     title, note : str
         Heading, and a remark below it.
+    tokenizer : Tokenizer, optional
+        Of the model; a live page needs it.
+    most : int
+        Tokens that a live page reads at most; not more than the context of the model.
+    weights : "float16" or "float32"
+        How a live page stores them: see `live_model`.
 
     Returns
     -------
@@ -76,26 +98,38 @@ def explore(model, reading, title="Attention", note=""):
     Raises
     ------
     ValueError
-        If the model has no attention.
+        If the model has no attention, or a weight does not fit into 16 bits.
 
     Examples
     --------
+    >>> from numformer.data import CharacterTokenizer
     >>> from numformer.models import Decoder, DecoderConfig
     >>> from numformer.analysis.attention_views import Reading
     >>> config = DecoderConfig(vocab_size=5, context_length=8, n_layers=2, n_heads=2, d_model=8)
     >>> model = Decoder(config, np.random.default_rng(0))
-    >>> page = explore(model, Reading((np.array([[1, 2, 3]]),), ["a", "b", "c"]))
-    >>> page.html.startswith("<!doctype html>"), "http" in page.html
-    (True, False)
+    >>> reading = Reading((np.array([[1, 2, 3]]),), ["a", "b", "c"])
+    >>> page = explore(model, reading)
+    >>> page.html.startswith("<!doctype html>"), "http" in page.html, page.why_not_live
+    (True, False, 'no tokenizer was given, which the page needs to read text')
+    >>> explore(model, reading, tokenizer=CharacterTokenizer(" abcd")).why_not_live is None
+    True
     """
-    data = {"title": title, "note": note,
-            "views": [_packed_view(view) for view in attention_views(model, reading)],
-            "image": None}
+    reason, views = why_not_live(model, tokenizer), attention_views(model, reading)
+    data = {"title": title, "note": note, "views": [], "image": None, "live": None}
+    scripts = (*VIEWS, "explorer.js")
+    if reason is None:
+        data["live"] = live_model(model, tokenizer, most, weights)
+        data["live"]["text"] = tokenizer.decode(reading.inputs[0][0][-most:])
+        scripts = (*ENGINE, *VIEWS, *LIVE, "explorer.js")
+    else:
+        data["note"] = f"{note} One input, computed beforehand: {reason}.".strip()
+        data["views"] = [_packed_view(view) for view in views]
     if reading.image is not None:
         data["image"] = _packed_image(model, reading.image)
-    return Explorer(PAGE.format(title=html.escape(title), style=_own("explorer.css"),
-                                script="".join(map(_own, SCRIPTS)),
-                                data=json.dumps(data).replace("<", "\\u003c")))
+    page = PAGE.format(title=html.escape(title), style=_own("explorer.css"),
+                       script="".join(map(_own, scripts)),
+                       data=json.dumps(data).replace("<", "\\u003c"))
+    return Explorer(page, reason)
 
 
 def _packed_view(view):

@@ -34,7 +34,8 @@ def test_a_long_text_is_cut_with_a_note(capsys, runs, tmp_path):
     status, printed, _ = call(capsys, "explore", runs("decoder"), "--text", text, "--start", 4,
                            "--out", out, "--json")
     data = json.loads(re.search(r'id="nf-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
-    assert status == 0 and data["views"][0]["keys"] == list(text[4:20].replace(" ", "␣"))
+    assert status == 0 and data["live"]["text"] == text[4:20] and not data["views"]
+    assert last_json(printed)["live"] is True
     assert all(words in data["note"] for words in ("25 tokens", "4 to 19", "--start"))
     assert last_json(printed)["note"] == data["note"]
     assert call(capsys, "explore", runs("decoder"), "--text", text[:16], "--out", out)[0] == 0
@@ -43,7 +44,18 @@ def test_a_long_text_is_cut_with_a_note(capsys, runs, tmp_path):
     assert call(capsys, "explore", runs("decoder"), "--text", text, "--most", 5, "--out",
                 out)[0] == 0
     data = json.loads(re.search(r'id="nf-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
-    assert len(data["views"][0]["keys"]) == 5
+    assert len(data["live"]["text"]) == 5 == data["live"]["config"]["capacity"]
+
+
+def test_weights_may_keep_their_32_bits(capsys, runs, tmp_path):
+    sizes = []
+    for weights in ("float16", "float32"):
+        out = tmp_path / f"{weights}.html"
+        assert call(capsys, "explore", runs("decoder"), "--weights", weights, "--out", out)[0] == 0
+        data = json.loads(re.search(r'id="nf-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
+        sizes.append(len(data["live"]["weights"]))
+        assert data["live"]["bits"] == int(weights[-2:])
+    assert sizes[1] == pytest.approx(2 * sizes[0], abs=4)
 
 
 @pytest.mark.parametrize("name, flags", [
@@ -55,3 +67,4 @@ def test_explore_writes_pages_of_other_models(capsys, runs, name, flags):
     page = (runs(name) / "explore.html").read_text()
     assert (status, err) == (0, "") and "explore.html" in printed
     assert ('"image": null' in page) == (name != "vit")
+    assert ("does not compute the model" in printed) == (name != "decoder")

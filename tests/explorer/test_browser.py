@@ -1,9 +1,6 @@
 """The explorer in a real browser: views, keys, focus, weights."""
 
-from shutil import which
-
 import numpy as np
-import pytest
 
 from explorer_page import SIGNS, Page, decoder, encoder_decoder, recurrent, rng, vision
 from numformer.analysis import capture
@@ -11,26 +8,6 @@ from numformer.analysis.attention_views import Reading
 from numformer.functional.head_projections import split_heads
 from numformer.layers import Linear
 from numformer.models import Decoder, DecoderConfig
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Headless Chromium with a log of its requests."""
-    webdriver = pytest.importorskip("selenium.webdriver")
-    binary, driver = which("chromium") or which("chromium-browser"), which("chromedriver")
-    if not (binary and driver):
-        pytest.skip("there is no Chromium with its driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                 "--window-size=1150,900", "--no-first-run", "--disable-background-networking",
-                 "--disable-component-update", "--disable-sync", "--disable-quic"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    opened = webdriver.Chrome(options=options,
-                              service=webdriver.ChromeService(executable_path=driver))
-    yield opened
-    opened.quit()
 
 
 def test_a_page_opens_without_a_request(browser, tmp_path):
@@ -86,6 +63,8 @@ def test_the_focus_stays_on_the_same_element(browser, tmp_path):
         assert focus() == "key-2", press
     page.press("q")                                # that view has no such list: focus on its button
     assert focus() == "view-query"
+    assert not page.all('[data-at="all heads"]'), "the query view shows one head"
+    page.press("h")
     page.button("all").click()
     assert focus() == "all heads"
     page.press("g")
@@ -98,7 +77,12 @@ def test_the_query_view_shows_a_query_even_if_a_key_was_locked(browser, tmp_path
     page = Page(browser, tmp_path / "page.html", decoder)
     page.all(".keys li")[1].click()
     page.press("q")
-    assert page.shows("self", 1, 4) and "Query 4" in page.all("table.detail caption")[0].text
+    assert page.shows("self", 1, 4, heads=[0]), "the table has the head of the view, not a mean"
+    assert "layer 2, head 1" in page.all(".message")[0].text
+    assert "Query 4" in page.all("table.detail caption")[0].text
+    page.hover(page.all("h1")[0])
+    page.press("h")
+    assert page.shows("self", 1, 4) and "mean of heads 1, 2, 3" in page.all(".message")[0].text
 
 
 def test_long_labels_and_narrow_windows_hide_no_weights(browser, tmp_path):
@@ -175,8 +159,10 @@ def test_a_click_in_the_grid_selects_a_head(browser, tmp_path):
     first = ("document.querySelectorAll('.grid canvas')[0]"
              ".getContext('2d').getImageData(0, 0, 1, 1).data")
     pixel = browser.execute_script(f"return [...{first}]")
-    brightest = [255, 233, 69]
-    assert pixel[:3] == brightest, "the first query attends to itself alone"
+    assert pixel[:3] == [18, 87, 168], "the first query attends to itself alone"
+    sizes = browser.execute_script("return [...document.querySelectorAll('.grid canvas')].map("
+                                   "c => c.getBoundingClientRect().width)")
+    assert min(sizes) >= 160
     page.button("layer 1, head 3").click()
     assert page.shows("self", 0, 4, heads=[2]) and page.all(".queries li")
 

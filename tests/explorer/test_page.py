@@ -11,6 +11,7 @@ import pytest
 from explorer_page import IDS, LETTERS, decoder, encoder_decoder, recurrent, rng, vision
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.explorer import explore
+from numformer.explorer.page import VIEWS
 from numformer.layers import NoPositions
 from numformer.models import RecurrentLanguageModel, RecurrentLanguageModelConfig
 
@@ -26,9 +27,10 @@ def unpacked(text, kind, *shape):
 @pytest.mark.parametrize("made", [decoder, encoder_decoder, vision, recurrent])
 def test_a_page_holds_the_numbers_of_the_model(made):
     model, reading = made()
-    data = data_of(explore(model, reading, "a <title>", "a note"))
-    views = attention_views(model, reading)
-    assert (data["title"], data["note"]) == ("a <title>", "a note")
+    page = explore(model, reading, "a <title>", "a note")
+    data, views = data_of(page), attention_views(model, reading)
+    assert (data["title"], data["live"]) == ("a <title>", None)
+    assert data["note"] == f"a note One input, computed beforehand: {page.why_not_live}."
     assert [view["name"] for view in data["views"]] == [view.name for view in views]
     for packed, view in zip(data["views"], views):
         L, (H, T, S) = len(view.weights), view.weights[0].shape
@@ -62,7 +64,7 @@ def test_a_page_has_no_external_resources():
     assert "http" not in page.html and "src=" not in page.html and "@import" not in page.html
     assert "</b>" not in page.html
     assert sum(len(files("numformer.explorer").joinpath(name).read_bytes())
-               for name in ("data.js", "views.js", "explorer.js", "explorer.css")) < 60_000
+               for name in (*VIEWS, "explorer.js", "explorer.css")) < 60_000
     shown = page._repr_html_()
     assert shown.startswith("<iframe srcdoc=") and "<script" not in shown and "HTML" in repr(page)
 
