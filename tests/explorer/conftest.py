@@ -4,6 +4,8 @@ from shutil import which
 
 import pytest
 
+from firefox import Firefox
+
 
 @pytest.fixture(scope="session")
 def browser():
@@ -23,3 +25,15 @@ def browser():
                               service=webdriver.ChromeService(executable_path=driver))
     yield opened
     opened.quit()
+
+
+@pytest.fixture(scope="session")
+def firefox():
+    """Headless Firefox, with its requests."""
+    pytest.importorskip("websocket", reason="websocket-client, which comes with selenium")
+    binary = which("firefox-esr") or which("firefox")
+    if not binary:
+        pytest.skip("there is no Firefox")
+    opened = Firefox(binary)
+    yield opened
+    opened.close()
