@@ -18,11 +18,12 @@ const state = { view: 0, layer: 0, heads: new Set(), mode: "heads", hover: null,
     target: null, parameter: null };
 
 // Every mode has a letter and functions that build and paint it; `head` is "one" where it shows the
-// numbers of one head, "many" where those of several, and otherwise no head is chosen.
+// numbers of one head, "many" where those of several, and otherwise no head is chosen. Views of
+// attention also have the table of weights; `rebuilt` ones are built again whenever they change.
 const MODES = {
-  heads: { build: buildHeads, paint: paintHeads, head: "many" },
-  grid: { build: buildGrid, head: "many" },
-  query: { build: buildQuery, rebuilt: true, head: "one" },
+  heads: { build: buildHeads, paint: paintHeads, head: "many", attention: true },
+  grid: { build: buildGrid, head: "many", attention: true },
+  query: { build: buildQuery, rebuilt: true, head: "one", attention: true },
 };
 
 // ---- the numbers of a stored page -------------------------------------------------------------

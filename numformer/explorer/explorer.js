@@ -82,8 +82,18 @@ function paint() {
     if (MODES[state.mode].rebuilt) buildStage();
     else if (MODES[state.mode].paint) MODES[state.mode].paint();
     paintImage();
-    paintTable();
+    message.hidden = details.hidden = !MODES[state.mode].attention;
+    if (MODES[state.mode].attention) paintTable();
     if (data.live) paintPrediction();
+  });
+}
+
+// The view of another text: the controls stay, and so does the frame of the grid
+function repaint() {
+  keepFocus(() => {
+    if (state.mode === "grid") repaintMaps();
+    else if (!MODES[state.mode].rebuilt) buildStage();
+    paint();
   });
 }
 
@@ -112,6 +122,7 @@ function keepFocus(work) {
 function dark(on) {
   root.classList.toggle("dark", on);
   document.body.classList.toggle("nf-dark", on);
+  if (data.live && run) buildChips();
 }
 
 // ---- the active token -------------------------------------------------------------------------

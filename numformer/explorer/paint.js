@@ -72,7 +72,7 @@ const largest = (x) => { let top = 1e-12; for (const each of x) top = Math.max(t
 // a vector as coloured cells, whose numbers are its label
 function strip(parent, vector, top) {
   const label = [...vector].map((x) => x.toFixed(3)).join(" ");
-  const canvas = make("canvas", { style: "width:" + Math.min(7 * vector.length, 224) + "px",
+  const canvas = make("canvas", { style: "width:" + Math.min(5 * vector.length, 160) + "px",
       role: "img", "aria-label": label, title: label }, parent);
   pixels(canvas, vector.length, 1, (x) => signed(vector[x] / top));
 }

@@ -15,7 +15,7 @@ async function measure(n = 64, rounds = 9) {
   const before = text.value, ids = [], result = {};
   while (ids.length < n) ids.push(...codec.encode(data.live.text).ids);
   ids.length = n;
-  const typed = (list) => timed(() => { readIds(list); refresh(); });
+  const typed = (list) => timed(() => { readIds(list); repaint(); });
   const other = (id) => (id + 1) % model.config.vocabulary;
   const keys = { end: [], beginning: [] };
   for (let k = 0; k < rounds; k++) {
@@ -36,7 +36,7 @@ async function measure(n = 64, rounds = 9) {
   result.point = several(() => { point("query", Math.floor(Math.random() * run.T)); });
   result.frames = await framesWhilePointing(120);
   readText(text.value = before);
-  refresh();
+  repaint();
   return result;
 }
 
@@ -54,7 +54,7 @@ function framesWhilePointing(count) {
 }
 
 window.numformerPage = {
-  measure, state, live, readText(value) { readText(text.value = value); refresh(); },
+  measure, state, live, readText(value) { readText(text.value = value); repaint(); },
   scale(l, h, s) { changeHead(l, h, s); refresh(); },
   get run() { return run; }, get model() { return model; },
   lens: () => lens(model, run), backward: (i, id) => backward(model, run, i, id),

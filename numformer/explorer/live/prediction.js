@@ -16,7 +16,7 @@ function buildPrediction(parent) {
   const line = make("div", { class: "buttons" }, side);
   const button = (name, work) => make("button", { type: "button", "data-at": name }, line, name)
       .addEventListener("click", work);
-  button("step", () => { stop(); step(); refresh(); });
+  button("step", () => { stop(); step(); repaint(); });
   button("generate", generate);
   button("stop", stop);
   const label = make("label", {}, line, "seed ");
@@ -86,8 +86,8 @@ function writeBar(item, id, p, chosen, before, isNext) {
       + (isNext ? ", the next token of the text" : ""));
   mark(item, "class", (isNext ? "next " : "") + (id === state.target ? "target" : ""));
   write(token, label);
-  bar.firstChild.style.width = 100 * chosen[id] + "%";
-  bar.lastChild.style.left = 100 * p[id] + "%";
+  bar.firstChild.style.transform = "scaleX(" + chosen[id] + ")";         // without a new layout
+  bar.lastChild.style.transform = "translateX(" + 100 * p[id] + "%)";
   write(number, p[id].toFixed(3) + was);
 }
 
@@ -106,10 +106,10 @@ function generate() {
   stop();
   if (window.matchMedia && window.matchMedia("(prefers-reduced-motion: reduce)").matches) {
     for (let k = 0; k < PLAIN_TOKENS; k++) step();
-    refresh();
+    repaint();
     return;
   }
-  const next = () => { step(); refresh(); timer = setTimeout(next, 60); };
+  const next = () => { step(); repaint(); timer = setTimeout(next, 60); };
   timer = setTimeout(next, 0);
 }
 

@@ -20,7 +20,7 @@ let pause = 0;
 function buildLive() {
   const box = make("section", { class: "live", "aria-label": "text and tokens" }, root);
   box.append(text, chips, status, spoken);
-  text.addEventListener("input", () => { readText(text.value); refresh(); });
+  text.addEventListener("input", () => { readText(text.value); repaint(); });
 }
 
 function startLive() {
@@ -109,29 +109,34 @@ const rowOf = (of, i) => {
 
 // ---- tokens -----------------------------------------------------------------------------------
 
+// A chip for every token, more orange the less likely the model held it; only what differs is new.
 function buildChips() {
-  chips.textContent = "";
+  while (chips.children.length > run.T) chips.lastChild.remove();
+  while (chips.children.length < run.T) makeChip(chips.children.length);
   run.ids.forEach((id, index) => {
-    const p = index ? softmax(rowOf(run, index - 1))[id] : null, label = data.live.labels[id];
-    const item = make("li", { role: "option", tabindex: "-1", "aria-selected": "false",
-        "data-at": "token-" + index, title: named(label, index) + (p === null ? ""
-        : ", probability before it was read " + p.toFixed(3)) }, chips, label);
-    if (p !== null) {
-      const ground = mixed(shade(GROUND), shade(ORANGE), 0.55 * clipped(-Math.log(p) / 6, 0, 1));
-      item.style.background = css(ground);
-      item.style.color = inkOn(ground);
-    }
-    item.addEventListener("mouseenter", () => point("query", index));
-    item.addEventListener("mouseleave", () => point(null));
-    item.addEventListener("click", () => lock("query", index));
-    item.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (event.key === "Enter" || event.key === " ") lock("query", index);
-      else if (step) moveToken(step);
-      else return;
-      event.preventDefault();
-      event.stopPropagation();
-    });
+    const p = index ? softmax(rowOf(run, index - 1))[id] : 1, label = data.live.labels[id];
+    const ground = mixed(shade(GROUND), shade(ORANGE), 0.55 * clipped(-Math.log(p) / 6, 0, 1));
+    const item = chips.children[index];
+    write(item, label);
+    mark(item, "title", named(label, index) + (index ? ", probability before it was read "
+        + p.toFixed(3) : ""));
+    mark(item, "style", "background: " + css(ground) + "; color: " + inkOn(ground));
+  });
+}
+
+function makeChip(index) {
+  const item = make("li", { role: "option", tabindex: "-1", "aria-selected": "false",
+      "data-at": "token-" + index }, chips);
+  item.addEventListener("mouseenter", () => point("query", index));
+  item.addEventListener("mouseleave", () => point(null));
+  item.addEventListener("click", () => lock("query", index));
+  item.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (event.key === "Enter" || event.key === " ") lock("query", index);
+    else if (step) moveToken(step);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
   });
 }
 

@@ -6,10 +6,12 @@ function buildQuery() {
     make("p", {}, stage, "The scores of this attention are not products of queries and keys.");
     return;
   }
-  const head = heads()[0], i = query(), rows = scores(head, i), mix = mixture(head, i),
-      list = tokens("query", v.queries, stage, "queries");
-  list.children[i].setAttribute("aria-selected", "true");
-  rove(list, i);
+  const head = heads()[0], i = query(), rows = scores(head, i), mix = mixture(head, i);
+  if (!data.live) {                                                     // a live page has its text
+    const list = tokens("query", v.queries, stage, "queries");
+    list.children[i].setAttribute("aria-selected", "true");
+    rove(list, i);
+  }
   const scroll = make("div", { class: "scroll" }, stage);
   const box = make("table", { class: "detail" }, scroll);
   make("caption", {}, box, "Query " + i + " “" + v.queries[i] + "”, layer " + (state.layer + 1)

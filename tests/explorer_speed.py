@@ -1,0 +1,43 @@
+"""What a live page costs in this machine's Chromium: milliseconds a key, frames a second.
+
+    python -m numformer explore RUN --out page.html
+    python tests/explorer_speed.py page.html
+
+Each figure is the median, and in brackets the least, of nine: on a busy machine the least is nearer
+to what the page needs.
+"""
+
+import sys
+from pathlib import Path
+from shutil import which
+
+WORDS = {"end": "a key at the end of 64 tokens", "beginning": "a key at their beginning",
+         "forward": "the model alone, all tokens", "backward": "the backward pass",
+         "point": "another token pointed at"}
+
+
+def main(path):
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = which("chromium") or which("chromium-browser")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,800"):
+        options.add_argument(flag)
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(
+        executable_path=which("chromedriver")))
+    try:
+        browser.set_script_timeout(300)
+        browser.get(Path(path).resolve().as_uri())
+        for mode in ("grid", "heads"):
+            found = browser.execute_async_script(
+                "document.querySelector(`[data-at='view-${arguments[0]}']`).click(); "
+                "numformerPage.measure().then(arguments[1])", mode)
+            print(f"{mode}: {found.pop('frames'):.0f} frames a second while pointing")
+            for name, each in found.items():
+                print(f"  {WORDS[name]}: {each['median']:.1f} ms ({each['least']:.1f})")
+    finally:
+        browser.quit()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
