@@ -3,21 +3,33 @@
 const XML = (value) => String(value).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;",
   ">": "&gt;", '"': "&quot;" })[c]);
 
-// The title, the stage and the next token, element by element
+const GAP = 10;                                                         // pixels around the parts
+
+// The title, tokens and message one below the other, then the stage next to the next token
 function viewAsSvg() {
-  const side = root.querySelector(".prediction");
-  const areas = [root.querySelector("h1"), stage, side].filter(Boolean);
-  const boxes = areas.map((area) => area.getBoundingClientRect());
-  const left = Math.min(...boxes.map((box) => box.left)) - 8;
-  const top = Math.min(...boxes.map((box) => box.top)) - 8;
-  const width = Math.ceil(Math.max(...areas.map((area, k) => boxes[k].left + area.scrollWidth))
-      - left + 8);
-  const height = Math.ceil(Math.max(...boxes.map((box) => box.bottom)) - top + 8);
-  const parts = [], ground = getComputedStyle(root).backgroundColor;
-  for (const area of areas) drawElement(area, left, top, parts);
+  const side = root.querySelector(".prediction"), rows = [["h1"], [".chips"], [".message"]];
+  if (side && side.getBoundingClientRect().left < stage.getBoundingClientRect().right) {
+    rows.push([".stage"], [".prediction"]);                             // a narrow window
+  } else rows.push([".stage", ".prediction"]);
+  root.classList.add("saving");                                         // nothing scrolls
+  const parts = [], left = root.getBoundingClientRect().left + GAP;
+  let width = 0, height = GAP;
+  for (const names of rows) {
+    const areas = names.map((name) => root.querySelector(name)).filter(
+        (area) => area && !area.hidden && area.offsetHeight);
+    if (!areas.length) continue;
+    const boxes = areas.map((area) => area.getBoundingClientRect());
+    areas.forEach((area, k) => drawElement(area, left, boxes[k].top - height, parts));
+    width = Math.max(width, ...areas.map((area, k) => boxes[k].left + area.scrollWidth - left));
+    height += Math.max(...boxes.map((box) => box.height)) + GAP;
+  }
+  root.classList.remove("saving");
+  width = Math.ceil(width + GAP);
+  height = Math.ceil(height);
   return { width, height, source: '<svg xmlns="' + SVG_NAME + '" width="' + width + '" height="'
       + height + '" viewBox="0 0 ' + width + " " + height + '" font-family="system-ui, sans-serif">'
-      + '<rect width="100%" height="100%" fill="' + ground + '"/>' + parts.join("") + "</svg>" };
+      + '<rect width="100%" height="100%" fill="' + css(shade(GROUND)) + '"/>' + parts.join("")
+      + "</svg>" };
 }
 
 // The namespace of SVG, which the browser knows
@@ -26,7 +38,7 @@ const SVG_NAME = new DOMParser().parseFromString("<svg></svg>", "text/html").que
 
 function drawElement(node, left, top, parts) {
   const style = getComputedStyle(node), box = node.getBoundingClientRect();
-  if (style.display === "none" || style.visibility === "hidden" || !box.width) return;
+  if (style.display === "none" || style.visibility === "hidden" || !box.height) return;
   const x = box.left - left, y = box.top - top;
   if (style.backgroundColor !== "rgba(0, 0, 0, 0)" && node !== root) {
     parts.push(rectangle(x, y, box.width, box.height, style.backgroundColor, "none",
@@ -35,6 +47,14 @@ function drawElement(node, left, top, parts) {
   if (parseFloat(style.borderTopWidth) > 0 && style.borderTopStyle !== "none") {
     parts.push(rectangle(x, y, box.width, box.height, "none", style.borderTopColor,
         parseFloat(style.borderRadius) || 0));
+  }
+  if (style.borderTopStyle === "none" && style.borderLeftStyle === "solid") {       // a mark
+    parts.push(rectangle(x, y, 2, box.height, style.borderLeftColor, "none", 0));
+  }
+  if (node.dataset.title) parts.push(textAt(node.dataset.title, x + 6, y + 16, 15, style));
+  if (node.tagName === "SELECT") {
+    parts.push(textAt(node.selectedOptions[0].text, x + 6, y + 0.7 * box.height, 15, style));
+    return;
   }
   if (node.tagName === "CANVAS") {
     if (node.parentNode.classList.contains("columns")) drawn.forEach((each) => parts.push(
@@ -87,10 +107,14 @@ function drawText(node, style, left, top, parts) {
   }
   const size = parseFloat(style.fontSize);
   for (const { box, text: words } of lines) {
-    parts.push('<text x="' + (box.left - left) + '" y="' + (box.top - top + 0.78 * box.height)
-        + '" font-size="' + size + '" font-weight="' + style.fontWeight + '" fill="' + style.color
-        + '" xml:space="preserve">' + XML(words) + "</text>");
+    parts.push(textAt(words, box.left - left, box.top - top + 0.78 * box.height, size, style));
   }
+}
+
+function textAt(words, x, y, size, style) {
+  return '<text x="' + x + '" y="' + y + '" font-size="' + size + '" font-weight="'
+      + style.fontWeight + '" fill="' + style.color + '" xml:space="preserve">' + XML(words)
+      + "</text>";
 }
 
 // ---- saving -----------------------------------------------------------------------------------
