@@ -116,6 +116,5 @@ const tokenAt = (side, index) => root.querySelector('[data-at="' + side + "-" + 
 
 // Tab reaches one token of a list: the chosen one
 function rove(list, index) {
-  [...list.children].forEach((each, k) => each.setAttribute("tabindex", k === index ? "0"
-      : "-1"));
+  [...list.children].forEach((each, k) => mark(each, "tabindex", k === index ? "0" : "-1"));
 }

@@ -54,7 +54,8 @@ function framesWhilePointing(count) {
 }
 
 window.numformerPage = {
-  measure, state, live, readText(value) { readText(text.value = value); repaint(); },
+  measure, framesWhilePointing, state, live,
+  readText(value) { readText(text.value = value); repaint(); },
   scale(l, h, s) { changeHead(l, h, s); refresh(); },
   get run() { return run; }, get model() { return model; },
   lens: () => lens(model, run), backward: (i, id) => backward(model, run, i, id),

@@ -142,10 +142,8 @@ function makeChip(index) {
 
 function paintChips() {
   const i = query();
-  [...chips.children].forEach((item, index) => {
-    mark(item, "aria-selected", String(index === i));
-    mark(item, "tabindex", index === i ? "0" : "-1");
-  });
+  [...chips.children].forEach((item, index) => mark(item, "aria-selected", String(index === i)));
+  rove(chips, i);
 }
 
 // ---- heads ------------------------------------------------------------------------------------

@@ -14,15 +14,16 @@ function paintHeads() {
   drawLines(chosen);
   const label = (list, side, other) => [...list.children].forEach((item, index) => {
     const own = chosen && chosen.side === side && chosen.index === index;
-    item.setAttribute("aria-selected", String(Boolean(own)));
-    if (!chosen || chosen.side !== other) { item.lastChild.textContent = ""; return; }
+    mark(item, "aria-selected", String(Boolean(own)));
+    if (!chosen || chosen.side !== other) { write(item.lastChild, ""); return; }
     const [i, j] = other === "query" ? [chosen.index, index] : [index, chosen.index];
-    item.lastChild.textContent = allowed(i, j) ? mean(i, j).toFixed(3) : "masked";
+    write(item.lastChild, allowed(i, j) ? mean(i, j).toFixed(3) : "masked");
   });
   label(queries, "query", "key");
   label(keys, "key", "query");
-  queries.dataset.title = chosen && chosen.side === "key" ? "weight, " + headsInWords() : "queries";
-  keys.dataset.title = chosen && chosen.side === "query" ? "weight, " + headsInWords() : "keys";
+  const title = (side) => (chosen && chosen.side === side ? "weight, " + headsInWords() : null);
+  mark(queries, "data-title", title("key") || "queries");
+  mark(keys, "data-title", title("query") || "keys");
   if (chosen) rove(chosen.side === "query" ? queries : keys, chosen.index);
 }
 
@@ -30,10 +31,13 @@ function paintHeads() {
 function drawLines(chosen) {
   const v = view(), height = TOP + ROW * Math.max(v.T, v.S), ratio = window.devicePixelRatio || 1;
   const width = canvas.parentNode.clientWidth || WIDTH, column = queries.offsetWidth || WIDTH / 3;
-  canvas.width = width * ratio; canvas.height = height * ratio;
-  canvas.style.width = width + "px"; canvas.style.height = height + "px";
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
+  const context = canvas.getContext("2d"), sizes = [width * ratio, height * ratio].map(Math.round);
+  if (canvas.width !== sizes[0] || canvas.height !== sizes[1]) {
+    [canvas.width, canvas.height] = sizes;
+    canvas.style.width = width + "px"; canvas.style.height = height + "px";
+  }
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
   const rows = chosen && chosen.side === "query" ? [chosen.index] : [...Array(v.T).keys()];
   const columns = chosen && chosen.side === "key" ? [chosen.index] : [...Array(v.S).keys()];
   let top = 1e-12;
