@@ -246,3 +246,13 @@ def test_every_view_can_be_saved(page, mode):
     assert "Live" in texts and any("Next token after" in text for text in texts)
     assert ("{http://www.w3.org/2000/svg}line" in {node.tag for node in tree.iter()}) == (
         mode == "heads")
+
+
+def test_with_reduced_motion_generated_text_appears_at_once(page):
+    media = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        page.at("generate").click()
+        assert page.script("return numformerPage.live.ids.length") == len(TEXT) + 32
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
