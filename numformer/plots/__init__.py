@@ -23,7 +23,7 @@ from numformer.plots.detection import boxes_in_images, query_attention
 from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
 from numformer.plots.images import accuracy_by_images, attention_received, shifted_windows
 from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
-from numformer.plots.models.diagram import architecture_diagram
+from numformer.plots.diagrams.architecture import architecture_diagram
 from numformer.plots.models.growth import model_growth
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size

@@ -1,0 +1,1 @@
+"""Diagrams drawn from models and layers: architectures, and the computation of one layer."""

@@ -1,0 +1,200 @@
+"""Colours, texts, boxes and arrows of a diagram, in inches of an axes without ticks."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from numformer.plots.axes import is_dark
+
+POINTS, SMALL, LINE = 12, 10, 1.42                            # of texts; of lines, in text heights
+
+
+class Palette(NamedTuple):
+    """The colours of a diagram: gradients are orange, saved arrays and attention pale blue."""
+
+    ink: str
+    blue: str
+    orange: str
+    pale: str
+    grey: str
+    quiet: str
+    ground: str
+
+
+LIGHT = Palette("#1b1f24", "#1257a8", "#c8500a", "#dbe8f7", "#5b646e", "#f0f2f5", "#ffffff")
+DARK = Palette("#e8e6e0", "#8fbcf5", "#f5a05c", "#1d3a5c", "#a0a8b2", "#23272d", "#14161a")
+
+
+class Text(NamedTuple):
+    """A line of a box: its text, colour (a field of `Palette`), size in points, and sides."""
+
+    left: str
+    right: str = ""
+    colour: str = "ink"
+    points: int = POINTS
+    bold: bool = False
+    right_colour: str = "ink"
+
+    @property
+    def height(self):
+        tall = 1.15 if "$" in self.left else 1.0
+        return self.points / 72 * LINE * tall
+
+    @property
+    def width(self):
+        gap = 0.25 if self.left and self.right else 0.0
+        return (text_width(self.left, self.points, self.bold) + gap
+                + text_width(self.right, self.points, False))
+
+
+@lru_cache(maxsize=4096)
+def text_width(text, points=POINTS, bold=False):
+    """The width of a text in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    if not text:
+        return 0.0
+    font = FontProperties(weight="bold" if bold else "normal")
+    return float(TextPath((0, 0), text, size=points, prop=font).get_extents().x1) / 72
+
+
+def wrapped(text, width, points=POINTS):
+    """The words of a text in lines of at most this width in inches, as far as words allow."""
+    lines = []
+    for word in text.split(" ") if text else ():
+        if lines and text_width(f"{lines[-1]} {word}", points) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+class Canvas:
+    """Axes in inches, on which a diagram is drawn.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    backward : bool
+        Whether arrows have gradients next to them, in the other direction.
+    scale : float
+        Of texts: inches of the figure in a unit of the axes.
+    """
+
+    def __init__(self, ax, backward=False, scale=1.0):
+        self.ax, self.backward, self.scale = ax, backward, scale
+        self.palette = DARK if is_dark(ax) else LIGHT
+
+    def write(self, x, y, text, colour="ink", points=POINTS, **options):
+        """Write a text at a point."""
+        options = {"ha": "center", "va": "center"} | options
+        self.ax.text(x, y, text, color=getattr(self.palette, colour),
+                     fontsize=points * self.scale, **options)
+
+    def box(self, x, y, width, height, texts, face="ground", edge="ink", centred=False):
+        """A box with its lower edge at y, and its lines of text from the top on."""
+        from matplotlib.patches import FancyBboxPatch
+
+        self.ax.add_patch(FancyBboxPatch(
+            (x - width / 2, y), width, height, boxstyle="round,pad=0,rounding_size=0.07",
+            facecolor=getattr(self.palette, face), edgecolor=getattr(self.palette, edge),
+            linewidth=1.3 * self.scale, zorder=2))
+        top = y + height - (height - sum(text.height for text in texts)) / 2
+        left, right = x - width / 2 + 0.1, x + width / 2 - 0.1
+        for text in texts:
+            middle = top - text.height / 2
+            place = (x, "center") if centred and not text.right else (left, "left")
+            self.write(place[0], middle, text.left, text.colour, text.points, ha=place[1],
+                       va="center_baseline", zorder=4,
+                       fontweight="bold" if text.bold else "normal")
+            if text.right:
+                self.write(right, middle, text.right, text.right_colour, text.points, ha="right",
+                           va="center_baseline", zorder=4)
+            top -= text.height
+
+    def sum(self, x, y, radius=0.13, colour="ink"):
+        """A circle with a plus around (x, y)."""
+        from matplotlib.patches import Circle
+
+        self.ax.add_patch(Circle((x, y), radius, facecolor=self.palette.ground, zorder=2,
+                                 edgecolor=getattr(self.palette, colour),
+                                 linewidth=1.3 * self.scale))
+        for dx, dy in ((0.6, 0), (0, 0.6)):
+            self.ax.plot((x - dx * radius, x + dx * radius), (y - dy * radius, y + dy * radius),
+                         color=getattr(self.palette, colour), linewidth=1.3 * self.scale, zorder=3)
+
+    def arrow(self, *points, gradient=True, head=True, dashed=False):
+        """A forward arrow through points; with `backward` the gradient's next to it."""
+        points = [p for k, p in enumerate(points) if k == 0 or p != points[k - 1]]
+        if len(points) < 2:
+            return
+        both = self.backward and gradient
+        self._line(parallel(points, -0.055) if both else points, "ink", head, dashed)
+        if both:
+            self._line(parallel(points, 0.055)[::-1], "orange", True, dashed)
+
+    def _line(self, points, colour, head, dashed):
+        from matplotlib.patches import Polygon
+
+        colour, points = getattr(self.palette, colour), [np.array(p, float) for p in points]
+        tip = points[-1]
+        if head:
+            step = (tip - points[-2]) / max(np.abs(tip - points[-2]).max(), 1e-9)
+            side = np.array([-step[1], step[0]])
+            points[-1] = tip - 0.08 * step
+            self.ax.add_patch(Polygon([tip, tip - 0.12 * step + 0.045 * side, tip - 0.12 * step
+                                       - 0.045 * side], facecolor=colour, edgecolor="none",
+                                      zorder=3))
+        self.ax.plot(*zip(*points), color=colour, linestyle="--" if dashed else "-", zorder=1,
+                     linewidth=1.3 * self.scale, solid_joinstyle="round", solid_capstyle="butt")
+
+    def frame(self, left, bottom, right, top):
+        """A dashed frame around repeated blocks."""
+        from matplotlib.patches import FancyBboxPatch
+
+        self.ax.add_patch(FancyBboxPatch(
+            (left, bottom), right - left, top - bottom, boxstyle="round,pad=0,rounding_size=0.12",
+            facecolor="none", edgecolor=self.palette.grey, linewidth=1.2 * self.scale,
+            linestyle=(0, (4, 3)), zorder=0.5))
+
+
+def parallel(points, distance):
+    """A line of right angles, moved to its right by a distance.
+
+    Examples
+    --------
+    >>> parallel([(0, 0), (0, 2), (2, 2)], 0.5)
+    [(0.5, 0.0), (0.5, 1.5), (2.0, 1.5)]
+    """
+    points = [np.array(point, float) for point in points]
+    normals = []
+    for a, b in zip(points, points[1:]):
+        dx, dy = (b - a) / np.abs(b - a).max()
+        normals.append(np.array([dy, -dx]))
+    moved = []
+    for k, point in enumerate(points):
+        near = normals[max(k - 1, 0):k + 1]
+        shift = near[0] if len(near) == 1 or abs(near[0] @ near[1]) > 0.5 else near[0] + near[1]
+        moved.append(tuple(float(z) for z in point + distance * shift))
+    return moved
+
+
+def axes_of(size, ax, title):
+    """Axes of `size` inches without ticks, and the scale: those given, or of a new figure."""
+    from matplotlib.figure import Figure
+
+    width, height = size
+    if ax is None:
+        room = 0.5 if title else 0.1
+        figure = Figure(figsize=(width, height + room))
+        ax = figure.add_axes((0, 0, 1, height / (height + room)))
+    ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
+    ax.set_axis_off()
+    box = ax.get_window_extent()
+    scale = min(box.width / width, box.height / height) / ax.figure.dpi
+    if title:
+        palette = DARK if is_dark(ax) else LIGHT
+        ax.set_title(title, fontsize=14 * min(scale, 1.0), fontweight="bold", color=palette.ink)
+    return ax, scale
