@@ -39,19 +39,21 @@ def _attention(box, layer, reader):
     H, D = reader.letter("H", layer.n_heads), reader.letter("D", layer.d_head)
     G = H if layer.n_kv_heads == layer.n_heads else reader.letter("G", layer.n_kv_heads)
     added = "of x + positions" if isinstance(layer, PositionedAttention) else ""
-    read = dict(reads_memory=True, reads_input=False) if box.reads_memory else {}
+    read = dict(reads_input=False, detail="of the memory") if box.reads_memory else {}
     rotary = layer.positions if isinstance(layer.positions, RotaryPositions) else None
     queries, keys = ((
-        reader.box((B, heads, length, D), part, name=f"{name} projection", detail=added, **more),
+        reader.box((B, heads, length, D), part, name=f"{name} projection",
+                   **{"detail": added} | more),
         *reader.boxes((B, heads, length, D), norm, rotary))
         for heads, length, part, norm, name, more in (
             (H, T, layer.query, layer.query_norm, "Query", {}),
             (G, S, layer.key, layer.key_norm, "Key", read)))
     values = reader.box((B, G, S, reader.letter("D", layer.d_value)), layer.value,
-                        name="Value projection", detail="", **read),
+                        name="Value projection", **{"detail": ""} | read),
     masked = " + mask" if box.name.startswith("Masked") else ""
     bias = ADDED.get(type(layer.positions).__name__)
-    scores = "q kᵀ / √D" if layer.scale is None else f"{layer.scale:.3g} q kᵀ"
+    scores = "q kᵀ / √D" if layer.scale is None else (
+        "q kᵀ" if layer.scale == 1 else f"{layer.scale:.3g} q kᵀ")
     weights = reader.function((B, H, T, S), "Attention weights", attention_weights,
                               f"softmax({scores}{f' + {bias}' if bias else ''}{masked})")
     if bias:

@@ -1,7 +1,7 @@
 """The architecture of a model as a diagram of boxes and arrows, drawn from its layers."""
 
 from numformer.analysis.structure.architecture import architecture
-from numformer.analysis.structure.parts import Architecture, Stack
+from numformer.analysis.structure.parts import Architecture
 from numformer.plots.diagrams.ink import Canvas, axes_of, wrapped
 from numformer.plots.diagrams.layout import GAP, Drawing, Style, aside, series_size, size_of
 
@@ -112,40 +112,36 @@ class _Plan:
         if self.found.joint:
             read = [end for ends, column in zip(outputs, self.found.columns) if column.input
                     for end in ends]
-            centre = (read[0][0] + read[-1][0]) / 2
+            centre = (read[0][-1][0] + read[-1][-1][0]) / 2
             outputs = [drawing.series(self.found.joint, centre, y + self.tall, read)[0]]
         for end in outputs[-1]:
-            canvas.arrow(end, (end[0], end[1] + GAP))
+            canvas.arrow(*end, (end[-1][0], end[-1][1] + GAP))
 
     def _column(self, drawing, column, pieces, x, y):
         """Draw the pieces of a column from x on; returns its ends, and where it stops."""
-        ends, gradient = None, column.input.startswith("image")
+        ends, gradient = None, column.input.startswith(("image", "x"))
         for piece in pieces:
             width, _ = series_size(piece, self.style)
-            centre = x + width / 2
+            centre, channel = x + width / 2, x - CHANNEL / 2
             if ends is None:
                 drawing.canvas.write(centre, y - 0.1, column.input)
-                ends = [(centre, y + 0.04)] if column.input else []
+                ends = [((centre, y + 0.04),)] if column.input else []
             else:
-                (over, _), = ends
-                drawing.canvas.arrow(*ends, (over, top + 0.15), (x - CHANNEL / 2, top + 0.15),
-                                     (x - CHANNEL / 2, y - 0.05), (centre, y - 0.05), (centre, y),
-                                     head=False)
-                ends = [(centre, y)]
+                end, = ends
+                over = top + 0.15
+                ends = [(*end, (end[-1][0], over), (channel, over), (channel, y - 0.05),
+                         (centre, y - 0.05), (centre, y))]
             ends, top = drawing.series(piece, centre, y, ends, gradient)
-            if isinstance(piece[-1], Stack):
-                (over, low), = ends
-                drawing.canvas.arrow((over, low), (over, top), head=False)
-                ends = [(over, top)]
             gradient, x = True, x + width + aside(piece, self.style) + CHANNEL
         return ends, x - CHANNEL
 
     def _memory(self, canvas, end, box, y):
         """The arrow from the end of a column to a box that reads it."""
-        channel, across = box[0] - 0.6, end[1] + 0.2
-        if channel - end[0] > 0.75 * self.width:                      # over the pieces between
+        (start, top), channel = end[-1], box[0] - 0.6
+        across = top + 0.2
+        if channel - start > 0.75 * self.width:                       # over the pieces between
             across = y + self.tall + 0.1
-        canvas.arrow(end, (end[0], across), (channel, across), (channel, box[1]), box)
+        canvas.arrow(*end, (start, across), (channel, across), (channel, box[1]), box)
 
 
 def _cut(parts, style, limit):

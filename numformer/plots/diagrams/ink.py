@@ -127,9 +127,7 @@ class Canvas:
 
     def arrow(self, *points, gradient=True, head=True, dashed=False):
         """A forward arrow through points; with `backward` the gradient's next to it."""
-        points = [p for k, p in enumerate(points) if k == 0 or p != points[k - 1]]
-        if len(points) < 2:
-            return
+        points = _corners(points)
         both = self.backward and gradient
         self._line(parallel(points, -0.055) if both else points, "ink", head, dashed)
         if both:
@@ -158,6 +156,19 @@ class Canvas:
             (left, bottom), right - left, top - bottom, boxstyle="round,pad=0,rounding_size=0.12",
             facecolor="none", edgecolor=self.palette.grey, linewidth=1.2 * self.scale,
             linestyle=(0, (4, 3)), zorder=0.5))
+
+
+def _corners(points):
+    """The ends of a line of right angles, and its corners alone."""
+    kept = []
+    for point in points:
+        if kept and np.allclose(point, kept[-1]):
+            continue
+        while len(kept) > 1 and any(abs(point[k] - kept[-1][k]) < 1e-9 and abs(
+                kept[-1][k] - kept[-2][k]) < 1e-9 for k in (0, 1)):
+            kept.pop()
+        kept.append(point)
+    return kept
 
 
 def parallel(points, distance):

@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 from numformer.analysis.structure.backward_equations import backward_equations
 from numformer.analysis.structure.parts import Box, Residual, Row, Stack
-from numformer.plots.diagrams.ink import SMALL, Text, wrapped
+from numformer.plots.diagrams.ink import SMALL, Text, text_width, wrapped
 
 WIDE, NARROW = 3.9, 1.7                                       # of boxes: whole models; one block
 GAP, BETWEEN, RADIUS = 0.27, 0.25, 0.13                         # above each other; in rows; of sums
 FORK, ASIDE, PADDING = 0.16, 0.28, 0.2                        # residual connections; of frames
-NARROW_SPACE = "\u00a0"                                        # without a line break
 FACES = (("Norm", "quiet"), ("ttention", "pale"))
 
 
@@ -31,8 +30,9 @@ def texts_of(box, style):
         inside = max(inside, Text(box.page, points=SMALL).width)
         texts = [Text(line, bold=True) for line in wrapped(box.name, inside)]
         texts += [Text(line) for line in wrapped(box.detail, inside)]
-        texts += [Text(line, colour="blue") for line in wrapped(
-            _shape_and_number(shape, number), inside)]
+        both = f"{shape} · {number}"
+        lines = [both] if number and text_width(both) <= inside else [shape, number]
+        texts += [Text(line, colour="blue") for line in lines if line]
     else:
         texts = [Text(box.name, shape, bold=True, right_colour="blue")]
         texts += [Text(line) for line in wrapped(box.detail, inside)]
@@ -41,11 +41,6 @@ def texts_of(box, style):
             backward_equations(box.kind), inside)]
     page = Text(box.page, number if not style.narrow else "", "grey", SMALL)
     return (*texts, page), max(inside, *(text.width for text in (*texts, page))) + 0.2
-
-
-def _shape_and_number(shape, number):
-    unbroken = shape.replace(" ", NARROW_SPACE)
-    return f"{unbroken} · {number}".replace("· ", f"·{NARROW_SPACE}") if number else unbroken
 
 
 def _packed(equations, inside):
@@ -104,7 +99,7 @@ def aside(parts, style):
 
 
 class Drawing:
-    """Draws parts on a canvas; `ends` are the points from which arrows go to the next part.
+    """Draws parts on a canvas; `ends` are lines, from each of which an arrow goes to the next part.
 
     Parameters
     ----------
@@ -117,120 +112,89 @@ class Drawing:
         self.memory_boxes = []                                # left ends of boxes that read memory
 
     def series(self, parts, x, y, ends, gradient=True):
-        """Draw parts from y on, the first with an arrow from `ends`; return the last ends and y."""
+        """Draw parts from y on, the first with arrows from `ends`; return the last ends and y."""
         for part in parts:
-            ends, y = self.part(part, x, y + GAP, ends, gradient)
+            if isinstance(part, Box):
+                ends, y = self._box(part, x, y + GAP, ends, gradient)
+            elif isinstance(part, Row):
+                ends, y = self._row(part, x, y, ends)
+            elif isinstance(part, Residual):
+                ends, y = self._residual(part, x, y, ends)
+            else:
+                ends, y = self._stack(part, x, y + GAP, ends)
             gradient = True
         return ends, y
-
-    def part(self, part, x, y, ends, gradient=True):
-        """Draw a part with its lower edge at y; returns (ends, upper edge)."""
-        if isinstance(part, Box):
-            return self._box(part, x, y, ends, gradient)
-        if isinstance(part, Row):
-            return self._row(part, x, y - GAP, ends)
-        if isinstance(part, Residual):
-            return self._residual(part, x, y, ends)
-        return self._stack(part, x, y, ends)
 
     def _box(self, box, x, y, ends, gradient):
         texts, width = texts_of(box, self.style)
         _, height = size_of(box, self.style)
         if len(ends) > 1:
-            width = max(width, 2 * max(abs(end[0] - x) for end in ends) + 0.5)
+            width = max(width, 2 * max(abs(end[-1][0] - x) for end in ends) + 0.5)
         face = next((face for word, face in FACES if word in box.name), "ground")
         self.canvas.box(x, y, width, height, texts, face, centred=self.style.narrow)
         for end in ends if box.reads_input else ():
-            self.join(end, (x, y), width / 2, gradient)
+            (low, _), middle = end[-1], y - GAP / 2
+            corner = [] if abs(low - x) <= width / 2 else [(low, middle), (x, middle)]
+            self.canvas.arrow(*end, *corner, (x if corner else low, y), gradient=gradient)
         if box.reads_memory:
             self.memory_boxes.append((x - width / 2, y + height / 2))
         if box.kind in ("RNN", "LSTM", "GRU", "AttentiveGRU"):
             side, low, high = x + width / 2, y + height * 0.25, y + height * 0.75
             self.canvas.arrow((side, high), (side + 0.18, high), (side + 0.18, low), (side, low))
-        return [(x, y + height)], y + height
-
-    def join(self, start, target, reach=0.0, gradient=True):
-        """An arrow from a point up to a box or sum, with corners where it is not above."""
-        (x, y), (to, top) = start, target
-        if abs(x - to) <= reach:
-            self.canvas.arrow((x, y), (x, top), gradient=gradient)
-        else:
-            middle = top - GAP / 2
-            self.canvas.arrow((x, y), (x, middle), (to, middle), (to, top), gradient=gradient)
+        return [((x, y + height),)], y + height
 
     def _row(self, row, x, y, ends):
         width, height = size_of(row, self.style)
-        (start, low), = ends
-        left, out = x - width / 2, []
+        end, = ends
+        left, out, fork = x - width / 2, [], y + 0.1
         for series in row.series:
             wide, _ = series_size(series, self.style)
             centre = left + wide / 2
             left += wide + BETWEEN
-            fork = (start, y + 0.1)
-            begin = [(start, low)] if abs(centre - start) < 1e-9 else [fork]
-            if not series:
-                if begin == [fork]:
-                    self.canvas.arrow(fork, (centre, fork[1]), head=False)
-                    begin = [(centre, fork[1])]
-                out += begin
-                continue
-            out += self._branch(series, centre, y, begin[0], (start, low))
-        if any(abs(end[0] - start) > 1e-9 for end in out):
-            self.canvas.arrow((start, low), (start, y + 0.1), head=False)
+            start = [(*end, (end[-1][0], fork), (centre, fork))]
+            out += self.series(series, centre, y, start)[0]
         return out, y + height
 
-    def _branch(self, series, centre, y, begin, stem):
-        """A series of a row, with its corner at the height of the fork."""
-        first, *rest = series
-        ends, top = self.part(first, centre, y + GAP, [(centre, begin[1])])
-        if begin[0] != centre:
-            self.canvas.arrow(begin, (centre, begin[1]), head=False)
-        return self.series(rest, centre, top, ends)[0]
-
     def _residual(self, residual, x, y, ends):
-        fork = y + FORK - GAP
-        for end in ends:
-            self.canvas.arrow(end, (end[0], y - GAP), (x, y - GAP), (x, fork), head=False)
         width, height = size_of(residual, self.style)
-        outs, top = self.series(residual.parts, x, fork, [(x, fork)])
-        top, aside = y - GAP + height - 2 * RADIUS, x + width / 2 - 0.06
+        fork, top, aside = y + FORK, y + height - 2 * RADIUS, x + width / 2 - 0.06
+        for end in ends:
+            self.canvas.arrow(*end, (end[-1][0], y), (x, y), (x, fork), head=False)
+        outs, _ = self.series(residual.parts, x, fork, [((x, fork),)])
         for end in outs:
-            if abs(end[0] - x) < 1e-9:
-                self.canvas.arrow(end, (x, top))
-            else:
-                side = RADIUS if end[0] > x else -RADIUS
-                self.canvas.arrow(end, (end[0], top + RADIUS), (x + side, top + RADIUS))
+            (low, _), side = end[-1], RADIUS if end[-1][0] > x else -RADIUS
+            corner = [] if abs(low - x) < 1e-9 else [(low, top + RADIUS)]
+            self.canvas.arrow(*end, *corner, (x + side, top + RADIUS) if corner else (x, top))
         self.canvas.sum(x, top + RADIUS)
-        if len(outs) == 2 and abs(sum(end[0] for end in outs) - 2 * x) < 0.5 * width:
-            self.canvas.arrow((x, fork), (x, top))            # between two parallel branches
+        if len(outs) == 2:                                    # between parallel branches
+            wide, _ = series_size(residual.parts[0].series[0], self.style)
+            between = x - width / 2 + ASIDE + wide + BETWEEN / 2
+            self.canvas.arrow((x, fork), (between, fork), (between, top - 0.1), (x, top - 0.1),
+                              (x, top))
         else:
             self.canvas.arrow((x, fork), (aside, fork), (aside, top + RADIUS),
                               (x + RADIUS, top + RADIUS))
         if self.canvas.backward:
             self.canvas.sum(x + 0.055, fork - 0.055, 0.075, "orange")
-        return [(x, top + 2 * RADIUS)], y - GAP + height
+        return [((x, top + 2 * RADIUS),)], y + height
 
     def _stack(self, stack, x, y, ends):
-        width, height = size_of(stack, self.style)
+        _, height = size_of(stack, self.style)
         inner, _ = series_size(stack.parts, self.style)
-        half = inner / 2 + PADDING
-        for end in ends:
-            self.canvas.arrow(end, (end[0], y - GAP / 2), (x, y - GAP / 2), (x, y + 0.02),
-                              head=False)
-        outs, _ = self.series(stack.parts, x, y + 0.05, [(x, y + 0.02)])
-        top = y + height
+        half, top, middle = inner / 2 + PADDING, y + height, y - GAP / 2
+        starts = [(*end, (end[-1][0], middle), (x, middle), (x, y + 0.05)) for end in ends]
+        outs, _ = self.series(stack.parts, x, y + 0.05, starts)
         self.canvas.frame(x - half, y, x + half, top)
         if stack.repeat > 1:
             self.canvas.write(x + half + 0.1, top - 0.14, f"× {stack.repeat}", ha="left",
                               points=15, fontweight="bold")
-        low = y + 0.35
+        low, narrow = y + 0.35, self.style._replace(narrow=True)
         for box in stack.shared:
-            narrow = self.style._replace(narrow=True)
-            texts, _ = texts_of(box, narrow)
             wide, tall = size_of(box, narrow)
             self.canvas.write(x + half + 0.14, low + tall + 0.12, "one for all blocks", "grey",
                               ha="left", points=SMALL)
-            self.canvas.box(x + half + 0.12 + wide / 2, low, wide, tall, texts, centred=True)
-            self.canvas.arrow((x + half + 0.12, low + tall / 2), (x + half, low + tall / 2))
+            self.canvas.box(x + half + 0.14 + wide / 2, low, wide, tall, texts_of(box, narrow)[0],
+                            centred=True)
+            self.canvas.arrow((x + half + 0.14, low + tall / 2), (x + half, low + tall / 2))
             low += tall + 0.4
-        return outs, top
+        return [(*end, (end[-1][0], top)) for end in outs], top
