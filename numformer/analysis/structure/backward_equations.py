@@ -50,6 +50,7 @@ EQUATIONS = {
     "LearnedPositions": _ADDED,
     "LearnedPositions2D": (r"dx = dy", r"dR_r = \Sigma_{b,c} dy_{brc}", r"dS_c = \Sigma_{b,r} dy_{brc}"),
     "Linear": _LINEAR,
+    "Linear without bias": _LINEAR[:2],
     "MaskedTokenHead": (r"da = dy\,E", r"dE = dy^\top a", r"db = \Sigma\,dy",
                         r"dx = \mathrm{norm}'(da)\,f'(h)\,W^\top"),
     "MixtureOfExperts": (r"dw_e = dy \cdot y_e", r"dy_e = w_e\,dy",

@@ -54,6 +54,8 @@ class Reader:
         name, detail = label_of(layer)
         owner = self.model if isinstance(layer, Parameter) else layer
         kind = "Parameter" if isinstance(layer, Parameter) else type(layer).__name__
+        if kind == "Linear" and layer.bias is None:
+            kind = "Linear without bias"
         new, tied = self._new_parameters(layer)
         box = Box(name, detail, shape, new, self._names.get(id(layer), ""), page_of(type(owner)),
                   kind, tied=tied)

@@ -93,14 +93,15 @@ class Canvas:
         self.ax.text(x, y, text, color=getattr(self.palette, colour),
                      fontsize=points * self.scale, **options)
 
-    def box(self, x, y, width, height, texts, face="ground", edge="ink", centred=False):
+    def box(self, x, y, width, height, texts, face="ground", edge="ink", centred=False,
+            order=2):
         """A box with its lower edge at y, and its lines of text from the top on."""
         from matplotlib.patches import FancyBboxPatch
 
         self.ax.add_patch(FancyBboxPatch(
             (x - width / 2, y), width, height, boxstyle="round,pad=0,rounding_size=0.07",
             facecolor=getattr(self.palette, face), edgecolor=getattr(self.palette, edge),
-            linewidth=1.3 * self.scale, zorder=2))
+            linewidth=1.3 * self.scale, zorder=order))
         top = y + height - (height - sum(text.height for text in texts)) / 2
         left, right = x - width / 2 + 0.1, x + width / 2 - 0.1
         for text in texts:
@@ -129,11 +130,12 @@ class Canvas:
         """A forward arrow through points; with `backward` the gradient's next to it."""
         points = _corners(points)
         both = self.backward and gradient
-        self._line(parallel(points, -0.055) if both else points, "ink", head, dashed)
+        self.corners(parallel(points, -0.055) if both else points, "ink", head, dashed)
         if both:
-            self._line(parallel(points, 0.055)[::-1], "orange", True, dashed)
+            self.corners(parallel(points, 0.055)[::-1], "orange", True, dashed)
 
-    def _line(self, points, colour, head, dashed):
+    def corners(self, points, colour, head=True, dashed=False):
+        """A line through points, in straight pieces, that ends in an arrow."""
         from matplotlib.patches import Polygon
 
         colour, points = getattr(self.palette, colour), [np.array(p, float) for p in points]
@@ -147,6 +149,22 @@ class Canvas:
                                       zorder=3))
         self.ax.plot(*zip(*points), color=colour, linestyle="--" if dashed else "-", zorder=1,
                      linewidth=1.3 * self.scale, solid_joinstyle="round", solid_capstyle="butt")
+
+    def line(self, points, colour):
+        """A smooth line through points that ends in an arrow."""
+        from matplotlib.patches import FancyArrowPatch
+        from matplotlib.path import Path
+
+        start, *rest = points
+        vertices, codes = [start], [Path.MOVETO]
+        for (x, y), (to, end) in zip(points, rest):
+            middle = (y + end) / 2
+            vertices += [(x, middle), (to, middle), (to, end)]
+            codes += [Path.CURVE4] * 3
+        self.ax.add_patch(FancyArrowPatch(
+            path=Path(vertices, codes), arrowstyle="-|>,head_length=4,head_width=1.8",
+            color=getattr(self.palette, colour), linewidth=1.2 * self.scale, zorder=2.5,
+            mutation_scale=self.scale, shrinkA=0, shrinkB=0))
 
     def frame(self, left, bottom, right, top):
         """A dashed frame around repeated blocks."""
