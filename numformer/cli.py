@@ -15,6 +15,7 @@ VERBS = {
     "import": "a folder of published weights becomes a run",
     "export": "the model of a run becomes a folder that transformers loads",
     "count": "parameters, FLOPs per token and KV cache of a model",
+    "draw": "draw a model's architecture or a layer's computation, forward and backward",
     "plot": "draw one picture of a run: attention, positions, training or activations",
     "explore": "write an HTML page to explore a run's attention by layer, head and query",
     "replay": "the training of a run as a film, or as a page with a slider",
@@ -33,8 +34,8 @@ VERBS = {
 }
 # verbs whose page is in a folder of the room of commands, or has another name
 PAGES = {"import": "published.import_folder", "export": "published.export_folder",
-         "deck": "course.deck", "hint": "course.hint", "solution": "course.solution",
-         "replay": "views.replay"}
+         "deck": "course.deck", "draw": "diagrams.draw", "hint": "course.hint",
+         "solution": "course.solution", "replay": "views.replay"}
 
 
 def main(argv=None):

@@ -17,17 +17,19 @@ from numformer.analysis.induction import (
     ablate_heads, head_scores, induction_scores, previous_token_scores)
 from numformer.analysis.logit_lens import logit_contributions, logit_lens
 from numformer.analysis.lstm_gates import lstm_gates
-from numformer.analysis.structure.architecture import Architecture, architecture
+from numformer.analysis.structure.architecture import architecture
+from numformer.analysis.structure.computation import Computation, computation
 from numformer.analysis.structure.model_sizes import model_sizes
+from numformer.analysis.structure.parts import Architecture
 from numformer.analysis.rouge import longest_common_subsequence, rouge_l
 
 __all__ = [
-    "Architecture", "ScalingLaw", "ablate_heads", "architecture", "attention_by_layer",
-    "attention_distance", "attention_entropy", "attention_gradients", "attention_mask_of",
-    "attention_rollout", "attention_steps", "average_precision", "capture", "count", "dead_units",
-    "fit_scaling_law", "gradient_norm_by_block", "gradient_reach", "head_scores",
-    "hidden_activations", "induction_scores", "logit_contributions", "logit_lens",
-    "longest_common_subsequence", "lstm_gates", "mean_average_precision", "model_costs",
-    "model_sizes", "parameter_shapes", "power_law", "previous_token_scores", "residual_stream",
-    "rouge_l",
+    "Architecture", "Computation", "ScalingLaw", "ablate_heads", "architecture",
+    "attention_by_layer", "attention_distance", "attention_entropy", "attention_gradients",
+    "attention_mask_of", "attention_rollout", "attention_steps", "average_precision", "capture",
+    "computation", "count", "dead_units", "fit_scaling_law", "gradient_norm_by_block",
+    "gradient_reach", "head_scores", "hidden_activations", "induction_scores",
+    "logit_contributions", "logit_lens", "longest_common_subsequence", "lstm_gates",
+    "mean_average_precision", "model_costs", "model_sizes", "parameter_shapes", "power_law",
+    "previous_token_scores", "residual_stream", "rouge_l",
 ]

@@ -24,6 +24,7 @@ from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
 from numformer.plots.images import accuracy_by_images, attention_received, shifted_windows
 from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
 from numformer.plots.diagrams.architecture import architecture_diagram
+from numformer.plots.diagrams.computation import computation_graph
 from numformer.plots.models.growth import model_growth
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
@@ -49,18 +50,18 @@ from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
     "accuracy_bars", "accuracy_by_images", "accuracy_by_shots", "activation_histograms",
-    "alignment_map", "architecture_diagram", "attention_costs", "attention_grid", "attention_map",
-    "attention_maps", "attention_received", "audit_errors", "boxes_in_images", "breakdown_bars",
-    "clipping_curves", "contribution_bars", "cost_bars", "dark", "dead_unit_bars",
-    "forward_and_backward", "gradient_flow", "gradient_norm_curve", "gradient_ratio_by_depth",
-    "gradient_reach_curves", "growth_of_time", "head_statistics", "image_grid",
-    "image_text_similarity", "induction_panels", "learning_rate_curve", "lens_map", "loss_curve",
-    "losses_by_operations", "losses_by_position", "losses_by_step", "losses_by_tokens",
-    "lstm_gate_maps", "mask_panels", "model_growth", "norm_comparison", "norm_cube",
-    "patch_attention", "permutation_panels", "position_biases", "position_similarity",
-    "position_vectors", "position_waves", "power_law_panels", "query_attention", "query_detail",
-    "residual_norms", "results_by_batch_size", "rotary_clocks", "rotary_proof",
-    "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slip_costs",
-    "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order", "unrolled_rnn",
-    "update_ratio_curve",
+    "alignment_map", "architecture_diagram", "attention_costs", "attention_grid",
+    "attention_map", "attention_maps", "attention_received", "audit_errors", "boxes_in_images",
+    "breakdown_bars", "clipping_curves", "computation_graph", "contribution_bars", "cost_bars",
+    "dark", "dead_unit_bars", "forward_and_backward", "gradient_flow", "gradient_norm_curve",
+    "gradient_ratio_by_depth", "gradient_reach_curves", "growth_of_time", "head_statistics",
+    "image_grid", "image_text_similarity", "induction_panels", "learning_rate_curve",
+    "lens_map", "loss_curve", "losses_by_operations", "losses_by_position", "losses_by_step",
+    "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth", "norm_comparison",
+    "norm_cube", "patch_attention", "permutation_panels", "position_biases",
+    "position_similarity", "position_vectors", "position_waves", "power_law_panels",
+    "query_attention", "query_detail", "residual_norms", "results_by_batch_size",
+    "rotary_clocks", "rotary_proof", "scaling_law_curves", "shifted_windows",
+    "similarity_by_distance", "slip_costs", "step_error_curve", "tile_animation", "tile_frame",
+    "tile_frames", "tile_order", "unrolled_rnn", "update_ratio_curve",
 ]

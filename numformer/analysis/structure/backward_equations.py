@@ -28,8 +28,9 @@ EQUATIONS = {
     "BatchNorm": _NORM,
     "Bidirectional": (r"dx = \overrightarrow{dx} + \overleftarrow{dx}",),
     "BoxHead": (r"dz = dy\,y\,(1 - y)", r"dx = dz\,W_3^\top \cdots W_1^\top"),
-    "CausalConvolution": (r"dx_t = \Sigma_k dy_{t+o_k}\,W_k^\top", r"dW_k = \Sigma_t x_{t-o_k}^\top dy_t",
-                          r"o_k = (K - 1 - k)\,d"),
+    "CausalConvolution": (
+        r"dx_t = \Sigma_k dy_{t+o_k}\,W_k^\top", r"dW_k = \Sigma_t x_{t-o_k}^\top dy_t",
+        r"o_k = (K - 1 - k)\,d"),
     "ClassHeads": (r"dx_k = dy\,W_k^\top / K", r"dW_k = x_k^\top dy / K"),
     "ClassPooler": (r"dz = dy\,(1 - y^2)", r"dx_0 = dz\,W^\top", r"dW = x_0^\top dz"),
     "ConcatenatedPositions": (r"[dx, dp] = dy\,W^\top", r"dW = [x, p]^\top dy"),
@@ -48,7 +49,8 @@ EQUATIONS = {
     "LSTM": (r"dc_t = dh_t\,o_t\,(1 - \tanh^2 c_t) + f_{t+1}\,dc_{t+1}", *_RECURRENT),
     "LayerNorm": _NORM,
     "LearnedPositions": _ADDED,
-    "LearnedPositions2D": (r"dx = dy", r"dR_r = \Sigma_{b,c} dy_{brc}", r"dS_c = \Sigma_{b,r} dy_{brc}"),
+    "LearnedPositions2D": (
+        r"dx = dy", r"dR_r = \Sigma_{b,c} dy_{brc}", r"dS_c = \Sigma_{b,r} dy_{brc}"),
     "Linear": _LINEAR,
     "Linear without bias": _LINEAR[:2],
     "MaskedTokenHead": (r"da = dy\,E", r"dE = dy^\top a", r"db = \Sigma\,dy",

@@ -6,7 +6,7 @@ from numformer.functional import attention_weights
 from numformer.functional.activations.table import ACTIVATIONS as FUNCTIONS
 from numformer.layers import (
     FeedForward, GatedConvolution, GatedFeedForward, GatedSwishFeedForward, MixtureOfExperts,
-    MultiHeadAttention, PositionedAttention, RotaryPositions, SwishFeedForward, WindowAttention)
+    MultiHeadAttention, PositionedAttention, SwishFeedForward, WindowAttention)
 
 ADDED = {"ALiBi": "ALiBi", "RelativePositionBias": "relative bias",
          "WindowPositionBias": "relative bias", "ShawPositions": "relative positions"}
@@ -40,7 +40,7 @@ def _attention(box, layer, reader):
     G = H if layer.n_kv_heads == layer.n_heads else reader.letter("G", layer.n_kv_heads)
     added = "of x + positions" if isinstance(layer, PositionedAttention) else ""
     read = dict(reads_input=False, detail="of the memory") if box.reads_memory else {}
-    rotary = layer.positions if isinstance(layer.positions, RotaryPositions) else None
+    rotary = layer.positions if layer.positions.layout is not None else None
     queries, keys = ((
         reader.box((B, heads, length, D), part, name=f"{name} projection",
                    **{"detail": added} | more),

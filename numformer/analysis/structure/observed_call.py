@@ -77,7 +77,8 @@ def observed(method, belongs, inputs, options):
     calls = []
 
     def start(frame, event, _):
-        if not frame.f_globals.get("__name__", "").startswith("numformer"):
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("numformer.") or module.startswith("numformer.backend"):
             return None
         if calls and (belongs(calls[-1].tree) or not belongs(tree_of(frame.f_code))):
             return None

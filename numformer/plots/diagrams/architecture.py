@@ -107,7 +107,8 @@ class _Plan:
             ends, x = self._column(drawing, column, pieces, x, y)
             for end in outputs[-1] if outputs else ():
                 for box in drawing.memory_boxes:
-                    self._memory(canvas, end, box, y)
+                    highest = max(each[-1][1] for each in outputs[-1])
+                    self._memory(canvas, end, box, highest, y)
             outputs.append(ends)
         if self.found.joint:
             read = [end for ends, column in zip(outputs, self.found.columns) if column.input
@@ -119,7 +120,7 @@ class _Plan:
 
     def _column(self, drawing, column, pieces, x, y):
         """Draw the pieces of a column from x on; returns its ends, and where it stops."""
-        ends, gradient = None, column.input.startswith(("image", "x"))
+        ends, top, gradient = None, y, column.input.startswith(("image", "x"))
         for piece in pieces:
             width, _ = series_size(piece, self.style)
             centre, channel = x + width / 2, x - CHANNEL / 2
@@ -135,10 +136,10 @@ class _Plan:
             gradient, x = True, x + width + aside(piece, self.style) + CHANNEL
         return ends, x - CHANNEL
 
-    def _memory(self, canvas, end, box, y):
+    def _memory(self, canvas, end, box, highest, y):
         """The arrow from the end of a column to a box that reads it."""
-        (start, top), channel = end[-1], box[0] - 0.6
-        across = top + 0.2
+        (start, _), channel = end[-1], box[0] - 0.6
+        across = highest + 0.2
         if channel - start > 0.75 * self.width:                       # over the pieces between
             across = y + self.tall + 0.1
         canvas.arrow(*end, (start, across), (channel, across), (channel, box[1]), box)

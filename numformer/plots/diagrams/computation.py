@@ -1,10 +1,13 @@
 """The computation of one layer as a graph: its statements, its variables, and what it saves."""
 
+import re
+
 from numformer.analysis.structure.computation import computation
 from numformer.plots.diagrams.ink import POINTS, SMALL, Canvas, Text, axes_of, text_width, wrapped
-from numformer.plots.diagrams.layers import places
+from numformer.plots.diagrams.layers import ranked
 
 MARGIN, RANKS, WIDEST, APART = 0.25, 0.36, 2.9, 0.7   # inches: around; between ranks; of texts
+SHAPES = re.compile(r"\([^()]*\)")
 ROLES = {"input": ("quiet", "grey"), "value": ("ground", "grey"), "saved": ("pale", "blue"),
          "output": ("ground", "ink"), "gradient": ("ground", "orange")}
 
@@ -14,7 +17,7 @@ def computation_graph(layer, *inputs, ax=None, title="", backward=False, slides=
 
     Each statement that ran is a field, with the expression above the variables that it makes and
     their shapes. Pale blue variables are packed into `saved`, which the backward unpacks. With
-    `backward`, its statements mirror those of the forward: one is read downwards, the other upwards.
+    `backward`, its statements mirror those of the forward: they are read upwards.
 
     Parameters
     ----------
@@ -105,7 +108,7 @@ class _Graph:
                 if owner[index] < k:
                     self.reads[owner[index], k].append(index)
         self.sizes = [self._size(field) for field in self.fields]
-        self.places, self.lines = places([width for width, _ in self.sizes], edges)
+        self.places, self.lines = ranked([width for width, _ in self.sizes], edges)
         self.ranks = [max(self.sizes[k][1] for k, place in enumerate(self.places)
                           if place.rank == rank)
                       for rank in range(max(place.rank for place in self.places) + 1)]
@@ -124,7 +127,8 @@ class _Graph:
         """(width, height, lines) of a variable."""
         variable = self.found.variables[index]
         texts = [Text(variable.name, bold=True)]
-        texts += [Text(line, colour="ink") for line in wrapped(variable.content, 1.8)]
+        unbroken = SHAPES.sub(lambda found: found[0].replace(" ", "\u00a0"), variable.content)
+        texts += [Text(line) for line in wrapped(unbroken, 1.9)]
         return (max(text.width for text in texts) + 0.2, sum(text.height for text in texts) + 0.1,
                 texts)
 

@@ -12,7 +12,7 @@ class Place(NamedTuple):
     x: float
 
 
-def places(widths, edges, gap=0.22, thin=0.1):
+def ranked(widths, edges, gap=0.22, thin=0.1):
     """Place the nodes of a graph without cycles.
 
     A node is one rank below the lowest node that has an edge to it. Edges over several ranks pass
@@ -42,7 +42,7 @@ def places(widths, edges, gap=0.22, thin=0.1):
 
     Examples
     --------
-    >>> nodes, lines = places([1.0, 1.0, 1.0], [(0, 1), (1, 2), (0, 2)])
+    >>> nodes, lines = ranked([1.0, 1.0, 1.0], [(0, 1), (1, 2), (0, 2)])
     >>> [node.rank for node in nodes], len(lines[0, 2])
     ([0, 1, 2], 1)
     """

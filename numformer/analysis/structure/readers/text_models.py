@@ -56,7 +56,8 @@ def encoder_decoder(m, reader):
     reader.at_most("S", m.config.context_length)
     memory = "B", "S", "C"
     encoder = (*reader.boxes(memory, m.embedding, m.input_positions, m.input_norm),
-               *reader.stacks(m.encoder.blocks, shape=memory), *reader.boxes(memory, m.encoder.norm))
+               *reader.stacks(m.encoder.blocks, shape=memory),
+               *reader.boxes(memory, m.encoder.norm))
     parts = (*reader.boxes(VECTORS, m.embedding, m.output_positions, m.output_norm),
              *reader.stacks(m.blocks, MASKED), *reader.boxes(VECTORS, m.norm),
              *reader.boxes(logits, m.head))

@@ -1,0 +1,1 @@
+"""Diagrams of models and layers."""

@@ -1,0 +1,162 @@
+"""Diagrams show every box, arrow and variable, on light and dark ground and on slides."""
+
+import numpy as np
+import pytest
+from matplotlib.patches import Circle
+
+from plot_examples import texts
+from numformer.analysis import architecture
+from numformer.layers import LayerNorm, MultiHeadAttention
+from numformer.models import (
+    CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, SWIN_CONFIGS, VISION_CONFIGS, DecoderConfig,
+    NGramLanguageModelConfig, RecurrentLanguageModelConfig, SentenceBertConfig, Seq2SeqConfig)
+from numformer.plots import architecture_diagram, computation_graph, dark
+from numformer.plots.diagrams.ink import DARK, LIGHT, wrapped
+from numformer.plots.diagrams.layers import ranked
+
+PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS | SWIN_CONFIGS
+SMALL = dict(vocab_size=11, context_length=8, n_layers=3, n_heads=2, d_model=8)
+EXAMPLES = {
+    **{name: PUBLISHED[name] for name in ("transformer-base", "bert-base", "gpt2", "t5-small",
+                                          "vit-base", "mixtral-8x7b", "clip-base-32", "swin-t",
+                                          "lenet-5")},
+    "parallel": DecoderConfig(**SMALL, parallel_residual=True),
+    "sandwich": DecoderConfig(**SMALL, sandwich_norm=True, positions="alibi"),
+    "n-grams": NGramLanguageModelConfig(vocab_size=5, context_length=4),
+    "lstm": RecurrentLanguageModelConfig(vocab_size=5, context_length=4, n_layers=2, d_model=4),
+    "sentence-bert": SentenceBertConfig(**SMALL),
+    "seq2seq": Seq2SeqConfig(vocab_size=5, d_model=4, d_hidden=6),
+}
+X = np.ones((1, 5, 8), np.float32)
+
+
+def attention():
+    return MultiHeadAttention(8, 2, np.random.default_rng(0))
+
+
+def sums(ax):
+    return [patch for patch in ax.patches if isinstance(patch, Circle)]
+
+
+def check_texts(ax):
+    """Every text is inside the axes, and over no other."""
+    ax.figure.canvas.draw()
+    area = ax.get_window_extent()
+    boxes = [text.get_window_extent() for text in ax.texts if text.get_text()]
+    for k, box in enumerate(boxes):
+        assert area.x0 <= box.x0 and box.x1 <= area.x1 and area.y0 <= box.y0 and box.y1 <= area.y1
+        found = [other for other in boxes[:k] if box.shrunk(0.97, 0.8).overlaps(
+            other.shrunk(0.97, 0.8))]
+        assert not found, ax.texts[k].get_text()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_diagram_has_every_box_with_name_shape_and_page(name):
+    ax, found = architecture_diagram(EXAMPLES[name], title=name), architecture(EXAMPLES[name])
+    assert ax.get_title() == f"{name}: {found.parameters:,} parameters"
+    written = texts(ax)
+    for box, _ in found.boxes():
+        assert box.page in written and set(box.name.split()) <= set(" ".join(written).split())
+    shapes = {f"({', '.join(f'{size:,}' if type(size) is int else size for size in box.shape)})"
+              for box, _ in found.boxes()}
+    assert all(any(shape in text for text in written) for shape in shapes)
+    check_texts(ax)
+
+
+@pytest.mark.parametrize("name, branches", [("transformer-base", 5), ("bert-base", 2), ("gpt2", 2),
+                                            ("t5-small", 5), ("parallel", 1), ("lstm", 0)])
+def test_there_is_a_sum_for_every_residual_connection(name, branches):
+    config = EXAMPLES[name]
+    forward, backward = (architecture_diagram(config, backward=both) for both in (False, True))
+    assert len(sums(forward)) == branches
+    assert len(sums(backward)) == 2 * branches, "gradients are added where the input forks"
+    repeated = texts(forward).count(f"× {config.n_layers}")
+    assert repeated == len(architecture(config).columns)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5-small", "clip-base-32", "seq2seq", "parallel"])
+def test_the_backward_has_equations_and_arrows_in_orange(name):
+    ax = architecture_diagram(EXAMPLES[name], backward=True)
+    orange = [text.get_text() for text in ax.texts if text.get_color() == LIGHT.orange]
+    assert any("dx = " in text for text in orange)
+    lines = [line for line in ax.lines if line.get_color() == LIGHT.orange]
+    forward = architecture_diagram(EXAMPLES[name])
+    assert len(lines) > 5 and not any(line.get_color() == LIGHT.orange for line in forward.lines)
+    check_texts(ax)
+
+
+def test_counting_has_no_gradient():
+    ax = architecture_diagram(EXAMPLES["n-grams"], backward=True)
+    assert "no gradient" in texts(ax)
+    assert not any(line.get_color() == LIGHT.orange for line in ax.lines)
+
+
+@pytest.mark.parametrize("name, number", [("gpt2", 12), ("t5-small", 7), ("mixtral-8x7b", 1),
+                                          ("parallel", 2), ("swin-t", 2)])
+def test_one_block_is_drawn_with_its_parts(name, number):
+    ax = architecture_diagram(EXAMPLES[name], title=name, block=number)
+    assert ax.get_title().startswith(f"{name}, block {number}: ")
+    assert {"Query projection", "Attention weights"} <= set(texts(ax))
+    check_texts(ax)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda **more: architecture_diagram(EXAMPLES["gpt2"], **more),
+    lambda **more: computation_graph(attention(), X, backward=True, **more)])
+def test_slides_are_16_to_9_and_dark_ground_has_light_ink(draw):
+    width, height = draw(slides=True).get_figure().get_size_inches()
+    assert 1.6 < width / (height - 0.5) < 1.9
+    with dark():
+        ax = draw()
+    colours = {text.get_color() for text in ax.texts}
+    assert colours <= set(DARK) and DARK.ink in colours
+    ax.figure.canvas.draw()
+
+
+def test_given_axes_are_drawn_on_with_smaller_texts():
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 4))
+    ax = figure.add_subplot()
+    assert architecture_diagram(EXAMPLES["gpt2"], ax) is ax
+    assert max(text.get_fontsize() for text in ax.texts) < 8
+    assert min(text.get_fontsize() for text in architecture_diagram(EXAMPLES["gpt2"]).texts) >= 10
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_graph_names_every_variable_that_attention_saves(backward):
+    ax = computation_graph(attention(), X, backward=backward)
+    saved = ("itself", "at_once", "saved_heads", "saved_attention", "saved_output", "q", "k", "v",
+             "pattern")
+    assert set(saved) <= set(texts(ax))
+    assert any(text.startswith("saved = (itself, at_once") for text in texts(ax))
+    assert ("do" in texts(ax)) is backward
+    assert ax.get_title() == "MultiHeadAttention"
+    check_texts(ax)
+
+
+def test_a_graph_of_a_norm_has_the_statements_of_its_function():
+    ax = computation_graph(LayerNorm(8), X, title="a norm")
+    assert ax.get_title() == "a norm" and "x - mean" in texts(ax)
+    with pytest.raises(TypeError, match="no layer with a forward"):
+        computation_graph("LayerNorm", X)
+
+
+def test_nodes_of_a_rank_do_not_overlap_and_edges_go_down():
+    rng = np.random.default_rng(3)
+    widths = list(rng.uniform(0.5, 3.0, 12))
+    edges = [(int(rng.integers(0, k)), k) for k in range(1, 12) for _ in range(2)]
+    nodes, lines = ranked(widths, edges, gap=0.2)
+    for a in range(12):
+        for b in range(a):
+            if nodes[a].rank == nodes[b].rank:
+                assert abs(nodes[a].x - nodes[b].x) > (widths[a] + widths[b]) / 2 + 0.19
+    assert all(nodes[start].rank < nodes[end].rank for start, end in edges)
+    for (start, end), passed in lines.items():
+        assert [place.rank for place in passed] == [*range(nodes[start].rank + 1, nodes[end].rank)]
+    assert min(node.x - width / 2 for node, width in zip(nodes, widths)) >= -1e-9
+
+
+def test_words_are_wrapped_at_a_width_in_inches():
+    assert wrapped("", 1.0) == [] and wrapped("a b", 9.0) == ["a b"]
+    assert wrapped("softmax attention", 0.9) == ["softmax", "attention"]
