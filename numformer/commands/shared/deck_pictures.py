@@ -59,6 +59,11 @@ def _architecture(name, title):
     return lambda runs: plots.architecture_diagram((CONFIGS | VISION_CONFIGS)[name], title=title)
 
 
+def _computation(runs):
+    layer = MultiHeadAttention(8, 2, np.random.default_rng(0))
+    return plots.computation_graph(layer, np.ones((1, 5, 8), np.float32))
+
+
 # file: a function of the folder of runs
 DECK = {
     "sinusoid_curves": lambda runs: plots.position_waves(),
@@ -71,4 +76,7 @@ DECK = {
     "architecture_gpt": _architecture("gpt2", "GPT-2"),
     "architecture_t5": _architecture("t5-small", "T5 small"),
     "architecture_vit": _architecture("vit-base", "ViT-B/16"),
+    "block_backward": lambda runs: plots.architecture_diagram(
+        CONFIGS["gpt2"], title="GPT-2", block=1, backward=True),
+    "computation_attention": _computation,
 }

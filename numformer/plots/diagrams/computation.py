@@ -47,8 +47,8 @@ def computation_graph(layer, *inputs, ax=None, title="", backward=False, slides=
     Examples
     --------
     >>> import numpy as np
-    >>> from numformer.layers import RMSNorm
-    >>> ax = computation_graph(RMSNorm(3), np.ones((2, 3), np.float32))
+    >>> from numformer.layers import LayerNorm
+    >>> ax = computation_graph(LayerNorm(3), np.ones((2, 3), np.float32))
     >>> "rstd" in [text.get_text() for text in ax.texts]
     True
     """

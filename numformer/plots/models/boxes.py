@@ -25,17 +25,6 @@ def draw_box(ax, x, y, name, detail="", kind=None, width=WIDTH):
     return y + HEIGHT
 
 
-def draw_sum(ax, x, y):
-    """A circle with a plus, its lower edge at y; returns its upper edge."""
-    from matplotlib.patches import Circle
-
-    radius = 0.2
-    ax.add_patch(Circle((x, y + radius), radius, facecolor=ax.get_facecolor(),
-                        edgecolor=colours(ax)[0], linewidth=1.2))
-    ax.text(x, y + radius, "+", ha="center", va="center", fontsize=13)
-    return y + 2 * radius
-
-
 def draw_arrow(ax, *points, dashed=False, label=None):
     """A line through points that ends in an arrow."""
     colour, style = colours(ax)[0], "--" if dashed else "-"
@@ -44,15 +33,6 @@ def draw_arrow(ax, *points, dashed=False, label=None):
             solid_joinstyle="round")
     ax.annotate("", points[-1], points[-2], label=label, arrowprops=dict(
         arrowstyle="-|>", color=colour, linestyle=style, linewidth=1.2, shrinkA=0, shrinkB=0))
-
-
-def draw_frame(ax, left, bottom, right, top):
-    """A dashed frame around repeated blocks."""
-    from matplotlib.patches import FancyBboxPatch
-
-    ax.add_patch(FancyBboxPatch(
-        (left, bottom), right - left, top - bottom, boxstyle="round,pad=0,rounding_size=0.2",
-        facecolor="none", edgecolor=faint(ax), linewidth=1.5, linestyle="--"))
 
 
 def without_ticks(ax, left, right, bottom, top):
