@@ -49,7 +49,6 @@ def test_every_model_of_the_registry_has_a_diagram_with_shapes_equations_and_pag
             assert drawn in [[shape[k] for k in known] for shape in shapes], box
 
 
-
 def observe(layer, name, outputs):
     """Note the shapes of what a layer returns."""
     forward = getattr(layer, "forward", None)
