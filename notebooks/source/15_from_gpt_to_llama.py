@@ -29,7 +29,7 @@ from numformer.data import BlockStream, CharacterTokenizer, consecutive_blocks, 
 from numformer.functional import rms_norm
 from numformer.generation import generate
 from numformer.models import CONFIGS, GPT2, LLAMA, TRANSFORMER_2017, Decoder, DecoderConfig
-from numformer.plots import cost_bars, losses_by_tokens, model_growth
+from numformer.plots import cost_treemap, losses_by_tokens, model_growth
 from numformer.training import Trainer, TrainingConfig
 
 # %% [markdown] minutes=10
@@ -278,7 +278,7 @@ for name in ("transformer-big", "gpt2", "gpt2-xl", "gpt3", "llama-7b", "llama2-7
 # the formulas with what was counted in a run of our last model.
 
 # %%
-cost_bars(model_costs(model.config)).figure
+cost_treemap(model_costs(model.config)).figure
 
 # %% [markdown]
 # > A token costs two operations per parameter forward and six in training; attention's own share

@@ -3,7 +3,7 @@
 from numformer.analysis.attention_gradients import attention_gradients
 from numformer.analysis.attention_masks import attention_mask_of
 from numformer.analysis.attention_statistics import (
-    attention_distance, attention_entropy, attention_rollout)
+    attention_distance, attention_entropy, attention_rollout, distinctive_heads)
 from numformer.analysis.attention_steps import attention_steps
 from numformer.analysis.average_precision import average_precision, mean_average_precision
 from numformer.analysis.capture import (
@@ -27,9 +27,9 @@ __all__ = [
     "Architecture", "Computation", "ScalingLaw", "ablate_heads", "architecture",
     "attention_by_layer", "attention_distance", "attention_entropy", "attention_gradients",
     "attention_mask_of", "attention_rollout", "attention_steps", "average_precision", "capture",
-    "computation", "count", "dead_units", "fit_scaling_law", "gradient_norm_by_block",
-    "gradient_reach", "head_scores", "hidden_activations", "induction_scores",
-    "logit_contributions", "logit_lens", "longest_common_subsequence", "lstm_gates",
-    "mean_average_precision", "model_costs", "model_sizes", "parameter_shapes", "power_law",
-    "previous_token_scores", "residual_stream", "rouge_l",
+    "computation", "count", "dead_units", "distinctive_heads", "fit_scaling_law",
+    "gradient_norm_by_block", "gradient_reach", "head_scores", "hidden_activations",
+    "induction_scores", "logit_contributions", "logit_lens", "longest_common_subsequence",
+    "lstm_gates", "mean_average_precision", "model_costs", "model_sizes", "parameter_shapes",
+    "power_law", "previous_token_scores", "residual_stream", "rouge_l",
 ]

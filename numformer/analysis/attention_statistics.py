@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_number
+from numformer.checks import check_array, check_number, check_whole
 
 
 def attention_entropy(weights):
@@ -124,6 +124,51 @@ def attention_rollout(weights, residual=0.5):
         reach = (residual * np.eye(T) + (1 - residual)
                  * layer.mean(axis=0)).astype(reach.dtype) @ reach
     return reach
+
+
+def distinctive_heads(weights, count=4):
+    """The heads that attend least alike: the sharpest, then always the one furthest from those.
+
+    The distance of two heads is the total variation of their weights, the mean over queries.
+
+    Parameters
+    ----------
+    weights : list of ndarray, each of shape (H, T, S)
+        Weights of each layer.
+    count : int
+        How many heads to choose; fewer are chosen if there are not as many.
+
+    Returns
+    -------
+    list of (int, int)
+        Layer and head, from 0, in this order.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no layers, shapes differ, or the count is not a whole number above 0.
+
+    Examples
+    --------
+    >>> own, first = np.eye(3), np.eye(3)[[0, 0, 0]]
+    >>> distinctive_heads([np.array([own, own]), np.array([np.full((3, 3), 1 / 3), first])], 3)
+    [(0, 0), (1, 1), (1, 0)]
+    """
+    check_layers("distinctive_heads", weights)
+    check_whole("distinctive_heads", "count", count)
+    if len({layer.shape for layer in weights}) > 1:
+        raise ValueError("distinctive_heads: layers have weights of different shapes "
+                         f"{sorted({layer.shape for layer in weights})}; give one shape.")
+    heads = np.concatenate(weights)                                   # (L H, T, S)
+    H = len(weights[0])
+    found = [int(attention_entropy(heads).argmin())]
+    nearest = np.full(len(heads), np.inf)                             # distance to those found
+    while len(found) < min(count, len(heads)):
+        apart = np.abs(heads - heads[found[-1]]).sum(axis=-1).mean(axis=-1) / 2
+        nearest = np.minimum(nearest, apart)
+        nearest[found] = -1
+        found.append(int(nearest.argmax()))
+    return [divmod(head, H) for head in found]
 
 
 def check_layers(owner, weights):

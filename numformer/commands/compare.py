@@ -157,12 +157,10 @@ def _print(rows):
 
 def drawn(rows):
     """A Figure with the losses and gradients of the rows."""
-    from matplotlib.figure import Figure
-
     from numformer.plots import gradient_reach_curves, losses_by_tokens
+    from numformer.plots.axes import in_slides, panels
 
-    figure = Figure(figsize=(13, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    left, right = panels(None, *((1, 2) if in_slides() else (2, 1)), (8, 9)).flat
     names = [row["name"] if [other["name"] for other in rows].count(row["name"]) == 1
              else row["run"] for row in rows]
     with suppress(ValueError):                              # runs without validation have no losses
@@ -171,4 +169,4 @@ def drawn(rows):
                 if row["gradient_reach"]}
     if profiles:
         gradient_reach_curves(profiles, right)
-    return figure
+    return left.figure

@@ -17,7 +17,7 @@ from numformer.commands.shared.deck_pictures import DECK
 from numformer.commands.shared.pictures import PICTURES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import load_run
-from numformer.commands.shared.output import print_json, save_picture
+from numformer.commands.shared.output import add_style_arguments, print_json, save_picture, style_of
 from numformer.commands.views.film import film_of
 from numformer.commands.views.movies import FPS, HOLD, save_gif
 from numformer.commands.views.states import States
@@ -50,7 +50,7 @@ RUNS = {
     "digits": ("--preset", "vit", "--steps", 250),
     "t5": ("--preset", "t5", "--steps", 150),
     "small_lstm": ("--preset", "lstm", "--n-layers", 1, "--d-model", 64, "--steps", 300),
-    **{name: ("--preset", name, "--steps", 120, "--eval-every", 40) for name in COMPARED},
+    **{name: ("--preset", name) for name in COMPARED},
 }
 # file: (run, kind of picture, options)
 OF_RUNS = {
@@ -74,6 +74,7 @@ def add_arguments(parser):
                         help="folder of the pictures (default: figures)")
     parser.add_argument("--runs", metavar="FOLDER", default=None, help="folder of the runs, "
                         "which are kept and not trained again (default: a temporary folder)")
+    add_style_arguments(parser)
 
 
 def run(arguments):
@@ -87,7 +88,7 @@ def run(arguments):
         DigitTask().load(None)                            # fails at once if scikit-learn is missing
     out, files, started = Path(arguments.out), [], time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, style_of(arguments):
         runs = Path(arguments.runs or temporary)
         for name in names:
             if name in OF_RUNS:
@@ -96,7 +97,7 @@ def run(arguments):
                                     out / f"{name}.png"))
             else:
                 files.append(_saved(DRAWN[name](runs),
-                                    out / (f"{name}.gif" if name in GIFS else f"{name}.png")))
+                                    out / f"{name}.{'gif' if name in ANIMATED else 'png'}"))
             print(f"{time.perf_counter() - started:5.0f} s  {files[-1]}", file=sys.stderr)
     print(f"{len(files)} pictures in {printable(out)}")
     if arguments.json:
@@ -153,10 +154,7 @@ def _replay(runs):
 
 def _comparison(runs):
     compared = compare.loaded_runs([_trained(runs, name) for name in COMPARED])
-    picture = compare.drawn([run.measured() for run in compared])
-    picture.suptitle("The first 120 steps; by step 900 attention is best "
-                     "(numformer/recipes/comparison.png)", fontsize=11)
-    return picture
+    return compare.drawn([run.measured() for run in compared])
 
 
 def _similarity(runs):
@@ -239,10 +237,10 @@ def _lstm_gates(runs):
 def _model_costs(runs):
     config = DecoderConfig(vocab_size=65, context_length=64, n_layers=4, n_heads=4, d_model=128,
                            bias=False, norm="rms_norm", feedforward="swiglu", positions="rotary")
-    return plots.cost_bars(model_costs(config))
+    return plots.cost_treemap(model_costs(config))
 
 
-GIFS = ("replay", "tiles")
+ANIMATED = ("replay", "rotary_clocks", "tiles")       # a .gif each
 # file: a function of the folder of runs
 DRAWN = {
     "hero": _hero,
@@ -254,6 +252,7 @@ DRAWN = {
     "alibi": lambda runs: plots.position_biases(alibi(np.zeros((4, 32, 32)), alibi_slopes(4))[0],
                                                 title="ALiBi, four heads"),
     "rotary": lambda runs: plots.rotary_clocks(64),
+    "rotary_clocks": lambda runs: plots.rotary_animation(64),
     "rotary_proof": _proof,
     "norms": _norms,
     "oracle": _oracle,

@@ -1,6 +1,5 @@
 """numformer plot: one picture of a run."""
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,8 @@ from numformer.commands import UsageError
 from numformer.commands.shared.pictures import PICTURES, USES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
-from numformer.commands.shared.output import check_picture, print_json, save_picture
-from numformer.plots.axes import dark
+from numformer.commands.shared.output import (
+    add_style_arguments, check_picture, print_json, save_picture, style_of)
 from numformer.terminal import did_you_mean, printable
 
 
@@ -32,7 +31,7 @@ def add_arguments(parser):
                         "most likely)")
     parser.add_argument("--data", metavar="FILE", default=None, help="for flow: the text of the "
                         "run, if it has moved")
-    parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
+    add_style_arguments(parser)
     parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf file "
                         "(default: KIND.png in the run)")
 
@@ -51,7 +50,7 @@ def run(arguments):
         check_picture("plot: --out", out)
     opened = Run(arguments.run, *load_run(arguments.run, arguments.best), arguments)
     try:
-        with dark() if arguments.dark else nullcontext():
+        with style_of(arguments):
             save_picture(PICTURES[arguments.kind](opened), out)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None

@@ -1,24 +1,27 @@
 """Pictures with matplotlib: each function takes `ax=` and returns it, or the figure of several
 panels.
 
-No function opens a window or writes a file. Magnitudes are drawn in cividis, brighter for more;
-signed values in blue below zero and gold above. Curves differ by line style and marker, not by
-colour alone. ``with dark():`` makes pictures for dark screens.
+No function opens a window or writes a file. The ground is white. Magnitudes run from white to blue;
+signed values are blue below zero and orange above, and orange is also the one accent. Curves differ
+by line style and marker, not by colour alone. Text has at least 12 points in a figure 8 inches
+wide; labels that would overlap are left out. ``with dark():`` makes pictures for dark screens,
+``with slides():`` 16:9 pictures with text of at least 18 points.
 """
 
 from numformer.plots.attention.alignment import alignment_map
 from numformer.plots.attention.fixed import attention_maps
 from numformer.plots.attention.forward_backward import forward_and_backward
 from numformer.plots.attention.heads import head_statistics
-from numformer.plots.attention.maps import attention_grid, attention_map
+from numformer.plots.attention.maps import (
+    attention_grid, attention_heads, attention_map)
 from numformer.plots.attention.mask_panels import mask_panels
 from numformer.plots.attention.permutation import permutation_panels
 from numformer.plots.attention.query import query_detail
 from numformer.plots.attention.tiles import tile_animation, tile_frame, tile_frames, tile_order
 from numformer.plots.audit import audit_errors
-from numformer.plots.axes import dark
+from numformer.plots.axes import dark, slides
 from numformer.plots.captions import image_grid, image_text_similarity
-from numformer.plots.costs import attention_costs, cost_bars
+from numformer.plots.costs import attention_costs, cost_treemap
 from numformer.plots.detection import boxes_in_images, query_attention
 from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
 from numformer.plots.images import accuracy_by_images, attention_received, shifted_windows
@@ -30,7 +33,7 @@ from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
-from numformer.plots.positions.rotary import rotary_clocks, rotary_proof
+from numformer.plots.positions.rotary import rotary_animation, rotary_clocks, rotary_proof
 from numformer.plots.positions.waves import position_waves
 from numformer.plots.residual_stream import contribution_bars, lens_map, residual_norms
 from numformer.plots.scaling.laws import scaling_law_curves
@@ -50,18 +53,18 @@ from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
     "accuracy_bars", "accuracy_by_images", "accuracy_by_shots", "activation_histograms",
-    "alignment_map", "architecture_diagram", "attention_costs", "attention_grid",
+    "alignment_map", "architecture_diagram", "attention_costs", "attention_grid", "attention_heads",
     "attention_map", "attention_maps", "attention_received", "audit_errors", "boxes_in_images",
-    "breakdown_bars", "clipping_curves", "computation_graph", "contribution_bars", "cost_bars",
+    "breakdown_bars", "clipping_curves", "computation_graph", "contribution_bars", "cost_treemap",
     "dark", "dead_unit_bars", "forward_and_backward", "gradient_flow", "gradient_norm_curve",
     "gradient_ratio_by_depth", "gradient_reach_curves", "growth_of_time", "head_statistics",
-    "image_grid", "image_text_similarity", "induction_panels", "learning_rate_curve",
-    "lens_map", "loss_curve", "losses_by_operations", "losses_by_position", "losses_by_step",
+    "image_grid", "image_text_similarity", "induction_panels", "learning_rate_curve", "lens_map",
+    "loss_curve", "losses_by_operations", "losses_by_position", "losses_by_step",
     "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth", "norm_comparison",
-    "norm_cube", "patch_attention", "permutation_panels", "position_biases",
-    "position_similarity", "position_vectors", "position_waves", "power_law_panels",
-    "query_attention", "query_detail", "residual_norms", "results_by_batch_size",
-    "rotary_clocks", "rotary_proof", "scaling_law_curves", "shifted_windows",
-    "similarity_by_distance", "slip_costs", "step_error_curve", "tile_animation", "tile_frame",
-    "tile_frames", "tile_order", "unrolled_rnn", "update_ratio_curve",
+    "norm_cube", "patch_attention", "permutation_panels", "position_biases", "position_similarity",
+    "position_vectors", "position_waves", "power_law_panels", "query_attention", "query_detail",
+    "residual_norms", "results_by_batch_size", "rotary_animation", "rotary_clocks", "rotary_proof",
+    "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slides", "slip_costs",
+    "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order", "unrolled_rnn",
+    "update_ratio_curve",
 ]

@@ -1,25 +1,28 @@
-"""The audit as a picture: the worst gradient error of each case, next to its bound."""
+"""The audit as a picture: a histogram of all gradient errors, and the worst cases by name."""
 
-from numformer.plots.axes import faint, new_axes, styles
+import numpy as np
 
-KINDS = ("function", "layer", "model", "loss", "kernel")
+from numformer.plots.axes import colours, entitle, faint, in_slides, panels, styled
+
 FLOOR = 1e-17                                                 # where an error of exactly 0 is drawn
+NAMED = 15                                                    # cases with the largest errors
 
 
+@styled
 def audit_errors(rows, ax=None, title="Worst error of every gradient"):
-    """A mark for each case: its worst error, to the left of its bound.
+    """A histogram of the worst error of each case, and the cases closest to their bounds.
 
     Parameters
     ----------
     rows : list of dict
         What `numformer.verify.audit.audit` returns.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes that the panels replace; a new figure by default.
     title : str
 
     Returns
     -------
-    Axes
+    Figure
 
     Raises
     ------
@@ -28,24 +31,40 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
     """
     if not rows:
         raise ValueError("audit_errors: rows is empty; there is nothing to draw.")
-    if ax is None:
-        ax = new_axes((9, 1.2 + 0.16 * len(rows)))
-    for kind, style in zip(KINDS, styles(ax, len(KINDS))):
-        lines = [k for k, row in enumerate(rows) if row["kind"] == kind]
-        if lines:
-            ax.plot([max(rows[k]["max_error"], FLOOR) for k in lines], lines, label=kind,
-                    markersize=5, **(style | {"linestyle": "none"}))
-    ax.plot([row["bound"] for row in rows], range(len(rows)), linestyle="none", marker="|",
-            color=faint(ax), label="bound")
-    for k, row in enumerate(rows):
-        if not row["ok"]:
-            ax.annotate("wrong", (max(row["max_error"], FLOOR), k), xytext=(6, -3),
-                        textcoords="offset points", fontsize=7)
-    ax.set(xscale="log", xlabel="worst relative error", title=title)
-    ax.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=6)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.grid(axis="x", alpha=0.3)
-    # the picture is long: a scale at both ends
-    ax.tick_params(axis="x", top=True, labeltop=True)
-    ax.legend(loc="center right", fontsize=7)
-    return ax
+    errors = np.array([max(row["max_error"], FLOOR) for row in rows])
+    worst = sorted(range(len(rows)), key=lambda k: errors[k] / rows[k]["bound"],
+                   reverse=True)[:NAMED]
+    if in_slides():
+        top, below = panels(ax, 1, 2, (8, 4))[0]
+    else:
+        top, below = panels(ax, 2, 1, (8, 4.4 + 0.3 * len(worst)),
+                            height_ratios=(3, 1 + 0.32 * len(worst)))[:, 0]
+    shown = len(worst) if not in_slides() else min(10, len(worst))
+    exponents = np.floor(np.log10(errors)).astype(int)
+    top.hist(exponents, np.arange(exponents.min(), exponents.max() + 2) - 0.5, rwidth=0.85,
+             color=colours(top)[0])
+    top.set_xticks(range(exponents.min(), exponents.max() + 1, 1 + np.ptp(exponents) // 9),
+                   [f"$10^{{{e}}}$" for e in range(exponents.min(), exponents.max() + 1,
+                                                   1 + np.ptp(exponents) // 9)])
+    right = sum(row["ok"] for row in rows)
+    top.set(xlabel="worst relative error: from this power of ten to ten times as much",
+            ylabel="cases", title=f"{right:,} of {len(rows):,} cases are within their bounds")
+    worst = worst[:shown]
+    for y, k in enumerate(worst):
+        wrong = not rows[k]["ok"]
+        below.plot([errors[k], rows[k]["bound"]], [y, y], color=faint(below), zorder=0)
+        below.plot(errors[k], y, marker="X" if wrong else "o", linestyle="none", zorder=2,
+                   color=colours(below)[wrong])
+        if wrong:
+            below.annotate("wrong", (errors[k], y), xytext=(9, 0), va="center",
+                           textcoords="offset points", color=colours(below)[1])
+    below.plot([rows[k]["bound"] for k in worst], range(len(worst)), linestyle="none", marker="|",
+               markersize=12, color=colours(below)[2], label="bound")
+    below.set(xscale="log", xlabel="worst relative error",
+              title=f"The {len(worst)} closest to their bounds")
+    below.set_yticks(range(len(worst)), [rows[k]["name"] for k in worst])
+    below.set_ylim(len(worst) - 0.5, -0.5)
+    below.grid(axis="x", alpha=0.3)
+    below.legend(loc="lower left")
+    entitle(ax, top, title)
+    return top.figure

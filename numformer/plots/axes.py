@@ -1,24 +1,51 @@
-"""Axes and colours: readable in print, by the colour-blind, on light and on dark ground."""
+"""One style for all pictures: colours, sizes of text, axes and maps, on light and dark ground.
+
+The ground is white. Magnitudes run from white to blue, signed values from blue through white to
+orange, and orange is also the one accent. Text has at least 12 points in a figure at most 8 inches
+wide, or 18 points on a slide. ``dark()`` and ``slides()`` change the ground and the size.
+"""
 
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 
 import numpy as np
 
-# Blue and gold differ for every kind of colour vision.
-ON_LIGHT = ("#00204c", "#b8860b", "#5c6f9c", "#7c7b78", "#1f7a6d", "#c2703d", "#9a9a4b", "#a8b4d0")
-ON_DARK = ("#ffe066", "#9db7e8", "#d8d6cf", "#6fc3b2", "#f0a070", "#c8c86a", "#7f93c8", "#ffffff")
+GROUND, INK, BLUE, ACCENT = "#ffffff", "#1b1f24", "#1257a8", "#c8500a"
+DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT = "#14161a", "#e8e6e0", "#8ec5ff", "#ffb27a"
+# Blue and orange differ for every kind of colour vision; the others differ in lightness.
+ON_LIGHT = (BLUE, ACCENT, "#5a6470", "#5b9bd5", INK, "#1f7a6d", "#9a7b1f", "#a9b8cc")
+ON_DARK = (DARK_BLUE, DARK_ACCENT, "#b4bac2", "#4f8fcb", DARK_INK, "#6fc3b2", "#d8c26a", "#5f6f86")
 LINES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*")
-SIGNED = ("#00204c", "#6b7ba4", "#f7f5ef", "#dcae3f", "#8a5f00")      # blue below zero, gold above
-NUMBERED = 150                                 # cells: a map with at most so many shows its numbers
+WIDTH, SIZE = 8.0, 12                                 # inches of a figure, points of its text
+SLIDE, SLIDE_SIZE = (13.33, 7.5), 18                  # 16:9
+_MODES = ContextVar("modes", default=frozenset())     # "dark", "slides"
 
 
-def new_axes(size):
+def styled(function):
+    """Run a function that draws in the style of this page."""
+    @wraps(function)
+    def in_style(*arguments, **options):
+        from matplotlib import rc_context
+
+        with rc_context(_style()):
+            result = function(*arguments, **options)
+            for ax in getattr(getattr(result, "figure", None), "axes", ()):
+                _keep_ticks(ax)
+            return result
+    return in_style
+
+
+@styled
+def new_axes(size=(WIDTH, 4.5)):
     """Axes of a new figure, made without pyplot: no global state, no window."""
     from matplotlib.figure import Figure
 
+    size = SLIDE if in_slides() else size
     return Figure(figsize=size, layout="constrained").add_subplot()
 
 
+@styled
 def panels(ax, rows, columns, size, **ratios):
     """Axes in rows and columns, ndarray (rows, columns): replacing `ax`, or in a new figure.
 
@@ -31,8 +58,11 @@ def panels(ax, rows, columns, size, **ratios):
                          "add_subplot or subplots.")
     ax.remove()
     grid = spec.subgridspec(rows, columns, **ratios)
-    return np.array([[figure.add_subplot(grid[row, column]) for column in range(columns)]
+    axes = np.array([[figure.add_subplot(grid[row, column]) for column in range(columns)]
                      for row in range(rows)])
+    for each in axes.flat:
+        _keep_ticks(each)
+    return axes
 
 
 def entitle(ax, first, title):
@@ -40,7 +70,7 @@ def entitle(ax, first, title):
     if ax is None:
         first.figure.suptitle(title)
     else:
-        first.set_title(f"{title}\n{first.get_title()}".strip(), fontsize=10)
+        first.set_title(f"{title}\n{first.get_title()}".strip())
 
 
 @contextmanager
@@ -55,15 +85,46 @@ def dark():
     >>> ax.get_facecolor()[:3] < (0.2, 0.2, 0.2)
     True
     """
+    with _mode("dark"):
+        yield
+
+
+@contextmanager
+def slides():
+    """Make figures for slides inside this with statement: 16:9, with text of at least 18 points.
+
+    Examples
+    --------
+    >>> from numformer.plots import attention_map
+    >>> with slides():
+    ...     ax = attention_map(np.eye(3), title="One head")
+    >>> ax.figure.get_size_inches().tolist(), ax.xaxis.label.get_size()
+    ([13.33, 7.5], 18.0)
+    """
+    with _mode("slides"):
+        yield
+
+
+@contextmanager
+def _mode(name):
     from matplotlib import rc_context
 
-    paper, ink = "#14161a", "#e8e6e0"
-    faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor",
-                           "legend.facecolor"), paper)
-    inks = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor",
-                          "xtick.color", "ytick.color", "grid.color", "hatch.color"), ink)
-    with rc_context({**faces, **inks}):
-        yield
+    before = _MODES.set(_MODES.get() | {name})
+    try:
+        with rc_context(_style()):
+            yield
+    finally:
+        _MODES.reset(before)
+
+
+def in_slides():
+    """Whether figures are made for slides."""
+    return "slides" in _MODES.get()
+
+
+def text_inches():
+    """The height of a line of text, in inches."""
+    return (SLIDE_SIZE if in_slides() else SIZE) / 72
 
 
 def is_dark(ax):
@@ -72,13 +133,13 @@ def is_dark(ax):
 
 
 def colours(ax):
-    """Eight colours that are visible on the background of `ax`, the strongest first."""
+    """Eight colours that are visible on the background of `ax`: blue, the accent, and others."""
     return ON_DARK if is_dark(ax) else ON_LIGHT
 
 
 def faint(ax):
     """A grey for what is in the background."""
-    return "0.4" if is_dark(ax) else "0.75"
+    return "#4a4f57" if is_dark(ax) else "#c3c8cf"
 
 
 def styles(ax, count):
@@ -88,6 +149,39 @@ def styles(ax, count):
              "marker": MARKERS[(k + k // 8) % 8]} for k in range(count)]
 
 
+def sequential(ax):
+    """The colour map of magnitudes: from the ground of `ax` to blue, monotone in lightness."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    stops = ([(0, DARK_GROUND), (1, DARK_BLUE)] if is_dark(ax)
+             else [(0, GROUND), (0.72, BLUE), (1, "#07294f")])
+    return LinearSegmentedColormap.from_list("magnitude", stops)
+
+
+def signed_colours(ax):
+    """The colour map of signed values: blue below zero, the ground of `ax` at zero, then orange."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("signed", (
+        [DARK_BLUE, DARK_GROUND, DARK_ACCENT] if is_dark(ax) else [BLUE, GROUND, ACCENT]))
+
+
+def readable_on(image, value):
+    """Light or dark ink, whichever is readable on the colour that an image gives to a value."""
+    r, g, b = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4
+               for x in image.cmap(image.norm(value))[:3])
+    return INK if 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 else "#ffffff"
+
+
+def cell_inches(ax, columns, rows):
+    """Width and height of a cell if `ax` holds so many columns and rows; an estimate before layout.
+    """
+    extent, dpi = ax.get_window_extent(), ax.figure.dpi
+    width, height = 0.92 * extent.width / dpi / columns, 0.92 * extent.height / dpi / rows
+    return (min(width, height),) * 2 if ax.get_aspect() == 1 else (width, height)
+
+
+@styled
 def draw_map(ax, values, label, signed=False, top=None, numbers=None, form="{:.2g}"):
     """Draw a matrix as a map with a colour bar; return the image.
 
@@ -103,24 +197,24 @@ def draw_map(ax, values, label, signed=False, top=None, numbers=None, form="{:.2
     top : float, optional
         The end of the scale; the largest absolute value by default.
     numbers : bool, optional
-        Whether to write the values into the cells; by default only in small maps.
+        Whether to write the values into the cells; by default where there is space for them.
     form : str
         The format of these numbers.
     """
     from matplotlib.ticker import MaxNLocator
 
     top = top or float(np.nanmax(np.abs(values), initial=0)) or 1.0
-    image = ax.imshow(values, cmap=signed_colours() if signed else "cividis", vmin=-top if signed
-                      else 0, vmax=top, aspect="auto", interpolation="nearest")
+    image = ax.imshow(values, cmap=signed_colours(ax) if signed else sequential(ax),
+                      vmin=-top if signed else 0, vmax=top, aspect="auto", interpolation="nearest")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))             # rows and columns are counted
     if label:
         ax.figure.colorbar(image, ax=ax, label=label, shrink=0.9)
-    if numbers or numbers is None and values.size <= NUMBERED:
+    if numbers or numbers is None and _fit(ax, values, form):
         for (i, j), value in np.ndenumerate(values):
             if np.isfinite(value):
-                ax.text(j, i, form.format(value), ha="center", va="center", fontsize=7,
-                        color=_ink(image, value))
+                ax.text(j, i, form.format(value), ha="center", va="center",
+                        color=readable_on(image, value))
     return image
 
 
@@ -134,19 +228,40 @@ def hatch_cells(ax, cells):
         for first, last in ends.reshape(-1, 2) - 0.5:
             shapes.append([(first, row - 0.5), (last, row - 0.5), (last, row + 0.5),
                            (first, row + 0.5)])
-    ground, line = ("0.25", "0.5") if is_dark(ax) else ("0.85", "0.6")
+    ground, line = ("#22252b", "#3a3f47") if is_dark(ax) else ("#f1f2f4", "#d3d7dc")
     return ax.add_collection(PolyCollection(shapes, facecolor=ground, edgecolor=line, hatch="///",
                                             linewidth=0), autolim=False)
 
 
-def signed_colours():
-    """A colour map from dark blue below zero through white to gold above."""
-    from matplotlib.colors import LinearSegmentedColormap
+def _style():
+    """The rcParams of a picture."""
+    modes = _MODES.get()
+    ground, ink, frame = ((DARK_GROUND, DARK_INK, "#6b7179") if "dark" in modes
+                          else (GROUND, INK, "#8a9099"))
+    faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor",
+                           "legend.facecolor"), ground)
+    inks = dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor",
+                          "ytick.labelcolor"), ink)
+    frames = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color",
+                            "hatch.color", "legend.edgecolor"), frame)
+    sizes = dict.fromkeys(("axes.labelsize", "xtick.labelsize", "ytick.labelsize",
+                           "legend.fontsize"), "medium")
+    titles = dict.fromkeys(("axes.titlesize", "figure.titlesize"), 7 / 6 * 72 * text_inches())
+    return {**faces, **inks, **frames, **sizes, **titles, "font.size": 72 * text_inches(),
+            "lines.linewidth": 2.0, "lines.markersize": 6.0}
 
-    return LinearSegmentedColormap.from_list("signed", SIGNED)
+
+def _keep_ticks(ax):
+    """Create the first ticks of each axis now: matplotlib copies their style to later ones."""
+    for each in (ax, *ax.child_axes):
+        for axis in (each.xaxis, each.yaxis):
+            axis.get_major_ticks(1)
+            axis.get_minor_ticks(1)
 
 
-def _ink(image, value):
-    """Black or white, whichever is readable on the colour of a value."""
-    return "black" if np.dot(image.cmap(image.norm(value))[:3],
-                             (0.299, 0.587, 0.114)) > 0.5 else "white"
+def _fit(ax, values, form):
+    """Whether the numbers of a map fit into its cells."""
+    longest = max((len(form.format(value)) for value in values.flat if np.isfinite(value)),
+                  default=0)
+    width, height = cell_inches(ax, *values.shape[::-1])
+    return width > (0.62 * longest + 0.3) * text_inches() and height > 1.2 * text_inches()

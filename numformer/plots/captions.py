@@ -3,9 +3,10 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import draw_map, new_axes
+from numformer.plots.axes import draw_map, new_axes, styled
 
 
+@styled
 def image_grid(images, row_labels=None, ax=None, title="Images"):
     """Grey images in rows and columns.
 
@@ -35,7 +36,7 @@ def image_grid(images, row_labels=None, ax=None, title="Images"):
     wide[:, :height, :, :width] = images.transpose(0, 2, 1, 3)
     grid = wide.reshape(rows * (height + 1), columns * (width + 1))[:-1, :-1]
     if ax is None:
-        ax = new_axes((0.5 * columns + 0.8, 0.5 * rows + 0.6))
+        ax = new_axes((8, 1.0 + 7 / columns * rows))
     ax.imshow(grid, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
     ax.set_yticks([(height + 1) * k + (height - 1) / 2 for k in range(rows)],
                   row_labels or range(1, rows + 1))
@@ -44,6 +45,7 @@ def image_grid(images, row_labels=None, ax=None, title="Images"):
     return ax
 
 
+@styled
 def image_text_similarity(similarity, images, captions, ax=None,
                           title="Cosine of images and captions"):
     """The similarity of every image (row) and every caption (column), with the images at the rows.
@@ -74,12 +76,12 @@ def image_text_similarity(similarity, images, captions, ax=None,
         raise ValueError(f"image_text_similarity: {len(captions)} captions came for M={M} columns; "
                          "give one for each.")
     if ax is None:
-        ax = new_axes((0.62 * M + 2.2, 0.5 * N + 2.2))
+        ax = new_axes((8, 0.5 * N + 2.4))
     draw_map(ax, similarity, "cosine", signed=True, top=1.0, form="{:.1f}", numbers=True)
     for n, image in enumerate(images[..., 0]):
         inset = ax.inset_axes((-1.45, n - 0.42, 0.84, 0.84), transform=ax.transData)
         inset.imshow(image, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
         inset.set(xticks=[], yticks=[])
-    ax.set_xticks(range(M), captions, rotation=40, ha="right", fontsize=8)
+    ax.set_xticks(range(M), captions, rotation=40, ha="right")
     ax.set(yticks=[], title=title)
     return ax

@@ -1,15 +1,22 @@
 """Costs: attention by sequence length, and a model by its parts."""
 
+from textwrap import wrap
+
 import numpy as np
 
-from numformer.plots.axes import colours, entitle, panels, styles
+from numformer.plots.axes import (
+    cell_inches, colours, entitle, in_slides, panels, styled, styles, text_inches)
+
+LEAST = 0.04                                          # share of a rectangle
+TINTS = (0, 1, 5, 2)                                  # of `colours`
 
 # of `model_costs`: the title of a panel, with the unit
-QUANTITIES = {"parameters": "parameters", "flops": "FLOPs per token, forward",
-              "activations": "bytes per token, saved for the backward",
-              "kv_cache": "bytes per token in the KV cache"}
+QUANTITIES = {"parameters": "parameters", "flops": "FLOPs per token",
+              "activations": "saved bytes per token",
+              "kv_cache": "cached bytes per token"}
 
 
+@styled
 def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by sequence length"):
     """Time and memory against sequence length, on logarithmic axes: a power law is a straight line.
 
@@ -36,9 +43,9 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         if not len(lengths) or len(values) != len(lengths):
             raise ValueError(f"attention_costs: {len(values)} numbers for {len(lengths)} lengths; "
                              "give one for each.")
-    axes = panels(ax, 1, 2, (10, 4))[0]
+    axes = panels(ax, *((1, 2) if in_slides() else (2, 1)), (8, 8)).ravel()
     for panel, curves, label in zip(axes, (milliseconds, bytes_),
-                                    ("ms, forward and backward", "MiB besides inputs and outputs")):
+                                    ("ms, forward and backward", "MiB in addition to q, k, v")):
         unit = 1 if curves is milliseconds else 2 ** 20
         for (name, values), style in zip(curves.items(), styles(panel, len(curves))):
             points = [(T, value / unit) for T, value in zip(lengths, values) if value]
@@ -47,13 +54,17 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         panel.set(xscale="log", yscale="log", xlabel="sequence length T", ylabel=label)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
-        panel.legend(fontsize=8)
+        panel.legend()
     entitle(ax, axes[0], title)
     return axes[0].figure
 
 
-def cost_bars(rows, ax=None, title="Costs of a model by part"):
-    """A panel for each quantity, with two bars per part: predicted by a formula, and measured.
+@styled
+def cost_treemap(rows, ax=None, title="Costs of a model by part"):
+    """A panel for each quantity, with a rectangle for each part: its area is the measured share.
+
+    Each names its part, its number and the formula; parts of less than 4% are listed below. The
+    title of a panel holds the sum, and that of the formulas where it is another.
 
     Parameters
     ----------
@@ -71,29 +82,69 @@ def cost_bars(rows, ax=None, title="Costs of a model by part"):
     ------
     ValueError
         If there are no rows.
+
+    Examples
+    --------
+    >>> row = {"quantity": "parameters", "formula": "C V", "predicted": 6, "measured": 6}
+    >>> figure = cost_treemap([{**row, "part": "embedding"}])
+    >>> figure.axes[0].get_title()
+    'parameters: 6'
     """
     if not rows:
-        raise ValueError("cost_bars: rows is empty; there is nothing to draw.")
+        raise ValueError("cost_treemap: rows is empty; there is nothing to draw.")
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
-    parts = [[row for row in rows if row["quantity"] == quantity] for quantity in quantities]
-    axes = panels(ax, len(parts), 1, (9, 0.9 * len(parts) + 0.42 * len(rows)),
-                  height_ratios=[1 + len(each) for each in parts])[:, 0]
-    for panel, quantity, its_rows in zip(axes, quantities, parts):
-        y = np.arange(len(its_rows))
-        for offset, kind, colour, hatch in ((-0.2, "predicted", 0, None),
-                                            (0.2, "measured", 1, "//")):
-            bars = panel.barh(y + offset, [row[kind] for row in its_rows], height=0.36,
-                              color=colours(panel)[colour], hatch=hatch,
-                              label={"predicted": "formula", "measured": "measured"}[kind])
-            panel.bar_label(bars, [f"{row[kind]:,.0f}" for row in its_rows], padding=3, fontsize=7)
-        panel.set_yticks(y, [f"{row['part']}\n{row['formula']}" for row in its_rows], fontsize=7)
-        panel.invert_yaxis()
-        panel.margins(x=0.12)
-        panel.set_title(f"{QUANTITIES.get(quantity, quantity)}: "
-                        f"{sum(row['measured'] for row in its_rows):,.0f}", fontsize=9)
-    axes[0].legend(fontsize=7, loc="lower right")
-    entitle(ax, axes[0], title)
-    return axes[0].figure
+    columns = min(2, len(quantities))
+    axes = panels(ax, -(-len(quantities) // columns), columns,
+                  (8, 0.5 + 3.6 * -(-len(quantities) // columns)))
+    for panel, quantity in zip(axes.flat, quantities):
+        its_rows = sorted((row for row in rows if row["quantity"] == quantity),
+                          key=lambda row: -row["measured"])
+        total, formula = (sum(row[kind] for row in its_rows) for kind in ("measured", "predicted"))
+        panel.set_title(f"{QUANTITIES.get(quantity, quantity)}: {total:,.0f}"
+                        + (f"\n(formulas: {formula:,.0f})" if formula != total else ""))
+        large = [row for row in its_rows if row["measured"] >= LEAST * total]
+        shares = [row["measured"] / max(total, 1) for row in large]
+        for n, (row, (x, y, width, height)) in enumerate(zip(large, _rectangles(shares))):
+            _draw_part(panel, row, total, (x, y, width, height), colours(panel)[TINTS[n % 4]])
+        small = [f"{row['part']} {100 * row['measured'] / max(total, 1):.1f}%" for row in its_rows
+                 if row not in large]
+        panel.set(xlim=(0, 1), ylim=(1, 0), xticks=[], yticks=[], xlabel=", ".join(small))
+        panel.set_frame_on(False)
+    for unused in axes.flat[len(quantities):]:
+        unused.remove()
+    entitle(ax, axes[0, 0], title)
+    return axes[0, 0].figure
+
+
+def _rectangles(shares):
+    """(x, y, width, height) of areas that fill the unit square, each cut off the longer side."""
+    left, top, wide, tall, rest, found = 0.0, 0.0, 1.0, 1.0, sum(shares) or 1.0, []
+    for share in shares:
+        part = share / rest if rest > 0 else 0.0
+        if tall >= wide:
+            found.append((left, top, wide, tall * part))
+            top, tall = top + tall * part, tall * (1 - part)
+        else:
+            found.append((left, top, wide * part, tall))
+            left, wide = left + wide * part, wide * (1 - part)
+        rest -= share
+    return found
+
+
+def _draw_part(ax, row, total, place, colour):
+    """A rectangle, and as much of name, number and formula as it has space for."""
+    from matplotlib.patches import Rectangle
+
+    x, y, width, height = place
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, alpha=0.28, linewidth=0))
+    ax.add_patch(Rectangle((x, y), width, height, facecolor="none", edgecolor=ax.get_facecolor(),
+                           linewidth=3))
+    wide, tall = cell_inches(ax, 1 / width, 1 / height)
+    columns = max(6, int(wide / (0.58 * text_inches())))
+    lines = [row["part"], f"{row['measured']:,.0f} ({100 * row['measured'] / max(total, 1):.0f}%)"]
+    lines += wrap(row["formula"], columns)
+    lines = lines[:max(1, int(tall / (1.3 * text_inches())))]
+    ax.text(x + width / 2, y + height / 2, "\n".join(lines), ha="center", va="center")
 
 
 def _with_slope(name, points):

@@ -3,11 +3,12 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import entitle, panels
+from numformer.plots.axes import ACCENT, BLUE, entitle, panels, sequential, styled
 
-FOUND, THERE = "#c2703d", "#1f7a6d"
+FOUND, THERE = ACCENT, BLUE
 
 
+@styled
 def boxes_in_images(images, found, objects, ax=None, title="Found (dashed) and true boxes"):
     """Images in two rows, each with the boxes that a model found, and with the true ones.
 
@@ -37,7 +38,7 @@ def boxes_in_images(images, found, objects, ax=None, title="Found (dashed) and t
         raise ValueError(f"boxes_in_images: {len(found)} finds and {len(objects)} objects came for "
                          f"N={N} images; give one entry for each of at least one image.")
     columns = -(-N // 2)
-    grid = panels(ax, min(N, 2), columns, (2.3 * columns, 2.5 * min(N, 2) + 0.4))
+    grid = panels(ax, min(N, 2), columns, (8, 8.6 / columns * min(N, 2) + 0.5))
     for n, one in enumerate(grid.ravel()):
         one.axis("off")
         if n < N:
@@ -55,6 +56,7 @@ def boxes_in_images(images, found, objects, ax=None, title="Found (dashed) and t
     return grid[0, 0].figure
 
 
+@styled
 def query_attention(image, weights, labels, scores, boxes, ax=None,
                     title="What each object query attends to"):
     """A panel for each object query: its attention to the patches, its box and its class.
@@ -89,20 +91,20 @@ def query_attention(image, weights, labels, scores, boxes, ax=None,
         raise ValueError(f"{owner}: weights (Q, S)={weights.shape} need S a square, and a label "
                          "and a score for each of the Q queries.")
     columns = -(-Q // 2)
-    grid = panels(ax, min(Q, 2), columns, (2.1 * columns, 2.4 * min(Q, 2) + 0.4))
+    grid = panels(ax, min(Q, 2), columns, (8, 8.8 / columns * min(Q, 2) + 0.5))
     ink = image[..., 0] / max(float(image.max()), 1e-12)
     for q, one in enumerate(grid.ravel()):
         one.set_axis_off()
         if q < Q:
-            one.imshow(weights[q].reshape(side, side), cmap="cividis", vmin=0,
+            one.imshow(weights[q].reshape(side, side), cmap=sequential(one), vmin=0,
                        extent=(0, width, height, 0), interpolation="nearest")
             one.imshow(np.ones_like(ink), cmap="gray", vmin=0, vmax=1, alpha=0.7 * ink.clip(0, 1),
                        extent=(0, width, height, 0), interpolation="nearest")
             sure = scores[q] >= 0.5
             if sure:
-                _box(one, boxes[q], "#ffffff", "--")
+                _box(one, boxes[q], FOUND, "--")
             what = f"{labels[q]} ({scores[q]:.2f})" if sure else "no object"
-            one.set_title(f"query {q + 1}: {what}", fontsize=9)
+            one.set_title(f"query {q + 1}:\n{what}", fontsize="medium")
     entitle(ax, grid[0, 0], title)
     return grid[0, 0].figure
 
@@ -124,7 +126,7 @@ def _box(ax, box, colour, style):
 
 
 def _label(ax, at, colour, text, side, above):
-    ax.text(*map(float, at), text, color=colour, fontsize=8, fontweight="bold", ha=side, va=above,
+    ax.text(*map(float, at), text, color=colour, fontweight="bold", ha=side, va=above,
             bbox=dict(facecolor="white", edgecolor="none", alpha=0.6, pad=0.3))
 
 

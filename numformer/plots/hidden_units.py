@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, new_axes, styles
+from numformer.plots.axes import WIDTH, colours, new_axes, styled, styles
 
 
+@styled
 def activation_histograms(activations, dead=None, ax=None, title="Activations of hidden units"):
     """A histogram of the activations of each feed-forward, on a logarithmic axis.
 
@@ -13,7 +14,8 @@ def activation_histograms(activations, dead=None, ax=None, title="Activations of
     activations : dict of str to ndarray
         From `hidden_activations`.
     dead : dict of str to float, optional
-        The fraction of dead units, by the same names, for the legend; see `dead_units`.
+        The fraction of dead units, by the same names; those above 0 are in the legend. See
+        `dead_units`.
     ax : matplotlib Axes, optional
         Axes to draw on; a new figure by default.
     title : str
@@ -29,24 +31,26 @@ def activation_histograms(activations, dead=None, ax=None, title="Activations of
     """
     if not activations:
         raise ValueError("activation_histograms: activations is empty; there is nothing to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     ends = [float(each(x.min() if each is min else x.max() for x in activations.values()))
             for each in (min, max)]
     edges = np.linspace(*ends,
                         81) if ends[1] > ends[0] else np.linspace(ends[0] - 1, ends[0] + 1, 81)
     for (name, x), style in zip(activations.items(), styles(ax, len(activations))):
         counts, _ = np.histogram(x, edges)
-        label = name if name not in (dead or {}) else f"{name}: {100 * dead[name]:.1f}% dead"
+        gone = (dead or {}).get(name, 0.0)
+        label = f"{name}: {100 * gone:.1f}% dead" if gone else name
         ax.plot((edges[1:] + edges[:-1]) / 2, counts / x.size, label=label, markevery=10,
                 markersize=4, **style)
     ax.set(xlabel="activation", ylabel="fraction", yscale="log", title=title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
+    ax.legend()
     return ax
 
 
+@styled
 def dead_unit_bars(dead, ax=None, title="Dead hidden units"):
-    """The fraction of dead units in each feed-forward.
+    """The fraction of dead units in each feed-forward that has some.
 
     Parameters
     ----------
@@ -63,14 +67,16 @@ def dead_unit_bars(dead, ax=None, title="Dead hidden units"):
     Raises
     ------
     ValueError
-        If there is nothing to draw.
+        If there are no dead units.
     """
+    dead, n = {name: part for name, part in dead.items() if part}, len(dead)
     if not dead:
-        raise ValueError("dead_unit_bars: dead is empty; there is nothing to draw.")
-    ax = new_axes((6.4, 1.2 + 0.3 * len(dead))) if ax is None else ax
-    bars = ax.barh(range(len(dead)), [100 * part for part in dead.values()], color=colours(ax)[2])
-    ax.bar_label(bars, [f"{100 * part:.1f}%" for part in dead.values()], padding=3, fontsize=8)
-    ax.set_yticks(range(len(dead)), list(dead), fontsize=8)
+        raise ValueError(f"dead_unit_bars: none of the {n} feed-forwards has dead units; there is "
+                         "nothing to draw.")
+    ax = new_axes((WIDTH, 1.3 + 0.36 * len(dead))) if ax is None else ax
+    bars = ax.barh(range(len(dead)), [100 * part for part in dead.values()], color=colours(ax)[0])
+    ax.bar_label(bars, [f"{100 * part:.1f}%" for part in dead.values()], padding=3)
+    ax.set_yticks(range(len(dead)), list(dead))
     ax.invert_yaxis()
-    ax.set(xlabel="% of units", xlim=(0, 100), title=title)
+    ax.set(xlabel="% of units", xlim=(0, 108), title=title)
     return ax

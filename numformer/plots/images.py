@@ -4,11 +4,12 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.functional import cyclic_roll, shifted_window_mask, window_reverse
-from numformer.plots.axes import colours, is_dark, new_axes, panels, styles
+from numformer.plots.axes import colours, in_slides, is_dark, new_axes, panels, styled, styles
 
 SHADES = ("#9db7e8", "#dcae3f", "#6fc3b2", "#e0a58a")                 # of parts of the image
 
 
+@styled
 def accuracy_by_images(n_images, accuracies, ax=None,
                        title="Accuracy by the number of training images"):
     """A curve for each model: its accuracy against the number of images that it was trained on.
@@ -39,7 +40,7 @@ def accuracy_by_images(n_images, accuracies, ax=None,
             raise ValueError(f"accuracy_by_images: {name} has {len(values)} accuracies for "
                              f"{len(n_images)} numbers of images; give one for each.")
     if ax is None:
-        ax = new_axes((5.6, 3.8))
+        ax = new_axes()
     for (name, values), style in zip(accuracies.items(), styles(ax, len(accuracies))):
         percent = [100 * value for value in values]
         ax.plot(n_images, percent, label=name, linewidth=2, **style)
@@ -52,6 +53,7 @@ def accuracy_by_images(n_images, accuracies, ax=None,
     return ax
 
 
+@styled
 def shifted_windows(side, window, offset, ax=None):
     """How Swin shifts windows: fixed windows, shifted ones, both on the rolled map, and the masks.
 
@@ -92,7 +94,7 @@ def shifted_windows(side, window, offset, ax=None):
     rolled = cyclic_roll(part[None, ..., None].astype(float), offset)[0][0, ..., 0]
     regular = range(0, side + 1, window)
     moved = [0, *range(offset, side, window), side]
-    drawn = panels(ax, 1, 4, (11.0, 3.4), width_ratios=(1, 1, 1, 1))[0]
+    drawn = panels(ax, *((1, 4) if in_slides() else (2, 2)), (8, 8.4)).ravel()
     for axes, values, borders, title in (
             (drawn[0], part, regular, "windows of\none block"),
             (drawn[1], part, moved, "shifted windows\nof the next"),

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, entitle, faint, new_axes, panels, styles
+from numformer.plots.axes import colours, entitle, faint, new_axes, panels, styled, styles
 from numformer.plots.attention.maps import attention_map
 
 
+@styled
 def accuracy_by_shots(shots, curves, matching=None, ax=None,
                       title="Accuracy by examples in the prompt"):
     """A curve for each model, with the number of examples on the horizontal axis.
@@ -34,7 +35,7 @@ def accuracy_by_shots(shots, curves, matching=None, ax=None,
         if len(curve) != len(shots):
             raise ValueError(f"accuracy_by_shots: {name} has {len(curve)} accuracies for "
                              f"{len(shots)} numbers of examples; give one for each.")
-    ax = new_axes((6.5, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     at = np.arange(len(shots))
     if matching is not None:
         ax.plot(at, matching, color=faint(ax), linewidth=6, label="best possible: match the key")
@@ -47,6 +48,7 @@ def accuracy_by_shots(shots, curves, matching=None, ax=None,
     return ax
 
 
+@styled
 def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None):
     """A horizontal bar for each prompt, with its accuracy.
 
@@ -70,7 +72,7 @@ def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None):
     """
     if not accuracies:
         raise ValueError("accuracy_bars: accuracies is empty; there is nothing to draw.")
-    ax = new_axes((7, 1 + 0.38 * len(accuracies))) if ax is None else ax
+    ax = new_axes((8, 1.2 + 0.44 * len(accuracies))) if ax is None else ax
     bars = ax.barh(list(accuracies), list(accuracies.values()), color=colours(ax)[2])
     ax.bar_label(bars, fmt="%.2f", padding=3)
     ax.invert_yaxis()
@@ -81,6 +83,7 @@ def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None):
     return ax
 
 
+@styled
 def induction_panels(history, figures, weights, tokens, head, ax=None,
                      title="Induction heads: they form, and recall depends on them"):
     """Scores of every head over the steps, what ablation does, and the map of one head.
@@ -105,7 +108,7 @@ def induction_panels(history, figures, weights, tokens, head, ax=None,
     -------
     Figure
     """
-    (left, right), (bars, shown) = grid = panels(ax, 2, 2, (13, 10.5), height_ratios=(1, 1.35))
+    (left, right), (bars, shown) = grid = panels(ax, 2, 2, (8, 9), height_ratios=(1, 1.2))
     steps = [entry[0] for entry in history]
     for axes, which, name in ((left, 2, "induction score"), (right, 3, "previous-token score")):
         scores = np.array([entry[which] for entry in history])        # (steps, layers, H)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, draw_map, entitle, faint, is_dark, panels, styles
+from numformer.plots.axes import colours, draw_map, entitle, faint, is_dark, panels, styled, styles
 
 # Corners of the unit cube's three visible faces, in (b, t, c)
 FACES = {"front": ((0, 0, 0), (0, 1, 0), (0, 1, 1), (0, 0, 1)),
@@ -11,6 +11,7 @@ FACES = {"front": ((0, 0, 0), (0, 1, 0), (0, 1, 1), (0, 0, 1)),
 SHADE = {"front": 1.0, "top": 0.82, "side": 0.65}                     # opacity
 
 
+@styled
 def norm_cube(shared, ax, title=""):
     """Activations as a cube of numbers (B, T, C), with those shaded that share mean and variance.
 
@@ -52,13 +53,14 @@ def norm_cube(shared, ax, title=""):
     for (b, t, c), name, place in (((0, T / 2, -0.2), "positions t", ("center", "top")),
                                    ((0, -0.2, C / 2), "coordinates c", ("right", "center")),
                                    ((B / 2, T + 0.35, -0.1), "texts b", ("left", "center"))):
-        ax.text(*_projected(b, t, c), name, ha=place[0], va=place[1], fontsize=9)
+        ax.text(*_projected(b, t, c), name, ha=place[0], va=place[1])
     ax.set(title=title, aspect="equal")
     ax.margins(0.22, 0.12)
     ax.axis("off")
     return ax
 
 
+@styled
 def norm_comparison(couplings, sizes, ax=None, title="LayerNorm and BatchNorm"):
     """For each norm the numbers that share a mean, and the Jacobian from vector to vector.
 
@@ -89,20 +91,20 @@ def norm_comparison(couplings, sizes, ax=None, title="LayerNorm and BatchNorm"):
         if np.shape(matrix) != (B * T, B * T):
             raise ValueError(f"norm_comparison: the matrix of {name} must have shape (B T, B T) = "
                              f"({B * T}, {B * T}), but has {np.shape(matrix)}.")
-    axes = panels(ax, len(couplings), 2, (9.5, 4.2 * len(couplings)))
+    axes = panels(ax, len(couplings), 2, (8, 3.9 * len(couplings)))
     for row, (name, matrix) in zip(axes, couplings.items()):
         shared = np.zeros(sizes, bool)
         if name == "LayerNorm":
             shared[0, T - 1] = True                           # all coordinates of one vector
         else:
             shared[..., C - 1] = True                         # one coordinate of all vectors
-        norm_cube(shared, row[0], f"{name}: coloured numbers share one mean")
+        norm_cube(shared, row[0], f"{name}: one mean")
         draw_map(row[1], matrix, "norm of the Jacobian", numbers=False)
         for end in range(T, B * T, T):                        # between texts
             row[1].axhline(end - 0.5, color="white", linewidth=1)
             row[1].axvline(end - 0.5, color="white", linewidth=1)
         middles = [T * b + (T - 1) / 2 for b in range(B)]
-        row[1].set(title="which output depends on which input", xlabel="input vector",
+        row[1].set(title="output by input", xlabel="input vector",
                    ylabel="output vector", aspect="equal")
         for axis in (row[1].xaxis, row[1].yaxis):
             axis.set_ticks(middles, [f"text {b + 1}" for b in range(B)])
@@ -110,6 +112,7 @@ def norm_comparison(couplings, sizes, ax=None, title="LayerNorm and BatchNorm"):
     return axes[0, 0].figure
 
 
+@styled
 def results_by_batch_size(results, ax=None, title="By batch size"):
     """Results of several norms against the batch size of training, a panel for each measure.
 
@@ -132,7 +135,7 @@ def results_by_batch_size(results, ax=None, title="By batch size"):
     """
     if not results or not all(results.values()):
         raise ValueError("results_by_batch_size: results hold no curves; there is nothing to draw.")
-    axes = panels(ax, len(results), 1, (5, 3 * len(results)))[:, 0]
+    axes = panels(ax, len(results), 1, (8, 3.4 * len(results)))[:, 0]
     for panel, (name, curves) in zip(axes, results.items()):
         for (label, by_size), style in zip(curves.items(), styles(panel, len(curves))):
             panel.plot(*zip(*sorted(by_size.items())), label=label, **style)
@@ -141,7 +144,7 @@ def results_by_batch_size(results, ax=None, title="By batch size"):
         panel.set_xticks(sizes, list(map(str, sizes)))
         panel.minorticks_off()
         panel.grid(alpha=0.3)
-        panel.legend(fontsize=8)
+        panel.legend()
     entitle(ax, axes[0], title)
     return list(axes)
 

@@ -1,13 +1,20 @@
 """The residual stream: norms, the logit lens, and contributions to a logit."""
 
+import math
+
 import numpy as np
 
 from numformer.checks import check_array
 from numformer.functional.softmax import softmax
-from numformer.plots.axes import colours, faint, new_axes, signed_colours, styles
+from numformer.plots.axes import (
+    WIDTH, colours, entitle, faint, new_axes, panels, readable_on, sequential, signed_colours,
+    styled, styles)
 from numformer.plots.tokens import label_ticks, visible
 
+PER_ROW = 16                                          # tokens of a panel of the logit lens
 
+
+@styled
 def residual_norms(stacks, ax=None, title="Residual stream"):
     """Norms of the vectors before the first block and after each: median and quartiles.
 
@@ -30,7 +37,7 @@ def residual_norms(stacks, ax=None, title="Residual stream"):
     """
     if not stacks:
         raise ValueError("residual_norms: stacks is empty; there is nothing to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, stream), style in zip(stacks.items(), styles(ax, len(stacks))):
         norms = [np.sqrt((x.astype(np.float64) ** 2).sum(axis=-1)).ravel() for x in stream]
         low, middle, high = np.array([np.percentile(each, (25, 50, 75)) for each in norms]).T
@@ -43,11 +50,12 @@ def residual_norms(stacks, ax=None, title="Residual stream"):
     return ax
 
 
+@styled
 def lens_map(logits, vocabulary, tokens, ax=None,
              title="Logit lens: the prediction after each block"):
     """The most likely next token after each block, from the embedding up to the model's output.
 
-    Brighter cells have a higher probability.
+    Darker cells have a higher probability. A long text continues in the next panel.
 
     Parameters
     ----------
@@ -57,12 +65,12 @@ def lens_map(logits, vocabulary, tokens, ax=None,
     tokens : list of T str
         The text.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes that the panels replace; a new figure by default.
     title : str
 
     Returns
     -------
-    Axes
+    Figure
 
     Raises
     ------
@@ -78,20 +86,29 @@ def lens_map(logits, vocabulary, tokens, ax=None,
         if len(labels) != size:
             raise ValueError(f"lens_map: {name} has {len(labels)} labels, but logits of shape "
                              f"{logits.shape} need {size}.")
-    ax = new_axes((2 + 0.45 * T, 1.6 + 0.42 * L)) if ax is None else ax
     p, _ = softmax(logits)
-    image = ax.imshow(p.max(axis=-1), cmap="cividis", vmin=0, vmax=1, aspect="auto", origin="lower",
-                      interpolation="nearest")
-    for (layer, t), best in np.ndenumerate(logits.argmax(axis=-1)):
-        ax.text(t, layer, visible(vocabulary[best]), ha="center", va="center", fontsize=8,
-                color="black" if p[layer, t, best] > 0.5 else "white")
-    ax.figure.colorbar(image, ax=ax, label="probability", shrink=0.9)
-    label_ticks(ax.xaxis, tokens)
-    ax.set_yticks(range(L), ["embedding", *range(1, L)], fontsize=8)
-    ax.set(xlabel="input token", ylabel="after block", title=title)
-    return ax
+    width = math.ceil(T / math.ceil(T / PER_ROW))                     # panels of equal length
+    starts = range(0, T, width)
+    axes = panels(ax, len(starts), 1, (WIDTH, 0.7 + (0.75 + 0.31 * L) * len(starts)))[:, 0]
+    for panel, start in zip(axes, starts):
+        part = p[:, start:start + width]
+        blank = np.full((L, width - part.shape[1]), np.nan)
+        image = panel.imshow(np.concatenate([part.max(axis=-1), blank], axis=1), vmin=0, vmax=1,
+                             cmap=sequential(panel), aspect="auto", origin="lower",
+                             interpolation="nearest")
+        for (layer, t), best in np.ndenumerate(part.argmax(axis=-1)):
+            panel.text(t, layer, visible(vocabulary[best]), ha="center", va="center",
+                       color=readable_on(image, part[layer, t, best]))
+        label_ticks(panel.xaxis, tokens[start:start + width])
+        panel.set_yticks(range(L), ["embedding", *(f"block {n}" for n in range(1, L))])
+    axes[-1].set_xlabel("input token")
+    figure = axes[0].figure
+    figure.colorbar(image, ax=list(axes), label="probability", shrink=0.7)
+    entitle(ax, axes[0], title)
+    return figure
 
 
+@styled
 def contribution_bars(parts, token, ax=None, title=None):
     """The contribution of each component to the logit of a token, and their sum, the logit.
 
@@ -116,15 +133,15 @@ def contribution_bars(parts, token, ax=None, title=None):
     if not parts:
         raise ValueError("contribution_bars: parts is empty; there is nothing to draw.")
     values = [*parts.values(), sum(parts.values())]
-    ax = new_axes((6.4, 1.2 + 0.3 * len(values))) if ax is None else ax
+    ax = new_axes((WIDTH, 1.3 + 0.36 * len(values))) if ax is None else ax
     top = max(map(abs, values)) or 1.0
-    shades = signed_colours()
+    shades = signed_colours(ax)
     bars = ax.barh(range(len(values)), values,
                    color=[shades(0.5 + 0.5 * value / top) for value in values], edgecolor=faint(ax))
     bars[-1].set_hatch("//")
-    ax.bar_label(bars, [f"{value:+.2f}" for value in values], padding=3, fontsize=8)
+    ax.bar_label(bars, [f"{value:+.2f}" for value in values], padding=3)
     ax.axvline(0, color=colours(ax)[3], linewidth=0.8)
-    ax.set_yticks(range(len(values)), [*parts, "sum: the logit"], fontsize=8)
+    ax.set_yticks(range(len(values)), [*parts, "sum: the logit"])
     ax.invert_yaxis()
     ax.margins(x=0.18)
     ax.set(xlabel="logit", title=f"Contributions to the logit of {visible(token)}" if title is None

@@ -1,11 +1,12 @@
 """Why gradients are checked by the complex step: the error of a derivative by step size."""
 
-from numformer.plots.axes import new_axes, styles
+from numformer.plots.axes import new_axes, styled, styles
 
 FLOOR = 1e-17                                                 # where an error of exactly 0 is drawn
 NAMES = {"central_difference": "central difference", "complex_step": "complex step"}
 
 
+@styled
 def step_error_curve(errors, ax=None, title="Error of a numerical derivative"):
     """The error of a derivative against its step size, one curve per method.
 
@@ -38,7 +39,7 @@ def step_error_curve(errors, ax=None, title="Error of a numerical derivative"):
     if not methods or not len(errors.get("steps", ())):
         raise ValueError("step_error_curve: errors hold no steps, or no method; there is nothing "
                          "to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, values), style in zip(methods.items(), styles(ax, len(methods))):
         ax.plot(errors["steps"], [max(float(value), FLOOR) for value in values],
                 label=NAMES.get(name, name), markersize=4, **style)

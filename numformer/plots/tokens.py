@@ -1,7 +1,10 @@
 """Tokens as labels."""
 
+import math
 from functools import lru_cache
 from unicodedata import category
+
+from numformer.plots.axes import cell_inches, text_inches
 
 SIGNS = {" ": "\u2423", "\n": "\u23ce", "\t": "\u21e5"}
 
@@ -38,12 +41,20 @@ def is_invisible(character):
     return category(character)[0] in "CZ"
 
 
-def label_ticks(axis, tokens, size=8):
-    """Write tokens at the ticks 0, 1, ... of an axis; long ones on the x axis are rotated."""
+def label_ticks(axis, tokens):
+    """Write tokens at the ticks 0, 1, ... of an axis; long ones on the x axis are rotated.
+
+    Where they would overlap, only every second, third, ... is written.
+    """
     labels = [visible(token) for token in tokens]
-    rotated = ({"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if axis.axis_name == "x"
-               and max(map(len, labels)) > 3 else {})
-    axis.set_ticks(range(len(tokens)), labels, fontsize=size, **rotated)
+    across, longest = axis.axis_name == "x", max(map(len, labels), default=0)
+    rotated = ({"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if across and longest > 3
+               else {})
+    spans = [abs(high - low) for low, high in (axis.axes.get_xlim(), axis.axes.get_ylim())]
+    room = cell_inches(axis.axes, *spans)[0 if across else 1]
+    needed = (0.62 * longest + 0.25 if across and not rotated else 1.05) * text_inches()
+    every = max(1, math.ceil(needed / room))
+    axis.set_ticks(range(0, len(tokens), every), labels[::every], **rotated)
 
 
 @lru_cache(maxsize=1)

@@ -5,13 +5,15 @@ import math
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.plots.axes import new_axes, signed_colours
+from numformer.plots.axes import WIDTH, colours, new_axes, sequential, signed_colours, styled
 
 
+@styled
 def patch_attention(images, weights, labels=None, ax=None, title="Attention to patches"):
-    """Images in a row, and below each the attention weights of its patches, brighter for more.
+    """Images in a row, and below each the attention weights of its patches, darker for more.
 
-    The colour scale of each image runs from 0 to its largest weight; its pixels are drawn on top.
+    The colour scale of each image runs from 0 to its largest weight; a line encloses its dark
+    pixels.
 
     Parameters
     ----------
@@ -44,26 +46,28 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
         raise ValueError(f"patch_attention: {len(labels)} labels for B={B} images; give one per "
                          "image.")
     if ax is None:
-        ax = new_axes((1.1 * B + 0.4, 3.2))
+        ax = new_axes((WIDTH, min(7.0, 1.2 + 2 * WIDTH / max(B, 2))))
     for b in range(B):
         left, right = 1.1 * b, 1.1 * b + 1                           # images have width 1, gaps 0.1
         tall = height / width
         ax.imshow(images[b, ..., 0], cmap="gray_r", extent=(left, right, 0, tall),
                   interpolation="nearest")
         below = (left, right, -1.1 * tall, -0.1 * tall)
-        ax.imshow(weights[b].reshape(side, side), cmap="cividis", vmin=0, extent=below,
+        ax.imshow(weights[b].reshape(side, side), cmap=sequential(ax), vmin=0, extent=below,
                   interpolation="nearest")
-        ink = images[b, ..., 0] / max(float(images[b].max()), 1e-12)
-        ax.imshow(np.zeros_like(ink), cmap="gray", alpha=0.6 * np.clip(ink, 0, 1), extent=below,
-                  interpolation="nearest")
+        ink = np.clip(images[b, ..., 0] / max(float(images[b].max()), 1e-12), 0, 1)
+        xs = left + (np.arange(-1, width + 1) + 0.5) / width
+        ys = -(0.1 + (np.arange(-1, height + 1) + 0.5) / height) * tall
+        ax.contour(xs, ys, np.pad(ink, 1), [0.5], linewidths=2, colors=[colours(ax)[1]])
     ax.set(xlim=(-0.05, 1.1 * B - 0.05), ylim=(-1.15 * tall, 1.05 * tall), yticks=[], title=title)
     under = [f"{label}\nup to {its_weights.max():.2f}".strip()
              for label, its_weights in zip(labels or [""] * B, weights)]
-    ax.set_xticks([1.1 * b + 0.5 for b in range(B)], under, fontsize=8)
+    ax.set_xticks([1.1 * b + 0.5 for b in range(B)], under)
     ax.tick_params(length=0)
     return ax
 
 
+@styled
 def position_similarity(vectors, ax=None, title="Similarity of position vectors"):
     """A small map for each patch: cosine similarity of its position vector with those of all
     patches.
@@ -100,11 +104,11 @@ def position_similarity(vectors, ax=None, title="Similarity of position vectors"
     # (row, column) of a patch, then of another
     maps = (directions @ directions.T).reshape(side, side, side, side)
     if ax is None:
-        ax = new_axes((5.6, 4.8))
+        ax = new_axes((WIDTH, 6.4))
     wide = np.full((side, side, side + 1, side + 1), np.nan)          # a gap after each map
     wide[:, :, :side, :side] = maps
     grid = wide.transpose(0, 2, 1, 3).reshape(side * (side + 1), -1)[:-1, :-1]
-    image = ax.imshow(grid, cmap=signed_colours(), vmin=-1, vmax=1, interpolation="nearest")
+    image = ax.imshow(grid, cmap=signed_colours(ax), vmin=-1, vmax=1, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="cosine", shrink=0.8)
     centres = [(side + 1) * k + (side - 1) / 2 for k in range(side)]
     ax.set_xticks(centres, range(1, side + 1))

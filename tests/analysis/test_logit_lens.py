@@ -15,11 +15,14 @@ def test_logit_lens_ends_with_the_models_logits():
     stream = residual_stream(model, IDS)["blocks"]
     assert lens.shape == (4, 1, 6, 7) and np.array_equal(lens[-1], model(IDS))
     assert np.array_equal(lens[0], model.head(model.norm(stream[0])))
-    ax = plots.lens_map(lens[:, 0], list("abcdefg"), list("bcdefg"))
+    ax = plots.lens_map(lens[:, 0], list("abcdefg"), list("bcdefg")).axes[0]
     np.testing.assert_allclose(ax.images[0].get_array(), softmax(lens[:, 0])[0].max(axis=-1))
     best = lens[:, 0].argmax(axis=-1).ravel()
     assert [text.get_text() for text in ax.texts] == ["abcdefg"[k] for k in best]
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["embedding", "1", "2", "3"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "embedding", "block 1", "block 2", "block 3"]
+    long = plots.lens_map(np.tile(lens[:, 0], (1, 3, 1)), list("abcdefg"), list("bcdefg") * 3)
+    assert [len(panel.texts) for panel in long.axes] == [36, 36, 0], "two panels of 9 tokens"
 
 
 @pytest.mark.parametrize("options", [

@@ -90,9 +90,9 @@ def test_query_detail_shows_products_scores_and_weights(rng):
     np.testing.assert_allclose(parts.images[0].get_array()[2:].sum(axis=1), k @ q)
     scores = k @ q / 2 + bias
     weights, _ = softmax(scores[:2])
-    rows = [f"{x:.3f}" for j in range(2) for x in ((k @ q)[j], scores[j], weights[j])]
+    rows = [f"{x:.2f}" for j in range(2) for x in ((k @ q)[j], scores[j], weights[j])]
     assert texts(numbers) == ["q · k", "score", "weight", *rows,
-                              f"{(k @ q)[2]:.3f}", "masked", "masked"]
+                              f"{(k @ q)[2]:.2f}", "masked", "masked"]
     assert [label.get_text() for label in vectors.get_yticklabels()] == ["q", "a", "b", "␣"]
 
 

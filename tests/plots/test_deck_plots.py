@@ -62,7 +62,7 @@ def test_permutation_panels_show_that_outputs_are_permuted_but_with_positions(rn
     for k in (0, 1, 3):
         np.testing.assert_allclose(second[k], first[k][order], atol=1e-12)
     np.testing.assert_allclose(second[2], first[2][order][:, order], atol=1e-12)
-    off = [float(ax.get_title().split()[-1]) for ax in panels[1:, 3]]
+    off = [float(ax.get_title().split()[-1].rstrip(")")) for ax in panels[1:, 3]]
     assert off[0] < 1e-14 and off[1] > 0.01
     assert [label.get_text() for label in panels[1, 0].get_yticklabels()] == list("cab")
     assert len({ax.images[0].get_clim() for ax in panels[:, 2]}) == 1

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from plot_examples import METRICS, causal_weights
 from numformer import plots
-from numformer.analysis import attention_rollout
+from numformer.analysis import attention_rollout, distinctive_heads
 from numformer.plots.axes import ON_DARK, ON_LIGHT, is_dark, styles
 from numformer.plots.tokens import visible
 
@@ -58,7 +58,12 @@ def test_dark_plots_have_light_lines():
     (lambda: plots.similarity_by_distance({}), "tables is empty"),
     (lambda: plots.similarity_by_distance({"none": np.zeros((2, 2))}), "all zero"),
     (lambda: plots.position_biases(np.ones((2, 2))), "(H, T, S)"),
-    (lambda: plots.rotary_clocks(3), "3"),
+    (lambda: plots.rotary_clocks(3), "3"), (lambda: plots.rotary_animation(3), "3"),
+    (lambda: plots.attention_heads([np.ones((1, 2, 2))], []), "heads=[]"),
+    (lambda: plots.attention_heads([np.ones((1, 2, 2))], [(0, 1)]), "1 layers with 1 heads"),
+    (lambda: distinctive_heads([]), "no layers"),
+    (lambda: distinctive_heads([np.ones((1, 2, 2)), np.ones((1, 3, 3))]), "different shapes"),
+    (lambda: distinctive_heads([np.ones((1, 2, 2))], 0), "count=0"),
     (lambda: plots.rotary_clocks(4, positions=0), "positions=0"),
     (lambda: plots.rotary_proof(np.ones(3), np.ones(3)), "width of q"),
     (lambda: plots.rotary_proof(np.ones(2), np.ones(4)), "D"),
@@ -68,11 +73,11 @@ def test_dark_plots_have_light_lines():
     (lambda: plots.gradient_norm_curve([]), "no gradient_norm"),
     (lambda: plots.step_error_curve({"steps": []}), "no steps"),
     (lambda: plots.attention_costs([1, 2], {"a": [1]}, {}), "1 numbers for 2 lengths"),
-    (lambda: plots.cost_bars([]), "rows is empty"),
+    (lambda: plots.cost_treemap([]), "rows is empty"),
     (lambda: plots.residual_norms({}), "stacks is empty"),
     (lambda: plots.activation_histograms({}), "activations is empty"),
     (lambda: plots.contribution_bars({}, "a"), "parts is empty"),
-    (lambda: plots.dead_unit_bars({}), "dead is empty"),
+    (lambda: plots.dead_unit_bars({"a": 0.0}), "none of the 1 feed-forwards"),
     (lambda: plots.lens_map(np.ones((2, 3, 4)), ["a"], ["a", "b", "c"]), "vocabulary has 1 labels"),
     (lambda: plots.lens_map(np.ones((2, 3, 1)), ["a"], ["a", "b"]), "tokens has 2 labels"),
     (lambda: plots.tile_order([]), "steps is empty"),

@@ -61,17 +61,19 @@ def test_attention_costs_show_times_memory_and_exponents():
     assert [line.get_label() for line in times.lines] == ["all: T^2.0", "tiles"]
 
 
-def test_cost_bars_are_pairs_of_predicted_and_measured():
-    rows = [{"quantity": "parameters", "part": "head", "formula": "V C",
-             "predicted": 12, "measured": 12},
-            {"quantity": "flops", "part": "head", "formula": "2 V C",
-             "predicted": 24, "measured": 25}]
-    figure = plots.cost_bars(rows)
-    for ax, row in zip(figure.axes, rows):
-        assert [bar.get_width() for bar in ax.patches] == [row["predicted"], row["measured"]]
-        assert [bar.get_hatch() for bar in ax.patches] == [None, "//"]
-        assert row["formula"] in ax.get_yticklabels()[0].get_text()
-        assert texts(ax) == [str(row["predicted"]), str(row["measured"])]
+def test_areas_of_the_treemap_are_measured_shares():
+    rows = [{"quantity": quantity, "part": part, "formula": formula, "predicted": predicted,
+             "measured": measured} for quantity, part, formula, predicted, measured in (
+        ("parameters", "head", "V C", 12, 12), ("parameters", "attention", "4 C^2", 36, 36),
+        ("flops", "head", "2 V C", 24, 25), ("flops", "norms", "C", 1, 1))]
+    first, second = plots.cost_treemap(rows).axes
+    areas = [patch.get_width() * patch.get_height() for patch in first.patches[::2]]
+    np.testing.assert_allclose(areas, [0.75, 0.25])
+    assert [text.split("\n")[:2] for text in texts(first)] == [["attention", "36 (75%)"],
+                                                               ["head", "12 (25%)"]]
+    assert first.get_title() == "parameters: 48"
+    assert second.get_title() == "FLOPs per token: 26\n(formulas: 25)"
+    assert len(second.patches) == 2 and second.get_xlabel() == "norms 3.8%"
 
 
 def test_damaged_metrics_raise_an_error():

@@ -131,10 +131,12 @@ def test_the_picture_of_the_audit_marks_what_is_wrong():
     rows = [{"name": name, "kind": kind, "max_error": error, "bound": 1e-12, "ok": error < 1e-12}
             for name, kind, error in (("a", "function", 0.0), ("b", "layer", 1e-15),
                                       ("c", "kernel", 1e-3))]
-    axes = audit_errors(rows)
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
-    assert axes.get_xscale() == "log"
-    assert [line.get_label() for line in axes.lines] == ["function", "layer", "kernel", "bound"]
-    assert [text.get_text() for text in axes.texts] == ["wrong"]
+    histogram, worst = audit_errors(rows).axes
+    assert sum(bar.get_height() for bar in histogram.patches) == 3
+    assert histogram.get_title() == "2 of 3 cases are within their bounds"
+    assert [label.get_text() for label in worst.get_yticklabels()] == ["c", "b", "a"]
+    assert [text.get_text() for text in worst.texts] == ["wrong"]
+    _, worst = audit_errors(rows * 9).axes
+    assert len(worst.get_yticklabels()) == 15
     with pytest.raises(ValueError, match="rows is empty"):
         audit_errors([])

@@ -14,7 +14,7 @@ SENTENCE = ("the", "dog", "bites", "the", "man")
 ORDER = (3, 4, 2, 0, 1)                                       # the man bites the dog
 LABELLED = {
     "transformer-big": "right", "gpt1": "below", "bert-large": "above", "gpt2-xl": "above",
-    "roberta-large": "below", "t5-small": "below", "t5-large": "right", "gpt3": "above",
+    "t5-small": "below", "t5-large": "right", "gpt3": "above",
     "vit-huge": "right", "llama-65b": "left", "llama-7b": "left", "mixtral-8x7b": "below",
     "llama3-405b": "above", "llama3-8b": "below", "modernbert-large": "left",
     "llama2-70b": "right", "bart-large": "right"}

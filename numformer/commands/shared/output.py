@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,25 @@ def draw_pictures(folder, model, tokenizer, task, metrics):
         save_picture(loss_curve(metrics, unit=task.unit_of(tokenizer)), folder.path / "loss.png")
     for name, axes in task.pictures(model, tokenizer).items():
         save_picture(axes, folder.path / name)
+
+
+def add_style_arguments(parser):
+    """The options --dark and --slides of pictures."""
+    parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
+    parser.add_argument("--slides", action="store_true",
+                        help="draw for slides: 16:9, with text of at least 18 points")
+
+
+@contextmanager
+def style_of(arguments):
+    """Draw and save pictures as --dark and --slides say."""
+    from numformer.plots.axes import dark, slides
+
+    with ExitStack() as stack:
+        for chosen, style in ((arguments.dark, dark), (arguments.slides, slides)):
+            if chosen:
+                stack.enter_context(style())
+        yield
 
 
 def check_picture(flag, path):

@@ -8,11 +8,11 @@ from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
 from numformer.commands.shared.runs import run_corpus
 from numformer.analysis import (
-    attention_rollout, dead_units, gradient_norm_by_block, hidden_activations, logit_contributions,
-    logit_lens, model_costs, residual_stream)
+    attention_rollout, dead_units, distinctive_heads, gradient_norm_by_block, hidden_activations,
+    logit_contributions, logit_lens, model_costs, residual_stream)
 from numformer.models import Decoder, VisionTransformer
 from numformer.models.decoder_config import DecoderConfig
-from numformer.plots.axes import panels
+from numformer.plots.axes import in_slides, panels
 from numformer.plots.tokens import visible
 from numformer import plots
 from numformer.recipes.vision.vit import patch_positions
@@ -20,10 +20,17 @@ from numformer.training import RunFolder
 
 
 def attention(run):
-    """Attention weights: the mean of a layer's heads, or one head."""
+    """Attention weights of the four heads that differ most, in all layers or one; or one head."""
     view = run.view()
     if view.name == "cross":
         return _aligned(run, view)
+    if run.chosen.head is None:
+        first, layers = 0, view.weights
+        if run.chosen.layer is not None:
+            first, layers = run.layer(view), [view.weights[run.layer(view)]]
+        found = [(first + layer, head) for layer, head in distinctive_heads(layers)]
+        return plots.attention_heads(view.weights, found, view.keys, list(view.masks),
+                                     title=f"The heads that differ most{_of(view)}")
     weights, name = run.weights(view)
     return plots.attention_map(weights, view.keys, view.masks[run.layer(view)],
                                title=f"Attention{_of(view)}, {name}")
@@ -133,13 +140,13 @@ def training(run):
         raise UsageError(f"{run.folder} has no steps of training to draw; train at least one.")
     if not any("learning_rate" in line for line in metrics):
         raise UsageError(f"{run.folder} was trained without gradients; use `numformer plot loss`.")
-    axes = panels(None, 2, 2, (14, 9))
+    axes = panels(None, *((2, 2) if in_slides() else (4, 1)), (8, 16))
     losses = partial(plots.loss_curve, unit=run.task.unit_of(run.tokenizer))
     curves = [losses, plots.gradient_norm_curve, plots.learning_rate_curve]
     if any("update_ratio" in line for line in metrics):
         curves.append(plots.update_ratio_curve)
     else:
-        axes[1, 1].remove()
+        axes.flat[3].remove()
     for panel, draw in zip(axes.flat, curves):
         draw(metrics, ax=panel)
     return axes[0, 0].figure
@@ -192,7 +199,7 @@ def costs(run):
     if not isinstance(run.model.config, DecoderConfig):
         raise UsageError(f"{run.folder}: costs by part are known for a Decoder, not for "
                          f"{type(run.model).__name__}.")
-    return plots.cost_bars(model_costs(run.model.config))
+    return plots.cost_treemap(model_costs(run.model.config))
 
 
 _MAPS = ("text", "view")

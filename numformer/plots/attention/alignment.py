@@ -3,14 +3,15 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import new_axes
+from numformer.plots.axes import new_axes, sequential, styled
 from numformer.plots.tokens import label_ticks
 
 
+@styled
 def alignment_map(weights, source, target, ax=None, title="Alignment"):
-    """A row for each target token, a column for each source token, brighter for more weight.
+    """A row for each target token, a column for each source token, darker for more weight.
 
-    Where both languages have the same word order, the bright cells are on the diagonal.
+    Where both languages have the same word order, the dark cells are on the diagonal.
 
     Parameters
     ----------
@@ -43,10 +44,11 @@ def alignment_map(weights, source, target, ax=None, title="Alignment"):
             raise ValueError(f"alignment_map: {name} has {len(labels)} labels, but weights of "
                              f"shape {(T, S)} need {size}.")
     if ax is None:
-        ax = new_axes((3 + 0.33 * S, 2 + 0.3 * T))
-    image = ax.imshow(weights, cmap="cividis", vmin=0, vmax=1)
+        ax = new_axes((8, max(3.4, 1.9 + 0.27 * T)))
+    image = ax.imshow(weights, cmap=sequential(ax), vmin=0, vmax=1, aspect="auto",
+                      interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
-    label_ticks(ax.xaxis, source, size=9)
-    label_ticks(ax.yaxis, target, size=9)
+    label_ticks(ax.xaxis, source)
+    label_ticks(ax.yaxis, target)
     ax.set(xlabel="source", ylabel="target", title=title)
     return ax

@@ -1,9 +1,10 @@
 """Attention weights of several kinds side by side, for one text."""
 
 from numformer.plots.attention.maps import attention_map
-from numformer.plots.axes import entitle, panels
+from numformer.plots.axes import entitle, panels, styled
 
 
+@styled
 def attention_maps(weights, tokens=None, mask=None, ax=None, title="Attention weights"):
     """A map for each kind of attention, next to one another.
 
@@ -28,7 +29,7 @@ def attention_maps(weights, tokens=None, mask=None, ax=None, title="Attention we
     """
     if not weights:
         raise ValueError("attention_maps: weights are empty; give one map or more.")
-    axes = panels(ax, 1, len(weights), (5 * len(weights), 4.6))[0]
+    axes = panels(ax, 1, len(weights), (8, 1.3 + 7 / len(weights)))[0]
     for panel, (name, its_weights) in zip(axes, weights.items()):
         attention_map(its_weights, tokens, mask, panel, name)
     entitle(ax, axes[0], title)

@@ -9,13 +9,14 @@ import numpy as np
 from numformer.checks import check_array
 from numformer.functional.attention.core import attention, attention_backward
 from numformer.functional.softmax import softmax_backward
-from numformer.plots.axes import is_dark, panels, signed_colours
+from numformer.plots.axes import colours, is_dark, panels, sequential, signed_colours, styled
 from numformer.plots.tokens import label_ticks
 
 STEP = 1e-30                                          # of the complex step: too small to change o
 FORMULA = r"$o = \mathrm{softmax}\left(q\, k^\top / \sqrt{D}\right) v$"
 
 
+@styled
 def forward_and_backward(q, k, v, do, mask=None, tokens=None, ax=None, name="one head"):
     r"""The code of attention and of its backward, and below each what it computes for one head.
 
@@ -69,20 +70,20 @@ def forward_and_backward(q, k, v, do, mask=None, tokens=None, ax=None, name="one
     p, saved_softmax = saved[3], saved[-1]
     dscores = softmax_backward(do @ v.mT, saved_softmax)[0, 0]                  # (T, S)
 
-    axes = panels(ax, 2, 2, (13.33, 6.67), height_ratios=(1, 1.4))
+    axes = panels(ax, 2, 2, (8, 7.4), width_ratios=(2, 1))
     _write_code(axes[0, 0], "forward", [FORMULA, "", *_lines(attention, "scores = ", "o = ")])
-    _write_code(axes[0, 1], "backward, by hand", _lines(attention_backward, "# ", "dk = "))
+    _write_code(axes[1, 0], "backward, by hand", _lines(attention_backward, "# ", "dk = "))
     top = float(np.abs(dscores).max()) or 1.0
-    _draw_map(axes[1, 0], p[0, 0], mask, tokens, 0, float(p.max()), "{:.2g}",
-              f"p: attention weights of\n{name}; each row sums to 1")
+    _draw_map(axes[0, 1], p[0, 0], mask, tokens, 0, float(p.max()), "{:.2g}",
+              f"p of {name}")
     _draw_map(axes[1, 1], dscores, mask, tokens, -top, top, "{:+.0e}",
-              "dscores: gradient of the loss with\nrespect to scores; each row sums to 0")
+              "dscores")
     figure = axes[0, 0].figure
     if ax is None:
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.08)
+        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
     error = complex_step_error(q, k, v, do, mask)
-    figure.supxlabel("no autograd: dq, dk and dv of this head agree with the complex step "
-                     f"to {error:.0e}", fontsize=16)
+    figure.supxlabel("no autograd: dq, dk and dv agree with the complex step to "
+                     f"{error:.0e}")
     return figure
 
 
@@ -119,43 +120,37 @@ def _write_code(ax, title, lines):
     """Lines of code as text on a tinted box; empty lines take half the height, formulas more."""
     from matplotlib.patches import FancyBboxPatch
 
-    ground, comment = ("#23262d", "#dcae3f") if is_dark(ax) else ("#f4f2ea", "#8a5f00")
+    ground, comment = ("#23262d", colours(ax)[1]) if is_dark(ax) else ("#f3f5f8", colours(ax)[1])
     ax.axis("off")
-    ax.set_title(title, fontsize=22, fontweight="bold", loc="left")
+    ax.set_title(title, loc="left")
     ax.add_patch(FancyBboxPatch((0, 0), 1, 1, boxstyle="round,pad=0,rounding_size=0.02",
                                 transform=ax.transAxes, facecolor=ground, linewidth=0))
     heights = [1.8 if line.startswith("$") else 1.0 if line else 0.4 for line in lines]
-    step = 0.9 / max(9, sum(heights))
+    step = 0.9 / max(11, sum(heights))
     y = 0.5 + step * sum(heights) / 2
     for line, height in zip(lines, heights):
         ax.text(0.03, y - step * height / 2, line, transform=ax.transAxes, family="monospace",
-                fontsize=20 if line.startswith("$") else 15, va="center",
+                fontsize="x-large" if line.startswith("$") else "medium", va="center",
                 color=comment if line.startswith(("#", "$")) else None).set_in_layout(False)
         y -= step * height
 
 
 def _draw_map(ax, values, mask, tokens, low, high, form, name):
-    """A map with colours by signed square roots; its name and colour bar in the masked corner."""
-    from matplotlib.colors import FuncNorm, LinearSegmentedColormap
+    """A map with colours by signed square roots, and its name as the title."""
+    from matplotlib.colors import FuncNorm
 
-    colours = signed_colours()
-    if low == 0:                                      # the half below zero, from light to dark
-        colours = LinearSegmentedColormap.from_list("weights", colours(np.linspace(0.5, 0, 64)))
     norm = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * x * x),
                     vmin=low, vmax=high)
-    image = ax.imshow(np.where(mask, values, np.nan), cmap=colours, norm=norm, aspect="auto",
-                      interpolation="nearest")
+    image = ax.imshow(np.where(mask, values, np.nan), norm=norm, aspect="auto",
+                      cmap=signed_colours(ax) if low else sequential(ax), interpolation="nearest")
     if tokens is not None:
-        label_ticks(ax.xaxis, tokens, size=13)
+        label_ticks(ax.xaxis, tokens)
         if len(tokens) == len(mask):
-            label_ticks(ax.yaxis, tokens, size=9)
+            label_ticks(ax.yaxis, tokens)
     ax.tick_params(length=0, pad=3)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel("key", fontsize=12)
-    ax.set_ylabel("query", fontsize=12)
-    ax.text(0.985, 0.97, name, transform=ax.transAxes, fontsize=14, linespacing=1.4, va="top",
-            ha="right")
-    bar = ax.inset_axes([0.66, 0.7, 0.3, 0.045])
-    ax.figure.colorbar(image, cax=bar, orientation="horizontal", ticks=[low, 0, high])
-    bar.set_xticklabels([form.format(x) if x else "0" for x in bar.get_xticks()], fontsize=11)
+    ax.set(xlabel="key (rows: queries)", title=name)
+    bar = ax.inset_axes([0.5, 0.86, 0.42, 0.05])
+    ax.figure.colorbar(image, cax=bar, orientation="horizontal", ticks=[low, high])
+    bar.set_xticklabels([form.format(x) if x else "0" for x in (low, high)])
     bar.tick_params(length=0)

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from numformer.plots.axes import draw_map, entitle, panels
+from numformer.plots.axes import WIDTH, draw_map, entitle, panels, styled
 from numformer.analysis.attention_statistics import (
     attention_distance, attention_entropy, check_layers)
 
 
+@styled
 def head_statistics(weights, ax=None, title="Attention heads", distance=True):
     """Two maps with a cell for each head: entropy of its weights in bits, mean distance in tokens.
 
@@ -37,8 +38,7 @@ def head_statistics(weights, ax=None, title="Attention heads", distance=True):
     L, H = len(weights), len(weights[0])
     measures = [(attention_entropy, "entropy, bits"),
                 (attention_distance, "mean distance, tokens")][:1 + distance]
-    axes = panels(ax, 1, len(measures), ((2.5 + 1.1 * H) * len(measures) / 2 + 0.5,
-                                         1.6 + 0.45 * L))[0]
+    axes = panels(ax, 1, len(measures), (WIDTH, 1.7 + 0.45 * L))[0]
     for panel, (measure, label) in zip(axes, measures):
         draw_map(panel, np.array([measure(layer) for layer in weights]), label, form="{:.1f}")
         panel.set_xticks(range(H), range(1, H + 1))

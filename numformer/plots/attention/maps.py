@@ -3,13 +3,15 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.plots.axes import entitle, hatch_cells, new_axes, panels
+from numformer.plots.axes import (
+    entitle, hatch_cells, in_slides, new_axes, panels, sequential, styled)
 from numformer.analysis.attention_statistics import check_layers
 from numformer.plots.tokens import label_ticks
 
 
+@styled
 def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
-    """A row for each query, a column for each key, brighter for more weight.
+    """A row for each query, a column for each key, darker for more weight.
 
     Colour is proportional to the square root of the weight: most weights are small compared with
     those of a query with few keys.
@@ -40,20 +42,69 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
         raise ValueError(f"attention_map: {len(tokens)} labels for S={S} keys; give one per key.")
     _check_mask("attention_map", mask, T, S)
     if ax is None:
-        ax = new_axes((4.5 + 0.12 * S, 4 + 0.12 * T))
-    image = ax.imshow(weights, cmap="cividis",
-                      norm=_root_scale(float(np.nanmax(weights, initial=0))))
+        ax = new_axes((8, min(7.4, max(4.0, 2.6 + 0.24 * T))))
+    image = _draw(ax, np.asarray(weights), tokens, mask, float(np.nanmax(weights, initial=0)))
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
-    if mask is not None:
-        hatch_cells(ax, ~np.asarray(mask))
-    if tokens is not None:
-        label_ticks(ax.xaxis, tokens)
-        if T <= S:
-            label_ticks(ax.yaxis, tokens[S - T:])
     ax.set(xlabel="key", ylabel="query", title=title)
     return ax
 
 
+@styled
+def attention_heads(weights, heads, tokens=None, mask=None, ax=None, title="Attention heads"):
+    """A map for each chosen head, two in a row, all on one colour scale; as in `attention_map`.
+
+    Parameters
+    ----------
+    weights : list of ndarray, each of shape (H, T, S)
+        Attention weights of each layer.
+    heads : list of (int, int)
+        Layer and head of each map, from 0; see `numformer.analysis.distinctive_heads`.
+    tokens : list of str, optional
+        Labels of the keys; where T <= S the last T of them label the queries.
+    mask : list of ndarray of bool, shape (T, S), optional
+        One for each layer.
+    ax : matplotlib Axes, optional
+        Axes that the panels replace; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes do not match, or no heads are chosen, or one does not exist.
+
+    Examples
+    --------
+    >>> equal = np.full((2, 3, 3), 1 / 3)
+    >>> [ax.get_title() for ax in attention_heads([equal], [(0, 1)]).axes if ax.get_title()]
+    ['layer 1, head 2']
+    """
+    check_layers("attention_heads", weights)
+    L, H = len(weights), len(weights[0])
+    if not heads or not all(0 <= layer < L and 0 <= head < H for layer, head in heads):
+        raise ValueError(f"attention_heads: heads={heads} must be at least one (layer, head), "
+                         f"counted from 0, of {L} layers with {H} heads.")
+    masks = [None] * L if mask is None else mask
+    columns = min(2, len(heads)) if not in_slides() else len(heads)
+    rows = -(-len(heads) // columns)
+    axes = panels(ax, rows, columns, (8, 0.9 + rows * (3.3 if columns > 1 else 6.4)))
+    top = max(float(weights[layer][head].max()) for layer, head in heads)
+    for panel, (layer, head) in zip(axes.flat, heads):
+        image = _draw(panel, weights[layer][head], tokens, masks[layer], top)
+        panel.set_title(f"layer {layer + 1}, head {head + 1}")
+    for unused in axes.flat[len(heads):]:
+        unused.remove()
+    figure = axes[0, 0].figure
+    figure.colorbar(image, ax=list(axes.flat[:len(heads)]), label="weight: rows are queries",
+                    shrink=0.7)
+    entitle(ax, axes[0, 0], title)
+    return figure
+
+
+@styled
 def attention_grid(weights, mask=None, ax=None, title="Attention"):
     """A small map for each head, a row of them for each layer, all on one colour scale.
 
@@ -84,22 +135,34 @@ def attention_grid(weights, mask=None, ax=None, title="Attention"):
     for layer, its_mask in zip(weights, masks):
         _check_mask("attention_grid", its_mask, *layer.shape[1:])
     H = len(weights[0])
-    axes = panels(ax, len(weights), H, (1.5 * H + 1, 1.5 * len(weights) + 0.8))
+    axes = panels(ax, len(weights), H, (8, 1.1 + 7.0 / max(H, 4) * len(weights)))
     scale = _root_scale(1.0)
     for number, (row, layer, its_mask) in enumerate(zip(axes, weights, masks), 1):
         for h, (panel, head) in enumerate(zip(row, layer), 1):
-            image = panel.imshow(head, cmap="cividis", norm=scale, interpolation="nearest")
+            image = panel.imshow(head, cmap=sequential(panel), norm=scale, interpolation="nearest")
             if its_mask is not None:
                 hatch_cells(panel, ~np.asarray(its_mask))
             panel.set(xticks=[], yticks=[])
             if number == 1:
-                panel.set_title(f"head {h}", fontsize=9)
-        row[0].set_ylabel(f"layer {number}", fontsize=9)
+                panel.set_title(f"head {h}")
+        row[0].set_ylabel(f"layer {number}")
     figure = axes[0, 0].figure
-    figure.colorbar(image, ax=list(axes.flat), label="weight: columns are keys, rows queries",
-                    shrink=0.7)
+    figure.colorbar(image, ax=list(axes.flat), label="weight", shrink=0.7)
     entitle(ax, axes[0, 0], title)
     return figure
+
+
+def _draw(ax, weights, tokens, mask, top):
+    """One map with its labels; returns the image."""
+    T, S = weights.shape
+    image = ax.imshow(weights, cmap=sequential(ax), norm=_root_scale(top), interpolation="nearest")
+    if mask is not None:
+        hatch_cells(ax, ~np.asarray(mask))
+    if tokens is not None:
+        label_ticks(ax.xaxis, tokens)
+        if T <= S:
+            label_ticks(ax.yaxis, tokens[S - T:])
+    return image
 
 
 def _check_mask(owner, mask, T, S):

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, entitle, faint, panels
+from numformer.plots.axes import colours, entitle, faint, panels, styled
 from numformer.plots.tokens import label_ticks
 
 
+@styled
 def mask_panels(masks, tokens, inputs=None, ax=None, title="Who may attend to whom"):
     """A panel for each model: filled cells are pairs of a query (row) and a key it may attend to.
 
@@ -38,21 +39,21 @@ def mask_panels(masks, tokens, inputs=None, ax=None, title="Who may attend to wh
         if mask.ndim != 2 or mask.shape != (len(tokens[name]),) * 2:
             raise ValueError(f"mask_panels: the mask of {name} has shape {mask.shape}, but must be "
                              f"(T, T) with a label for each of T={len(tokens[name])} tokens.")
-    axes = panels(ax, 1, len(masks), (4.3 * len(masks), 4.9))[0]
+    axes = panels(ax, 1, len(masks), (8, 1.1 + 7.2 / len(masks)))[0]
     for panel, (name, mask) in zip(axes, masks.items()):
-        panel.imshow(mask, cmap=ListedColormap([panel.get_facecolor(), colours(panel)[2]]), vmin=0,
+        panel.imshow(mask, cmap=ListedColormap([panel.get_facecolor(), colours(panel)[3]]), vmin=0,
                      vmax=1, interpolation="nearest")
         T = len(mask)
         panel.hlines(np.arange(-0.5, T), -0.5, T - 0.5, color=faint(panel), linewidth=0.7)
         panel.vlines(np.arange(-0.5, T), -0.5, T - 0.5, color=faint(panel), linewidth=0.7)
         for axis in (panel.xaxis, panel.yaxis):
-            label_ticks(axis, tokens[name], 11)
+            label_ticks(axis, tokens[name])
         panel.tick_params(length=0)
         if (inputs or {}).get(name):
             panel.axhline(inputs[name] - 0.5, color=colours(panel)[1], linewidth=2.5)
             panel.axvline(inputs[name] - 0.5, color=colours(panel)[1], linewidth=2.5)
-        panel.set_title(name, fontsize=12)
-        panel.set_xlabel("key", fontsize=11)
-        panel.set_ylabel("query", fontsize=11)
+        panel.set_title(name)
+        panel.set_xlabel("key")
+        panel.set_ylabel("query")
     entitle(ax, axes[0], title)
     return axes[0].figure

@@ -3,12 +3,13 @@
 
 import numpy as np
 
-from numformer.plots.axes import draw_map, entitle, panels
+from numformer.plots.axes import draw_map, entitle, panels, styled
 from numformer.plots.tokens import label_ticks
 
 PANELS = ("inputs", "queries and keys", "scores", "outputs")
 
 
+@styled
 def permutation_panels(rows, tokens, order, ax=None,
                        title="Self-attention depends on positions only if they are added"):
     """Inputs, queries and keys, scores and outputs of a sequence, in a row for each version of it.
@@ -48,23 +49,23 @@ def permutation_panels(rows, tokens, order, ax=None,
     order, moved = list(order), [tokens[index] for index in order]
     versions = (("in order", rows[0], tokens, None), ("permuted", rows[1], moved, rows[0]),
                 ("permuted,\nwith positions", rows[3], moved, rows[2]))
-    axes = panels(ax, 3, 4, (13, 8.4), width_ratios=(1, 1.6, 1.1, 1))
+    axes = panels(ax, 3, 4, (8, 7.6), width_ratios=(1, 1.6, 1.1, 1))
     for k, (name, steps, labels, expected) in enumerate(versions):
         joined = np.concatenate([steps["queries"], steps["keys"]], axis=1)
         arrays = (steps["inputs"], joined, steps["scores"], steps["outputs"])
         for panel, array, words in zip(axes[k], arrays, PANELS):
             draw_map(panel, array, "", signed=True, top=_top(words, rows), numbers=False)
-            panel.set_title(words, fontsize=11)
-            label_ticks(panel.yaxis, labels, 11)
+            panel.set_title(words, fontsize="medium")
+            label_ticks(panel.yaxis, labels)
             panel.set_xticks([])
             panel.tick_params(length=0)
-        label_ticks(axes[k, 2].xaxis, labels, 10)
+        label_ticks(axes[k, 2].xaxis, labels)
         axes[k, 1].axvline(steps["queries"].shape[1] - 0.5, color=axes[k, 1].get_facecolor(),
                            linewidth=4)
-        axes[k, 0].set_ylabel(name, fontsize=12)
+        axes[k, 0].set_ylabel(name)
         if expected is not None:
             difference = np.abs(steps["outputs"] - expected["outputs"][order]).max()
-            axes[k, 3].set_title(f"outputs: off by {difference:.2g}", fontsize=11)
+            axes[k, 3].set_title(f"outputs\n(off by {difference:.1g})", fontsize="medium")
     entitle(ax, axes[0, 0], title)
     return axes[0, 0].figure
 

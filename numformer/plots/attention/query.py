@@ -6,12 +6,13 @@ import numpy as np
 
 from numformer.checks import check_array, check_number, check_whole
 from numformer.functional.softmax import softmax
-from numformer.plots.axes import draw_map, entitle, panels
+from numformer.plots.axes import WIDTH, cell_inches, draw_map, entitle, panels, styled, text_inches
 from numformer.plots.tokens import visible
 
 COLUMNS = ("q · k", "score", "weight")
 
 
+@styled
 def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, title="One query",
                  v=None):
     r"""One query with all keys, their coordinate products, and the numbers q · k, score and weight.
@@ -48,6 +49,8 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
     ValueError, TypeError
         If shapes do not match, or every key is masked.
     """
+    from matplotlib.ticker import MaxNLocator
+
     D = check_array("query_detail", "q", q, "(D,)")["D"]
     check_whole("query_detail", "D", D)
     S = check_array("query_detail", "k", k, "(S, D)", D=D)["S"]
@@ -68,31 +71,33 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
               else scale) * products + (0 if bias is None else np.asarray(bias))
     weights, _ = softmax(scores, mask=mask)
 
-    wide = 1.6 + 0.07 * D                             # inches; the numbers always need two
-    widths = [wide, wide, 2]
-    if v is not None:
-        widths += [1.6 + 0.07 * v.shape[1]] * 2
-    vectors, parts, numbers, *mixed = panels(ax, 1, len(widths), (sum(widths), 1.8 + 0.24 * S),
+    widths = [3, 2.6, 4] + ([2.2, 2.2] if v is not None else [])
+    vectors, parts, numbers, *mixed = panels(ax, 1, len(widths), (WIDTH, 2.0 + 0.24 * S),
                                              width_ratios=widths)[0]
     gap = np.full((1, D), np.nan)
     draw_map(vectors, np.concatenate([q[None], gap, k]), "", signed=True, numbers=False)
-    vectors.set_yticks([0, *range(2, S + 2)], ["q", *tokens], fontsize=8)
-    vectors.set(xlabel="coordinate", title="query and keys")
+    every = max(1, math.ceil(1.15 * text_inches() / cell_inches(vectors, 1, S + 2)[1]))
+    vectors.set_yticks([0, *range(2, S + 2, every)], ["q", *tokens[::every]])
+    vectors.set(xlabel="coord.", title="q and keys")
     draw_map(parts, np.concatenate([np.full((2, D), np.nan), k * q]), "", signed=True,
              numbers=False)
-    parts.set(xlabel="coordinate", yticks=[], title="coordinate products")
-    numbers.set(xlim=(-0.6, 2.6), ylim=vectors.get_ylim(), title="sum")
+    parts.set(xlabel="coord.", yticks=[], title="products")
+    numbers.set(xlim=(-0.7, 2.5), ylim=vectors.get_ylim(), title="")
     numbers.axis("off")
     for column, name in enumerate(COLUMNS):
-        numbers.text(column, 0, name, ha="center", va="center", fontsize=8, fontweight="bold")
+        numbers.text(column, 0, name, ha="center", va="center", fontweight="bold")
     for j in range(S):
+        if j % every and weights[j] < weights.max():
+            continue                                          # no space for all
         shown = (products[j], scores[j], weights[j]) if mask[j] else (products[j], None, None)
         strong = "bold" if weights[j] == weights.max() else "normal"
         for column, number in enumerate(shown):
-            numbers.text(column, j + 2, "masked" if number is None else f"{number:.3f}",
-                         ha="center", va="center", fontsize=8, fontweight=strong)
+            numbers.text(column, j + 2, "masked" if number is None else f"{number:.2f}",
+                         ha="center", va="center", fontweight=strong)
     if v is not None:
         _draw_mixture(*mixed, weights, v)
+    for panel in (vectors, parts, *mixed):
+        panel.xaxis.set_major_locator(MaxNLocator(2, integer=True))
     entitle(ax, vectors, title)
     return vectors.figure
 
@@ -101,9 +106,9 @@ def _draw_mixture(values, contributions, weights, v):
     """The values; and each times its weight, with their sum, the output, in the first row."""
     blank = np.full((2, v.shape[1]), np.nan)
     draw_map(values, np.concatenate([blank, v]), "", signed=True, numbers=False)
-    values.set(xlabel="coordinate", yticks=[], title="values")
+    values.set(xlabel="coord.", yticks=[], title="values")
     parts = weights[:, None] * v                                      # (S, D_V)
     draw_map(contributions, np.concatenate([parts.sum(axis=0)[None], blank[:1], parts]), "",
              signed=True, numbers=False)
-    contributions.set_yticks([0], ["o"], fontsize=8)
-    contributions.set(xlabel="coordinate", title="weight · value, sum o")
+    contributions.set_yticks([0], ["o"])
+    contributions.set(xlabel="coord.", title="weighted")

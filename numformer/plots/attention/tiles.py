@@ -3,9 +3,12 @@
 import numpy as np
 
 from numformer.checks import check_whole
-from numformer.plots.axes import colours, hatch_cells, new_axes, panels
+from numformer.plots.axes import (
+    SLIDE, WIDTH, colours, hatch_cells, in_slides, new_axes, panels, readable_on, sequential,
+    styled)
 
 
+@styled
 def tile_order(steps, ax=None, title="Order of the tiles"):
     """All tiles of the T x S scores, numbered in processing order; skipped ones are hatched.
 
@@ -30,25 +33,25 @@ def tile_order(steps, ax=None, title="Order of the tiles"):
         If there are no steps.
     """
     T, S = _sizes("tile_order", steps)
-    ax = new_axes((5.2, 5)) if ax is None else ax
-    # fontsize
-    order, number, small = np.full((T, S), np.nan), 0, min(7,
-                                                           42 * (steps[0].keys.stop
-                                                                 - steps[0].keys.start) / S)
+    ax = new_axes((8, 6.4)) if ax is None else ax
+    order, number, texts = np.full((T, S), np.nan), 0, []
     for step in steps:
         if not step.skipped:
             number += 1
             order[step.rows, step.keys] = number
             rescaled = int(_rescaled(step).sum())
-            ax.text(*_middle(step), f"{number}\n" + (f"rescaled: {rescaled}" if rescaled else ""),
-                    ha="center", va="center", fontsize=small,
-                    color="white" if number < 0.6 * len(steps) else "black")
-    ax.imshow(order, cmap="cividis", interpolation="nearest", vmin=1, vmax=max(2, len(steps)))
+            words = f"{number}\nrescaled: {rescaled}" if rescaled else str(number)
+            texts.append((*_middle(step), words, number))
+    image = ax.imshow(order, cmap=sequential(ax), interpolation="nearest", aspect="auto",
+                      vmin=-0.3 * len(steps), vmax=max(2, len(steps)))
+    for x, y, words, number in texts:
+        ax.text(x, y, words, ha="center", va="center", color=readable_on(image, number))
     _frame(ax, steps, T, S)
     ax.set(title=title)
     return ax
 
 
+@styled
 def tile_frame(steps, number, ax=None, title=None):
     """The state after one step: tiles processed so far, and the running numbers of the queries.
 
@@ -77,36 +80,38 @@ def tile_frame(steps, number, ax=None, title=None):
                          "counted from 0.")
     step = steps[number]
     I, D = step.acc.shape[2:]
-    left, right = panels(ax, 1, 2, (7.4 + 0.5 * D, 4.4), width_ratios=(4, 4.4 + 0.55 * D))[0]
+    left, right = panels(ax, 1, 2, (WIDTH, 3.6), width_ratios=(3.1, 3 + 0.6 * D))[0]
 
     state = np.zeros((T, S))
     for seen in steps[:number]:
         state[seen.rows, seen.keys] = 0 if seen.skipped else 1
     state[step.rows, step.keys] = 0 if step.skipped else 2
-    left.imshow(state, cmap="cividis", vmin=0, vmax=2, interpolation="nearest")
+    image = left.imshow(state, cmap=sequential(left), vmin=0, vmax=2, interpolation="nearest",
+                        aspect="auto")
     _frame(left, steps[:number + 1], T, S)
     left.text(*_middle(step), "skipped" if step.skipped else "now", ha="center", va="center",
-              fontsize=8, color=colours(left)[0] if step.skipped else "black")
+              color=colours(left)[4] if step.skipped else readable_on(image, 2))
     left.set(xlim=(-0.5, S - 0.5), ylim=(T - 0.5, -0.5))
 
     names = ["query", "m", "α", "l", *(f"acc {d}" for d in range(D))]
     right.set(xlim=(-0.5, len(names) - 0.5), ylim=(I + 0.5, -0.8))
     right.axis("off")
     for column, name in enumerate(names):
-        right.text(column, 0, name, ha="center", va="center", fontsize=8, fontweight="bold")
+        right.text(column, 0, name, ha="center", va="center", fontweight="bold")
     for i, rescaled in enumerate(_rescaled(step)):
         values = (step.m[0, 0, i, 0], step.alpha[0, 0, i, 0], step.l[0, 0, i, 0],
                   *step.acc[0, 0, i])
         for column, text in enumerate((str(step.rows.start + i),
                                        *(f"{value:.3g}" for value in values))):
-            right.text(column, i + 1, text, ha="center", va="center", fontsize=8,
+            right.text(column, i + 1, text, ha="center", va="center",
                        fontweight="bold" if rescaled else "normal")
     left.figure.suptitle(title or f"Step {number + 1} of {len(steps)}: queries {step.rows.start} "
                          f"to {step.rows.stop - 1}, keys {step.keys.start} to "
-                         f"{step.keys.stop - 1}{', skipped' if step.skipped else ''}", fontsize=10)
+                         f"{step.keys.stop - 1}{', skipped' if step.skipped else ''}")
     return left.figure
 
 
+@styled
 def tile_frames(steps, chosen=None, title="Tiled attention"):
     """Several steps below each other, each as in `tile_frame`.
 
@@ -132,8 +137,8 @@ def tile_frames(steps, chosen=None, title="Tiled attention"):
     chosen = range(len(steps)) if chosen is None else list(chosen)
     if not len(chosen):
         raise ValueError("tile_frames: chosen is empty; give at least one step.")
-    D = steps[0].acc.shape[3]
-    figure = Figure(figsize=(7.4 + 0.5 * D, 4.2 * len(chosen)), layout="constrained")
+    size = SLIDE if in_slides() else (WIDTH, 0.4 + 3.5 * len(chosen))
+    figure = Figure(figsize=size, layout="constrained")
     for part, number in zip(np.atleast_1d(figure.subfigures(len(chosen), 1)), chosen):
         tile_frame(steps, number, ax=part.add_subplot())
     figure.suptitle(title)
@@ -161,7 +166,7 @@ def tile_animation(steps, seconds=0.8):
     from matplotlib.animation import FuncAnimation
 
     _sizes("tile_animation", steps)
-    figure = new_axes((7.4 + 0.5 * steps[0].acc.shape[3], 4.4)).figure
+    figure = new_axes((WIDTH, 3.8)).figure
 
     def draw(number):
         figure.clear()
@@ -197,6 +202,6 @@ def _frame(ax, steps, T, S):
     hatch_cells(ax, skipped)
     ax.set_xticks(sorted({step.keys.start - 0.5 for step in steps} | {S - 0.5}), [])
     ax.set_yticks(sorted({step.rows.start - 0.5 for step in steps} | {T - 0.5}), [])
-    ax.grid(color="white", linewidth=1)
+    ax.grid(color=colours(ax)[7], linewidth=1)
     ax.tick_params(length=0)
     ax.set(xlabel="keys", ylabel="queries")

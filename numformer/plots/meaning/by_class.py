@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.plots.axes import new_axes, styles
+from numformer.plots.axes import WIDTH, new_axes, styled, styles
 
 
+@styled
 def values_by_class(values, classes, label, title, ax=None):
     """Draw the median and the middle half of numbers, for each model and each class.
 
@@ -22,7 +23,7 @@ def values_by_class(values, classes, label, title, ax=None):
     -------
     matplotlib Axes
     """
-    ax = new_axes((10, 5)) if ax is None else ax
+    ax = new_axes((WIDTH, 5)) if ax is None else ax
     width = 0.8 / len(classes)
     for k, (name, style) in enumerate(zip(classes, styles(ax, len(classes)))):
         quartiles = np.array([np.percentile(each[k], (25, 50, 75)) for each in values.values()])

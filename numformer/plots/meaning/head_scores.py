@@ -1,8 +1,9 @@
 """Scores of heads: a map of heads by patterns."""
 
-from numformer.plots.axes import draw_map, new_axes
+from numformer.plots.axes import draw_map, new_axes, styled
 
 
+@styled
 def head_scores(scores, heads, patterns, title, label="score", ax=None):
     """Draw how strongly every head has every pattern.
 
@@ -18,7 +19,7 @@ def head_scores(scores, heads, patterns, title, label="score", ax=None):
     -------
     matplotlib Axes
     """
-    ax = new_axes((1.25 * len(patterns) + 3, 0.36 * len(heads) + 2.2)) if ax is None else ax
+    ax = new_axes((8, 0.36 * len(heads) + 2.2)) if ax is None else ax
     draw_map(ax, scores, label, numbers=True, form="{:.2f}")
     ax.set_xticks(range(len(patterns)), patterns)
     ax.set_yticks(range(len(heads)), heads)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import MARKERS, colours, entitle, panels
+from numformer.plots.axes import MARKERS, colours, entitle, panels, styled
 
 
 def first_two_directions(vectors):
@@ -40,6 +40,7 @@ def two_directions(vectors):
     return centre, directions * np.where(signs == 0, 1, signs)[:, None]
 
 
+@styled
 def labelled_maps(maps, columns, title, words=None, ax=None):
     """Draw one map for each set of vectors, with a colour and a marker for each label.
 
@@ -60,7 +61,7 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
     matplotlib Figure
     """
     rows = -(-len(maps) // columns)
-    axes = panels(ax, rows, columns, (max(3.3 * columns, 7), max(3.2 * rows, 4)))
+    axes = panels(ax, rows, columns, (8, max(0.6 + 8 / columns * 1.15 * rows, 4)))
     for panel, (key, (vectors, labels)) in zip(axes.flat, maps.items()):
         points = first_two_directions(np.asarray(vectors, np.float64))
         spread = max(np.abs(points).max(initial=0), 1e-9)
@@ -70,12 +71,11 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
             panel.scatter(own[:, 0], own[:, 1], s=34 if words else 22, color=found[k % 8],
                           marker=MARKERS[k % 8], alpha=0.8, linewidth=0, label=label)
         for text, (x, y) in zip((words or {}).get(key, ()), points):
-            panel.annotate(text, (x, y), fontsize=7, xytext=(3, 2), textcoords="offset points")
+            panel.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points")
         panel.set(title=": ".join(part for part in key if part), xticks=[], yticks=[],
                   xlim=(-1.15 * spread, 1.15 * spread), ylim=(-1.15 * spread, 1.15 * spread))
-        panel.title.set_fontsize(10)
         if len(set(labels)) > 1:
-            panel.legend(fontsize=8, markerscale=1.2, loc="upper center", ncols=4,
+            panel.legend(markerscale=1.2, loc="upper center", ncols=4,
                          bbox_to_anchor=(0.5, 0), columnspacing=1, handletextpad=0.3, frameon=False)
     entitle(ax, axes[0, 0], title)
     for unused in axes.flat[len(maps):]:

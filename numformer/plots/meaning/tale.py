@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, is_dark, new_axes
+from numformer.plots.axes import colours, is_dark, new_axes, styled
 
-COLUMNS = 62                                                          # characters of a line
+COLUMNS = 58                                                          # characters of a line
 
 
+@styled
 def attention_on_words(words, weights, query, marked=(), title="", ax=None):
     """Write a text; the ground of each word shows the weight that the query gives it.
 
@@ -33,16 +34,16 @@ def attention_on_words(words, weights, query, marked=(), title="", ax=None):
             used = 0
         lines[-1].append((t, used, word))
         used += len(word) + 1
-    ax = new_axes((9, 0.42 * len(lines) + 1.1)) if ax is None else ax
+    ax = new_axes((8, 0.42 * len(lines) + 1.1)) if ax is None else ax
     strong, frame = colours(ax)[1], colours(ax)[0]
     shade = np.asarray(weights) / max(float(np.max(weights)), 1e-12)
     for row, line in enumerate(lines):
         for t, column, word in line:
             box = dict(boxstyle="square,pad=0.12", facecolor=strong, alpha=float(shade[t]),
                        edgecolor="none")
-            ax.text(column + len(word) / 2, -row, " " * len(word), family="monospace", fontsize=11,
+            ax.text(column + len(word) / 2, -row, " " * len(word), family="monospace",
                     ha="center", va="center", bbox=box)
-            ax.text(column + len(word) / 2, -row, word, family="monospace", fontsize=11,
+            ax.text(column + len(word) / 2, -row, word, family="monospace",
                     ha="center", va="center", color="0.9" if is_dark(ax) else "black",
                     bbox=dict(boxstyle="square,pad=0.2", facecolor="none", edgecolor=frame,
                               linewidth=1.6) if t == query else None)
@@ -51,5 +52,4 @@ def attention_on_words(words, weights, query, marked=(), title="", ax=None):
                         solid_capstyle="butt")
     ax.set(xlim=(-1, COLUMNS + 1), ylim=(0.6 - len(lines), 0.7), xticks=[], yticks=[], title=title)
     ax.set_frame_on(False)
-    ax.title.set_fontsize(10)
     return ax

@@ -1,10 +1,11 @@
 """How models have grown: parameters by year."""
 
-from numformer.plots.axes import colours, new_axes
+from numformer.plots.axes import WIDTH, colours, new_axes, styled
 
 FAMILIES = {"encoder-decoder": ("s", 1), "encoder": ("^", 4), "decoder": ("o", 0)}
 
 
+@styled
 def model_growth(sizes, labelled=None, ax=None, title="Models have grown"):
     """A point for each model: its year, and its parameters on a logarithmic axis.
 
@@ -34,7 +35,7 @@ def model_growth(sizes, labelled=None, ax=None, title="Models have grown"):
         if size.family not in FAMILIES:
             raise ValueError(f"model_growth: the family of {size.name} is {size.family!r}, but "
                              f"must be {', '.join(FAMILIES)}.")
-    ax = new_axes((9, 5.4)) if ax is None else ax
+    ax = new_axes((WIDTH, 5.4)) if ax is None else ax
     labelled = {size.name: "right" for size in sizes} if labelled is None else labelled
     for family, (marker, colour) in FAMILIES.items():
         found = [size for size in sizes if size.family == family]
@@ -43,7 +44,7 @@ def model_growth(sizes, labelled=None, ax=None, title="Models have grown"):
     for size in sizes:
         if size.name in labelled:
             offset, sides = SIDES[labelled[size.name]]
-            ax.annotate(size.name, (size.year, size.parameters), offset, fontsize=11,
+            ax.annotate(size.name, (size.year, size.parameters), offset,
                         textcoords="offset points", **sides)
     ax.set_yscale("log")
     ax.set(xlabel="year of publication", ylabel="parameters", title=title)
@@ -51,7 +52,7 @@ def model_growth(sizes, labelled=None, ax=None, title="Models have grown"):
                         int(max(size.year for size in sizes)) + 2))
     ax.margins(y=0.12)
     ax.grid(alpha=0.3)
-    ax.legend(loc="upper left", fontsize=11)
+    ax.legend(loc="upper left")
     return ax
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.plots.axes import draw_map, entitle, new_axes, panels
+from numformer.plots.axes import WIDTH, draw_map, entitle, new_axes, panels, styled
 from numformer.plots.models.boxes import GAP, HEIGHT, draw_arrow, draw_box, without_ticks
 from numformer.plots.tokens import label_ticks
 
@@ -12,6 +12,7 @@ GATES = {"input": "input gate", "forget": "forget gate", "output": "output gate"
 ACROSS, NARROW = 3.3, 2.1                                     # of two time steps, and of a box
 
 
+@styled
 def unrolled_rnn(model, length=4, ax=None, title=""):
     """The same cell at every time step: x_t below, the states h_t in a row each, y_t above.
 
@@ -43,7 +44,7 @@ def unrolled_rnn(model, length=4, ax=None, title=""):
     V = model.head.weight.data.shape[0]
     step, right = HEIGHT + 2 * GAP, (length - 1) * ACROSS + NARROW / 2 + 1.9
     if ax is None:
-        ax = new_axes((0.72 * (right + 2.6), 0.72 * ((L + 2) * step - 2 * GAP + 0.4) + 0.45))
+        ax = new_axes((WIDTH, WIDTH * ((L + 2) * step - 2 * GAP + 0.4) / (right + 2.6) + 0.45))
     without_ticks(ax, -2.6, right, -0.3, (L + 2) * step - 2 * GAP + 0.1)
     for t in range(length):
         x, label = t * ACROSS, _subscript(t, length)
@@ -65,11 +66,11 @@ def unrolled_rnn(model, length=4, ax=None, title=""):
         draw_box(ax, x, top, f"$y_{{{label}}}$", f"({V},)", "feedforward", NARROW)
     for k, layer in enumerate(model.layers, start=1):
         W, U = layer.input.weight.data.shape, layer.recurrent_weight.data.shape
-        ax.text(-1.15, k * step - GAP, f"W {W[0]} x {W[1]}", ha="right", va="center", fontsize=11)
+        ax.text(-1.15, k * step - GAP, f"W {W[0]} x {W[1]}", ha="right", va="center")
         ax.text(right - 1.05, k * step + HEIGHT / 2, f"U\n{U[0]} x {U[1]}", ha="left",
-                va="center", fontsize=11)
+                va="center")
     ax.text(-1.15, (L + 1) * step - GAP, f"{model.layers[-1].width} x {V}", ha="right",
-            va="center", fontsize=11)
+            va="center")
     total = sum(parameter.data.size for layer in model.layers for parameter in layer.parameters())
     ax.set_title(title or f"{kind}, unrolled: the same {total:,} parameters at every step")
     return ax
@@ -79,11 +80,12 @@ def _subscript(t, length):
     return "t" if t == length // 2 else f"t{t - length // 2:+d}"
 
 
+@styled
 def lstm_gate_maps(gates, tokens, units=10, ax=None, title="LSTM over a text"):
     """A map for each gate and the cell: a row for each unit, a column for each token.
 
     The units are those whose forget gate varies most, the one with the largest mean first. Gates
-    are fractions, brighter for open; the cell is blue below zero and gold above.
+    are fractions, darker for open; the cell is blue below zero and orange above.
 
     Parameters
     ----------
@@ -116,15 +118,15 @@ def lstm_gate_maps(gates, tokens, units=10, ax=None, title="LSTM over a text"):
                          "one per token.")
     chosen = np.argsort(-gates["forget"].std(axis=0), kind="stable")[:units]
     chosen = chosen[np.argsort(-gates["forget"][:, chosen].mean(axis=0), kind="stable")]
-    axes = panels(ax, 4, 1, (0.26 * len(tokens) + 2.2, 0.76 * len(chosen) + 2.6))[:, 0]
+    axes = panels(ax, 4, 1, (WIDTH, 2.4 + 0.85 * len(chosen)))[:, 0]
     for panel, (name, words) in zip(axes, GATES.items()):
         signed = name == "cell"
         draw_map(panel, gates[name][:, chosen].T, "value" if signed else "open", signed=signed,
                  top=None if signed else 1.0, numbers=False)
-        panel.set_title(words, fontsize=11)
-        panel.set_ylabel("unit", fontsize=11)
-        panel.set_yticks(range(len(chosen)), [str(unit) for unit in chosen], fontsize=9)
-        label_ticks(panel.xaxis, tokens, 11)
+        panel.set_title(words)
+        panel.set_ylabel("unit")
+        label_ticks(panel.yaxis, [str(unit) for unit in chosen])
+        label_ticks(panel.xaxis, tokens)
     figure = axes[0].figure
     entitle(ax, axes[0], title)
     return figure

@@ -3,11 +3,13 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.plots.axes import draw_map, entitle, new_axes, panels, signed_colours, styles
+from numformer.plots.axes import (
+    WIDTH, draw_map, entitle, new_axes, panels, signed_colours, styled, styles)
 
 
+@styled
 def position_vectors(vectors, ax=None, title="Positions"):
-    """Position vectors, a row for each: sinusoidal or learned. Blue below zero, gold above.
+    """Position vectors, a row for each: sinusoidal or learned. Blue below zero, orange above.
 
     Parameters
     ----------
@@ -26,12 +28,13 @@ def position_vectors(vectors, ax=None, title="Positions"):
         If vectors are not a matrix of floats.
     """
     check_array("position_vectors", "vectors", vectors, "(T, C)")
-    ax = new_axes((7, 4.6)) if ax is None else ax
+    ax = new_axes((WIDTH, 5)) if ax is None else ax
     draw_map(ax, vectors, "value", signed=True)
     ax.set(xlabel="coordinate", ylabel="position", title=title)
     return ax
 
 
+@styled
 def similarity_by_distance(tables, ax=None, title="Dot product of two position vectors"):
     r"""The dot product of two position vectors at distance k: mean, with a band from min to max.
 
@@ -59,7 +62,7 @@ def similarity_by_distance(tables, ax=None, title="Dot product of two position v
     """
     if not tables:
         raise ValueError("similarity_by_distance: tables is empty; there is nothing to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, table), style in zip(tables.items(), styles(ax, len(tables))):
         T = check_array("similarity_by_distance", f"the table {name}", table, "(T, C)")["T"]
         products = table @ table.T                                    # (T, T)
@@ -76,6 +79,7 @@ def similarity_by_distance(tables, ax=None, title="Dot product of two position v
     return ax
 
 
+@styled
 def position_biases(bias, ax=None, title="Position bias on the scores"):
     """A map for each head of the bias added to its scores: ALiBi's slopes, or T5's learned buckets.
 
@@ -97,17 +101,23 @@ def position_biases(bias, ax=None, title="Position bias on the scores"):
     """
     H = check_array("position_biases", "bias", bias, "(H, T, S)")["H"]
     check_whole("position_biases", "H", H)
+    from matplotlib.ticker import MaxNLocator
+
     columns = min(H, 4)
-    axes = panels(ax, -(-H // columns), columns, (2.4 * columns + 1, 2.3 * -(-H // columns) + 0.6))
+    axes = panels(ax, -(-H // columns), columns, (WIDTH, 1.85 * -(-H // columns) + 0.9))
     top = float(np.abs(bias).max()) or 1.0
     for h, panel in enumerate(axes.flat):
         if h >= H:
             panel.remove()
             continue
-        image = panel.imshow(bias[h], cmap=signed_colours(), vmin=-top, vmax=top,
+        image = panel.imshow(bias[h], cmap=signed_colours(panel), vmin=-top, vmax=top,
                              interpolation="nearest")
-        panel.set_title(f"head {h + 1}: {bias[h].min():.2g} .. {bias[h].max():.2g}", fontsize=9)
-        panel.set(xlabel="key", ylabel="query")
+        panel.set_title(f"head {h + 1}")
+        column = h % columns
+        panel.set(xlabel="key" if h + columns >= H else "", ylabel="query" if not column else "")
+        for axis, shown in ((panel.xaxis, h + columns >= H), (panel.yaxis, not column)):
+            axis.set_major_locator(MaxNLocator(3, integer=True))
+            axis.set_tick_params(**{"labelbottom" if axis is panel.xaxis else "labelleft": shown})
     figure = axes[0, 0].figure
     figure.colorbar(image, ax=[panel for panel in axes.flat if panel.figure is not None],
                     label="bias on the score", shrink=0.8)

@@ -5,9 +5,10 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.functional import sinusoidal_positions
-from numformer.plots.axes import colours, entitle, panels
+from numformer.plots.axes import WIDTH, colours, entitle, panels, styled
 
 
+@styled
 def position_waves(width=128, pairs=(0, 1, 50), positions=(1, 2, 50), last=100, ax=None,
                    title="Sinusoidal positions"):
     r"""Above, the sine and cosine of pairs i over positions; below, positions over coordinates.
@@ -48,33 +49,33 @@ def position_waves(width=128, pairs=(0, 1, 50), positions=(1, 2, 50), last=100, 
     if len(pairs) != len(positions) or not pairs:
         raise ValueError(f"position_waves: {len(pairs)} pairs and {len(positions)} positions came; "
                          "give as many of both, and at least one.")
-    axes = panels(ax, 2, len(pairs), (3.9 * len(pairs), 5.8))
+    axes = panels(ax, 2, len(pairs), (WIDTH, 6.4))
     t = np.linspace(0, last, 20 * last + 1)
     curves, table = sinusoidal_positions(t, width), sinusoidal_positions(positions, width)
     for panel, i in zip(axes[0], pairs):
         sine, cosine = colours(panel)[:2]
-        panel.plot(t, curves[:, 2 * i], color=sine, label=f"coordinate {2 * i}, sine")
-        panel.plot(t, curves[:, 2 * i + 1], "--", color=cosine,
-                   label=f"coordinate {2 * i + 1}, cosine")
-        panel.set_title(f"i = {i}", fontsize=12)
-        panel.set_xlabel("position", fontsize=11)
-        panel.legend(loc="lower center", fontsize=9, framealpha=0.9)
-        panel.set_ylim(-2.1, 1.1)
+        panel.plot(t, curves[:, 2 * i], color=sine, linewidth=1.2)
+        panel.plot(t, curves[:, 2 * i + 1], "--", color=cosine, linewidth=1.2)
+        panel.set_title(f"pair {i}")
+        panel.set_xlabel("position")
+        panel.set_ylim(-1.15, 1.15)
         panel.set_yticks((-1, 0, 1))
     for panel, position, vector in zip(axes[1], positions, table):
         sine, cosine = colours(panel)[:2]
         even = np.arange(0, width, 2)
-        panel.plot(even, vector[0::2], color=sine, marker="o", markersize=3, label="sines")
+        panel.plot(even, vector[0::2], color=sine, marker="o", markersize=3, linewidth=1.2,
+                   label="sine (even coordinates)")
         panel.plot(even + 1, vector[1::2], "--", color=cosine, marker="s", markersize=3,
-                   label="cosines")
-        panel.set_title(f"position {position}", fontsize=12)
-        panel.set_xlabel("coordinate", fontsize=11)
+                   linewidth=1.2, label="cosine (odd)")
+        panel.set_title(f"position {position}")
+        panel.set_xlabel("coordinate")
         panel.set_ylim(-1.15, 1.15)
         panel.set_yticks((-1, 0, 1))
-    axes[1, 0].legend(loc="lower right", fontsize=9)
     for panel in axes.flat:
         panel.grid(alpha=0.3)
     for row in axes:
-        row[0].set_ylabel("value", fontsize=11)
+        row[0].set_ylabel("value")
+    axes[0, 0].figure.legend(*axes[1, 0].get_legend_handles_labels(), ncols=2, frameon=False,
+                             loc="outside lower center")
     entitle(ax, axes[0, 0], title)
     return axes[0, 0].figure

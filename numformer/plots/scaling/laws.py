@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.plots.axes import new_axes, styles
+from numformer.plots.axes import new_axes, styled, styles
 
 
+@styled
 def scaling_law_curves(runs, law, ax=None, title="Loss by tokens and parameters"):
     """Losses against tokens, one curve of the law and one row of points for each model size.
 
@@ -29,7 +30,7 @@ def scaling_law_curves(runs, law, ax=None, title="Loss by tokens and parameters"
     """
     if not runs:
         raise ValueError("scaling_law_curves: runs is empty; there is nothing to draw.")
-    ax = new_axes((8, 4.6)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     sizes, tokens = (list(dict.fromkeys(values)) for values in list(zip(*runs))[:2])
     losses = [loss for *_, loss, _ in runs]
     D = np.geomspace(min(tokens), max(tokens), 60)
@@ -53,5 +54,5 @@ def scaling_law_curves(runs, law, ax=None, title="Loss by tokens and parameters"
     ax.minorticks_off()
     ax.set_xticks(sorted(tokens), [f"{d:,}" for d in sorted(tokens)])
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
+    ax.legend()
     return ax

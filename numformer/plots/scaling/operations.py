@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.plots.axes import faint, new_axes, styles
+from numformer.plots.axes import faint, new_axes, styled, styles
 
 
+@styled
 def losses_by_operations(curves, target=None, ax=None, title="Loss by operations"):
     """Losses against training operations, and where each curve reaches a target.
 
@@ -29,7 +30,7 @@ def losses_by_operations(curves, target=None, ax=None, title="Loss by operations
     """
     if not curves or not all(curves.values()):
         raise ValueError("losses_by_operations: curves hold no losses; there is nothing to draw.")
-    ax = new_axes((8, 4.6)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     if target is not None:
         ax.axhline(target, color=faint(ax), linewidth=1, label=f"a loss of {target:.2f}")
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
@@ -42,5 +43,5 @@ def losses_by_operations(curves, target=None, ax=None, title="Loss by operations
     ax.set(xscale="log", xlabel="training operations, FLOPs", ylabel="loss, nats per token",
            title=title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
+    ax.legend()
     return ax

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.plots.axes import faint, new_axes, styles
+from numformer.plots.axes import faint, new_axes, styled, styles
 
 
+@styled
 def losses_by_position(curves, trained, ax=None, title="Loss by position"):
     """The mean loss at each position, one curve for each model; grey ends the trained length.
 
@@ -32,7 +33,7 @@ def losses_by_position(curves, trained, ax=None, title="Loss by position"):
     """
     if not curves or not all(len(curve) for curve in curves.values()):
         raise ValueError("losses_by_position: curves hold no losses; there is nothing to draw.")
-    ax = new_axes((8, 4.4)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     width = max(1, trained // 8)
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         starts = np.arange(0, len(curve), width)
@@ -41,5 +42,5 @@ def losses_by_position(curves, trained, ax=None, title="Loss by position"):
     ax.axvline(trained + 0.5, color=faint(ax), linewidth=4, zorder=0, label="trained length")
     ax.set(xlabel="position in the text, tokens", ylabel="loss, nats per token", title=title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8, loc="upper left", ncols=2)
+    ax.legend(loc="upper left", ncols=2)
     return ax

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.plots.axes import entitle, panels, styles
+from numformer.plots.axes import entitle, in_slides, panels, styled, styles
 
 
+@styled
 def power_law_panels(quantities, slopes, fitted_from=0, ax=None, xlabel="sequence length N",
                      title="Costs by sequence length"):
     """A panel for each quantity, with a curve for each method; a power law is a straight line.
@@ -32,7 +33,8 @@ def power_law_panels(quantities, slopes, fitted_from=0, ax=None, xlabel="sequenc
     """
     if not quantities or not all(quantities.values()):
         raise ValueError("power_law_panels: quantities are empty; there is nothing to draw.")
-    axes = panels(ax, 1, len(quantities), (4.6 * len(quantities), 4.4))[0]
+    n = len(quantities)
+    axes = panels(ax, *((1, n) if in_slides() else (n, 1)), (8, 4.2 * n)).ravel()
     for panel, (quantity, methods) in zip(axes, quantities.items()):
         for (name, values), style in zip(methods.items(), styles(panel, len(methods))):
             x, y = np.array(list(values)), np.array(list(values.values()))
@@ -43,6 +45,6 @@ def power_law_panels(quantities, slopes, fitted_from=0, ax=None, xlabel="sequenc
         panel.set(yscale="log", xlabel=xlabel, title=quantity)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
-        panel.legend(fontsize=8)
+        panel.legend()
     entitle(ax, axes[0], title)
     return axes[0].figure

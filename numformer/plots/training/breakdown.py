@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from numformer.plots.axes import colours, new_axes
+from numformer.plots.axes import colours, new_axes, styled
 
 HATCHES = (None, "//", "..", "xx")
 SMALLEST = 0.005                        # of a step: less than that is shown with the rest
 
 
+@styled
 def breakdown_bars(breakdowns, ax=None, title="Where the time of a training step goes"):
     """A bar for each function and case, as long as its share of the step, with its milliseconds.
 
@@ -38,7 +39,7 @@ def breakdown_bars(breakdowns, ax=None, title="Where the time of a training step
     shown = sorted((name for name in share if name != "rest" and share[name] >= SMALLEST),
                    key=share.get, reverse=True)
     if ax is None:
-        ax = new_axes((8, 1.2 + 0.14 * (1 + len(shown)) * (1 + len(breakdowns))))
+        ax = new_axes((8, 1.4 + 0.2 * (1 + len(shown)) * (1 + len(breakdowns))))
     y, height = np.arange(1 + len(shown)), 0.8 / len(breakdowns)
     for n, (case, times) in enumerate(breakdowns.items()):
         ms = [times.get(name, 0.0) for name in shown]
@@ -46,8 +47,8 @@ def breakdown_bars(breakdowns, ax=None, title="Where the time of a training step
         bars = ax.barh(y + (n + 0.5) * height - 0.4, [100 * x / totals[case] for x in ms],
                        height=0.9 * height, color=colours(ax)[n % 8], hatch=HATCHES[n % 4],
                        label=f"{case}: {totals[case]:.4g} ms")
-        ax.bar_label(bars, [f"{x:.3g} ms" if x else "" for x in ms], padding=3, fontsize=7)
-    ax.set_yticks(y, [*shown, "rest"], fontsize=8)
+        ax.bar_label(bars, [f"{x:.3g} ms" if x else "" for x in ms], padding=3)
+    ax.set_yticks(y, [*shown, "rest"])
     ax.invert_yaxis()
     ax.margins(x=0.12, y=0.02)
     ax.set(xlabel="percent of the step", title=title)

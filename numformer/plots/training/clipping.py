@@ -1,9 +1,10 @@
 """Training with and without gradient clipping: losses, and gradient norms before clipping."""
 
-from numformer.plots.axes import entitle, panels, styles
+from numformer.plots.axes import entitle, in_slides, panels, styled, styles
 from numformer.plots.training.curves import moving_average
 
 
+@styled
 def clipping_curves(runs, ax=None, title="Gradient clipping"):
     """Training losses of several runs, and the norms of their gradients before clipping.
 
@@ -28,7 +29,7 @@ def clipping_curves(runs, ax=None, title="Gradient clipping"):
     """
     if not runs or not all(runs.values()):
         raise ValueError("clipping_curves: a run has no steps; train at least one.")
-    losses, norms = panels(ax, 1, 2, (11, 4.2))[0]
+    losses, norms = panels(ax, *((1, 2) if in_slides() else (2, 1)), (8, 8)).flat
     for (name, steps), style in zip(runs.items(), styles(losses, len(runs))):
         style |= dict(markevery=max(1, len(steps) // 6), markersize=4, label=name)
         numbers = range(1, len(steps) + 1)
@@ -39,6 +40,6 @@ def clipping_curves(runs, ax=None, title="Gradient clipping"):
               title="norm before clipping")
     for panel in (losses, norms):
         panel.grid(alpha=0.3)
-    losses.legend(fontsize=8)
+    losses.legend()
     entitle(ax, losses, title)
     return [losses, norms]

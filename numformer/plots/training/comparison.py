@@ -2,9 +2,10 @@
 
 import math
 
-from numformer.plots.axes import new_axes, styles
+from numformer.plots.axes import new_axes, styled, styles
 
 
+@styled
 def losses_by_tokens(curves, ax=None, title="Validation loss"):
     """Validation losses against training tokens; bits per token on the right.
 
@@ -28,7 +29,7 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
     """
     if not any(curves.values()):
         raise ValueError("losses_by_tokens: curves hold no losses; there is nothing to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         if len(curve) == 1:
             ax.axhline(curve[0][1], color=style["color"], linestyle=style["linestyle"],
@@ -44,6 +45,7 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
     return ax
 
 
+@styled
 def gradient_reach_curves(profiles, ax=None, title="Gradient norm by distance"):
     """Gradient norm with respect to earlier tokens, relative to that of the last token.
 
@@ -69,7 +71,7 @@ def gradient_reach_curves(profiles, ax=None, title="Gradient norm by distance"):
     if not profiles or not all(len(profile) and profile[0] > 0 for profile in profiles.values()):
         raise ValueError("gradient_reach_curves: profiles are empty, or 0 at distance 0; there is "
                          "nothing to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, profile), style in zip(profiles.items(), styles(ax, len(profiles))):
         points = [(k, g / profile[0]) for k, g in enumerate(profile) if g > 0]
         ax.plot(*zip(*points), markersize=4, markevery=max(1, len(points) // 8), label=name,

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from numformer.plots.axes import colours, faint, new_axes, styles
+from numformer.plots.axes import WIDTH, colours, faint, new_axes, styled, styles
 
 USUAL_RATIO = 1e-3                           # of an update to the weights; see `update_ratio_curve`
-OUTSIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)}         # for long legends
 
 
+@styled
 def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
     """Training loss of each step, its moving average, and validation losses; bits on the right.
 
@@ -36,7 +36,7 @@ def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
     validations = list(zip(*_series(metrics, "val_loss")))
     if not steps and not validations:
         raise ValueError("loss_curve: metrics hold no loss; train at least one step.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     if steps:
         ax.plot(steps, losses, color=faint(ax), linewidth=0.8, label="training, each step")
         ax.plot(steps, moving_average(losses), color=colours(ax)[0], linewidth=1.6,
@@ -54,20 +54,22 @@ def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
     return ax
 
 
+@styled
 def learning_rate_curve(metrics, ax=None, title="Learning rate"):
     """The learning rate of each step; parameters and errors as in `loss_curve`."""
     steps, rates = _needed("learning_rate_curve", metrics, "learning_rate")
-    ax = new_axes((7, 3)) if ax is None else ax
+    ax = new_axes((WIDTH, 3.4)) if ax is None else ax
     ax.plot(steps, rates, color=colours(ax)[0])
     ax.set(xlabel="step", ylabel="learning rate", title=title, ylim=(0, None))
     ax.grid(alpha=0.3)
     return ax
 
 
+@styled
 def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping"):
     """The gradient norm of each step and its moving average; parameters as in `loss_curve`."""
     steps, norms = _needed("gradient_norm_curve", metrics, "gradient_norm")
-    ax = new_axes((7, 3)) if ax is None else ax
+    ax = new_axes((WIDTH, 3.4)) if ax is None else ax
     ax.plot(steps, norms, color=faint(ax), linewidth=0.8, label="each step")
     ax.plot(steps, moving_average(norms), color=colours(ax)[0], linewidth=1.6,
             label="moving average")
@@ -77,6 +79,7 @@ def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping")
     return ax
 
 
+@styled
 def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     """The norm of one update relative to the norm of the weights: the median over layers, by
     matrix.
@@ -106,17 +109,18 @@ def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     for name in (name for name in ratios[0] if all(name in line for line in ratios)):
         kinds.setdefault(".".join(part for part in name.split(".") if not part.isdigit()),
                          []).append(name)
-    ax = new_axes((7, 4.6)) if ax is None else ax
+    ax = new_axes((WIDTH, 6)) if ax is None else ax
     for (kind, names), style in zip(kinds.items(), styles(ax, len(kinds))):
         ax.plot(steps, [float(np.median([line[name] for name in names])) for line in ratios],
                 label=kind, markersize=4, **style)
     ax.axhline(USUAL_RATIO, color=faint(ax), linewidth=0.8)
     ax.set(xlabel="step", ylabel="|update| / |weights|", yscale="log", title=title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=7, ncols=1 if len(kinds) > 8 else 2, **(OUTSIDE if len(kinds) > 8 else {}))
+    ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
     return ax
 
 
+@styled
 def gradient_flow(flows, ax=None, title="Gradient norm by block at initialization"):
     """The gradient norm of each block's parameters, from the first block to the last.
 
@@ -147,7 +151,7 @@ def gradient_flow(flows, ax=None, title="Gradient norm by block at initializatio
     """
     if not flows:
         raise ValueError("gradient_flow: flows is empty; there is nothing to draw.")
-    ax = new_axes((7, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, norms), style in zip(flows.items(), styles(ax, len(flows))):
         ax.plot(range(1, len(norms) + 1), norms, label=name, **style)
     ax.set(xlabel="block", ylabel="gradient norm", yscale="log", title=title)

@@ -1,9 +1,10 @@
 """What depth does: gradients that reach the first block of ever deeper stacks, and losses."""
 
-from numformer.plots.axes import new_axes, styles
+from numformer.plots.axes import new_axes, styled, styles
 from numformer.plots.training.curves import moving_average
 
 
+@styled
 def gradient_ratio_by_depth(ratios, ax=None, title="First block to last"):
     """The gradient norm at the first block relative to that at the last, by number of blocks.
 
@@ -27,17 +28,18 @@ def gradient_ratio_by_depth(ratios, ax=None, title="First block to last"):
     if not ratios or not all(ratios.values()):
         raise ValueError("gradient_ratio_by_depth: ratios hold no numbers; there is nothing to "
                          "draw.")
-    ax = new_axes((6, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, by_depth), style in zip(ratios.items(), styles(ax, len(ratios))):
         ax.plot(*zip(*sorted(by_depth.items())), label=name, **style)
     ax.set(xlabel="blocks", ylabel="gradient norm, first block / last block", yscale="log",
            title=title,
            xticks=sorted({depth for by_depth in ratios.values() for depth in by_depth}))
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
+    ax.legend()
     return ax
 
 
+@styled
 def losses_by_step(runs, ax=None, title="Training loss"):
     """Training losses of several runs, as moving averages; labels have means of the last tenth.
 
@@ -60,7 +62,7 @@ def losses_by_step(runs, ax=None, title="Training loss"):
     """
     if not runs or not all(len(losses) for losses in runs.values()):
         raise ValueError("losses_by_step: a run has no steps; train at least one.")
-    ax = new_axes((6, 4.2)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for (name, losses), style in zip(runs.items(), styles(ax, len(runs))):
         last = losses[-max(1, len(losses) // 10):]
         ax.plot(range(1, len(losses) + 1), moving_average(losses, 10), markersize=4,
@@ -68,5 +70,5 @@ def losses_by_step(runs, ax=None, title="Training loss"):
                 **style)
     ax.set(xlabel="step", ylabel="loss, nats per token", title=title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
+    ax.legend()
     return ax

@@ -1,10 +1,11 @@
 """How time grows with size, on logarithmic axes, where a power law is a straight line."""
 
-from numformer.plots.axes import new_axes, styles
+from numformer.plots.axes import new_axes, styled, styles
 
 WORDS = {"B": "batch B", "T": "sequence length T", "C": "width C", "L": "layers L"}
 
 
+@styled
 def growth_of_time(growth, slopes, ax=None, title="A training step"):
     """One curve for each size that grows while the others stay fixed, with its slope at the right
     end.
@@ -31,7 +32,7 @@ def growth_of_time(growth, slopes, ax=None, title="A training step"):
     if not growth:
         raise ValueError("growth_of_time: growth is empty; there is nothing to draw.")
     if ax is None:
-        ax = new_axes((7, 4.2))
+        ax = new_axes()
     for (size, times), style in zip(growth.items(), styles(ax, len(growth))):
         ax.plot(list(times), list(times.values()), **style,
                 label=WORDS.get(size, size) + (f": slope {slopes[size]:.2f}" if size in slopes

@@ -1,12 +1,13 @@
 """What misprints of equations cost, and which test notices each."""
 
-from numformer.plots.axes import colours, faint, new_axes
+from numformer.plots.axes import colours, faint, new_axes, styled
 
 KINDS = {"shapes": "a test of shapes", "gradients": "a test of gradients",
          "reference": "only a test against the reference", "none": "no test"}
 MARKERS = {"shapes": "s", "gradients": "^", "reference": "o", "none": "X"}
 
 
+@styled
 def slip_costs(right, slips, ax=None, title="What a misprint costs, and which test notices it"):
     """Two losses of a model trained with each misprint, joined by a line; the largest on top.
 
@@ -40,7 +41,7 @@ def slip_costs(right, slips, ax=None, title="What a misprint costs, and which te
         if slip["notice"] not in KINDS:
             raise ValueError(f"slip_costs: the notice of {slip['name']} is {slip['notice']!r}, but "
                              f"must be {', '.join(KINDS)}.")
-    ax = new_axes((9, 0.36 * len(slips) + 1.9)) if ax is None else ax
+    ax = new_axes((8, 0.36 * len(slips) + 1.9)) if ax is None else ax
     found = dict(zip(KINDS, (colours(ax)[k] for k in (4, 1, 0, 5))))
     slips = sorted(slips, key=lambda slip: slip["generating"])
     ax.axvline(right["generating"], color=faint(ax), linewidth=6, zorder=0, label="no misprint")
@@ -52,17 +53,17 @@ def slip_costs(right, slips, ax=None, title="What a misprint costs, and which te
         ax.plot(losses[1:], (row,), **style, zorder=3)
         cost = slip["generating"] - right["generating"]
         ax.annotate(f"{cost:+.2f}", (max(losses), row), (9, 0), textcoords="offset points",
-                    va="center", fontsize=10)
+                    va="center")
     for kind in dict.fromkeys(slip["notice"] for slip in reversed(slips)):
         ax.plot([], [], marker=MARKERS[kind], color=found[kind], linestyle="none", markersize=9,
                 label=KINDS[kind])
     ax.plot([], [], marker="o", color=faint(ax), linestyle="none", markersize=9,
             markerfacecolor=ax.get_facecolor(), label="hollow: a block at once")
     ax.set_yticks(range(len(slips)), [f"{slip['name'].replace('_', ' ')} ({slip['deck']})"
-                                      for slip in slips], fontsize=11)
+                                      for slip in slips])
     low, high = ax.get_xlim()
     ax.set(xlabel="held-out loss, nats per character", title=title,
            xlim=(low, high + 0.06 * (high - low)))
     ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="lower right", fontsize=10)
+    ax.legend(loc="lower right")
     return ax

@@ -68,7 +68,7 @@ def test_query_attention_shows_weights_and_sure_boxes(rng):
         assert np.array_equal(ax.images[0].get_array(), weights[q].reshape(4, 4))
         assert ax.images[0].get_extent() == ax.images[1].get_extent() == [0, 8, 8, 0]
     assert [ax.get_title() for ax in panels] == [
-        "query 1: 5 (0.90)", "query 2: no object", "query 3: 7 (0.50)"]
+        "query 1:\n5 (0.90)", "query 2:\nno object", "query 3:\n7 (0.50)"]
     assert [len(rectangles(ax)) for ax in panels] == [1, 0, 1]
     assert rectangles(panels[2])[0][2] == tuple(boxes[2])
 
