@@ -150,8 +150,8 @@ def distinctive_heads(weights, count=4):
 
     Examples
     --------
-    >>> own, first = np.eye(3), np.eye(3)[[0, 0, 0]]
-    >>> distinctive_heads([np.array([own, own]), np.array([np.full((3, 3), 1 / 3), first])], 3)
+    >>> own, next_one = np.eye(3), np.eye(3)[[1, 2, 0]]
+    >>> distinctive_heads([np.array([own, own]), np.array([np.full((3, 3), 1 / 3), next_one])], 3)
     [(0, 0), (1, 1), (1, 0)]
     """
     check_layers("distinctive_heads", weights)

@@ -38,6 +38,8 @@ LINES = {
     "export": (["nowhere", "--out", "new"], {0: "run"}),
     "count": (["run"], {0: "run"}),
     "plot": (["training", "run"], {1: "run", "--out": "picture"}),
+    "draw": (["gpt2"], {0: "run", "--out": "picture"}),
+    "replay": (["run"], {0: "run", "--out": "page"}),
     "explore": (["run", "--text", "the dog"], {0: "run", "--out": "page"}),
     "compare": (["run", "--seconds", "0"], {0: "run", "--out": "picture"}),
     "reproduce": (["tiny", "--seeds", "1", "--steps", "1", "--data", "fox.txt", "--out", "again"],
@@ -71,7 +73,12 @@ COMBINATIONS = [line.split() for line in """
     |train --preset topics --from run --out new|train --preset lstm --from run --out new
     |train --preset topics --from nowhere --out new|train --data empty --out new
     |eval|eval run run|sample run --temperature nan|sample run --top-p 2|sample run --top-k 0
-    |sample run --prompt Ω|plot training|plot dance run|plot trainign run
+    |sample run --prompt Ω|plot training|plot dance run|draw gtp2|draw LayerNrm
+    |draw gpt2 --block 99|draw LayerNorm --block 1
+    |draw gpt2 --layer blocks.0|draw run --layer blocks.9|draw run --block 1 --layer blocks.0
+    |replay run --out film.txt|replay run --frames 1|replay run --fps 1 --seconds 1
+    |replay run --slides --out film.html|replay run --text Ω|replay run --head 9
+    |plot trainign run
     |plot training run --layer 9|plot attention run --layer 9
     |plot attention run --head 0|plot attention run --view side
     |plot attention run --out picture.txt|plot training run --out nowhere/picture.png

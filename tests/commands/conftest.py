@@ -30,6 +30,7 @@ def runs(tmp_path_factory):
     words = {
         "decoder": ["--preset", "gpt", "--data", text, *SMALL, "--n-layers", "2"],
         "alibi": ["--preset", "gpt", "--data", text, *SMALL, "--positions", "alibi"],
+        "relu": ["--preset", "gpt", "--data", text, *SMALL, "--feedforward", "relu"],
         "lstm": ["--preset", "lstm", "--data", text, "--d-model", "8", "--context-length", "16",
                  "--batch-size", "4"],
         "ngram": ["--preset", "ngram", "--data", text],

@@ -17,7 +17,7 @@ TEXT = "the quick brown föx jumps over the läzy dog 狗, and\nthe dog sleeps o
 KINDS = {"byte pairs": lambda text: BytePairTokenizer.of(text, 40),
          "words": lambda text: WordTokenizer.of(text, 12)}
 PICTURES = ["attention", "grid", "heads", "rollout", "query", "positions", "loss", "training",
-            "flow", "residual", "activations", "dead", "lens", "contributions", "costs"]
+            "flow", "residual", "activations", "lens", "contributions", "costs"]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from numformer.commands.shared.runs import load_run
 from numformer.commands.shared.selection import Run
 
 OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "loss", "training",
-                "flow", "residual", "activations", "dead", "lens", "contributions", "costs")
+                "flow", "residual", "activations", "lens", "contributions", "costs")
 
 
 @pytest.mark.parametrize("kind", OF_A_DECODER)
@@ -25,6 +25,12 @@ def test_plot_draws_every_kind_for_a_decoder(capsys, runs, kind, tmp_path):
         again = tmp_path / "again.png"
         assert call(capsys, "plot", kind, runs("decoder"), *text, "--out", again)[0] == 0
         assert again.read_bytes() == out.read_bytes(), "the same run, the same bytes"
+
+
+def test_plot_dead_draws_the_units_that_are_zero_for_a_text(capsys, runs, tmp_path):
+    out = tmp_path / "dead.svg"
+    assert call(capsys, "plot", "dead", runs("relu"), "--text", "t", "--out", out)[0] == 0
+    assert "Dead hidden units" in out.read_text() and "% of units" in out.read_text()
 
 
 @pytest.mark.parametrize("name, kind", [
@@ -117,6 +123,7 @@ def test_dark_pictures_have_a_dark_background(capsys, runs, tmp_path):
     ("t5", ("plot", "lens"), "as a Decoder has"), ("t5", ("plot", "contributions"), "as a Decoder"),
     ("t5", ("plot", "costs"), "not for EncoderDecoder"),
     ("ngram", ("plot", "attention"), "has no layers"), ("ngram", ("plot", "residual"), "no layers"),
+    ("decoder", ("plot", "dead"), "none of the 2 feed-forwards has dead units"),
     ("ngram", ("plot", "dead"), "no layers"), ("ngram", ("explore",), "no layers"),
     ("ngram", ("plot", "contributions"), "as a Decoder has"),
     ("ngram", ("plot", "flow"), "no Transformer blocks"),

@@ -107,8 +107,7 @@ def test_labels_that_would_overlap_are_left_out(count, written):
 
 def test_distinctive_heads_are_the_sharpest_and_those_furthest_from_it():
     own, previous = np.eye(4), np.eye(4)[[0, 0, 1, 2]]
-    blurred = np.full((4, 4), 0.25)
-    weights = [np.array([blurred, own]), np.array([0.9 * own + 0.1 * blurred, previous])]
+    weights = [np.array([0.6 * own + 0.1, own]), np.array([0.9 * own + 0.025, previous])]
     assert distinctive_heads(weights, 3) == [(0, 1), (1, 1), (0, 0)]
     assert len(distinctive_heads(weights, 9)) == 4
     titles = [ax.get_title() for ax in plots.attention_heads(weights, [(0, 1), (1, 1)]).axes]

@@ -136,19 +136,22 @@ def test_count_of_vit_base(capsys):
 def test_patch_attention_draws_images_and_weights(rng):
     images, weights = rng.random((3, 8, 8, 1)), rng.random((3, 16))
     ax = patch_attention(images, weights, ["a", "b", "c"], title="looks")
-    assert len(ax.images) == 9 and ax.get_title() == "looks"
+    assert len(ax.images) == 6 and len(ax.collections) == 3 and ax.get_title() == "looks"
     for b in range(3):
-        above, below, ink = ax.images[3 * b:3 * b + 3]
+        above, below = ax.images[2 * b:2 * b + 2]
         assert np.array_equal(above.get_array(), images[b, ..., 0])
         assert np.array_equal(below.get_array(),
                               weights[b].reshape(4, 4)), "rows of patches stay rows"
         assert above.get_extent()[:2] == below.get_extent()[:2]
-        assert ink.get_extent() == below.get_extent()
-        np.testing.assert_allclose(ink.get_alpha(), 0.6 * images[b, ..., 0] / images[b].max())
     assert [label.get_text() for label in ax.get_xticklabels()] == [
         f"{name}\nup to {its_weights.max():.2f}" for name, its_weights in zip("abc", weights)]
     assert ax.images[1].get_clim() == (0, weights[0].max())
     assert patch_attention(images, weights, ax=ax) is ax
+    one = np.zeros((1, 8, 8, 1))
+    one[0, 2, 3] = 1                                                  # its line, on the patches
+    line = patch_attention(one, weights[:1]).collections[0].get_paths()[0].vertices
+    np.testing.assert_allclose([line.min(axis=0), line.max(axis=0)],
+                               [[3 / 8, -0.1 - 3 / 8], [4 / 8, -0.1 - 2 / 8]])
 
 
 def test_position_similarity_draws_a_map_for_each_patch(rng):

@@ -1,6 +1,5 @@
 """numformer draw: the architecture of a model, or the computation of one layer."""
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +7,12 @@ import numpy as np
 from numformer.commands import UsageError
 from numformer.commands.count import PUBLISHED
 from numformer.commands.diagrams.small_inputs import inputs_of
-from numformer.commands.shared.output import check_picture, print_json, save_picture
+from numformer.commands.shared.output import (
+    add_style_arguments, check_picture, print_json, save_picture, style_of)
 from numformer.commands.shared.runs import load_run
 from numformer.analysis import architecture, computation
 from numformer.models import KINDS
-from numformer.plots import architecture_diagram, dark
+from numformer.plots import architecture_diagram
 from numformer.plots.diagrams.computation import draw_computation
 from numformer.recipes import PRESETS
 from numformer.terminal import did_you_mean, printable
@@ -31,8 +31,7 @@ def add_arguments(parser):
                         "layer of a run, such as blocks.0.attention")
     parser.add_argument("--backward", action="store_true", help="draw the gradients, too, with "
                         "the equations of the backward")
-    parser.add_argument("--slides", action="store_true", help="fit the diagram into 16:9")
-    parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
+    add_style_arguments(parser)
     parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf file "
                         "(default: NAME.svg and NAME.png here, or in the run)")
 
@@ -41,7 +40,7 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.out:
         check_picture("draw: --out", Path(arguments.out))
-    with dark() if arguments.dark else nullcontext():
+    with style_of(arguments):
         ax, stem, facts = _drawn(arguments)
         files = [Path(arguments.out)] if arguments.out else [
             stem.with_name(stem.name + ending) for ending in FORMATS]
@@ -64,7 +63,7 @@ def _drawn(arguments):
                              "them out.")
         found = computation(case.layer(), *case.inputs(), backward=arguments.backward,
                             **case.options())
-        return draw_computation(found, name, slides=arguments.slides), Path(name), _facts_of(found)
+        return draw_computation(found, name), Path(name), _facts_of(found)
     is_run = (folder / "checkpoint.safetensors").exists()
     if arguments.layer is not None:
         if not is_run:
@@ -77,7 +76,7 @@ def _drawn(arguments):
     except ValueError as error:
         raise UsageError(f"draw: {error}") from None
     ax = architecture_diagram(model, title=title, backward=arguments.backward,
-                              block=arguments.block, slides=arguments.slides)
+                              block=arguments.block)
     stem = "architecture" if is_run else name
     stem += "" if arguments.block is None else f"-block-{arguments.block}"
     boxes = [{"name": box.name, "detail": box.detail, "shape": list(box.shape),
@@ -103,7 +102,7 @@ def _layer_of_a_run(arguments, folder):
         raise UsageError(f"draw: {path} cannot be run by itself ({error}); draw its class, {kind}, "
                          "instead.") from None
     title = f"{path}: {type(layers[path]).__name__}"
-    return draw_computation(found, title, slides=arguments.slides), folder / path, _facts_of(found)
+    return draw_computation(found, title), folder / path, _facts_of(found)
 
 
 def _facts_of(found):

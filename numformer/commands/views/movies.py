@@ -13,7 +13,7 @@ COLOURS = 255
 FPS, HOLD = 4.0, 3.0                                  # HOLD: seconds, of the last state
 
 
-def save_gif(film, path, fps, hold, slides=False):
+def save_gif(film, path, fps, hold):
     """Write an animated GIF that repeats.
 
     One palette for all frames, without dithering: colours do not flicker, and what does not change
@@ -27,12 +27,10 @@ def save_gif(film, path, fps, hold, slides=False):
         States per second.
     hold : float
         Seconds for which the last state stays longer.
-    slides : bool
-        As in `film_frame`.
     """
     from PIL import Image
 
-    frames = [Image.fromarray(pixels) for pixels in _pixels(film, slides)]
+    frames = [Image.fromarray(pixels) for pixels in _pixels(film)]
     width, height = frames[0].size
     some = [frames[k * (len(frames) - 1) // 4] for k in range(5)]
     montage = Image.new("RGB", (width, height * len(some)))
@@ -63,17 +61,17 @@ def _with_palette(frame, palette):
     return image
 
 
-def save_mp4(film, path, fps, hold, slides=False):
+def save_mp4(film, path, fps, hold):
     """Write an MP4 with ffmpeg, which must be on the PATH; parameters as of `save_gif`."""
     from matplotlib.animation import FFMpegWriter
 
-    figure = film_frame(film, 0, slides=slides)
+    figure = film_frame(film, 0)
     temporary = Path(path).with_name(f".{Path(path).stem}.tmp.mp4")
     writer = FFMpegWriter(fps=fps, extra_args=["-pix_fmt", "yuv420p"])
     try:
         with writer.saving(figure, temporary, DPI):
             for number in range(len(film.steps)):
-                film_frame(film, number, figure.axes[0], slides)
+                film_frame(film, number, figure.axes[0])
                 writer.grab_frame()
             for _ in range(round(hold * fps)):
                 writer.grab_frame()
@@ -82,12 +80,12 @@ def save_mp4(film, path, fps, hold, slides=False):
         temporary.unlink(missing_ok=True)
 
 
-def _pixels(film, slides):
+def _pixels(film):
     """The pixels (height, width, 3) of every frame."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     for number in range(len(film.steps)):
-        figure = film_frame(film, number, slides=slides)
+        figure = film_frame(film, number)
         figure.set_dpi(DPI)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()

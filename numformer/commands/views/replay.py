@@ -1,18 +1,16 @@
 """numformer replay: the training of a run as a film or as a page with a slider."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from shutil import which
 
 import numpy as np
 
 from numformer.commands import UsageError
-from numformer.commands.shared.output import print_json
+from numformer.commands.shared.output import add_style_arguments, print_json, style_of
 from numformer.commands.views.film import film_of
 from numformer.commands.views.movies import FPS, HOLD, save_gif, save_mp4
 from numformer.commands.views.states import States
 from numformer.explorer.replay import replay_page
-from numformer.plots.axes import dark
 from numformer.terminal import printable
 from numformer.training import write_atomically
 from numformer.training.metrics import read_metrics
@@ -38,9 +36,7 @@ def add_arguments(parser):
                         f"film, instead of --fps; the last state stays {HOLD:g} s longer")
     parser.add_argument("--seed", type=int, default=0, metavar="N",
                         help="seed of the samples (default: 0)")
-    parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
-    parser.add_argument("--slides", action="store_true", help="16:9 with larger text, for a "
-                        "projector; of .gif and .mp4")
+    add_style_arguments(parser)
     parser.add_argument("--out", metavar="FILE", default=None, help="a .gif, a .mp4 (with ffmpeg "
                         "installed) or a .html file with a slider (default: replay.gif in the run)")
 
@@ -65,8 +61,8 @@ def run(arguments):
         write_atomically(out, replay_page(film, fps, arguments.dark).encode())
     else:
         save = save_gif if out.suffix.lower() == ".gif" else save_mp4
-        with dark() if arguments.dark else nullcontext():
-            save(film, out, fps, HOLD, arguments.slides)
+        with style_of(arguments):
+            save(film, out, fps, HOLD)
     note = ("" if states.from_snapshots else "This run has no snapshots: shown are its best and "
             "its last checkpoint. Train with --snapshots 40 for a film.")
     if note:

@@ -2,6 +2,7 @@
 
 from numformer.analysis.structure.architecture import architecture
 from numformer.analysis.structure.parts import Architecture
+from numformer.plots.axes import in_slides
 from numformer.plots.diagrams.ink import Canvas, axes_of, wrapped
 from numformer.plots.diagrams.layout import GAP, Drawing, Style, aside, series_size, size_of
 
@@ -12,7 +13,7 @@ WORDS = {"C": "width C", "H": "heads H", "D": "head width D", "F": "hidden width
          "S": "input positions S", "Q": "object queries Q", "n": "length of n-grams n"}
 
 
-def architecture_diagram(model, ax=None, title="", backward=False, block=None, slides=False):
+def architecture_diagram(model, ax=None, title="", backward=False, block=None):
     """Boxes and arrows from the input at the bottom to the heads on top.
 
     A box has the name of its layer, the shape of its output (blue), its sizes, the page that
@@ -31,8 +32,6 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None, s
         the equations of the backward in each box.
     block : int, optional
         Draw one block alone, with the parts of its layers: 1 is the first that data pass.
-    slides : bool
-        Fit the diagram into 16:9.
 
     Returns
     -------
@@ -54,13 +53,13 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None, s
     found = model if isinstance(model, Architecture) and block is None else architecture(
         model, block)
     style = Style(backward, block is not None)
-    limits = [0.5 * k for k in range(4, 40)] if slides else (
+    limits = [0.5 * k for k in range(4, 40)] if in_slides() else (
         TALLEST if block is None else [7.0])
     plans = [_Plan(found, style, limit) for limit in limits]
-    plan = min(plans, key=lambda each: max(each.width, each.height * 16 / 9) if slides
+    plan = min(plans, key=lambda each: max(each.width, each.height * 16 / 9) if in_slides()
                else each.cost)
     size = plan.width, plan.height
-    if slides:
+    if in_slides():
         size = max(plan.width, plan.height * 16 / 9), max(plan.height, plan.width * 9 / 16)
     if block is not None and title:
         title += f", block {block}"

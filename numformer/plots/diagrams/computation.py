@@ -3,6 +3,7 @@
 import re
 
 from numformer.analysis.structure.computation import computation
+from numformer.plots.axes import in_slides
 from numformer.plots.diagrams.ink import POINTS, SMALL, Canvas, Text, axes_of, text_width, wrapped
 from numformer.plots.diagrams.layers import ranked
 
@@ -12,7 +13,7 @@ ROLES = {"input": ("quiet", "grey"), "value": ("ground", "grey"), "saved": ("pal
          "output": ("ground", "ink"), "gradient": ("ground", "orange")}
 
 
-def computation_graph(layer, *inputs, ax=None, title="", backward=False, slides=False, **options):
+def computation_graph(layer, *inputs, ax=None, title="", backward=False, **options):
     """Draw what a layer computes, from its code and from one run on small inputs.
 
     Each statement that ran is a field, with the expression above the variables that it makes and
@@ -30,8 +31,6 @@ def computation_graph(layer, *inputs, ax=None, title="", backward=False, slides=
         By default the layer's class.
     backward : bool
         Whether to draw the backward too, in orange.
-    slides : bool
-        Fit the graph into 16:9.
     **options
         Of ``layer.forward``.
 
@@ -53,10 +52,10 @@ def computation_graph(layer, *inputs, ax=None, title="", backward=False, slides=
     True
     """
     found = computation(layer, *inputs, backward=backward, **options)
-    return draw_computation(found, type(layer).__name__ if not title else title, ax, slides)
+    return draw_computation(found, type(layer).__name__ if not title else title, ax)
 
 
-def draw_computation(found, title, ax=None, slides=False):
+def draw_computation(found, title, ax=None):
     """Draw what `numformer.analysis.computation` returned: (forward, backward or None)."""
     graphs = [_Graph(each) for each in found if each is not None]
     saved = wrapped(f"saved = {graphs[0].found.saved}", max(graphs[0].width - 0.3, WIDEST))
@@ -66,7 +65,7 @@ def draw_computation(found, title, ax=None, slides=False):
     width = wide + 2 * MARGIN + sum(APART + graph.width for graph in graphs[1:])
     height = max(heights) + 0.5
     size = (width, height)
-    if slides:
+    if in_slides():
         size = max(width, height * 16 / 9), max(height, width * 9 / 16)
     ax, scale = axes_of(size, ax, title)
     canvas, left = Canvas(ax, scale=scale), (size[0] - width) / 2 + MARGIN

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from numformer.checks import check_whole
-from numformer.plots.axes import colours, draw_map, faint, is_dark, new_axes
+from numformer.plots.axes import (
+    SIZE, SLIDE, SLIDE_SIZE, WIDTH, colours, draw_map, faint, in_slides, is_dark, new_axes, styled)
 from numformer.plots.tokens import label_ticks, visible
 from numformer.plots.training.curves import moving_average
 
@@ -62,7 +63,8 @@ class Film(NamedTuple):
     classes: list = ()
 
 
-def film_frame(film, number, ax=None, slides=False):
+@styled
+def film_frame(film, number, ax=None):
     """One state: what it writes, where it attends, its loss, and its embeddings.
 
     Parameters
@@ -72,8 +74,6 @@ def film_frame(film, number, ax=None, slides=False):
         Of the state, from 0.
     ax : matplotlib Axes, optional
         Its figure is cleared and drawn on; a new figure by default.
-    slides : bool
-        16:9 with larger text, for a projector.
 
     Returns
     -------
@@ -96,11 +96,11 @@ def film_frame(film, number, ax=None, slides=False):
         raise ValueError(f"film_frame: number={number} must be one of the {len(film.steps)} "
                          "states, counted from 0.")
     page = _Page(new_axes((1, 1)) if ax is None else ax,
-                 *((13.33, 7.5, 18) if slides else (8, 7, 12)))
+                 *((*SLIDE, SLIDE_SIZE) if in_slides() else (WIDTH, 7, SIZE)))
     page.heading(film, number)
     has_map, has_points = film.attention is not None, film.points is not None
     _, right = page.map if has_map else (0, page.width)
-    below = right if slides else page.width                           # where the lower row ends
+    below = right if in_slides() else page.width                       # where the lower row ends
     _draw_sample(page, film, number, right)
     if has_map:
         _draw_attention(page, film, number)
@@ -166,9 +166,7 @@ def _draw_attention(page, film, number):
     draw_map(ax, np.where(film.mask, weights[number], np.nan), "", top=float(weights.max()),
              numbers=False)
     for axis, tokens in ((ax.xaxis, film.keys), (ax.yaxis, film.queries)):
-        every = -(-len(tokens) // 20)                                 # more would overlap
-        label_ticks(axis, tokens, page.size)
-        axis.set_ticks(range(0, len(tokens), every), [visible(t) for t in tokens[::every]])
+        label_ticks(axis, tokens)
     ax.tick_params(length=0)
     ax.set_xlabel(film.head, fontsize=page.size, labelpad=2)
     ax.set_facecolor("0.22" if is_dark(ax) else "0.92")               # of masked cells

@@ -10,7 +10,7 @@ from numformer.layers import LayerNorm, MultiHeadAttention
 from numformer.models import (
     CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, SWIN_CONFIGS, VISION_CONFIGS, DecoderConfig,
     NGramLanguageModelConfig, RecurrentLanguageModelConfig, SentenceBertConfig, Seq2SeqConfig)
-from numformer.plots import architecture_diagram, computation_graph, dark
+from numformer.plots import architecture_diagram, computation_graph, dark, slides
 from numformer.plots.diagrams.ink import DARK, LIGHT, wrapped
 from numformer.plots.diagrams.layers import ranked
 
@@ -101,10 +101,11 @@ def test_one_block_is_drawn_with_its_parts(name, number):
 
 
 @pytest.mark.parametrize("draw", [
-    lambda **more: architecture_diagram(EXAMPLES["gpt2"], **more),
-    lambda **more: computation_graph(attention(), X, backward=True, **more)])
+    lambda: architecture_diagram(EXAMPLES["gpt2"]),
+    lambda: computation_graph(attention(), X, backward=True)])
 def test_slides_are_16_to_9_and_dark_ground_has_light_ink(draw):
-    width, height = draw(slides=True).get_figure().get_size_inches()
+    with slides():
+        width, height = draw().get_figure().get_size_inches()
     assert 1.6 < width / (height - 0.5) < 1.9
     with dark():
         ax = draw()

@@ -1,11 +1,13 @@
 """Frames of a film: texts, marker, map and points are those of their state; bad films."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
 from numformer.explorer.replay import replay_page
-from numformer.plots.axes import dark
+from numformer.plots.axes import dark, slides
 from numformer.plots.training.film import Film, film_frame, wrapped
 
 RNG = np.random.default_rng(0)
@@ -21,10 +23,11 @@ def texts(figure):
     return [text.get_text() for text in figure.texts]
 
 
-@pytest.mark.parametrize("slides", [False, True])
+@pytest.mark.parametrize("style", [nullcontext, slides])
 @pytest.mark.parametrize("number", range(3))
-def test_a_frame_shows_its_state(number, slides):
-    figure = film_frame(FILM, number, slides=slides)
+def test_a_frame_shows_its_state(number, style):
+    with style():
+        figure = film_frame(FILM, number)
     attention, loss, points = figure.axes
     assert texts(figure)[:3] == ["A model", f"step {FILM.steps[number]} of 9", "What it writes"]
     shown = attention.images[0].get_array()
@@ -38,7 +41,7 @@ def test_a_frame_shows_its_state(number, slides):
     validations = [line for line in loss.lines if line.get_label() == "validation"][0]
     assert [*validations.get_xdata()] == [at for at, _ in FILM.validations
                                           if at <= FILM.steps[number]]
-    least = 18 if slides else 12
+    least = 18 if style is slides else 12
     sizes = [text.get_size() for ax in figure.axes for text in
              (*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label)
              if text.get_text()]
