@@ -557,8 +557,8 @@ ax.legend(fontsize=12, loc="lower left")
 ax.figure
 
 # %% [markdown]
-# **What came out.** Exact GELU, another epsilon and fewer bits change the loss by at most 0.001 or
-# so with every seed, as expected. Mistakes that mix up coordinates or heads cost between 0.2 and
+# **What came out.** Exact GELU, another epsilon and fewer bits change the loss by at most about
+# 0.001 nats with every seed, as expected. Mistakes that mix up coordinates or heads cost from 0.2 to
 # 1.5 nats, and norms without their 1 about 2.5. Two mistakes cost less than we thought.
 # Learned positions that are one too late keep all distances between tokens, and cost about 0.01
 # nats; another rotary base costs about 0.1. All but the last are far below guessing, which costs
