@@ -13,23 +13,31 @@ from numformer.analysis.counting import count, parameter_shapes
 from numformer.analysis.fits.power_law import power_law
 from numformer.analysis.fits.scaling_law import ScalingLaw, fit_scaling_law
 from numformer.analysis.gradient_reach import gradient_norm_by_block, gradient_reach
+from numformer.analysis.heads.patterns import attention_patterns, pattern_targets
 from numformer.analysis.induction import (
     ablate_heads, head_scores, induction_scores, previous_token_scores)
+from numformer.analysis.landscape.directions import (
+    filter_normalized_direction, path_directions)
+from numformer.analysis.landscape.surface import loss_surface
 from numformer.analysis.logit_lens import logit_contributions, logit_lens
 from numformer.analysis.lstm_gates import lstm_gates
+from numformer.analysis.predictions import next_token_distribution, token_losses
 from numformer.analysis.structure.architecture import architecture
 from numformer.analysis.structure.computation import Computation, computation
 from numformer.analysis.structure.model_sizes import model_sizes
 from numformer.analysis.structure.parts import Architecture
+from numformer.analysis.structure.traffic import attention_traffic, memory_levels
 from numformer.analysis.rouge import longest_common_subsequence, rouge_l
 
 __all__ = [
     "Architecture", "Computation", "ScalingLaw", "ablate_heads", "architecture",
     "attention_by_layer", "attention_distance", "attention_entropy", "attention_gradients",
-    "attention_mask_of", "attention_rollout", "attention_steps", "average_precision", "capture",
-    "computation", "count", "dead_units", "distinctive_heads", "fit_scaling_law",
-    "gradient_norm_by_block", "gradient_reach", "head_scores", "hidden_activations",
-    "induction_scores", "logit_contributions", "logit_lens", "longest_common_subsequence",
-    "lstm_gates", "mean_average_precision", "model_costs", "model_sizes", "parameter_shapes",
-    "power_law", "previous_token_scores", "residual_stream", "rouge_l",
+    "attention_mask_of", "attention_patterns", "attention_rollout", "attention_steps",
+    "attention_traffic", "average_precision", "capture", "computation", "count", "dead_units",
+    "distinctive_heads", "filter_normalized_direction", "fit_scaling_law", "gradient_norm_by_block",
+    "gradient_reach", "head_scores", "hidden_activations", "induction_scores",
+    "logit_contributions", "logit_lens", "longest_common_subsequence", "loss_surface", "lstm_gates",
+    "mean_average_precision", "memory_levels", "model_costs", "model_sizes",
+    "next_token_distribution", "parameter_shapes", "path_directions", "pattern_targets",
+    "power_law", "previous_token_scores", "residual_stream", "rouge_l", "token_losses",
 ]

@@ -28,7 +28,8 @@ from numformer.layers import (
     FeedForward, LayerNorm, LearnedPositions, MultiHeadAttention, ResidualBranch,
     SelfAttentionBranch, TransformerBlock)
 from numformer.analysis import (
-    attention_distance, attention_gradients, gradient_norm_by_block, lstm_gates, model_costs)
+    attention_distance, attention_gradients, attention_traffic, gradient_norm_by_block, lstm_gates,
+    memory_levels, model_costs)
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
 from numformer.plots.training.film import Film
 from numformer.recipes.vision.vit import DigitTask
@@ -40,6 +41,7 @@ from numformer.verify.audit import audit
 TEXT = "the value of an expression is the"                       # input of the small language model
 GATES_TEXT = "the value of an object.\n  See the"
 FILM_TEXT = "the value of the"
+BERT_TEXT = "max put a big doll in the bucket and went out ."
 HERO_TEXT = "the value of an expression"
 COMPARED = ("rnn", "lstm", "gpt", "llama")
 # name: arguments of `numformer train`
@@ -49,6 +51,8 @@ RUNS = {
     "dates": ("--preset", "seq2seq", "--steps", 700),
     "digits": ("--preset", "vit", "--steps", 250),
     "t5": ("--preset", "t5", "--steps", 150),
+    "recall": ("--preset", "recall", "--steps", 3000),
+    "world_bert": ("--preset", "world-bert"),
     "small_lstm": ("--preset", "lstm", "--n-layers", 1, "--d-model", 64, "--steps", 300),
     **{name: ("--preset", name) for name in COMPARED},
 }
@@ -63,7 +67,12 @@ OF_RUNS = {
     "activations": ("tiny", "activations", {}),
     "alignment": ("dates", "alignment", {"text": "12th of september, 1942"}),
     "patches": ("digits", "patches", {"text": "4"}), "patch_positions": ("digits", "positions", {}),
-    "t5_bias": ("t5", "positions", {}),
+    "t5_bias": ("t5", "positions", {}), "learned_positions": ("gpt", "positions", {}),
+    "embeddings": ("tiny", "embeddings", {}), "token_loss": ("tiny", "token-loss", {"text": None}),
+    "temperature": ("tiny", "temperature", {"text": "the value of "}),
+    "induction": ("recall", "induction", {}),
+    "head_patterns": ("world_bert", "patterns", {"text": BERT_TEXT}),
+    "landscape": ("filmed", "landscape", {}),
 }
 
 
@@ -240,6 +249,13 @@ def _model_costs(runs):
     return plots.cost_treemap(model_costs(config))
 
 
+def _memory_hierarchy(runs):
+    """Of the compiled kernel's tiles, with the caches of this machine."""
+    T, D = 4096, 64
+    return plots.memory_hierarchy(attention_traffic(T, T, D), memory_levels(),
+                                  title=f"One head in the memory hierarchy: T = S = {T}, D = {D}")
+
+
 ANIMATED = ("replay", "rotary_clocks", "tiles")       # a .gif each
 # file: a function of the folder of runs
 DRAWN = {
@@ -264,6 +280,8 @@ DRAWN = {
     "growth": _growth,
     "model_costs": _model_costs,
     "lstm_gates": _lstm_gates,
+    "memory_hierarchy": _memory_hierarchy,
+    "scaling_law": lambda runs: EXPERIMENTS["scaling-law"].measure(seed=1).picture(),
     "slips": lambda runs: EXPERIMENTS["slips"].measure(seed=1).picture(),
     **DECK,
 }

@@ -29,8 +29,8 @@ def add_arguments(parser):
                         "query, from 0 (default: the last)")
     parser.add_argument("--token", default=None, help="for contributions: the token (default: the "
                         "most likely)")
-    parser.add_argument("--data", metavar="FILE", default=None, help="for flow: the text of the "
-                        "run, if it has moved")
+    parser.add_argument("--data", metavar="FILE", default=None, help="for flow, token-loss and "
+                        "landscape: the text of the run, if it has moved")
     add_style_arguments(parser)
     parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf file "
                         "(default: KIND.png in the run)")

@@ -28,15 +28,21 @@ from numformer.plots.images import accuracy_by_images, attention_received, shift
 from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
 from numformer.plots.diagrams.architecture import architecture_diagram
 from numformer.plots.diagrams.computation import computation_graph
+from numformer.plots.meaning.embeddings import embedding_map
+from numformer.plots.meaning.patterns import heads_by_pattern
 from numformer.plots.models.growth import model_growth
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
+from numformer.plots.positions.learned import learned_positions
 from numformer.plots.positions.rotary import rotary_animation, rotary_clocks, rotary_proof
 from numformer.plots.positions.waves import position_waves
+from numformer.plots.predictions.loss_by_token import tokens_by_loss
+from numformer.plots.predictions.temperature import temperature_panels
 from numformer.plots.residual_stream import contribution_bars, lens_map, residual_norms
 from numformer.plots.scaling.laws import scaling_law_curves
+from numformer.plots.scaling.memory import memory_hierarchy
 from numformer.plots.scaling.operations import losses_by_operations
 from numformer.plots.scaling.positions import losses_by_position
 from numformer.plots.scaling.power_laws import power_law_panels
@@ -48,23 +54,26 @@ from numformer.plots.training.curves import (
     gradient_flow, gradient_norm_curve, learning_rate_curve, loss_curve, update_ratio_curve)
 from numformer.plots.training.depth import gradient_ratio_by_depth, losses_by_step
 from numformer.plots.training.growth import growth_of_time
+from numformer.plots.training.landscape import Plane, loss_contours
 from numformer.plots.training.slips import slip_costs
 from numformer.plots.vision import patch_attention, position_similarity
 
 __all__ = [
-    "accuracy_bars", "accuracy_by_images", "accuracy_by_shots", "activation_histograms",
+    "Plane", "accuracy_bars", "accuracy_by_images", "accuracy_by_shots", "activation_histograms",
     "alignment_map", "architecture_diagram", "attention_costs", "attention_grid", "attention_heads",
     "attention_map", "attention_maps", "attention_received", "audit_errors", "boxes_in_images",
     "breakdown_bars", "clipping_curves", "computation_graph", "contribution_bars", "cost_treemap",
-    "dark", "dead_unit_bars", "forward_and_backward", "gradient_flow", "gradient_norm_curve",
-    "gradient_ratio_by_depth", "gradient_reach_curves", "growth_of_time", "head_statistics",
-    "image_grid", "image_text_similarity", "induction_panels", "learning_rate_curve", "lens_map",
+    "dark", "dead_unit_bars", "embedding_map", "forward_and_backward", "gradient_flow",
+    "gradient_norm_curve", "gradient_ratio_by_depth", "gradient_reach_curves", "growth_of_time",
+    "head_statistics", "heads_by_pattern", "image_grid", "image_text_similarity",
+    "induction_panels", "learned_positions", "learning_rate_curve", "lens_map", "loss_contours",
     "loss_curve", "losses_by_operations", "losses_by_position", "losses_by_step",
-    "losses_by_tokens", "lstm_gate_maps", "mask_panels", "model_growth", "norm_comparison",
-    "norm_cube", "patch_attention", "permutation_panels", "position_biases", "position_similarity",
-    "position_vectors", "position_waves", "power_law_panels", "query_attention", "query_detail",
-    "residual_norms", "results_by_batch_size", "rotary_animation", "rotary_clocks", "rotary_proof",
-    "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slides", "slip_costs",
-    "step_error_curve", "tile_animation", "tile_frame", "tile_frames", "tile_order", "unrolled_rnn",
+    "losses_by_tokens", "lstm_gate_maps", "mask_panels", "memory_hierarchy", "model_growth",
+    "norm_comparison", "norm_cube", "patch_attention", "permutation_panels", "position_biases",
+    "position_similarity", "position_vectors", "position_waves", "power_law_panels",
+    "query_attention", "query_detail", "residual_norms", "results_by_batch_size",
+    "rotary_animation", "rotary_clocks", "rotary_proof", "scaling_law_curves", "shifted_windows",
+    "similarity_by_distance", "slides", "slip_costs", "step_error_curve", "temperature_panels",
+    "tile_animation", "tile_frame", "tile_frames", "tile_order", "tokens_by_loss", "unrolled_rnn",
     "update_ratio_curve",
 ]

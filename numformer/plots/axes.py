@@ -207,7 +207,7 @@ def draw_map(ax, values, label, signed=False, top=None, numbers=None, form="{:.2
     image = ax.imshow(values, cmap=signed_colours(ax) if signed else sequential(ax),
                       vmin=-top if signed else 0, vmax=top, aspect="auto", interpolation="nearest")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))             # rows and columns are counted
+        axis.set_major_locator(MaxNLocator("auto", integer=True))     # rows and columns are counted
     if label:
         ax.figure.colorbar(image, ax=ax, label=label, shrink=0.9)
     if numbers or numbers is None and _fit(ax, values, form):

@@ -38,11 +38,11 @@ def test_figures_of_runs_train_each_run_once(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "TEXT", "the lazy dog")
     monkeypatch.setitem(figures.OF_RUNS, "query", ("tiny", "query", {"layer": 1}))
     names = [name for name, (run, *_) in figures.OF_RUNS.items() if run == "tiny"]
-    assert len(names) == 10
+    assert len(names) == 13
     status, _, err = call(capsys, "figures", *names, "--out", tmp_path / "figures", "--runs",
                           tmp_path / "runs")
     assert status == 0 and err.count("finished") == 1
-    assert len(list((tmp_path / "figures").glob("*.png"))) == 10
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 13
 
 
 def test_the_film_of_a_run_is_an_animation(capsys, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
+from numformer.commands.shared import model_pictures
 from numformer.commands.shared.runs import run_corpus
 from numformer.analysis import (
     attention_rollout, dead_units, distinctive_heads, gradient_norm_by_block, hidden_activations,
@@ -17,6 +18,8 @@ from numformer.plots.tokens import visible
 from numformer import plots
 from numformer.recipes.vision.vit import patch_positions
 from numformer.training import RunFolder
+
+MOST_POSITIONS = 512                                  # of the vectors that are drawn
 
 
 def attention(run):
@@ -108,7 +111,7 @@ def positions(run):
     config, model = run.model.config, run.model
     backbone = getattr(model, "backbone", model)
     kind = getattr(config, "positions", "none").removeprefix("concatenated_")
-    T = min(getattr(config, "context_length", 64), 64)
+    T = min(getattr(config, "context_length", 64), 64 if kind != "learned" else MOST_POSITIONS)
     has_input_positions = hasattr(backbone, "input_positions")
     layer = getattr(backbone, "input_positions" if has_input_positions else "positions", None)
     layer = getattr(layer, "positions", layer)                        # of concatenated ones
@@ -116,8 +119,9 @@ def positions(run):
     if vectors and isinstance(model, VisionTransformer):
         return plots.position_similarity(patch_positions(model))
     if vectors:
-        return plots.position_vectors(layer(np.zeros((1, T, config.d_model), config.dtype),
-                                            start=0)[0], title=f"Positions: {kind}")
+        found = layer(np.zeros((1, T, config.d_model), config.dtype), start=0)[0]
+        draw = plots.learned_positions if kind == "learned" else plots.position_vectors
+        return draw(found, title=f"Positions: {kind}")
     if kind in ("alibi", "t5"):
         encoder = getattr(backbone, "encoder", backbone)
         bias = encoder.blocks[0].attention.positions.added_to_scores(T, T)
@@ -210,11 +214,11 @@ USES = {
     "alignment": (*_MAPS, "layer", "head"), "patches": ("text",), "positions": (), "loss": (),
     "training": (), "flow": ("data",),
     "residual": ("text",), "activations": ("text",), "dead": ("text",), "lens": ("text",),
-    "contributions": ("text", "token"), "costs": (),
+    "contributions": ("text", "token"), "costs": (), **model_pictures.USES,
 }
 PICTURES = {function.__name__: function for function in (
     attention, grid, heads, rollout, query, alignment, patches, positions, loss, training, flow,
-    residual, activations, dead, lens, contributions, costs)}
+    residual, activations, dead, lens, contributions, costs)} | model_pictures.PICTURES
 
 
 def _of(view):

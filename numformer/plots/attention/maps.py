@@ -43,7 +43,8 @@ def attention_map(weights, tokens=None, mask=None, ax=None, title="Attention"):
     _check_mask("attention_map", mask, T, S)
     if ax is None:
         ax = new_axes((8, min(7.4, max(4.0, 2.6 + 0.24 * T))))
-    image = _draw(ax, np.asarray(weights), tokens, mask, float(np.nanmax(weights, initial=0)))
+    top = float(np.nanmax(weights, initial=0))
+    image = draw_weights(ax, np.asarray(weights), tokens, mask, top)
     ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
     ax.set(xlabel="key", ylabel="query", title=title)
     return ax
@@ -93,7 +94,7 @@ def attention_heads(weights, heads, tokens=None, mask=None, ax=None, title="Atte
     axes = panels(ax, rows, columns, (8, 0.9 + rows * (3.3 if columns > 1 else 6.4)))
     top = max(float(weights[layer][head].max()) for layer, head in heads)
     for panel, (layer, head) in zip(axes.flat, heads):
-        image = _draw(panel, weights[layer][head], tokens, masks[layer], top)
+        image = draw_weights(panel, weights[layer][head], tokens, masks[layer], top)
         panel.set_title(f"layer {layer + 1}, head {head + 1}")
     for unused in axes.flat[len(heads):]:
         unused.remove()
@@ -152,8 +153,8 @@ def attention_grid(weights, mask=None, ax=None, title="Attention"):
     return figure
 
 
-def _draw(ax, weights, tokens, mask, top):
-    """One map with its labels; returns the image."""
+def draw_weights(ax, weights, tokens, mask, top):
+    """Draw one map of weights (T, S) with its labels; return the image."""
     T, S = weights.shape
     image = ax.imshow(weights, cmap=sequential(ax), norm=_root_scale(top), interpolation="nearest")
     if mask is not None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import new_axes, styled, styles
+from numformer.plots.axes import WIDTH, in_slides, new_axes, styled, styles
 
 
 @styled
@@ -30,7 +30,7 @@ def scaling_law_curves(runs, law, ax=None, title="Loss by tokens and parameters"
     """
     if not runs:
         raise ValueError("scaling_law_curves: runs is empty; there is nothing to draw.")
-    ax = new_axes() if ax is None else ax
+    ax = new_axes((WIDTH, 6)) if ax is None else ax
     sizes, tokens = (list(dict.fromkeys(values)) for values in list(zip(*runs))[:2])
     losses = [loss for *_, loss, _ in runs]
     D = np.geomspace(min(tokens), max(tokens), 60)
@@ -54,5 +54,6 @@ def scaling_law_curves(runs, law, ax=None, title="Loss by tokens and parameters"
     ax.minorticks_off()
     ax.set_xticks(sorted(tokens), [f"{d:,}" for d in sorted(tokens)])
     ax.grid(alpha=0.3)
-    ax.legend()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.46, -0.14), ncols=3 if in_slides() else 2,
+              frameon=False)
     return ax

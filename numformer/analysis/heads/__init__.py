@@ -1,0 +1,1 @@
+"""What attention heads do: the patterns that their weights follow."""

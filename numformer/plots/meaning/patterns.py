@@ -1,0 +1,119 @@
+"""Heads with their scores: maps of the head that follows each pattern most."""
+
+import numpy as np
+
+from numformer.analysis.attention_statistics import check_layers
+from numformer.plots.attention.maps import draw_weights
+from numformer.plots.axes import colours, draw_map, entitle, in_slides, panels, styled
+from numformer.plots.tokens import label_ticks
+
+MOST_HEADS = 16                                       # whose names are all written
+
+
+@styled
+def heads_by_pattern(scores, weights, tokens, targets=None, mask=None, ax=None,
+                     title="Heads by pattern"):
+    """The score of every head for each pattern, and the map of the head with the highest one.
+
+    Parameters
+    ----------
+    scores : dict of str to ndarray, shape (layers, H)
+        By pattern, such as those of `numformer.analysis.attention_patterns`, or the induction and
+        previous-token scores of `numformer.analysis.head_scores`.
+    weights : list of ndarray, each of shape (H, T, T)
+        Attention weights of each layer for one text.
+    tokens : list of T str
+    targets : dict of str to ndarray of bool, shape (T, T), optional
+        By pattern, the keys that it wants: they have a frame.
+    mask : ndarray of bool, shape (T, T), optional
+        True where a query may attend to a key. Other cells are hatched.
+    ax : matplotlib Axes, optional
+        Axes that the panels replace; a new figure by default.
+    title : str
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no patterns, or shapes or the number of tokens do not match.
+
+    References
+    ----------
+    Clark et al. (2019), "What Does BERT Look At?", figure 1; Olsson et al. (2022), "In-context
+    Learning and Induction Heads".
+
+    Examples
+    --------
+    >>> previous, equal = np.eye(3)[[0, 0, 1]], np.full((3, 3), 1 / 3)
+    >>> figure = heads_by_pattern({"previous": np.array([[0.3, 1.0]])},
+    ...                           [np.array([equal, previous])], list("abc"))
+    >>> figure.axes[1].get_title()
+    'previous: 1.00 (layer 1, head 2)'
+    """
+    owner = "heads_by_pattern"
+    check_layers(owner, weights)
+    L, (H, T, S) = len(weights), weights[0].shape
+    if not scores or any(np.shape(score) != (L, H) for score in scores.values()):
+        raise ValueError(f"{owner}: scores must have an array of shape (layers, H) = ({L}, {H}) "
+                         "for each of at least one pattern.")
+    if len(tokens) != T or T != S:
+        raise ValueError(f"{owner}: {len(tokens)} tokens came for weights of shape "
+                         f"{weights[0].shape}; give (H, T, T) and T tokens.")
+    names, n, slide = list(scores), len(scores), in_slides()
+    columns = min(n, 3 if slide and n > 4 else 2)
+    rows = -(-n // columns)
+    table = np.array([np.ravel(scores[name]) for name in names])      # (patterns, heads)
+    if slide:
+        above, below = panels(ax, 1, 2, (8, 8), width_ratios=(1.6 if n > 2 else 0.8, 2))[0]
+    else:
+        heights = 0.95 + 0.33 * n, 7.9 / columns * rows
+        above, below = panels(ax, 2, 1, (8, 0.4 + sum(heights)), height_ratios=heights)[:, 0]
+    _draw_table(above, table.T if slide else table, names, [
+        f"{layer}.{head}" for layer in range(1, L + 1) for head in range(1, H + 1)])
+    maps = panels(below, rows, columns, (8, 8))
+    for panel, name in zip(maps.flat, names):
+        layer, head = np.unravel_index(np.argmax(scores[name]), (L, H))
+        shown = None if slide and columns > 2 else tokens
+        draw_weights(panel, weights[layer][head], shown, mask, 1.0)
+        if shown is None:
+            panel.set(xticks=[], yticks=[])
+        if targets and name in targets:
+            _frame_cells(panel, targets[name])
+        panel.set_title(f"{name}: {scores[name][layer, head]:.2f}"
+                        + f" (layer {layer + 1}, head {head + 1})" * (not slide)
+                        + f"\nhead {layer + 1}.{head + 1}" * slide)
+    for unused in maps.flat[n:]:
+        unused.remove()
+    entitle(ax, above, title)
+    return above.figure
+
+
+def _draw_table(ax, table, patterns, heads):
+    """The scores; the highest of each pattern has a frame."""
+    across = table.shape[0] == len(patterns) and table.shape[1] == len(heads)
+    draw_map(ax, table, "", top=1.0, form="{:.2f}")
+    x, y = (heads, patterns) if across else (patterns, heads)
+    # names in two lines, so that they do not overlap
+    ax.set_xticks(range(len(x)), [name.replace(" ", "\n") for name in x],
+                  rotation=0 if across or len(x) < 3 else 60)
+    ax.set_yticks(range(len(y)), y)
+    if len(heads) > MOST_HEADS:
+        label_ticks(ax.xaxis if across else ax.yaxis, heads)
+    ax.set(**{"xlabel" if across else "ylabel": "layer.head"})
+    best = np.zeros(table.shape, bool)
+    along = 1 if across else 0
+    np.put_along_axis(best, np.expand_dims(table.argmax(axis=along), along), True, axis=along)
+    _frame_cells(ax, best)
+
+
+def _frame_cells(ax, cells):
+    """A frame around each cell where a matrix of bool is True."""
+    from matplotlib.collections import PolyCollection
+
+    shapes = [[(x - 0.5, y - 0.5), (x + 0.5, y - 0.5), (x + 0.5, y + 0.5), (x - 0.5, y + 0.5)]
+              for y, x in np.argwhere(cells)]
+    ax.add_collection(PolyCollection(shapes, facecolor="none", edgecolor=colours(ax)[1],
+                                     linewidth=1.6), autolim=False)

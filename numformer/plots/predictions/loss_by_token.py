@@ -1,0 +1,135 @@
+"""A text whose tokens are shaded by their loss."""
+
+import numpy as np
+
+from numformer.checks import check_array
+from numformer.plots.axes import SLIDE, WIDTH, faint, in_slides, new_axes, readable_on, sequential
+from numformer.plots.axes import styled, text_inches
+from numformer.plots.tokens import SIGNS, signs, visible
+
+ADVANCE = 0.602                                       # ems of a letter of DejaVu Sans Mono
+LINE = 1.75                                           # ems from line to line
+
+
+@styled
+def tokens_by_loss(tokens, losses, ax=None, title=None, unit="nats", top=None):
+    """Write a text; the ground of each token shows its loss, darker for a larger one.
+
+    The first token has no ground, because nothing predicts it. White space is visible; a new line
+    begins after a line feed.
+
+    Parameters
+    ----------
+    tokens : list of T str
+    losses : ndarray, shape (T - 1,)
+        Cross-entropy of the tokens 1 to T - 1, from `numformer.analysis.token_losses`.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str, optional
+        The mean loss by default.
+    unit : str
+        Of the losses.
+    top : float, optional
+        The end of the colour scale, such as the loss of equal probabilities, log V; the largest
+        loss by default.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is no loss, or not one for each token but the first.
+
+    References
+    ----------
+    Gehrmann, Strobelt and Rush (2019), "GLTR: Statistical Detection and Visualization of Generated
+    Text", colour tokens by their rank in the same way.
+
+    Examples
+    --------
+    >>> tokens_by_loss(["a", " ", "b"], np.array([0.5, 1.5])).get_title()
+    'Loss of every token: 1.00 nats on average'
+    """
+    check_array("tokens_by_loss", "losses", losses, "(N,)")
+    if not len(losses) or len(losses) != len(tokens) - 1:
+        raise ValueError(f"tokens_by_loss: {len(losses)} losses for {len(tokens)} tokens; give one "
+                         "for each token but the first, and two tokens or more.")
+    from matplotlib.collections import PolyCollection
+
+    width = SLIDE[0] if in_slides() else WIDTH
+    columns = int((width - 1.75) / (ADVANCE * text_inches()))
+    cells, letters, rows = _layout(tokens, columns)
+    if ax is None:
+        ax = new_axes((WIDTH, max(2.2, 0.9 + LINE * text_inches() * rows)))
+    shapes = [[(x, y - 0.44), (end, y - 0.44), (end, y + 0.44), (x, y + 0.44)]
+              for number, x, end, y in cells if number]
+    grounds = PolyCollection(shapes, cmap=sequential(ax), edgecolor=ax.get_facecolor(),
+                             linewidth=0.8)
+    grounds.set_array(losses[[number - 1 for number, *_ in cells if number]])
+    grounds.set_clim(0, top or max(float(np.nanmax(losses)), 1e-12))
+    ax.add_collection(grounds, autolim=False)
+    for number, x, y, letter in letters:
+        ink = readable_on(grounds, losses[number - 1]) if number else None
+        ax.text(x + 0.5, y, letter, family="monospace", ha="center", va="center", color=ink,
+                alpha=0.45 if letter in SIGNS.values() else None)
+    first, x, end, y = cells[0]
+    ax.add_patch(_frame(x, y, end - x, faint(ax)))
+    ax.set(xlim=(-0.5, columns + 0.5), ylim=(max(rows, 2) - 0.4, -0.6), xticks=[], yticks=[],
+           title=title or f"Loss of every token: {losses.mean():.2f} {unit} on average")
+    ax.set_frame_on(False)
+    beyond = bool((losses > grounds.get_clim()[1]).any())
+    ax.figure.colorbar(grounds, ax=ax, label=f"cross-entropy, {unit}", shrink=0.9, aspect=14,
+                       extend="max" if beyond else "neither")
+    return ax
+
+
+def _layout(tokens, columns):
+    """Cells (number, x, end, row), letters (number, x, row, letter), and the number of rows.
+
+    Words go to the next line where they do not fit; longer ones than a line are broken.
+    """
+    cells, letters, x, row = [], [], 0, 0
+    for word in _words(tokens):
+        if x and x + sum(len(signs(tokens[number])) for number in word) > columns:
+            x, row = 0, row + 1
+        for number in word:
+            shown = signs(tokens[number])
+            while shown:
+                if x == columns:
+                    x, row = 0, row + 1
+                part, shown = shown[:columns - x], shown[columns - x:]
+                cells.append((number, x, x + len(part), row))
+                letters += [(number, x + k, row, visible(letter)) for k, letter in enumerate(part)]
+                x += len(part)
+            if tokens[number].endswith("\n"):
+                x, row = 0, row + 1
+    return cells, letters, row + (x > 0)
+
+
+def _words(tokens):
+    """Numbers of tokens, in lists that end with white space.
+
+    Examples
+    --------
+    >>> list(_words(["a", "b", " ", " ", "c", " d"]))
+    [[0, 1, 2], [3], [4], [5]]
+    """
+    word = []
+    for number, token in enumerate(tokens):
+        if word and token[:1].isspace() and not token.isspace():
+            yield word
+            word = []
+        word.append(number)
+        if token[-1:].isspace():
+            yield word
+            word = []
+    if word:
+        yield word
+
+
+def _frame(x, y, width, colour):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x, y - 0.44), width, 0.88, facecolor="none", edgecolor=colour, linewidth=1.5)
