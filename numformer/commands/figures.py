@@ -51,7 +51,7 @@ RUNS = {
     "dates": ("--preset", "seq2seq", "--steps", 700),
     "digits": ("--preset", "vit", "--steps", 250),
     "t5": ("--preset", "t5", "--steps", 150),
-    "recall": ("--preset", "recall", "--steps", 3000),
+    "recall": ("--preset", "recall", "--steps", 4500),
     "world_bert": ("--preset", "world-bert"),
     "small_lstm": ("--preset", "lstm", "--n-layers", 1, "--d-model", 64, "--steps", 300),
     **{name: ("--preset", name) for name in COMPARED},

@@ -112,7 +112,7 @@ def test_patterns_are_of_held_out_texts_or_of_a_text(trained):
 def test_the_landscape_has_the_path_of_a_training_with_snapshots(runs, trained, few_points):
     figure = PICTURES["landscape"](opened(trained("filmed")))
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
-    assert titles == ["two random directions, filter-normalized",
+    assert titles == ["random directions",
                       "the plane of the path of training"]
     path = next(line for line in figure.axes[1].lines if len(line.get_xdata()) > 1)
     assert len(path.get_xdata()) == 4 and path.get_xydata()[-1].tolist() == [0, 0]

@@ -36,7 +36,7 @@ SHOWN_TOKENS = 420                                    # of a held-out text with 
 TOP_P, TOP_K = 0.9, 8
 SEQUENCES = 32                                        # that scores of heads are measured on
 MAP_TOKENS = 16                                       # of the maps of heads
-POINTS, REACH = 21, 1.0                               # of a loss surface: a side, and its half
+POINTS, REACH = 25, 1.0                               # of a loss surface: a side, and its half
 BLOCKS = 8                                            # of validation data at every point
 FEWEST_STATES, MOST_STATES = 3, 40                    # of a path
 
@@ -141,9 +141,12 @@ def patterns(run):
     else:
         texts = _texts_with_weights(run, rows.take(np.arange(min(SEQUENCES, len(rows.ids)))))
         counted = f"mean of {len(texts)} held-out texts"
-    return plots.heads_by_pattern(
-        attention_patterns(texts), view.weights, view.keys,
-        pattern_targets(len(view.keys), separators), title=f"Weight by pattern, {counted}")
+    names = {"first": view.keys[0]} | {"separator": view.keys[t] for t in separators}
+    scores, targets = ({names.get(name, name): value for name, value in found.items()}
+                       for found in (attention_patterns(texts),
+                                     pattern_targets(len(view.keys), separators)))
+    return plots.heads_by_pattern(scores, view.weights, view.keys, targets,
+                                  title=f"Attention by pattern, {counted}")
 
 
 def landscape(run):
@@ -159,7 +162,8 @@ def landscape(run):
         directions = [filter_normalized_direction(run.model, np.random.default_rng([0, k]))
                       for k in range(2)]
         planes = [plots.Plane(loss_surface(run.model, directions, steps, steps, loss), steps, steps,
-                              "two random directions, filter-normalized")]
+                              "random directions", ("first direction, filter-normalized",
+                                                   "second direction, filter-normalized"))]
         path = _path(run)
         if path:
             directions, points, shares = path_directions([*path.values()])

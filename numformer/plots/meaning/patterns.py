@@ -94,7 +94,7 @@ def heads_by_pattern(scores, weights, tokens, targets=None, mask=None, ax=None,
 def _draw_table(ax, table, patterns, heads):
     """The scores; the highest of each pattern has a frame."""
     across = table.shape[0] == len(patterns) and table.shape[1] == len(heads)
-    draw_map(ax, table, "", top=1.0, form="{:.2f}")
+    draw_map(ax, table, "", top=1.0, form="{:.2f}", numbers=len(heads) <= MOST_HEADS)
     x, y = (heads, patterns) if across else (patterns, heads)
     # names in two lines, so that they do not overlap
     ax.set_xticks(range(len(x)), [name.replace(" ", "\n") for name in x],
