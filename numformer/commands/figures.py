@@ -41,6 +41,7 @@ from numformer.verify.audit import audit
 TEXT = "the value of an expression is the"                       # input of the small language model
 GATES_TEXT = "the value of an object.\n  See the"
 FILM_TEXT = "the value of the"
+SHORT_TEXT = "the value of the"
 BERT_TEXT = "max put a big doll in the bucket and went out ."
 HERO_TEXT = "the value of an expression"
 COMPARED = ("rnn", "lstm", "gpt", "llama")
@@ -58,7 +59,7 @@ RUNS = {
 }
 # file: (run, kind of picture, options)
 OF_RUNS = {
-    "attention": ("tiny", "attention", {}), "heads_grid": ("tiny", "grid", {}),
+    "attention": ("tiny", "attention", {"text": SHORT_TEXT}), "heads_grid": ("tiny", "grid", {}),
     "heads": ("tiny", "heads", {}),
     "rollout": ("tiny", "rollout", {}), "query": ("tiny", "query", {"layer": 2}),
     "training": ("tiny", "training", {}),
@@ -118,7 +119,7 @@ def _saved(picture, path):
     if isinstance(picture, Film):
         save_gif(picture, path, FPS, HOLD)
     elif path.suffix == ".gif":
-        picture.save(path, writer="pillow", dpi=70)
+        picture.save(path, writer="pillow", dpi=104)                  # 8 inches: 832 pixels
     else:
         save_picture(picture, path)
     return str(path)

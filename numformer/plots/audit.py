@@ -5,7 +5,8 @@ import numpy as np
 from numformer.plots.axes import colours, entitle, faint, in_slides, panels, styled
 
 FLOOR = 1e-17                                                 # where an error of exactly 0 is drawn
-NAMED = 15                                                    # cases with the largest errors
+LONGEST = 50                                                  # letters of a name
+NAMED = 12                                                    # cases with the largest errors
 
 
 @styled
@@ -35,20 +36,21 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
     worst = sorted(range(len(rows)), key=lambda k: errors[k] / rows[k]["bound"],
                    reverse=True)[:NAMED]
     if in_slides():
-        top, below = panels(ax, 1, 2, (8, 4))[0]
+        top, below = panels(ax, 1, 2, (8, 4), width_ratios=(1, 2))[0]
     else:
-        top, below = panels(ax, 2, 1, (8, 4.4 + 0.3 * len(worst)),
-                            height_ratios=(3, 1 + 0.32 * len(worst)))[:, 0]
-    shown = len(worst) if not in_slides() else min(10, len(worst))
-    exponents = np.floor(np.log10(errors)).astype(int)
+        top, below = panels(ax, 2, 1, (8, 4.4 + 0.43 * len(worst)),
+                            height_ratios=(2.9, 1 + 0.43 * len(worst)))[:, 0]
+    shown = len(worst) if not in_slides() else min(8, len(worst))
+    exponents, most = np.floor(np.log10(errors)).astype(int), 3 if in_slides() else 9
     top.hist(exponents, np.arange(exponents.min(), exponents.max() + 2) - 0.5, rwidth=0.85,
              color=colours(top)[0])
-    top.set_xticks(range(exponents.min(), exponents.max() + 1, 1 + np.ptp(exponents) // 9),
+    top.set_xticks(range(exponents.min(), exponents.max() + 1, 1 + np.ptp(exponents) // most),
                    [f"$10^{{{e}}}$" for e in range(exponents.min(), exponents.max() + 1,
-                                                   1 + np.ptp(exponents) // 9)])
+                                                   1 + np.ptp(exponents) // most)])
     right = sum(row["ok"] for row in rows)
-    top.set(xlabel="worst relative error: from this power of ten to ten times as much",
-            ylabel="cases", title=f"{right:,} of {len(rows):,} cases are within their bounds")
+    top.set(xlabel="worst relative error, by power of ten", ylabel="cases",
+            title=f"{right:,} of {len(rows):,} cases are"
+                  f"{chr(10) if in_slides() else ' '}within their bounds")
     worst = worst[:shown]
     for y, k in enumerate(worst):
         wrong = not rows[k]["ok"]
@@ -59,12 +61,15 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
             below.annotate("wrong", (errors[k], y), xytext=(9, 0), va="center",
                            textcoords="offset points", color=colours(below)[1])
     below.plot([rows[k]["bound"] for k in worst], range(len(worst)), linestyle="none", marker="|",
-               markersize=12, color=colours(below)[2], label="bound")
+               markersize=11, markeredgewidth=2, color=colours(below)[2])
     below.set(xscale="log", xlabel="worst relative error",
-              title=f"The {len(worst)} closest to their bounds")
-    below.set_yticks(range(len(worst)), [rows[k]["name"] for k in worst])
-    below.set_ylim(len(worst) - 0.5, -0.5)
+              title=f"The {len(worst)} closest to their bounds (|)")
+    for y, k in enumerate(worst):                                     # above its line
+        name = rows[k]["name"]
+        name = name if len(name) <= LONGEST else f"{name[:LONGEST - 1]}…"
+        below.text(0.01, y - 0.42, name, transform=below.get_yaxis_transform(), va="center")
+    below.set(yticks=[], ylim=(len(worst) - 0.6, -0.75))
+    below.margins(x=0.06)
     below.grid(axis="x", alpha=0.3)
-    below.legend(loc="lower left")
     entitle(ax, top, title)
     return top.figure

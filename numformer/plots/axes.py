@@ -173,6 +173,18 @@ def readable_on(image, value):
     return INK if 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 else "#ffffff"
 
 
+def plain_ticks(axis):
+    """Write 0.5, 1, 2 instead of powers of ten on a logarithmic axis of less than three decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if 0 < low < high < 1000 * low:
+        few = high > 20 * low
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1, 1.5, 2, 3, 4, 5, 6, 8)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
 def cell_inches(ax, columns, rows):
     """Width and height of a cell if `ax` holds so many columns and rows; an estimate before layout.
     """

@@ -1,6 +1,6 @@
 """Costs: attention by sequence length, and a model by its parts."""
 
-from textwrap import wrap
+import re
 
 import numpy as np
 
@@ -54,7 +54,8 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         panel.set(xscale="log", yscale="log", xlabel="sequence length T", ylabel=label)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
-        panel.legend()
+        panel.legend(**({"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "frameon": False}
+                        if in_slides() else {}))
     entitle(ax, axes[0], title)
     return axes[0].figure
 
@@ -142,9 +143,28 @@ def _draw_part(ax, row, total, place, colour):
     wide, tall = cell_inches(ax, 1 / width, 1 / height)
     columns = max(6, int(wide / (0.58 * text_inches())))
     lines = [row["part"], f"{row['measured']:,.0f} ({100 * row['measured'] / max(total, 1):.0f}%)"]
-    lines += wrap(row["formula"], columns)
-    lines = lines[:max(1, int(tall / (1.3 * text_inches())))]
+    most, formula = max(1, int(tall / (1.3 * text_inches()))), _lines_of(row["formula"], columns)
+    lines = lines[:most] if len(lines + formula) > most else lines + formula
     ax.text(x + width / 2, y + height / 2, "\n".join(lines), ha="center", va="center")
+
+
+def _lines_of(formula, columns):
+    """A formula in lines that begin with a sum's sign; none where a part is longer than a line.
+
+    Examples
+    --------
+    >>> _lines_of("L (4 C² + 2 C (T + 1))", 12)
+    ['L (4 C²', '+ 2 C (T + 1))']
+    >>> _lines_of("9 (C + 3)", 9), _lines_of("9 (C + 3)", 5)
+    (['9 (C + 3)'], [])
+    """
+    lines = []
+    for part in re.split(r" (?=\+ (?!\d\)))", formula):              # "+ 1)" stays with its term
+        if lines and len(f"{lines[-1]} {part}") <= columns:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return lines if max(map(len, lines)) <= columns + 2 else []
 
 
 def _with_slope(name, points):

@@ -1,5 +1,7 @@
 """Hidden units of the feed-forwards: their activations, and how many are dead."""
 
+import re
+
 import numpy as np
 
 from numformer.plots.axes import WIDTH, colours, new_axes, styled, styles
@@ -39,8 +41,9 @@ def activation_histograms(activations, dead=None, ax=None, title="Activations of
     for (name, x), style in zip(activations.items(), styles(ax, len(activations))):
         counts, _ = np.histogram(x, edges)
         gone = (dead or {}).get(name, 0.0)
-        label = f"{name}: {100 * gone:.1f}% dead" if gone else name
-        ax.plot((edges[1:] + edges[:-1]) / 2, counts / x.size, label=label, markevery=10,
+        label = f"{_place(name)}: {100 * gone:.1f}% dead" if gone else _place(name)
+        fractions = np.where(counts, counts / x.size, np.nan)         # 0 has no logarithm
+        ax.plot((edges[1:] + edges[:-1]) / 2, fractions, label=label, markevery=10,
                 markersize=4, **style)
     ax.set(xlabel="activation", ylabel="fraction", yscale="log", title=title)
     ax.grid(alpha=0.3)
@@ -76,7 +79,19 @@ def dead_unit_bars(dead, ax=None, title="Dead hidden units"):
     ax = new_axes((WIDTH, 1.3 + 0.36 * len(dead))) if ax is None else ax
     bars = ax.barh(range(len(dead)), [100 * part for part in dead.values()], color=colours(ax)[0])
     ax.bar_label(bars, [f"{100 * part:.1f}%" for part in dead.values()], padding=3)
-    ax.set_yticks(range(len(dead)), list(dead))
+    ax.set_yticks(range(len(dead)), list(map(_place, dead)))
     ax.invert_yaxis()
-    ax.set(xlabel="% of units", xlim=(0, 108), title=title)
+    ax.set(xlabel="% of units", xlim=(0, min(108, 130 * max(dead.values()))), title=title)
     return ax
+
+
+def _place(name):
+    """The name of a feed-forward as a label.
+
+    Examples
+    --------
+    >>> _place("encoder.blocks.0.feedforward"), _place("blocks.11.feedforward"), _place("a")
+    ('encoder block 1', 'block 12', 'a')
+    """
+    found = re.fullmatch(r"(.*?)\.?blocks\.(\d+)\.feedforward", name)
+    return f"{found[1]} block {int(found[2]) + 1}".strip() if found else name

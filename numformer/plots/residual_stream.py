@@ -7,8 +7,8 @@ import numpy as np
 from numformer.checks import check_array
 from numformer.functional.softmax import softmax
 from numformer.plots.axes import (
-    WIDTH, colours, entitle, faint, new_axes, panels, readable_on, sequential, signed_colours,
-    styled, styles)
+    WIDTH, colours, entitle, in_slides, new_axes, panels, plain_ticks, readable_on, sequential,
+    styled, styles, text_inches)
 from numformer.plots.tokens import label_ticks, visible
 
 PER_ROW = 16                                          # tokens of a panel of the logit lens
@@ -44,9 +44,11 @@ def residual_norms(stacks, ax=None, title="Residual stream"):
         ax.plot(range(len(stream)), middle, label=name, **style)
         ax.fill_between(range(len(stream)), low, high, color=style["color"], alpha=0.2)
     ax.set(xlabel="after block", ylabel="norm of the vectors", yscale="log", title=title)
+    plain_ticks(ax.yaxis)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.grid(alpha=0.3)
-    ax.legend()
+    if len(stacks) > 1:
+        ax.legend()
     return ax
 
 
@@ -97,7 +99,9 @@ def lens_map(logits, vocabulary, tokens, ax=None,
                              cmap=sequential(panel), aspect="auto", origin="lower",
                              interpolation="nearest")
         for (layer, t), best in np.ndenumerate(part.argmax(axis=-1)):
-            panel.text(t, layer, visible(vocabulary[best]), ha="center", va="center",
+            token = visible(vocabulary[best])
+            size = 72 * text_inches() * (1.35 if len(token) < 3 and not in_slides() else 1)
+            panel.text(t, layer, token, ha="center", va="center", fontsize=size,
                        color=readable_on(image, part[layer, t, best]))
         label_ticks(panel.xaxis, tokens[start:start + width])
         panel.set_yticks(range(L), ["embedding", *(f"block {n}" for n in range(1, L))])
@@ -134,13 +138,13 @@ def contribution_bars(parts, token, ax=None, title=None):
         raise ValueError("contribution_bars: parts is empty; there is nothing to draw.")
     values = [*parts.values(), sum(parts.values())]
     ax = new_axes((WIDTH, 1.3 + 0.36 * len(values))) if ax is None else ax
-    top = max(map(abs, values)) or 1.0
-    shades = signed_colours(ax)
-    bars = ax.barh(range(len(values)), values,
-                   color=[shades(0.5 + 0.5 * value / top) for value in values], edgecolor=faint(ax))
+    below, above = colours(ax)[:2]
+    bars = ax.barh(range(len(values)), values, color=[above if value > 0 else below
+                                                      for value in values])
+    bars[-1].set_edgecolor(ax.get_facecolor())                        # of the hatches
     bars[-1].set_hatch("//")
     ax.bar_label(bars, [f"{value:+.2f}" for value in values], padding=3)
-    ax.axvline(0, color=colours(ax)[3], linewidth=0.8)
+    ax.axvline(0, color=colours(ax)[2], linewidth=0.8)
     ax.set_yticks(range(len(values)), [*parts, "sum: the logit"])
     ax.invert_yaxis()
     ax.margins(x=0.18)

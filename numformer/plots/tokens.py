@@ -52,7 +52,7 @@ def label_ticks(axis, tokens):
                else {})
     spans = [abs(high - low) for low, high in (axis.axes.get_xlim(), axis.axes.get_ylim())]
     room = cell_inches(axis.axes, *spans)[0 if across else 1]
-    needed = (0.62 * longest + 0.25 if across and not rotated else 1.05) * text_inches()
+    needed = (0.62 * longest + 0.25 if across and not rotated else 1.0) * text_inches()
     every = max(1, math.ceil(needed / room))
     axis.set_ticks(range(0, len(tokens), every), labels[::every], **rotated)
 

@@ -36,7 +36,7 @@ def test_curves_of_a_run_show_its_metrics():
     assert norm.lines[0].get_xydata().tolist() == [[1, 2], [2, 1]] and norm.get_yscale() == "log"
     ratios = plots.update_ratio_curve(METRICS)
     found = {line.get_label(): line.get_xydata().tolist() for line in ratios.lines[:2]}
-    assert found == {"blocks.w": [[2, 0.2]], "head.w": [[2, 0.5]]}, "the median over layers"
+    assert found == {"w": [[2, 0.2]], "head.w": [[2, 0.5]]}, "the median over layers"
 
 
 def test_gradient_flow_and_step_errors_show_their_numbers():

@@ -134,9 +134,10 @@ def test_the_picture_of_the_audit_marks_what_is_wrong():
     histogram, worst = audit_errors(rows).axes
     assert sum(bar.get_height() for bar in histogram.patches) == 3
     assert histogram.get_title() == "2 of 3 cases are within their bounds"
-    assert [label.get_text() for label in worst.get_yticklabels()] == ["c", "b", "a"]
-    assert [text.get_text() for text in worst.texts] == ["wrong"]
+    assert [text.get_text() for text in worst.texts] == ["wrong", "c", "b", "a"]
     _, worst = audit_errors(rows * 9).axes
-    assert len(worst.get_yticklabels()) == 15
+    assert len([text for text in worst.texts if text.get_text() != "wrong"]) == 12
+    _, worst = audit_errors([dict(rows[0], name="n" * 80)]).axes
+    assert worst.texts[0].get_text() == "n" * 49 + "…"
     with pytest.raises(ValueError, match="rows is empty"):
         audit_errors([])

@@ -9,7 +9,8 @@ import numpy as np
 from numformer.checks import check_array
 from numformer.functional.attention.core import attention, attention_backward
 from numformer.functional.softmax import softmax_backward
-from numformer.plots.axes import colours, is_dark, panels, sequential, signed_colours, styled
+from numformer.plots.axes import (
+    colours, in_slides, is_dark, panels, sequential, signed_colours, styled)
 from numformer.plots.tokens import label_ticks
 
 STEP = 1e-30                                          # of the complex step: too small to change o
@@ -126,7 +127,7 @@ def _write_code(ax, title, lines):
     ax.add_patch(FancyBboxPatch((0, 0), 1, 1, boxstyle="round,pad=0,rounding_size=0.02",
                                 transform=ax.transAxes, facecolor=ground, linewidth=0))
     heights = [1.8 if line.startswith("$") else 1.0 if line else 0.4 for line in lines]
-    step = 0.9 / max(11, sum(heights))
+    step = 0.97 / max(8.4, sum(heights)) if in_slides() else 0.9 / max(11, sum(heights))
     y = 0.5 + step * sum(heights) / 2
     for line, height in zip(lines, heights):
         ax.text(0.03, y - step * height / 2, line, transform=ax.transAxes, family="monospace",

@@ -95,13 +95,17 @@ def attention_heads(weights, heads, tokens=None, mask=None, ax=None, title="Atte
     top = max(float(weights[layer][head].max()) for layer, head in heads)
     for panel, (layer, head) in zip(axes.flat, heads):
         image = draw_weights(panel, weights[layer][head], tokens, masks[layer], top)
-        panel.set_title(f"layer {layer + 1}, head {head + 1}")
+        panel.set_title(f"layer {layer + 1}, head {head + 1}", pad=9)     # above signs of spaces
     for unused in axes.flat[len(heads):]:
         unused.remove()
     figure = axes[0, 0].figure
     figure.colorbar(image, ax=list(axes.flat[:len(heads)]), label="weight: rows are queries",
                     shrink=0.7)
     entitle(ax, axes[0, 0], title)
+    if tokens is not None and ax is None:             # now the maps have their sizes
+        figure.draw_without_rendering()
+        for panel, (layer, head) in zip(axes.flat, heads):
+            _label(panel, tokens, *weights[layer][head].shape)
     return figure
 
 
@@ -160,10 +164,14 @@ def draw_weights(ax, weights, tokens, mask, top):
     if mask is not None:
         hatch_cells(ax, ~np.asarray(mask))
     if tokens is not None:
-        label_ticks(ax.xaxis, tokens)
-        if T <= S:
-            label_ticks(ax.yaxis, tokens[S - T:])
+        _label(ax, tokens, T, S)
     return image
+
+
+def _label(ax, tokens, T, S):
+    label_ticks(ax.xaxis, tokens)
+    if T <= S:
+        label_ticks(ax.yaxis, tokens[S - T:])
 
 
 def _check_mask(owner, mask, T, S):

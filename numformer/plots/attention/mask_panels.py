@@ -5,6 +5,8 @@ import numpy as np
 from numformer.plots.axes import colours, entitle, faint, panels, styled
 from numformer.plots.tokens import label_ticks
 
+FEW = 8                                               # tokens whose short labels are all written
+
 
 @styled
 def mask_panels(masks, tokens, inputs=None, ax=None, title="Who may attend to whom"):
@@ -47,7 +49,10 @@ def mask_panels(masks, tokens, inputs=None, ax=None, title="Who may attend to wh
         panel.hlines(np.arange(-0.5, T), -0.5, T - 0.5, color=faint(panel), linewidth=0.7)
         panel.vlines(np.arange(-0.5, T), -0.5, T - 0.5, color=faint(panel), linewidth=0.7)
         for axis in (panel.xaxis, panel.yaxis):
-            label_ticks(axis, tokens[name])
+            if T <= FEW and max(map(len, tokens[name])) <= 2:
+                axis.set_ticks(range(T), tokens[name])                # each has space
+            else:
+                label_ticks(axis, tokens[name])
         panel.tick_params(length=0)
         if (inputs or {}).get(name):
             panel.axhline(inputs[name] - 0.5, color=colours(panel)[1], linewidth=2.5)

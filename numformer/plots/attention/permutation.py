@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import draw_map, entitle, panels, styled
+from numformer.plots.axes import draw_map, entitle, in_slides, panels, styled
 from numformer.plots.tokens import label_ticks
 
 PANELS = ("inputs", "queries and keys", "scores", "outputs")
@@ -55,17 +55,20 @@ def permutation_panels(rows, tokens, order, ax=None,
         arrays = (steps["inputs"], joined, steps["scores"], steps["outputs"])
         for panel, array, words in zip(axes[k], arrays, PANELS):
             draw_map(panel, array, "", signed=True, top=_top(words, rows), numbers=False)
-            panel.set_title(words, fontsize="medium")
+            if k == 0 or not in_slides():                             # where there is space
+                panel.set_title(words, fontsize="medium")
             label_ticks(panel.yaxis, labels)
             panel.set_xticks([])
             panel.tick_params(length=0)
-        label_ticks(axes[k, 2].xaxis, labels)
+        if k != 1 or not in_slides():                                 # as those of the last row
+            label_ticks(axes[k, 2].xaxis, labels)
         axes[k, 1].axvline(steps["queries"].shape[1] - 0.5, color=axes[k, 1].get_facecolor(),
                            linewidth=4)
         axes[k, 0].set_ylabel(name)
         if expected is not None:
             difference = np.abs(steps["outputs"] - expected["outputs"][order]).max()
-            axes[k, 3].set_title(f"outputs\n(off by {difference:.1g})", fontsize="medium")
+            name = "" if in_slides() else "outputs\n"
+            axes[k, 3].set_title(f"{name}(off by {difference:.1g})", fontsize="medium")
     entitle(ax, axes[0, 0], title)
     return axes[0, 0].figure
 

@@ -71,7 +71,7 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
               else scale) * products + (0 if bias is None else np.asarray(bias))
     weights, _ = softmax(scores, mask=mask)
 
-    widths = [3, 2.6, 4] + ([2.2, 2.2] if v is not None else [])
+    widths = [3, 2.4, 4.6] + ([2.2, 2.2] if v is not None else [])
     vectors, parts, numbers, *mixed = panels(ax, 1, len(widths), (WIDTH, 2.0 + 0.24 * S),
                                              width_ratios=widths)[0]
     gap = np.full((1, D), np.nan)
@@ -82,13 +82,14 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
     draw_map(parts, np.concatenate([np.full((2, D), np.nan), k * q]), "", signed=True,
              numbers=False)
     parts.set(xlabel="coord.", yticks=[], title="products")
-    numbers.set(xlim=(-0.7, 2.5), ylim=vectors.get_ylim(), title="")
+    numbers.set(xlim=(-0.6, 2.4), ylim=vectors.get_ylim(), title="")
     numbers.axis("off")
     for column, name in enumerate(COLUMNS):
         numbers.text(column, 0, name, ha="center", va="center", fontweight="bold")
-    for j in range(S):
-        if j % every and weights[j] < weights.max():
-            continue                                          # no space for all
+    best = int(weights.argmax())
+    for j in range(S):                                        # there may be no space for all
+        if j != best and (j % every or abs(j - best) < every):
+            continue
         shown = (products[j], scores[j], weights[j]) if mask[j] else (products[j], None, None)
         strong = "bold" if weights[j] == weights.max() else "normal"
         for column, number in enumerate(shown):

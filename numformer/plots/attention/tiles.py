@@ -7,6 +7,11 @@ from numformer.plots.axes import (
     SLIDE, WIDTH, colours, hatch_cells, in_slides, new_axes, panels, readable_on, sequential,
     styled)
 
+MEANING = ("m: largest score so far\n"
+           "α: factor of earlier sums, exp(old m - m)\n"
+           "l: sum of exp(score - m)\n"
+           "acc: sum of exp(score - m) v")
+
 
 @styled
 def tile_order(steps, ax=None, title="Order of the tiles"):
@@ -73,12 +78,18 @@ def tile_frame(steps, number, ax=None, title=None):
     ValueError
         If there are no steps, or no step of that number.
     """
-    T, S = _sizes("tile_frame", steps)
+    _sizes("tile_frame", steps)
     check_whole("tile_frame", "number", number, least=0)
     if number >= len(steps):
         raise ValueError(f"tile_frame: number={number} must be one of the {len(steps)} steps, "
                          "counted from 0.")
-    step = steps[number]
+    return _draw_frame(steps, number, ax, title, MEANING)
+
+
+@styled
+def _draw_frame(steps, number, ax, title, meaning):
+    """A frame; below its numbers, what they mean."""
+    (T, S), step = _sizes("tile_frame", steps), steps[number]
     I, D = step.acc.shape[2:]
     left, right = panels(ax, 1, 2, (WIDTH, 3.6), width_ratios=(3.1, 3 + 0.6 * D))[0]
 
@@ -88,13 +99,13 @@ def tile_frame(steps, number, ax=None, title=None):
     state[step.rows, step.keys] = 0 if step.skipped else 2
     image = left.imshow(state, cmap=sequential(left), vmin=0, vmax=2, interpolation="nearest",
                         aspect="auto")
-    _frame(left, steps[:number + 1], T, S)
+    _frame(left, steps, T, S, skipped=steps[:number + 1])
     left.text(*_middle(step), "skipped" if step.skipped else "now", ha="center", va="center",
               color=colours(left)[4] if step.skipped else readable_on(image, 2))
     left.set(xlim=(-0.5, S - 0.5), ylim=(T - 0.5, -0.5))
 
     names = ["query", "m", "α", "l", *(f"acc {d}" for d in range(D))]
-    right.set(xlim=(-0.5, len(names) - 0.5), ylim=(I + 0.5, -0.8))
+    right.set(xlim=(-0.5, len(names) - 0.5), ylim=(I + (2.2 if meaning else 0.5), -0.7))
     right.axis("off")
     for column, name in enumerate(names):
         right.text(column, 0, name, ha="center", va="center", fontweight="bold")
@@ -105,6 +116,7 @@ def tile_frame(steps, number, ax=None, title=None):
                                        *(f"{value:.3g}" for value in values))):
             right.text(column, i + 1, text, ha="center", va="center",
                        fontweight="bold" if rescaled else "normal")
+    right.text(-0.4, I + 1, meaning, va="top", ha="left", linespacing=1.5)
     left.figure.suptitle(title or f"Step {number + 1} of {len(steps)}: queries {step.rows.start} "
                          f"to {step.rows.stop - 1}, keys {step.keys.start} to "
                          f"{step.keys.stop - 1}{', skipped' if step.skipped else ''}")
@@ -137,11 +149,15 @@ def tile_frames(steps, chosen=None, title="Tiled attention"):
     chosen = range(len(steps)) if chosen is None else list(chosen)
     if not len(chosen):
         raise ValueError("tile_frames: chosen is empty; give at least one step.")
-    size = SLIDE if in_slides() else (WIDTH, 0.4 + 3.5 * len(chosen))
+    size = SLIDE if in_slides() else (WIDTH, 1.0 + 3.1 * len(chosen))
     figure = Figure(figsize=size, layout="constrained")
     for part, number in zip(np.atleast_1d(figure.subfigures(len(chosen), 1)), chosen):
-        tile_frame(steps, number, ax=part.add_subplot())
+        if not 0 <= number < len(steps):
+            tile_frame(steps, number)                                 # raises
+        _draw_frame(steps, number, part.add_subplot(), None, "")
     figure.suptitle(title)
+    half = MEANING.split("\n")
+    figure.supxlabel("\n".join(";  ".join(half[k:k + 2]) for k in (0, 2)), fontsize="medium")
     return figure
 
 
@@ -194,12 +210,12 @@ def _middle(step):
     return (step.keys.start + step.keys.stop - 1) / 2, (step.rows.start + step.rows.stop - 1) / 2
 
 
-def _frame(ax, steps, T, S):
-    """Lines between tiles, hatches over skipped ones, and labels."""
-    skipped = np.zeros((T, S), bool)
-    for step in steps:
-        skipped[step.rows, step.keys] = step.skipped
-    hatch_cells(ax, skipped)
+def _frame(ax, steps, T, S, skipped=None):
+    """Lines between tiles, hatches over those that were skipped, and labels."""
+    hatched = np.zeros((T, S), bool)
+    for step in steps if skipped is None else skipped:
+        hatched[step.rows, step.keys] = step.skipped
+    hatch_cells(ax, hatched)
     ax.set_xticks(sorted({step.keys.start - 0.5 for step in steps} | {S - 0.5}), [])
     ax.set_yticks(sorted({step.rows.start - 0.5 for step in steps} | {T - 0.5}), [])
     ax.grid(color=colours(ax)[7], linewidth=1)

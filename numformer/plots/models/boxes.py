@@ -21,7 +21,7 @@ def draw_box(ax, x, y, name, detail="", kind=None, width=WIDTH):
         facecolor="none", edgecolor=strong[0], linewidth=1.2))
     lines = wrap(detail, 33)
     ax.text(x, y + HEIGHT / 2, "\n".join([name, *lines]), ha="center", va="center",
-            fontsize=11 if len(lines) < 2 else 9.5, linespacing=1.25 if len(lines) < 2 else 1.1)
+            linespacing=1.25 if len(lines) < 2 else 1.1)
     return y + HEIGHT
 
 

@@ -119,7 +119,9 @@ def position_biases(bias, ax=None, title="Position bias on the scores"):
             axis.set_major_locator(MaxNLocator(3, integer=True))
             axis.set_tick_params(**{"labelbottom" if axis is panel.xaxis else "labelleft": shown})
     figure = axes[0, 0].figure
-    figure.colorbar(image, ax=[panel for panel in axes.flat if panel.figure is not None],
-                    label="bias on the score", shrink=0.8)
+    bar = figure.colorbar(image, ax=[panel for panel in axes.flat if panel.figure is not None],
+                          label="bias on the score", shrink=0.8)
+    if float(bias.max()) <= 0:                        # of ALiBi: the half with the other sign is
+        bar.ax.set_ylim(-top, 0)                      # not used
     entitle(ax, axes[0, 0], title)
     return figure

@@ -6,9 +6,10 @@ import numpy as np
 
 from numformer.checks import check_array, check_even, check_whole
 from numformer.functional.positions.rotary import rotary, rotary_angles
-from numformer.plots.axes import WIDTH, colours, draw_map, entitle, faint, new_axes, panels, styled
+from numformer.plots.axes import (
+    WIDTH, colours, draw_map, entitle, faint, in_slides, new_axes, panels, styled)
 
-CLOCKS = (8, 2.7)                                     # inches
+CLOCKS = (6, 6.4)                                     # inches
 TRAIL = 5                                             # earlier hands of the animation
 
 
@@ -49,8 +50,8 @@ def rotary_clocks(width, positions=8, base=10000.0, ax=None, title="Rotary posit
     for panel, pair in zip(axes, pairs):
         labelled = np.zeros((0, 2))                   # a label that would cover another is left out
         for t, (x, y) in enumerate(zip(cosine[:, pair], sine[:, pair])):
-            panel.plot((0, x), (0, y), color=colours(panel)[0], linewidth=1.5, marker="o",
-                       markersize=4, markevery=[1])
+            panel.plot((0, x), (0, y), color=colours(panel)[0], linewidth=2, marker="o",
+                       markersize=6, markevery=[1])
             if not len(labelled) or np.hypot(*(labelled - (x, y)).T).min() > 0.24:
                 panel.annotate(str(t), (1.2 * x, 1.2 * y), ha="center", va="center")
                 labelled = np.append(labelled, [(x, y)], axis=0)
@@ -111,14 +112,18 @@ def _clock_panels(ax, width, base):
     """Panels with a circle for three fast pairs of coordinates and the slowest, and the pairs."""
     # D = 64: 1, 0.32, 0.1, 0.00013 rad per step
     pairs = np.unique((0, width // 16, width // 8, width // 2 - 1))
-    axes = panels(ax, 1, len(pairs), CLOCKS)[0]
+    columns = len(pairs) if in_slides() else min(2, len(pairs))
+    axes = panels(ax, -(-len(pairs) // columns), columns, CLOCKS)
+    for unused in axes.flat[len(pairs):]:
+        unused.remove()
+    axes = axes.ravel()[:len(pairs)]
     circle = np.linspace(0, 2 * np.pi, 200)
     for panel, pair in zip(axes, pairs):
         panel.plot(np.cos(circle), np.sin(circle), color=faint(panel), linewidth=1)
         step = base ** (-2 * pair / width)
         panel.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal", xticks=[], yticks=[])
         panel.set_frame_on(False)
-        panel.set_title(f"pair {pair}:\n{step:.3g} rad per step", fontsize="medium")
+        panel.set_title(f"pair {pair}:\n{step:.3g} rad per step")
     return axes, pairs
 
 

@@ -9,7 +9,7 @@ from numformer.plots.axes import WIDTH, colours, entitle, panels, styled
 
 
 @styled
-def position_waves(width=128, pairs=(0, 1, 50), positions=(1, 2, 50), last=100, ax=None,
+def position_waves(width=128, pairs=(0, 1, 50), positions=(1, 2, 50), last=50, ax=None,
                    title="Sinusoidal positions"):
     r"""Above, the sine and cosine of pairs i over positions; below, positions over coordinates.
 

@@ -29,6 +29,8 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
     """
     if not any(curves.values()):
         raise ValueError("losses_by_tokens: curves hold no losses; there is nothing to draw.")
+    from matplotlib.ticker import EngFormatter
+
     ax = new_axes() if ax is None else ax
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         if len(curve) == 1:
@@ -37,6 +39,7 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
         elif curve:
             ax.plot(*zip(*curve), markersize=5, label=f"{name}: {curve[-1][1]:.3f}", **style)
     ax.set(xlabel="training tokens", ylabel="loss, nats per token", title=title)
+    ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
     bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2),
                                                   lambda bits: bits * math.log(2)))
     bits.set_ylabel("bits per token")

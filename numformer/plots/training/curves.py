@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from numformer.plots.axes import WIDTH, colours, faint, new_axes, styled, styles
+from numformer.plots.axes import (
+    WIDTH, colours, faint, in_slides, new_axes, plain_ticks, styled, styles)
 
 USUAL_RATIO = 1e-3                           # of an update to the weights; see `update_ratio_curve`
 
@@ -38,13 +39,15 @@ def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
         raise ValueError("loss_curve: metrics hold no loss; train at least one step.")
     ax = new_axes() if ax is None else ax
     if steps:
-        ax.plot(steps, losses, color=faint(ax), linewidth=0.8, label="training, each step")
+        of = "" if in_slides() else "training, "
+        ax.plot(steps, losses, color=faint(ax), linewidth=0.8, label=f"{of}each step")
         ax.plot(steps, moving_average(losses), color=colours(ax)[0], linewidth=1.6,
-                label="training, moving average")
+                label=f"{of}moving average")
     if validations:
         ax.plot(*zip(*validations), color=colours(ax)[1], marker="o", linestyle="--",
                 label=f"validation, final {validations[-1][1]:.3f}")
-    ax.set(xlabel="step", ylabel=f"loss, {unit}" if "nats" in unit else f"loss {unit}", title=title)
+    label = f"loss, {unit}" if "nats" in unit else f"loss {unit}"
+    ax.set(xlabel="step", ylabel=unit if in_slides() and "nats" in unit else label, title=title)
     if "nats" in unit:
         bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2),
                                                       lambda bits: bits * math.log(2)))
@@ -74,6 +77,7 @@ def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping")
     ax.plot(steps, moving_average(norms), color=colours(ax)[0], linewidth=1.6,
             label="moving average")
     ax.set(xlabel="step", ylabel="gradient norm", yscale="log", title=title)
+    plain_ticks(ax.yaxis)
     ax.grid(alpha=0.3)
     ax.legend()
     return ax
@@ -107,8 +111,9 @@ def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     steps, ratios = _needed("update_ratio_curve", metrics, "update_ratio")
     kinds = {}
     for name in (name for name in ratios[0] if all(name in line for line in ratios)):
-        kinds.setdefault(".".join(part for part in name.split(".") if not part.isdigit()),
-                         []).append(name)
+        parts = (part for part in name.removesuffix(".weight").split(".")
+                 if part != "blocks" and not part.isdigit())
+        kinds.setdefault(".".join(parts), []).append(name)
     ax = new_axes((WIDTH, 6)) if ax is None else ax
     for (kind, names), style in zip(kinds.items(), styles(ax, len(kinds))):
         ax.plot(steps, [float(np.median([line[name] for name in names])) for line in ratios],
@@ -116,7 +121,10 @@ def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     ax.axhline(USUAL_RATIO, color=faint(ax), linewidth=0.8)
     ax.set(xlabel="step", ylabel="|update| / |weights|", yscale="log", title=title)
     ax.grid(alpha=0.3)
-    ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+    if in_slides():
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelspacing=0.2)
+    else:
+        ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
     return ax
 
 
@@ -155,6 +163,7 @@ def gradient_flow(flows, ax=None, title="Gradient norm by block at initializatio
     for (name, norms), style in zip(flows.items(), styles(ax, len(flows))):
         ax.plot(range(1, len(norms) + 1), norms, label=name, **style)
     ax.set(xlabel="block", ylabel="gradient norm", yscale="log", title=title)
+    plain_ticks(ax.yaxis)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.grid(alpha=0.3)
     ax.legend()

@@ -1,6 +1,6 @@
 """How time grows with size, on logarithmic axes, where a power law is a straight line."""
 
-from numformer.plots.axes import new_axes, styled, styles
+from numformer.plots.axes import WIDTH, new_axes, styled, styles
 
 WORDS = {"B": "batch B", "T": "sequence length T", "C": "width C", "L": "layers L"}
 
@@ -32,13 +32,14 @@ def growth_of_time(growth, slopes, ax=None, title="A training step"):
     if not growth:
         raise ValueError("growth_of_time: growth is empty; there is nothing to draw.")
     if ax is None:
-        ax = new_axes()
+        ax = new_axes((WIDTH, 5.2))
     for (size, times), style in zip(growth.items(), styles(ax, len(growth))):
         ax.plot(list(times), list(times.values()), **style,
                 label=WORDS.get(size, size) + (f": slope {slopes[size]:.2f}" if size in slopes
                                                else ""))
-    ax.set(xscale="log", yscale="log", xlabel="size", ylabel="ms per step", title=title)
+    ax.set(xscale="log", yscale="log", xlabel="batch, length, width or layers",
+           ylabel="ms per step", title=title)
     ax.set_xscale("log", base=2)
     ax.grid(alpha=0.3, which="both")
-    ax.legend()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.47, -0.14), ncols=2, frameon=False)
     return ax

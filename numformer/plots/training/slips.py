@@ -1,6 +1,6 @@
 """What misprints of equations cost, and which test notices each."""
 
-from numformer.plots.axes import colours, faint, new_axes, styled
+from numformer.plots.axes import colours, faint, in_slides, new_axes, styled
 
 KINDS = {"shapes": "a test of shapes", "gradients": "a test of gradients",
          "reference": "only a test against the reference", "none": "no test"}
@@ -41,7 +41,7 @@ def slip_costs(right, slips, ax=None, title="What a misprint costs, and which te
         if slip["notice"] not in KINDS:
             raise ValueError(f"slip_costs: the notice of {slip['name']} is {slip['notice']!r}, but "
                              f"must be {', '.join(KINDS)}.")
-    ax = new_axes((8, 0.36 * len(slips) + 1.9)) if ax is None else ax
+    ax = new_axes((8, 0.36 * len(slips) + 2.4)) if ax is None else ax
     found = dict(zip(KINDS, (colours(ax)[k] for k in (4, 1, 0, 5))))
     slips = sorted(slips, key=lambda slip: slip["generating"])
     ax.axvline(right["generating"], color=faint(ax), linewidth=6, zorder=0, label="no misprint")
@@ -65,5 +65,6 @@ def slip_costs(right, slips, ax=None, title="What a misprint costs, and which te
     ax.set(xlabel="held-out loss, nats per character", title=title,
            xlim=(low, high + 0.06 * (high - low)))
     ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="lower right")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.32, -0.12), ncols=3 if in_slides() else 2,
+              frameon=False)
     return ax
