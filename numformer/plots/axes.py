@@ -185,6 +185,15 @@ def plain_ticks(axis):
         axis.set_minor_formatter(NullFormatter())
 
 
+def legend_below(ax, columns, middle=0.5, **options):
+    """A legend without a frame below the labels of the x axis, where it covers no data."""
+    from matplotlib.transforms import ScaledTranslation
+
+    down = ScaledTranslation(0, -3.1 * text_inches(), ax.figure.dpi_scale_trans)
+    return ax.legend(loc="upper center", bbox_to_anchor=(middle, 0), ncols=columns, frameon=False,
+                     bbox_transform=ax.transAxes + down, borderaxespad=0, **options)
+
+
 def cell_inches(ax, columns, rows):
     """Width and height of a cell if `ax` holds so many columns and rows; an estimate before layout.
     """

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from numformer.plots.axes import (
-    cell_inches, colours, entitle, in_slides, panels, styled, styles, text_inches)
+    cell_inches, colours, entitle, in_slides, legend_below, panels, styled, styles, text_inches)
 
 LEAST = 0.04                                          # share of a rectangle
 TINTS = (0, 1, 5, 2)                                  # of `colours`
@@ -54,8 +54,7 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         panel.set(xscale="log", yscale="log", xlabel="sequence length T", ylabel=label)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
-        panel.legend(**({"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "frameon": False}
-                        if in_slides() else {}))
+        legend_below(panel, 1) if in_slides() else panel.legend()
     entitle(ax, axes[0], title)
     return axes[0].figure
 

@@ -64,6 +64,7 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
              for label, its_weights in zip(labels or [""] * B, weights)]
     ax.set_xticks([1.1 * b + 0.5 for b in range(B)], under)
     ax.tick_params(length=0)
+    ax.figure.draw_without_rendering()                # a first layout: the next is exact
     return ax
 
 

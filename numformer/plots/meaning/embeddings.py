@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer.checks import check_array
 from numformer.plots.axes import (
-    MARKERS, cell_inches, colours, faint, new_axes, styled, text_inches)
+    MARKERS, cell_inches, colours, faint, legend_below, new_axes, styled, text_inches)
 from numformer.plots.meaning.maps import two_directions
 from numformer.plots.tokens import visible
 
@@ -83,8 +83,7 @@ def embedding_map(vectors, tokens, classes=None, ax=None, title="Token embedding
     for n, (x, y) in _places(ax, points, labels, ends):
         ax.text(x, y, labels[n], ha="center", va="center", color=colour[classes[n]])
     if len(names) > 1:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.06), ncols=len(names), frameon=False,
-                  columnspacing=1.2, handletextpad=0.2)
+        legend_below(ax, len(names), columnspacing=1.2, handletextpad=0.2)
     return ax
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.plots.axes import WIDTH, in_slides, new_axes, styled, styles
+from numformer.plots.axes import WIDTH, in_slides, legend_below, new_axes, styled, styles
 
 
 @styled
@@ -54,6 +54,5 @@ def scaling_law_curves(runs, law, ax=None, title="Loss by tokens and parameters"
     ax.minorticks_off()
     ax.set_xticks(sorted(tokens), [f"{d:,}" for d in sorted(tokens)])
     ax.grid(alpha=0.3)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.46, -0.14), ncols=3 if in_slides() else 2,
-              frameon=False)
+    legend_below(ax, 3 if in_slides() else 2, 0.46)
     return ax

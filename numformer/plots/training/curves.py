@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from numformer.plots.axes import (
-    WIDTH, colours, faint, in_slides, new_axes, plain_ticks, styled, styles)
+    WIDTH, colours, faint, in_slides, legend_below, new_axes, plain_ticks, styled, styles)
 
 USUAL_RATIO = 1e-3                           # of an update to the weights; see `update_ratio_curve`
 
@@ -76,7 +76,8 @@ def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping")
     ax.plot(steps, norms, color=faint(ax), linewidth=0.8, label="each step")
     ax.plot(steps, moving_average(norms), color=colours(ax)[0], linewidth=1.6,
             label="moving average")
-    ax.set(xlabel="step", ylabel="gradient norm", yscale="log", title=title)
+    ax.set(xlabel="step", ylabel="gradient norm", yscale="log", title=title,
+           ylim=(None, 1.15 * max(norms) or None))    # no tick at the title
     plain_ticks(ax.yaxis)
     ax.grid(alpha=0.3)
     ax.legend()
@@ -124,7 +125,7 @@ def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     if in_slides():
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelspacing=0.2)
     else:
-        ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+        legend_below(ax, 2)
     return ax
 
 

@@ -1,6 +1,6 @@
 """How time grows with size, on logarithmic axes, where a power law is a straight line."""
 
-from numformer.plots.axes import WIDTH, new_axes, styled, styles
+from numformer.plots.axes import WIDTH, legend_below, new_axes, styled, styles
 
 WORDS = {"B": "batch B", "T": "sequence length T", "C": "width C", "L": "layers L"}
 
@@ -41,5 +41,5 @@ def growth_of_time(growth, slopes, ax=None, title="A training step"):
            ylabel="ms per step", title=title)
     ax.set_xscale("log", base=2)
     ax.grid(alpha=0.3, which="both")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.47, -0.14), ncols=2, frameon=False)
+    legend_below(ax, 2)
     return ax

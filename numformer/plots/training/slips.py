@@ -1,6 +1,6 @@
 """What misprints of equations cost, and which test notices each."""
 
-from numformer.plots.axes import colours, faint, in_slides, new_axes, styled
+from numformer.plots.axes import colours, faint, in_slides, legend_below, new_axes, styled
 
 KINDS = {"shapes": "a test of shapes", "gradients": "a test of gradients",
          "reference": "only a test against the reference", "none": "no test"}
@@ -65,6 +65,5 @@ def slip_costs(right, slips, ax=None, title="What a misprint costs, and which te
     ax.set(xlabel="held-out loss, nats per character", title=title,
            xlim=(low, high + 0.06 * (high - low)))
     ax.grid(axis="x", alpha=0.3)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.32, -0.12), ncols=3 if in_slides() else 2,
-              frameon=False)
+    legend_below(ax, 3 if in_slides() else 2, 0.32)
     return ax
