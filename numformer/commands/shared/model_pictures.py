@@ -29,7 +29,7 @@ from numformer.recipes.world.world_task import WorldTask
 from numformer.training.evaluation import mean_loss
 from numformer.training.snapshots import Snapshots
 
-CLASSES = ("consonants", "vowels", "digits", "punctuation", "other letters", "words",
+CLASSES = ("consonants", "vowels", "digits", "punctuation", "letters", "words",
            "parts of words")
 MOST_POINTS = 110                                     # tokens on the map of embeddings
 SHOWN_TOKENS = 420                                    # of a held-out text with losses
@@ -75,7 +75,7 @@ def class_of(token):
     if not letter.isalpha():
         return "punctuation"
     if "LATIN" not in unicodedata.name(letter, ""):
-        return "other letters"
+        return "letters"
     return "vowels" if letter in "aeiou" else "consonants"
 
 

@@ -1,12 +1,11 @@
 """The numbers of a film: what every state of a training writes, attends to and embeds."""
 
-import unicodedata
-
 import numpy as np
 
 from numformer.analysis.attention_views import attention_views
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
+from numformer.commands.shared.model_pictures import class_of
 from numformer.commands.shared.selection import Run
 from numformer.data import CharacterTokenizer
 from numformer.generation import generate
@@ -144,20 +143,7 @@ def _shown_tokens(tokenizer):
 def _labels(tokenizer, ids):
     """(tokens, classes) of ids."""
     tokens = [tokenizer.decode([k]) for k in ids]
-    return tokens, [_class(token) for token in tokens]
-
-
-def _class(token):
-    if len(token.strip()) > 1:
-        return "words" if token[:1].isspace() else "parts of words"
-    letter = unicodedata.normalize("NFD", token.strip().lower())[:1]
-    if letter.isdigit():
-        return "digits"
-    if not letter.isalpha():
-        return "punctuation"
-    if "LATIN" not in unicodedata.name(letter, ""):
-        return "letters"
-    return "vowels" if letter in "aeiou" else "consonants"
+    return tokens, [class_of(token) for token in tokens]
 
 
 def _title(model):
