@@ -216,8 +216,8 @@ accuracy_by_shots(SHOTS, {"2 layers, 1,500 steps": few},
 #
 # How can fixed weights *learn*? Here is a case that can be solved on paper (von Oswald et al.
 # 2023). The prompt holds $N$ examples $(x_j, y_j)$ of an unknown linear function $y = w \cdot x$,
-# with $x_j, w$ of shape $(D,)$, and a question $x_q$. Start from $w_0 = 0$ and take one step of size
-# $\eta$ on the mean squared error:
+# with $x_j, w$ of shape $(D,)$, and a question $x_q$. Start from $w_0 = 0$ and take one step of
+# size $\eta$ on the mean squared error:
 #
 # $$L(w) = \frac{1}{2N} \sum_j (w \cdot x_j - y_j)^2, \qquad
 # \frac{\partial L}{\partial w} = \frac{1}{N} \sum_j (w \cdot x_j - y_j)\, x_j$$
