@@ -6,11 +6,10 @@ from numformer.teaching.exercise import Exercise, all_exercises
 from numformer.teaching.grading import grade
 from numformer.teaching.notebooks import notebook
 from numformer.teaching.support.hints import hint
-from numformer.teaching.support.layout import Note
 from numformer.teaching.support.solution import solution
 from numformer.teaching.verdict import Verdict
 
 __all__ = [
-    "Exercise", "Note", "Verdict", "all_exercises", "check", "grade", "hint", "notebook",
+    "Exercise", "Verdict", "all_exercises", "check", "grade", "hint", "notebook",
     "solution", "write_assignment",
 ]
