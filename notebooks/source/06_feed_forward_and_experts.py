@@ -43,8 +43,10 @@ def panels(n, width=3.6, height=3.2):
 #
 # Disturb one input vector a little. Which output vectors change? For attention with a causal mask:
 # that of the same position and all later ones. For a feed-forward network: that of the same
-# position alone. The picture shows this as a map. Row t, column s holds the norm of the gradient of
-# output t with respect to input s; white means that there is no influence.
+# position alone. The picture shows this as a map. Row t, column s shows how strongly output t
+# depends on input s: the norm of the gradient of a random combination of the coordinates of output
+# t with respect to input s (its square root, so that small values are visible). White means that
+# there is no influence.
 
 # %%
 T, C = 10, 16
@@ -107,7 +109,8 @@ values.figure
 # > ReLU has slope 0 for every negative input. GELU and SiLU bend smoothly and have a nonzero slope
 # > almost everywhere.
 #
-# With the sigmoid $\sigma(x) = 1 / (1 + e^{-x})$ and the normal distribution function $\Phi$:
+# With the sigmoid $\sigma(x) = 1 / (1 + e^{-x})$ and the cumulative distribution function $\Phi$ of
+# the standard normal distribution:
 #
 # $$\mathrm{ReLU}(x) = \max(0, x), \qquad \mathrm{GELU}(x) = x\, \Phi(x), \qquad
 # \mathrm{SiLU}(x) = x\, \sigma(x)$$
@@ -211,8 +214,8 @@ check("feed_forward_backward", feed_forward_backward, seed=0)
 # A learning rate that is too large can push a bias far below zero. We imitate this: in a small
 # language model of characters, a fifth of all hidden units gets the bias -3. Then we train for 100
 # steps. **We expect** that the ReLU units stay dead, and that GELU units come back, because their
-# slope is not 0. We look at these units alone, and print their largest activation over 512 held-out
-# tokens.
+# slope is not 0. We look at these units alone, and print the largest absolute value of their
+# activations over 512 held-out tokens (GELU is slightly negative for negative inputs).
 
 # %% tags=["setup"]
 corpus = load_corpus()
@@ -251,9 +254,10 @@ for name in ("relu", "gelu"):
 
 # %% [markdown]
 # **What came out.** The ReLU units behave as expected: with all three seeds their activations are
-# still exactly 0. The GELU units do get a gradient, and their largest activation grows to 1.7 to
-# 3.6 times its value. But it is still small: after 100 steps they have survived rather than
-# recovered. A small slope means slow learning.
+# still exactly 0. (A few units that we did not touch are 0 on all these tokens, too.) The GELU
+# units do get a gradient, and their largest activation grows to 1.7 to 3.7 times its value. But it
+# is still small: after 100 steps they have survived rather than recovered. A small slope means slow
+# learning.
 
 # %% [markdown] minutes=15
 # ## Gates: one projection multiplies another
@@ -276,7 +280,8 @@ ax.figure
 #
 # $$g = x W_1 + b_1, \qquad h = x W_2 + b_2, \qquad a = f(g) \odot h, \qquad y = a W_3 + b_3$$
 #
-# $$x: (N, C) \quad W_1, W_2: (C, F) \quad g, h, a: (N, F) \quad W_3: (F, C) \quad y: (N, C)$$
+# $$x: (N, C) \quad W_1, W_2: (C, F) \quad g, h, a: (N, F) \quad W_3: (F, C) \quad y: (N, C) \quad
+# b_1, b_2: (F,) \quad b_3: (C,)$$
 #
 # With f = SiLU this is SwiGLU, the choice of LLaMA; with GELU it is GEGLU. The gates of an LSTM are
 # similar products. But an LSTM's gates are sigmoids, fractions between 0 and 1, and they control a
@@ -286,7 +291,7 @@ ax.figure
 #
 # $$3\, C F = 2\, C \cdot 4 C \qquad \Rightarrow \qquad F = \tfrac{8}{3}\, C$$
 #
-# **The gradient**, from the last line to the first:
+# **The gradient**, from the last line to the first (weights and biases as in the linear map above):
 #
 # $$\bar{a} = \bar{y} W_3^\top \qquad \text{(linear map)}$$
 #
@@ -337,8 +342,9 @@ ax.set(xlabel="expert", ylabel="token")
 ax.figure
 
 # %% [markdown]
-# > A mixture of experts adds parameters without adding work per token. The choice of experts has no
-# > gradient; the weights of the chosen ones have, and through them the router learns.
+# > More experts add parameters, but no work per token: each token uses only k of them. The choice
+# > of experts has no gradient; the weights of the chosen ones have, and through them the router
+# > learns.
 #
 # For a token $x_n$ with the chosen experts $c_{n1}, \dots, c_{nk}$:
 #
@@ -348,7 +354,7 @@ ax.figure
 # $$W_r: (C, E) \quad z: (N, E) \quad w: (N, k) \quad o: (N, k, C) \quad y: (N, C)$$
 #
 # The weights of all experts together have the shapes (E, C, F) and (E, F, C). Mixtral has E = 8 and
-# k = 2: 46.7 billion parameters, of which 12.9 billion work for a token (`numformer count
+# k = 2: 46.7 billion parameters, of which 12.9 billion are active for each token (`numformer count
 # mixtral-8x7b`).
 #
 # **The gradient.** The last line is a weighted sum, so
@@ -408,17 +414,20 @@ check("top_k_gates_over_all_backward", top_k_gates_over_all_backward, seed=0)
 # ## Experiment: balance between experts
 #
 # An expert that is slightly better at first is chosen more often, so it learns more, so it is
-# chosen even more often. A second loss counters this. With the fraction $f_e$ of all choices that
-# fall on expert e, and its mean probability $P_e$,
+# chosen even more often. A second loss counters this. With $p_n = \mathrm{softmax}(z_n)$, the
+# fraction $f_e$ of all choices that fall on expert e, and its mean probability $P_e$,
 #
 # $$L_b = E \sum_e f_e P_e, \qquad f_e = \frac{1}{N k} \sum_{n, j} [c_{nj} = e], \qquad
 # P_e = \frac{1}{N} \sum_n p_{ne}$$
 #
-# > The load-balancing loss is 1 if all experts are used equally, and E if one expert takes
-# > everything. Its gradient lowers the probability of the experts that are used most.
+# > The load-balancing loss is 1 if all experts are used equally, and E if one expert gets every
+# > token with probability 1. Its gradient lowers the probability of the experts that are used most.
 #
-# **We expect** that without this loss a few experts win, and that with it the tokens spread. We
-# train 100 steps with E = 4 and k = 1 and print the fraction of 512 held-out tokens per expert.
+# Here $[c_{nj} = e]$ is 1 if choice j of token n is expert e, else 0.
+#
+# **We expect** that without this loss a few experts get most tokens, and that with it the tokens
+# spread. We train 100 steps with E = 4 and k = 1 and print the fraction of 512 held-out tokens per
+# expert.
 
 # %%
 for weight in (0.0, 0.01):
@@ -433,11 +442,12 @@ for weight in (0.0, 0.01):
 
 # %% [markdown]
 # **What came out.** Without the loss one or two experts take nearly everything; with it the tokens
-# spread, though not evenly. The loss on the held-out tokens hardly differs: in so short a training
-# of so small a model, balance does not pay. Nor does the mixture in a longer one: with 0.82 million
-# active of 2.44 million parameters, the preset `moe` reaches 1.180, 1.187 and 1.179 nats (seeds 1,
-# 2, 3), and `gpt`, with 0.82 million parameters in all, 1.177, 1.180 and 1.175 (`numformer
-# reproduce moe gpt`). The gains in the papers below are those of far larger models.
+# spread, though not evenly. The loss on the held-out tokens hardly differs; with balance it
+# includes $0.01\, L_b$, at most 0.04. In so short a training of so small a model, balance brings no
+# gain. Nor does the mixture in a longer one: with 0.82 million active of 2.44 million parameters,
+# the preset `moe` reaches 1.180, 1.187 and 1.179 nats (seeds 1, 2, 3), and `gpt`, with 0.82 million
+# parameters in all, 1.177, 1.180 and 1.175 (`numformer reproduce moe gpt`). The gains in the papers
+# below are those of far larger models.
 
 # %% [markdown]
 # **Exercise 6.3** (10 minutes). At home: derive and write the gradient of $L_b$ with respect to the
@@ -464,12 +474,12 @@ check("load_balance_loss_backward", load_balance_loss_backward, seed=0)
 #   weights of the chosen ones, and needs a loss for balance.
 #
 # **To think about.** How many feed-forward parameters does a mixture of 8 experts with k = 2 have,
-# compared with a single network of the same width, and how many work for a token?
+# compared with a single network of the same width, and how many are active for each token?
 #
 # <details><summary>Answer</summary>
 #
-# Eight times as many, plus the router's C x 8; two of eight experts work for a token, so twice as
-# many as in the single network.
+# Eight times as many, plus the router's C x 8; two of eight experts are active for each token, so
+# twice as many parameters as in the single network.
 #
 # </details>
 #
