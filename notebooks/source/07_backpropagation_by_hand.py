@@ -131,7 +131,7 @@ check("embedding_backward", embedding_backward, seed=0)
 #
 # Softmax turns scores z into positive weights p that sum to 1. Raise one score: its own weight
 # grows, and all others shrink to pay for it. The map shows the derivatives of five weights, one row
-# for each: blue is negative, orange positive.
+# for each: blue is negative, red positive.
 
 # %%
 z = np.array([1.0, 0.0, 2.0, -1.0, 0.5])
@@ -160,7 +160,7 @@ ax.figure
 # $$\bar{z}_k = p_k \Big( \bar{p}_k - \sum_j p_j \bar{p}_j \Big)
 # \qquad \text{(the } \delta \text{ picks j = k; } p_k \text{ leaves the sum)}$$
 #
-# Two checks in the head: the entries of $\bar{z}$ sum to 0, because a constant added to all scores
+# Two quick checks: the entries of $\bar{z}$ sum to 0, because a constant added to all scores
 # changes no weight. And a weight near 0 gives its score a gradient near 0, whatever $\bar{p}$ is: a
 # softmax that is nearly certain hardly learns.
 
@@ -187,7 +187,8 @@ check("log_softmax_backward", log_softmax_backward, seed=0)
 # ## Cross-entropy: prediction minus target
 #
 # A language model turns logits z: (N, V) into probabilities, and its loss is the mean of $-\log p$
-# of the n = 1 ... N true tokens $y_n$:
+# of the true tokens $y_n$, n = 1 ... N. In the gradient, $\delta_{k y_n}$ is 1 for the true token,
+# $k = y_n$, and 0 for all others.
 #
 # $$L = -\frac{1}{N} \sum_n \log p_{n y_n}, \qquad p_n = \mathrm{softmax}(z_n)$$
 #
@@ -279,7 +280,8 @@ check("layer_norm_backward", layer_norm_backward, seed=0)
 #
 # Attention gives every query the weighted mean of the values; the weights come from a softmax over
 # its scores with the keys (lesson 2). The picture shows one head with its numbers: left the weights
-# p, right the gradient of the scores. The code above each map is what we derive below.
+# p, right the gradient of the scores. The code above each map is what we derive below, where the
+# scores are called z.
 
 # %%
 q, k, v, do = rng.standard_normal((4, 9, 8))                          # (T, D) each
@@ -322,7 +324,7 @@ check("attention_backward", attention_backward, seed=0)
 # %% [markdown] minutes=15
 # ## The whole block
 #
-# A block adds to its input twice: what attention gathers, then what the feed-forward network
+# A block adds to its input twice: what attention gathers, then what the feed-forward network (mlp)
 # computes. Its input is the output of the block below; for the first block, embeddings plus
 # positions. In the *pre-norm* order each branch begins with its norm:
 #
@@ -334,11 +336,14 @@ check("attention_backward", attention_backward, seed=0)
 #
 # So the block unites the parts of the earlier lessons: attention with heads and masks, positions,
 # norms, residual connections, the feed-forward network. Its output has the shape of its input, so
-# blocks can be stacked. Nearly all of its $12 C^2$ weights are in six matrices.
+# blocks can be stacked. With F = 4 C, its six matrices hold $12 C^2$ weights, nearly all of its
+# parameters.
 #
-# Here it is with one head, causal, without biases. Every intermediate that a rule below needs is
-# saved: rule 1 needs both factors, rule 2 the input of the function, the norm its output and r.
-# That is why training takes so much more memory than inference.
+# Here it is with one head, causal, without biases, and with norms that have no weight. Every
+# intermediate that a rule below needs is saved: rule 1 needs both factors, rule 2 the input of the
+# function, the norm its output and r. That is why training takes so much more memory than
+# inference. (The code takes the real part, `.real`, in two comparisons, so that the check below can
+# use complex numbers.)
 
 # %%
 def attention_branch(x, w):
@@ -378,8 +383,8 @@ def attention_branch_backward(dh, saved, w):
 
 # %% [markdown]
 # **Is it right?** The derivative of a function is also $\mathrm{Im} f(x + ih) / h$ for a tiny h
-# (lesson 8 shows why). We compare all 560 derivatives of the number $\sum_{tc} \bar{y}_{tc}\,
-# y_{tc}$ with this, one input at a time.
+# (lesson 8 shows why). Take the number $\sum_{tc} \bar{y}_{tc}\, y_{tc}$ as the loss: its gradient
+# with respect to y is $\bar{y}$. We compare all its 560 derivatives with this, one input at a time.
 
 # %% tags=["setup"]
 T, C, D, F = 6, 8, 8, 16
@@ -438,7 +443,8 @@ print(f"largest difference: y {np.abs(library_y[0] - y).max():.0e}, "
 # Suppose that we forget the second use of h, the norm of the feed-forward branch, and pass on
 # $\bar{h} = \bar{y}$.
 #
-# > A lost path spoils exactly the gradients that are computed after it; those before it stay right.
+# > A lost path makes exactly those gradients wrong that are computed from the incomplete one; those
+# > computed before it stay right.
 #
 # **We expect**: $\bar{W}_1$ and $\bar{W}_2$ are computed before $\bar{h}$ and stay right. All
 # gradients of the attention branch, and $\bar{x}$, are wrong.
@@ -459,7 +465,7 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 #
 # **To think about.** In the *post-norm* order of 2017, $h = \mathrm{norm}(x +
 # \mathrm{attention}(x))$ and $y = \mathrm{norm}(h + \mathrm{mlp}(h))$. What is the first line of
-# its backward, and how many norms does the gradient pass between two blocks?
+# its backward, and how many norms does the gradient pass in each block?
 #
 # <details><summary>Answer</summary>
 #
