@@ -33,8 +33,8 @@ from numformer.verify import gradcheck, step_errors
 # ## Experiment: a falling loss proves nothing
 #
 # A small network predicts a character from the eight before it: embeddings, a linear map, a
-# LayerNorm, a ReLU, another linear map. We train it four times: with the right gradients, and with
-# one error each.
+# LayerNorm, a ReLU, another linear map. We train it four times: once with the right gradients, and
+# three times with one error:
 #
 # - *No mean, no variance*: LayerNorm's backward keeps the direct path only.
 # - *Lost ids*: if a character occurs several times in a batch, only one of its gradients counts.
@@ -118,9 +118,9 @@ ax.figure
 # %% [markdown] minutes=15
 # ## Finite differences: two errors compete
 #
-# The obvious measurement moves x a little to both sides. How little? The picture shows the error of
-# all derivatives of a LayerNorm against the step size h, for this *central difference* and for the
-# method of the next section.
+# The obvious measurement moves x a little to both sides. How little? The picture shows the worst
+# error of the derivatives of a LayerNorm against the step size h, for this *central difference* and
+# for the method of the next section.
 
 # %%
 layer, x = LayerNorm(4, dtype=np.float64), np.random.default_rng(0).standard_normal((2, 4))
@@ -129,6 +129,9 @@ step_error_curve(step_errors(layer, [x]), title="LayerNorm").figure
 # %% [markdown]
 # > A large step has a truncation error, a small step a rounding error. Even the best step leaves
 # > only about ten right digits in float64.
+#
+# (In the picture, a difference moves each number by h times its size, the complex step by h itself.
+# So the two lines on the right have the same slope, but not the same height.)
 #
 # Why? Taylor's series gives the truncation error:
 #
@@ -212,7 +215,7 @@ print(f"largest difference {np.abs(claimed - measured).max():.0e}")
 # ## Fooled by a sum
 #
 # Why the random r? Suppose we simply add all outputs, $f(x) = \sum_i y_i$. LayerNorm's outputs
-# before the weight have mean 0, so with equal weights
+# before the weight, $\hat{x}_i$, have mean 0. So with the same weight $\gamma$ for all coordinates
 #
 # $$\sum_i y_i = \sum_i (\gamma \hat{x}_i + \beta_i) = \gamma \cdot 0 + \sum_i \beta_i
 # \quad\Rightarrow\quad \frac{\partial}{\partial x_j} \sum_i y_i = 0$$
@@ -248,8 +251,8 @@ for level in ("other widths", "as many inputs as outputs"):
     print(check("linear_backward", linear_backward, seed=0, levels=[level]), "\n")
 
 # %% [markdown]
-# > Test with sizes that are all different, and with data that repeat: an error that needs a special
-# > case to show needs that case in the test.
+# > Test with sizes that are all different, and with repeated ids. An error that shows only in a
+# > special case is found only by a test that contains this case.
 #
 # The same holds for ids. As long as no token occurs twice, `dweight[ids] += dy` is right. When one
 # does, NumPy reads all old values first and writes all new ones afterwards, so one of them wins:
@@ -264,10 +267,10 @@ def embedding_backward(dy, ids, weight):
 check("embedding_backward", embedding_backward, seed=0)
 
 # %% [markdown]
-# **Exercise 8.1** (5 minutes). In grouped attention several query heads share one head of keys:
-# `y = np.repeat(x, n_heads // G, axis=1)`, with x: (B, G, S, D) and y: (B, H, S, D), H = `n_heads`.
-# Each head of x is used several times. Write its gradient. (`hint("repeat_kv_heads_backward")`,
-# from `from numformer import hint`, gives hints.)
+# **Exercise 8.1** (5 minutes). In grouped attention H query heads share G heads of keys, several
+# each: `y = np.repeat(x, n_heads // G, axis=1)`, with x: (B, G, S, D) and y: (B, H, S, D), H =
+# `n_heads`. Each head of x is used several times. Write its gradient.
+# (`hint("repeat_kv_heads_backward")`, from `from numformer import hint`, gives hints.)
 
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
@@ -286,8 +289,8 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 #
 # A backward that forgets $\epsilon = 10^{-5}$ has a relative error of about $\epsilon / (2 \langle
 # x^2 \rangle)$. Finite differences in float32 cannot see that. A tolerance of $10^{-2}$ also
-# accepts a variance divided by C - 1 = 767 instead of C = 768. Such errors are harmless until they
-# meet the case where they are not, such as a vector whose entries are all small.
+# accepts, at width 768, a variance divided by C - 1 instead of C. Such errors do no harm with most
+# inputs, but they do with some: here, with a vector whose entries are all small.
 #
 # > With the complex step in float64, the tolerance can be $10^{-12}$. Then a small error in the
 # > formula is as visible as a large one.
@@ -336,7 +339,7 @@ check("rms_norm_outside_backward", rms_norm_outside_backward, seed=0)
 #
 # Some layers store their input on themselves and use it in the backward. That works as long as
 # forward and backward alternate. But models use a layer twice before its first backward: tied
-# weights, a siamese network, the time steps of an RNN.
+# weights, one encoder for two sentences, the time steps of an RNN.
 #
 # > What the backward needs must be returned by the forward, not kept on the layer. Test two
 # > forwards followed by two backwards.
