@@ -167,8 +167,9 @@ check("softmax_cross_entropy", softmax_cross_entropy, seed=0)
 # One key at a time is slow; processors want matrix products. So take a *tile*: some queries and
 # some keys. Its scores are a small matrix that fits into the processor's cache. Walk through the
 # keys tile by tile, then go on to the next queries. The numbers show the order for 8 queries and 8
-# keys in tiles of 2. Attention is causal here, so the tiles above the diagonal are hatched: no
-# query in them may attend to a key, and they are skipped.
+# keys in tiles of 2; "rescaled" counts the queries whose maximum rose in that tile. Attention is
+# causal here, so the tiles above the diagonal are hatched: no query in them may attend to a key,
+# and they are skipped.
 
 # %%
 q, k, v = 2 * rng.standard_normal((3, 1, 1, 8, 2))                    # (B, H, T, D)
@@ -176,10 +177,11 @@ steps = list(tiled_attention_steps(q, k, v, CAUSAL, tile=2))
 tile_order(steps).figure
 
 # %% [markdown]
-# Two of the steps, with the running numbers of the two queries at work: the first tile of keys,
-# then the second. The column $\alpha = e^{m - m'}$ is the factor that rescales the sums before the
-# tile: 0 at the first tile, where there are none yet, and below 1 where the maximum rose. These
-# rows are in bold.
+# Two of the steps, with the running numbers of the last two queries: the first tile of keys, then
+# the second. (These steps count the skipped tiles, too.) The columns acc hold the two coordinates
+# of the weighted sum of values, called a above. The column $\alpha = e^{m - m'}$ is the factor that
+# rescales the sums before the tile: 0 at the first tile, where there are none yet, and below 1
+# where the maximum rose. These rows are in bold.
 
 # %%
 tile_frames(steps, (12, 13)).figure
@@ -335,10 +337,11 @@ attention_costs(lengths, milliseconds, peaks).figure
 #
 # **What came out.** The legend shows the exponent between the last two lengths. Memory behaves as
 # expected: at T = 2048 one head needs 84 MiB with all weights and 3 MiB in tiles, and the ratio
-# doubles with T. Time grows with an exponent near 2 for all three. In NumPy, tiles are no faster
-# than all weights: they save memory alone. From T = 512 on the compiled version is faster than
-# both; it makes one pass over numbers in the cache, where NumPy makes many over memory. Times vary
-# with what else the machine does. With larger lengths and three seeds, `numformer reproduce
+# doubles with T. Time grows by a factor of about 4 for twice the length, but it is measured less
+# exactly than memory: it varies with what else the machine does, and so does the exponent from one
+# pair of lengths. In NumPy, tiles are no faster than all weights: they save memory alone. From T =
+# 512 on the compiled version is faster than both; it makes one pass over numbers in the cache,
+# where NumPy makes many over memory. With larger lengths and three seeds, `numformer reproduce
 # three-ways` found exponents of memory of 1.97 and 0.97, and of time of 2.23 and 1.91 (all weights,
 # tiles; medians).
 #
@@ -358,7 +361,8 @@ for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
 
 # %% [markdown]
 # **To think about.** (1) How many of the tiles are skipped for T = 4096, causal, in tiles of 64?
-# (2) For which order of scores is nothing ever rescaled, and for which order everything?
+# (2) For which order of the scores does the online softmax never rescale its sums, and for which
+# does it rescale them at every step?
 #
 # <details><summary>Answer</summary>
 #
