@@ -8,7 +8,7 @@
 #
 # - explain how one text gives a training target for every position;
 # - derive and implement the gradient of the output head with its loss, and the steps of AdamW;
-# - measure what optimizer, warm-up, schedule and clipping contribute;
+# - measure what the optimizer contributes, and what warm-up, schedule and clipping add together;
 # - implement sampling with a temperature;
 # - explain a prediction by what each part of the model writes into the residual stream.
 #
@@ -73,16 +73,17 @@ ax.figure
 # %% [markdown] minutes=15
 # ## From ids to logits, and back
 #
-# A decoder looks up a vector for each id, passes it through a stack of equal blocks, normalizes it
-# and compares it with a vector for each character:
+# A decoder looks up a vector for each id, passes it through a stack of L blocks of the same
+# structure, normalizes it and compares it with a vector for each character:
 #
 # $$x_0 = E[\mathrm{ids}], \qquad x_l = \mathrm{block}_l(x_{l-1}), \qquad
 # h = \mathrm{norm}(x_L), \qquad z = h\, W^\top$$
 #
 # $$\mathrm{ids}: (B, T) \quad E, W: (V, C) \quad x_l, h: (B, T, C) \quad z: (B, T, V)$$
 #
-# The vectors between the blocks are also called *latent vectors*; the scores z are called *logits*,
-# and $p = \mathrm{softmax}(z)$. Many models, and ours, use the same table for E and W: it is
+# The vectors between the blocks are also called *latent vectors*. The last product is the *output
+# head*; its scores z are called *logits*, and $p = \mathrm{softmax}(z)$. Many models, and ours, use
+# the same table for E and W: it is
 # *tied*.
 
 # %%
@@ -165,8 +166,8 @@ print(report.ok, f"worst relative error {report.worst.error:.0e} in {len(report.
 #
 # The simplest step is *gradient descent*, $\theta \leftarrow \theta - \eta\, \bar{\theta}$, with
 # the learning rate $\eta$. Its weakness is a valley that is steep in one direction and flat in
-# another. The picture shows both methods in such a valley, 40 steps from the left to the minimum at
-# 0.
+# another. The picture shows it and Adam, which we derive below, in such a valley: 40 steps from the
+# left towards the minimum at 0.
 
 # %%
 curvature, start, paths = np.array([1.0, 50.0]), np.array([-4.0, 1.2]), {}
@@ -205,14 +206,15 @@ ax.figure
 # \qquad \text{(if all } g_i = g \text{: geometric series)}$$
 #
 # So a division by $1 - \beta_1^t$ corrects m, and in the same way $1 - \beta_2^t$ corrects v. AdamW
-# also shrinks the weights a little, with the rate $\lambda$ (*weight decay*):
+# also shrinks the weights a little, with the rate $\lambda$ (*weight decay*); a small $\epsilon$
+# prevents a division by 0:
 #
 # $$\theta \leftarrow (1 - \eta \lambda)\, \theta -
 # \eta\, \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}$$
 #
-# In the first step the fraction is $g / |g| = \pm 1$: every parameter moves by $\eta$, whatever the
-# size of its gradient. The picture shows a price, too: the running mean carries Adam past the
-# minimum. A learning rate that falls towards the end limits this.
+# In the first step the fraction is $g / |g| = \pm 1$ (without $\epsilon$): every parameter moves by
+# $\eta$, whatever the size of its gradient. The picture shows a price, too: the running mean
+# carries Adam past the minimum. A learning rate that falls towards the end limits this.
 
 # %%
 def adamw(theta, g, m, v, t, eta, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.1):
@@ -234,10 +236,11 @@ print(f"largest difference after ten steps {np.abs(theta - expected).max():.0e}"
 # %% [markdown] minutes=20
 # ## Experiment: the optimizer, and what accompanies it
 #
-# Three habits accompany the optimizer. A *warm-up* raises the learning rate from 0, because the
+# Three techniques accompany the optimizer. A *warm-up* raises the learning rate from 0, because the
 # first running means rest on few gradients. A *schedule* lowers it at the end, so that the weights
-# settle. *Clipping* bounds the norm of the gradient. With the peak $\eta_p$, the floor $\eta_f$, w
-# warm-up steps of S, and the largest norm c:
+# settle. *Clipping* bounds the norm of the gradient. With the peak $\eta_p$, the lowest rate
+# $\eta_f$, step s = 0, 1, ... of S steps, the first w of them for the warm-up, and the largest norm
+# c:
 #
 # $$\eta_s = \eta_p \frac{s + 1}{w + 1} \quad (s < w), \qquad \eta_s = \eta_f + \tfrac12
 # (\eta_p - \eta_f) \Big( 1 + \cos \pi \frac{s - w}{S - w} \Big) \quad (s \ge w)$$
@@ -245,9 +248,9 @@ print(f"largest difference after ten steps {np.abs(theta - expected).max():.0e}"
 # $$g \leftarrow g \cdot \min\Big( 1, \frac{c}{\lVert g \rVert} \Big)$$
 #
 # **We expect** that AdamW beats gradient descent clearly, since characters are frequent or rare and
-# their gradients large or small, and that the three habits bring something more. A small model, 100
-# steps, three seeds; for gradient descent we tried the learning rates 0.3 and 1.0 and keep the
-# better one.
+# their gradients large or small, and that the three techniques reduce the loss further. A small
+# model, 100 steps, three seeds; for gradient descent we tried the learning rates 0.3 and 1.0 and
+# keep the better one.
 
 # %%
 def held_out_loss(seed, **options):
@@ -276,7 +279,7 @@ for name, options in {
 # > The optimizer brings most of the progress; warm-up, schedule and clipping together add to it.
 #
 # **What came out.** As expected with every seed. Note what this does not show: which of the three
-# habits helps how much, and whether the order would be the same after many more steps.
+# techniques helps how much, and whether the order would be the same after many more steps.
 #
 # Now the model of this lesson, 200 steps with all three. The curve of the learning rate shows the
 # warm-up and the cosine; the loss falls fast, then slowly.
@@ -359,7 +362,9 @@ attention_grid(view.weights, view.masks, title="All heads").figure
 # > Each attention and each feed-forward network reads from the residual stream and adds to it. So
 # > the final vector, and every logit, is a sum of contributions.
 #
-# With $a_l$ and $f_l$ for what attention and feed-forward network of block l add, each (B, T, C):
+# The *residual stream* of a position is its vector x, which the blocks change step by step. With
+# $a_l$ and $f_l$ for what the attention and the feed-forward network of block l add, each (B, T,
+# C):
 #
 # $$x_L = x_0 + \sum_{l=1}^{L} (a_l + f_l)$$
 #
