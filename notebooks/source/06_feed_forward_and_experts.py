@@ -323,6 +323,17 @@ check("gated_feed_forward_backward", gated_feed_forward_backward, seed=0)
 for layer in (FeedForward(96, 384, "gelu", rng, bias=False), SwiGLU(96, 256, rng, bias=False)):
     print(type(layer).__name__, f"{sum(p.data.size for p in layer.parameters()):,} parameters")
 
+# %% [markdown]
+# The library's gated layer as a graph. Both projections read the same input, and the product of the
+# two is what the last one reads.
+
+# %%
+from numformer.layers import GatedFeedForward
+from numformer.plots import computation_graph
+
+computation_graph(GatedFeedForward(8, 16, "silu", np.random.default_rng(0)),
+                  np.ones((1, 5, 8), np.float32), title="SwiGLU").figure
+
 # %% [markdown] minutes=15
 # ## A mixture of experts, and the gradient of its router
 #

@@ -356,6 +356,17 @@ class StatefulLinear(Linear):
 
 print(gradcheck(StatefulLinear(3, 2, rng, dtype=np.float64), [rng.standard_normal((2, 3))]))
 
+# %% [markdown]
+# `gradcheck` compares the layer before and after a second forward, so it even names what changed.
+# In this library nothing of a call stays in the layer. The graph shows LayerNorm: what the forward
+# saves, in blue, is an argument of the backward, in orange, which is read upwards.
+
+# %%
+from numformer.layers import LayerNorm
+from numformer.plots import computation_graph
+
+computation_graph(LayerNorm(8), np.ones((1, 5, 8), np.float32), backward=True).figure
+
 # %% [markdown] minutes=5
 # ## What the complex step cannot see
 #

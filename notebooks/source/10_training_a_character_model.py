@@ -161,6 +161,16 @@ class Logits:
 report = gradcheck(Logits(), [np.array([[0, 2, 1]])])
 print(report.ok, f"worst relative error {report.worst.error:.0e} in {len(report.rows)} tensors")
 
+# %% [markdown]
+# GPT-2 has this structure at a larger size. Equal blocks are drawn once, with their number, and
+# the head is tied: its weight is the embedding's.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["gpt2"], title="GPT-2").figure
+
 # %% [markdown] minutes=15
 # ## From a gradient to a step: AdamW
 #
