@@ -281,7 +281,7 @@ check("layer_norm_backward", layer_norm_backward, seed=0)
 # Attention gives every query the weighted mean of the values; the weights come from a softmax over
 # its scores with the keys (lesson 2). The picture shows one head with its numbers: left the weights
 # p, right the gradient of the scores. The code above each map is what we derive below, where the
-# scores are called z.
+# scores are called z. In code, `k.mT` is k with its last two axes transposed.
 
 # %%
 q, k, v, do = rng.standard_normal((4, 9, 8))                          # (T, D) each
