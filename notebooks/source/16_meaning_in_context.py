@@ -133,6 +133,15 @@ def dot_scores_backward(dscores, q, k):
 
 check("dot_scores_backward", dot_scores_backward)
 
+# %% [markdown]
+# The picture of the second block shows where this happens in our small BERT: the weighted sum of
+# the values mixes the tokens, and every other box treats each token alone.
+
+# %%
+from numformer.plots import architecture_diagram
+
+architecture_diagram(bert.model, block=2, title="A small BERT").figure
+
 # %% [markdown] minutes=15
 # ## Do the vectors know the sense?
 #

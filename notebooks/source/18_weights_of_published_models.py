@@ -287,6 +287,14 @@ def gelu_tanh_backward(dy, x):
 
 check("gelu_tanh_backward", gelu_tanh_backward)
 
+# %% [markdown]
+# The architecture: each box needs its part of the file.
+
+# %%
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["gpt2"], title="GPT-2").figure
+
 # %% [markdown] minutes=20
 # ## Conventions that no shape shows
 #
@@ -558,12 +566,12 @@ ax.figure
 
 # %% [markdown]
 # **What came out.** Exact GELU, another epsilon and fewer bits change the loss by at most about
-# 0.001 nats with every seed, as expected. Mistakes that mix up coordinates or heads cost from 0.2 to
-# 1.5 nats, and norms without their 1 about 2.5. Two mistakes cost less than we thought.
+# 0.001 nats with every seed, as expected. Mistakes that mix up coordinates or heads cost from 0.2
+# to 1.5 nats, and norms without their 1 about 2.5. Two mistakes cost less than we thought.
 # Learned positions that are one too late keep all distances between tokens, and cost about 0.01
 # nats; another rotary base costs about 0.1. All but the last are far below guessing, which costs
-# $\ln 384$ = 5.95 nats. A loss that is 0.3 too high looks like a model that was trained for a
-# shorter time, not like a mistake in reading.
+# $\ln 384$ = 5.95 nats. A loss that is 0.3 too high looks like a shorter training, not like a
+# mistake in reading.
 #
 # > A wrong convention raises no error. It gives a loss that is too high, often by little, and only
 # > a comparison of logits with a reference shows it.
@@ -603,7 +611,7 @@ for name in ("gpt2", "gpt2-xl", "llama-7b", "llama2-70b"):
 # The cache is that of one text of full length, in bfloat16 (lesson 15).
 #
 # > A config determines the number of parameters exactly. A count that differs, even by little, is a
-# > misread config.
+# > wrong config.
 #
 # **Question.** LLaMA's design has no biases, RMSNorms, a gated network of width F, G key-value
 # heads of width D, and a head of its own. What is its formula? Compare it with the last line:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "notebooks"
 SOURCES = sorted((ROOT / "source").glob("*.py"))
-MOST_BYTES = 700_000
+MOST_BYTES = 900_000                                  # GitHub shows files below 1 MB
 
 
 def cells_of(path):
