@@ -219,6 +219,18 @@ def lstm_cell_backward(dstate, x, state, W, U, b):
 
 
 check("lstm_cell_backward", lstm_cell_backward)
+# %% [markdown]
+# The diagram below is drawn from a model of this library. The LSTM layer hides the loop over time
+# steps; blue text is the shape of each output, grey text the page of the code.
+
+# %%
+from numformer.models import RecurrentLanguageModelConfig
+from numformer.plots import architecture_diagram
+
+architecture_diagram(RecurrentLanguageModelConfig(vocab_size=65, context_length=64, n_layers=2,
+                                                  d_model=64),
+                     title="A language model with two LSTM layers").figure
+
 # %% [markdown] minutes=10
 # ## Shorter paths: convolution and attention
 # Two other ways have no recurrence. A **convolution** of width w mixes the last w inputs with fixed

@@ -104,6 +104,18 @@ def general_scores_backward(dz, q, k, weight):
 
 
 check("general_scores_backward", general_scores_backward)
+# %% [markdown]
+# The graph shows what the library's attention layer computes, here with one head. It is made from
+# the code and from one run, so each statement that ran is there. Blue variables are kept for the
+# backward pass.
+
+# %%
+from numformer.layers import MultiHeadAttention
+from numformer.plots import computation_graph
+
+computation_graph(MultiHeadAttention(8, 1, np.random.default_rng(0)),
+                  np.ones((1, 5, 8), np.float32), title="Attention with one head").figure
+
 # %% [markdown] minutes=20
 # ## Why the square root of D
 # The same 16 keys, once with plain and once with scaled scores, for six random queries of

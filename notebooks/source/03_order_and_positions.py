@@ -229,6 +229,16 @@ check("partial_rotary_backward", partial_rotary_backward)
 # **Think.** The slowest pair of D = 32: how many tokens does one full turn take?
 # <details><summary>Answer</summary>The last frequency is $10000^{-30/32} = 1.8 \cdot 10^{-4}$; a
 # turn takes $2 \pi / \omega = 35{,}000$ tokens.</details>
+# %% [markdown]
+# The library's layer as a graph: the angles are computed once for all heads, and the same rotation
+# is applied to q and to k. It has no parameters.
+
+# %%
+from numformer.layers import RotaryPositions
+from numformer.plots import computation_graph
+
+computation_graph(RotaryPositions(8), np.ones((1, 2, 5, 8), np.float32)).figure
+
 # %% [markdown] minutes=5
 # ## Experiment: beyond the trained length
 # Small language models learn from texts of 64 characters and are tested on 256. ALiBi changes

@@ -107,6 +107,17 @@ print("difference from the layer:", abs(multi_head(x, *weights, H) - layer(x[Non
 # **Think.** Why not take H = C heads of width 1?
 # <details><summary>Answer</summary>The scores of a head are then products of two numbers: a matrix
 # of rank 1. Such a head can hardly compare anything. Each head needs some width.</details>
+# %% [markdown]
+# The layer of the library, as a graph of the statements that ran. Follow the shapes: heads become
+# an axis of their own, (B, H, T, D), and return to (B, T, C) at the end.
+
+# %%
+from numformer.layers import MultiHeadAttention
+from numformer.plots import computation_graph
+
+computation_graph(MultiHeadAttention(8, 2, np.random.default_rng(0)),
+                  np.ones((1, 5, 8), np.float32), title="Attention with two heads").figure
+
 # %% [markdown] minutes=15
 # ## The gradient through heads
 # Again $\bar{x} = \partial L / \partial x$, `dx` in code. Splitting and joining only move numbers,

@@ -281,6 +281,16 @@ residual_norms(streams).figure
 # known size. With post-norm the last block ends with a norm; with pre-norm the stream has grown and
 # was never normalised itself.</details>
 # %% [markdown]
+# A block of GPT-2, drawn from its layers: each branch begins with a LayerNorm, and there is no norm
+# on the path from one circle with a plus to the next.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["gpt2"], block=1, title="GPT-2").figure
+
+# %% [markdown]
 # ## Summary
 # - LayerNorm: $\hat{x} = (x - \mu)\, r$, $\bar{x} = r (g - \langle g \rangle - \hat{x} \langle g
 #   \hat{x} \rangle)$, $g = \gamma \odot \bar{y}$. RMSNorm has no mean and no term $\langle g

@@ -436,6 +436,16 @@ library_dx = library.backward(dy[None], saved)                        # (1, T, C
 print(f"largest difference: y {np.abs(library_y[0] - y).max():.0e}, "
       f"dx {np.abs(library_dx[0] - dx).max():.0e}")
 
+# %% [markdown]
+# The same for a block of GPT-2, drawn from its layers. Black arrows are the forward pass. An orange
+# arrow runs against each of them, and each box has the equation of its gradient.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["gpt2"], block=1, backward=True, title="GPT-2").figure
+
 # %% [markdown] minutes=10
 # ## Experiment: forget one path
 #

@@ -288,6 +288,17 @@ def z_loss_backward(dloss, logits):
 
 check("z_loss_backward", z_loss_backward, seed=0)
 
+# %% [markdown]
+# Where does such a function, a *kernel*, belong in a model? In this block of Llama 2 it replaces
+# two boxes, the attention weights and the weighted sum of values, by one. The matrix of shape (B,
+# H, T, T) between them is never stored.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["llama2-7b"], block=1, title="Llama 2").figure
+
 # %% [markdown] minutes=15
 # ## Experiment: what tiles save
 #

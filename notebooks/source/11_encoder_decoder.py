@@ -352,6 +352,16 @@ alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
 # preset `translate` translates numbers below 100,000 and has 100%, 99.6% and 99.9% of 1,000
 # held-out numbers right with seeds 1, 2, 3 (`numformer reproduce translate`).
 
+# %% [markdown]
+# The base model of Vaswani et al. (2017), drawn from its layers: the encoder's output is read by
+# the cross-attention of every block of the decoder.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["transformer-base"], title="The Transformer").figure
+
 # %% [markdown] minutes=15
 # ## Searching for the most probable sentence
 #

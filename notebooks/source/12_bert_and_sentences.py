@@ -257,6 +257,16 @@ for row in (0, 5, 10):                                                # [predict
 # one of 66.4%, 65.4% and 65.4%; with 1,000 labelled passages it does not help (`numformer reproduce
 # few-topics few-topics-from-bert topics topics-from-bert`).
 
+# %% [markdown]
+# BERT-base, drawn from its layers: an encoder without a causal mask, below a head that predicts the
+# masked tokens.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["bert-base"], title="BERT-base").figure
+
 # %% [markdown] minutes=20
 # ## Sentence embeddings, and the gradient of a cosine
 #

@@ -234,6 +234,16 @@ for name, variance in (("usual query weights", 1 / C), ("T5's query weights", 1 
 for name in ("t5-small", "t5-base", "t5-large"):
     print(f"{name}: {count(ENCODER_DECODERS[name])['parameters'] / 1e6:.0f} M parameters")
 
+# %% [markdown]
+# A block of T5's decoder, drawn from its layers: self-attention, cross-attention and feed-forward,
+# with a norm before each and a bias on the scores.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["t5-small"], block=7, title="T5-small").figure
+
 # %% [markdown] minutes=25
 # ## Experiment: one model, two tasks
 #

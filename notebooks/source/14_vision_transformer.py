@@ -202,6 +202,14 @@ position_similarity(vectors, title="Row and column vectors, at random").figure
 #
 # > Position vectors are the only part of the model that knows where a patch is.
 
+# %% [markdown]
+# ViT-B/16, drawn from its layers. Above the patch embedding it is an encoder such as BERT's.
+
+# %%
+from numformer.plots import architecture_diagram
+
+architecture_diagram(VISION_CONFIGS["vit-base"], title="ViT-B/16").figure
+
 # %% [markdown] minutes=20
 # ## Experiment: what do positions and neighbourhood contribute?
 #

@@ -261,6 +261,15 @@ for name in ("transformer-big", "gpt2", "gpt2-xl", "gpt3", "llama-7b", "llama2-7
 # > Without its table a decoder has about $12 L C^2$ parameters: four squares for attention, eight
 # > for the feed-forward network, gated or not.
 
+# %% [markdown]
+# Llama 2 with 7 billion parameters, drawn from its config: each box has its number of parameters.
+
+# %%
+from numformer.models import CONFIGS
+from numformer.plots import architecture_diagram
+
+architecture_diagram(CONFIGS["llama2-7b"], title="Llama 2").figure
+
 # %% [markdown] minutes=10
 # ## Counting operations
 #

@@ -266,6 +266,17 @@ def linear_backward(dy, x, weight, bias=None):
 
 check("linear_backward", linear_backward)
 
+# %% [markdown]
+# The graph of the library's feed-forward layer shows what the backward needs of the forward: blue
+# variables are kept in memory, and all of them have to be read again.
+
+# %%
+from numformer.layers import FeedForward
+from numformer.plots import computation_graph
+
+computation_graph(FeedForward(8, 32, "gelu", np.random.default_rng(0)),
+                  np.ones((1, 5, 8), np.float32)).figure
+
 # %% [markdown] minutes=20
 # ## Fusing: what is not written need not be read
 #

@@ -140,6 +140,15 @@ for (layer, head), score in np.ndenumerate(induction):
 # score is 1.000, 0.986 and 0.991 for seeds 1, 2 and 3 (`numformer reproduce induction-heads`).
 # Seed 1 has formed its heads after our 1,500 steps; other seeds can need more.
 
+# %% [markdown]
+# A block of our model, drawn from its layers. The two circles with a plus are the residual stream:
+# the heads of a layer add to it, and the heads of the next layer read it.
+
+# %%
+from numformer.plots import architecture_diagram
+
+architecture_diagram(model, block=1, title="The model").figure
+
 # %% [markdown] minutes=15
 # ## Why one layer is not enough
 #
