@@ -86,14 +86,14 @@ ROWS = (
         reason="real-valued inputs and quantile losses, and no data that come with Python; the "
                "causal decoder is the same"),
     Row(230, "Vision and language together", code="models.CLIP functional.contrastive_loss",
-        run="preset:clip count:clip-base-32", tests="test_clip"),
+        run="preset:clip notebook:20 count:clip-base-32", tests="test_clip"),
     Row(231, "Shapes of lanes",
         reason="needs films of roads, out of proportion to a lesson; matching and boxes are in "
                "`detr`"),
     Row(232, "Detection from end to end",
         formula="L = class + 5 L1 + 2 generalized IoU, after matching",
         code="models.DETR functional.generalized_iou functional.match_objects functional.box_loss",
-        run="preset:detr", tests="test_vision"),
+        run="preset:detr notebook:20", tests="test_vision"),
     Row(234, "The flow: from English to French", code="models.EncoderDecoder data.number_pairs",
         picture="figures/architecture_2017.png plots.architecture_diagram",
         run="preset:translate notebook:11", tests="test_encoder_decoder_runs test_number_words"),

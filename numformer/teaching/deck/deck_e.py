@@ -207,9 +207,10 @@ ROWS = (
         tests="test_conventions", slip="E, GPT-3|layers + E, GPT-3|570 GB"),
     Row(1141, "Few examples in the prompt, and prompts",
         code="models.Decoder data.RecallStream analysis.induction_scores",
-        run="preset:recall experiment:few-shot verb:sample", tests="test_generation"),
+        run="preset:recall experiment:few-shot notebook:16 notebook:19 verb:sample",
+        tests="test_generation"),
     Row(1143, "GPT-4: what was not known", slip="E, GPT-4",
         reason="its report gives no size, layers or data; CONVENTIONS has what can be said"),
     Row(1149, "Image and text in, text out", code="models.CLIP models.VisionTransformer",
-        run="preset:clip count:clip-base-32", tests="test_clip"),
+        run="preset:clip notebook:20 count:clip-base-32", tests="test_clip"),
 )
