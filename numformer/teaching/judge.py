@@ -51,8 +51,9 @@ def judge(path, name, seed, seconds=10.0):
     """
     (exercise,) = find_exercises([name])
     settings, function_name = np.geterr(), exercise.function(seed)
-    if is_untouched(read_file(path, MOST), exercise, seed):
-        return _judgement(0, NOT_DONE)                # a bug to find is not to be named, either
+    untouched = is_untouched(read_file(path, MOST), exercise, seed)
+    if untouched and exercise.bug(seed) is None:
+        return _judgement(0, NOT_DONE)
     try:
         module = limited(_imported, seconds, MEMORY)(path)
     except NotImplementedError:
@@ -64,7 +65,10 @@ def judge(path, name, seed, seconds=10.0):
     if not callable(function):
         return _judgement(0, f"there is no function {function_name} in it")
     if exercise.kind == "check":
-        return _judge_function(exercise, function, path, seed, seconds)
+        found = _judge_function(exercise, function, path, seed, seconds)
+        if untouched:                                 # a bug to find: what differs, not the cause
+            return _judgement(0, f"{NOT_DONE}: {found['feedback']}")
+        return found
     return _judge_answers(exercise, limited(function, seconds, MEMORY), path, seed)
 
 
