@@ -7,7 +7,8 @@ ROWS = (
     Row(11, "Begin with small convolutional networks on images, then Transformers",
         formula="y = sum over a window of w x",
         code="models.ConvolutionClassifier layers.Convolution2D functional.convolution_2d",
-        run="preset:digits-cnn preset:vit experiment:few-images", tests="test_digit_runs"),
+        run="preset:digits-cnn preset:vit experiment:few-images notebook:20",
+        tests="test_digit_runs"),
     Row(34, "The usual way: pretrain on much text, fine-tune on little",
         code="models.load_pretrained_backbone models.BertClassifier",
         run="preset:bert preset:few-topics notebook:12", tests="test_bert_tasks"),
@@ -242,13 +243,14 @@ ROWS = (
         code="models.VisionTransformer models.Swin functional.window_partition models.DETR "
              "models.Bert models.Decoder models.CLIP",
         picture="figures/patches.png plots.shifted_windows",
-        run="preset:vit preset:swin preset:detr preset:bert preset:gpt preset:clip count:vit-base",
+        run="preset:vit preset:swin preset:detr preset:bert preset:gpt preset:clip notebook:20 "
+            "count:vit-base",
         tests="test_vision test_clip"),
     Row(765, "Summary: Transformers replace RNNs, LSTMs and CNNs",
         code="models.Decoder models.RecurrentLanguageModel models.ConvolutionLanguageModel "
              "models.VisionTransformer", picture="recipes/comparison.png",
         run="preset:rnn preset:lstm preset:cnn preset:gpt preset:digits-cnn "
-            "experiment:few-images verb:compare", tests="test_language_presets"),
+            "experiment:few-images notebook:20 verb:compare", tests="test_language_presets"),
     Row(772, "References", reason="a list of lectures and papers"),
     Row(782, "Thanks", reason="the end of the lecture"),
 )
