@@ -123,11 +123,11 @@ check("convolution_2d_backward", convolution_2d_backward)
 # %% [markdown] minutes=10
 # ## Experiment: what does neighbourhood contribute?
 #
-# We paste 500 training digits at random positions on a canvas of 16 x 16 pixels and train both
-# models, the Vision Transformer with patches of 4 x 4, with seeds 1, 2, 3. Then we repeat this with
-# all pixels in one fixed random order, the same for training and test. Every pixel is still there,
-# but its neighbours are others. The baseline, the label of the nearest training image, is the same
-# in any order.
+# We paste 500 training digits at random positions on a canvas of 16 x 16 pixels and train a small
+# model of each kind, the Vision Transformer with patches of 4 x 4, with seeds 1, 2, 3. Then we
+# repeat this with all pixels in one fixed random order, the same for training and test. Every pixel
+# is kept, but has other neighbours. The baseline, the label of the nearest training image, is the
+# same in any order.
 #
 # **Expected.** The convolutional network falls from above the baseline to below it. The Vision
 # Transformer loses little, as the order of patches did not matter in lesson 14.
@@ -180,8 +180,8 @@ print(f"{'nearest image':>18}, {'in any order':>22}:",
 
 # %% [markdown]
 # **What came out.** The first expectation holds with each seed, and by a wide margin. The second
-# does not: the Vision Transformer loses half of its accuracy, too. Lesson 14 moved whole
-# patches; here they are torn apart. Patches assume locality as well.
+# does not: the Vision Transformer loses half of its accuracy, too. Lesson 14 moved whole patches;
+# here they are torn apart. Patches assume locality as well.
 #
 # > A convolution assumes that nearby pixels belong together, everywhere in the image; a Vision
 # > Transformer assumes it within its patches. Where it is false, both lose.
