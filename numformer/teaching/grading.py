@@ -120,7 +120,7 @@ def _judged(path, exercise, seed, seconds):
         if path.is_file() and not path.is_symlink():
             return _failed(f"{path.name} is too large, or cannot be read")
         return _failed(f"{path.name} does not exist, or is not a file")
-    if judge.is_untouched(source, exercise, seed):
+    if judge.is_untouched(source, exercise, seed) and exercise.bug(seed) is None:
         return _failed(judge.NOT_DONE)                # without a process, which takes a second
     elsewhere = Path(tempfile.mkdtemp(prefix="numformer-grade-"))
     judged = _judged_there if has_processes() else _judged_here

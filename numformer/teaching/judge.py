@@ -27,7 +27,7 @@ from numformer.teaching.support.credit import credit
 CLOSE = 1e-6                                          # relative, for answers that are numbers
 MOST = MIB                                            # bytes of a student's file
 MEMORY = 768 * MIB       # of its functions: less than that of the process, which then can say so
-NOT_DONE = "not done yet"
+NOT_DONE, NOT_BEGUN = "not done yet", "not begun"      # a bug to find that is untouched
 
 
 def judge(path, name, seed, seconds=10.0):
@@ -67,7 +67,7 @@ def judge(path, name, seed, seconds=10.0):
     if exercise.kind == "check":
         found = _judge_function(exercise, function, path, seed, seconds)
         if untouched:                                 # a bug to find: what differs, not the cause
-            return _judgement(0, f"{NOT_DONE}: {found['feedback']}")
+            return _judgement(0, f"{NOT_BEGUN}: {found['feedback']}")
         return found
     return _judge_answers(exercise, limited(function, seconds, MEMORY), path, seed)
 
@@ -75,6 +75,11 @@ def judge(path, name, seed, seconds=10.0):
 def is_untouched(source, exercise, seed):
     """Whether a file, as bytes, is the student's as it was written, up to spaces."""
     return _lines(source) == _lines(exercise.student(seed).encode())
+
+
+def is_not_begun(feedback):
+    """Whether the feedback on a file says that the student has done nothing in it."""
+    return feedback == NOT_DONE or feedback.startswith(f"{NOT_BEGUN}: ")
 
 
 def judge_answers(name, answers, seed):

@@ -46,7 +46,7 @@ def test_the_teachers_file_is_right_and_the_students_is_not(exercise, tmp_path):
         assert right["score"] == 1.0 and right["feedback"].startswith("right"), right
         assert (untouched["score"], untouched["parts"]) == (0.0, {})
         if "_bug_in_" in exercise.name:               # what differs is shown, the cause is not
-            assert untouched["feedback"].startswith("not done yet: ")
+            assert untouched["feedback"].startswith("not begun: ")
             assert "wrong" in untouched["feedback"] or "must have" in untouched["feedback"]
             assert "Likely cause" not in untouched["feedback"]
         else:
@@ -81,7 +81,7 @@ def test_an_untouched_file_stays_one_whatever_its_spaces(tmp_path):
     path = tmp_path / "student.py"
     for text in (exercise.student(0).replace("\n", "\r\n"), exercise.student(0) + "\n\n  \n"):
         path.write_bytes(text.encode())
-        assert judge(path, exercise.name, 0)["feedback"].startswith("not done yet: ")
+        assert judge(path, exercise.name, 0)["feedback"].startswith("not begun: ")
 
 
 def test_seeds_vary_bugs_numbers_and_functions():

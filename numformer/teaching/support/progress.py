@@ -4,7 +4,7 @@ import html
 from dataclasses import dataclass
 
 from numformer.teaching.exercise import all_exercises
-from numformer.teaching.judge import NOT_DONE
+from numformer.teaching.judge import is_not_begun
 from numformer.teaching.support.effort import effort
 from numformer.teaching.support.layout import brief
 
@@ -105,7 +105,7 @@ def state(row):
         return "full"
     if row["points"]:
         return "part"
-    return "open" if row["feedback"] == NOT_DONE else "none"
+    return "open" if is_not_begun(row["feedback"]) else "none"
 
 
 def next_step(graded):
@@ -139,7 +139,8 @@ def student_page(graded):
     for row in graded.rows:
         exercise, kind = by_name[row["name"]], state(row)
         rows.append(_row("td", [
-            f"<strong>{row['name']}</strong><br><span class='faint'>{_text(exercise.title)}</span>",
+            f"<strong>{row['name'].replace('_', '_<wbr>')}</strong><br>"      # it fits a phone
+            f"<span class='faint'>{_text(exercise.title)}</span>",
             exercise.topic, (f"state {kind}", STATES[kind]),
             ("n", f"{row['points']:g} of {row['of']}"), ("n", row["attempts"] or ""),
             ("n", f"{row['hints']} of 3" if row["hints"] else "")]))

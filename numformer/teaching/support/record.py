@@ -7,7 +7,7 @@ from pathlib import Path
 
 from numformer.files import KIB, MIB, parse_json, read_file
 from numformer.teaching.exercise import all_exercises
-from numformer.teaching.judge import NOT_DONE
+from numformer.teaching.judge import is_not_begun
 from numformer.training import write_atomically
 
 RECORD = "progress.json"
@@ -44,7 +44,7 @@ def count_attempts(folder, rows):
     record = read_record(folder)
     for row in rows:
         name, digest = row["name"], _digest(Path(folder) / f"{row['name']}.py")
-        if digest and digest != record["graded"].get(name) and row["feedback"] != NOT_DONE:
+        if digest and digest != record["graded"].get(name) and not is_not_begun(row["feedback"]):
             record["graded"][name] = digest
             record["attempts"][name] = record["attempts"].get(name, 0) + 1
     write_record(folder, record)

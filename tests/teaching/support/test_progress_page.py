@@ -34,7 +34,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.links += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in ("meta", "link", "br"):
+        if tag not in ("meta", "link", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
