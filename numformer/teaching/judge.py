@@ -27,6 +27,7 @@ from numformer.teaching.support.credit import credit
 CLOSE = 1e-6                                          # relative, for answers that are numbers
 MOST = MIB                                            # bytes of a student's file
 MEMORY = 768 * MIB       # of its functions: less than that of the process, which then can say so
+CREDIT_SECONDS = 4.0    # of a call for partial credit: a loop must end before the process is ended
 NOT_DONE, NOT_BEGUN = "not done yet", "not begun"      # a bug to find that is untouched
 
 
@@ -105,7 +106,8 @@ def _judge_function(exercise, function, path, seed, seconds):
             text = " ".join([first, *remarks, *([f"The bug was: {bug}."] if bug else [])])
         if verdict or not verdict.written:
             return _judgement(verdict.ok, text if verdict else _undone(verdict.text))
-        parts = credit(exercise, limited(function, seconds, MEMORY), name, seed)
+        again = limited(function, min(seconds, CREDIT_SECONDS), MEMORY)
+        parts = credit(exercise, again, name, seed)
     except BaseException as error:                    # SystemExit and others that `check` lets pass
         return _judgement(0, f"it raised {_described(error, path)}")
     return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
