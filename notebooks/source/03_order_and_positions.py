@@ -109,6 +109,7 @@ position_waves(last=60).figure                                        # width C 
 #
 # > The dot product of two sinusoidal position vectors depends on their distance alone: it is
 # > largest at distance 0.
+#
 # The reason given in 2017 was another one: moving by k positions is the same linear map everywhere.
 #
 # $$\begin{aligned}
