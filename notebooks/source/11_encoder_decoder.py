@@ -39,7 +39,7 @@ SPECIAL = ("[PAD]", "[BOS]", "[EOS]")
 # A translator reads a sentence and then writes another one. The sentences have different lengths
 # and often a different order. Our smallest example: a date as people write it, and the same date in
 # the ISO form. For each character that we write, which characters of the source do we need? The
-# picture is made by hand; bright cells mark the characters that we look at.
+# picture is made by hand; dark cells mark the characters that we look at.
 
 # %%
 source, target = "23.05.2027", "2027-05-23"
@@ -77,12 +77,13 @@ alignment_map(needed, list(source), list(target), title="What each character nee
 # p_{tj} = \frac{e^{z_{tj}}}{\sum_{k=1}^{S} e^{z_{tk}}}, \qquad c_t = \sum_{j=1}^{S} p_{tj}\, h_j$$
 #
 # Write $q_t = W s_{t-1}$, the *query*: what the decoder looks for. Write $k_j = U h_j$, the *key*:
-# what position j offers. Both have a common width A, and the states keep theirs. The values, which
+# what position j offers. The learned matrices W and U give both a common width A. The values, which
 # are averaged, are the encoder states themselves. For a batch of B pairs:
 #
 # | | shape | |
 # |---|---|---|
 # | queries q, keys k | (B, T, A), (B, S, A) | projected states |
+# | W, U | (A, width of s), (A, C) | learned |
 # | v | (A,) | learned, shared by all pairs of positions |
 # | scores z, weights p | (B, T, S) | each row of p sums to 1 |
 # | context c | (B, T, C) | C is the width of the encoder states |
@@ -160,8 +161,8 @@ check("general_scores_backward", general_scores_backward)
 # ## Experiment: is attention needed for dates?
 #
 # We train Bahdanau's model to translate dates written in digits, "23.05.2027" or "2027.05.23", both
-# to "2027-05-23". The encoder is a bidirectional GRU, the decoder a GRU (a recurrent network
-# with gates); both are small.
+# to "2027-05-23". The decoder is a GRU (a recurrent network with gates), the encoder a
+# bidirectional one, which reads the source from both ends; both are small.
 #
 # **Expected.** With attention, each output character can be copied from its position in the source.
 # Without attention the last encoder states must hold the whole date, and the decoder must extract
@@ -271,12 +272,12 @@ mask_panels({"encoder-decoder": mask}, {"encoder-decoder": tokens}, {"encoder-de
 # Y = \mathrm{softmax}\!\left( \frac{Q K^\top}{\sqrt D} \right) V$$
 #
 # Positions are added to the embeddings of both halves, and padding is masked wherever it would be a
-# key. The encoder never attends to the
-# target (top right), so its output is computed once per source, however many tokens are generated.
+# key. The encoder never attends to the target (top right), so its output is computed once per
+# source, however many tokens are generated.
 #
 # What does the decoder send back to the encoder? Lesson 2 gives $\bar{K}$ (S, D) and $\bar{V}$
-# (S, D) for one head. M is used twice in each of the L decoder layers, for keys and for values, so
-# the gradients of all uses add:
+# (S, D) for one head. M is used twice in each of the L decoder layers, for keys and for values (in
+# each head, if there are several), so the gradients of all uses add:
 #
 # $$\bar{M} = \sum_{l=1}^{L} \left( \bar{K}_l W_{K,l}^\top + \bar{V}_l W_{V,l}^\top \right)
 # \qquad (S, C)$$
@@ -346,11 +347,11 @@ alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
               title="Cross-attention: mean of the heads of the last layer").figure
 
 # %% [markdown]
-# "Quatre-vingt-seize" is written from "ninety" and "six". Not all weights are so plain: "mille" and
-# "cent" hardly read "thousand" and "hundred". The encoder has mixed its positions, so its output at
-# one word can hold information about others. This is one short run, shown for its picture. The
-# preset `translate` translates numbers below 100,000 and has 100%, 99.6% and 99.9% of 1,000
-# held-out numbers right with seeds 1, 2, 3 (`numformer reproduce translate`).
+# "Quatre-vingt-seize" is written from "ninety" and "six". Not all weights are so plain: "mille"
+# mostly reads "four", and "cent" mostly "ninety". The encoder has mixed its positions, so its
+# output at one word can hold information about others. This is one short run, shown for its
+# picture. The preset `translate` translates numbers below 100,000 and has 100%, 99.6% and 99.9% of
+# 1,000 held-out numbers right with seeds 1, 2, 3 (`numformer reproduce translate`).
 
 # %% [markdown]
 # The base model of Vaswani et al. (2017), drawn from its layers: the encoder's output is read by
