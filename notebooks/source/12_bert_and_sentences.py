@@ -2,7 +2,7 @@
 # # 12. BERT, and sentence embeddings
 #
 # **Question.** The word "bank" means one thing next to "river" and another next to "clerk". How can
-# a model learn this from text alone, and how does it become one vector for a whole sentence?
+# a model learn this from text alone, and how do its outputs become one vector for a whole sentence?
 #
 # **You will learn** to
 #
@@ -244,6 +244,9 @@ for row in (0, 5, 10):                                                # [predict
 #
 # $$\text{logits} = \tanh(h_{\text{[CLS]}} W_p + b_p)\, W + b, \qquad h \; (T, C)$$
 #
+# The layer with the tanh, $W_p$ of shape (C, C), is part of the original BERT, whose second task
+# trains it.
+#
 # The original BERT also learned a second task: does the second of two texts follow the first? Then
 # a learned *segment* vector marks each token as part of the first or the second text. RoBERTa (Liu
 # et al., 2019) left this task out without loss. For other tasks only the last layer differs: two
@@ -347,9 +350,10 @@ check("mean_pooling_backward", mean_pooling_backward)
 # $$L = -\frac1N \sum_{i=1}^{N} \log \frac{e^{\sigma s_{ii}}}{\sum_{j=1}^{N} e^{\sigma s_{ij}}},
 # \qquad \bar{s}_{ij} = \frac{\sigma}{N} \left( p_{ij} - [i = j] \right)$$
 #
-# The second formula is the one derived above, with the N positives as vocabulary. Anchors and
-# positives pass through **one** encoder. It runs forward twice, then backward twice, and the
-# gradients of both passes add in the same weights.
+# The second formula is the one derived above, with the N positives as vocabulary: $p_{ij}$ is the
+# softmax of row i of $\sigma s$, and $\sigma$ is the factor of the chain rule. Anchors and
+# positives pass through **one** encoder (a *siamese* network). It runs forward twice, then backward
+# twice, and the gradients of both passes add in the same weights.
 #
 # **Expected.** BERT was never trained to make sums of its outputs comparable, so its averages need
 # not be useful at first. Names and things occur in both halves of a tale; even vectors that count
@@ -396,9 +400,10 @@ print(f"guessing {1 / len(held_out_tales):.1%}, "
       f"vectors of word counts {nearest_is_right(word_counts(first), word_counts(second)):.1%}")
 
 # %% [markdown]
-# **What came out.** As expected. Before this training the nearest second half is hardly ever the
-# right one. After 50 steps it is in 25% to 33% of the tales, with each seed, far more often than
-# with vectors that count words.
+# **What came out.** As expected. (Recall at 1 is the fraction of first halves whose nearest second
+# half is the right one.) Before this training the nearest second half is hardly ever right. After
+# 50 steps it is in 25% to 33% of the tales, with each seed, far more often than with vectors that
+# count words.
 #
 # > The average of a pre-trained encoder's outputs is a poor sentence embedding; a short training on
 # > pairs makes cosines useful.
