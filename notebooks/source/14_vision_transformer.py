@@ -142,15 +142,16 @@ check("patches_backward", patches_backward)
 # ## From many vectors to one answer
 #
 # The encoder returns T vectors, one for each patch, but an image has one class. There are two usual
-# ways to one vector. The Vision Transformer prepends a *class token*: a learned vector c that
-# belongs to no patch. Like every token it attends to all others, and the output at its position is
-# classified:
+# ways to one vector. The Vision Transformer prepends a *class token*: a learned vector
+# $x_{\text{cls}}$ (C) that belongs to no patch. Like every token it attends to all others, and the
+# output at its position is classified:
 #
-# $$X^0 = [\, c;\; X + \text{positions} \,] \quad (1 + T, C), \qquad
+# $$X^0 = [\, x_{\text{cls}};\; X + \text{positions} \,] \quad (1 + T, C), \qquad
 # \text{logits} = \mathrm{encoder}(X^0)_0\, W + b$$
 #
-# The other way is the mean of all outputs, followed by the same linear map with W of shape
-# (C, classes):
+# (The paper adds a position to the class token as well. As both are learned, the sum is again one
+# learned vector.) The other way is the mean of all outputs, followed by the same linear map with W
+# of shape (C, classes):
 #
 # $$m = \frac{1}{T} \sum_{t=1}^{T} h_t, \qquad \text{logits} = m\, W + b$$
 #
@@ -189,11 +190,11 @@ vectors = np.concatenate([np.repeat(row_vectors, 4, axis=0),
 position_similarity(vectors, title="Row and column vectors, at random").figure
 
 # %% [markdown]
-# The vector of patch (r, c) is the concatenation of a row vector R and a column vector Q, so the
+# The vector u of patch (r, c) is the concatenation of a row vector R and a column vector Q, so the
 # dot products separate:
 #
-# $$P_{rc} = [\, R_r;\; Q_c \,], \qquad
-# P_{rc} \cdot P_{r'c'} = R_r \cdot R_{r'} + Q_c \cdot Q_{c'}$$
+# $$u_{rc} = [\, R_r;\; Q_c \,], \qquad
+# u_{rc} \cdot u_{r'c'} = R_r \cdot R_{r'} + Q_c \cdot Q_{c'}$$
 #
 # Patches in one row or one column are similar by construction, which makes the crosses in the
 # picture. R and Q can be learned, or be the sinusoids of lesson 3. Dosovitskiy et al. (2021) use
@@ -260,7 +261,7 @@ print(f"without positions, reordering changes the logits by at most {change:.0e}
 # **What came out.** As expected, with each seed. Without positions the model loses more than 20
 # percentage points, and its logits are the same for any order of the patches, up to rounding. With
 # positions, images in a fixed random order are learned about as well as whole ones: the
-# differences, in both directions, are as large as those between seeds.
+# differences, in both directions, are no larger than those between seeds.
 #
 # > Attention treats no patch as a neighbour: what a convolution knows of nearby pixels from the
 # > start, a Vision Transformer has to learn from data.
@@ -297,10 +298,10 @@ for seed, (each, _) in enumerate(found["positions"], start=1):
 #
 # Two pictures of one test image. The first shows attention: the weights of the class token in each
 # block, as a mean over heads, and their *rollout* through both blocks. Rollout (Abnar and Zuidema,
-# 2020) multiplies the mean weights $P_l$ of the blocks; half of the identity is added for the
+# 2020) multiplies the mean weights $A_l$ of the blocks; half of the identity is added for the
 # residual path, which carries each token past the attention:
 #
-# $$R_l = \tfrac12 (I + P_l)\, R_{l-1}, \qquad R_0 = I \qquad (1 + T, 1 + T)$$
+# $$R_l = \tfrac12 (I + A_l)\, R_{l-1}, \qquad R_0 = I \qquad (1 + T, 1 + T)$$
 
 # %%
 image = test[[4]]                                                     # (1, height, width, 1)
@@ -333,8 +334,8 @@ right.figure
 # Attention shows where a token reads, the gradient which pixels would change the answer. They need
 # not agree, and neither is an explanation by itself.
 #
-# > The weights of attention show what a model reads; only the gradient with respect to the input
-# > shows what its output depends on.
+# > The weights of attention show what a model reads. The gradient with respect to the input shows
+# > how the output changes with each pixel, as long as the change is small.
 #
 # The published models, counted without building them:
 
