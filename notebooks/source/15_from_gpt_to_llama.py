@@ -37,8 +37,9 @@ from numformer.training import Trainer, TrainingConfig
 #
 # The Transformer of 2017 is an encoder-decoder for translation. Keep only its encoder blocks and
 # train them to restore masked words, and you have BERT (lesson 12). Keep only its decoder blocks,
-# without cross-attention, and train them to predict the next token, and you have GPT. All large
-# language models of today are of this second kind, and they differ from the original in few parts:
+# without cross-attention, and train them to predict the next token, and you have GPT. Nearly all
+# large language models of today are of this second kind, and they differ from the original in few
+# parts:
 #
 # | | 2017 | GPT-2 (2019) | LLaMA (2023) |
 # |---|---|---|---|
@@ -69,7 +70,7 @@ model_growth(model_sizes(), {"transformer-big": "right", "gpt2-xl": "above", "gp
 # LayerNorm subtracts the mean of a vector and divides by its standard deviation. Zhang and Sennrich
 # (2019) asked whether the mean is needed and left it out. What remains divides a vector by its
 # *root mean square*. With two coordinates one can see it: every vector is moved along its own
-# direction to the circle of radius $\sqrt 2$.
+# direction to the circle of radius $\sqrt 2$, where the mean of the two squares is 1.
 
 # %%
 points = np.random.default_rng(0).standard_normal((60, 2)) * [1.5, 0.7] + [0.4, 0.3]
@@ -221,7 +222,7 @@ losses_by_tokens(curves, title="Validation loss, seed 1").figure
 # What remains in longer runs? The presets train 0.8 million parameters on 2.46 million characters
 # (`numformer reproduce decoder-2017 gpt llama`):
 #
-# | validation loss | seed 1 | seed 2 | seed 3 |
+# | validation loss, nats per character | seed 1 | seed 2 | seed 3 |
 # |---|---|---|---|
 # | 2017 | 1.2089 | 1.2233 | 1.1956 |
 # | GPT-2 | 1.1771 | 1.1799 | 1.1749 |
@@ -229,7 +230,8 @@ losses_by_tokens(curves, title="Validation loss, seed 1").figure
 #
 # Both later designs are ahead of that of 2017 with every seed. LLaMA is ahead of GPT-2 with two
 # seeds and behind with one. For equal loss, the design of 2017 needs 3.28, 3.45 and 2.75 times as
-# many operations as LLaMA's in small models (`numformer reproduce operations-to-loss`).
+# many operations as LLaMA's in small models, with seeds 1, 2, 3 (`numformer reproduce
+# operations-to-loss`).
 
 # %% [markdown] minutes=15
 # ## Counting parameters
@@ -281,7 +283,8 @@ architecture_diagram(CONFIGS["llama2-7b"], title="Llama 2").figure
 # $$\text{forward} \approx \underbrace{2 \cdot 12\, L\, C^2}_{\text{matrices}} +
 # \underbrace{2\, L\, C\, (T + 1)}_{\text{scores and averages}}$$
 #
-# Both terms are equal where T + 1 = 12 C: for LLaMA-7B, with C = 4096, at about 49,000 tokens.
+# The head is one more product and adds $2 V C$, which is much for GPT-2 and little for GPT-3. The
+# two terms above are equal where T + 1 = 12 C: for LLaMA-7B, with C = 4096, at about 49,000 tokens.
 # The backward of a product $Y = X W$ has two products, $\bar{X} = \bar{Y} W^\top$ and
 # $\bar{W} = X^\top \bar{Y}$, so a training step costs three times the forward. The picture compares
 # the formulas with what was counted in a run of our last model.
