@@ -75,8 +75,9 @@ def matrix(*shape):
 # ## The roofline of this machine
 #
 # A processor has two limits: a peak rate of arithmetic $\pi$, in FLOP/s, and a bandwidth $\beta$ of
-# its memory, in bytes/s. A kernel with $n$ operations and intensity $I$ moves $n / I$ bytes. It can
-# finish no sooner than the slower of the two:
+# its memory, in bytes/s. A *kernel*, a compiled function for one operation of a model, with $n$
+# operations and intensity $I$ moves $n / I$ bytes. It can finish no sooner than the slower of the
+# two:
 #
 # $$t \ge \max\!\Big(\frac{n}{\pi},\; \frac{n}{I \beta}\Big) \qquad\Longrightarrow\qquad
 # \text{rate} = \frac{n}{t} \le \min(\pi,\; I \beta)$$
@@ -88,7 +89,8 @@ def matrix(*shape):
 # > bandwidth, and by arithmetic if it is above.
 #
 # We measure both limits on the machine that runs this page: the peak by a large product, the
-# bandwidth by adding two arrays that are too large for the caches.
+# bandwidth by adding two arrays that are too large for the *caches*, the small fast memories
+# between the processor and its main memory.
 
 # %%
 with backend.one_blas_thread():
@@ -128,7 +130,8 @@ ax.figure
 # The first point explains why text generation is slow. A model that generates one token at a time
 # multiplies vectors by matrices: every weight is read from memory, used for one multiplication and
 # one addition, and dropped. Eight texts that are generated together use each weight eight times for
-# one reading; the rate rises almost eightfold at nearly no cost. And weights of 8 bits in place of
+# one reading, so the bound rises eightfold, up to the peak. Compare the points of M = 4 and 16 with
+# the line: a library need not reach the bound for so few rows. And weights of 8 bits in place of
 # 32 move a quarter of the bytes.
 
 # %% [markdown] minutes=20
@@ -158,16 +161,19 @@ ax.figure
 # I = \frac{2 N^3}{4 \cdot 2 N^3 / b} = \frac{b}{4}$$
 #
 # The larger the block, the better, as long as three blocks fit into the cache of $S$ numbers:
-# $3 b^2 \le S$, so $b \le \sqrt{S / 3}$. With 32 KB, $S = 8192$ and $b \approx 52$. Hong and Kung
-# (1981) proved that no order of the same operations moves less than a constant times
+# $3 b^2 \le S$, so $b \le \sqrt{S / 3}$. With 32 KB, as in many first-level caches, $S = 8192$ and
+# $b \approx 52$. The second-level cache is slower and larger: our code below keeps one block of W
+# with b = 256 in it, 256 KB. Hong and Kung (1981) proved that no order of the same operations moves
+# less than a constant times
 # $N^3 / \sqrt{S}$ numbers.
 #
-# > A block of $b$ by $b$ that stays in the cache is used $b$ times for each time it is loaded.
+# > Each number of a $b$ by $b$ block that stays in the cache is used $b$ times per load.
 # > Blocks turn a memory-bound loop into a compute-bound one.
 #
 # Real libraries cut twice more: into panels for the larger caches, and into tiles of a few vectors
-# that stay in *registers* (Goto and van de Geijn, 2008). We can see the effect of the loop order
-# and of blocks with compiled loops, without vector instructions written by hand.
+# that stay in *registers*, where the processor keeps the numbers it computes with (Goto and van de
+# Geijn, 2008). We can see the effect of the loop order and of blocks with compiled loops. We leave
+# it to the compiler to find *vector instructions*, each of which computes several numbers at once.
 
 # %%
 from numba import njit                                                # noqa: E402
@@ -227,10 +233,10 @@ with backend.one_blas_thread():
 
 # %% [markdown]
 # All four compute the same sums. The first jumps through $W$ by columns: each number that it needs
-# is in another cache line. The second reads memory in order, so the compiler can use vector
-# instructions. The third reads each block from the second-level cache, and uses each number of it
-# for four rows. The library goes further: its sums stay in registers. How much each step gains
-# depends on the caches of the machine.
+# is in another *cache line*, the 64 bytes that move together. The second reads memory in order, so
+# the compiler can use vector instructions. The third reads each block from the second-level cache,
+# and uses each number of it for four rows. The library goes further: its sums stay in registers.
+# How much each step gains depends on the caches of the machine.
 
 # %% [markdown] minutes=10
 # ## The backward costs twice the forward
@@ -288,8 +294,8 @@ computation_graph(FeedForward(8, 32, "gelu", np.random.default_rng(0)),
 #
 # Each of about five operations reads an array and writes an array: some 40 bytes a number. A
 # **fused** loop reads $x$ once, computes all steps in registers, and writes once: 8 bytes. We
-# predict a large gain, all the more because the compiled loop computes erf for several numbers at
-# a time.
+# predict a factor of five from the traffic, and more, because the compiled loop computes erf for
+# several numbers at a time.
 #
 # > Fusing pointwise steps into one loop removes the traffic of the intermediate arrays. Their
 # > arithmetic stays the same.
@@ -332,6 +338,11 @@ for T in (256, 512, 1024, 2048):
 # them. Write the backward of the activation alone, for the ReLU: how many bytes does it move for
 # each number, and where could it be fused? (`from numformer import hint; hint("relu_backward")`
 # helps.)
+#
+# <details><summary>Answer to the two questions</summary>
+# It reads dy and x and writes dx: 12 bytes for each number, for one comparison. It can be fused
+# into the product that computes dy, which then multiplies by the mask before it writes.
+# </details>
 
 # %%
 def relu_backward(dy, x):
@@ -368,8 +379,14 @@ print(f"at the rate of this shape, {shape_rate / 1e9:.0f} GFLOP/s: "
 # optimizer come on top. `numformer bench train` measures the step and prints the rate of the
 # machine next to it, so you can compute the quotient for your own computer.
 #
-# **Exercise 17.2** (15 minutes). The softmax is pointwise but for two sums over a row. Write its
-# backward, and count: which arrays does it read, which does it write, and what is its intensity?
+# **Exercise 17.2** (15 minutes). The softmax and its backward are pointwise but for one sum over
+# each row. Write the backward, where x are the scores. Count for a backward that is given the
+# weights p: which arrays does it read, which does it write, and what is its intensity?
+#
+# <details><summary>Answer to the questions</summary>
+# It reads p and dp and writes dx, 12 bytes for each number. It computes a product, a term of the
+# sum, a difference and a product: 4 FLOPs for 12 bytes, an intensity of 1/3. It is memory-bound.
+# </details>
 
 # %%
 def softmax_backward(dp, x):
