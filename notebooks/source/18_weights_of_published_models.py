@@ -298,10 +298,10 @@ architecture_diagram(CONFIGS["gpt2"], title="GPT-2").figure
 # %% [markdown] minutes=20
 # ## Conventions that no shape shows
 #
-# A matrix that is read as (out, in) instead of (in, out) is noticed where its sides differ. The
-# matrix of shape (C, C) in attention is not noticed. Nor are most of these choices, here as in the
-# folders that the transformers library reads, nor which of two equal shapes in a gated network
-# (lesson 6) is the gate:
+# A matrix that is read as (out, in) instead of (in, out) is noticed where its sides differ. With
+# shape (C, C), as in attention, it is not. Nor does a shape show which matrix of a gated network
+# (lesson 6) is the gate, nor most of the choices in this table. It describes folders for the
+# transformers library:
 #
 # | | GPT-2 | LLaMA, Mistral | Gemma | GPT-NeoX |
 # |---|---|---|---|---|
@@ -566,8 +566,8 @@ ax.figure
 
 # %% [markdown]
 # **What came out.** Exact GELU, another epsilon and fewer bits change the loss by at most about
-# 0.001 nats with every seed, as expected. Mistakes that mix up coordinates or heads cost from 0.2
-# to 1.5 nats, and norms without their 1 about 2.5. Two mistakes cost less than we thought.
+# 0.001 nats with every seed, as expected. Mistakes that mix up coordinates or heads cost from 0.3
+# to 1.4 nats, and norms without their 1 about 2.5. Two mistakes cost less than we thought.
 # Learned positions that are one too late keep all distances between tokens, and cost about 0.01
 # nats; another rotary base costs about 0.1. All but the last are far below guessing, which costs
 # $\ln 384$ = 5.95 nats. A loss that is 0.3 too high looks like a shorter training, not like a
@@ -653,8 +653,8 @@ for seed, each in zip((1, 2, 3), folders):
           f"40 steps from new weights {found[2]:.3f}")
 
 # %% [markdown]
-# So it came out, with every seed, by more than 0.5 nats. Before these steps the loss of the loaded
-# weights is high: code has other statistics than documentation.
+# **What came out.** As expected, with every seed, by more than 0.5 nats. Before these steps the
+# loss of the loaded weights is high: code has other statistics than documentation.
 #
 # > Fine-tuning is training that starts from loaded weights: same tokenizer, same sizes, smaller
 # > steps.
