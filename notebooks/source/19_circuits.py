@@ -30,8 +30,9 @@ from numformer.plots import accuracy_bars, attention_grid, attention_map
 # %% [markdown] minutes=10
 # ## A task that no fixed table can solve
 #
-# A text of this task is a sequence of pairs: a small letter, the **key**, and a capital letter, its
-# **value**. Each text has a mapping of its own. When a key appears again, its value must follow.
+# A text of this task is a sequence of pairs: a small letter from a to h, the **key**, and a capital
+# letter from A to H, its **value**. Each text has a mapping of its own, in which two keys may share
+# a value. When a key appears again, its value must follow.
 #
 # | text | what must follow | why |
 # |---|---|---|
@@ -80,7 +81,7 @@ attention_grid([layer[0] for layer in weights], causal, title="All four heads, o
 attention_map(weights[1][0, 0], list(text), causal, title="Layer 2, head 1").figure
 
 # %% [markdown]
-# One head of layer 1 has a bright line just below the diagonal: each character attends to the one
+# One head of layer 1 has a dark line just below the diagonal: each character attends to the one
 # before it. The heads of layer 2 look different. Follow a row that belongs to a small letter which
 # came before: the weight is on the capital letter that followed the earlier copy.
 #
@@ -155,8 +156,8 @@ architecture_diagram(model, block=1, title="The model").figure
 # The query comes from the key letter at position $t$, so it can only ask for something that a key
 # vector at position $j + 1$ contains. That position holds a capital letter. In a single layer, its
 # key vector is computed from that letter alone. It contains nothing about the small letter before
-# it. We write this out. Let $x_t$ be the vector at position $t$, shape $(C,)$, and leave out norms
-# and positions. The score of one head is
+# it. We write this out. Let $x_t$ be the vector at position $t$, a row of shape $(1, C)$, and leave
+# out norms, positions and the factor $1 / \sqrt D$. The score of one head is
 #
 # $$z_{t, j+1} = (x_t W_Q) (x_{j+1} W_K)^\top = x_t W_Q W_K^\top x_{j+1}^\top$$
 #
@@ -229,8 +230,8 @@ check("linear_backward", linear_backward)
 # > Ablation is an experiment: remove one part, keep everything else, and measure what is lost. It
 # > needs a control: remove another part of the same size.
 #
-# What do we expect? If the circuit is right, the loss of the previous-token head must destroy the
-# recall, and the loss of its neighbour in layer 1 must not. The two heads of layer 2 share the
+# What do we expect? If the circuit is right, removing the previous-token head must destroy the
+# recall, and removing its neighbour in layer 1 must not. The two heads of layer 2 share the
 # work, so removing either may do little.
 
 # %%
