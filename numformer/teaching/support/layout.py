@@ -14,7 +14,7 @@ BOX = ('<div style="border: 1px solid {color}; border-left: 6px solid {color}; m
 
 
 class Note(str):
-    """A text that Python's prompt shows wrapped, and a notebook as a box.
+    """A text that Python's prompt and `print` show wrapped, and a notebook as a box.
 
     Examples
     --------
@@ -23,6 +23,9 @@ class Note(str):
     """
 
     def __repr__(self):
+        return wrapped(self)
+
+    def __str__(self):
         return wrapped(self)
 
     def _repr_html_(self):

@@ -198,8 +198,8 @@ def class_page(students):
 
 
 def shown_parts(row):
-    """The points by part of a row in words; "" if there are none."""
-    if not row["points"] or row["points"] == row["of"]:
+    """The points by part of a row in words; "" if there are fewer than two."""
+    if len(row["parts"] or ()) < 2 or not row["points"] or row["points"] == row["of"]:
         return ""
     return "Points by part: " + ", ".join(f"{name} {got:.4g} of {of:.4g}"
                                           for name, (got, of) in row["parts"].items()) + "."

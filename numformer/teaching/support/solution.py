@@ -47,6 +47,9 @@ class Source(Note):
     def __repr__(self):
         return str(self)
 
+    def __str__(self):
+        return "".join(self)
+
 
 def record_pass(name):
     """Note that a function of this name is right."""
