@@ -69,7 +69,7 @@ for _ in range(5):
 
 # %% [markdown]
 # After five merges "walk" is one token, and "walked" begins with it. BERT uses a relative of this
-# method (WordPiece). Our experiments below use a small world of tales with some 320 words, where
+# method (WordPiece). Our experiments below use a small world of tales with about 320 words, where
 # each word can be its own token.
 #
 # > Subwords keep the vocabulary small and leave no text without tokens: frequent strings are

@@ -91,8 +91,8 @@ labelled_maps(maps, 2, "Occurrences by sense, minus the mean of their neighbours
 # $$\frac{\partial y_t}{\partial x_i} = p_i\, W_V^\top
 # + \frac{p_i}{\sqrt{D}} (v_i - y_t) (W_K q_t)^\top \qquad (D, C)$$
 #
-# Both terms have the factor $p_i$. A token that gets no attention has no influence, and by the
-# second term it can get none from a small change either.
+# Both terms have the factor $p_i$. A token that gets no attention has no influence, and a small
+# change of it does not alter that.
 #
 # > A neighbour changes a vector in two ways: what it contributes, $p_i W_V^\top$, and how much it
 # > is attended to, $p_i (v_i - y_t)(W_K q_t)^\top / \sqrt{D}$. Both are proportional to its weight.
@@ -121,9 +121,10 @@ print(f"largest difference {abs(dy_dx - by_complex_step).max():.1e}, "
       f"of values up to {abs(dy_dx).max():.2f}")
 
 # %% [markdown]
-# **Exercise 16.1** (10 minutes). The scores without the root are $z = q k^\top$, with $q$ of shape
-# $(\dots, T, D)$ and $k$ of shape $(\dots, S, D)$. Write their gradients. (`from numformer import
-# hint`, then `hint("dot_scores_backward")`, if you need one.)
+# **Exercise 16.1** (10 minutes). The scores without the division by $\sqrt{D}$ are
+# $z = q k^\top$, with $q$ of shape $(\dots, T, D)$ and $k$ of shape $(\dots, S, D)$. Given the
+# gradient `dscores` of $z$, shape $(\dots, T, S)$, write those of $q$ and $k$. (`from numformer
+# import hint`, then `hint("dot_scores_backward")`, if you need one.)
 
 # %%
 def dot_scores_backward(dscores, q, k):
@@ -153,8 +154,10 @@ architecture_diagram(bert.model, block=2, title="A small BERT").figure
 # $$a = \frac{1}{N} \sum_{n=1}^{N} \big[\, s_{m(n)} = s_n \,\big], \qquad
 # m(n) = \operatorname*{arg\,max}_{m \neq n} \; u_m \cdot u_n$$
 #
-# Every occurrence is held out once while the others are the examples: *leave one out*. We expect
-# the embedding to do no better than always naming the most frequent sense, the majority.
+# Every occurrence is held out once while the others are the examples: *leave one out*. Where
+# several are equally near, their most frequent sense counts. The vectors are used as they are,
+# without the subtraction of the picture. We expect the embedding to do no better than always naming
+# the most frequent sense, the majority.
 #
 # > Before you call a representation meaningful, name the rule that reads it and the baseline that
 # > it must beat.
@@ -167,10 +170,12 @@ bars = {("embedding" if n == 0 else f"after block {n}"): accuracy_by_word(x, wor
 accuracy_bars(bars, title="Senses read from the nearest other occurrence", chance=majority).figure
 
 # %% [markdown]
-# The embedding cannot separate senses, and each occurrence is left out of its own vote, so it falls
-# below the majority (the line). After the second block the rule is right far more often. This was
-# one seed and 250 steps. With the preset's full training, the best layer reaches 0.778, 0.809 and
-# 0.774 for seeds 1 to 3, the embedding 0.514 (`numformer reproduce word-senses`).
+# All embeddings of a word are equal, so the rule names the most frequent sense of the *other*
+# occurrences. Where both senses are almost equally frequent, that is the wrong one, because the
+# occurrence itself is not counted: the embedding falls below the majority (the line). After the
+# second block the rule is right far more often. This was one seed and 250 steps. With the preset's
+# full training, the best layer reaches 0.778, 0.809 and 0.774 for seeds 1 to 3, the embedding 0.514
+# (`numformer reproduce word-senses`).
 #
 # <details><summary>Question: a position is added to each token's embedding. Could the positions
 # alone separate two occurrences of a word?</summary>
@@ -215,10 +220,10 @@ accuracy_by_shots(SHOTS, {"2 layers, 1,500 steps": few},
 # and 0.993 with 16 examples; decoders with one layer 0.378, 0.339 and 0.361 (`numformer reproduce
 # few-shot`). Lesson 19 derives why one layer is not enough.
 #
-# The examples must also be right. With half of their values replaced by random ones, the same model
-# falls from 1.000 to 0.59; without keys, to 0.34 (`numformer reproduce prompts`). Min et al. (2022)
-# found the opposite for language models of natural text on classification: random labels cost
-# little. Ours must read the mapping from its prompt; theirs could know the task from training.
+# The examples must also be right. In prompts of 12 examples that contain the answer, such a model
+# is right in all cases (1.000). With half of the values replaced by random ones, it falls to 0.59;
+# without keys, to 0.34 (`numformer reproduce prompts`). Min et al. (2022) found the opposite for
+# language models of natural text on classification: random labels cost little. Ours must read the mapping from its prompt; theirs could know the task from training.
 
 # %% [markdown] minutes=20
 # ## One layer is one step of gradient descent

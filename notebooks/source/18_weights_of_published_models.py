@@ -554,8 +554,9 @@ for y, name in enumerate(reversed(names)):
     right = np.array(losses[name.split()[0] + " right"])
     cost = np.maximum(abs(np.array(losses[name]) - right), 1e-6)
     for x, marker, seed in zip(cost, "os^", (1, 2, 3)):
-        ax.plot(x, y, marker, color="#1257a8" if "GPT" in name else "#c8500a",
-                label=f"seed {seed}" if y == len(names) - 1 else None)
+        ax.plot(x, y, marker, color="#1257a8" if "GPT" in name else "#c8500a")
+for marker, seed in zip("os^", (1, 2, 3)):
+    ax.plot([], [], "k" + marker, label=f"seed {seed}")
 ax.set_xscale("log")
 ax.set_yticks(range(len(names)), names[::-1], fontsize=12)
 ax.set_xlabel("size of the change of the loss, nats per token", fontsize=12)

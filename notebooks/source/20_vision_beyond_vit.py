@@ -217,7 +217,7 @@ for side in (14, 28, 56, 112):
     T = side * side
     every, within = (4 * T * C ** 2 + 2 * T * S * C for S in (T, M * M))
     print(f"{side:3} x {side:3} patches: global {every / 1e6:8,.0f} million multiplications, "
-          f"windows {within / 1e6:5,.0f}, a factor of {every / within:.0f}")
+          f"windows {within / 1e6:5,.0f}, a factor of {every / within:.1f}")
 
 # %% [markdown] minutes=15
 # ## Shifted windows: a permutation and a mask
@@ -329,7 +329,7 @@ architecture_diagram(SWIN_CONFIGS["swin-t"], block=2, title="Swin-T").figure
 
 # %%
 scene = digit_scenes(digits.test_images, digits.test_labels, 7, np.random.default_rng(5))
-labels, targets = scene.labels[6, :3], scene.boxes[6, :3].astype(float)         # (M,), (M, 4)
+labels, targets = scene.labels[6, :3], scene.boxes[6, :3].astype(float)         # (G,), (G, 4)
 rng = np.random.default_rng(4)
 boxes = np.concatenate([targets[[2, 0, 0, 1]], [[0.2, 0.3, 0.2, 0.3]]])         # (Q, 4)
 boxes += 0.02 * rng.standard_normal(boxes.shape)
@@ -345,12 +345,12 @@ for ax, kept, title in ((left, np.arange(5), "Five predictions (dashed)"),
 drawn.figure
 
 # %% [markdown]
-# DETR lets the lowest cost decide. Prediction n has class probabilities $p_n$ and a box $b_n$,
-# object m has class $y_m$ and box $t_m$. A *matching* $\sigma$ gives each object a prediction of
-# its own; g is the overlap that the next section defines:
+# DETR lets the lowest cost decide. Prediction n has class probabilities $p_n$ and a box $b_n$, each
+# of the G objects a class $y_m$ and a box $t_m$. A *matching* $\sigma$ gives each object a
+# prediction of its own; g is the overlap that the next section defines:
 #
-# $$C_{nm} = -p_n(y_m) + 5\, \lVert b_n - t_m \rVert_1 - 2\, g(b_n, t_m) \quad (Q, M), \qquad
-# \sigma = \arg\min_\sigma \sum_m C_{\sigma(m),\, m}$$
+# $$C_{nm} = -p_n(y_m) + 5\, \lVert b_n - t_m \rVert_1 - 2\, g(b_n, t_m) \quad (Q, G), \qquad
+# \sigma = \arg\min_{\sigma'} \sum_m C_{\sigma'(m),\, m}$$
 #
 # Here we can try all $5 \cdot 4 \cdot 3 = 60$ matchings; the Hungarian algorithm finds the best in
 # cubic time. Unmatched predictions are trained to predict "no object", so the second box of a digit
@@ -360,8 +360,11 @@ drawn.figure
 # matchings cost the same. Elsewhere a small change of the boxes leaves it as it is: its derivative
 # is 0. So the loss treats $\sigma$ as a constant:
 #
-# $$L = \frac1M \sum_m \ell(b_{\sigma(m)}, t_m), \qquad \bar{b}_n = \begin{cases}
-# \frac{1}{M}\, \partial \ell(b_n, t_m) / \partial b_n & n = \sigma(m) \\
+# $$L = \frac1G \sum_m \ell(b_{\sigma(m)}, t_m), \qquad
+# \ell(b, t) = 5\, \lVert b - t \rVert_1 + 2\, (1 - g(b, t))$$
+#
+# $$\bar{b}_n = \begin{cases}
+# \frac{1}{G}\, \partial \ell(b_n, t_m) / \partial b_n & n = \sigma(m) \\
 # 0 & \text{no object has } n \end{cases}$$
 
 # %%
@@ -379,7 +382,7 @@ def set_loss_backward(dloss, saved):
     return dboxes
 
 
-costs = matching_costs(logits, boxes, labels, targets)                # (Q, M)
+costs = matching_costs(logits, boxes, labels, targets)                # (Q, G)
 every = [costs[list(rows), range(3)].sum() for rows in itertools.permutations(range(5), 3)]
 print(costs.round(2), "\nobjects are matched with predictions", sigma,
       "at the least cost:", np.isclose(costs[sigma, range(3)].sum(), min(every)))
@@ -411,24 +414,24 @@ ax.figure
 
 # %% [markdown]
 # Rezatofighi et al. (2019) subtract the share of empty space in the smallest box around both. A and
-# B are the areas of the boxes, I of their intersection, U of the union, E of the box around both:
+# B are the areas of the boxes, I of their intersection, U of the union, H of the box around both:
 #
-# $$g = \frac{I}{U} - \frac{E - U}{E} = \frac{I}{U} + \frac{U}{E} - 1, \qquad U = A + B - I$$
+# $$g = \frac{I}{U} - \frac{H - U}{H} = \frac{I}{U} + \frac{U}{H} - 1, \qquad U = A + B - I$$
 #
 # 1. The quotients. U occurs in both, and depends on I:
 #
-# $$\bar{U} = \bar{g} \Big( \frac1E - \frac{I}{U^2} \Big), \qquad \bar{E} = -\bar{g}\,
-# \frac{U}{E^2}, \qquad \bar{I} = \frac{\bar{g}}{U} - \bar{U}, \qquad \bar{A} = \bar{U}$$
+# $$\bar{U} = \bar{g} \Big( \frac1H - \frac{I}{U^2} \Big), \qquad \bar{H} = -\bar{g}\,
+# \frac{U}{H^2}, \qquad \bar{I} = \frac{\bar{g}}{U} - \bar{U}, \qquad \bar{A} = \bar{U}$$
 #
 # 2. An area is width times height, so the gradient of one side is $\bar{I}$ times the other side.
 #
 # 3. With lower corner $a_0$ and upper corner $a_1$ (x and y alike), the sides are
 #
 # $$\max(0,\, \min(a_1, b_1) - \max(a_0, b_0)) \text{ of I}, \qquad
-# \max(a_1, b_1) - \min(a_0, b_0) \text{ of E}, \qquad a_1 - a_0 \text{ of A}$$
+# \max(a_1, b_1) - \min(a_0, b_0) \text{ of H}, \qquad a_1 - a_0 \text{ of A}$$
 #
 # A minimum or maximum passes its gradient to the number that it chose. So each coordinate of a
-# corner gets the gradient of A, and that of either I or E.
+# corner gets the gradient of A, and that of either I or H.
 
 # %%
 def gradient_of_a(dg, a, b):
@@ -436,14 +439,14 @@ def gradient_of_a(dg, a, b):
     own, other = a1 - a0, b1 - b0
     inner = np.maximum(np.minimum(a1, b1) - np.maximum(a0, b0), 0)
     outer = np.maximum(a1, b1) - np.minimum(a0, b0)
-    A, B, I, E = (sides.prod(axis=-1) for sides in (own, other, inner, outer))
+    A, B, I, H = (sides.prod(axis=-1) for sides in (own, other, inner, outer))
     U = A + B - I
-    # g = I / U + U / E - 1
-    dU, dE = dg * (1 / E - I / U ** 2), -dg * U / E ** 2
+    # g = I / U + U / H - 1
+    dU, dH = dg * (1 / H - I / U ** 2), -dg * U / H ** 2
     dI = dg / U - dU
     # area = width * height
     down, dinner, douter = (darea[..., None] * sides[..., ::-1] for darea, sides in
-                            ((dU, own), (dI, inner), (dE, outer)))
+                            ((dU, own), (dI, inner), (dH, outer)))
     dinner = np.where(inner > 0, dinner, 0)
     # sides = upper - lower corner
     da0 = -down - np.where(a0 > b0, dinner, 0) - np.where(a0 < b0, douter, 0)
@@ -458,9 +461,18 @@ check("generalized_iou_backward",
 # > Generalized IoU does not depend on scale and has a gradient for boxes that do not meet. DETR
 # > adds it to the L1 distance.
 #
-# After 2,000 steps on such scenes a small DETR has a mean average precision of 0.951, 0.958, 0.957
-# (seeds 1, 2, 3; boxes count from an IoU of one half on). Connected components of ink, classified
-# by the nearest digit, reach 0.684 (`numformer reproduce detr`).
+# After 2,000 steps on such scenes a small DETR has a *mean average precision* of 0.951, 0.958,
+# 0.957 (seeds 1, 2, 3). Connected components of ink, classified by the nearest digit, reach 0.684
+# (`numformer reproduce detr`).
+#
+# <details><summary>Question: what is mean average precision?</summary>
+#
+# Sort all predictions of one class by their probability. After each, precision is the share of
+# those so far that found an object (an IoU of one half or more), recall the share of all objects
+# found so far. Average precision is the area below precision against recall, between 0 and 1; its
+# mean is over the classes.
+#
+# </details>
 
 # %% [markdown] minutes=15
 # ## Two encoders and one loss
@@ -475,8 +487,8 @@ check("generalized_iou_backward",
 # | image of a 7 | 1.2 | **4.8** | 2.9 |
 # | image of a 9 | 0.2 | 2.5 | **5.5** |
 #
-# The rows of A and B are the vectors of N images and N texts, of norm 1; s is a learned scale, one
-# over the temperature:
+# The rows of A and B are the vectors of N images and N texts, of norm 1 and width D; s is a learned
+# scale, one over the temperature:
 #
 # $$Z = s A B^\top \quad (N, N), \qquad
 # L = \tfrac12 \big( \mathrm{CE}(Z) + \mathrm{CE}(Z^\top) \big), \qquad
@@ -487,7 +499,7 @@ check("generalized_iou_backward",
 #
 # $$\begin{aligned}
 # \bar{Z} &= \frac{\bar{L}}{2N} (P + R - 2 I_N) && (N, N) \\
-# \bar{A} &= s\, \bar{Z} B, \qquad \bar{B} = s\, \bar{Z}^\top A && \text{a product} \quad (N, E) \\
+# \bar{A} &= s\, \bar{Z} B, \qquad \bar{B} = s\, \bar{Z}^\top A && \text{a product} \quad (N, D) \\
 # \bar{s} &= \textstyle\sum_{ij} \bar{Z}_{ij} (A B^\top)_{ij}
 #   && z_{ij} = s \cdot (A B^\top)_{ij} \text{ for all } i, j
 # \end{aligned}$$
@@ -506,7 +518,7 @@ def clip_loss_backward(dloss, A, B, s):
     return s * dz @ B, s * dz.T @ A, (dz * (A @ B.T)).sum()           # z = s A B^T
 
 
-A, B = rng.standard_normal((2, 6, 4))                                 # (N, E) each
+A, B = rng.standard_normal((2, 6, 4))                                 # (N, D) each
 A, B = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (A, B))
 print(gradcheck((clip_loss, clip_loss_backward), [A, B, np.array(14.0)]))
 
@@ -523,7 +535,7 @@ print(gradcheck((clip_loss, clip_loss_backward), [A, B, np.array(14.0)]))
 # > normalised vector is orthogonal to it: only its direction is trained.
 #
 # **Exercise 20.2** (10 minutes). Put product and norm together: derive the gradient of the cosines
-# $c_{ij} = \cos(u_i, v_j)$, u: (N, C), v: (M, C).
+# $c_{ij} = \cos(u_i, v_j)$, u: (N, D), v: (S, D).
 
 # %%
 def cosine_similarity_backward(dc, u, v):
@@ -545,8 +557,7 @@ check("cosine_similarity_backward", cosine_similarity_backward)
 # ## Classification without a classifier
 #
 # The encoders classify by text: encode a caption for each class, and take the one with the largest
-# cosine. We train on digits with captions of seven phrasings, for a
-# quarter of the preset's steps.
+# cosine. We train on digits with captions of seven phrasings, for a quarter of the preset's steps.
 #
 # **Expected.** Before training 10%, by guessing; after it far more, and somewhat less with a
 # phrasing that no training caption has.

@@ -124,13 +124,13 @@ def _formulas(config, T):
         ("flops", "feed-forward", f"L {2 * matrices} C F", L * 2 * feed),
         ("flops", "head", "2 C V", 2 * C * V),
         ("activations", "attention",
-         "L (3 C + 2 G D + 2 H" + " + C + G D + H + G" * normed + ")",
+         f"{size} L (3 C + 2 G D + 2 H" + " + C + G D + H + G" * normed + ")",
          size * L * (3 * C + 2 * G * D + 2 * H + (C + G * D + H + G) * normed)),
-        ("activations", "feed-forward", f"L (C + {matrices} F)",
+        ("activations", "feed-forward", f"{size} L (C + {matrices} F)",
          size * L * (C + matrices * F)),
-        ("activations", "norms", f"{norms} (C + 3)", size * norms * (C + 3)),
-        ("activations", "head", "C", size * C),
-        ("kv_cache", "attention", "L 2 G D", size * L * 2 * G * D),
+        ("activations", "norms", f"{size} · {norms} (C + 3)", size * norms * (C + 3)),
+        ("activations", "head", f"{size} C", size * C),
+        ("kv_cache", "attention", f"{size} · 2 L G D", size * L * 2 * G * D),
     ]
 
 

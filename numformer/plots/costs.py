@@ -63,7 +63,7 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
 def cost_treemap(rows, ax=None, title="Costs of a model by part"):
     """A panel for each quantity, with a rectangle for each part: its area is the measured share.
 
-    Each names its part, its number and the formula; parts of less than 4% are listed below. The
+    Each names its part, its number and the formula; parts that are too small are listed below. The
     title of a panel holds the sum, and that of the formulas where it is another.
 
     Parameters
@@ -103,11 +103,12 @@ def cost_treemap(rows, ax=None, title="Costs of a model by part"):
         panel.set_title(f"{QUANTITIES.get(quantity, quantity)}: {total:,.0f}"
                         + (f"\n(formulas: {formula:,.0f})" if formula != total else ""))
         large = [row for row in its_rows if row["measured"] >= LEAST * total]
+        small = its_rows[len(large):]
         shares = [row["measured"] / max(total, 1) for row in large]
-        for n, (row, (x, y, width, height)) in enumerate(zip(large, _rectangles(shares))):
-            _draw_part(panel, row, total, (x, y, width, height), colours(panel)[TINTS[n % 4]])
-        small = [f"{row['part']} {100 * row['measured'] / max(total, 1):.1f}%" for row in its_rows
-                 if row not in large]
+        for n, (row, place) in enumerate(zip(large, _rectangles(shares))):
+            if not _draw_part(panel, row, total, place, colours(panel)[TINTS[n % 4]]):
+                small.insert(0, row)
+        small = [f"{row['part']} {100 * row['measured'] / max(total, 1):.1f}%" for row in small]
         panel.set(xlim=(0, 1), ylim=(1, 0), xticks=[], yticks=[], xlabel=", ".join(small))
         panel.set_frame_on(False)
     for unused in axes.flat[len(quantities):]:
@@ -132,7 +133,10 @@ def _rectangles(shares):
 
 
 def _draw_part(ax, row, total, place, colour):
-    """A rectangle, and as much of name, number and formula as it has space for."""
+    """A rectangle, and as much of name, number and formula as it has space for.
+
+    Return whether the name had space.
+    """
     from matplotlib.patches import Rectangle
 
     x, y, width, height = place
@@ -140,11 +144,16 @@ def _draw_part(ax, row, total, place, colour):
     ax.add_patch(Rectangle((x, y), width, height, facecolor="none", edgecolor=ax.get_facecolor(),
                            linewidth=3))
     wide, tall = cell_inches(ax, 1 / width, 1 / height)
-    columns = max(6, int(wide / (0.58 * text_inches())))
+    columns = int(wide / (0.58 * text_inches()))
+    if len(row["part"]) > columns:
+        return False
     lines = [row["part"], f"{row['measured']:,.0f} ({100 * row['measured'] / max(total, 1):.0f}%)"]
     most, formula = max(1, int(tall / (1.3 * text_inches()))), _lines_of(row["formula"], columns)
     lines = lines[:most] if len(lines + formula) > most else lines + formula
-    ax.text(x + width / 2, y + height / 2, "\n".join(lines), ha="center", va="center")
+    ax.text(x + width / 2, y + height / 2,
+            "\n".join(line for line in lines if len(line) <= columns + 3),
+            ha="center", va="center")
+    return True
 
 
 def _lines_of(formula, columns):
