@@ -221,7 +221,8 @@ def lstm_cell_backward(dstate, x, state, W, U, b):
 check("lstm_cell_backward", lstm_cell_backward)
 # %% [markdown]
 # The diagram below is drawn from a model of this library. The LSTM layer hides the loop over time
-# steps; blue text is the shape of each output, grey text the page of the code.
+# steps; blue text is the shape of each output, grey text the file of the package `numformer` that
+# defines the layer.
 
 # %%
 from numformer.models import RecurrentLanguageModelConfig

@@ -67,6 +67,8 @@ check("attention", attention)
 # %% [markdown]
 # Subtracting the largest score cancels in the fraction, $e^{z-m} / \sum e^{z_j - m}$, and keeps the
 # exponential from overflowing. `check` compares the function with trusted code on random problems.
+# Its remark is about precision, not about the result: `np.sqrt` of an integer is a float64 number,
+# so float32 scores become float64.
 # %% [markdown] minutes=10
 # ## Queries, keys and values are learned projections
 # Where do the three come from? Each is a linear map of the vectors of a sequence. The matrices are

@@ -97,8 +97,9 @@ position_waves(last=60).figure                                        # width C 
 # $$P_{t, 2i} = \sin(t\, \omega_i), \qquad P_{t, 2i+1} = \cos(t\, \omega_i), \qquad
 # \omega_i = 10000^{-2i/C}, \quad i = 0, \dots, C/2 - 1, \qquad P: (T, C)$$
 #
-# A pair is the hand of a clock: one hand goes around in 6 tokens, others in thousands. All hands
-# together identify the position. Why a sine **and** a cosine of each frequency?
+# A pair is the hand of a clock: for C = 128 the fastest goes around in 6 tokens, the slowest in
+# about 54,000. All hands together identify the position. Why a sine **and** a cosine of each
+# frequency?
 #
 # $$\begin{aligned}
 # P_s \cdot P_t &= \textstyle\sum_i \big[ \sin(s \omega_i) \sin(t \omega_i)
@@ -208,7 +209,8 @@ rotary_proof(*np.random.default_rng(0).standard_normal((2, 32))).figure
 # \end{aligned}$$
 #
 # Which coordinates form a pair is a convention. Here pair i has the coordinates i and i + D/2, as
-# in most published LLaMA weights; the paper takes 2i and 2i + 1.
+# in most published LLaMA weights; the paper takes 2i and 2i + 1, as the sinusoids above do. The
+# proof holds for either, as long as queries and keys use the same pairs.
 # %%
 def rotary_backward(dy, x, cosine, sine):
     da, db = np.split(dy, 2, axis=-1)                                 # (..., T, D/2)

@@ -201,6 +201,9 @@ def masked_softmax(x, mask=True):
 
 check("softmax", masked_softmax)
 # %% [markdown]
+# The remark is about a row whose mask is False everywhere: its sum is 0, and 0 / 0 is NaN. Exercise
+# 4.1 asks what should happen there.
+#
 # **Exercise 4.1** (10 minutes). Write attention with a mask: (T, S), or None for none. What must
 # happen to a query that may attend to no key? (`hint("attention")` helps.)
 # %%

@@ -135,6 +135,9 @@ x_hat, _ = layer_norm(x, np.ones(8), np.zeros(8))
 print(f"sum of dx {abs(dx.sum(axis=1)).max():.0e}, "
       f"dx . x_hat {abs((dx * x_hat).sum(axis=1)).max():.0e}")
 # %% [markdown]
+# The sum is 0 up to rounding. The product is not, because of $\epsilon = 10^{-5}$: it shrinks in
+# proportion to $\epsilon$, and with $\epsilon = 0$ it is a rounding error too.
+#
 # **Exercise 5.1** (10 minutes). BatchNorm has the same formulas, with means over all axes but the
 # last. Change your means, and nothing else. (`hint("batch_norm_backward")` helps.)
 # %%
@@ -243,11 +246,12 @@ for seed in (1, 2, 3):
 # > between; with post-norm every gradient passes through one norm per branch.
 #
 # We measure the gradient of each block's parameters in untrained decoders of 24 blocks. (The code
-# undoes GPT-2's division of the branches' output weights by $\sqrt{2 L}$, which 2017 did not have,
-# and halves the branches.) Xiong et al. (2020) derive that with post-norm the gradients near the
-# loss are large, however deep the model is. With pre-norm all gradients pass through the last norm,
-# which divides by the size of a stream that has grown with depth. So we expect larger gradients
-# with post-norm, above all in the last blocks.
+# undoes GPT-2's division of the branches' output weights by $\sqrt{2 L}$, which 2017 did not have.
+# It also scales both designs alike: attention by 1/2, and the feed-forward network, whose output
+# sums four times as many terms, by 1/4.) Xiong et al. (2020) derive that with post-norm the
+# gradients near the loss are large, however deep the model is. With pre-norm all gradients pass
+# through the last norm, which divides by the size of a stream that has grown with depth. So we
+# expect larger gradients with post-norm, above all in the last blocks.
 # %%
 ids, flows, streams, L = rng.integers(0, 50, (8, 33)), {}, {}, 24
 for name, norm_first in (("pre-norm", True), ("post-norm", False)):

@@ -223,7 +223,8 @@ accuracy_by_shots(SHOTS, {"2 layers, 1,500 steps": few},
 # The examples must also be right. In prompts of 12 examples that contain the answer, such a model
 # is right in all cases (1.000). With half of the values replaced by random ones, it falls to 0.59;
 # without keys, to 0.34 (`numformer reproduce prompts`). Min et al. (2022) found the opposite for
-# language models of natural text on classification: random labels cost little. Ours must read the mapping from its prompt; theirs could know the task from training.
+# language models of natural text on classification: random labels cost little. Ours must read the
+# mapping from its prompt; theirs could know the task from training.
 
 # %% [markdown] minutes=20
 # ## One layer is one step of gradient descent

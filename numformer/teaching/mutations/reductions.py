@@ -14,7 +14,7 @@ def reduced_otherwise(node):
     >>> call = ast.parse("dy.sum(axis=2)", mode="eval").body
     >>> for change in reduced_otherwise(call):
     ...     print(change.new, "|", change.what)
-    (dy).shape[2] | with all of `dy` counted
+    (dy).shape[2] | with the number of entries of `dy`, not their sum
     (dy).take(0, axis=2) | with the first along axis 2, not the sum
     (dy).take(-1, axis=2) | with the last along axis 2, not the sum
     """
@@ -51,7 +51,7 @@ def _of_sum(node, name, summed):
     if not node.args and not node.keywords:
         counted = (f"({receiver}).size" if name == "sum" else
                    f"({receiver}).sum() / np.count_nonzero({receiver})")
-        yield Change(counted, f"with all of `{receiver}` counted" if name == "sum" else
+        yield Change(counted, _number_of(receiver) if name == "sum" else
                      f"with the mean of what is not 0 in `{receiver}`", 2)
     if isinstance(summed, ast.BinOp) and (isinstance(summed.op, ast.Pow)
                                           or text(summed.left) == text(summed.right)):
@@ -60,13 +60,17 @@ def _of_sum(node, name, summed):
     if len(axes) == 1 and axes[0].lstrip("-").isdigit():
         axis, keeps = axes[0], any(keyword.arg == "keepdims" for keyword in node.keywords)
         if name == "sum":
-            yield Change(f"({receiver}).shape[{axis}]", f"with all of `{receiver}` counted", 2)
+            yield Change(f"({receiver}).shape[{axis}]", _number_of(receiver), 2)
         for index, which in ((0, "first"), (-1, "last")):
             index = f"[{index}]" if keeps else index
             yield Change(f"({receiver}).take({index}, axis={axis})",
                          f"with the {which} along axis {axis}, not the {name}", 2)
         if receiver.endswith(")") and ".reshape(" in receiver and int(axis) > 0:
             yield from _other_blocks(summed, called, int(axis))
+
+
+def _number_of(array):
+    return f"with the number of entries of `{array}`, not their sum"
 
 
 def _other_blocks(reshaped, called, axis):

@@ -39,6 +39,14 @@ def test_each_call_gives_the_next_hint():
     assert "<div" in found[0]._repr_html_()
 
 
+def test_a_printed_hint_is_wrapped(capsys):
+    for level in (1, 2, 3):
+        print(hint("layer_norm_backward", level=level))
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+        assert f"{hint('layer_norm_backward', level=level)!r}" == str(
+            hint("layer_norm_backward", level=level))
+
+
 @pytest.mark.parametrize("function", ["silu", "gelu_tanh", "relu_squared_backward"])
 def test_a_variant_has_hints_of_its_own(function):
     assert hints.has_hints(function) and not hints.has_hints("patch_convolution_backward")

@@ -8,7 +8,8 @@ import pytest
 
 from command import call, last_json
 from numformer.teaching import write_assignment
-from numformer.teaching.support.progress import Graded, class_page, next_step, student_page
+from numformer.teaching.support.progress import (
+    Graded, class_page, next_step, shown_parts, student_page)
 from numformer.teaching.support.record import RECORD, read_record
 
 HALF = "import numpy as np\n\n\ndef softmax(x):\n    return np.ones(x.shape)\n"
@@ -135,3 +136,12 @@ def test_what_is_next_has_its_requirements_done():
     assert Graded("a", left[:1]).next.name == "02_softmax_backward"
     assert next_step(Graded("a", left[2:])) == "`numformer solution 03` shows our solution."
     assert next_step(Graded("a", left[2:] * 2)) == "All of these exercises are done."
+
+
+@pytest.mark.parametrize("points, parts, shown", [
+    (4, {"dq": (3.0, 4.0), "dk": (1.0, 6.0)}, "Points by part: dq 3 of 4, dk 1 of 6."),
+    (4, {"y": (4.0, 10.0)}, ""),                      # the points say it
+    (10, {"dq": (4.0, 4.0), "dk": (6.0, 6.0)}, ""), (0, {"dq": (0, 4.0), "dk": (0, 6.0)}, ""),
+    (4, None, "")])
+def test_points_by_part_are_shown_where_there_are_several(points, parts, shown):
+    assert shown_parts({"points": points, "of": 10, "parts": parts}) == shown
