@@ -52,8 +52,12 @@ V = len(tokenizer)
 print(f"{len(text):,} + {len(held_out):,} characters; V = {V}, log2 V = {np.log2(V):.2f} bits")
 # %% [markdown] minutes=15
 # ## Counting what followed: n-grams
-# The simplest model counts, for every character, which ones followed it and how often. The relative
-# frequencies are its probabilities; here are those of nine characters.
+# The simplest model counts, for every character a, how often each character b followed it. The
+# relative frequencies are its probabilities:
+#
+# $$p(b \mid a) = \frac{N_{ab}}{\sum_{b'} N_{ab'}}, \qquad N: (V, V)$$
+#
+# Here are those of nine characters. A row does not sum to 1, because the other 94 are not shown.
 # %%
 counts = np.zeros((V, V))                                             # (before, next)
 np.add.at(counts, (text[:-1], text[1:]), 1)
@@ -65,8 +69,9 @@ ax.set(xticks=range(9), yticks=range(9), xticklabels=letters, yticklabels=letter
        xlabel="next character", ylabel="character before")
 ax.figure
 # %% [markdown]
-# An **n-gram model** cuts the history after the last n - 1 tokens. This is the Markov assumption,
-# and it is false: text is full of brackets, subjects and topics that were opened long before.
+# An **n-gram model** keeps only the last n - 1 tokens of the history. This is the Markov
+# assumption, and it is false: text is full of brackets, subjects and topics that were opened long
+# before.
 #
 # $$p(x_t \mid x_1, \dots, x_{t-1}) \approx p(x_t \mid x_{t-n+1}, \dots, x_{t-1})$$
 #
@@ -81,7 +86,7 @@ for n in (2, 4, 8, 16):
 # %% [markdown]
 # At n = 16 most n-grams are new, and a single one with probability 0 makes the loss infinite.
 # **Smoothing** helps: Kneser and Ney subtract a constant from each count and give the probability
-# that this frees to shorter histories. Even so, longer histories soon stop helping (`numformer
+# that this frees to shorter histories. Even so, longer histories soon help little (`numformer
 # reproduce ngram`):
 #
 # | n | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
@@ -93,8 +98,9 @@ for n in (2, 4, 8, 16):
 # %% [markdown] minutes=15
 # ## A recurrent network carries a state
 # Instead of a table, a model can keep a summary of the text so far. A **recurrent network** (RNN)
-# reads one token at a time and updates a vector of fixed width, the state h, from which y predicts
-# the next character. The same weights are used at every step:
+# reads one token at a time and updates a vector of fixed width, the state h. A linear layer makes
+# from h the scores y of all next characters. The same weights are used at every step: here 64
+# numbers in W, 64 in U and 8 in b for the state, and a matrix (8, V) for y.
 # %%
 small = models.RecurrentLanguageModelConfig(
     vocab_size=V, context_length=8, cell="rnn", n_layers=1, d_model=8)
@@ -154,16 +160,20 @@ check("linear_backward", linear_backward)
 # \qquad \bar{h}: (F,),\; U: (F, F)$$
 #
 # The factors $1 - h^2$ are at most 1, so the size of U decides. Its **spectral radius** $\rho$, the
-# largest absolute eigenvalue, is roughly the factor per step: we expect about $\rho^k$, which for
-# k = 64 is $10^{-19.3}$ if $\rho = 0.5$. `numformer reproduce recurrent-gradients` measures the
-# gradient 64 steps back, relative to the nearest, as powers of ten (random seeds 1, 2 and 3):
+# largest absolute eigenvalue, is roughly the factor per step: we expect about $\rho^k$, which is
+# $10^{-19.3}$ for 64 steps with $\rho = 0.5$. `numformer reproduce recurrent-gradients` measures
+# the gradient 64 steps back, relative to the nearest, as powers of ten, for U = $\rho$ times an
+# orthogonal matrix (random seeds 1, 2 and 3):
 #
 # | spectral radius of U | 0.5 | 1 | 1.5 |
 # |---|---|---|---|
 # | measured exponent | -19.7, -19.6, -19.7 | -1.98, -1.67, -1.98 | 1.73, 1.84, 1.61 |
 #
 # The first column is as expected. With 1.5 the product of U alone would be $10^{11.3}$; there the
-# states come close to $\pm 1$, and the small factors $1 - h^2$ take most of it back.
+# states come close to $\pm 1$, and the small factors $1 - h^2$ take most of it back. The remedy
+# against explosion is **clipping**: a gradient with a norm above a bound is scaled down to it. In
+# the same experiment, training from $\rho = 1.5$ ends at losses of 2.357, 2.291 and 2.303 with
+# clipping, of 3.04, 9.65 and 2.85 without. Against vanishing, the cell itself has to change.
 #
 # > A gradient that passes k recurrent steps is multiplied k times: it vanishes or explodes
 # > exponentially, unless every factor is close to 1.
@@ -175,8 +185,10 @@ check("linear_backward", linear_backward)
 # is what is written. ($\odot$ multiplies coordinates; $a_1$ to $a_4$ are parts of a.)
 #
 # $$\begin{aligned}
-# a &= x W + h U + b, \quad (i, f, o) = \sigma(a_{1 \dots 3}), \quad g = \tanh(a_4) && a: (B, 4F) \\
-# c' &= f \odot c + i \odot g, \quad h' = o \odot \tanh(c') && \text{the others: } (B, F)
+# a &= x W + h U + b, \quad (i, f, o) = \sigma(a_{1 \dots 3}), \quad g = \tanh(a_4)
+#   && W: (C, 4F),\; U: (F, 4F),\; a: (B, 4F) \\
+# c' &= f \odot c + i \odot g, \quad h' = o \odot \tanh(c')
+#   && i, f, o, g, c, c', h, h': (B, F)
 # \end{aligned}$$
 #
 # **Exercise 1.2** (5 minutes). Here $\sigma(a) = 1 / (1 + e^{-a})$. Show that its derivative is
@@ -199,7 +211,10 @@ check("sigmoid_backward", sigmoid_backward)
 #   && c' \text{ is a sum of products} \\
 # \bar{c} &= \bar{c}' \odot f && \text{no matrix on this path} \\
 # \bar{a} &= \big( \bar{i}\, i (1 - i),\; \bar{f} f (1 - f),\; \bar{o}\, o (1 - o),\;
-#   \bar{g} (1 - g^2) \big) && \sigma' = \sigma (1 - \sigma),\; \tanh' = 1 - \tanh^2
+#   \bar{g} (1 - g^2) \big) && \sigma' = \sigma (1 - \sigma),\; \tanh' = 1 - \tanh^2 \\
+# \bar{x} &= \bar{a} W^\top, \quad \bar{h} = \bar{a} U^\top, \quad \bar{W} = x^\top \bar{a},
+#   \quad \bar{U} = h^\top \bar{a}, \quad \bar{b} = \textstyle\sum_n \bar{a}_n
+#   && \text{as in the recurrent cell}
 # \end{aligned}$$
 #
 # > In an LSTM the factor per step is the forget gate f, which the network can learn to hold near 1.
@@ -235,8 +250,8 @@ architecture_diagram(RecurrentLanguageModelConfig(vocab_size=65, context_length=
 # %% [markdown] minutes=10
 # ## Shorter paths: convolution and attention
 # Two other ways have no recurrence. A **convolution** of width w mixes the last w inputs with fixed
-# matrices; **attention** averages all inputs so far, with weights $p_{ts}$ computed from their
-# content, as lesson 2 shows in detail:
+# matrices; **attention** averages all inputs so far, with weights $p_{ts} \ge 0$ that have the
+# sum 1 over s and are computed from the content of the inputs, as lesson 2 shows in detail:
 #
 # $$\text{convolution: } y_t = \sum_{k=0}^{w-1} x_{t-k} W_k \qquad\qquad
 # \text{attention: } y_t = \sum_{s \le t} p_{ts}\, x_s W_V \qquad\qquad x: (T, C),\; y: (T, C)$$
