@@ -99,7 +99,8 @@ print("input", x.shape, "scores", (x @ W_q @ (x @ W_k).T).shape, "output", o.sha
 # k_s^\top$.
 #
 # **Exercise 2.1** (10 minutes). Derive the gradients of the scores $z = q W k^\top$, q: (B, T, D),
-# k: (B, S, K), W: (D, K), from those of a matrix product. `hint("general_scores_backward")` helps.
+# k: (B, S, K), W: (D, K), from those of a matrix product. The result z is (B, T, S), and all B
+# examples share W. `hint("general_scores_backward")` helps.
 # %%
 def general_scores_backward(dz, q, k, weight):
     ...                                                               # dq, dk, dweight
@@ -120,13 +121,13 @@ computation_graph(MultiHeadAttention(8, 1, np.random.default_rng(0)),
 
 # %% [markdown] minutes=20
 # ## Why the square root of D
-# The same 16 keys, once with plain and once with scaled scores, for six random queries of
-# width 256. Without scaling most queries put nearly all their weight on one or two keys; with
-# scaling all keys contribute.
+# The same 16 keys, once with plain and once with scaled scores, for 16 random queries of width 256.
+# Without scaling every query puts nearly all its weight on one or two keys; with scaling all keys
+# contribute. (Each map has its own colour scale.)
 # %%
-q, k = rng.standard_normal((6, 256)), rng.standard_normal((16, 256))  # (T, D), (S, D)
+q, k = rng.standard_normal((2, 16, 256))                              # (T, D), (S, D)
 maps = {"plain": softmax(q @ k.T)[0], "divided by 16": softmax(q @ k.T / 16)[0]}
-attention_maps(maps, title="Weights of 6 queries on 16 keys, D = 256")[0].figure
+attention_maps(maps, title="Weights of 16 queries on 16 keys, D = 256")[0].figure
 # %% [markdown]
 # Let all coordinates of q and k be independent, with mean 0 and variance 1. (They need not be
 # normally distributed.) The score is a sum of D products:
@@ -241,7 +242,9 @@ check("attention_backward", attention_backward)
 # The picture has the code above what it computes for random vectors: the weights on the left, the
 # gradient of the scores on the right. Here each word may attend only to itself and to earlier words
 # (lesson 4 explains this mask), so the upper right is empty. Each row on the right sums to 0: a
-# constant that is added to all scores of a query does not change its weights.
+# constant that is added to all scores of a query does not change its weights. (`k.mT` is k with its
+# last two axes exchanged; the line below the pictures compares the gradients with numerical
+# derivatives, by the complex step of lesson 8.)
 # %%
 tokens = "the bat flew at dusk and came back".split()
 q, k, v, do = np.random.default_rng(0).standard_normal((4, 8, 16))    # (T, D), (S, D), ...
