@@ -34,7 +34,8 @@ rng = np.random.default_rng(4)
 # The first row of the picture is one head of self-attention over five words. In the second row the
 # words are permuted: all intermediate results are the same numbers in other rows and columns, and
 # so are the outputs. Only where position vectors are added (third row) do the outputs differ from
-# those of the sentence in order.
+# those of the sentence in order with the same position vectors. Above the outputs is the largest
+# difference.
 # %%
 sentence, order = "dog bites man bites back".split(), [2, 1, 0, 4, 3]
 layer = MultiHeadAttention(6, 1, rng, bias=False, std=0.8, dtype=np.float64)
@@ -148,19 +149,23 @@ position_biases(alibi(np.zeros((4, 24, 24)), alibi_slopes(4))[0], title="ALiBi: 
 # $$z_{hts} = \frac{q_{ht} \cdot k_{hs}}{\sqrt D} - m_h\, |t - s|, \qquad
 # m_h = 2^{-8 (h + 1) / H}, \quad h = 0, \dots, H - 1, \qquad z: (H, T, S)$$
 #
+# For H = 4 the slopes are 1/4, 1/16, 1/64 and 1/256: the pictures of heads 3 and 4 are nearly
+# white.
+#
 # T5 learns the bias instead: a number for each head and each **bucket** of distances. Near
-# distances have a bucket each, far ones share wider ones, and beyond 128 all share the last. The
+# distances have a bucket each, far ones share wider ones, and all from 91 on share the last. The
 # gradient of such a number is a sum, because it is added to many scores. These are the buckets of
-# some distances:
+# some distances s - t. Negative ones are keys before the query; keys after it have 16 buckets of
+# their own:
 # %%
 print(relative_position_buckets(np.array([0, -1, -2, -7, -8, -9, -20, -100, -1000]),
                                 n_buckets=32, max_distance=128))
 # %% [markdown]
 # > A bias on the scores tells attention the distance of query and key, and nothing else.
 #
-# **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (H, T, S). With T < S, as when a
-# model generates with stored keys, the last query has the position of the last key: the distance is
-# $|t + S - T - s|$. Hints: `hint("alibi")`.
+# **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (B, H, T, S) and slopes of shape
+# (H,); return the new scores. With T < S, as when a model generates with stored keys, the last
+# query has the position of the last key: the distance is $|t + S - T - s|$. Hints: `hint("alibi")`.
 # %%
 def alibi_by_hand(scores, slopes):
     ...
@@ -182,7 +187,8 @@ rotary_clocks(32, positions=8).figure
 # \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
 # \begin{pmatrix} a \\ b \end{pmatrix}, \qquad \omega_i = 10000^{-2i/D}, \quad q, k: (T, D)$$
 #
-# The score of a query at position m and a key at position n, for one pair, is
+# The score is the sum over the pairs. For one pair of a query at position m and a key at position
+# n:
 #
 # $$\begin{aligned}
 # (R_m q) \cdot (R_n k) &= q^\top R_m^\top R_n k && \text{dot product as a matrix product} \\
