@@ -32,8 +32,8 @@ rng = np.random.default_rng(0)
 # in parallel, each with its own weights, and their outputs are kept apart. The picture shows four
 # kinds of heads that trained models have, made by hand for "the cat saw the dog and ran away". A
 # row is the query, a column the key; each word may attend to itself and to earlier ones. Head 1
-# attends to the previous word, head 2 to earlier copies of the same word ("the"), head 3 to the
-# first word, head 4 evenly to all.
+# attends to the previous word, head 2 to the same word and its earlier copies ("the"), head 3 to
+# the first word, head 4 evenly to all. (In head 1 the first word can only attend to itself.)
 # %%
 words = "the cat saw the dog and ran away".split()
 T = len(words)
@@ -48,11 +48,11 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # > position.
 #
 # Do trained heads specialise like this? `numformer reproduce head-patterns` trains small encoders
-# and looks for the best head for each pattern. For the previous word it has a score of 0.88, for
-# the next word 0.96 (medians of three seeds; chance: 0.013). But not every expected head exists:
-# one from pronouns to the nouns they refer to appeared with one seed of three (0.014, 0.023,
-# 0.445). Nobody assigns these roles: heads start from different random weights, and the roles arise
-# in training.
+# and looks for the best head for each pattern. Its mean weight on the word of the pattern is 0.88
+# for the previous word and 0.96 for the next (medians of three seeds; even weights: 0.013). But not
+# every expected head exists: one from pronouns to the nouns they refer to appeared with one seed of
+# three (0.014, 0.023, 0.445). Nobody assigns these roles: heads start from different random
+# weights, and the roles arise in training.
 # %% [markdown] minutes=20
 # ## From one matrix to H heads
 # Each head h has matrices $W_Q^h$, $W_K^h$ and $W_V^h$ of its own. The outputs of all heads are
@@ -170,9 +170,9 @@ print("every derivative of the layer:", report.ok, f"worst error {report.worst.e
 # ## Masks: who may attend to whom
 # In training a language model predicts all next words of a text at once. The output at position t
 # must then not depend on word t + 1, its target. Otherwise the model learns to copy the target, and
-# cannot predict when it has to write by itself. A **mask** is True where a query may attend to a
-# key. (In some libraries True means the opposite.) Encoders such as BERT, which read a finished
-# text, attend everywhere; decoders such as GPT are causal.
+# cannot predict when it has to write by itself. A **mask** is True (blue in the picture) where a
+# query may attend to a key. (In some libraries True means the opposite.) Encoders such as BERT,
+# which read a finished text, attend everywhere; decoders such as GPT are causal.
 # %%
 i = np.arange(6)
 masks = {"encoder: everywhere": np.ones((6, 6), bool),
@@ -181,7 +181,9 @@ masks = {"encoder: everywhere": np.ones((6, 6), bool),
 mask_panels(masks, {name: [f"x{t}" for t in i] for name in masks}).figure
 # %% [markdown]
 # The **causal** mask is the triangle $s \le t$: with its own position, because the first word would
-# otherwise attend to nothing. The score of a masked key becomes $-\infty$ before the softmax:
+# otherwise attend to nothing. The score of a masked key becomes $-\infty$ before the softmax. Many
+# texts write it as a sum, $\mathrm{softmax}(Q K^\top / \sqrt D + M)$, with M: (T, S) of zeros where
+# a query may attend and $-\infty$ elsewhere:
 #
 # $$\begin{aligned}
 # z_s &= -\infty && \text{masked} \\
@@ -219,11 +221,12 @@ check("attention", masked_attention)
 # twice that of the right model (2.051, 2.067, 2.041 with three seeds). A falling loss does not show
 # that a mask is right. (Printed code is no proof either: in one deck the flag for the mask is
 # passed on and never used.) Test it: change a later input, and no earlier output may change. With
-# vectors in columns, as in some decks, everything is transposed: keys times queries, $K^\top Q$, a
-# softmax down the columns, and the mask transposed too.
+# vectors in columns, as in some decks, everything is transposed: $Y = V\, \mathrm{softmax}(K^\top Q
+# / \sqrt D)$, a softmax down the columns, and the mask transposed too.
 # %% [markdown] minutes=10
 # ## Local attention and padding
-# A **window** lets each query see the last w keys only, itself included. The number of scores falls
+# Attention to all positions is called global, attention to near ones **local**. A **window** lets
+# each query see the last w keys only, itself included. The number of scores falls
 # from $T^2$ to $T w$. Does the model lose everything further away? Each layer can pass on what the
 # layer before has gathered, so after L layers we expect a reach of $L (w - 1)$ tokens back:
 # %%
@@ -273,8 +276,8 @@ for G in (4, 2, 1):
     _, cache = MultiHeadAttention(32, 4, rng, n_kv_heads=G).step(np.ones((1, 10, 32), np.float32))
     print(f"G = {G}: keys {cache.k.shape}, {cache.k.size + cache.v.size} numbers for 10 tokens")
 # %% [markdown]
-# **Exercise 4.2** (10 minutes). The forward repeats each of the G heads H / G times, (B, G, S, D)
-# to (B, H, S, D). Each head is used several times: what is its gradient?
+# **Exercise 4.2** (10 minutes). The forward repeats each of the G heads H / G times, x: (B, G, S,
+# D) to y: (B, H, S, D), for H = `n_heads`. Each head is used several times: what is its gradient?
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
     ...
