@@ -257,10 +257,10 @@ accuracy_by_shots(SHOTS, {"2 layers, 1,500 steps": few},
 #
 # A second step starts from $w_1$. With the errors that are left, $r_j = y_j - w_1 \cdot x_j$, the
 # gradient there is $-\frac{1}{N} \sum_j r_j x_j$. So the step adds
-# $\frac{\eta}{N} \sum_j r_j\, x_j$: the same sum with $r_j$ in place of $y_j$. To compute the errors, we need predictions at the
-# examples themselves: the same attention with queries $x_j$. So we begin with $r^{(0)}_j = y_j$ and
-# $\hat{y}^{(0)} = 0$; each layer subtracts its output from the $r$ of every example and adds it to
-# the answer:
+# $\frac{\eta}{N} \sum_j r_j\, x_j$: the same sum with $r_j$ in place of $y_j$. To compute the
+# errors, we need predictions at the examples themselves: the same attention with queries $x_j$. So
+# we begin with $r^{(0)}_j = y_j$ and $\hat{y}^{(0)} = 0$; each layer subtracts its output from the
+# $r$ of every example and adds it to the answer:
 #
 # $$r^{(\ell + 1)}_j = r^{(\ell)}_j - \frac{\eta}{N} \sum_i (x_j \cdot x_i)\, r^{(\ell)}_i, \qquad
 # \hat{y}^{(\ell + 1)} = \hat{y}^{(\ell)} + \frac{\eta}{N} \sum_i (x_q \cdot x_i)\, r^{(\ell)}_i$$
