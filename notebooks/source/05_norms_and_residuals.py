@@ -28,11 +28,12 @@ from numformer.plots import gradient_flow, norm_comparison, residual_norms
 # ## Normalise, but over which axis?
 # A layer multiplies its input by a matrix. If each of 24 layers makes its output 1.5 times as large
 # as its input, the last output is 17,000 times as large as the first input, and a learning rate
-# that fits one layer fits no other. A **norm** gives the inputs of a layer a known size: it
-# subtracts a mean and divides by a standard deviation. Activations form a cube of numbers: B texts,
-# T positions, C coordinates. The picture shows which of them share one mean. LayerNorm takes the
-# coordinates of one vector, and BatchNorm one coordinate of all vectors of the batch. The maps show
-# which output vectors (rows) depend on which input vectors (columns), by the norm of the
+# that fits one layer fits no other. (When the distribution of a layer's inputs changes during
+# training, this is called internal covariate shift.) A **norm** gives the inputs of a layer a known
+# size: it subtracts a mean and divides by a standard deviation. Activations form a cube of numbers:
+# B texts, T positions, C coordinates. The picture shows which of them share one mean. LayerNorm
+# takes the coordinates of one vector, and BatchNorm one coordinate of all vectors of the batch. The
+# maps show which output vectors (rows) depend on which input vectors (columns), by the norm of the
 # **Jacobian**, the matrix of derivatives of one with respect to the other.
 # %% tags=["setup"]
 def coupling(norm, sizes):
@@ -52,7 +53,8 @@ norm_comparison({name: coupling(norm, sizes) for name, norm in norms.items()}, s
 # In the picture LayerNorm's map is diagonal: each vector depends on itself alone. BatchNorm's map
 # is full. The output for one text depends on the other texts of its batch: small batches make it
 # noisy, and a model that generates one token at a time has no batch to average over, so BatchNorm
-# then uses averages stored in training.
+# then uses averages stored in training. (One deck has both norms treat each element individually.
+# In fact each output depends on all the numbers that share its mean.)
 #
 # > LayerNorm treats every vector alone, so its output does not depend on the batch; BatchNorm
 # > couples all vectors of a batch.
@@ -139,7 +141,7 @@ print(f"sum of dx {abs(dx.sum(axis=1)).max():.0e}, "
 # proportion to $\epsilon$, and with $\epsilon = 0$ it is a rounding error too.
 #
 # **Exercise 5.1** (10 minutes). BatchNorm has the same formulas, with means over all axes but the
-# last. Change your means, and nothing else. (`hint("batch_norm_backward")` helps.)
+# last. Change the axes of the means, and nothing else. (`hint("batch_norm_backward")` helps.)
 # %%
 def batch_norm_backward(dy, x, weight, bias):
     ...                                                               # dx, dweight, dbias
@@ -192,9 +194,9 @@ check("rms_norm_backward", rms_norm_backward)
 # point:
 #
 # $$\begin{aligned}
-# y &= x + f(x) && x, y: (T, C) \\
+# y &= x + f(x) && x, y \text{: a vector of } T C \text{ numbers each} \\
 # \bar{x} &= \bar{y} + J_f^\top \bar{y} && x \text{ is used twice: the gradients add;
-#   } J_f = \partial f / \partial x \\
+#   } J_f = \partial f / \partial x: (T C, T C) \\
 # \bar{x}_0 &= (I + J_1^\top)(I + J_2^\top) \cdots (I + J_L^\top)\, \bar{x}_L
 #   && L \text{ blocks in a row}
 # \end{aligned}$$
@@ -226,13 +228,17 @@ for seed in (1, 2, 3):
 # ## Norm before the branch, or after the sum
 # A Transformer block has two such branches: attention, which moves information between positions,
 # and a feed-forward network, which treats each position alone (lesson 6). In 2017 the norm came
-# after each sum (**post-norm**); since GPT-2 it is in front of each branch (**pre-norm**), and a
-# block is
+# after each sum (**post-norm**); since GPT-2 it is in front of each branch (**pre-norm**):
 #
-# $$h = x + \mathrm{attention}(\mathrm{norm}(x)), \qquad y = h + \mathrm{ffn}(\mathrm{norm}(h)),
-# \qquad x, h, y: (T, C)$$
+# $$\begin{aligned}
+# \text{post: } & h = \mathrm{norm}(x + \mathrm{attention}(x)), && y = \mathrm{norm}(h +
+#   \mathrm{ffn}(h)), && x, h, y: (T, C) \\
+# \text{pre: } & h = x + \mathrm{attention}(\mathrm{norm}(x)), && y = h +
+#   \mathrm{ffn}(\mathrm{norm}(h))
+# \end{aligned}$$
 #
-# If its branches give 0, it is the identity; a post-norm block is not, since it still normalises.
+# If its branches give 0, a pre-norm block is the identity; a post-norm block is not, since it still
+# normalises.
 # The gradients of one branch differ in the same way:
 #
 # $$\begin{aligned}
