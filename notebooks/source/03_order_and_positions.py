@@ -46,7 +46,9 @@ rows = [attention_steps(layer, each) for each in (x, x[order], x + P, x[order] +
 permutation_panels(rows, sentence, order).figure
 # %% [markdown]
 # A permutation is a matrix $\Pi$: (T, T) with a single 1 in each row and column; $\Pi X$ has the
-# rows of X: (T, C) in another order, and $\Pi^\top \Pi = I$. We follow it through attention:
+# rows of X: (T, C) in another order, and $\Pi^\top \Pi = I$. We follow it through attention, with
+# the scores $Z = Q K^\top / \sqrt D$, the weights $A = \mathrm{softmax}(Z)$: (T, T) and the outputs
+# $Y = A V$:
 #
 # $$\begin{aligned}
 # (\Pi X) W_Q &= \Pi (X W_Q) = \Pi Q && \text{rows are permuted; keys and values likewise} \\
