@@ -12,8 +12,8 @@
 # - match predictions with objects, and derive the gradient of their overlap;
 # - derive the gradient of the contrastive loss of images and texts, and classify with it.
 #
-# **You need** lessons 2, 4 and 7 (attention, masks, gradients of a product and of cross-entropy),
-# 11 (encoder and decoder) and 14.
+# **You need** lessons 2, 4, 7 and 8 (attention, masks, gradients of a product and of cross-entropy,
+# `gradcheck`), 11 (encoder and decoder) and 14.
 #
 # **Time.** 2 x 45 minutes; the cells run in about 30 seconds. (It needs scikit-learn:
 # `pip install 'numformer[data]'`.)
@@ -179,9 +179,9 @@ print(f"{'nearest image':>18}, {'in any order':>22}:",
       ", ".join(f"{(each == digits.test_labels).mean():.1%}" for each in nearest))
 
 # %% [markdown]
-# **What came out.** The first expectation holds with each seed, and by a wide margin. The second
-# does not: the Vision Transformer loses half of its accuracy, too. Lesson 14 moved whole patches;
-# here they are torn apart. Patches assume locality as well.
+# **What came out.** The first expectation holds clearly with each seed. The second does not: the
+# Vision Transformer loses half of its accuracy, too. Lesson 14 moved whole patches; here they are
+# torn apart. Patches assume locality as well.
 #
 # > A convolution assumes that nearby pixels belong together, everywhere in the image; a Vision
 # > Transformer assumes it within its patches. Where it is false, both lose.
@@ -224,7 +224,7 @@ for side in (14, 28, 56, 112):
 #
 # Fixed windows exchange nothing. So every second block shifts its windows by half of one (second
 # panel), which gives nine windows of unequal size. It is simpler to move the map: roll it by o
-# patches up and to the left; what leaves comes back on the other side (third panel):
+# patches up and left; what leaves comes back on the other side (third panel):
 #
 # $$y_{rc} = x_{(r + o) \bmod h,\; (c + o) \bmod w} \qquad (h, w, C)$$
 #
@@ -251,6 +251,8 @@ check("cyclic_roll_backward", cyclic_roll_backward)
 #
 # $$e_{rc} = 2\, [\, r \ge h - o \,] + [\, c \ge w - o \,], \qquad
 # \mathrm{mask}_{nm} = [\, e_n = e_m \,] \qquad (M^2, M^2) \text{ for each window}$$
+#
+# $$\text{where } [\, \cdot \,] \text{ is 1 if true, else 0}$$
 
 # %%
 def wrapped_mask(side, M, offset):
@@ -313,8 +315,8 @@ def window_position_bias_backward(dbias, table, window):
 check("window_position_bias_backward", window_position_bias_backward)
 
 # %% [markdown]
-# The second block of Swin-T, drawn from its layers: its windows are shifted. Between stages, 2 x 2
-# patches are merged into one, so later windows cover more.
+# The second block of Swin-T: its $N = 64$ windows are shifted. Between stages, 2 x 2 patches are
+# merged into one, so later windows cover more.
 
 # %%
 architecture_diagram(SWIN_CONFIGS["swin-t"], block=2, title="Swin-T").figure
@@ -322,10 +324,11 @@ architecture_diagram(SWIN_CONFIGS["swin-t"], block=2, title="Swin-T").figure
 # %% [markdown] minutes=10
 # ## A set of objects needs a matching
 #
-# A detector finds all objects of an image, with a class and a box for each. In DETR (Carion et al.,
-# 2020) an encoder reads the patches; the decoder gets Q learned vectors, the *object queries*, and
-# each becomes one prediction. But objects have no order, so which prediction has to find which
-# object? Here are five predictions for three digits; two are of the 9, one is of none.
+# A detector finds all objects of an image, with a class and a box for each (centre and size, as
+# fractions of the image). In DETR (Carion et al., 2020) an encoder reads the patches; the decoder
+# gets Q learned vectors, the *object queries*, and each becomes one prediction. But objects have no
+# order, so which prediction has to find which object? Here are five predictions for three digits;
+# two are of the 9, one is of none.
 
 # %%
 scene = digit_scenes(digits.test_images, digits.test_labels, 7, np.random.default_rng(5))
@@ -353,12 +356,12 @@ drawn.figure
 # \sigma = \arg\min_{\sigma'} \sum_m C_{\sigma'(m),\, m}$$
 #
 # Here we can try all $5 \cdot 4 \cdot 3 = 60$ matchings; the Hungarian algorithm finds the best in
-# cubic time. Unmatched predictions are trained to predict "no object", so the second box of a digit
-# is an error.
+# cubic time. Unmatched predictions are trained to predict the extra class "no object", so the
+# second box of a digit is an error.
 #
 # Does a gradient pass through $\sigma$? It takes finitely many values, and jumps only where two
 # matchings cost the same. Elsewhere a small change of the boxes leaves it as it is: its derivative
-# is 0. So the loss treats $\sigma$ as a constant:
+# is 0. So the box loss treats $\sigma$ as a constant:
 #
 # $$L = \frac1G \sum_m \ell(b_{\sigma(m)}, t_m), \qquad
 # \ell(b, t) = 5\, \lVert b - t \rVert_1 + 2\, (1 - g(b, t))$$
@@ -479,7 +482,7 @@ check("generalized_iou_backward",
 #
 # CLIP (Radford et al., 2021) trains an image encoder and a text encoder, so that an image and its
 # caption get similar vectors. The other captions of a batch are the wrong answers. In these
-# invented logits of three pairs, the diagonal wins in each row and in each column:
+# invented logits of three pairs, the diagonal wins in each row and column:
 #
 # | | "a photo of a two" | "the number seven" | "this is a 9" |
 # |---|---|---|---|
