@@ -35,10 +35,10 @@ rng = np.random.default_rng(0)
 #
 # The picture shows the second half of a block: a norm, two matrices with a ReLU between them, and
 # the residual connection. Black arrows are the forward. Orange arrows are the backward: they carry
-# gradients from y to h.
+# gradients from y to h, on both paths.
 
 # %%
-ax = Figure(figsize=(8, 2.6), layout="constrained").add_subplot()
+ax = Figure(figsize=(8, 3.2), layout="constrained").add_subplot()
 names = ["h", "b", "u", "f", "m", "y"]
 steps = ["normalize", "times $W_1$", "max(., 0)", "times $W_2$", "+"]
 for i, name in enumerate(names):
@@ -51,8 +51,10 @@ for i, step in enumerate(steps):
     ax.text(2 * i + 1, 0.15, step, fontsize=12, ha="center")
 ax.annotate("", (8.9, 0.1), (0.1, 0.25),
             arrowprops={"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.25"})
+ax.annotate("", (0.1, -0.75), (9.9, -0.7), arrowprops={
+    "arrowstyle": "->", "connectionstyle": "arc3,rad=-0.2", "color": "#c8500a"})
 ax.text(4.5, 1.2, "residual connection: the second use of h", fontsize=12, ha="center")
-ax.set(xlim=(-0.5, 10.5), ylim=(-0.8, 1.6))
+ax.set(xlim=(-0.5, 10.5), ylim=(-1.6, 1.6))
 ax.axis("off")
 ax.figure
 
