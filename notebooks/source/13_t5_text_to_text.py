@@ -74,6 +74,7 @@ labels = [f"<{row - 100}>" if row >= 100 else words[row] for row in rows]
 ax = alignment_map(contains, words, labels, title="Source (above) and target (below)")
 ax.set(xlabel="original", ylabel="source, then target")
 ax.axhline(len(source) - 0.5, color="tab:red")
+ax.images[0].colorbar.remove()                                        # a cell is 0 or 1
 ax.figure
 
 # %% [markdown]
@@ -238,7 +239,7 @@ for name in ("t5-small", "t5-base", "t5-large"):
 
 # %% [markdown]
 # A block of T5's decoder, drawn from its layers: self-attention, cross-attention and feed-forward,
-# with a norm before each and a bias on the scores.
+# with a norm before each and a bias on the scores of self-attention.
 
 # %%
 from numformer.models import CONFIGS
