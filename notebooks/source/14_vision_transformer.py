@@ -299,7 +299,8 @@ for seed, (each, _) in enumerate(found["positions"], start=1):
 # Two pictures of one test image. The first shows attention: the weights of the class token in each
 # block, as a mean over heads, and their *rollout* through both blocks. Rollout (Abnar and Zuidema,
 # 2020) multiplies the mean weights $A_l$ of the blocks; half of the identity is added for the
-# residual path, which carries each token past the attention:
+# residual path, which carries each token past the attention (the orange line is the outline of the
+# digit; the darkest patch of a map has the weight below it):
 #
 # $$R_l = \tfrac12 (I + A_l)\, R_{l-1}, \qquad R_0 = I \qquad (1 + T, 1 + T)$$
 
@@ -315,7 +316,8 @@ patch_attention(np.repeat(image, 3, axis=0), np.array(attention),
 # %% [markdown]
 # The second goes backward to the input: the gradient of the predicted class's logit with respect to
 # every pixel. It is exact for small changes of pixels, and includes all paths: values, feed-forward
-# networks and residuals, which rollout leaves out.
+# networks and residuals, which rollout leaves out. Where it is red, more ink raises the logit;
+# where it is blue, more ink lowers it.
 
 # %%
 logits, saved = model.forward(image)
