@@ -80,7 +80,7 @@ ax.plot([points[:, 0], moved[:, 0]], [points[:, 1], moved[:, 1]], color="silver"
 ax.scatter(*points.T, label="x", s=14)
 ax.scatter(*moved.T, label="RMSNorm(x)", s=14)
 ax.set(aspect="equal", title="RMSNorm keeps directions")
-ax.legend()
+ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
 ax.figure
 
 # %% [markdown]
