@@ -262,7 +262,7 @@ for row in (0, 5, 10):                                                # [predict
 
 # %% [markdown]
 # BERT-base, drawn from its layers: an encoder without a causal mask, below a head that predicts the
-# masked tokens.
+# masked tokens and the layers of the second task, next-sentence prediction.
 
 # %%
 from numformer.models import CONFIGS
