@@ -30,6 +30,18 @@ def test_loss_curve_shows_training_and_validation_losses():
     assert triplets.get_ylabel() == "loss a triplet" and not triplets.child_axes
 
 
+@pytest.mark.parametrize("curve, name", [(plots.loss_curve, "loss"),
+                                         (plots.gradient_norm_curve, "gradient_norm")])
+def test_the_moving_average_has_full_windows_alone(curve, name):
+    """The last value is an outlier: the average does not follow it."""
+    values = [2.0 + number % 2 for number in range(99)] + [0.1]
+    mean = curve([{"step": n, name: value} for n, value in enumerate(values, 1)]).lines[1]
+    assert mean.get_xdata().tolist() == list(range(21, 81))           # 20 values on both sides
+    np.testing.assert_allclose(mean.get_ydata(), [np.mean(values[k - 21:k + 20])
+                                                  for k in range(21, 81)])
+    assert np.ptp(mean.get_ydata()) < 0.1
+
+
 def test_curves_of_a_run_show_its_metrics():
     assert plots.learning_rate_curve(METRICS).lines[0].get_xydata().tolist() == [[1, 0.1], [2, 0.2]]
     norm = plots.gradient_norm_curve(METRICS)

@@ -1,7 +1,7 @@
 """Training with and without gradient clipping: losses, and gradient norms before clipping."""
 
 from numformer.plots.axes import entitle, in_slides, panels, styled, styles
-from numformer.plots.training.curves import moving_average
+from numformer.plots.training.curves import averaged
 
 
 @styled
@@ -33,7 +33,7 @@ def clipping_curves(runs, ax=None, title="Gradient clipping"):
     for (name, steps), style in zip(runs.items(), styles(losses, len(runs))):
         style |= dict(markevery=max(1, len(steps) // 6), markersize=4, label=name)
         numbers = range(1, len(steps) + 1)
-        losses.plot(numbers, moving_average([step["loss"] for step in steps], 5), **style)
+        losses.plot(*averaged(numbers, [step["loss"] for step in steps], 5), **style)
         norms.plot(numbers, [step["gradient_norm"] for step in steps], linewidth=0.9, **style)
     losses.set(xlabel="step", ylabel="loss, nats per token", title="training loss")
     norms.set(xlabel="step", ylabel="gradient norm", xscale="log", yscale="log",

@@ -14,6 +14,8 @@ USUAL_RATIO = 1e-3                           # of an update to the weights; see 
 def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
     """Training loss of each step, its moving average, and validation losses; bits on the right.
 
+    The average is drawn where its window is full: it begins and ends half a window early.
+
     Parameters
     ----------
     metrics : list of dict
@@ -41,7 +43,7 @@ def loss_curve(metrics, ax=None, title="Loss", unit="nats per token"):
     if steps:
         of = "" if in_slides() else "training, "
         ax.plot(steps, losses, color=faint(ax), linewidth=0.8, label=f"{of}each step")
-        ax.plot(steps, moving_average(losses), color=colours(ax)[0], linewidth=1.6,
+        ax.plot(*averaged(steps, losses), color=colours(ax)[0], linewidth=1.6,
                 label=f"{of}moving average")
     if validations:
         ax.plot(*zip(*validations), color=colours(ax)[1], marker="o", linestyle="--",
@@ -70,12 +72,11 @@ def learning_rate_curve(metrics, ax=None, title="Learning rate"):
 
 @styled
 def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping"):
-    """The gradient norm of each step and its moving average; parameters as in `loss_curve`."""
+    """The gradient norm of each step and its moving average; all as in `loss_curve`."""
     steps, norms = _needed("gradient_norm_curve", metrics, "gradient_norm")
     ax = new_axes((WIDTH, 3.4)) if ax is None else ax
     ax.plot(steps, norms, color=faint(ax), linewidth=0.8, label="each step")
-    ax.plot(steps, moving_average(norms), color=colours(ax)[0], linewidth=1.6,
-            label="moving average")
+    ax.plot(*averaged(steps, norms), color=colours(ax)[0], linewidth=1.6, label="moving average")
     ax.set(xlabel="step", ylabel="gradient norm", yscale="log", title=title,
            ylim=(None, 1.15 * max(norms) or None))    # no tick at the title
     plain_ticks(ax.yaxis)
@@ -171,23 +172,51 @@ def gradient_flow(flows, ax=None, title="Gradient norm by block at initializatio
     return ax
 
 
-def moving_average(values, half_width=20):
-    """The mean of each value and its neighbours, as many before it as after it.
+def averaged(steps, values, half_width=20):
+    """Steps and the moving average there, of full windows alone: without half a window at each end.
 
-    Unlike an average over the past alone, it does not lag behind a falling loss. Near both ends the
-    window shrinks.
+    A window has `half_width` values before its step and as many after it, so the average does not
+    lag behind a falling loss. In a short run, windows have at most half of the values.
+
+    Returns
+    -------
+    steps, means : list
+
+    Examples
+    --------
+    >>> averaged([1, 2, 3, 4, 5], [0.0, 3.0, 3.0, 6.0, 0.0])
+    ([2, 3, 4], [2.0, 4.0, 3.0])
+    >>> averaged([1, 2, 3], [3.0, 2.0, 1.0])
+    ([1, 2, 3], [3.0, 2.0, 1.0])
+    """
+    half = min(half_width, (len(values) - 1) // 4)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    means = (sums[2 * half + 1:] - sums[:len(values) - 2 * half]) / (2 * half + 1)
+    return list(steps)[half:len(values) - half], means.tolist()
+
+
+def moving_average(values, half_width=20):
+    """The mean of each value and its neighbours, for films, which need one at every step.
+
+    As many values before it as after it, so that it does not lag behind a falling loss. Near the
+    start the window shrinks. At the end, half a window follows the line that is fitted to the last
+    full window, so no mean is that of the last value alone.
 
     Examples
     --------
     >>> moving_average([4.0, 3.0, 2.0, 1.0])
     [4.0, 3.0, 2.0, 1.0]
-    >>> moving_average([0.0, 3.0, 0.0])
-    [0.0, 1.0, 0.0]
+    >>> moving_average([9.0, 3.0, 6.0, 0.0, 3.0])
+    [9.0, 6.0, 3.0, 3.0, 1.5]
     """
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    index = np.arange(len(values))
-    width = np.minimum(half_width, np.minimum(index, len(values) - 1 - index))
-    return ((sums[index + width + 1] - sums[index - width]) / (2 * width + 1)).tolist()
+    values = np.asarray(values, float)
+    half = min(half_width, (len(values) - 1) // 4)
+    sums, index = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values) - half)
+    width = np.minimum(index, half)
+    means = (sums[index + width + 1] - sums[index - width]) / (2 * width + 1)
+    offsets, last = np.arange(-half, half + 1), values[len(values) - 2 * half - 1:]
+    slope = offsets @ last / max(offsets @ offsets, 1)
+    return [*means.tolist(), *(means[-1] + slope * offsets[half + 1:]).tolist()]
 
 
 def _series(metrics, name):

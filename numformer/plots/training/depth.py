@@ -1,7 +1,7 @@
 """What depth does: gradients that reach the first block of ever deeper stacks, and losses."""
 
 from numformer.plots.axes import new_axes, styled, styles
-from numformer.plots.training.curves import moving_average
+from numformer.plots.training.curves import averaged
 
 
 @styled
@@ -65,7 +65,7 @@ def losses_by_step(runs, ax=None, title="Training loss"):
     ax = new_axes() if ax is None else ax
     for (name, losses), style in zip(runs.items(), styles(ax, len(runs))):
         last = losses[-max(1, len(losses) // 10):]
-        ax.plot(range(1, len(losses) + 1), moving_average(losses, 10), markersize=4,
+        ax.plot(*averaged(range(1, len(losses) + 1), losses, 10), markersize=4,
                 markevery=max(1, len(losses) // 6), label=f"{name}: {sum(last) / len(last):.3f}",
                 **style)
     ax.set(xlabel="step", ylabel="loss, nats per token", title=title)
