@@ -49,7 +49,8 @@ def accuracy_by_shots(shots, curves, matching=None, ax=None,
 
 
 @styled
-def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None):
+def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None,
+                  chance_label="guessing"):
     """A horizontal bar for each prompt, with its accuracy.
 
     Parameters
@@ -59,7 +60,9 @@ def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None):
         Axes to draw on; a new figure by default.
     title : str
     chance : float, optional
-        Accuracy of guessing, drawn as a line.
+        Accuracy without what is measured, such as that of guessing, drawn as a line.
+    chance_label : str
+        What the line is, for the legend.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None):
     ax.bar_label(bars, fmt="%.2f", padding=3)
     ax.invert_yaxis()
     if chance is not None:
-        ax.axvline(chance, color=colours(ax)[1], linestyle="--", label="guessing")
+        ax.axvline(chance, color=colours(ax)[1], linestyle="--", label=chance_label)
         ax.legend(loc="lower right")
     ax.set(xlabel="accuracy", xlim=(0, 1.1), title=title)
     return ax

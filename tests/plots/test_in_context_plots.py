@@ -33,6 +33,9 @@ def test_bars_have_the_accuracies_as_lengths_and_in_numbers():
     assert [bar.get_width() for bar in ax.patches] == [0.96, 0.5]
     assert [text.get_text() for text in ax.texts] == ["0.96", "0.50"]
     assert list(ax.lines[0].get_xdata()) == [0.25, 0.25]
+    assert ax.get_legend().get_texts()[0].get_text() == "guessing"
+    named = accuracy_bars({"a": 0.5}, chance=0.25, chance_label="majority")
+    assert named.get_legend().get_texts()[0].get_text() == "majority"
     top, bottom = ax.get_ylim()
     assert top > bottom                                               # the first is at the top
     with pytest.raises(ValueError, match="nothing to draw"):
