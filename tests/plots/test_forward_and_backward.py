@@ -38,6 +38,16 @@ def test_maps_are_weights_and_score_gradients(rng):
     assert np.array_equal(weights.mask, ~MASK)
 
 
+@pytest.mark.parametrize("size, ends", [(1.7, ["-2", "+2"]), (0.034, ["-0.03", "+0.03"]),
+                                        (17, ["-20", "+20"]), (2.2e-5, ["-2e-05", "+2e-05"])])
+def test_the_ends_of_the_gradient_scale_are_plain_numbers(size, ends, rng):
+    q, k, v, do = rng.standard_normal((4, 5, 3))
+    p, saved = softmax(q @ k.T / 3 ** 0.5, mask=MASK)
+    do *= size / np.abs(softmax_backward(do @ v.T, saved)).max()
+    bar = plots.forward_and_backward(q, k, v, do, MASK).axes[3].child_axes[0]
+    assert [label.get_text() for label in bar.get_xticklabels()] == ends
+
+
 def test_shown_error_is_measured_with_the_complex_step(rng, monkeypatch):
     arrays = rng.standard_normal((4, 1, 1, 5, 3))
     error = complex_step_error(*arrays, MASK)

@@ -75,10 +75,8 @@ def forward_and_backward(q, k, v, do, mask=None, tokens=None, ax=None, name="one
     _write_code(axes[0, 0], "forward", [FORMULA, "", *_lines(attention, "scores = ", "o = ")])
     _write_code(axes[1, 0], "backward, by hand", _lines(attention_backward, "# ", "dk = "))
     top = float(np.abs(dscores).max()) or 1.0
-    _draw_map(axes[0, 1], p[0, 0], mask, tokens, 0, float(p.max()), "{:.2g}",
-              f"p of {name}")
-    _draw_map(axes[1, 1], dscores, mask, tokens, -top, top, "{:+.0e}",
-              "dscores")
+    _draw_map(axes[0, 1], p[0, 0], mask, tokens, 0, float(p.max()), f"p of {name}")
+    _draw_map(axes[1, 1], dscores, mask, tokens, -top, top, "dscores")
     figure = axes[0, 0].figure
     if ax is None:
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
@@ -136,7 +134,7 @@ def _write_code(ax, title, lines):
         y -= step * height
 
 
-def _draw_map(ax, values, mask, tokens, low, high, form, name):
+def _draw_map(ax, values, mask, tokens, low, high, name):
     """A map with colours by signed square roots, and its name as the title."""
     from matplotlib.colors import FuncNorm
 
@@ -153,5 +151,10 @@ def _draw_map(ax, values, mask, tokens, low, high, form, name):
     ax.set(xlabel="key (rows: queries)", title=name)
     bar = ax.inset_axes([0.5, 0.86, 0.42, 0.05])
     ax.figure.colorbar(image, cax=bar, orientation="horizontal", ticks=[low, high])
-    bar.set_xticklabels([form.format(x) if x else "0" for x in (low, high)])
+    bar.set_xticklabels([_signed(low), _signed(high)] if low else ["0", f"{high:.2g}"])
     bar.tick_params(length=0)
+
+
+def _signed(x):
+    """A number with its sign and one digit: +2, -0.03, +20; powers of ten for what is tiny."""
+    return f"{float(f'{x:.0e}'):+g}"
