@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.plots.axes import WIDTH, colours, new_axes, sequential, signed_colours, styled
+from numformer.plots.axes import (
+    WIDTH, colours, faint, new_axes, sequential, signed_colours, styled)
 
 
 @styled
@@ -73,7 +74,7 @@ def position_similarity(vectors, ax=None, title="Similarity of position vectors"
     """A small map for each patch: cosine similarity of its position vector with those of all
     patches.
 
-    The maps are arranged like their patches.
+    The maps are arranged like their patches, with grey gaps.
 
     Parameters
     ----------
@@ -109,7 +110,8 @@ def position_similarity(vectors, ax=None, title="Similarity of position vectors"
     wide = np.full((side, side, side + 1, side + 1), np.nan)          # a gap after each map
     wide[:, :, :side, :side] = maps
     grid = wide.transpose(0, 2, 1, 3).reshape(side * (side + 1), -1)[:-1, :-1]
-    image = ax.imshow(grid, cmap=signed_colours(ax), vmin=-1, vmax=1, interpolation="nearest")
+    scale = signed_colours(ax).with_extremes(bad=faint(ax))           # white is a cosine of 0
+    image = ax.imshow(grid, cmap=scale, vmin=-1, vmax=1, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="cosine", shrink=0.8)
     centres = [(side + 1) * k + (side - 1) / 2 for k in range(side)]
     ax.set_xticks(centres, range(1, side + 1))

@@ -163,6 +163,8 @@ def test_position_similarity_draws_a_map_for_each_patch(rng):
         one, other = vectors[3 * row + column], vectors[3 * other_row + other_column]
         cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
         assert abs(grid[4 * row + other_row, 4 * column + other_column] - cosine) < 1e-12
+    gap, zero = ax.images[0].cmap(ax.images[0].norm(np.ma.masked_invalid([np.nan, 0.0])))
+    assert np.abs(gap - zero).max() > 0.15
     assert position_similarity(vectors, ax=ax) is ax
 
 
