@@ -97,6 +97,8 @@ def test_one_block_is_drawn_with_its_parts(name, number):
     ax = architecture_diagram(EXAMPLES[name], title=name, block=number)
     assert ax.get_title().startswith(f"{name}, block {number}: ")
     assert {"Query projection", "Attention weights"} <= set(texts(ax))
+    assert name != "swin-t" or any("windows N = 64" in text.replace("\u00a0", " ")
+                                   for text in texts(ax))
     check_texts(ax)
 
 
@@ -161,3 +163,9 @@ def test_nodes_of_a_rank_do_not_overlap_and_edges_go_down():
 def test_words_are_wrapped_at_a_width_in_inches():
     assert wrapped("", 1.0) == [] and wrapped("a b", 9.0) == ["a b"]
     assert wrapped("softmax attention", 0.9) == ["softmax", "attention"]
+
+
+def test_lines_end_after_commas_and_are_about_equally_long():
+    assert wrapped("32 heads of 128, rotary positions at q and k", 3.6) == [
+        "32 heads of 128,", "rotary positions at q and k"]
+    assert wrapped("rotary positions at q and k", 2.1) == ["rotary positions", "at q and k"]

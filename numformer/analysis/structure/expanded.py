@@ -65,10 +65,11 @@ def _attention(box, layer, reader):
 
 
 def _windows(box, layer, reader):
-    B, height, _, C = box.shape
+    B, height, width, C = box.shape
     side = layer.window
     shifted = f"shifted by {layer.offset}" if layer.offset else ""
-    inside = f"{B} N", side * side, C
+    N = reader.letter("N", (height // side) * (width // side))
+    inside = f"{B} {N}", side * side, C
     cut = reader.method(inside, "Windows", WindowAttention, f"{side} x {side} {shifted}".strip())
     joined = reader.method(box.shape, "Windows", WindowAttention, "joined again")
     attention = box._replace(name="Self-attention", shape=inside)

@@ -10,7 +10,8 @@ MARGIN, APART, CHANNEL = 0.3, 1.0, 0.5                        # around all; colu
 TALLEST = 11.0, 14.0, 17.0, 20.0, 23.0                        # inches of a piece of a column
 WORDS = {"C": "width C", "H": "heads H", "D": "head width D", "F": "hidden width F",
          "G": "key-value heads G", "V": "vocabulary V", "E": "experts E", "T": "positions T",
-         "S": "input positions S", "Q": "object queries Q", "n": "length of n-grams n"}
+         "S": "input positions S", "Q": "object queries Q", "N": "windows N",
+         "n": "length of n-grams n"}
 
 
 def architecture_diagram(model, ax=None, title="", backward=False, block=None):

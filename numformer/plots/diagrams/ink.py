@@ -1,5 +1,6 @@
 """Colours, texts, boxes and arrows of a diagram, in inches of an axes without ticks."""
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -61,14 +62,36 @@ def text_width(text, points=POINTS, bold=False):
 
 
 def wrapped(text, width, points=POINTS):
-    """The words of a text in lines of at most this width in inches, as far as words allow."""
+    """A text in lines of at most this width in inches, as far as its words allow.
+
+    There are as few lines as possible. They end after commas where that needs no more of them, and
+    are about equally long: no word is alone that need not be.
+    """
+    words = text.split(" ") if text else []
+    phrases = re.split(r"(?<=,) ", text) if text else []
+    lines, by_phrase = (_filled(parts, width, points) for parts in (words, phrases))
+    if len(by_phrase) == len(lines) and _widest(by_phrase, points) <= width:
+        words, lines = phrases, by_phrase
+    while True:                                       # the longest line loses its last words
+        before, width = lines, _widest(lines, points)
+        lines = _filled(words, width - 1e-6, points)
+        if len(lines) > len(before) or _widest(lines, points) >= width:
+            return before
+
+
+def _filled(parts, width, points):
+    """Parts of a text in lines, each as full as this width allows."""
     lines = []
-    for word in text.split(" ") if text else ():
-        if lines and text_width(f"{lines[-1]} {word}", points) <= width:
-            lines[-1] += f" {word}"
+    for part in parts:
+        if lines and text_width(f"{lines[-1]} {part}", points) <= width:
+            lines[-1] += f" {part}"
         else:
-            lines.append(word)
+            lines.append(part)
     return lines
+
+
+def _widest(lines, points):
+    return max((text_width(line, points) for line in lines), default=0.0)
 
 
 class Canvas:
