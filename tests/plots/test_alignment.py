@@ -11,6 +11,11 @@ def test_alignment_map_shows_weights_with_labels_of_both_texts():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "␣", "b"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["B", "A"]
     assert axes.images[0].get_array().shape == (2, 3)
+    assert axes.images[0].colorbar.ax.get_ylabel() == "weight"
+    named = alignment_map(np.ones((1, 1)), ["a"], ["b"], scale="share")
+    assert named.images[0].colorbar.ax.get_ylabel() == "share"
+    without = alignment_map(np.ones((1, 1)), ["a"], ["b"], scale="")
+    assert without.images[0].colorbar is None and without.figure.axes == [without]
     assert alignment_map(np.ones((1, 1)), ["a"], ["b"], ax=axes) is axes
     for source, output in ((["a"], ["B", "A"]), (["a", "b", "c"], ["B"])):
         with pytest.raises(ValueError, match="labels, but weights of shape"):

@@ -8,7 +8,7 @@ from numformer.plots.tokens import label_ticks
 
 
 @styled
-def alignment_map(weights, source, target, ax=None, title="Alignment"):
+def alignment_map(weights, source, target, ax=None, title="Alignment", scale="weight"):
     """A row for each target token, a column for each source token, darker for more weight.
 
     Where both languages have the same word order, the dark cells are on the diagonal.
@@ -23,6 +23,8 @@ def alignment_map(weights, source, target, ax=None, title="Alignment"):
     ax : matplotlib Axes, optional
         Axes to draw on; a new figure by default.
     title : str
+    scale : str
+        The label of the colour scale, which runs from 0 to 1; "" for none.
 
     Returns
     -------
@@ -47,7 +49,8 @@ def alignment_map(weights, source, target, ax=None, title="Alignment"):
         ax = new_axes((8, max(3.4, 1.9 + 0.27 * T)))
     image = ax.imshow(weights, cmap=sequential(ax), vmin=0, vmax=1, aspect="auto",
                       interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
+    if scale:
+        ax.figure.colorbar(image, ax=ax, label=scale, shrink=0.8)
     label_ticks(ax.xaxis, source)
     label_ticks(ax.yaxis, target)
     ax.set(xlabel="source", ylabel="target", title=title)
