@@ -7,6 +7,7 @@ each cost a call, whatever their size; one long vector costs one, read at the sp
 import numpy as np
 
 CHUNK = 2**16                           # numbers of a chunk: with two moments, 1 MB in float32
+SMALLEST, PARTS = 2**8, 64              # a short vector has 64 chunks: N processes share them
 
 
 class FlatParameters:
@@ -70,15 +71,18 @@ class FlatParameters:
         return gradient
 
 
-def chunks(*vectors):
-    """Cut vectors of one length at the same places: tuples of views.
+def cuts(size):
+    """(start, stop) of the chunks of a vector of `size` numbers.
 
-    Chunks are the work of threads. They do not depend on how many threads there are.
+    Chunks are the work of threads, and the shares of processes. They do not depend on how many of
+    these there are.
 
     Examples
     --------
-    >>> [tuple(len(part) for part in chunk) for chunk in chunks(np.zeros(10**5), np.ones(10**5))]
-    [(65536, 65536), (34464, 34464)]
+    >>> cuts(600)
+    [(0, 256), (256, 512), (512, 600)]
+    >>> len(cuts(10**5)), cuts(10**7)[1]
+    (64, (65536, 131072))
     """
-    return [tuple(vector[start:start + CHUNK] for vector in vectors)
-            for start in range(0, len(vectors[0]), CHUNK)]
+    length = min(CHUNK, max(SMALLEST, -(-size // PARTS)))
+    return [(start, min(start + length, size)) for start in range(0, size, length)]

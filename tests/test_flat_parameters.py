@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numformer import Parameter
-from numformer.flat_parameters import CHUNK, FlatParameters, chunks
+from numformer.flat_parameters import CHUNK, SMALLEST, FlatParameters, cuts
 from numformer.layers import FeedForward, Linear
 from numformer.training import SGD, AdamW, Muon
 
@@ -84,11 +84,10 @@ def test_a_replica_has_gradients_of_its_own_and_the_same_values(rng):
     assert not flat.grad.any() and np.shares_memory(replica.weight.data, flat.data)
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize("size", [0, 1, SMALLEST, SMALLEST + 1, 10**5, 64 * CHUNK - 1, 65 * CHUNK])
 def test_chunks_cover_everything_once(size):
-    x, y = np.zeros(size), np.zeros(size)
-    for a, b in chunks(x, y):
-        assert len(a) == len(b) <= CHUNK
-        a += 1
-        b += 2
-    assert (x == 1).all() and (y == 2).all()
+    x = np.zeros(size)
+    for start, stop in cuts(size):
+        assert 0 < stop - start <= CHUNK
+        x[start:stop] += 1
+    assert (x == 1).all() and len(cuts(size)) <= max(64, -(-size // CHUNK))

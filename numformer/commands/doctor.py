@@ -6,6 +6,8 @@ is a note that says what follows from it.
 
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +26,7 @@ from numformer.training import (
 from numformer.verify.registry.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
-EXTRAS = ("numba", "mkl", "pooch", "scikit-learn", "torch")
+EXTRAS = ("numba", "mkl", "pooch", "scikit-learn", "torch", "mpi4py")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16,
                        positions="rotary", dtype="float64")
 
@@ -35,8 +37,8 @@ def add_arguments(parser):
 
 def run(arguments):
     checks = [checked(check) for check in (
-        python, packages, extras, blas, products, threads, processes, locks, kernels, gradients,
-        training, checkpoints)]
+        python, packages, extras, blas, products, threads, processes, mpi, locks, kernels,
+        gradients, training, checkpoints)]
     for check in checks:
         word = "FAIL" if not check["ok"] else "note" if check["note"] else "ok"
         print(f"{word:6}{check['name']:24}{check['found']}")
@@ -116,6 +118,19 @@ def processes():
         return result("processes", "no safe fork", note="`check` calls functions in this process: "
                       "one that ends or crashes Python ends it; `grade` is as usual")
     return result("processes", "can be started and forked")
+
+
+def mpi():
+    """What `mpirun -n N numformer train` would find; nothing of MPI is imported."""
+    command, package = shutil.which("mpirun"), version("mpi4py")
+    if command is None or package is None:
+        missing = " and ".join(name for name, found in (("mpirun", command), ("mpi4py", package))
+                               if found is None)
+        return result("MPI", f"without {missing}", note="training runs in one process; for several "
+                      "machines install Open MPI or MPICH, and numformer[mpi]")
+    said = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=20)
+    kind = next(iter(said.stdout.splitlines()), "").strip() or "an mpirun without a version"
+    return result("MPI", f"{printable(kind)}, mpi4py {package}")
 
 
 def locks():

@@ -4,15 +4,17 @@ import argparse
 import json
 import sys
 from contextlib import ExitStack, closing, redirect_stdout
+from functools import partial
 
 import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
+from numformer.commands.parallel import ranks
 from numformer.commands.shared.flags import add_config_flags
 from numformer.commands.shared.folders import (
     check_out, folder_to_resume, how_to_go_on, new_folder, resume_command)
-from numformer.commands.shared.output import Progress, draw_pictures, print_json
+from numformer.commands.shared.output import NoProgress, Progress, draw_pictures, print_json
 from numformer.commands.shared.process import stop_signals
 from numformer.commands.shared.runs import show_text
 from numformer.commands.shared.trainers import new_run, resumed_run
@@ -49,15 +51,17 @@ def add_arguments(parser):
                         "each 4 bytes a parameter, together "
                         f"{SIZE_OF_40} for 40 of {DEFAULT_PRESET}")
     parser.add_argument("--threads", type=int, metavar="N", default=None,
-                        help="number of threads (default: all cores); results do not depend on it")
+                        help="number of threads (default: all cores; of each rank of "
+                        "mpirun: those it is bound to, or its share); results do not depend on it")
     add_config_flags(parser)
 
 
 def run(arguments):
     if arguments.threads is not None and arguments.threads < 1:
         raise UsageError(f"--threads {arguments.threads} must be 1 or more.")
-    with backend.threads(arguments.threads):
-        return _run(arguments)
+    group = ranks.start()
+    with backend.threads(group.threads(arguments.threads)):
+        return _run(arguments, group)
 
 
 def run_with(argv):
@@ -69,26 +73,29 @@ def run_with(argv):
         return run(parser.parse_args([str(word) for word in argv]))
 
 
-def _run(arguments):
-    check_out(arguments)
-    _check_snapshots(arguments.snapshots)
+def _run(arguments, group):
     with ExitStack() as stack:
-        if arguments.resume:
-            folder = stack.enter_context(closing(folder_to_resume(arguments.out)))
-            run = resumed_run(arguments, folder.checkpoint)
-            _check_stop(arguments.stop_at, run[1])
-            snapshots = _planned(folder, arguments.snapshots)
-        else:
-            preset = arguments.preset or DEFAULT_PRESET
-            run = new_run(arguments, preset)
-            _check_stop(arguments.stop_at, run[1])
-            snapshots = arguments.snapshots
-            if snapshots is not None and isinstance(run[1], CountingTrainer):
-                raise UsageError(f"--snapshots: {preset} counts n-grams and has no weights; leave "
-                                 "it out.")
-            folder = stack.enter_context(closing(new_folder(arguments.out, preset)))
+        with group.together():
+            check_out(arguments)
+            _check_snapshots(arguments.snapshots)
+            if not arguments.resume:
+                run = _new_run(arguments)
+        with group.together():
+            folder = stack.enter_context(closing(group.folder(
+                lambda: folder_to_resume(arguments.out) if arguments.resume else
+                new_folder(arguments.out, arguments.preset or DEFAULT_PRESET))))
+        with group.together():
+            if arguments.resume:
+                run = resumed_run(arguments, folder.checkpoint)
+                _check_stop(arguments.stop_at, run[1])
+        with group.together():
+            snapshots = group.same(_planned(folder, arguments.snapshots) if arguments.resume and
+                                   group.first else arguments.snapshots)
+        with group.together():
+            group.join(run[1], run[3])
         try:
-            result, stopped = _trained(arguments, folder, snapshots, *run)
+            with group.guard(folder, partial(_explained, folder), resume_command(folder.path)):
+                result, stopped = _trained(arguments, group, folder, snapshots, *run)
         except OSError as error:
             raise OSError(how_to_go_on(error, folder)) from None
         except NotFinite as error:
@@ -105,20 +112,43 @@ def _run(arguments):
     return 1 if stopped and result["ended"] == "stopped" else 0      # a signal may come too late
 
 
-def _trained(arguments, folder, snapshots, task, trainer, tokenizer, facts):
-    """Train in a locked folder; return the result, and the signals that stopped it."""
+def _new_run(arguments):
+    preset = arguments.preset or DEFAULT_PRESET
+    run = new_run(arguments, preset)
+    _check_stop(arguments.stop_at, run[1])
+    if arguments.snapshots is not None and isinstance(run[1], CountingTrainer):
+        raise UsageError(f"--snapshots: {preset} counts n-grams and has no weights; leave it out.")
+    return run
+
+
+def _explained(folder, error):
+    """The line for an error that one rank alone has."""
+    if isinstance(error, OSError):
+        return how_to_go_on(error, folder)
+    if isinstance(error, KeyboardInterrupt):
+        return f"stopped without saving; resume with: {resume_command(folder.path)}"
+    return f"{type(error).__name__}: {error}; resume with: {resume_command(folder.path)}"
+
+
+def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, facts):
+    """Train in a locked folder; return the result, and whether signals stopped it."""
     steps, stop_at = trainer.config.steps, arguments.stop_at
-    with closing(Progress(trainer, tokenizer, task)) as progress, stop_signals() as stopped:
+    shown = Progress if group.first else NoProgress
+    with (closing(shown(trainer, tokenizer, task)) as progress,
+          stop_signals(group.signals, silent=not group.first) as stopped):
         if not arguments.resume:
             folder.snapshots.begin(snapshots)
             folder.save(folder.checkpoint, trainer, facts)           # from now on it can be resumed
         folder.open(trainer.step, trainer.evaluated_at)
         described = {name: facts[name] for name in DESCRIBED if name in facts}
-        write_atomically(folder.config, _pretty(described))
+        if group.first:
+            write_atomically(folder.config, _pretty(described))
         ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
                       lambda: bool(stopped) or trainer.step == stop_at != steps, snapshots)
+        stopped = trainer.agree(bool(stopped))
     metrics = folder.read_metrics()
-    draw_pictures(folder, trainer.model, tokenizer, task, metrics)
+    if group.first:
+        draw_pictures(folder, trainer.model, tokenizer, task, metrics)
     losses = [line["loss"] for line in metrics if "loss" in line][-100:]
     return {
         "steps": trainer.step, "tokens": trainer.n_targets,

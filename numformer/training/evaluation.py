@@ -41,13 +41,22 @@ def mean_loss(model, batches, should_stop=lambda: False):
     if not batches:
         raise ValueError("mean_loss: there are no batches; give a text that holds a block.")
 
+    return mean_of(totals_of(model, batches, should_stop), model, batches)
+
+
+def totals_of(model, batches, should_stop=lambda: False):
+    """The sum of the losses of each batch's targets; None for one that `should_stop` left out."""
     loss_of = getattr(model, "evaluation_loss", lambda batch: model.loss(batch)[0])
 
     def total(batch):
-        with np.errstate(over="ignore", invalid="ignore"):            # found below, with a name
+        with np.errstate(over="ignore", invalid="ignore"):            # found by `mean_of`
             return None if should_stop() else float(loss_of(batch)) * batch.n_targets
 
-    totals = run_side_by_side(total, batches)
+    return run_side_by_side(total, batches)
+
+
+def mean_of(totals, model, batches):
+    """The mean over all targets, from the sums of each batch in any order; else as `mean_loss`."""
     if None in totals:
         return None
     loss = math.fsum(totals) / sum(batch.n_targets for batch in batches)

@@ -42,8 +42,9 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
                     folder.save(folder.best, trainer, facts)
                 on_evaluation()
 
-        ended = ("stopped" if should_stop() else "finished" if trainer.step >= c.steps
-                 else "out of patience" if trainer.out_of_patience else None)
+        ended = ("stopped" if trainer.agree(should_stop()) else
+                 "finished" if trainer.step >= c.steps else
+                 "out of patience" if trainer.out_of_patience else None)
         if trainer.step in due or due and ended in ("finished", "out of patience"):
             folder.snapshots.save(trainer.step, trainer.model)
         if ended:

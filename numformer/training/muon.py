@@ -68,11 +68,14 @@ class Muon(AdamW):
     def moments_of(self, group):
         return ("momentum",) if group == "hidden" else self.moments
 
-    def chunks_of(self, group, flat, moments):
+    def parts_of(self, group, flat):
         if group != "hidden":
-            return super().chunks_of(group, flat, moments)
-        vectors = (flat.data, flat.grad, *moments)                    # each matrix is a chunk
-        return zip(*(flat.views(vector).values() for vector in vectors))
+            return super().parts_of(group, flat)
+        found, start = [], 0
+        for parameter in flat.parameters.values():                    # each matrix is a chunk
+            found.append((start, start + parameter.data.size, parameter.data.shape))
+            start += parameter.data.size
+        return found
 
     def update(self, group, data, grad, learning_rate, grad_scale, *moments):
         if group == "hidden":

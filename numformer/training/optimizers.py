@@ -1,10 +1,26 @@
 """Optimizers: how a gradient becomes a step. Each keeps its moments by the parameter's name."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from numformer.backend import adam_step, run_by_shares
 from numformer.checks import check_number
-from numformer.flat_parameters import FlatParameters, chunks
+from numformer.flat_parameters import FlatParameters, cuts
+
+
+class Chunk(NamedTuple):
+    """A part of the vectors of a group, which moves by itself."""
+
+    group: str
+    vector: int                                                       # its index in `flat`
+    start: int
+    stop: int
+    shape: tuple                                                      # in which `update` gets it
+
+    def of(self, vector, offset=0):
+        """The view of a vector (N,) that begins at number `offset` of the whole one."""
+        return vector[self.start - offset:self.stop - offset].reshape(self.shape)
 
 
 class Optimizer:
@@ -25,14 +41,16 @@ class Optimizer:
     def __init__(self, model):
         self.parameters = dict(model.named_parameters())
         self.steps = 0
-        self.state = {name: {} for name in self.parameters}
-        self.flat = []                                                # FlatParameters, by group
-        self.chunks = []                                              # (group, arrays of `update`)
         members = {}
         for name, parameter in self.parameters.items():
             members.setdefault((self.group_of(name), parameter.data.dtype), {})[name] = parameter
-        for (group, _), parameters in members.items():
-            self._add_group(group, FlatParameters(parameters))
+        self.flat = [FlatParameters(parameters) for parameters in members.values()]
+        self.chunks = [Chunk(group, k, *part) for k, (group, _) in enumerate(members)
+                       for part in self.parts_of(group, self.flat[k])]
+        # For each of `flat`, its moments by name, (N,) each, and where they begin: see `keep`
+        self.state = [{name: np.zeros_like(flat.data) for name in self.moments_of(group)}
+                      for (group, _), flat in zip(members, self.flat)]
+        self.begins = [0] * len(self.flat)
 
     def group_of(self, name):
         """The group of a parameter: parameters of one group move by the same rule."""
@@ -42,18 +60,23 @@ class Optimizer:
         """Names of the moments of a group's parameters."""
         return self.moments
 
-    def chunks_of(self, group, flat, moments):
-        """What `update` gets, one tuple at a time: data, gradients and moments (vectors)."""
-        return chunks(flat.data, flat.grad, *moments)
+    def parts_of(self, group, flat):
+        """(start, stop, shape) of the chunks of a group."""
+        return [(start, stop, (stop - start,)) for start, stop in cuts(flat.data.size)]
 
-    def _add_group(self, group, flat):
-        moments = {name: np.zeros_like(flat.data) for name in self.moments_of(group)}
-        for moment, vector in moments.items():
-            for name, view in flat.views(vector).items():
-                self.state[name][moment] = view
-        self.flat.append(flat)
-        self.chunks += [(group, arrays)
-                        for arrays in self.chunks_of(group, flat, list(moments.values()))]
+    def keep(self, chunks):
+        """Move only these chunks, which follow one another, from now on; forget other moments.
+
+        Several processes share an optimizer in this way: each keeps the moments of its own chunks.
+        """
+        for k in range(len(self.flat)):
+            own = [chunk for chunk in chunks if chunk.vector == k]
+            start, stop = (own[0].start, own[-1].stop) if own else (0, 0)
+            first = self.begins[k]
+            self.state[k] = {name: vector[start - first:stop - first].copy()
+                             for name, vector in self.state[k].items()}
+            self.begins[k] = start
+        self.chunks = list(chunks)
 
     def step(self, learning_rate, grad_scale=1.0):
         """Move every parameter by its gradient.
@@ -70,14 +93,31 @@ class Optimizer:
             flat.adopt()
 
         def move(chunk):
-            group, (data, grad, *moments) = chunk
-            self.update(group, data, grad, learning_rate, grad_scale, *moments)
+            k = chunk.vector
+            moments = (chunk.of(vector, self.begins[k]) for vector in self.state[k].values())
+            self.update(chunk.group, chunk.of(self.flat[k].data), chunk.of(self.flat[k].grad),
+                        learning_rate, grad_scale, *moments)
 
         run_by_shares(move, self.chunks)
 
-    def state_dict(self):
-        """Copies of the moments, by ``moment.parameter``."""
-        return {name: array.copy() for name, array in self._named_moments()}
+    def state_dict(self, whole=lambda k, vector: vector):
+        """Copies of the moments, by ``moment.parameter``.
+
+        Parameters
+        ----------
+        whole : callable
+            The whole vector, or None where it is not wanted, for one of vector k that is kept in
+            part.
+        """
+        found = {}
+        for k, (flat, moments) in enumerate(zip(self.flat, self.state)):
+            for moment, vector in moments.items():
+                vector = whole(k, vector)
+                if vector is not None:
+                    found |= {(name, moment): view.copy()
+                              for name, view in flat.views(vector).items()}
+        return {f"{moment}.{name}": found[name, moment] for name, moment in self._moments()
+                if (name, moment) in found}
 
     def load_state_dict(self, arrays, steps):
         """Load moments and the number of steps taken.
@@ -87,18 +127,25 @@ class Optimizer:
         ValueError
             If names or shapes do not fit.
         """
-        mine = dict(self._named_moments())
+        mine = {f"{moment}.{name}": self.parameters[name].data.shape
+                for name, moment in self._moments()}
         fits = mine.keys() == arrays.keys()
-        if not fits or any(mine[name].shape != arrays[name].shape for name in mine):
+        if not fits or any(shape != arrays[name].shape for name, shape in mine.items()):
             raise ValueError(f"{type(self).__name__}: the moments of another optimizer or model; "
                              f"{len(arrays)} came, {len(mine)} belong here.")
-        for name, array in mine.items():
-            array[...] = arrays[name]
+        for flat, moments, first in zip(self.flat, self.state, self.begins):
+            for moment, vector in moments.items():
+                whole = np.empty_like(flat.data)
+                for name, view in flat.views(whole).items():
+                    view[...] = arrays[f"{moment}.{name}"]
+                vector[...] = whole[first:first + len(vector)]
         self.steps = steps
 
-    def _named_moments(self):
-        return ((f"{moment}.{name}", array)
-                for name, moments in self.state.items() for moment, array in moments.items())
+    def _moments(self):
+        """(name of a parameter, name of a moment), in the order of the parameters."""
+        moments_of = {name: tuple(moments) for flat, moments in zip(self.flat, self.state)
+                      for name in flat.parameters}
+        return [(name, moment) for name in self.parameters for moment in moments_of[name]]
 
 
 class SGD(Optimizer):

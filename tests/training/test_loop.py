@@ -28,6 +28,9 @@ class FakeTrainer:
         self.matrix.data = self.matrix.data + 1                       # after n steps: all n + 1
         return {"step": self.step}
 
+    def agree(self, stop):
+        return stop
+
     def evaluate(self, should_stop):
         self.calls.append(f"evaluate {self.step}")
         loss = None if should_stop() else self.losses.pop(0)

@@ -178,10 +178,10 @@ def test_a_nan_in_a_parameter_stops_training_and_is_named(value):
 def test_a_broken_gradient_is_named():
     t = trainer()
 
-    def loss_backward(saved, share, model=t.replicas[1]):
+    def loss_backward(saved, share, model=t.shards.replicas[1]):
         model.norm.weight.grad[0] = np.nan
 
-    t.replicas[1].loss_backward = loss_backward
+    t.shards.replicas[1].loss_backward = loss_backward
     with pytest.raises(NotFinite, match="gradient of norm.weight holds nan"):
         t.train_step()
 

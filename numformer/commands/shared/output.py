@@ -63,6 +63,22 @@ class Progress:
         self.bar.close()
 
 
+class NoProgress:
+    """The `Progress` of a process that shows nothing."""
+
+    def __init__(self, trainer, tokenizer, task):
+        pass
+
+    def stepped(self, metrics):
+        pass
+
+    def evaluated(self):
+        pass
+
+    def close(self):
+        pass
+
+
 def draw_pictures(folder, model, tokenizer, task, metrics):
     """Write the loss curve and the pictures of the task into the run's folder."""
     from numformer.plots import loss_curve

@@ -10,7 +10,15 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 
+# The rank of a process among those that mpirun or srun has started: Open MPI, MPICH, PMIx
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 STOPPED = 130                                         # the shell's status of what Ctrl-C has ended
+
+
+def launched_rank():
+    """The rank that mpirun has given this process; None without mpirun."""
+    found = (os.environ.get(name, "") for name in RANKS)
+    return next((int(rank) for rank in found if rank.isdigit()), None)
 
 
 def prepare():
@@ -31,6 +39,8 @@ def prepare():
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     if hasattr(sys.stdout, "reconfigure"):                       # a name that ASCII cannot write
         sys.stdout.reconfigure(errors="backslashreplace")
+    if launched_rank():                                          # rank 0 prints for all
+        sys.stdout, sys.stderr = (open(os.devnull, "w", encoding="utf-8") for _ in range(2))
     sys.stderr = Messages(sys.stderr)
 
 
@@ -96,11 +106,18 @@ class Messages:
 
 
 @contextmanager
-def stop_signals():
+def stop_signals(more=(), silent=False):
     """A list that is empty until Ctrl-C, SIGTERM or SIGHUP.
 
     A second signal has its usual effect, but for SIGHUP: a terminal that closes may send several.
     Signals that the process was started to ignore, as by nohup, stay ignored.
+
+    Parameters
+    ----------
+    more : sequence of str
+        Names of other signals that stop.
+    silent : bool
+        Whether nothing is printed.
     """
     stopped, before = [], {}
 
@@ -108,11 +125,13 @@ def stop_signals():
         stopped.append(number)
         if number != getattr(signal, "SIGHUP", None):
             signal.signal(number, before[number])
+        if silent:
+            return
         with suppress(OSError):                       # no print: the stream may be in use just now
             os.write(2, b"\nstopping after this step; once more stops at once, without saving\n")
 
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        for name in ("SIGINT", "SIGTERM", "SIGHUP", *more):
             number = getattr(signal, name, None)      # Windows has no SIGHUP
             if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.getsignal(number)

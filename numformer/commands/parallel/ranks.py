@@ -1,0 +1,214 @@
+"""`mpirun -n N numformer train`: what the ranks of MPI do together, and what rank 0 does alone.
+
+Rank 0 prints, and writes the run's folder. Without mpirun a process is `Alone`, and nothing of MPI
+is imported.
+"""
+
+import hashlib
+import json
+import os
+import socket
+import sys
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+from numformer import backend
+from numformer.commands import UsageError
+from numformer.commands.parallel.lifeline import Lifeline
+from numformer.commands.shared.process import Messages, launched_rank
+from numformer.training import CountingTrainer, NotFinite
+
+MORE_SIGNALS = ("SIGUSR1",)             # mpirun passes it on to all ranks; SIGTERM it does not
+
+
+def start():
+    """The `Ranks` of this process if mpirun has started it, else `Alone`.
+
+    Raises
+    ------
+    UsageError
+        If mpi4py is missing, or finds no MPI.
+    """
+    if launched_rank() is None:
+        return Alone()
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise UsageError("mpirun has started this process, but mpi4py cannot be used "
+                         f"({error}); install it with: pip install 'numformer[mpi]'") from None
+    return Ranks(MPI.COMM_WORLD)
+
+
+class Alone:
+    """One process, without MPI."""
+
+    first, signals = True, ()
+
+    def threads(self, wanted):
+        return wanted
+
+    def together(self):
+        return nullcontext()
+
+    def same(self, value):
+        return value
+
+    def folder(self, made):
+        return made()
+
+    def join(self, trainer, facts):
+        pass
+
+    def guard(self, folder, explain, resume):
+        return nullcontext()
+
+
+class Ranks:
+    """The ranks that mpirun has started.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+    """
+
+    signals = MORE_SIGNALS
+
+    def __init__(self, comm):
+        self.comm, self.first = comm, comm.rank == 0
+        hosts = comm.allgather(socket.gethostname())
+        self.neighbours = hosts.count(hosts[comm.rank])               # ranks on this machine
+
+    def threads(self, wanted):
+        """How many threads this rank uses.
+
+        By default all cores that it is bound to; if it is bound to none, its share of the machine.
+        """
+        cores, usable = os.cpu_count() or 1, backend.get_threads()
+        bound = usable < cores
+        if wanted is None:
+            return usable if bound else max(1, cores // self.neighbours)
+        taken = wanted if bound else wanted * self.neighbours
+        if self.first and taken > usable:
+            where = f"is bound to {usable}" if bound else f"shares {cores} with all"
+            print(f"note: --threads {wanted} is more than a rank has cores: each {where}; "
+                  "mpirun --bind-to none, or fewer threads, is faster", file=sys.stderr)
+        return wanted
+
+    @contextmanager
+    def together(self):
+        """Inside, an error of one rank is one of all: the lowest rank that has one reports it."""
+        error = None
+        try:
+            yield
+        except Exception as found:
+            error = found
+        found = self.comm.allgather(None if error is None else f"{type(error).__name__}: {error}")
+        failed = [rank for rank, text in enumerate(found) if text]
+        if failed and self.comm.rank == failed[0]:
+            restore_messages()
+        if error is not None:
+            raise error
+        if failed:
+            raise UsageError(f"rank {failed[0]}: {found[failed[0]]}")
+
+    def same(self, value):
+        """The value that rank 0 has."""
+        return self.comm.bcast(value, root=0)
+
+    def folder(self, made):
+        """The folder that rank 0 makes; elsewhere one of the same path that is not written to."""
+        folder, path = None, None
+        try:
+            if self.first:
+                folder = made()
+                path = str(folder.path)
+        finally:
+            path = self.same(path)                    # None after an error: see `together`
+        return NoFolder(path or ".") if folder is None else folder
+
+    def join(self, trainer, facts):
+        """Let a trainer run its shards on all ranks.
+
+        Raises
+        ------
+        UsageError
+            If the ranks have other options, data or states, or there are more of them than shards.
+        """
+        if isinstance(trainer, CountingTrainer):
+            return                                    # all ranks count the same
+        described = {name: value for name, value in facts.items() if name != "blas"}
+        text = json.dumps([described, trainer.step], sort_keys=True)
+        found = self.comm.allgather(hashlib.sha256(text.encode()).hexdigest())
+        others = [rank for rank, digest in enumerate(found) if digest != found[0]]
+        if others:
+            raise UsageError(f"rank {others[0]} has other options or data than rank 0; give all "
+                             "machines the same files and the same version.")
+        from numformer.training.parallel.ranks import RankShards
+
+        try:
+            trainer.shards = RankShards(trainer.model, trainer.optimizer, trainer.config,
+                                        self.comm)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    @contextmanager
+    def guard(self, folder, explain, resume):
+        """Inside, a rank that fails or dies ends all others within seconds.
+
+        Parameters
+        ----------
+        folder : RunFolder or NoFolder
+        explain : callable
+            The line to print for an error.
+        resume : str
+            The command that continues the run.
+        """
+        lifeline = Lifeline(self.comm, self.neighbours == self.comm.size, resume)
+        try:
+            yield
+        except NotFinite:                             # all ranks have the same numbers
+            lifeline.close()
+            raise
+        except BaseException as error:
+            lifeline.report(f"numformer: {explain(error)}")
+            os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+        lifeline.close()
+
+
+class NoFolder:
+    """What a rank other than 0 has in place of a `RunFolder`: it takes part in saving, no more.
+
+    Parameters
+    ----------
+    path : str
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.checkpoint, self.best = (self.path / f"{name}.safetensors"
+                                      for name in ("checkpoint", "best"))
+        self.snapshots = SimpleNamespace(save=lambda step, model: None,
+                                         begin=lambda count: None, count=lambda: None)
+
+    def save(self, path, trainer, facts):
+        trainer.check_finite()
+        trainer.state_dict()                          # rank 0 gathers it from all
+
+    def open(self, step=0, evaluated_at=None):
+        pass
+
+    def append(self, metrics):
+        pass
+
+    def read_metrics(self):
+        return []
+
+    def close(self):
+        pass
+
+
+def restore_messages():
+    """Write messages to the standard error stream again."""
+    if launched_rank():
+        sys.stderr = Messages(open(2, "w", encoding="utf-8", closefd=False))

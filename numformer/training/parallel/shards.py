@@ -1,0 +1,111 @@
+"""The shards of a batch, each on a replica of the model in its own thread, and their sum."""
+
+import math
+
+import numpy as np
+
+from numformer.backend import run_by_shares, run_side_by_side, sum_of_squares
+from numformer.training.evaluation import mean_loss
+from numformer.training.parallel.tree import fold
+
+
+class Shards:
+    r"""Run the shards of a batch forward and backward, and add their gradients.
+
+    .. math:: g = \sum_k \frac{n_k}{n}\, g_k
+
+    is the gradient of the mean loss over all n targets of a step, where g_k is that of shard k's
+    mean over its n_k targets. But for rounding it does not depend on how targets are distributed
+    over shards. Shards are added by a fixed tree, so the sum is bit-identical for any number of
+    threads; and, in `numformer.training.parallel.ranks`, of processes.
+
+    Parameters
+    ----------
+    model : Layer
+    optimizer : Optimizer
+        Of its parameters.
+    config : TrainingConfig
+    own : range, optional
+        The shards of this process; all by default.
+    """
+
+    def __init__(self, model, optimizer, config, own=None):
+        self.model, self.optimizer, self.config = model, optimizer, config
+        self.own = range(config.shards) if own is None else own
+        # The first shard runs on the model itself.
+        self.replicas = [model, *(model.replica() for _ in self.own[1:])]
+        self.gradients = [[flat.grad for flat in optimizer.flat]]     # of each replica
+        for replica in self.replicas[1:]:
+            named = dict(replica.named_parameters())
+            self.gradients.append([flat.new_gradient(named) for flat in optimizer.flat])
+
+    def gradient(self, batch, step):
+        """Leave the gradient of a batch in the optimizer's vectors.
+
+        Returns
+        -------
+        loss : float
+            In nats per target.
+        norm : float
+            Of the gradient.
+        """
+        for flat in self.optimizer.flat:
+            flat.adopt()
+        losses = []                                                   # of each part and shard
+        for number, part in enumerate(batch.split(self.config.accumulation)):
+            shards = part.split(self.config.shards)
+            losses.append(run_side_by_side(self._run_shard, [
+                (k, shards[own] if own < len(shards) else None, batch.n_targets, number, step)
+                for k, own in enumerate(self.own)]))
+        losses, squares = self._sum(losses)
+        with np.errstate(over="ignore"):                              # not finite: see the trainer
+            return sum(map(sum, losses)), math.sqrt(sum(squares))
+
+    def _run_shard(self, arguments):
+        """Run one shard forward and backward on its replica; return its part of the loss."""
+        k, shard, n_targets, number, step = arguments
+        if number == 0:
+            for gradient in self.gradients[k]:
+                gradient.fill(0)
+        if shard is None or not shard.n_targets:
+            return 0.0
+        index = number * self.config.shards + self.own[k]             # of the shard in the step
+        rng = np.random.default_rng([self.config.seed, 2, step, index])  # 2: for dropout
+        weight = shard.n_targets / n_targets
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._forward_backward(k, shard, rng, weight, number)
+
+    def _forward_backward(self, k, shard, rng, weight, number):
+        loss, saved = self.replicas[k].loss(shard, rng)
+        self.replicas[k].loss_backward(saved, weight)
+        return float(loss) * weight
+
+    def _sum(self, losses):
+        """All losses; and the sums of squares by chunk, once the gradients are added."""
+        return losses, run_by_shares(self._add, self.optimizer.chunks)
+
+    def _add(self, chunk):
+        arrays = {(k, k + 1): chunk.of(gradient[chunk.vector])
+                  for k, gradient in enumerate(self.gradients)}
+        with np.errstate(over="ignore", invalid="ignore"):
+            return sum_of_squares(fold(arrays, 0, len(arrays)))
+
+    # What follows concerns several processes: here there is one.
+
+    def whole_gradient(self):
+        """Complete the optimizer's gradients, where each process has a part of the sum."""
+
+    def share(self):
+        """Give all processes the parameters that each of them has moved."""
+
+    def agree(self, stop):
+        """Whether any process wants to stop."""
+        return stop
+
+    def mean_loss(self, batches, should_stop):
+        """`numformer.training.mean_loss` of the model, which processes share out."""
+        return mean_loss(self.model, batches, should_stop)
+
+    def optimizer_state(self):
+        """The state of the optimizer, whole."""
+        return self.optimizer.state_dict()

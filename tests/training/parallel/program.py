@@ -1,0 +1,104 @@
+"""What every rank runs in test_ranks.py: a few trainings; rank 0 prints what came out, as JSON."""
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+from numformer import backend
+from numformer.data import BlockStream, consecutive_blocks
+from numformer.functional import IGNORE_INDEX
+from numformer.models import Decoder, DecoderConfig
+from numformer.training import NotFinite, Trainer, TrainingConfig
+
+SIZES = dict(vocab_size=17, context_length=12, n_layers=3, n_heads=2, d_model=24, dropout=0.1)
+# name: (options of the model, settings of the training)
+CASES = {
+    "adamw": ({}, {}), "muon": ({}, dict(optimizer="muon")), "sgd": ({}, dict(optimizer="sgd")),
+    "five shards": ({}, dict(shards=5, accumulation=2)),
+    "tied": (dict(tied=True), dict(optimizer="adam", clip_norm=0.0)),
+    "float64": (dict(dtype="float64", norm="rms_norm", positions="rotary"), dict(clip_norm=0.1)),
+    "few targets": ({}, dict(shards=6)),
+}
+
+
+def trainer(name):
+    model, settings = CASES[name]
+    config = DecoderConfig(**{**SIZES, **model})
+    training = TrainingConfig(**{**dict(steps=50, batch_size=6, shards=4, warmup_steps=2, seed=3),
+                                 **settings})
+    text = np.random.default_rng(0).integers(0, 17, 3000)
+    stream = BlockStream(text, 12, 6 * training.accumulation, training.seed)
+    if name == "few targets":                         # most shards hold none
+        whole = stream.batch
+
+        def batch(step):
+            found = whole(step)
+            found.targets[np.arange(len(found.targets)) != step % 6] = IGNORE_INDEX
+            return found
+
+        stream.batch = batch
+    return Trainer(Decoder(config, np.random.default_rng(0)), stream,
+                   consecutive_blocks(text[:400], 12), training)
+
+
+def result(made, steps=6):
+    """What a training gives: (SHA-256 of all of its state, its metrics)."""
+    metrics = [made.train_step() for _ in range(steps)]
+    loss = made.evaluate()
+    digest = hashlib.sha256()
+    arrays, progress = made.state_dict()
+    for name, array in arrays.items():
+        digest.update(name.encode() + array.tobytes())
+    return {"state": digest.hexdigest(), "metrics": metrics, "loss": loss, "progress": progress}
+
+
+def on_ranks(comm):
+    """The results of all cases, and what the ranks did."""
+    from numformer.training.parallel.ranks import RankShards
+
+    def joined(name):
+        made = trainer(name)
+        if comm.rank:                                 # those of rank 0 replace them
+            made.optimizer.flat[0].data += 1
+        made.shards = RankShards(made.model, made.optimizer, made.config, comm)
+        return made
+
+    results = {}
+    for name in CASES:
+        made = joined(name)
+        results[name] = result(made)
+        own = sum(vector.nbytes for moments in made.optimizer.state for vector in moments.values())
+        results[name] |= {"moments": comm.allgather(own), "bytes": comm.allreduce(
+            made.shards.bytes_sent) / 6, "parameters": sum(
+                flat.data.nbytes for flat in made.optimizer.flat)}
+
+    early = joined("adamw")
+    order = []
+    send, last = early.shards._send, early.shards.replicas[-1]
+    backward = last.loss_backward
+    early.shards._send = lambda bucket: (order.append(bucket), send(bucket))
+    last.loss_backward = lambda *arguments: (backward(*arguments), order.append("end"))
+    early.train_step()
+
+    broken, messages = joined("float64"), []
+    try:
+        broken.optimizer.flat[0].data[5] = np.nan
+        broken.train_step()
+    except NotFinite as error:
+        messages.append(str(error))
+    slow = joined("adamw")
+    return {"results": results, "order": order, "messages": comm.allgather(messages),
+            "agreed": [slow.agree(comm.rank == rank) for rank in range(comm.size)],
+            "nobody": slow.agree(False),
+            "abandoned": slow.evaluate(lambda: comm.rank == 0)}
+
+
+if __name__ == "__main__":
+    backend.set_threads(1 if "threads" not in sys.argv else 2)
+    from mpi4py import MPI
+
+    found = on_ranks(MPI.COMM_WORLD)
+    if MPI.COMM_WORLD.rank == 0:
+        print(json.dumps(found))

@@ -1,0 +1,104 @@
+"""`mpirun -n N numformer train`: files, resuming, signals, deaths and errors."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mpi import mpirun, needs_mpi, ranks_of, started                  # noqa: E402
+from command import SMALL, call, content                              # noqa: E402
+
+pytestmark = needs_mpi
+TRAIN = sys.executable, "-m", "numformer", "train"
+SETTINGS = ["--steps", 40, "--eval-every", 15, "--save-every", 5, "--shards", 4, *SMALL]
+LONG = ["--steps", 100_000, "--eval-every", 0, "--save-every", 10, "--shards", 4, *SMALL]
+WITHIN = 10                                           # seconds: nobody hangs longer
+
+
+@pytest.fixture(scope="module")
+def alone(text, tmp_path_factory):
+    """The files of a run without MPI."""
+    import contextlib
+    import io
+
+    from numformer.cli import main
+
+    out = tmp_path_factory.mktemp("alone") / "run"
+    argv = ["train", "--data", text, "--out", out, *SETTINGS]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        assert main([str(word) for word in argv]) == 0
+    return content(out)
+
+
+def test_four_ranks_then_one_then_two_resume_to_the_byte(alone, text, tmp_path, capsys):
+    out = tmp_path / "run"
+    done = mpirun(4, *TRAIN, "--data", text, "--out", out, *SETTINGS, "--stop-at", 13)
+    assert done.returncode == 0 and "stopped at step 13 of 40" in done.stdout + done.stderr
+    assert call(capsys, "train", "--resume", "--out", out, "--stop-at", 22)[0] == 0
+    done = mpirun(2, *TRAIN, "--resume", "--out", out)
+    assert done.returncode == 0 and done.stdout.count("finished at step 40") == 1
+    assert content(out) == alone
+
+
+def test_three_ranks_write_the_same_files(alone, text, tmp_path):
+    out = tmp_path / "run"
+    done = mpirun(3, *TRAIN, "--data", text, "--out", out, *SETTINGS, "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("step 15: training loss") == 1
+    assert content(out) == alone
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["--shards", "2"], "3 ranks need as many shards, but --shards is 2; give --shards 3 or more."),
+    (["--preset", "none"], "--preset none is unknown"), (["--n-heads", "5"], "n_heads=5")])
+def test_wrong_usage_is_said_once(argv, words, text, tmp_path):
+    done = mpirun(3, *TRAIN, "--data", text, "--out", tmp_path / "run", *SMALL, *argv)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.count("numformer: ") == 1 and words in done.stderr
+
+
+def test_a_folder_in_use_is_said_once(text, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"")
+    done = mpirun(2, *TRAIN, "--data", text, "--out", tmp_path / "run", *SMALL)
+    assert done.returncode == 2 and done.stderr.count("contains a run already") == 1
+
+
+def begun(n, text, tmp_path):
+    """(Popen of mpirun, the folder) of a long training that has taken a few steps."""
+    out = tmp_path / "run"
+    process = started(n, tmp_path / "log", *TRAIN, "--data", text, "--out", out, *LONG)
+    until = time.monotonic() + 120
+    while not (out / "metrics.jsonl").exists() or (out / "metrics.jsonl").stat().st_size < 2000:
+        assert process.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text()
+        time.sleep(0.1)
+    return process, out
+
+
+@pytest.mark.parametrize("name, rank", [("SIGTERM", 1), ("SIGHUP", 2), ("SIGUSR1", 0)])
+def test_a_signal_to_one_rank_stops_all_after_the_same_step(name, rank, text, tmp_path, capsys):
+    process, out = begun(3, text, tmp_path)
+    os.kill(ranks_of(out)[rank], getattr(signal, name))
+    assert process.wait(timeout=WITHIN) != 0
+    said = (tmp_path / "log").read_text()
+    assert said.count(": resume with:") + said.count("; resume with:") == 1, said
+    step = int(said.split("stopped at step ")[1].split()[0])
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == step
+    assert call(capsys, "train", "--resume", "--out", out, "--stop-at", step + 3)[0] == 0
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_when_a_rank_dies_the_others_end_with_one_line(rank, text, tmp_path, capsys):
+    process, out = begun(3, text, tmp_path)
+    ranks = ranks_of(out)
+    os.kill(ranks[rank], signal.SIGKILL)
+    assert process.wait(timeout=WITHIN) != 0 and not ranks_of(out)
+    said = (tmp_path / "log").read_text()
+    assert said.count("has ended unexpectedly") <= 1 and "Traceback" not in said
+    steps = len((out / "metrics.jsonl").read_text().splitlines())
+    assert call(capsys, "train", "--resume", "--out", out, "--stop-at", steps + 11)[0] == 0

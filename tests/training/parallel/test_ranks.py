@@ -1,0 +1,94 @@
+"""Ranks of MPI: the same bits as one process; moments, bytes and times of sending as promised."""
+
+import json
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mpi import mpirun, needs_mpi                                     # noqa: E402
+from program import CASES, SIZES, result, trainer                     # noqa: E402
+from numformer import backend                                         # noqa: E402
+from numformer.training.parallel.ranks import shared_out              # noqa: E402
+
+PROGRAM = Path(__file__).parent / "program.py"
+pytestmark = needs_mpi
+
+
+@lru_cache
+def on_ranks(n, *options):
+    done = mpirun(n, sys.executable, PROGRAM, *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@lru_cache
+def plain(name):
+    with backend.threads(1):
+        return json.loads(json.dumps(result(trainer(name))))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_any_number_of_ranks_gives_the_same_bits(n, name):
+    found, expected = on_ranks(n)["results"][name], plain(name)
+    for key in expected:
+        assert found[key] == expected[key], key
+
+
+def test_threads_within_ranks_do_not_matter():
+    found = on_ranks(2, "threads")["results"]
+    assert all(found[name]["state"] == plain(name)["state"] for name in CASES)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_each_rank_keeps_its_share_of_the_moments(n):
+    results = on_ranks(n)["results"]
+    for name in ("adamw", "float64", "sgd"):
+        moments = results[name]["moments"]
+        assert sum(moments) == sum(on_ranks(1)["results"][name]["moments"])
+        assert max(moments) <= 1.1 / n * sum(moments), (name, moments)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_bytes_are_those_of_the_formula(n):
+    found = on_ranks(n)["results"]["adamw"]           # 4 shards: one subtree a rank
+    expected = 2 * (n - 1) * found["parameters"]      # all ranks together
+    assert found["bytes"] == pytest.approx(expected, rel=0.02)
+
+
+def test_three_ranks_send_a_subtree_each_of_their_shards():
+    found = on_ranks(3)["results"]["adamw"]           # shards 0, 1, and 2 with 3
+    assert found["bytes"] == pytest.approx(2 * 2 * found["parameters"], rel=0.02)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_blocks_are_sent_while_the_backward_runs(n):
+    order = on_ranks(n)["order"]
+    blocks = [f"blocks.{k}" for k in reversed(range(SIZES["n_layers"]))]
+    assert order[:len(blocks)] == blocks and order[len(blocks)] == "end"
+    assert order[len(blocks) + 1:] == [""]
+
+
+def test_a_nan_is_named_by_all_ranks():
+    messages = on_ranks(3)["messages"]
+    assert len({tuple(each) for each in messages}) == 1
+    assert "parameter embedding.weight holds nan at (0, 5)" in messages[0][0]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_one_rank_stops_all(n):
+    found = on_ranks(n)
+    assert found["agreed"] == [True] * n and found["nobody"] is False
+    assert found["abandoned"] is None
+
+
+def test_matrices_of_muon_are_owned_whole():
+    made = trainer("muon")
+    chunks = [chunk for own in shared_out(made.optimizer, 3) for chunk in own]
+    assert chunks == made.optimizer.chunks
+    hidden = [chunk for chunk in chunks if chunk.group == "hidden"]
+    assert hidden and all(len(chunk.shape) == 2 for chunk in hidden)
