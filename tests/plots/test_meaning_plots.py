@@ -31,6 +31,16 @@ def test_a_map_has_a_point_for_each_vector_and_a_series_for_each_label(rng):
     assert one.get_title() == "one: x" and three.get_title() == "three"
 
 
+def test_legends_of_four_narrow_panels_leave_them_their_width(rng):
+    vectors, labels = rng.standard_normal((8, 4)), np.array("fill manage move work".split() * 2)
+    figure = labelled_maps({(word, name): (vectors, labels) for name in ("embedding", "block 2")
+                            for word in ("bank", "bat", "ran", "key")}, 4, "a title")
+    figure.canvas.draw()
+    boxes = [ax.get_legend().get_window_extent() for ax in figure.axes]
+    assert not any(box.overlaps(other) for k, box in enumerate(boxes) for other in boxes[:k])
+    assert min(ax.get_window_extent().width for ax in figure.axes) > figure.bbox.width / 5
+
+
 @pytest.mark.parametrize("ground", [None, dark])
 def test_scores_of_heads_are_written_into_their_cells(ground):
     scores = np.array([[0.25, 0.5], [0.75, 0.0]])

@@ -90,7 +90,7 @@ def measure(seed, steps=None):
     frames = np.array([" ".join(told[n].words[max(t - 1, 0) : t + 2]) for n, t in zip(tale, token)])
     shown = [without_frames(layer, frames) for layer in (states[0], states[best])]
     return Outcome(figures, partial(_drawn, shown, words, senses,
-                                    ["embedding", f"after block {best} of {len(states) - 1}"]),
+                                    ["embedding", f"block {best} of {len(states) - 1}"]),
                    table)
 
 
@@ -101,8 +101,8 @@ def _drawn(layers, words, senses, names):
     maps = {(word, name): (vectors[words == word], senses[words == word])
             for name, vectors in zip(names, layers) for word in shown}
     return labelled_maps(
-        maps, len(shown), "Occurrences of ambiguous words by sense, minus the mean of their "
-        "frame")
+        maps, len(shown), "Ambiguous words by sense: each vector minus the mean of those\n"
+        "of the same word between the same two words")
 
 
 SENSES_EXPERIMENT = Experiment(

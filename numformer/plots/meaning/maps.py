@@ -61,7 +61,10 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
     matplotlib Figure
     """
     rows = -(-len(maps) // columns)
-    axes = panels(ax, rows, columns, (8, max(0.6 + 8 / columns * 1.15 * rows, 4)))
+    kinds = max(len(set(labels)) for _, labels in maps.values())
+    listed = 4 if columns < 4 else 1                  # of a legend's labels in a line
+    tall = 8 / columns * 1.15 + (0.25 * kinds if listed == 1 else 0)
+    axes = panels(ax, rows, columns, (8, max(0.6 + tall * rows, 4)))
     for panel, (key, (vectors, labels)) in zip(axes.flat, maps.items()):
         points = first_two_directions(np.asarray(vectors, np.float64))
         spread = max(np.abs(points).max(initial=0), 1e-9)
@@ -75,7 +78,7 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
         panel.set(title=": ".join(part for part in key if part), xticks=[], yticks=[],
                   xlim=(-1.15 * spread, 1.15 * spread), ylim=(-1.15 * spread, 1.15 * spread))
         if len(set(labels)) > 1:
-            panel.legend(markerscale=1.2, loc="upper center", ncols=4,
+            panel.legend(markerscale=1.2, loc="upper center", ncols=listed,
                          bbox_to_anchor=(0.5, 0), columnspacing=1, handletextpad=0.3, frameon=False)
     entitle(ax, axes[0, 0], title)
     for unused in axes.flat[len(maps):]:
