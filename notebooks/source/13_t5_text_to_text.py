@@ -71,10 +71,10 @@ source, target = corrupt_spans(np.arange(len(words)), [100, 101, 102], np.random
 rows = [*source, *target]
 contains = np.array([np.arange(len(words)) == row for row in rows], float)
 labels = [f"<{row - 100}>" if row >= 100 else words[row] for row in rows]
-ax = alignment_map(contains, words, labels, title="Source (above) and target (below)")
+ax = alignment_map(contains, words, labels, title="Source (above) and target (below)",
+                   scale="")                                          # a cell is 0 or 1
 ax.set(xlabel="original", ylabel="source, then target")
 ax.axhline(len(source) - 0.5, color="tab:red")
-ax.images[0].colorbar.remove()                                        # a cell is 0 or 1
 ax.figure
 
 # %% [markdown]

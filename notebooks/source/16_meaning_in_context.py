@@ -175,7 +175,8 @@ for word in ("bank", "watch"):
           f"after block 3 {right[3][words == word].mean():.2f}")
 bars = {("embedding" if n == 0 else f"after block {n}"): each.mean()
         for n, each in enumerate(right)}
-accuracy_bars(bars, title="Senses read from the nearest other occurrence", chance=majority).figure
+accuracy_bars(bars, title="Senses read from the nearest other occurrence", chance=majority,
+              chance_label="majority").figure
 
 # %% [markdown]
 # All embeddings of a word are equal, so all others are equally near and the rule names their most
