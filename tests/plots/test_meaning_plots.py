@@ -35,7 +35,7 @@ def test_legends_of_four_narrow_panels_leave_them_their_width(rng):
     vectors, labels = rng.standard_normal((8, 4)), np.array("fill manage move work".split() * 2)
     figure = labelled_maps({(word, name): (vectors, labels) for name in ("embedding", "block 2")
                             for word in ("bank", "bat", "ran", "key")}, 4, "a title")
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     boxes = [ax.get_legend().get_window_extent() for ax in figure.axes]
     assert not any(box.overlaps(other) for k, box in enumerate(boxes) for other in boxes[:k])
     assert min(ax.get_window_extent().width for ax in figure.axes) > figure.bbox.width / 5
