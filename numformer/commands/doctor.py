@@ -123,11 +123,12 @@ def processes():
 def mpi():
     """What `mpirun -n N numformer train` would find; nothing of MPI is imported."""
     command, package = shutil.which("mpirun"), version("mpi4py")
-    if command is None or package is None:
-        missing = " and ".join(name for name, found in (("mpirun", command), ("mpi4py", package))
-                               if found is None)
-        return result("MPI", f"without {missing}", note="training runs in one process; for several "
-                      "machines install Open MPI or MPICH, and numformer[mpi]")
+    missing = [name for name, found in (
+        ("mpirun", command), ("mpi4py", package), ("processes", grading.has_processes() or None))
+        if found is None]
+    if missing:
+        return result("MPI", f"without {' and '.join(missing)}", note="training runs in one "
+                      "process; for several machines install Open MPI or MPICH, and numformer[mpi]")
     said = subprocess.run([command, "--version"], capture_output=True, text=True, timeout=20)
     kind = next(iter(said.stdout.splitlines()), "").strip() or "an mpirun without a version"
     return result("MPI", f"{printable(kind)}, mpi4py {package}")

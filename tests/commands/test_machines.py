@@ -68,7 +68,9 @@ def test_a_machine_without_gives_the_same_results(name, notes, here, text, tmp_p
     (lambda patch: [patch.setattr(folder_lock, kind, None) for kind in ("fcntl", "msvcrt")],
      "locks", "two trainers in one folder would not notice each other"),
     (lambda patch: patch.setattr(backend, "compiled_attention", lambda: None), "kernels",
-     "the NumPy reference runs: slower")])
+     "the NumPy reference runs: slower"),
+    (lambda patch: patch.setattr(doctor.shutil, "which", lambda name: None), "MPI",
+     "training runs in one process; for several machines install")])
 def test_what_a_healthy_machine_lacks_is_a_note(lacks, name, note, monkeypatch):
     lacks(monkeypatch)
     found = doctor.checked(getattr(doctor, name.lower()))
