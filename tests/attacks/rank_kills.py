@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "training" / "parallel")]
+sys.path.insert(0, str(ROOT))
 
 from command import SMALL, TEXT, content                              # noqa: E402
-from mpi import ranks_of, started                                     # noqa: E402
 from numformer.training import load_checkpoint                        # noqa: E402
+from ranks import ranks_of, started                                   # noqa: E402
 
 WITHIN = 10                                           # seconds
 TRAIN = [sys.executable, "-m", "numformer", "train"]

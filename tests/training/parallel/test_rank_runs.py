@@ -4,14 +4,11 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from mpi import mpirun, needs_mpi, ranks_of, started                  # noqa: E402
-from command import SMALL, call, content                              # noqa: E402
+from command import SMALL, call, content
+from ranks import mpirun, needs_mpi, ranks_of, started
 
 pytestmark = needs_mpi
 TRAIN = sys.executable, "-m", "numformer", "train"

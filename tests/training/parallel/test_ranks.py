@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from mpi import mpirun, needs_mpi                                     # noqa: E402
-from program import CASES, SIZES, result, trainer                     # noqa: E402
-from numformer import backend                                         # noqa: E402
-from numformer.training.parallel.ranks import shared_out              # noqa: E402
+from numformer import backend
+from numformer.training.parallel.ranks import shared_out
+from program import CASES, SIZES, result, trainer
+from ranks import mpirun, needs_mpi
 
 PROGRAM = Path(__file__).parent / "program.py"
 pytestmark = needs_mpi
