@@ -1,0 +1,1 @@
+"""How the work of a training step is divided among machines: schedules of a pipeline."""
