@@ -33,8 +33,6 @@ from numformer.checks import check_divides, check_whole
 from numformer.layers.attention.multi_head import UNCHANGED, MultiHeadAttention
 from numformer.layers.feedforward import FeedForward, GatedFeedForward
 from numformer.layers.linear import Linear
-from numformer.layers.positions.in_attention import NoPositions
-from numformer.layers.positions.rotary import RotaryPositions
 from numformer.parameter import Layer, Parameter
 
 OWNER = "TensorParallel"
@@ -108,7 +106,7 @@ def _share_of_heads(layer, part, parts):
     """An attention with H / N of the H heads, and G / N of the G key-value heads."""
     check_divides(OWNER, "n_heads", layer.n_heads, "parts", parts)
     check_divides(OWNER, "n_kv_heads", layer.n_kv_heads, "parts", parts)
-    if not isinstance(layer.positions, (NoPositions, RotaryPositions)):
+    if layer.positions.slopes is not None or layer.positions.parameters():
         raise TypeError(f"{OWNER}: {type(layer.positions).__name__} differs from head to head; use "
                         "rotary positions, or none.")
     if layer.query_norm is not UNCHANGED:

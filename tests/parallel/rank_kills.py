@@ -1,6 +1,6 @@
 """Kill random ranks of a training at random moments, N times; nothing is lost, and nobody hangs.
 
-    python tests/attacks/rank_kills.py [N]    # 30; about five minutes; needs Linux, MPI and mpi4py
+    python tests/parallel/rank_kills.py [N]    # 30; about five minutes; needs Linux, MPI and mpi4py
 
 After every kill all ranks must have ended within ten seconds and the checkpoint must be whole. The
 run goes on with another number of ranks. In the end its files equal those of an undisturbed run
