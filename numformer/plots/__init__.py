@@ -55,6 +55,7 @@ from numformer.plots.training.curves import (
 from numformer.plots.training.depth import gradient_ratio_by_depth, losses_by_step
 from numformer.plots.training.growth import growth_of_time
 from numformer.plots.training.landscape import Plane, loss_contours
+from numformer.plots.training.pipeline import pipeline_picture
 from numformer.plots.training.slips import slip_costs
 from numformer.plots.vision import patch_attention, position_similarity
 
@@ -69,11 +70,11 @@ __all__ = [
     "induction_panels", "learned_positions", "learning_rate_curve", "lens_map", "loss_contours",
     "loss_curve", "losses_by_operations", "losses_by_position", "losses_by_step",
     "losses_by_tokens", "lstm_gate_maps", "mask_panels", "memory_hierarchy", "model_growth",
-    "norm_comparison", "norm_cube", "patch_attention", "permutation_panels", "position_biases",
-    "position_similarity", "position_vectors", "position_waves", "power_law_panels",
-    "query_attention", "query_detail", "residual_norms", "results_by_batch_size",
-    "rotary_animation", "rotary_clocks", "rotary_proof", "scaling_law_curves", "shifted_windows",
-    "similarity_by_distance", "slides", "slip_costs", "step_error_curve", "temperature_panels",
-    "tile_animation", "tile_frame", "tile_frames", "tile_order", "tokens_by_loss", "unrolled_rnn",
-    "update_ratio_curve",
+    "norm_comparison", "norm_cube", "patch_attention", "permutation_panels", "pipeline_picture",
+    "position_biases", "position_similarity", "position_vectors", "position_waves",
+    "power_law_panels", "query_attention", "query_detail", "residual_norms",
+    "results_by_batch_size", "rotary_animation", "rotary_clocks", "rotary_proof",
+    "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slides", "slip_costs",
+    "step_error_curve", "temperature_panels", "tile_animation", "tile_frame", "tile_frames",
+    "tile_order", "tokens_by_loss", "unrolled_rnn", "update_ratio_curve",
 ]
