@@ -3,6 +3,7 @@
 from numformer.analysis import bubble_share
 from numformer.plots.axes import (
     WIDTH, cell_inches, colours, faint, legend_below, new_axes, styled, text_inches)
+from numformer.plots.tokens import label_ticks
 
 ROW = 0.8                                             # height of a box; rows are 1 apart
 
@@ -11,8 +12,8 @@ ROW = 0.8                                             # height of a box; rows ar
 def pipeline_picture(schedule, ax=None, title="Pipeline"):
     """A row for each stage: boxes are forwards and backwards, and hatches are idle time.
 
-    Boxes have the number of their micro-batch, from 1, where there is space. The title ends with
-    the share of idle time.
+    Boxes have the number of their micro-batch where there is space; stages and micro-batches are
+    counted from 1. The title ends with the share of idle time.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def pipeline_picture(schedule, ax=None, title="Pipeline"):
                          face, ink, (whole, stages))
              for direction, face, ink in (("forward", faint(ax), colours(ax)[4]),
                                           ("backward", colours(ax)[0], ax.get_facecolor()))]
-    ax.set(xlim=(first, first + whole), ylim=(stages - 0.5, -0.5), xlabel="time",
+    ax.set(xlim=(first, first + whole), ylim=(stages - 0.5, -0.5), xlabel="time", ylabel="stage",
            title=f"{title}: {bubble_share(schedule):.0%} of the time is idle")
-    ax.set_yticks(range(stages), [f"stage {stage + 1}" for stage in range(stages)])
+    label_ticks(ax.yaxis, [str(stage + 1) for stage in range(stages)])
     ax.tick_params(axis="y", length=0)
     ax.spines[["left", "right", "top"]].set_visible(False)
     legend_below(ax, 3, handles=[*boxes, idle])

@@ -39,7 +39,7 @@ def test_boxes_are_the_operations_and_hatches_all_the_time(kind):
         str(each.micro_batch + 1) for direction in ("forward", "backward") for each in schedule
         if each.direction == direction]
     assert ax.get_title() == "Pipeline: 33% of the time is idle"
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["stage 1", "stage 2", "stage 3"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "2", "3"]
     assert ax.get_ylim()[0] > ax.get_ylim()[1], "the first stage is above"
 
 
@@ -74,6 +74,16 @@ def test_numbers_lie_inside_of_their_boxes_or_are_left_out(mode, stages, micro_b
     for text, box in zip(ax.texts, boxes):
         text = text.get_window_extent()
         assert box.x0 < text.x0 and text.x1 < box.x1 and box.y0 < text.y0 and text.y1 < box.y1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_stages_are_numbered_as_far_as_they_fit(mode):
+    with MODES[mode]():
+        ax = plots.pipeline_picture(pipeline_schedule(30, 2))
+        ax.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert len(boxes) == (15 if mode == "slides" else 30)
+    assert not any(one.overlaps(following) for one, following in zip(boxes, boxes[1:]))
 
 
 def test_numbers_are_left_out_of_rows_that_are_too_low():
