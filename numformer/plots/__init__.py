@@ -46,6 +46,7 @@ from numformer.plots.scaling.memory import memory_hierarchy
 from numformer.plots.scaling.operations import losses_by_operations
 from numformer.plots.scaling.positions import losses_by_position
 from numformer.plots.scaling.power_laws import power_law_panels
+from numformer.plots.scaling.ranks import rank_scaling
 from numformer.plots.step_errors import step_error_curve
 from numformer.plots.training.breakdown import breakdown_bars
 from numformer.plots.training.clipping import clipping_curves
@@ -72,7 +73,7 @@ __all__ = [
     "losses_by_tokens", "lstm_gate_maps", "mask_panels", "memory_hierarchy", "model_growth",
     "norm_comparison", "norm_cube", "patch_attention", "permutation_panels", "pipeline_picture",
     "position_biases", "position_similarity", "position_vectors", "position_waves",
-    "power_law_panels", "query_attention", "query_detail", "residual_norms",
+    "power_law_panels", "query_attention", "query_detail", "rank_scaling", "residual_norms",
     "results_by_batch_size", "rotary_animation", "rotary_clocks", "rotary_proof",
     "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slides", "slip_costs",
     "step_error_curve", "temperature_panels", "tile_animation", "tile_frame", "tile_frames",

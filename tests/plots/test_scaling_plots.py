@@ -5,7 +5,7 @@ import pytest
 
 from numformer.analysis import ScalingLaw
 from numformer.plots import (
-    losses_by_operations, losses_by_position, power_law_panels, scaling_law_curves)
+    losses_by_operations, losses_by_position, power_law_panels, rank_scaling, scaling_law_curves)
 
 
 def labels(ax):
@@ -58,3 +58,18 @@ def test_power_laws_have_a_panel_for_each_quantity_and_slopes_in_the_legend():
 def test_nothing_to_draw_is_named(draw, arguments):
     with pytest.raises(ValueError, match=f"{draw.__name__}: .*nothing to draw"):
         draw(*arguments)
+
+
+def test_ranks_have_a_line_for_each_link_and_points_where_they_were_measured():
+    lines = {"fast": {1: 0.1, 2: 0.06, 4: 0.04}, "slow": {1: 0.1, 2: 0.09, 4: 0.08}}
+    figure = rank_scaling(lines, {1: 0.0, 2: 1e6, 4: 1.5e6}, {1: (0.1, 0.0), 2: (0.061, 1e6)})
+    time, size = figure.axes
+    assert [line.get_label() for line in time.lines] == ["fast", "slow", "measured"]
+    np.testing.assert_allclose(time.lines[0].get_ydata(), [100, 60, 40])
+    np.testing.assert_allclose(time.lines[2].get_ydata(), [100, 61])
+    np.testing.assert_allclose(size.lines[0].get_ydata(), [0, 1, 1.5])
+    assert [tick.get_text() for tick in time.get_xticklabels()] == ["1", "2", "4"]
+    assert all("^" not in tick.get_text() for tick in time.get_yticklabels())
+    for lacking in ({}, {1: 0.0}), (lines, {}):
+        with pytest.raises(ValueError, match="give a model"):
+            rank_scaling(*lacking)

@@ -1,0 +1,66 @@
+"""train.slurm, the job script for Slurm: with a stand-in for scontrol, and no Slurm."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import numformer.training.parallel
+from command import SMALL, call, content
+from ranks import PATIENCE, environment, needs_mpi
+
+pytestmark = needs_mpi
+SCRIPT = Path(numformer.training.parallel.__file__).with_name("train.slurm")
+SETTINGS = ["--steps", 200, "--eval-every", 100, "--save-every", 1000, "--shards", 4, *SMALL]
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A function that starts the job script on two ranks; return the Popen of its shell."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in {
+            "scontrol": f'#!/bin/sh\necho "$@" >> {tmp_path}/requeued\n',
+            "numformer": f'#!/bin/sh\nexec {sys.executable} -m numformer "$@"\n'}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    given = {**environment(), "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "17",
+             "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "1", "BINDING": "--bind-to none"}
+
+    def started(*argv):
+        with open(tmp_path / "log", "ab") as log:
+            return subprocess.Popen(["bash", SCRIPT, *map(str, argv)], env=given, cwd=tmp_path,
+                                    stdout=log, stderr=subprocess.STDOUT)
+
+    return started
+
+
+def test_a_warning_stops_and_queues_the_job_which_resumes_to_the_byte(
+        job, text, tmp_path, capsys):
+    run, log, argv = tmp_path / "run", tmp_path / "log", ("run", "--data", text, *SETTINGS)
+    shell = job(*argv)
+    until = time.monotonic() + PATIENCE
+    while not (run / "metrics.jsonl").exists() or (run / "metrics.jsonl").stat().st_size == 0:
+        assert shell.poll() is None and time.monotonic() < until, log.read_text()
+        time.sleep(0.05)
+    shell.send_signal(signal.SIGUSR1)
+    assert shell.wait(timeout=PATIENCE) == 0
+    assert (tmp_path / "requeued").read_text() == "requeue 17\n"
+    step = int(log.read_text().split("stopped at step ")[1].split()[0])
+    assert 0 < step < 200
+
+    assert job(*argv).wait(timeout=PATIENCE) == 0, log.read_text()
+    assert "finished at step 200" in log.read_text()
+    assert (tmp_path / "requeued").read_text() == "requeue 17\n"         # not once more
+    assert call(capsys, "train", "--data", text, "--out", tmp_path / "alone", *SETTINGS)[0] == 0
+    assert content(run) == content(tmp_path / "alone")
+
+
+def test_a_job_that_fails_ends_with_its_status(job, text, tmp_path):
+    assert job("run", "--data", text, *SMALL, "--n-heads", 5).wait(timeout=PATIENCE) == 2
+    assert job().wait(timeout=PATIENCE) == 1 and "usage: sbatch" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "requeued").exists()
