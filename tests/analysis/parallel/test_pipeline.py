@@ -76,10 +76,12 @@ def test_the_bubble_that_is_measured_is_that_of_the_formula(kind, p, m):
         assert (takes - ideal) / ideal == pytest.approx((p - 1) / m, abs=1e-13)
 
 
-def test_the_bubble_is_measured_on_any_schedule():
+def test_idle_time_and_memory_are_measured_on_any_schedule():
     uneven = [Operation(0, "forward", 0, 5.0, 6.0), Operation(1, "forward", 0, 6.0, 9.0)]
     assert bubble_share(uneven) == pytest.approx(1 - 4 / 8)
     assert most_held(uneven) == [1, 1]
+    order = (("forward", 0), ("backward", 0), ("forward", 1), ("forward", 2))
+    assert most_held([Operation(0, *work, t, t + 1) for t, work in enumerate(order)]) == [2]
 
 
 @pytest.mark.parametrize("p, m", SIZES)
