@@ -29,7 +29,7 @@ def job(tmp_path):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     given = {**environment(), "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "17",
-             "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "1", "BINDING": "--bind-to none"}
+             "LAUNCH": "mpirun -n 2"}
 
     def started(*argv):
         with open(tmp_path / "log", "ab") as log:
