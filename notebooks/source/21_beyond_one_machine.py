@@ -261,9 +261,11 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 # biases $b_1$: (F,) and $b_2$: (C,). Which part gets $b_2$? (F may be odd, or 1.)
 
 # %%
+ACTIVATIONS = {"gelu": lambda h: gelu(h)[0], "relu": lambda h: np.maximum(h, 0)}
+
+
 def feed_forward(x, w1, b1, w2, b2, activation="gelu"):
-    """x (..., C), w1 (C, F), w2 (F, C). Return y (..., C)."""
-    f = {"gelu": lambda h: gelu(h)[0], "relu": lambda h: np.maximum(h, 0)}[activation]
+    """x (..., C), w1 (C, F), w2 (F, C); f is ACTIVATIONS[activation]. Return y (..., C)."""
     ...
 
 
@@ -271,12 +273,12 @@ check("feed_forward", feed_forward)
 
 # %% [markdown]
 # **Exercise 21.2** (10 minutes). A large vocabulary is cut as well: each rank has the logits of its
-# own words. Write the softmax over the last axis from two halves, and let only maxima and sums
-# travel between them, not logits. (The length may be odd.)
+# own words. Write the softmax over the last axis from two parts, and let only maxima and sums
+# travel between them, not logits. (The second part may be empty.)
 
 # %%
 def softmax(x):
-    left, right = x[..., :x.shape[-1] // 2 + 1], x[..., x.shape[-1] // 2 + 1:]
+    """x (..., S), in parts x[..., :k] and x[..., k:] with k = S // 2 + 1. Return p (..., S)."""
     ...
 
 
