@@ -64,6 +64,7 @@ numformer/commands/COMMANDS
 numformer/data/world/WORLD
 numformer/recipes/PRESETS
 numformer/recipes/RESULTS
+numformer/training/parallel/PARALLEL
 numformer/testing/TESTING
 numformer/benchmarks/RESULTS
 numformer/functional/PRECISION
