@@ -2,15 +2,19 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
 
 from command import SMALL, call, content
+from numformer.commands import UsageError
+from numformer.commands.shared import memory, process
+from numformer.models import DecoderConfig
+from numformer.training import TrainingConfig
 from ranks import mpirun, needs_mpi, ranks_of, started
 
-pytestmark = needs_mpi
 TRAIN = sys.executable, "-m", "numformer", "train"
 SETTINGS = ["--steps", 40, "--eval-every", 15, "--save-every", 5, "--shards", 4, *SMALL]
 LONG = ["--steps", 100_000, "--eval-every", 0, "--save-every", 10, "--shards", 4, *SMALL]
@@ -32,6 +36,7 @@ def alone(text, tmp_path_factory):
     return content(out)
 
 
+@needs_mpi
 def test_four_ranks_then_one_then_two_resume_to_the_byte(alone, text, tmp_path, capsys):
     out = tmp_path / "run"
     done = mpirun(4, *TRAIN, "--data", text, "--out", out, *SETTINGS, "--stop-at", 13)
@@ -42,6 +47,7 @@ def test_four_ranks_then_one_then_two_resume_to_the_byte(alone, text, tmp_path, 
     assert content(out) == alone
 
 
+@needs_mpi
 def test_three_ranks_write_the_same_files(alone, text, tmp_path):
     out = tmp_path / "run"
     done = mpirun(3, *TRAIN, "--data", text, "--out", out, *SETTINGS, "--threads", 1)
@@ -50,6 +56,7 @@ def test_three_ranks_write_the_same_files(alone, text, tmp_path):
     assert content(out) == alone
 
 
+@needs_mpi
 @pytest.mark.parametrize("argv, words", [
     (["--shards", "2"], "3 ranks need as many shards, but --shards is 2; give --shards 3 or more."),
     (["--preset", "none"], "--preset none is unknown"), (["--n-heads", "5"], "n_heads=5")])
@@ -59,6 +66,7 @@ def test_wrong_usage_is_said_once(argv, words, text, tmp_path):
     assert done.stderr.count("numformer: ") == 1 and words in done.stderr
 
 
+@needs_mpi
 def test_a_folder_in_use_is_said_once(text, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"")
@@ -77,6 +85,7 @@ def begun(n, text, tmp_path):
     return process, out
 
 
+@needs_mpi
 @pytest.mark.parametrize("name, rank", [("SIGTERM", 1), ("SIGHUP", 2), ("SIGUSR1", 0)])
 def test_a_signal_to_one_rank_stops_all_after_the_same_step(name, rank, text, tmp_path, capsys):
     process, out = begun(3, text, tmp_path)
@@ -89,6 +98,7 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_step(name, rank, text, tm
     assert call(capsys, "train", "--resume", "--out", out, "--stop-at", step + 3)[0] == 0
 
 
+@needs_mpi
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_when_a_rank_dies_the_others_end_with_one_line(rank, text, tmp_path, capsys):
     process, out = begun(3, text, tmp_path)
@@ -99,3 +109,39 @@ def test_when_a_rank_dies_the_others_end_with_one_line(rank, text, tmp_path, cap
     assert said.count("has ended unexpectedly") <= 1 and "Traceback" not in said
     steps = len((out / "metrics.jsonl").read_text().splitlines())
     assert call(capsys, "train", "--resume", "--out", out, "--stop-at", steps + 11)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"])
+def test_the_rank_is_read_from_the_environment(name, monkeypatch):
+    for each in process.RANKS:
+        monkeypatch.delenv(each, raising=False)
+    assert process.launched_rank() is None
+    monkeypatch.setenv(name, "3")
+    assert process.launched_rank() == 3
+
+
+def test_without_mpirun_nothing_of_mpi_is_imported(text, tmp_path):
+    program = (f"import sys; from numformer.cli import main; main(['train', '--data', "
+               f"{str(text)!r}, '--out', {str(tmp_path / 'run')!r}, '--steps', '2', *{SMALL!r}]); "
+               "assert 'mpi4py' not in sys.modules")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ranks_without_mpi4py_say_what_to_install(text, tmp_path):
+    program = (f"import sys; sys.modules['mpi4py'] = None; from numformer.cli import main; "
+               f"sys.exit(main(['train', '--data', {str(text)!r}, *{SMALL!r}]))")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, "PMI_RANK": "0"}, cwd=tmp_path)
+    assert done.returncode == 2 and "pip install 'numformer[mpi]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_each_rank_needs_memory_for_its_own_shards(monkeypatch):
+    config = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=64)
+    monkeypatch.setattr(memory, "physical_memory", lambda: 10**6)     # bytes
+    training = TrainingConfig(steps=1, batch_size=64, shards=64)
+    with pytest.raises(UsageError, match="in training, but this machine"):
+        memory.check_memory("Decoder", config, training, 16)
+    monkeypatch.setenv("PMI_RANK", "0")
+    memory.check_memory("Decoder", config, training, 16)

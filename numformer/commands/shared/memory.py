@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from numformer.commands import UsageError
+from numformer.commands.shared.process import launched_rank
 from numformer.files import GIB
 from numformer.models import KINDS
 from numformer.parameter import Layer
@@ -16,7 +17,8 @@ COPIES = 2                                            # of parameters: at least 
 def check_memory(kind, config, training, block):
     """UsageError if a model or a batch certainly needs more memory than there is.
 
-    Lower bounds: a run that passes may still be too large.
+    Lower bounds: a run that passes may still be too large. On the ranks of MPI, each runs one shard
+    at least.
 
     Parameters
     ----------
@@ -28,6 +30,7 @@ def check_memory(kind, config, training, block):
         Tokens of an example, at least.
     """
     options = config.as_dict()
+    shards = training.shards if launched_rank() is None else 1        # of this process
     for name in ("n_layers", "text_layers", "n_experts"):
         if (options.get(name) or 0) > MOST_LAYERS:
             raise UsageError(f"{name}={options[name]} must be at most {MOST_LAYERS}.")
@@ -42,8 +45,8 @@ def check_memory(kind, config, training, block):
         except (ValueError, OverflowError, MemoryError) as error:
             raise UsageError(f"the model is too large: {error}") from None
         values = sum(parameter.data.size for parameter in model.parameters())
-        _check("the model", values, (COPIES + training.shards - 1) * size)
-    tokens = training.batch_size * block
+        _check("the model", values, (COPIES + shards - 1) * size)
+    tokens = training.batch_size * block * shards // training.shards
     _check("a batch", tokens * layers * width, 2 * size)
     _check("a step", tokens * training.accumulation, 8)
 

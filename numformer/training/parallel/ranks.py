@@ -69,7 +69,7 @@ class RankShards(Shards):
                 self.received[rank, root] = [
                     np.empty(stop - start, flat.data.dtype)
                     for flat, (start, stop) in zip(optimizer.flat, self.bounds[self.rank])]
-        self.lock, self.bytes_sent = threading.Lock(), 0
+        self.lock, self.bytes_sent, self.any_thread = threading.Lock(), 0, _any_thread_may_call()
         for flat in optimizer.flat:
             comm.Bcast(flat.data, root=0)
 
@@ -86,10 +86,14 @@ class RankShards(Shards):
             return super()._forward_backward(k, shard, rng, weight, number)
 
     def _finished(self, bucket):
-        """One shard has left a block; after the last of them its gradients are sent."""
+        """One shard has left a block; after the last of them its gradients are sent.
+
+        If this thread may not call MPI, they are sent at the end.
+        """
         with self.lock:
             self.running[bucket] = self.running.get(bucket, 0) - 1
-            if self.running[bucket] == 0:
+            if self.running[bucket] == 0 and (
+                    self.any_thread or threading.current_thread() is threading.main_thread()):
                 self._send(bucket)
 
     def _send(self, bucket):
@@ -235,6 +239,12 @@ def _segments(flat, buckets, bounds):
                 if start < stop:
                     found.append(Segment(k, start, stop, bucket, owner))
     return found
+
+
+def _any_thread_may_call():
+    from mpi4py import MPI
+
+    return MPI.Query_thread() >= MPI.THREAD_SERIALIZED                # one at a time: see `lock`
 
 
 def _type_of(vector):

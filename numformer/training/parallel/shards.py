@@ -1,6 +1,7 @@
 """The shards of a batch, each on a replica of the model in its own thread, and their sum."""
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -32,12 +33,22 @@ class Shards:
     def __init__(self, model, optimizer, config, own=None):
         self.model, self.optimizer, self.config = model, optimizer, config
         self.own = range(config.shards) if own is None else own
-        # The first shard runs on the model itself.
-        self.replicas = [model, *(model.replica() for _ in self.own[1:])]
-        self.gradients = [[flat.grad for flat in optimizer.flat]]     # of each replica
+
+    # Both are made when they are first used: an object that is replaced needs no memory for them.
+
+    @cached_property
+    def replicas(self):
+        """A model for each shard; the first runs on the model itself."""
+        return [self.model, *(self.model.replica() for _ in self.own[1:])]
+
+    @cached_property
+    def gradients(self):
+        """The vectors of gradients of each replica."""
+        found = [[flat.grad for flat in self.optimizer.flat]]
         for replica in self.replicas[1:]:
             named = dict(replica.named_parameters())
-            self.gradients.append([flat.new_gradient(named) for flat in optimizer.flat])
+            found.append([flat.new_gradient(named) for flat in self.optimizer.flat])
+        return found
 
     def gradient(self, batch, step):
         """Leave the gradient of a batch in the optimizer's vectors.
@@ -51,6 +62,7 @@ class Shards:
         """
         for flat in self.optimizer.flat:
             flat.adopt()
+        self.gradients                                                # made here, not in a thread
         losses = []                                                   # of each part and shard
         for number, part in enumerate(batch.split(self.config.accumulation)):
             shards = part.split(self.config.shards)
