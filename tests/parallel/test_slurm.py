@@ -62,7 +62,7 @@ def test_a_warning_stops_and_queues_the_job_which_resumes_to_the_byte(
 
 def test_a_warning_before_any_checkpoint_ends_the_job(job, tmp_path):
     (tmp_path / "launch").write_text(
-        "trap 'exit 3' USR1\ntouch begun\nwhile sleep 0.1; do :; done\n")
+        "trap 'exit 3' USR1\ntouch begun\nfor i in {1..100}; do sleep 0.1; done\n")
     shell = job("bash launch", "run")
     until = time.monotonic() + PATIENCE
     while not (tmp_path / "begun").exists():
@@ -76,6 +76,9 @@ def test_a_warning_before_any_checkpoint_ends_the_job(job, tmp_path):
 def test_a_job_that_fails_ends_with_its_status(job, text, tmp_path):
     argv = "run", "--data", text, *SMALL, "--n-heads", 5
     assert job("mpirun -n 1", *argv).wait(timeout=PATIENCE) == 2
-    assert job("mpirun -n 1").wait(timeout=PATIENCE) == 1
+    (tmp_path / "launch").write_text("touch run/checkpoint.safetensors\nexit 4\n")
+    (tmp_path / "run").mkdir(exist_ok=True)
+    assert job("bash launch", "run").wait(timeout=PATIENCE) == 4
+    assert job("bash launch").wait(timeout=PATIENCE) == 1
     assert "usage: sbatch" in (tmp_path / "log").read_text()
     assert not (tmp_path / "requeued").exists()
