@@ -1,6 +1,5 @@
 """What a rank does without the others at hand: its threads, its errors, and its lifeline."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -44,33 +43,38 @@ class Comm:
         return value
 
 
-def group(monkeypatch, cores, usable, neighbours):
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(backend, "get_threads", lambda: usable)
-    made = ranks.Ranks(Comm())
-    made.neighbours = neighbours
-    return made
+ALL, HALVES = [range(16)] * 4, [range(8), range(8), range(8, 16), range(8, 16)]
+SINGLE = [range(k, k + 1) for k in range(4)]
 
 
-@pytest.mark.parametrize("cores, usable, neighbours, wanted, threads, note", [
-    (16, 16, 4, None, 4, ""), (16, 4, 4, None, 4, ""), (2, 2, 4, None, 1, ""),
-    (16, 1, 2, None, 1, ""), (16, 16, 4, 4, 4, ""), (16, 4, 4, 4, 4, ""),
-    (16, 16, 4, 5, 5, "shares 16 with all"), (16, 1, 4, 2, 2, "is bound to 1")])
-def test_no_core_is_used_twice(cores, usable, neighbours, wanted, threads, note, monkeypatch,
-                               capsys):
-    assert group(monkeypatch, cores, usable, neighbours).threads(wanted) == threads
+@pytest.mark.parametrize("cores, wanted, threads, note", [
+    (ALL, None, 4, ""), (HALVES, None, 4, ""), (SINGLE, None, 1, ""), ([range(2)] * 4, None, 1, ""),
+    (ALL, 4, 4, ""), (ALL, 5, 5, "16, for 4 of them"), (HALVES, 4, 4, ""),
+    (HALVES, 5, 5, "8, for 2 of them"), (SINGLE, 1, 1, ""), (SINGLE, 2, 2, "1, for 1 of them")])
+@pytest.mark.parametrize("machines", [1, 2])
+def test_no_core_is_used_twice(cores, wanted, threads, note, machines, monkeypatch, capsys):
+    """On two machines, each with all of these ranks, as on one."""
+    places = [(f"node{n}", frozenset(own)) for n in range(machines) for own in cores]
+    monkeypatch.setattr(ranks, "_cores", lambda: places[0][1])
+    monkeypatch.setattr(ranks.socket, "gethostname", lambda: places[0][0])
+    monkeypatch.setattr(backend, "get_threads", lambda: len(cores[0]))
+    made = ranks.Ranks(Comm(size=len(places), others=places))
+    assert made.threads(wanted) == threads and made.one_machine == (machines == 1)
     said = capsys.readouterr().err
     assert note in said and bool(said) == bool(note)
 
 
 def test_an_error_of_one_rank_is_one_of_all():
+    group = ranks.Ranks(Comm())
+    group.comm.others = [None, None, "OSError: no such file", None]
     with pytest.raises(UsageError, match="rank 2: OSError: no such file"):
-        with ranks.Ranks(Comm(others=[None, None, "OSError: no such file", None])).together():
+        with group.together():
             pass
+    group.comm.others = [None] * 4
     with pytest.raises(KeyError, match="own"):
-        with ranks.Ranks(Comm(others=[None] * 4)).together():
+        with group.together():
             raise KeyError("own")
-    with ranks.Ranks(Comm(others=[None] * 4)).together():
+    with group.together():
         pass
 
 

@@ -76,23 +76,24 @@ class Ranks:
 
     def __init__(self, comm):
         self.comm, self.first = comm, comm.rank == 0
-        hosts = comm.allgather(socket.gethostname())
-        self.neighbours = hosts.count(hosts[comm.rank])               # ranks on this machine
+        places = comm.allgather((socket.gethostname(), _cores()))
+        host, cores = places[comm.rank]
+        self.one_machine = all(other == host for other, _ in places)
+        # How many ranks may use some core of this one, itself included
+        self.neighbours = sum(other == host and bool(used & cores) for other, used in places)
 
     def threads(self, wanted):
         """How many threads this rank uses.
 
-        By default all cores that it is bound to; if it is bound to none, its share of the machine.
+        By default its share of the cores that it is bound to: other ranks may be bound to them too.
         """
-        cores, usable = os.cpu_count() or 1, backend.get_threads()
-        bound = usable < cores
+        usable = backend.get_threads()
         if wanted is None:
-            return usable if bound else max(1, cores // self.neighbours)
-        taken = wanted if bound else wanted * self.neighbours
-        if self.first and taken > usable:
-            where = f"is bound to {usable}" if bound else f"shares {cores} with all"
-            print(f"note: --threads {wanted} is more than a rank has cores: each {where}; "
-                  "mpirun --bind-to none, or fewer threads, is faster", file=sys.stderr)
+            return max(1, usable // self.neighbours)
+        if self.first and wanted * self.neighbours > usable:
+            print(f"note: --threads {wanted} is more than there are cores for a rank: {usable}, for "
+                  f"{self.neighbours} of them; fewer threads, or another binding of mpirun, is "
+                  "faster", file=sys.stderr)
         return wanted
 
     @contextmanager
@@ -164,7 +165,7 @@ class Ranks:
         resume : str
             The command that continues the run.
         """
-        lifeline = Lifeline(self.comm, self.neighbours == self.comm.size, resume)
+        lifeline = Lifeline(self.comm, self.one_machine, resume)
         try:
             yield
         except NotFinite:                             # all ranks have the same numbers
@@ -206,6 +207,13 @@ class NoFolder:
 
     def close(self):
         pass
+
+
+def _cores():
+    """The numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
 
 
 def restore_messages():
