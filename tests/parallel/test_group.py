@@ -49,8 +49,8 @@ SINGLE = [range(k, k + 1) for k in range(4)]
 
 @pytest.mark.parametrize("cores, wanted, threads, note", [
     (ALL, None, 4, ""), (HALVES, None, 4, ""), (SINGLE, None, 1, ""), ([range(2)] * 4, None, 1, ""),
-    (ALL, 4, 4, ""), (ALL, 5, 5, "16, for 4 of them"), (HALVES, 4, 4, ""),
-    (HALVES, 5, 5, "8, for 2 of them"), (SINGLE, 1, 1, ""), (SINGLE, 2, 2, "1, for 1 of them")])
+    (ALL, 4, 4, ""), (ALL, 5, 5, "16 for 4 of them"), (HALVES, 4, 4, ""),
+    (HALVES, 5, 5, "8 for 2 of them"), (SINGLE, 1, 1, ""), (SINGLE, 2, 2, "1 for 1 of them")])
 @pytest.mark.parametrize("machines", [1, 2])
 def test_no_core_is_used_twice(cores, wanted, threads, note, machines, monkeypatch, capsys):
     """On two machines, each with all of these ranks, as on one."""

@@ -91,7 +91,7 @@ class Ranks:
         if wanted is None:
             return max(1, usable // self.neighbours)
         if self.first and wanted * self.neighbours > usable:
-            print(f"note: --threads {wanted} is more than there are cores for a rank: {usable}, for "
+            print(f"note: --threads {wanted} is more than there are cores for a rank: {usable} for "
                   f"{self.neighbours} of them; fewer threads, or another binding of mpirun, is "
                   "faster", file=sys.stderr)
         return wanted
