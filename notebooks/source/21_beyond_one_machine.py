@@ -34,10 +34,11 @@ rng = np.random.default_rng(0)
 # %% [markdown] minutes=15
 # ## One gradient from many machines
 #
-# In **data parallelism** every machine has all weights and a part of the batch, a *shard*. In MPI,
-# the Message Passing Interface, the processes of such a program are called **ranks**. The loss is
-# the mean over all n targets of a batch. Let shard k hold $n_k$ of them, with the mean loss $L_k$
-# and its gradient $g_k = \partial L_k / \partial \theta$. Then
+# In **data parallelism** every machine has all weights, $\theta$, and a part of the batch, a
+# *shard*. In MPI, the Message Passing Interface, every process of such a program has a number, its
+# **rank**; the process itself is also called a rank. The loss L is the mean of the losses $\ell_i$
+# of all n targets of a batch. Let shard k hold $n_k$ of them, with the mean loss $L_k$ and its
+# gradient $g_k = \partial L_k / \partial \theta$. Then
 #
 # $$\begin{aligned}
 # L &= \frac1n \sum_{i=1}^{n} \ell_i
@@ -86,12 +87,14 @@ print(f"{len(whole):,} parameters; largest difference {abs(sum(parts) - whole).m
 # compared with one on 2.
 #
 # So we fix a binary tree over the *shards*, whose number belongs to the run, not to the machines.
-# For shards $a, \dots, c - 1$, with b - a the largest power of two below c - a:
+# Let $g_{[a, c)}$ be the sum over the shards $a, \dots, c - 1$. It begins with single shards, and
+# b - a is the largest power of two below c - a:
 #
-# $$g_{[a, c)} = g_{[a, b)} + g_{[b, c)}$$
+# $$g_{[a, a + 1)} = \frac{n_a}{n}\, g_a, \qquad g_{[a, c)} = g_{[a, b)} + g_{[b, c)}$$
 #
 # A rank with neighbouring shards can add the subtrees that it holds completely, and send only
-# those. We expect: any way to share out the shards gives the same bits; another order does not.
+# those. Of 8 shards, a rank with the last five sends $g_{[3, 4)}$ and $g_{[4, 8)}$. We
+# expect: any way to share out the shards gives the same bits; another order does not.
 
 # %%
 eight = [(10.0 ** rng.integers(-3, 3) * rng.standard_normal(1000)).astype(np.float32)
@@ -118,7 +121,7 @@ print(f"one after the other: {(one_by_one != alone).mean():.0%} of the numbers h
 # %% [markdown]
 # **What came out.** As expected. `mpirun -n N numformer train` works in this way: after 60 steps
 # the checkpoint and the metrics of six presets are the same files, to the byte, for 1, 2, 3 and 4
-# ranks and without MPI.
+# ranks and without MPI. `tests/parallel/test_rank_runs.py` repeats this with a small model.
 #
 # > Fix the order of a sum by the data, not by the machines. Then any number of machines gives the
 # > same bits, and a run can be repeated, compared and resumed on others.
@@ -136,16 +139,19 @@ print(f"one after the other: {(one_by_one != alone).mean():.0%} of the numbers h
 #
 # $$\text{bytes sent by a rank} = 2\, (N - 1)\, \frac{M}{N} = 2\, \frac{N - 1}{N}\, M < 2 M$$
 #
-# However many ranks there are, each sends less than twice its vector. In a **ring** each rank sends
-# to its neighbour only: part by part the sums go around once, then the results. A message of m
-# bytes takes $\alpha + m / B$ seconds, with the latency $\alpha$ and the bandwidth B. A ring has
-# $2 (N - 1)$ rounds, a binary tree of whole vectors $2 \log_2 N$:
+# However many ranks there are, each sends less than twice its vector. In a **ring** (Patarasuk and
+# Yuan 2009) a rank sends to the next rank only, one part in each round. For N - 1 rounds the parts
+# go around and are added up; for N - 1 more rounds the sums go around. A binary tree adds whole
+# vectors in pairs up to its root, and sends the sum back: $2 \lceil \log_2 N \rceil$ rounds. Let a
+# message of m bytes take $\alpha + m / B$ seconds, with the latency $\alpha$ and the bandwidth B
+# (not the batch) in bytes a second:
 #
 # $$t_{\text{ring}} = 2 (N - 1) \Big( \alpha + \frac{M}{N B} \Big), \qquad
 # t_{\text{tree}} = 2 \lceil \log_2 N \rceil \Big( \alpha + \frac{M}{B} \Big)$$
 #
-# A third algorithm, recursive halving and doubling, has the tree's latency and the ring's bytes
-# (Thakur et al. 2005).
+# A third algorithm, recursive halving and doubling, has the tree's latency and the ring's bytes, if
+# N is a power of two (Thakur et al. 2005). In the code of the ring, rank r ends as the owner of
+# part r + 1.
 
 # %%
 def ring_all_reduce(vectors):
@@ -174,11 +180,12 @@ for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
     print(f"{name} on 64 machines, ms:", ", ".join(f"{k} {t:,.1f}" for k, t in times.items()))
 
 # %% [markdown]
-# Short messages want a tree, long ones a ring. But between the two halves of an all-reduce there is
-# an opportunity: after the reduce-scatter, the owner of a part has all that is needed to *move*
-# these parameters. So the optimizer runs there, and the all-gather sends parameters instead of
-# sums. Nobody else needs the moments of this part. This is the first stage of **ZeRO** (Rajbhandari
-# et al. 2020). With P parameters in float32, Adam's two moments are 8 P bytes:
+# **What came out.** Short messages want a tree (0.6 ms against 6.3), long ones a ring (1.6 s
+# against 9.6). And there is an opportunity between the two halves of an all-reduce: after the
+# reduce-scatter, the owner of a part has all that is needed to *update* these parameters. So the
+# optimizer runs there, and the all-gather sends parameters instead of sums. Nobody else needs the
+# moments of this part. This is the first stage of **ZeRO** (Rajbhandari et al. 2020). With P
+# parameters in float32, Adam's two moments are 8 P bytes:
 #
 # | each rank holds | bytes |
 # |---|---|
@@ -186,29 +193,32 @@ for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
 # | gradients | $4 P$ |
 # | moments, without and with ZeRO | $8 P$ and $8 P / N$ |
 #
-# > A sum over N ranks costs each less than twice its size, for any N. Owners of parts add, move
-# > their parameters, and send these: the same bytes, with 1/N of the optimizer's memory.
+# > In a sum over N ranks, each sends less than twice its vector, for any N. Owners of parts add,
+# > update their parameters, and send these: the same bytes, with 1/N of the optimizer's memory.
 #
-# <details><summary>Question: why are not all ranks' parameters off by rounding after a while?
-# </summary>
+# <details><summary>Question: rounding differs from sum to sum. Why do the parameters of the ranks
+# not drift apart?</summary>
 #
-# Every parameter is moved by its owner alone, and the others receive its bits. Were each rank to
-# move all of them by a sum of its own, made in another order, their weights would drift apart.
+# Every parameter is updated by its owner alone, and the others receive its bits. If each rank
+# updated all of them with a sum of its own, made in another order, their weights would drift apart.
 #
 # </details>
 
 # %% [markdown] minutes=15
 # ## Measured, and beyond
 #
-# A step on N ranks takes a share of the computation, plus the sum. If nothing of it is hidden,
+# A step on N ranks takes 1/N of the computation, plus the sum over M = 4 P bytes. If the sum does
+# not overlap with the computation,
 #
 # $$t_N = \frac{t_1}{N} + 2 (N - 1) \Big( \alpha + \frac{4 P}{N B} \Big)$$
 #
 # The gradients of the last block are finished first, while the backward goes on through the
 # others: a rank sends each block's gradients as soon as the backward has left it, so part of the
-# time is hidden. The points below were measured on two cores (AMD EPYC, sgemm 98 GFLOP/s a core;
-# P = 804,096; `python -m numformer.benchmarks.ranks`), where a message takes 1.1 microseconds +
-# bytes / 3.4 GB/s. The lines are the formula, with this link and with two networks.
+# time is hidden. The points below were measured on two cores of one machine (AMD EPYC; a float32
+# matrix product reaches 98 GFLOP/s a core) with a decoder of 4 blocks, C = 128 and P = 804,096, and
+# 12 sequences of 64 tokens a step (`python -m numformer.benchmarks.ranks`). There a message takes
+# 1.1 microseconds + bytes / 3.4 GB/s. The lines are the formula, with this link and with two
+# networks whose $\alpha$ and B we assume.
 
 # %%
 P, alone = 804_096, 0.0571                                               # seconds on one rank
@@ -222,13 +232,16 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 
 # %% [markdown]
 # **What came out.** Two ranks are 1.82 times as fast as one, 31.3 ms against 57.1 ms (medians of
-# three rounds); the formula says 29.5 ms. The bytes are those of the formula: counted by the MPI
-# library itself over 40 steps of the preset `tiny`, they exceed it by 0.03%. Over a slow network
-# this model is too small: its step is soon shorter than the sum. More examples per rank help,
-# since the sum does not grow with the batch.
+# three rounds); the formula of this link gives 29.5 ms, without the additions. (That the point is
+# on the line of 10 Gbit/s is chance.) The bytes are those of the formula: the MPI library itself
+# (`mpirun --mca pml_monitoring_enable 2`) counts 0.03% more over 40 steps of the preset `tiny`,
+# apart from the first weights and the moments for a checkpoint. Over a slow network this model is
+# too small: at 1 Gbit/s and N = 4, a rank computes for 14 ms and sends for 39 ms. More examples per
+# rank help, since the sum does not grow with the batch. If the sum takes no longer than the
+# computation, $t_N \leq 2\, t_1 / N$:
 #
-# > Data parallelism pays while the computation of a step, divided by N, is longer than sending the
-# > gradients once and the parameters once.
+# > Data parallelism reaches at least half of the ideal speed while the computation of a step,
+# > divided by N, takes longer than sending the gradients once and the parameters once.
 
 # %% [markdown] minutes=15
 # ## One layer on several machines
@@ -243,8 +256,9 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 #   &= \textstyle\sum_p f(x A_p)\, B_p && \text{columns times rows; } (T, C)
 # \end{aligned}$$
 #
-# No rank needs a column of another: only the sum is made together. Backward, all ranks get
-# $\bar{y}$, and x was used by all of them, so its gradients add:
+# No rank needs a column of another: only the sum is made together. For the backward we write
+# $h_p = x A_p$ and $\bar{y} = \partial L / \partial y$. All ranks get $\bar{y}$, and x was used by
+# all of them, so its gradients add:
 #
 # $$\bar{h}_p = \bar{y}\, B_p^\top \odot f'(x A_p) \quad (T, F/N), \qquad
 # \bar{B}_p = f(x A_p)^\top\, \bar{y}, \quad \bar{A}_p = x^\top \bar{h}_p, \qquad
@@ -258,7 +272,8 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 # > one backward, and every rank holds 1/N of the weights and of the hidden layer.
 #
 # **Exercise 21.1** (10 minutes). Write the feed-forward network as the sum of two parts, with
-# biases $b_1$: (F,) and $b_2$: (C,). Which part gets $b_2$? (F may be odd, or 1.)
+# biases $b_1$: (F,) and $b_2$: (C,). Which part gets $b_2$? (F may be odd, or 1: then a part may be
+# empty. The check sees only y, not your parts.)
 
 # %%
 ACTIVATIONS = {"gelu": lambda h: gelu(h)[0], "relu": lambda h: np.maximum(h, 0)}
@@ -287,18 +302,25 @@ check("softmax", softmax)
 # %% [markdown] minutes=10
 # ## A pipeline, and its bubble
 #
-# The third way is to give each of p machines some of the *layers*. Then machine 2 waits for
-# machine 1, so the batch is cut into m micro-batches that follow one another. Let a forward and a
-# backward of a micro-batch at one stage take $t_f$ and $t_b$. A stage works for $m (t_f + t_b)$.
-# The last stage gets its first input after $(p - 1)\, t_f$, and when it has finished, the last
-# gradient needs $(p - 1)\, t_b$ to the first stage:
+# The third way is to give each machine some of the *layers*, a **stage**; p is now the number of
+# stages. Then stage 2 waits for stage 1, so the batch is cut into m **micro-batches** that follow
+# one another. Let a forward and a backward of a micro-batch at one stage take $t_f$ and $t_b$. A
+# stage works for $m (t_f + t_b)$. The last stage gets its first input after $(p - 1)\, t_f$, and
+# then works without a pause. When it has finished, the last gradient needs $(p - 1)\, t_b$ to the
+# first stage. So the time of the step, and the share of it in which a stage is idle, the
+# **bubble**, are
 #
-# $$T = (m + p - 1)(t_f + t_b), \qquad
-# \text{bubble} = \frac{T - m (t_f + t_b)}{T} = \frac{p - 1}{m + p - 1}$$
+# $$\begin{aligned}
+# t &= (p - 1)\, t_f + m (t_f + t_b) + (p - 1)\, t_b = (m + p - 1)(t_f + t_b) \\
+# \text{bubble} &= \frac{t - m (t_f + t_b)}{t} = \frac{p - 1}{m + p - 1}
+# \end{aligned}$$
 #
-# Many micro-batches make it small. But if all forwards come first (GPipe), every stage keeps the
-# activations of m micro-batches. *One forward, one backward* (1F1B) begins a backward as early as
-# possible: the bubble is the same, but the first stage keeps at most p, and the last one.
+# (Narayanan et al. 2021 divide by $m (t_f + t_b)$ instead of t, and get $(p - 1) / m$.) Many
+# micro-batches make the bubble small. But if all forwards come first, as in GPipe (Huang et al.
+# 2019), every stage keeps the activations of m micro-batches, or computes them again. *One forward,
+# one backward* (1F1B) begins each backward as early as possible: the bubble is the same, but the
+# first stage keeps at most p micro-batches, and the last stage a single one. In the picture a
+# backward takes twice as long as a forward: it has two products for each product of the forward.
 
 # %%
 for kind in ("gpipe", "1f1b"):
