@@ -65,7 +65,9 @@ class Optimizer:
         return [(start, stop, (stop - start,)) for start, stop in cuts(flat.data.size)]
 
     def keep(self, chunks):
-        """Move only these chunks, which follow one another, from now on; forget other moments.
+        """Move only these chunks from now on, which are neighbours in each vector.
+
+        Other moments are forgotten.
 
         Several processes share an optimizer in this way: each keeps the moments of its own chunks.
         """

@@ -3,17 +3,21 @@
 import json
 import sys
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from numformer import backend
+from numformer.models import Decoder, DecoderConfig
+from numformer.recipes import PRESETS
+from numformer.training import OPTIMIZERS, TrainingConfig
 from numformer.training.parallel.ranks import shared_out
 from program import CASES, SIZES, result, trainer
 from ranks import mpirun, needs_mpi
 
 PROGRAM = Path(__file__).parent / "program.py"
-pytestmark = needs_mpi
 
 
 @lru_cache
@@ -29,6 +33,7 @@ def plain(name):
         return json.loads(json.dumps(result(trainer(name))))
 
 
+@needs_mpi
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", CASES)
 def test_any_number_of_ranks_gives_the_same_bits(n, name):
@@ -37,11 +42,13 @@ def test_any_number_of_ranks_gives_the_same_bits(n, name):
         assert found[key] == expected[key], key
 
 
+@needs_mpi
 def test_threads_within_ranks_do_not_matter():
     found = on_ranks(2, "threads")["results"]
     assert all(found[name]["state"] == plain(name)["state"] for name in CASES)
 
 
+@needs_mpi
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_each_rank_keeps_its_share_of_the_moments(n):
     results = on_ranks(n)["results"]
@@ -51,6 +58,7 @@ def test_each_rank_keeps_its_share_of_the_moments(n):
         assert max(moments) <= 1.1 / n * sum(moments), (name, moments)
 
 
+@needs_mpi
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_bytes_are_those_of_the_formula(n):
     found = on_ranks(n)["results"]["adamw"]           # 4 shards: one subtree a rank
@@ -58,11 +66,13 @@ def test_bytes_are_those_of_the_formula(n):
     assert found["bytes"] == pytest.approx(expected, rel=0.02)
 
 
+@needs_mpi
 def test_three_ranks_send_a_subtree_each_of_their_shards():
     found = on_ranks(3)["results"]["adamw"]           # shards 0, 1, and 2 with 3
     assert found["bytes"] == pytest.approx(2 * 2 * found["parameters"], rel=0.02)
 
 
+@needs_mpi
 @pytest.mark.parametrize("n", [2, 4])
 def test_blocks_are_sent_while_the_backward_runs(n):
     order = on_ranks(n)["order"]
@@ -71,12 +81,14 @@ def test_blocks_are_sent_while_the_backward_runs(n):
     assert order[len(blocks) + 1:] == [""]
 
 
+@needs_mpi
 def test_a_nan_is_named_by_all_ranks():
     messages = on_ranks(3)["messages"]
     assert len({tuple(each) for each in messages}) == 1
     assert "parameter embedding.weight holds nan at (0, 5)" in messages[0][0]
 
 
+@needs_mpi
 @pytest.mark.parametrize("n", [1, 3])
 def test_one_rank_stops_all(n):
     found = on_ranks(n)
@@ -84,9 +96,27 @@ def test_one_rank_stops_all(n):
     assert found["abandoned"] is None
 
 
-def test_matrices_of_muon_are_owned_whole():
-    made = trainer("muon")
-    chunks = [chunk for own in shared_out(made.optimizer, 3) for chunk in own]
-    assert chunks == made.optimizer.chunks
-    hidden = [chunk for chunk in chunks if chunk.group == "hidden"]
-    assert hidden and all(len(chunk.shape) == 2 for chunk in hidden)
+@pytest.mark.parametrize("name", ["muon", "adamw", "sgd"])
+@pytest.mark.parametrize("n", range(1, 9))
+def test_chunks_are_shared_out_once_to_neighbours(n, name):
+    optimizer = trainer(name).optimizer
+    found = shared_out(optimizer, n)
+    assert sorted(sum(found, [])) == sorted(optimizer.chunks) and len(found) == n
+    for own in found:
+        for k in range(len(optimizer.flat)):
+            ends = [(chunk.start, chunk.stop) for chunk in own if chunk.vector == k]
+            assert all(a[1] == b[0] for a, b in pairwise(ends))
+    hidden = [chunk for own in found for chunk in own if chunk.group == "hidden"]
+    assert all(len(chunk.shape) == 2 for chunk in hidden) and bool(hidden) == (name == "muon")
+
+
+@pytest.mark.parametrize("name", ["muon", "adamw"])
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_preset_tiny_shares_out_its_moments_evenly(n, name):
+    """Muon's matrices are owned whole; other parameters fill up."""
+    preset = PRESETS["tiny"]
+    model = Decoder(DecoderConfig(vocab_size=65, **preset.model), np.random.default_rng(0))
+    optimizer = OPTIMIZERS[name](model, TrainingConfig(**preset.training))
+    bytes_ = [sum((chunk.stop - chunk.start) * len(optimizer.state[chunk.vector]) for chunk in own)
+              for own in shared_out(optimizer, n)]
+    assert max(bytes_) <= 1.1 / n * sum(bytes_), bytes_

@@ -60,6 +60,8 @@ class RankShards(Shards):
         super().__init__(model, optimizer, config, range(first[self.rank], first[self.rank + 1]))
         self.subtrees = [roots(config.shards, *ends) for ends in zip(first, first[1:])]
         chunks = shared_out(optimizer, comm.size)
+        places = {chunk: place for place, chunk in enumerate(sum(chunks, []))}
+        self.order = [places[chunk] for chunk in optimizer.chunks]    # in what `_sum` gathers
         self.bounds = [_bounds(own, len(optimizer.flat)) for own in chunks]
         optimizer.keep(chunks[self.rank])
         self.segments = _segments(optimizer.flat, buckets_of(model), self.bounds)
@@ -136,7 +138,8 @@ class RankShards(Shards):
         found = self.comm.allgather((losses, squares))
         # of each part, the losses of all shards in their order
         losses = [sum(parts, []) for parts in zip(*(losses for losses, _ in found))]
-        return losses, sum((squares for _, squares in found), [])
+        squares = sum((squares for _, squares in found), [])
+        return losses, [squares[place] for place in self.order]       # as in one process
 
     def _add(self, chunk):
         """Add a chunk that this rank owns over the subtrees of all ranks."""
@@ -197,19 +200,30 @@ class RankShards(Shards):
 
 
 def shared_out(optimizer, n_ranks):
-    """The chunks of each rank: neighbours, with about equal bytes of moments.
+    """The chunks of each rank: neighbours in each vector, with about equal bytes of moments.
+
+    The vector with the largest chunks (Muon's matrices) comes first; the others fill up those who
+    have less.
 
     Returns
     -------
     list of list of Chunk
     """
-    weights = [(chunk.stop - chunk.start) * max(1, len(optimizer.state[chunk.vector]))
-               for chunk in optimizer.chunks]
-    ends = np.cumsum(weights)
-    centres = ends - np.array(weights) / 2
-    owners = np.minimum(centres * n_ranks // (ends[-1] if len(ends) else 1), n_ranks - 1)
-    return [[chunk for chunk, owner in zip(optimizer.chunks, owners) if owner == rank]
-            for rank in range(n_ranks)]
+    moments = [max(1, len(moments)) for moments in optimizer.state]
+    parts = [[chunk for chunk in optimizer.chunks if chunk.vector == k]
+             for k in range(len(optimizer.flat))]
+    weights = [np.array([count * (chunk.stop - chunk.start) for chunk in part], float)
+               for count, part in zip(moments, parts)]
+    target = sum(each.sum() for each in weights) / n_ranks
+    loads, owned = np.zeros(n_ranks), [[] for _ in range(n_ranks)]
+    for k in sorted(range(len(parts)), key=lambda k: -weights[k].max(initial=0)):
+        wanted = np.maximum(target - loads, 1e-9 * target)
+        ends = np.cumsum(wanted) / wanted.sum() * weights[k].sum()
+        for chunk, weight, stop in zip(parts[k], weights[k], np.cumsum(weights[k])):
+            owner = min(int(np.searchsorted(ends, stop - weight / 2)), n_ranks - 1)
+            owned[owner].append(chunk)
+            loads[owner] += weight
+    return owned
 
 
 def _bounds(chunks, n_vectors):
