@@ -193,8 +193,8 @@ for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
 # | gradients | $4 P$ |
 # | moments, without and with ZeRO | $8 P$ and $8 P / N$ |
 #
-# This is the least. For the fixed order of its sums, numformer has $4 P$ bytes of gradients for each
-# shard of a rank, and about $4 P$ for the subtrees that a rank receives as an owner.
+# This is the least. For the fixed order of its sums, numformer has $4 P$ bytes of gradients for
+# each shard of a rank, and about $4 P$ for the subtrees that a rank receives as an owner.
 #
 # > In a sum over N ranks, each sends less than twice its vector, for any N. Owners of parts add,
 # > update their parameters, and send these: the same bytes, with 1/N of the optimizer's memory.

@@ -58,7 +58,7 @@ def compared(comm, name):
     (y, saved), (part_y, part_saved) = (each.forward(x, **options) for each in (whole, part))
     dx, part_dx = whole.backward(dy, saved), part.backward(dy, part_saved)
     return {"y": error(part_y, y), "dx": error(part_dx, dx),
-            "parameters": gathered(comm, whole, part.part), "sums": len(counts),
+            "parameters": gathered(comm, whole, part.share), "sums": len(counts),
             "numbers": sum(p.data.size for p in part.parameters()),
             "of": sum(p.data.size for p in whole.parameters())}
 

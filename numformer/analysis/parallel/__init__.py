@@ -1,1 +1,1 @@
-"""How the work of a training step is divided among machines: schedules of a pipeline."""
+"""A training step on several machines: what communication costs, and schedules of a pipeline."""

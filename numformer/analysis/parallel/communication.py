@@ -39,6 +39,11 @@ def all_reduce_seconds(kind, ranks, size, latency, bandwidth):
     float
         Seconds. The additions themselves are not counted.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the kind is unknown, or a number out of range.
+
     References
     ----------
     Patarasuk and Yuan (2009), "Bandwidth Optimal All-Reduce Algorithms for Clusters of
@@ -57,7 +62,7 @@ def all_reduce_seconds(kind, ranks, size, latency, bandwidth):
     >>> [round(1e6 * all_reduce_seconds(kind, 8, 100, 50e-6, 125e6)) for kind in SUMS]
     [701, 305, 301]
     """
-    _check(ranks, latency, bandwidth)
+    _check("all_reduce_seconds", ranks, latency, bandwidth)
     check_number("all_reduce_seconds", "size", size, least=0)
     if kind not in SUMS:
         raise ValueError(f"all_reduce_seconds: kind={kind!r} must be one of {', '.join(SUMS)}.")
@@ -96,7 +101,7 @@ def step_seconds(alone, ranks, size, latency, bandwidth):
     alone : float
         t_1: seconds of the step on one rank.
     ranks, size, latency, bandwidth
-        As in `all_reduce_seconds`; M are the bytes of all gradients.
+        As in `all_reduce_seconds`; M is the number of bytes of all gradients.
 
     Examples
     --------
@@ -107,7 +112,7 @@ def step_seconds(alone, ranks, size, latency, bandwidth):
     return alone / ranks + all_reduce_seconds("ring", ranks, size, latency, bandwidth)
 
 
-def _check(ranks, latency, bandwidth):
-    check_whole("communication", "ranks", ranks)
-    check_number("communication", "latency", latency, least=0)
-    check_number("communication", "bandwidth", bandwidth, above=0)
+def _check(owner, ranks, latency, bandwidth):
+    check_whole(owner, "ranks", ranks)
+    check_number(owner, "latency", latency, least=0)
+    check_number(owner, "bandwidth", bandwidth, above=0)

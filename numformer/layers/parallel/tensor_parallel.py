@@ -50,7 +50,7 @@ class TensorParallel(Layer):
         p, counted from 0, and N, which divides the hidden units, or the heads and key-value heads.
     total : callable
         The sum of an array (B, T, C) over all parts, which every part gets. On the ranks of MPI:
-        ``comm.allreduce``.
+        ``comm.allreduce``, which is short, or ``comm.Allreduce``, which copies less.
 
     Raises
     ------
@@ -74,21 +74,21 @@ class TensorParallel(Layer):
             raise ValueError(f"{OWNER}: part={part} must be less than parts={parts}; parts are "
                              "counted from 0.")
         if isinstance(layer, (FeedForward, GatedFeedForward)):
-            self.part = _share_of_units(layer, part, parts)
+            self.share = _share_of_units(layer, part, parts)
         elif isinstance(layer, MultiHeadAttention):
-            self.part = _share_of_heads(layer, part, parts)
+            self.share = _share_of_heads(layer, part, parts)
         else:
             raise TypeError(f"{OWNER}: layer must be a FeedForward, a GatedFeedForward or a "
                             f"MultiHeadAttention, but is a {type(layer).__name__}.")
         self.total = total
 
     def forward(self, x, **options):
-        partial, saved = self.part.forward(x, **options)              # (B, T, C)
+        partial, saved = self.share.forward(x, **options)              # (B, T, C)
         return self.total(partial), saved
 
     def backward(self, dy, saved):
-        # y = part_0(x) + ... + part_{N-1}(x)
-        return self.total(self.part.backward(dy, saved))
+        # y = share_0(x) + ... + share_{N-1}(x)
+        return self.total(self.share.backward(dy, saved))
 
 
 def _share_of_units(layer, part, parts):
@@ -121,7 +121,7 @@ def _share_of_heads(layer, part, parts):
 
 
 def _columns(linear, part, parts):
-    """A Linear with columns part F / N, ..., of the F of another: A_p, and their biases."""
+    """A_p: the p-th of N equal groups of a Linear's columns, with their biases."""
     share = object.__new__(Linear)
     share.weight = Parameter(_cut(linear.weight.data.T, part, parts).T.copy())
     share.bias = None if linear.bias is None else Parameter(
@@ -130,7 +130,7 @@ def _columns(linear, part, parts):
 
 
 def _rows(linear, part, parts):
-    """A Linear with rows part F / N, ..., of the F of another: B_p. Part 0 has the bias."""
+    """B_p: the p-th of N equal groups of a Linear's rows. Part 0 has the bias."""
     share = object.__new__(Linear)
     share.weight = Parameter(_cut(linear.weight.data, part, parts).copy())
     share.bias = (Parameter(linear.bias.data.copy()) if linear.bias is not None and part == 0

@@ -40,7 +40,7 @@ def rank_scaling(seconds, bytes_, measured=None, ax=None, title="A training step
     for panel, k, unit in ((axes[0], 0, 1e3), (axes[1], 1, 1e-6)):
         if measured:
             panel.plot(list(measured), [unit * pair[k] for pair in measured.values()], "o",
-                       color=styles(panel, 2)[1]["color"], markersize=9, label="measured")
+                       color=panel.xaxis.label.get_color(), markersize=9, label="measured")
     ticks = sorted({n for times in seconds.values() for n in times})
     for panel, label in zip(axes, ("ms a step", "MB that a rank sends a step")):
         panel.set_xscale("log", base=2)

@@ -65,7 +65,8 @@ def watched(replica, finished):
     """Inside, call `finished(name)` when a backward has left a block for the last time.
 
     A block that ran forward n times is finished after n calls of its backward. All forwards must
-    come before the first backward.
+    come before the first backward. To count them, `forward` and `backward` of the blocks are
+    replaced by others in this time.
     """
     calls = {}
 

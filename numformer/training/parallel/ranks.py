@@ -1,12 +1,13 @@
 r"""Shards over the ranks of MPI: each rank runs its own shards, and owns a part of the parameters.
 
-A step has three exchanges. With P parameters of b bytes on N ranks, each rank sends about
+A step has two large exchanges. With P parameters of b bytes on N ranks, each rank sends about
 
 .. math:: \underbrace{r\, b P \frac{N - 1}{N}}_{\text{gradients to their owners}}
           + \underbrace{b P \frac{N - 1}{N}}_{\text{parameters to all}}
 
-bytes, and a few numbers a chunk for the norm; r is the number of subtrees of its shards, 1 where N
-divides the number of shards into powers of 2. That is what a ring all-reduce sends.
+bytes, and between them a few numbers: losses, and a sum of squares a chunk, for the norm. r is the
+number of subtrees of its shards, 1 where N divides the number of shards into powers of 2; then it
+is what a ring all-reduce sends. What a rank receives needs :math:`r b P (N - 1) / N` bytes of memory.
 
 The owner adds the subtrees of all ranks by the tree of `numformer.training.parallel.tree`, so the
 sum has the same bits for every N, and moves its part by the optimizer, whose moments nobody else
@@ -77,6 +78,7 @@ class RankShards(Shards):
 
     def gradient(self, batch, step):
         with np.errstate(over="ignore", invalid="ignore"):
+            # Shards that have not left a block yet; the rest is never left, and sent by `_sum`
             self.running = {name: len(self.replicas) for name in {s.bucket for s in self.segments}}
             self.sent, self.pending = set(), self._receive()
             return super().gradient(batch, step)

@@ -20,6 +20,8 @@ class Shards:
     over shards. Shards are added by a fixed tree, so the sum is bit-identical for any number of
     threads; and, in `numformer.training.parallel.ranks`, of processes.
 
+    A batch has `accumulation` parts, which run in turn; a part has `shards`, which run side by side.
+
     Parameters
     ----------
     model : Layer
@@ -62,22 +64,21 @@ class Shards:
         """
         for flat in self.optimizer.flat:
             flat.adopt()
-        self.gradients                                                # made here, not in a thread
-        losses = []                                                   # of each part and shard
+        losses = []                                                   # [part][shard]
         for number, part in enumerate(batch.split(self.config.accumulation)):
             shards = part.split(self.config.shards)
             losses.append(run_side_by_side(self._run_shard, [
-                (k, shards[own] if own < len(shards) else None, batch.n_targets, number, step)
-                for k, own in enumerate(self.own)]))
+                (k, self.gradients[k], shards[own] if own < len(shards) else None,
+                 batch.n_targets, number, step) for k, own in enumerate(self.own)]))
         losses, squares = self._sum(losses)
         with np.errstate(over="ignore"):                              # not finite: see the trainer
             return sum(map(sum, losses)), math.sqrt(sum(squares))
 
     def _run_shard(self, arguments):
         """Run one shard forward and backward on its replica; return its part of the loss."""
-        k, shard, n_targets, number, step = arguments
+        k, gradients, shard, n_targets, number, step = arguments
         if number == 0:
-            for gradient in self.gradients[k]:
+            for gradient in gradients:
                 gradient.fill(0)
         if shard is None or not shard.n_targets:
             return 0.0
@@ -93,7 +94,7 @@ class Shards:
         return float(loss) * weight
 
     def _sum(self, losses):
-        """All losses; and the sums of squares by chunk, once the gradients are added."""
+        """All losses, [part][shard]; and the sums of squares by chunk, of the added gradients."""
         return losses, run_by_shares(self._add, self.optimizer.chunks)
 
     def _add(self, chunk):

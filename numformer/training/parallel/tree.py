@@ -44,7 +44,8 @@ def fold(arrays, start, stop):
     Parameters
     ----------
     arrays : dict of (start, stop) to ndarray, all of one shape
-        Of single shards, or of subtrees that are added already. Overwritten.
+        Of single shards, or of subtrees that are added already; gradients have their weights
+        n_k / n. Overwritten.
     start, stop : int
         The subtree to add.
 
