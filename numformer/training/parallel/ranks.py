@@ -7,7 +7,8 @@ A step has two large exchanges. With P parameters of b bytes on N ranks, each ra
 
 bytes, and between them a few numbers: losses, and a sum of squares a chunk, for the norm. r is the
 number of subtrees of its shards, 1 where N divides the number of shards into powers of 2; then it
-is what a ring all-reduce sends. What a rank receives needs :math:`r b P (N - 1) / N` bytes of memory.
+is what a ring all-reduce sends. What a rank receives needs :math:`r b P (N - 1) / N` bytes of
+memory.
 
 The owner adds the subtrees of all ranks by the tree of `numformer.training.parallel.tree`, so the
 sum has the same bits for every N, and moves its part by the optimizer, whose moments nobody else

@@ -20,7 +20,7 @@ class Shards:
     over shards. Shards are added by a fixed tree, so the sum is bit-identical for any number of
     threads; and, in `numformer.training.parallel.ranks`, of processes.
 
-    A batch has `accumulation` parts, which run in turn; a part has `shards`, which run side by side.
+    A batch has `accumulation` parts, which run in turn; a part has `shards`, which run at once.
 
     Parameters
     ----------
