@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-from mpi4py import MPI
 
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.layers import (
@@ -93,6 +92,8 @@ def block(comm):
 
 
 if __name__ == "__main__":
+    from mpi4py import MPI                            # not where this page is only collected
+
     found = {name: compared(MPI.COMM_WORLD, name) for name in LAYERS}
     found["block"] = block(MPI.COMM_WORLD)
     if MPI.COMM_WORLD.rank == 0:
