@@ -23,6 +23,15 @@ class Chunk(NamedTuple):
         return vector[self.start - offset:self.stop - offset].reshape(self.shape)
 
 
+def bounds_of(chunks, n_vectors):
+    """(start, stop) of some neighbouring chunks in each vector; (0, 0) where there are none."""
+    found = []
+    for k in range(n_vectors):
+        own = [chunk for chunk in chunks if chunk.vector == k]
+        found.append((own[0].start, own[-1].stop) if own else (0, 0))
+    return found
+
+
 class Optimizer:
     """What all optimizers share: the parameters, and their moments, which a checkpoint keeps.
 
@@ -51,6 +60,7 @@ class Optimizer:
         self.state = [{name: np.zeros_like(flat.data) for name in self.moments_of(group)}
                       for (group, _), flat in zip(members, self.flat)]
         self.begins = [0] * len(self.flat)
+        self._bind()
 
     def group_of(self, name):
         """The group of a parameter: parameters of one group move by the same rule."""
@@ -71,14 +81,20 @@ class Optimizer:
 
         Several processes share an optimizer in this way: each keeps the moments of its own chunks.
         """
-        for k in range(len(self.flat)):
-            own = [chunk for chunk in chunks if chunk.vector == k]
-            start, stop = (own[0].start, own[-1].stop) if own else (0, 0)
+        for k, (start, stop) in enumerate(bounds_of(chunks, len(self.flat))):
             first = self.begins[k]
             self.state[k] = {name: vector[start - first:stop - first].copy()
                              for name, vector in self.state[k].items()}
             self.begins[k] = start
         self.chunks = list(chunks)
+        self._bind()
+
+    def _bind(self):
+        """Find the group and the arrays of each chunk, once: `update` gets them in every step."""
+        self._bound = [(chunk.group, [
+            chunk.of(self.flat[chunk.vector].data), chunk.of(self.flat[chunk.vector].grad),
+            *(chunk.of(vector, self.begins[chunk.vector])
+              for vector in self.state[chunk.vector].values())]) for chunk in self.chunks]
 
     def step(self, learning_rate, grad_scale=1.0):
         """Move every parameter by its gradient.
@@ -94,13 +110,11 @@ class Optimizer:
         for flat in self.flat:
             flat.adopt()
 
-        def move(chunk):
-            k = chunk.vector
-            moments = (chunk.of(vector, self.begins[k]) for vector in self.state[k].values())
-            self.update(chunk.group, chunk.of(self.flat[k].data), chunk.of(self.flat[k].grad),
-                        learning_rate, grad_scale, *moments)
+        def move(bound):
+            group, (data, grad, *moments) = bound
+            self.update(group, data, grad, learning_rate, grad_scale, *moments)
 
-        run_by_shares(move, self.chunks)
+        run_by_shares(move, self._bound)
 
     def state_dict(self, whole=lambda k, vector: vector):
         """Copies of the moments, by ``moment.parameter``.
@@ -116,10 +130,9 @@ class Optimizer:
             for moment, vector in moments.items():
                 vector = whole(k, vector)
                 if vector is not None:
-                    found |= {(name, moment): view.copy()
+                    found |= {f"{moment}.{name}": view.copy()
                               for name, view in flat.views(vector).items()}
-        return {f"{moment}.{name}": found[name, moment] for name, moment in self._moments()
-                if (name, moment) in found}
+        return found
 
     def load_state_dict(self, arrays, steps):
         """Load moments and the number of steps taken.
@@ -129,8 +142,9 @@ class Optimizer:
         ValueError
             If names or shapes do not fit.
         """
-        mine = {f"{moment}.{name}": self.parameters[name].data.shape
-                for name, moment in self._moments()}
+        mine = {f"{moment}.{name}": parameter.data.shape
+                for flat, moments in zip(self.flat, self.state) for moment in moments
+                for name, parameter in flat.parameters.items()}
         fits = mine.keys() == arrays.keys()
         if not fits or any(shape != arrays[name].shape for name, shape in mine.items()):
             raise ValueError(f"{type(self).__name__}: the moments of another optimizer or model; "
@@ -142,12 +156,6 @@ class Optimizer:
                     view[...] = arrays[f"{moment}.{name}"]
                 vector[...] = whole[first:first + len(vector)]
         self.steps = steps
-
-    def _moments(self):
-        """(name of a parameter, name of a moment), in the order of the parameters."""
-        moments_of = {name: tuple(moments) for flat, moments in zip(self.flat, self.state)
-                      for name in flat.parameters}
-        return [(name, moment) for name in self.parameters for moment in moments_of[name]]
 
 
 class SGD(Optimizer):

@@ -48,7 +48,7 @@ def test_gradients_of_a_finished_block_change_no_more(model, rng):
     def finished(name):
         seen[name] = [p.grad.copy() for p in blocks_of(model)[name].parameters()]
 
-    with watched(model, finished):
+    with watched(blocks_of(model), finished):
         loss, saved = model.loss(data)
         assert not seen
         model.loss_backward(saved)
@@ -61,7 +61,7 @@ def test_gradients_of_a_finished_block_change_no_more(model, rng):
 
 def test_a_block_that_runs_twice_is_finished_after_its_second_backward(model, rng):
     seen = []
-    with watched(model, seen.append):
+    with watched(blocks_of(model), seen.append):
         saved = [model.loss(batch(rng))[1] for _ in range(2)]
         model.loss_backward(saved[1])
         assert not seen

@@ -61,8 +61,8 @@ def _find(part, bucket, blocks, owners):
 
 
 @contextmanager
-def watched(replica, finished):
-    """Inside, call `finished(name)` when a backward has left a block for the last time.
+def watched(blocks, finished):
+    """Inside, call `finished(name)` when a backward has left one of the blocks for the last time.
 
     A block that ran forward n times is finished after n calls of its backward. All forwards must
     come before the first backward. To count them, `forward` and `backward` of the blocks are
@@ -79,7 +79,6 @@ def watched(replica, finished):
             return result
         return call
 
-    blocks = blocks_of(replica)
     for name, block in blocks.items():
         block.forward = counted(name, block.forward, 1)
         block.backward = counted(name, block.backward, -1)

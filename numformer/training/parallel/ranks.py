@@ -28,7 +28,8 @@ import numpy as np
 
 from numformer.backend import run_by_shares, sum_of_squares
 from numformer.training.evaluation import mean_of, totals_of
-from numformer.training.parallel.buckets import buckets_of, watched
+from numformer.training.optimizers import bounds_of
+from numformer.training.parallel.buckets import blocks_of, buckets_of, watched
 from numformer.training.parallel.shards import Shards
 from numformer.training.parallel.tree import fold, roots
 
@@ -60,11 +61,12 @@ class RankShards(Shards):
                              f"{config.shards}; give --shards {comm.size} or more.")
         first = [config.shards * rank // comm.size for rank in range(comm.size + 1)]
         super().__init__(model, optimizer, config, range(first[self.rank], first[self.rank + 1]))
+        self.blocks = [blocks_of(replica) for replica in self.replicas]
         self.subtrees = [roots(config.shards, *ends) for ends in zip(first, first[1:])]
         chunks = shared_out(optimizer, comm.size)
         places = {chunk: place for place, chunk in enumerate(sum(chunks, []))}
         self.order = [places[chunk] for chunk in optimizer.chunks]    # in what `_sum` gathers
-        self.bounds = [_bounds(own, len(optimizer.flat)) for own in chunks]
+        self.bounds = [bounds_of(own, len(optimizer.flat)) for own in chunks]
         optimizer.keep(chunks[self.rank])
         self.segments = _segments(optimizer.flat, buckets_of(model), self.bounds)
         self.received = {}            # by rank and subtree: its parts of what this rank owns
@@ -87,7 +89,7 @@ class RankShards(Shards):
     def _forward_backward(self, k, shard, rng, weight, number):
         if number < self.config.accumulation - 1:
             return super()._forward_backward(k, shard, rng, weight, number)
-        with watched(self.replicas[k], self._finished):
+        with watched(self.blocks[k], self._finished):
             return super()._forward_backward(k, shard, rng, weight, number)
 
     def _finished(self, bucket):
@@ -227,15 +229,6 @@ def shared_out(optimizer, n_ranks):
             owned[owner].append(chunk)
             loads[owner] += weight
     return owned
-
-
-def _bounds(chunks, n_vectors):
-    """(start, stop) of some neighbouring chunks in each vector; (0, 0) where there are none."""
-    found = []
-    for k in range(n_vectors):
-        own = [chunk for chunk in chunks if chunk.vector == k]
-        found.append((own[0].start, own[-1].stop) if own else (0, 0))
-    return found
 
 
 def _segments(flat, buckets, bounds):
