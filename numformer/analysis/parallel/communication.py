@@ -5,7 +5,7 @@ A message of M bytes takes :math:`\alpha + M / B` seconds, with a latency α and
 
 from math import ceil, log2
 
-from numformer.checks import check_number, check_whole
+from numformer.checks import check_choice, check_number, check_whole
 
 SUMS = ("ring", "tree", "halving")
 
@@ -62,10 +62,12 @@ def all_reduce_seconds(kind, ranks, size, latency, bandwidth):
     >>> [round(1e6 * all_reduce_seconds(kind, 8, 100, 50e-6, 125e6)) for kind in SUMS]
     [701, 305, 301]
     """
-    _check("all_reduce_seconds", ranks, latency, bandwidth)
-    check_number("all_reduce_seconds", "size", size, least=0)
-    if kind not in SUMS:
-        raise ValueError(f"all_reduce_seconds: kind={kind!r} must be one of {', '.join(SUMS)}.")
+    owner = "all_reduce_seconds"
+    check_choice(owner, "kind", kind, SUMS)
+    check_whole(owner, "ranks", ranks)
+    check_number(owner, "size", size, least=0)
+    check_number(owner, "latency", latency, least=0)
+    check_number(owner, "bandwidth", bandwidth, above=0)
     N, rounds = ranks, ceil(log2(ranks))
     if kind == "ring":
         return 2 * (N - 1) * (latency + size / (N * bandwidth))
@@ -110,9 +112,3 @@ def step_seconds(alone, ranks, size, latency, bandwidth):
     """
     check_number("step_seconds", "alone", alone, above=0)
     return alone / ranks + all_reduce_seconds("ring", ranks, size, latency, bandwidth)
-
-
-def _check(owner, ranks, latency, bandwidth):
-    check_whole(owner, "ranks", ranks)
-    check_number(owner, "latency", latency, least=0)
-    check_number(owner, "bandwidth", bandwidth, above=0)

@@ -29,6 +29,8 @@ Parallelism", section 3.
 
 import copy
 
+import numpy as np
+
 from numformer.checks import check_divides, check_whole
 from numformer.layers.attention.multi_head import UNCHANGED, MultiHeadAttention
 from numformer.layers.feedforward import FeedForward, GatedFeedForward
@@ -123,22 +125,16 @@ def _share_of_heads(layer, part, parts):
 def _columns(linear, part, parts):
     """A_p: the p-th of N equal groups of a Linear's columns, with their biases."""
     share = object.__new__(Linear)
-    share.weight = Parameter(_cut(linear.weight.data.T, part, parts).T.copy())
+    share.weight = Parameter(np.split(linear.weight.data, parts, axis=1)[part].copy())
     share.bias = None if linear.bias is None else Parameter(
-        _cut(linear.bias.data, part, parts).copy())
+        np.split(linear.bias.data, parts)[part].copy())
     return share
 
 
 def _rows(linear, part, parts):
     """B_p: the p-th of N equal groups of a Linear's rows. Part 0 has the bias."""
     share = object.__new__(Linear)
-    share.weight = Parameter(_cut(linear.weight.data, part, parts).copy())
+    share.weight = Parameter(np.split(linear.weight.data, parts)[part].copy())
     share.bias = (Parameter(linear.bias.data.copy()) if linear.bias is not None and part == 0
                   else None)
     return share
-
-
-def _cut(array, part, parts):
-    """Part p of N along the first axis."""
-    size = len(array) // parts
-    return array[part * size:(part + 1) * size]
