@@ -33,7 +33,7 @@ def attack(kills, folder, seed=0):
     rng, folder = random.Random(seed), Path(folder)
     text, out, alone = folder / "text.txt", folder / "ranks" / "run", folder / "alone" / "run"
     text.write_text(TEXT)
-    steps = ["--steps", str(400 * kills)]
+    steps = ["--steps", str(900 * kills)]
     new = [*TRAIN, "--data", str(text), *steps, *SETTINGS, "--out"]
     subprocess.run([*new, str(alone)], check=True, capture_output=True)
     done, longest, begun = 0, 0.0, 0
@@ -59,6 +59,7 @@ def attack(kills, folder, seed=0):
         if (out / "checkpoint.safetensors").exists():
             load_checkpoint(out / "checkpoint.safetensors")           # it must be whole
     assert process.returncode == 0, (folder / "log").read_text()
+    assert done == kills, f"the training ended after {done} kills; give it more steps"
     assert content(out) == content(alone), "the files differ from those of an undisturbed run"
     return done, longest, begun
 
