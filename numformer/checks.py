@@ -100,8 +100,10 @@ def _axes(shape):
     return (True, axes[1:]) if axes[:1] == ("...",) else (False, axes)
 
 
-def check_ids(owner, name, ids, size, ignore_index=None):
+def check_ids(owner, name, ids, size, ignore_index=None, may_be_empty=False):
     """Check that `ids` is an array of integers in 0 .. size-1, or equal to `ignore_index`.
+
+    An empty array is refused unless it `may_be_empty`.
 
     Raises
     ------
@@ -121,6 +123,8 @@ def check_ids(owner, name, ids, size, ignore_index=None):
                         f"use np.asarray({name}, np.int64).")
     _check_plain(owner, name, ids)
     if ids.size == 0:
+        if may_be_empty:
+            return
         raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one id.")
     if ids.min() >= 0 and ids.max() < size:               # as a rule; no array is made for it
         return

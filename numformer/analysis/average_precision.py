@@ -85,6 +85,7 @@ def mean_average_precision(found, objects, n_classes, overlap=0.5):
     Returns
     -------
     float
+        NaN without objects.
 
     Examples
     --------
@@ -92,6 +93,8 @@ def mean_average_precision(found, objects, n_classes, overlap=0.5):
     >>> mean_average_precision([(label, np.ones(1), box)], [(label, box)], n_classes=3)
     1.0
     """
+    if not any(len(labels) for labels, _ in objects):
+        return float("nan")
     of_classes = [average_precision(
         [(scores[labels == c], boxes[labels == c]) for labels, scores, boxes in found],
         [boxes[labels == c] for labels, boxes in objects], overlap) for c in range(n_classes)]

@@ -89,7 +89,7 @@ def box_loss(boxes, targets, l1_weight=5.0, giou_weight=2.0):
                                         + w_g (1 - g(b_n, t_n)) \right)
 
     The distance has a gradient everywhere, but it is larger for large boxes; the overlap depends
-    on proportions alone.
+    on proportions alone. Without boxes (N = 0, images without objects) the loss is 0.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def box_loss(boxes, targets, l1_weight=5.0, giou_weight=2.0):
     Raises
     ------
     ValueError, TypeError
-        If shapes or dtypes differ, there are no boxes, or a width or height is below 0.
+        If shapes or dtypes differ, or a width or height is below 0.
 
     References
     ----------
@@ -127,9 +127,6 @@ def box_loss(boxes, targets, l1_weight=5.0, giou_weight=2.0):
     check_array("box_loss", "targets", targets, "(N, coordinates)", N=N, coordinates=4)
     check_number("box_loss", "l1_weight", l1_weight, least=0)
     check_number("box_loss", "giou_weight", giou_weight, least=0)
-    if not N:
-        raise ValueError(f"box_loss: boxes have shape {boxes.shape} and hold none; give at least "
-                         "one.")
     targets = targets.astype(boxes.real.dtype)
     difference = boxes - targets
     sign = np.where(difference.real > 0, 1.0, np.where(difference.real < 0, -1.0, 0.0))
@@ -137,7 +134,7 @@ def box_loss(boxes, targets, l1_weight=5.0, giou_weight=2.0):
     l1 = (sign * difference).sum()
     corners, saved_corners = box_corners(boxes)                       # (N, 4)
     g, saved_giou = generalized_iou(corners, box_corners(targets)[0].astype(boxes.dtype))     # (N,)
-    loss = (float(l1_weight) * l1 + float(giou_weight) * (1 - g).sum()) / N
+    loss = (float(l1_weight) * l1 + float(giou_weight) * (1 - g).sum()) / max(N, 1)
 
     saved = (sign, saved_corners, saved_giou, float(l1_weight), float(giou_weight))
     return loss, saved
@@ -154,12 +151,12 @@ def box_loss_backward(dloss, saved):
     dboxes : ndarray, shape (N, 4)
     """
     sign, saved_corners, saved_giou, l1_weight, giou_weight = saved
-    dmean = float(dloss) / len(sign)
+    dmean = float(dloss) / max(len(sign), 1)
 
-    # loss = (... + giou_weight * (1 - g).sum()) / N, with g = generalized_iou(corners, targets)
+    # loss = (... + giou_weight * (1 - g).sum()) / max(N, 1), with g = generalized_iou(corners, targets)
     dg = np.full(len(sign), -dmean * giou_weight, sign.dtype)
     dcorners, _ = generalized_iou_backward(dg, saved_giou)
     dboxes = box_corners_backward(dcorners, saved_corners)
 
-    # loss = (l1_weight * (sign * (boxes - targets)).sum() + ...) / N
+    # loss = (l1_weight * (sign * (boxes - targets)).sum() + ...) / max(N, 1)
     return dboxes + dmean * l1_weight * sign

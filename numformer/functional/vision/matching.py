@@ -16,7 +16,9 @@ def match_objects(logits, boxes, labels, targets, class_weight=1.0, l1_weight=5.
         C_{nm} = - w_c\, p_n(y_m) + w_1 \lVert b_n - t_m \rVert_1 - w_g\, g(b_n, t_m)
 
     The choice is discrete: like that of the largest k, it has no gradient. The class enters as a
-    probability, not as its logarithm, so that its cost is of the size of the others.
+    probability, not as its logarithm, so that its cost is of the size of the others. A cost that is
+    NaN or infinite counts as larger than all others, so the loss that is computed from the choice
+    says what is not finite.
 
     Parameters
     ----------
@@ -25,7 +27,7 @@ def match_objects(logits, boxes, labels, targets, class_weight=1.0, l1_weight=5.
     boxes : ndarray, shape (Q, 4)
         b: cx, cy, width, height.
     labels : ndarray of int, shape (M,)
-        y, with M at most Q.
+        y, with M at most Q; M = 0 for an image without objects.
     targets : ndarray, shape (M, 4)
         t, in the form of `boxes`.
     class_weight, l1_weight, giou_weight : float
@@ -54,8 +56,18 @@ def match_objects(logits, boxes, labels, targets, class_weight=1.0, l1_weight=5.
     from scipy.optimize import linear_sum_assignment
 
     costs = matching_costs(logits, boxes, labels, targets, class_weight, l1_weight, giou_weight)
-    predictions, objects = linear_sum_assignment(costs)
+    predictions, objects = linear_sum_assignment(_finite(costs))
     return predictions[np.argsort(objects)]
+
+
+def _finite(costs):
+    """Costs (Q, M) in which one that is not finite is larger than any sum of M others."""
+    finite = np.isfinite(costs)
+    if finite.all():
+        return costs
+    costs = np.where(finite, costs, 0).astype(np.float64)
+    most = np.finfo(np.float64).max / (2 * costs.shape[1])            # M of them have a finite sum
+    return np.where(finite, costs, min(most, 1 + 2 * costs.shape[1] * np.abs(costs).max()))
 
 
 def matching_costs(logits, boxes, labels, targets, class_weight=1.0, l1_weight=5.0,
@@ -64,7 +76,7 @@ def matching_costs(logits, boxes, labels, targets, class_weight=1.0, l1_weight=5
     owner = "match_objects"
     Q, V = check_array(owner, "logits", logits, "(Q, V)").values()
     check_array(owner, "boxes", boxes, "(Q, coordinates)", Q=Q, coordinates=4)
-    check_ids(owner, "labels", labels, V)
+    check_ids(owner, "labels", labels, V, may_be_empty=True)
     M = len(labels)
     check_array(owner, "targets", targets, "(M, coordinates)", M=M, coordinates=4)
     if labels.ndim != 1 or M > Q:

@@ -130,7 +130,7 @@ class DETR(Layer):
         ----------
         batch : (images, boxes, labels)
             Images as in `forward`; boxes (B, M, 4); labels (B, M), with `IGNORE_INDEX` where an
-            image has fewer than M objects.
+            image has fewer than M objects. An image without any has the loss of classes alone.
         rng : numpy.random.Generator, optional
             For dropout.
 
@@ -236,12 +236,10 @@ class DETR(Layer):
         real, classes = labels != IGNORE_INDEX, np.full(y.shape[:2], K - 1)
         images, queries = [], []
         for b in range(len(y)):
-            if real[b].any():
-                chosen = match_objects(y[b, :, :K], y[b, :, K:], labels[b][real[b]],
-                                       boxes[b][real[b]], c.class_weight, c.l1_weight,
-                                       c.giou_weight)
-                classes[b, chosen] = labels[b][real[b]]
-                images, queries = [*images, *[b] * len(chosen)], [*queries, *chosen]
+            chosen = match_objects(y[b, :, :K], y[b, :, K:], labels[b][real[b]],
+                                   boxes[b][real[b]], c.class_weight, c.l1_weight, c.giou_weight)
+            classes[b, chosen] = labels[b][real[b]]
+            images, queries = [*images, *[b] * len(chosen)], [*queries, *chosen]
         chosen = np.array(images, np.intp), np.array(queries, np.intp)
         weights = np.ones(K, y.real.dtype)
         weights[-1] = c.no_object_weight

@@ -45,7 +45,8 @@ def test_the_matching_is_the_best_of_all_permutations(rng):
     (lambda: F.generalized_iou(np.array([[1.0, 0, 0, 1]]), np.zeros((1, 4))), ValueError,
      "x0 <= x1"),
     (lambda: F.generalized_iou(np.zeros((2, 4)), np.zeros((1, 4))), ValueError, "same shape"),
-    (lambda: F.box_loss(np.zeros((0, 4)), np.zeros((0, 4))), ValueError, "hold none"),
+    (lambda: F.match_objects(np.zeros((2, 3)), np.ones((2, 4)), np.zeros(0), np.ones((0, 4))),
+     TypeError, "labels must be an array of integers"),
     (lambda: F.box_corners(np.zeros((2, 3))), ValueError, "coordinates=4"),
     (lambda: F.weighted_cross_entropy(np.zeros((1, 2)), np.array([0]), np.array([0.0, 1.0])),
      ValueError, "above 0 for some target"),
@@ -53,6 +54,27 @@ def test_the_matching_is_the_best_of_all_permutations(rng):
 def test_bad_calls_are_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_without_objects_nothing_is_matched_and_the_loss_of_boxes_is_zero():
+    none = np.zeros((0, 4), np.float32)
+    chosen = F.match_objects(np.zeros((2, 3)), np.ones((2, 4)), np.zeros(0, int), none)
+    assert chosen.shape == (0,) and chosen.dtype.kind == "i"
+    loss, saved = F.box_loss(none, none)
+    assert loss == 0 and loss.dtype == np.float32
+    assert F.box_loss_backward(1.0, saved).shape == (0, 4)
+
+
+@pytest.mark.parametrize("dtype, huge", [(np.float32, 1e36), (np.float64, 1e305)])
+def test_costs_that_are_not_finite_are_the_largest(rng, dtype, huge):
+    """Predictions with finite costs are chosen first; if there are too few, any other."""
+    boxes, targets = boxes_of(rng, 4).astype(dtype), boxes_of(rng, 2).astype(dtype)
+    logits, labels = rng.standard_normal((4, 3)).astype(dtype), np.array([0, 1])
+    logits[0], boxes[2], boxes[1, :2] = np.nan, np.inf, huge
+    with np.errstate(invalid="ignore", over="ignore"):
+        assert sorted(F.match_objects(logits, boxes, labels, targets)) == [1, 3]
+        logits[:], boxes[:] = np.nan, np.nan
+        assert len(set(F.match_objects(logits, boxes, labels, targets).tolist())) == 2
 
 
 def test_average_precision_by_hand():
@@ -70,6 +92,8 @@ def test_average_precision_by_hand():
     wrong_label = mean_average_precision([(np.array([1]), np.ones(1), box)],
                                          [(np.array([0]), box)], 2)
     assert wrong_label == 0
+    nothing = np.zeros(0, int), np.zeros((0, 4))
+    assert np.isnan(mean_average_precision([(np.array([1]), np.ones(1), box)], [nothing], 2))
 
 
 def test_average_precision_of_scikit_learn_has_no_envelope(rng):

@@ -82,6 +82,21 @@ def test_the_loss_by_hand_and_its_gradient(auxiliary, batch, rng):
         np.testing.assert_allclose(parameter.grad, 2 * grad, rtol=1e-12)
 
 
+@pytest.mark.parametrize("M", [0, 2])
+def test_images_without_objects_have_the_loss_of_classes_alone(M, rng):
+    """All queries are "no object", in every block; boxes get no gradient."""
+    model = DETR(DETRConfig(**SIZES), rng)
+    images, labels = rng.random((2, 4, 4, 1)), np.full((2, M), F.IGNORE_INDEX)
+    loss, saved = model.loss((images, np.zeros((2, M, 4)), labels))
+    blocks = model._forward(images, None, 3)[0]
+    expected = -np.log(F.softmax(blocks[..., :4])[0][..., 3]).mean(axis=(1, 2)).sum()
+    assert loss == pytest.approx(expected, rel=1e-13)
+    model.loss_backward(saved)
+    assert not model.box_head.output.weight.grad.any()
+    assert all(np.isfinite(parameter.grad).all() for parameter in model.parameters())
+    assert model.class_head.weight.grad.any()
+
+
 def test_what_is_found_is_the_most_probable_class_and_no_object_is_none(rng):
     model, images = DETR(DETRConfig(**SIZES), rng), rng.random((2, 4, 4, 1))
     model.class_head.bias.data[3] = 1.0                     # "no object"
