@@ -41,19 +41,75 @@ def test_the_recurrent_form_is_the_parallel_one(rng):
         assert old is None or np.array_equal(old, before), "the old state stays valid"
         np.testing.assert_allclose(o[:, :, 0], expected[:, :, t], rtol=1e-11)
         sizes.add(state.shape)
-    assert sizes == {(B, H, D, D_V + 1)}
+    assert sizes == {(B, H, D, D_V + 2)}
 
 
-def test_a_sum_of_weights_that_underflows_gives_zeros():
-    q, k = np.full((1, 1, 2, 1), -1000.0), np.full((1, 1, 2, 1), -1000.0)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale, offset", [
+    (1, -48), (1, -400), (5, -100), (30, 0), (300, -1000), (1e15, 0), (1e-30, 0)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_linear_attention_far_from_0(scale, offset, causal, dtype, rng):
+    """Features that underflow, or fill the range, against long doubles, which hold e^-11000.
+
+    dq and dk are differences; their errors are those of the largest part.
+    """
+    q, k, v = arrays(rng, 70, 70)
+    do = rng.standard_normal(v.shape).astype(dtype)
+    q, k = ((x * scale + offset).astype(dtype) for x in (q, k))
+    if scale == 1e15:                                # e^-1e15 is 0 for everybody
+        q, k = abs(q), abs(k)
+    v = v.astype(dtype)
+    o, saved = F.linear_attention(q, k, v, causal)
+    found, state = [o, *F.linear_attention_backward(do, saved)], None
+    steps = []
+    for t in range(70 if causal else 0):
+        step, state = F.linear_attention_step(*(x[:, :, t:t + 1] for x in (q, k, v)), state)
+        steps.append(step)
+    if causal:
+        found.append(np.concatenate(steps, axis=2))
+
+    q, k, v, do = (x.astype(np.longdouble) for x in (q, k, v, do))
+    a, b = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+    mask = np.tri(70, dtype=bool) if causal else np.ones((70, 70), bool)
+    p = np.where(mask, a @ b.mT, 0)
+    total = p.sum(axis=-1, keepdims=True)
+    o = p / total @ v
+    dp = np.where(mask, do @ v.mT - (do * o).sum(axis=-1, keepdims=True), 0) / total
+    size = np.where(mask, abs(do) @ abs(v).mT + abs(do * o).sum(axis=-1, keepdims=True), 0) / total
+    da, db = (np.where(x > 0, 1, f) for x, f in ((q, a), (k, b)))
+    true = [o, dp @ b * da, dp.mT @ a * db, (p / total).mT @ do, o]
+    sizes = [abs(v).max(), size @ b * da, size.mT @ a * db, (p / total).mT @ abs(do), abs(v).max()]
+    tiny = float(np.finfo(dtype).tiny)
+    for name, x, y, size in zip(("o", "dq", "dk", "dv", "step"), found, true, sizes):
+        assert x.dtype == dtype, name
+        assert (abs(x - y) <= 40 * np.finfo(dtype).eps * size + 1e4 * tiny).all(), name
+
+
+def test_a_query_orthogonal_to_all_keys_gets_zeros():
+    q, k = np.full((1, 1, 2, 1), -np.inf), np.full((1, 1, 2, 1), -1000.0)
     v = np.ones((1, 1, 2, 1))
-    for causal in (False, True):
-        o, saved = F.linear_attention(q, k, v, causal)
-        assert not o.any()
-        assert all(np.isfinite(d).all() and not d.any()
-                   for d in F.linear_attention_backward(np.ones_like(o), saved))
-    o, state = F.linear_attention_step(*(x[:, :, :1] for x in (q, k, v)))
-    assert not o.any() and not state.any()
+    for q, k in ((q, k), (k, q), (q, q)):
+        for causal in (False, True):
+            o, saved = F.linear_attention(q, k, v, causal)
+            assert not o.any()
+            assert all(np.isfinite(d).all() and not d.any()
+                       for d in F.linear_attention_backward(np.ones_like(o), saved))
+        assert not F.linear_attention_step(*(x[:, :, :1] for x in (q, k, v)))[0].any()
+
+
+@pytest.mark.parametrize("which", ["k", "v"])
+def test_a_later_nan_does_not_leak_into_causal_linear_attention(which, rng):
+    """Nor do keys so far from the others that the scale of the features changes."""
+    q, k, v = arrays(rng, 80, 80)
+    before = F.linear_attention(q, k, v, causal=True)[0]
+    changed = {"k": k.copy(), "v": v.copy()}
+    changed[which][:, :, 40] = np.nan
+    o = F.linear_attention(q, **changed, causal=True)[0]
+    assert np.array_equal(o[:, :, :40], before[:, :, :40]) and np.isnan(o[:, :, 40:]).all()
+    far = k.copy()
+    far[:, :, 40:] += 1e5
+    o = F.linear_attention(q, far, v, causal=True)[0]
+    np.testing.assert_allclose(o[:, :, :40], before[:, :, :40], rtol=1e-13, atol=1e-14)
 
 
 def test_a_sum_of_weights_of_one_is_no_special_case():

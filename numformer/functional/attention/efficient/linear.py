@@ -4,8 +4,8 @@ change."""
 import numpy as np
 
 from numformer.checks import check_array
-
-CHUNK = 64                                            # positions whose weights are held at once
+from numformer.functional.attention.efficient.features import (
+    chunks_of_one_scale, key_scales, query_scales, scaled_features, slopes)
 
 
 def linear_attention(q, k, v, causal=False):
@@ -22,6 +22,9 @@ def linear_attention(q, k, v, causal=False):
     sums over j do not depend on i: they are computed once, and no T x S weights. If causal, they
     run over j up to i: prefix sums, here in chunks of 64 positions, within which weights are
     written out. A query whose features are orthogonal to those of all its keys gets 0.
+
+    Features of queries and keys far below 0 would underflow, and o with them. They are scaled by
+    what cancels in the quotient; see `numformer.functional.attention.efficient.features`.
 
     Parameters
     ----------
@@ -55,13 +58,16 @@ def linear_attention(q, k, v, causal=False):
     (array([3., 3., 3.]), array([1. , 1.5, 3. ]))
     """
     check_linear("linear_attention", q, k, v, causal)
-    a, b = features(q), features(k)                      # (B, H, T, D), (B, H, S, D)
+    c = key_scales(k, causal)                            # (B, H, S, D), or (B, H, 1, D)
+    t = query_scales(q, c)                               # (B, H, T, 1)
+    a, b = scaled_features(q, c - t), scaled_features(k, -c)         # (B, H, T, D), (B, H, S, D)
     w = with_ones(v)                                     # (B, H, S, D_V + 1)
-    n = product(a, b, w, causal)                         # (B, H, T, D_V + 1)
+    chunks = chunks_of_one_scale(c, b, w) if causal else None
+    n = product(a, b, w, chunks)                         # (B, H, T, D_V + 1)
     total = n[..., -1:]                                  # (B, H, T, 1): the sum of the weights
     o = n[..., :-1] / np.where(total == 0, 1, total)
 
-    saved = (q, k, a, b, w, o, total, causal)
+    saved = (q, k, c, t, a, b, w, o, total, chunks)
     return o, saved
 
 
@@ -87,20 +93,20 @@ def linear_attention_backward(do, saved):
     dk : ndarray, shape (B, H, S, D)
     dv : ndarray, shape (B, H, S, D_V)
     """
-    q, k, a, b, w, o, total, causal = saved
+    q, k, c, t, a, b, w, o, total, chunks = saved
 
     # o = n[..., :-1] / n[..., -1:], and 0 where that is 0
     dn = np.concatenate([do, -(do * o).sum(axis=-1, keepdims=True)], axis=-1)
     dn = np.where(total == 0, 0, dn / np.where(total == 0, 1, total))    # (B, H, T, D_V + 1)
 
     # n = product(a, b, w), where query i takes part with keys j, and key j with queries i
-    da = product(dn, w, b, causal)                       # (B, H, T, D)
-    db = from_the_end(w, dn, a, causal)                  # (B, H, S, D)
-    dw = from_the_end(b, a, dn, causal)                  # (B, H, S, D_V + 1)
+    da = product(dn, w, b, chunks, scaled="w")           # (B, H, T, D)
+    db = product(w, dn, a, chunks, scaled="w", from_the_end=True)    # (B, H, S, D)
+    dw = product(b, a, dn, chunks, from_the_end=True)    # (B, H, S, D_V + 1)
 
-    # a = features(q);  b = features(k);  w = with_ones(v)
-    dq = da * np.where(q.real > 0, 1, a)
-    dk = db * np.where(k.real > 0, 1, b)
+    # a = scaled_features(q, c - t);  b = scaled_features(k, -c);  w = with_ones(v)
+    dq = da * slopes(q, a, c - t)
+    dk = db * slopes(k, b, -c)
     return dq, dk, dw[..., :-1].copy()
 
 
@@ -110,19 +116,20 @@ def linear_attention_step(q, k, v, state=None):
     .. math:: S_i = S_{i-1} + \phi(k_i) [v_i, 1]^\top, \qquad
               [n_i, s_i] = \phi(q_i)^\top S_i, \qquad o_i = n_i / s_i
 
-    Inference only. The state has the same size after any number of positions.
+    Inference only. The state has the same size after any number of positions. Its last column holds
+    the logarithms by which the rows are scaled (`features.key_scales`).
 
     Parameters
     ----------
     q, k : ndarray, shape (B, H, 1, D)
     v : ndarray, shape (B, H, 1, D_V)
-    state : ndarray, shape (B, H, D, D_V + 1), optional
+    state : ndarray, shape (B, H, D, D_V + 2), optional
         What the last call returned; None at the start.
 
     Returns
     -------
     o : ndarray, shape (B, H, 1, D_V)
-    state : ndarray, shape (B, H, D, D_V + 1)
+    state : ndarray, shape (B, H, D, D_V + 2)
         A new value; the old one stays as it was.
 
     Raises
@@ -147,18 +154,18 @@ def linear_attention_step(q, k, v, state=None):
     if T != 1:
         raise ValueError(f"{name}: q has T={T} positions, but must have one; use "
                          "linear_attention(causal=True) for several.")
-    update = features(k).mT @ with_ones(v)               # (B, H, D, D_V + 1)
+    c = key_scales(k, True)                              # (B, H, 1, D)
+    sums = 0
     if state is not None:
-        check_array(name, "state", state, "(B, H, D, W)", q.dtype, B=B, H=H, D=D, W=D_V + 1)
-        update = state + update
-    n = features(q) @ update                             # (B, H, 1, D_V + 1)
+        check_array(name, "state", state, "(B, H, D, W)", q.dtype, B=B, H=H, D=D, W=D_V + 2)
+        before = state[..., -1:].real.mT                 # (B, H, 1, D)
+        c = np.fmax(c, before)
+        sums = state[..., :-1] * np.exp(before - c).mT
+    sums = sums + scaled_features(k, -c).mT @ with_ones(v)           # (B, H, D, D_V + 1)
+    n = scaled_features(q, c - query_scales(q, c)) @ sums            # (B, H, 1, D_V + 1)
     total = n[..., -1:]
-    return n[..., :-1] / np.where(total == 0, 1, total), update
-
-
-def features(x):
-    """elu(x) + 1: positive, and linear above 0."""
-    return np.where(x.real > 0, x + 1, np.exp(np.where(x.real > 0, 0, x)))
+    o = n[..., :-1] / np.where(total == 0, 1, total)
+    return o, np.concatenate([sums, c.mT], axis=-1)
 
 
 def with_ones(v):
@@ -166,27 +173,26 @@ def with_ones(v):
     return np.concatenate([v, np.ones((*v.shape[:-1], 1), v.dtype)], axis=-1)
 
 
-def product(a, b, w, causal):
-    """sum_j (a_i . b_j) w_j over all j, or over j up to i; never all T x S products at once."""
-    if not causal:
+def product(a, b, w, chunks=None, scaled="b", from_the_end=False):
+    """sum_j (a_i . b_j) w_j over all j; never all T x S products at once.
+
+    With `chunks` of positions, j runs up to i, or from i to the end. From one chunk to the next the
+    scales of the keys change, and with them the rows of the state (`scaled="b"`), or its columns.
+    """
+    if chunks is None:
         return a @ (b.mT @ w)
-    T = a.shape[2]
     n = np.empty((*a.shape[:3], w.shape[-1]), np.result_type(a, b, w))
-    state = np.zeros((*a.shape[:2], b.shape[-1], w.shape[-1]), n.dtype)
-    for start in range(0, T, CHUNK):
-        rows = slice(start, start + CHUNK)
+    state, last = np.zeros((*a.shape[:2], b.shape[-1], w.shape[-1]), n.dtype), None
+    triangle = np.triu if from_the_end else np.tril
+    for rows, c in chunks[::-1] if from_the_end else chunks:         # c: (B, H, 1, D)
+        if last is not None and not np.array_equal(c, last):
+            decay = np.exp(-abs(c - last))
+            state = state * (decay.mT if scaled == "b" else decay)
         a_i, b_i, w_i = a[:, :, rows], b[:, :, rows], w[:, :, rows]
-        within = np.tril(a_i @ b_i.mT)                   # (B, H, I, I)
+        within = triangle(a_i @ b_i.mT)                  # (B, H, I, I)
         n[:, :, rows] = a_i @ state + within @ w_i       # the chunks before, and this one
-        state = state + b_i.mT @ w_i
+        state, last = state + b_i.mT @ w_i, c
     return n
-
-
-def from_the_end(a, b, w, causal):
-    """`product`, but if causal the sum begins at i."""
-    if not causal:
-        return product(a, b, w, False)
-    return product(*(x[:, :, ::-1] for x in (a, b, w)), True)[:, :, ::-1]
 
 
 def check_linear(name, q, k, v, causal):

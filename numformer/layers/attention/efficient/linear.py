@@ -48,7 +48,7 @@ class LinearAttention(ProjectedAttention):
     >>> y, state = layer.step(x[:, :4])
     >>> last, state = layer.step(x[:, 4:], state)
     >>> state.sums.shape, bool(abs(last - layer(x, pattern=CAUSAL)[:, 4:]).max() < 1e-6)
-    ((1, 2, 4, 5), True)
+    ((1, 2, 4, 6), True)
     """
 
     def attend(self, q, k, v, causal):
@@ -94,7 +94,7 @@ class LinearAttention(ProjectedAttention):
 class LinearAttentionState:
     """The sums over all positions so far; their size does not depend on how many there were."""
 
-    sums: np.ndarray                                                  # (B, H, D, D + 1)
+    sums: np.ndarray                                                  # (B, H, D, D + 2)
     length: int
 
     def __len__(self):
