@@ -30,18 +30,18 @@ def query_scales(q, c):
     return rounded(np.fmax.reduce(log_features(q) + c, axis=-1, keepdims=True))
 
 
-def scaled_features(x, shift):
-    """(elu(x) + 1) e^shift: positive, and linear above 0."""
+def scaled_features(x, log_scale):
+    """(elu(x) + 1) e^log_scale: positive, and linear above 0."""
     positive = x.real > 0
-    root = np.exp(np.where(positive, 0.5 * shift, 0))    # e^shift may underflow where y does not
+    root = np.exp(np.where(positive, 0.5 * log_scale, 0))    # e^log_scale may underflow where y does not
     return np.where(positive, (x + 1) * root * root,
-                    np.exp(np.where(positive, 0, x + shift)))
+                    np.exp(np.where(positive, 0, x + log_scale)))
 
 
-def slopes(x, y, shift):
-    """The derivative of y = scaled_features(x, shift)."""
+def slopes(x, y, log_scale):
+    """The derivative of y = scaled_features(x, log_scale)."""
     positive = x.real > 0
-    return np.where(positive, np.exp(np.where(positive, shift, 0)), y)
+    return np.where(positive, np.exp(np.where(positive, log_scale, 0)), y)
 
 
 def log_features(x):
