@@ -33,7 +33,8 @@ def query_scales(q, c):
 def scaled_features(x, log_scale):
     """(elu(x) + 1) e^log_scale: positive, and linear above 0."""
     positive = x.real > 0
-    root = np.exp(np.where(positive, 0.5 * log_scale, 0))    # e^log_scale may underflow where y does not
+    # twice the root: where y is in range, e^log_scale itself may underflow
+    root = np.exp(np.where(positive, 0.5 * log_scale, 0))
     return np.where(positive, (x + 1) * root * root,
                     np.exp(np.where(positive, 0, x + log_scale)))
 
