@@ -10,6 +10,8 @@ import unicodedata
 from functools import lru_cache
 from reprlib import repr as brief
 
+from numformer.data.tokenizers.regex_parts import Characters, Group, Repeat
+
 # White_Space of Unicode; \s of `re` has four separators of ASCII more
 SPACES = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
@@ -23,6 +25,7 @@ _ATOM = re.compile(rf"{_PROPERTY}|{_ESCAPE}"
                    r"|(?P<literal>[^\\^$.|?*+()\[\]{}])")
 _MEMBER = re.compile(rf"{_PROPERTY}|{_ESCAPE}|(?P<set>\[(?![:^\]]))|(?P<end>\])"
                      r"|(?P<literal>[^\\\[\]&]|&(?!&))")
+MOST_PARTS = 2000                                     # of a regex whose counts are written out
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 # Without case these are one character, too: ß, ff, fi, fl, st; `re` does not know that
 _FOLDED = re.compile("ss|f[fil]|st", re.IGNORECASE)
@@ -52,6 +55,12 @@ def characters_of(*categories):
 
 
 @lru_cache
+def white_space():
+    """All characters of `SPACES`, one after the other."""
+    return "".join(re.findall(f"[{SPACES}]", "".join(map(chr, range(0x3001)))))
+
+
+@lru_cache
 def _no_spaces():
     return _ranges(lambda character, is_space=re.compile(f"[{SPACES}]").match:
                    not is_space(character))
@@ -77,7 +86,7 @@ def translated(regex):
     Raises
     ------
     ValueError
-        If it holds anything else, or may match nothing.
+        If it holds anything else, may match nothing, or repeats what may match nothing.
 
     Examples
     --------
@@ -87,46 +96,52 @@ def translated(regex):
     Traceback (most recent call last):
     ValueError: the regex 'a$' is not supported from '$' on.
     """
-    found, groups, end = [], [], 0
-    for_width = []                                    # the same without what looks ahead or back
+    return parsed(regex).written()[3:-1]
+
+
+@lru_cache(maxsize=64)
+def parsed(regex):
+    """The parts of a regular expression that `translated` takes: a `Group`."""
+    try:
+        whole = _parts(regex)
+        if whole.may_be_empty or whole.size > MOST_PARTS:
+            raise _not_supported(regex, 0)
+        re.compile(whole.written())
+    except (re.error, OverflowError, RecursionError):
+        raise _not_supported(regex, 0) from None
+    return whole
+
+
+def _parts(regex):
+    groups, end = [("(?:", [[]], 0)], 0               # the open ones: their sequences, and where
     while end < len(regex):
         atom, start = _ATOM.match(regex, end), end
-        kind = atom and atom.lastgroup
-        if kind is None or (kind == "end" and not groups) or (
-                kind == "times" and (not found or found[-1] == "|" or found[-1].startswith("(?"))):
+        kind, sequence = atom and atom.lastgroup, groups[-1][1][-1]
+        if kind is None or (kind == "end" and len(groups) == 1) or (
+                kind == "times" and not (sequence and sequence[-1].repeatable)):
             raise _not_supported(regex, start)
         end = atom.end()
         if kind == "group":
-            groups.append((atom[0], len(for_width), start))
-            part = "(?:" if atom[0] == "(" else atom[0]
-        elif kind == "set":
-            part, end = _set(regex, end)
+            groups.append(("(?:" if atom[0] == "(" else atom[0], [[]], start))
         elif kind == "end":
-            opened, before, start = groups.pop()
-            part = ")"
+            opened, sequences, start = groups.pop()
             if opened == "(?i:" and (_FOLDED.search(regex[start:end]) or "\\" in regex[start:end]
                                      or not regex[start:end].isascii()):
                 raise _not_supported(regex, start)
-            if opened[2:3] in ("=", "!", "<"):
-                if regex[end:end + 1] in tuple("*+?{"):
-                    raise _not_supported(regex, end)
-                found.append(part)
-                del for_width[before:]
-                continue
-        elif kind in ("or", "times"):
-            part = atom[0]
+            groups[-1][1][-1].append(Group(opened, sequences))
+        elif kind == "or":
+            groups[-1][1].append([])
+        elif kind == "times":
+            sequence[-1] = Repeat(sequence[-1], atom[0])
+            if sequence[-1].most != 1 and sequence[-1].part.may_be_empty:
+                raise _not_supported(regex, start)
         else:
-            members = _members(atom)
-            part = f"[{members}]" if len(members) > 2 else members
-        found.append(part)
-        for_width.append(part)
-    try:
-        if groups or re.match("".join(for_width), ""):
-            raise _not_supported(regex, 0)
-        re.compile("".join(found))
-    except (re.error, OverflowError, RecursionError):
-        raise _not_supported(regex, 0) from None
-    return "".join(found)
+            members, end = _set(regex, end) if kind == "set" else (_members(atom), end)
+            members = f"[{members}]" if kind != "set" and len(members) > 2 else members
+            sequence.append(Characters(members, any(opened == "(?i:" for opened, *_ in groups)))
+    if len(groups) > 1:
+        raise _not_supported(regex, 0)
+    return Group("(?:", groups[0][1])
 
 
 def _set(regex, start):

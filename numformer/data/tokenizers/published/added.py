@@ -5,6 +5,8 @@ import re
 from numformer.data.tokenizers.published.fields import read_fields
 from numformer.data.tokenizers.regexes import SPACES
 
+MOST_CHARACTERS = 1000                                # of an added token
+_BEGIN = 4                                            # characters by which names are looked up
 _IS_SPACE = re.compile(f"[{SPACES}]").match
 
 
@@ -39,6 +41,9 @@ class AddedTokens:
                 "added token", token, id=[int], content=[str], single_word=[False],
                 lstrip=[False, bool], rstrip=[False, bool], normalized=[bool],
                 special=[bool])
+            if len(name) > MOST_CHARACTERS:
+                raise ValueError(f"tokenizer.json: the added token {name[:40]!r} has {len(name)} "
+                                 f"characters; at most {MOST_CHARACTERS} are supported.")
             if not name or name in self.ids:
                 raise ValueError(f"tokenizer.json: the added token {name[:40]!r} is empty or given "
                                  "twice.")
@@ -55,9 +60,7 @@ class AddedTokens:
             if names[is_normalized].setdefault(searched, number) != number:
                 raise ValueError(f"tokenizer.json: the added token {name[:40]!r} is another one "
                                  "when it is normalized.")
-        self._names, self._searches = names, {
-            kind: _any_of(filter(None, found)) if any(found) else None
-            for kind, found in names.items()}
+        self._searches = {kind: _Longest(found) for kind, found in names.items()}
 
     def sections(self, text):
         """Cut a text: (id, None) for an added token, (None, normalized text) between them.
@@ -75,13 +78,12 @@ class AddedTokens:
                 yield from self._cut(self._normalize(section), True)
 
     def _cut(self, text, is_normalized):
-        search, end = self._searches[is_normalized], 0
-        for match in search.finditer(text) if search else ():
-            token = self._names[is_normalized][match[0]]
+        end = 0
+        for start, stop, token in self._searches[is_normalized].found(text):
             left, right = self._strip[token]
-            start, stop = match.span()
             while left and start > end and _IS_SPACE(text[start - 1]):
                 start -= 1
+            stop = max(stop, end)                     # what is stripped may be a token, too
             while right and stop < len(text) and _IS_SPACE(text[stop]):
                 stop += 1
             if end < start:
@@ -92,6 +94,38 @@ class AddedTokens:
             yield None, text[end:]
 
 
-def _any_of(names):
-    """A pattern of all names, the longest first."""
-    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+class _Longest:
+    """Finds names in a text: at each character the longest that begins there, never two at once.
+
+    Parameters
+    ----------
+    numbers : dict of str to int
+    """
+
+    def __init__(self, numbers):
+        self._numbers = {name: number for name, number in numbers.items() if name}
+        lengths, first = {}, set()
+        for name in self._numbers:
+            lengths.setdefault(name[:_BEGIN], set()).add(len(name))
+            first.add(name[0])
+        self._lengths = {begin: sorted(found, reverse=True) for begin, found in lengths.items()}
+        self._begins = sorted({len(begin) for begin in lengths}, reverse=True)
+        self._first = re.compile(f"[{re.escape(''.join(sorted(first)))}]") if first else None
+
+    def found(self, text):
+        """(begin, end, number) of the names in a text."""
+        match = self._first and self._first.search(text)
+        while match:
+            begin = match.start()
+            name = self._at(text, begin)
+            end = begin + len(name or " ")
+            if name:
+                yield begin, end, self._numbers[name]
+            match = self._first.search(text, end)
+
+    def _at(self, text, begin):
+        for size in self._begins:
+            for length in self._lengths.get(text[begin:begin + size], ()):
+                if text[begin:begin + length] in self._numbers:
+                    return text[begin:begin + length]
+        return None

@@ -4,7 +4,7 @@ from functools import lru_cache
 from itertools import chain
 
 from numformer.data.tokenizers.byte_merges import CHARACTER_OF, apply_merges, written
-from numformer.data.tokenizers.published.fields import ids_of, read_fields
+from numformer.data.tokenizers.published.fields import ids_of, read_fields, short_text
 
 _LONG = 256                                           # characters of a word that is cut into parts
 
@@ -154,7 +154,9 @@ def read_byte_pairs(facts, byte_level):
         continuing_subword_prefix=[None, str], end_of_word_suffix=[None, str],
         fuse_unk=[False, True], byte_fallback=[False, True], ignore_merges=[False, True],
         vocab=[dict], merges=[list])
-    ids, prefix, suffix = ids_of(vocab), prefix or "", suffix or ""
+    ids = ids_of(vocab)
+    prefix = short_text("continuing_subword_prefix of model BPE", prefix or "")
+    suffix = short_text("end_of_word_suffix of model BPE", suffix or "")
     if not prefix.isascii():
         raise ValueError(f"tokenizer.json: model BPE has continuing_subword_prefix={prefix[:40]!r},"
                          " which is not supported; supported are characters of ASCII.")

@@ -8,9 +8,11 @@ if the entry there has the label b (Aoe, 1989; the 32 bits of an entry are those
 import re
 from base64 import b64decode
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 
+from numformer.data.tokenizers.published.growth import check_growth
 from numformer.data.tokenizers.regexes import characters_of
 
 # What Unicode's annex 29 joins to the character before it, as far as general categories tell, and
@@ -80,9 +82,11 @@ class Charsmap:
             raise ValueError("tokenizer.json: precompiled_charsmap is no base64.") from None
         return cls(data)
 
-    def normalize(self, text):
-        """The text with its graphemes replaced."""
-        return _graphemes().sub(lambda match: self._changed(match[0]), text)
+    def normalize(self, text, most=inf):
+        """The text with its graphemes replaced; ValueError if it gets longer than `most`."""
+        parts = list(map(self._changed, _graphemes().findall(text)))
+        check_growth("precompiled_charsmap", sum(map(len, parts)), most)
+        return "".join(parts)
 
     def _change(self, grapheme):
         if len(grapheme.encode("utf-8", "surrogatepass")) < 6:
@@ -103,7 +107,8 @@ class Charsmap:
             node ^= _offset(entry)
             if entry & 0x100:                                         # a key ends here
                 start = self._entry(node) & 0x7fffffff
-                value = self._values[start:].split(b"\0", 1)[0]
+                end = self._values.find(b"\0", start)
+                value = self._values[start:end if end >= 0 else None]
                 return value.decode("utf-8", "replace")
         return None
 

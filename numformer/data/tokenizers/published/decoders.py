@@ -1,11 +1,12 @@
 """Decoders: from tokens back to a text."""
 
 import re
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, reduce
 
 from numformer.data.tokenizers.byte_merges import BYTE_OF
 from numformer.data.tokenizers.published.fields import (
-    flattened, read_fields, read_pattern, type_of)
+    flattened, read_fields, read_pattern, short_text, type_of)
+from numformer.data.tokenizers.published.growth import most_characters, replaced
 from numformer.data.tokenizers.published.pre_tokenizers import BYTE_LEVEL, prepends
 from numformer.data.tokenizers.splitting import META
 from numformer.data.tokenizers.unigram import join_meta
@@ -87,43 +88,51 @@ def _strip(facts):
     def strip(token):
         token = token[min(start, len(token) - len(token.lstrip(content))):]
         return token[:len(token) - min(stop, len(token) - len(token.rstrip(content)))]
-    return lambda tokens: [strip(token) for token in tokens]
+    return lambda tokens, most: [strip(token) for token in tokens]
 
 
 def _replace(facts):
     pattern, content = read_fields("decoder Replace", facts, pattern=[dict], content=[str])
-    search = re.compile(read_pattern("the decoder Replace", pattern))
-    return lambda tokens: [search.sub(lambda _: content, token) for token in tokens]
+    search = read_pattern("the decoder Replace", pattern)
+
+    def replace(tokens, most):
+        made = []
+        for token in tokens:
+            made.append(replaced("decoder Replace", search, content, token, most))
+            most -= len(made[-1])
+        return made
+    return replace
 
 
 def _byte_level(facts):
     read_fields("decoder ByteLevel", facts, **BYTE_LEVEL)
-    return lambda tokens: [join_bytes(tokens)]
+    return lambda tokens, most: [join_bytes(tokens)]
 
 
 def _metaspace(facts):
     strip = prepends(facts, "decoder Metaspace")[0]
-    return lambda tokens: [join_meta(tokens[:1], strip),
-                           *(token.replace(META, " ") for token in tokens[1:])]
+    return lambda tokens, most: [join_meta(tokens[:1], strip), *(
+        token.replace(META, " ") for token in tokens[1:])]
 
 
 def _wordpiece(facts):
     prefix, cleanup = read_fields("decoder WordPiece", facts, prefix=["##", str],
                                   cleanup=[True, False])
-    return lambda tokens: [join_wordpieces(tokens, prefix, cleanup)]
+    short_text("prefix of decoder WordPiece", prefix)
+    return lambda tokens, most: [join_wordpieces(tokens, prefix, cleanup)]
 
 
 def _ends(facts):
     suffix, = read_fields("decoder BPEDecoder", facts, suffix=["</w>", str])
     if not suffix:
         raise ValueError("tokenizer.json: decoder BPEDecoder has an empty suffix.")
-    return partial(join_ends, suffix=suffix)
+    return lambda tokens, most: join_ends(tokens, suffix)
 
 
 def _without_options(function):
     def read(facts):
         read_fields(f"decoder {facts['type']}", facts)
-        return function
+        return lambda tokens, most: function(tokens)
     return read
 
 
@@ -151,4 +160,8 @@ def read_decoder(facts):
     chain = [_STEPS[kind](step) for kind, step in zip(kinds, steps)]
     if kinds == ["ByteLevel"]:
         return join_bytes
-    return lambda tokens: "".join(reduce(lambda given, step: step(given), chain, tokens))
+
+    def decode(tokens):
+        most = most_characters(sum(map(len, tokens)))
+        return "".join(reduce(lambda given, step: step(given, most), chain, tokens))
+    return decode

@@ -1,9 +1,12 @@
 """Fields of a tokenizer.json: each has to be known, and to have a value that is supported."""
 
-import re
 from reprlib import repr as brief
 
-from numformer.data.tokenizers.regexes import translated
+from numformer.data.tokenizers.regex_search import Search, literal
+from numformer.data.tokenizers.regexes import parsed
+
+MOST_CHARACTERS = 500                                 # of a token, or what is added to each
+MOST_STEPS = 100                                      # of a normalizer, or a decoder, ...
 
 
 def read_fields(where, facts, **fields):
@@ -68,15 +71,24 @@ def type_of(where, facts, known):
 
 
 def flattened(where, facts, parts):
-    """The steps of a normalizer or pre-tokenizer: none, one, or those of its sequences."""
+    """The steps of a normalizer or pre-tokenizer: none, one, or those of its sequences.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MOST_STEPS`.
+    """
     steps, waiting = [], [] if facts is None else [facts]
     while waiting:
         step = waiting.pop(0)
         if isinstance(step, dict) and step.get("type") == "Sequence":
             inner, = read_fields(where, step, **{parts: [list]})
-            waiting[:0] = inner
+            waiting[:0] = inner[:MOST_STEPS + 1]
         else:
             steps.append(step)
+        if len(steps) > MOST_STEPS:
+            raise ValueError(f"tokenizer.json: {where} has more than {MOST_STEPS} steps, which is "
+                             "not supported.")
     return steps
 
 
@@ -93,24 +105,55 @@ def ids_of(vocab):
     return dict(sorted(vocab.items(), key=lambda item: item[1]))
 
 
-def read_pattern(where, pattern):
-    r"""The pattern of a step, a string or a regular expression, for `re`.
+def longest_token(ids):
+    """How many characters the longest token has, of a model that tries all lengths at each one.
 
     Raises
     ------
     ValueError
-        If it is empty, or `translated` does not know a part of it.
+        If it has more than `MOST_CHARACTERS`.
+    """
+    longest = max(ids, key=len, default="")
+    if len(longest) > MOST_CHARACTERS:
+        raise ValueError(f"tokenizer.json: the token {longest[:40]!r} of model.vocab has "
+                         f"{len(longest)} characters; at most {MOST_CHARACTERS} are supported.")
+    return len(longest)
+
+
+def short_text(where, text):
+    """A text that is added to each character or word; ValueError if it is long.
 
     Examples
     --------
-    >>> read_pattern("the step", {"String": "a.b"}), read_pattern("the step", {"Regex": "b+|c"})
-    ('a\\.b', 'b+|c')
+    >>> short_text("model BPE: continuing_subword_prefix", "##")
+    '##'
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"tokenizer.json: {where} has {len(text)} characters; at most "
+                         f"{MOST_CHARACTERS} are supported.")
+    return text
+
+
+def read_pattern(where, pattern):
+    r"""The pattern of a step, a string or a regular expression: a `Search`.
+
+    Raises
+    ------
+    ValueError
+        If it is empty, or `parsed` does not know a part of it.
+
+    Examples
+    --------
+    >>> read_pattern("the step", {"String": "a.b"}).split("a.baab")
+    ['', 'a.b', 'aab']
+    >>> read_pattern("the step", {"Regex": "b+|c"}).split("abbac")
+    ['a', 'bb', 'a', 'c', '']
     """
     text, regex = read_fields(f"pattern of {where}", pattern, String=[None, str],
                               Regex=[None, str])
     if not text and not regex or None not in (text, regex):
         raise ValueError(f"tokenizer.json: {where} has an empty pattern, or two.")
     try:
-        return re.escape(text) if text else translated(regex)
+        return literal(text) if text else Search(parsed(regex))
     except ValueError as error:
         raise ValueError(f"tokenizer.json: {where}: {error}") from None

@@ -4,7 +4,7 @@ from functools import lru_cache
 from math import inf
 
 from numformer.data.tokenizers.published.byte_pairs import read_byte_pairs
-from numformer.data.tokenizers.published.fields import ids_of, read_fields, type_of
+from numformer.data.tokenizers.published.fields import ids_of, longest_token, read_fields, type_of
 from numformer.data.tokenizers.unigram import UnigramModel
 from numformer.data.tokenizers.wordpiece import longest_match
 
@@ -16,7 +16,7 @@ def _wordpiece(facts):
     ids = ids_of(vocab)
     if unknown not in ids:
         raise ValueError(f"tokenizer.json: model.vocab does not hold unk_token={unknown[:40]!r}.")
-    most = max(map(len, ids))
+    most = longest_token(ids)
 
     def encode_word(word):
         found = longest_match(word, ids, prefix, most) if len(word) <= longest else None
@@ -34,6 +34,7 @@ def _unigram(facts):
         raise ValueError("tokenizer.json: model.vocab must be a list of [token, score], at least "
                          "one.")
     ids = {token: i for i, (token, _) in enumerate(vocab)}
+    longest_token(ids)
     if len(ids) < len(vocab):
         raise ValueError("tokenizer.json: model.vocab holds a token twice.")
     if unknown is not None and not 0 <= unknown < len(ids):

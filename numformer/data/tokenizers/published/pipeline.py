@@ -13,6 +13,7 @@ from numformer.data.tokenizers.published.added import AddedTokens
 from numformer.data.tokenizers.published.decoders import (
     is_byte, join_bytes, read_decoder, token_bytes)
 from numformer.data.tokenizers.published.fields import read_fields
+from numformer.data.tokenizers.published.growth import most_characters
 from numformer.data.tokenizers.published.models import read_model, type_of_model
 from numformer.data.tokenizers.published.normalizers import read_normalizer
 from numformer.data.tokenizers.published.pre_tokenizers import read_pre_tokenizer
@@ -71,8 +72,12 @@ class PublishedTokenizer(Tokenizer):
             self._decode is join_bytes and byte_level and keeps_text and not steps
             and not model.get("continuing_subword_prefix") and not model.get("end_of_word_suffix")
             and BYTE_OF.keys() <= ids.keys())
-        self._added = AddedTokens(
-            added, ids, lambda text: reduce(lambda text, step: step(text), steps, text))
+
+        def normalize(text):
+            most = most_characters(len(text))
+            return reduce(lambda text, step: step(text, most), steps, text)
+
+        self._added = AddedTokens(added, ids, normalize)
         self.ids = {**ids, **self._added.ids}
         self._single, self._pair = read_templates(processor, self.ids)
         self.tokens = tuple(sorted(self.ids, key=self.ids.get))

@@ -30,7 +30,7 @@ def _split(facts):
     pattern, behavior, invert = read_fields(
         "pre_tokenizer Split", facts, pattern=[dict], behavior=["Isolated", "Removed", *_JOINED],
         invert=[False, True])
-    search = re.compile(f"({read_pattern('the pre_tokenizer Split', pattern)})")
+    search = read_pattern("the pre_tokenizer Split", pattern)
 
     def words(text):
         parts = search.split(text)                                    # every second is a match

@@ -2,6 +2,8 @@
 
 from numformer.data.tokenizers.published.fields import flattened, read_fields, type_of
 
+MOST_PARTS = 1000                                     # of templates, and ids in them
+
 
 def _around(facts, names):
     """BERT's and RoBERTa's processors: (tokens before, between and after)."""
@@ -23,14 +25,17 @@ def _template(facts, ids):
     """The template of each number of texts, as (id or text, segment) pairs."""
     *rows, special = read_fields("post_processor TemplateProcessing", facts, single=[list],
                                  pair=[list], special_tokens=[dict])
-    numbers = {}
+    numbers, known = {}, set(ids.values())
     for name, token in special.items():
         _, inside, _ = read_fields(f"special token {name[:40]!r} of the post_processor", token,
                                    id=[str], ids=[list], tokens=[list])
-        if not all(type(i) is int and i in ids.values() for i in inside):
+        if not all(type(i) is int and i in known for i in inside):
             raise ValueError(f"tokenizer.json: the special token {name[:40]!r} of the "
                              "post_processor has ids of no tokens.")
         numbers[name] = inside
+    if sum(map(len, rows)) + sum(map(len, numbers.values())) > MOST_PARTS:
+        raise ValueError(f"tokenizer.json: the post_processor has more than {MOST_PARTS} parts, "
+                         "which is not supported.")
     return [[part for step in row for part in _part(step, numbers)] for row in rows]
 
 
