@@ -2,15 +2,14 @@
 
     python -m numformer.minimal [TEXT]
 
-trains a character-level GPT-2 on a text file (by default on the documentation that comes with
-Python), measures it on the last tenth, and prints a sample. This takes about a minute on two idle
-cores; while other programs use them, set OPENBLAS_NUM_THREADS=1, or threads wait for each other.
+trains a character-level GPT-2 on a text file (by default Python's own documentation), measures it
+on the last tenth, and prints a sample: about a minute on two idle cores. While other programs use
+them, set OPENBLAS_NUM_THREADS=1, or threads wait for each other.
 
 A layer is a function that returns its output y and `saved`, what its backward needs. The backward
-is the function below it: it takes dy, applies the chain rule to this one layer, and returns the
-gradients of the inputs. dx is the gradient of the loss with respect to x, in the shape of x. In a
-backward, a comment quotes the forward line that the next lines differentiate. The model composes
-layers, and its backward visits them in the opposite order.
+is the function below it: it takes dy, applies the chain rule, and returns gradients of the inputs.
+dx is the gradient of the loss with respect to x, in the shape of x. In a backward, a comment quotes
+the forward line that the next lines differentiate. A model's backward visits its layers backwards.
 
 Shapes: B sequences of T characters; vectors of C numbers, the width of the model; H attention heads
 of width D = C / H; F outputs of a linear layer, hidden units in the MLP; V characters in the
@@ -78,6 +77,7 @@ def gelu(x):
 
 def gelu_backward(dy, saved):
     x, t = saved
+    x = np.where(t * t < 1, x, 0)        # where tanh is flat, x needs no gradient: it may overflow
     # t = tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)), and the derivative of tanh is 1 - tanh^2
     dt_dx = (1 - t * t) * (2 / np.pi) ** 0.5 * (1 + 3 * 0.044715 * x * x)
     # y = 0.5 * x * (1 + t), a product of two functions of x

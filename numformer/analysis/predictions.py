@@ -5,6 +5,7 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.checks import check_array, check_ids, check_number, check_whole
 from numformer.functional import log_softmax
+from numformer.functional.softmax import count_of_top_p
 from numformer.models.decoder import Decoder
 from numformer.models.recurrent import StatefulLanguageModel
 
@@ -123,8 +124,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=None):
         p = np.exp((best - best[0]) / temperature)
     p /= p.sum()
     if top_p is not None:
-        fewest = (p.cumsum() < top_p).sum() + 1                       # until the sum reaches top_p
-        p = np.where(np.arange(len(p)) < fewest, p, 0)
+        p = np.where(np.arange(len(p)) < count_of_top_p(p, top_p, logits.dtype), p, 0)
         p /= p.sum()
     whole = np.zeros(V)
     whole[order] = p

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.functional.scaling import rescaled
 
 # a, b, c of the quintic a s + b s^3 + c s^5 (Jordan et al. 2024). It is steep at 0, so that small
 # singular values grow fast.
@@ -51,8 +52,9 @@ def orthogonalize(matrix, steps=5):
     C, F = check_array("orthogonalize", "matrix", matrix, "(C, F)").values()
     check_whole("orthogonalize", "steps", steps)
     a, b, c = QUINTIC
-    norm = float(np.linalg.norm(matrix))             # Frobenius: at least every singular value
-    x = matrix * (1 / norm) if norm > 0 else matrix
+    x, _ = rescaled(matrix, axis=None)               # the scale cancels
+    norm = float(np.linalg.norm(x))                  # Frobenius: at least every singular value
+    x = x * (1 / norm) if norm > 0 else x
     x = x.T if C > F else x                          # the smaller of the two Gram matrices
     for _ in range(steps):
         A = x @ x.T

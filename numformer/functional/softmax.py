@@ -1,4 +1,4 @@
-"""Softmax: from scores to probabilities; and its logarithm."""
+"""Softmax: from scores to probabilities; its logarithm; and the classes that have most of it."""
 
 import numpy as np
 
@@ -129,6 +129,41 @@ def log_softmax_backward(dy, saved):
 
     # y = shifted - log(sum(exp(shifted))); the gradient of that logarithm is softmax(x) = exp(y)
     return dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
+
+
+def count_of_top_p(p, top_p, dtype=np.float64):
+    r"""The size of the smallest set of classes whose probabilities sum to `top_p` or more.
+
+    The sums are rounded: 0.5 + 0.3 may be 0.7999999. So they may lack what the rounding of the
+    logits and of the sum can make.
+
+    Parameters
+    ----------
+    p : ndarray of float64, shape (..., V)
+        Probabilities, the largest first.
+    top_p : float in (0, 1]
+        At 1 all classes are in the set.
+    dtype : dtype
+        Of the logits from which the probabilities were computed.
+
+    Returns
+    -------
+    ndarray of int, shape (..., 1)
+
+    References
+    ----------
+    Holtzman et al. (2020), "The Curious Case of Neural Text Degeneration", section 3.1.
+
+    Examples
+    --------
+    >>> count_of_top_p(np.array([0.5, 0.3, 0.1, 0.1]), 0.8)
+    array([2])
+    """
+    V = p.shape[-1]
+    if top_p == 1:
+        return np.full((*p.shape[:-1], 1), V)
+    rounding = max(V * np.finfo(p.dtype).eps, 4 * np.finfo(dtype).eps)
+    return (p.cumsum(axis=-1) < top_p - rounding).sum(axis=-1, keepdims=True) + 1
 
 
 def hide(x, mask, axis):

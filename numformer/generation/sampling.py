@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.checks import check_generator, check_ids, check_number, check_whole
+from numformer.functional.softmax import count_of_top_p
 
 
 def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
@@ -93,8 +94,8 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
         p = np.exp((sorted_logits.astype(np.float64) - top) / temperature)
     p /= p.sum(axis=1, keepdims=True)
     sums = p.cumsum(axis=1)
-    if top_p is not None:                                             # until the sum reaches top_p
-        fewest = (sums < top_p).sum(axis=1, keepdims=True) + 1       # (B, 1)
+    if top_p is not None:
+        fewest = count_of_top_p(p, top_p, logits.dtype)               # (B, 1)
         p = np.where(np.arange(p.shape[1]) < fewest, p, 0.0)
         sums = np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)
     drawn = np.array([[rng.random()] for rng in rngs])                # (B, 1)

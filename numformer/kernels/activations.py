@@ -67,6 +67,12 @@ def sigmoid_and_slope(z, one):
 
 
 @inlined
+def unless_flat(factor, x, zero):
+    """x, but 0 where its factor is 0: x may be Inf, or overflow in the product."""
+    return x if factor != zero else zero
+
+
+@inlined
 def activate(kind, beta, x, y, slope):
     """y = f(x) and slope = f'(x), elementwise."""
     real = x.dtype.type
@@ -82,19 +88,21 @@ def activate(kind, beta, x, y, slope):
     elif kind == GELU:
         for n in range(len(x)):
             cdf, density = normal_cdf_and_density(x[n])
-            y[n], slope[n] = x[n] * cdf, cdf + x[n] * density
+            y[n] = unless_flat(cdf, x[n], zero) * cdf
+            slope[n] = cdf + unless_flat(density, x[n], zero) * density
     elif kind == GELU_TANH:             # (1 + tanh u) / 2 = sigma(2u)
         root, cubic, cubic3 = real(2 * ROOT), real(2 * CUBIC), real(6 * CUBIC)
         for n in range(len(x)):
             gate, dgate = sigmoid_and_slope(x[n] * (root + cubic * (x[n] * x[n])), one)
-            near = x[n] if dgate != zero else zero      # the gate is flat where x * x may overflow
-            y[n], slope[n] = (x[n] * gate,
-                              gate + near * dgate * (root + cubic3 * (near * near)))
+            near = unless_flat(dgate, x[n], zero)
+            y[n] = unless_flat(gate, x[n], zero) * gate
+            slope[n] = gate + near * dgate * (root + cubic3 * (near * near))
     else:
         steep = real(QUICK) if kind == QUICK_GELU else beta
         for n in range(len(x)):
             gate, dgate = sigmoid_and_slope(steep * x[n], one)
-            y[n], slope[n] = x[n] * gate, gate + steep * x[n] * dgate
+            y[n] = unless_flat(gate, x[n], zero) * gate
+            slope[n] = gate + steep * unless_flat(dgate, x[n], zero) * dgate
 
 
 def activation(kind, beta, x, y, slope):
@@ -129,7 +137,10 @@ def gated_backward(kind, dy, h, a, slope, dg, dh):
     is_relu = kind <= RELU_SQUARED
     for n in range(len(dy)):
         dh[n] = dy[n] * a[n]
-        dg[n] = dy[n] * h[n] * slope[n] if slope[n] != zero or not is_relu else zero
+        if slope[n] != zero:
+            dg[n] = dy[n] * h[n] * slope[n]
+        else:                           # dy h may overflow; 0 NaN is NaN
+            dg[n] = zero if is_relu else dy[n] * slope[n]
 
 
 ACTIVATION = Kernel(activation, lambda real: (int64, real, vector(real), *2 * [out_vector(real)]))

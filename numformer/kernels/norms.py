@@ -9,7 +9,8 @@ import numpy as np
 from numba import boolean
 
 from numformer.functional.norms.layer_norm import check_norm
-from numformer.kernels.runtime.compile import Kernel, always_inlined, reduction, unfused
+from numformer.kernels.runtime.compile import (
+    Kernel, always_inlined, inlined, reduction, unfused)
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
 from numformer.kernels.runtime.workspace import new_like
@@ -42,13 +43,47 @@ def gradient_means(dy, weight, x, mean, rstd):
     return first / len(x), second / len(x)
 
 
+@inlined
+def are_squares_exact(total, dtype):
+    """Whether a sum of squares has not lost digits, as their squares are far from both limits."""
+    return dtype.type(np.finfo(dtype).tiny / np.finfo(dtype).eps ** 2) <= total <= dtype.type(
+        np.finfo(dtype).max * np.finfo(dtype).eps ** 2)
+
+
+@inlined
+def reciprocal_of_any_size(x, mean, epsilon, inside):
+    """r and kappa of `normalize_vector` for numbers whose squares over- or underflow.
+
+    They are divided by a power of two first: see `numformer.functional.scaling`.
+    """
+    real, size = x.dtype.type, 0.0
+    for c in range(len(x)):
+        size = max(size, abs(np.float64(x[c] - mean)))
+    if not 0 < size < np.inf:
+        size = 1.0                                      # zeros, NaN or Inf
+    root = math.sqrt(epsilon) if inside else np.float64(epsilon)
+    scale = math.ldexp(1.0, math.frexp(max(size, root))[1] - 1)
+    total = 0.0
+    for c in range(len(x)):
+        part = np.float64(x[c] - mean) / scale
+        total += part * part
+    total /= len(x)
+    if inside:
+        return real(1 / math.sqrt(total + epsilon / scale / scale) / scale), real(1)
+    root = math.sqrt(total)
+    kappa = real((root + epsilon / scale) / root) if root != 0 else real(0)
+    return real(1 / (root + epsilon / scale) / scale), kappa if kappa < np.inf else real(0)
+
+
 @always_inlined
 def normalize_vector(x, weight, bias, epsilon, inside, centred, y):
     """Normalize one vector, also in place. Returns mean, rstd, kappa (see `layer_norm_outside`)."""
     zero, one = x.dtype.type(0), x.dtype.type(1)
     mean = x.dtype.type(mean_of(x)) if centred else zero
     variance = x.dtype.type(mean_square(x, mean))
-    if inside:
+    if not are_squares_exact(variance + (epsilon if inside else epsilon * epsilon), x.dtype):
+        r, kappa = reciprocal_of_any_size(x, mean, epsilon, inside)
+    elif inside:
         r, kappa = one / math.sqrt(variance + epsilon), one
     else:
         root = math.sqrt(variance)

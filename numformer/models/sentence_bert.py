@@ -158,19 +158,19 @@ class SentenceBert(Layer):
         x, saved_backbone = self.backbone.forward(ids, None, lengths, rng, mask)      # (B, T, C)
         real = None if lengths is None else np.arange(ids.shape[1]) < lengths[:, None]
         y, saved_pooling = self.pooling.forward(x, real)              # (B, C)
-        scale = None
+        saved_norm = None
         if self.config.normalize:
-            y, scale = normalized(y)                                  # (B, C), (B, 1)
+            y, saved_norm = normalized(y)                             # (B, C)
 
-        saved = (saved_backbone, saved_pooling, y if self.config.normalize else None, scale)
+        saved = (saved_backbone, saved_pooling, saved_norm)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_backbone, saved_pooling, y, scale = saved
+        saved_backbone, saved_pooling, saved_norm = saved
 
         # y = y / |y|
         if self.config.normalize:
-            dy = normalized_backward(dy, y, scale)
+            dy = normalized_backward(dy, saved_norm)
 
         # y = pooling(backbone(ids))
         dx = self.pooling.backward(dy, saved_pooling)

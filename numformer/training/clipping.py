@@ -1,6 +1,11 @@
 """Gradient clipping: the norm of all gradients together, and the factor that bounds it."""
 
+import math
+
+import numpy as np
+
 from numformer.backend import run_by_shares, sum_of_squares
+from numformer.functional.scaling import rescaled
 
 
 def global_norm(parameters):
@@ -16,8 +21,34 @@ def global_norm(parameters):
     >>> global_norm([parameter])
     5.0
     """
-    squares = run_by_shares(lambda parameter: sum_of_squares(parameter.grad), parameters)
-    return sum(squares) ** 0.5
+    return total_norm(run_by_shares(lambda parameter: squared_norm(parameter.grad), parameters))
+
+
+def squared_norm(x):
+    """(the sum of the squares of an array, its norm): the one over- or underflows before the other.
+
+    Examples
+    --------
+    >>> squared_norm(np.array([3e200, 4e200]))
+    (inf, 5e+200)
+    """
+    with np.errstate(over="ignore"):                 # in float64: squares of float32 are in range
+        square = sum_of_squares(x)
+        if is_exact(square) or x.dtype != np.float64:
+            return square, math.sqrt(square)
+        scaled, scale = rescaled(x, axis=None)
+        return square, math.sqrt(sum_of_squares(scaled)) * float(np.max(scale))
+
+
+def total_norm(parts):
+    """The norm of all parts together, from the `squared_norm` of each."""
+    square = sum(square for square, _ in parts)
+    return math.sqrt(square) if is_exact(square) else math.hypot(*(norm for _, norm in parts))
+
+
+def is_exact(square):
+    """Whether a sum of squares, in float64, is so far from both limits that none was lost."""
+    return 1e-270 < square < 1e300
 
 
 def clip_factor(norm, max_norm):

@@ -8,8 +8,10 @@ function samplingProbabilities(logits, temperature, topK, topP) {
   const kept = order.slice(0, topK || order.length), top = logits[order[0]];
   const weights = kept.map((v) => Math.exp((logits[v] - top) / temperature));
   const all = weights.reduce((a, b) => a + b, 0);
+  // the sums are rounded: they may lack 4 ulp of float32, the precision of the logits
+  const enough = topP === 1 ? 2 : topP - Math.max(4 * 2 ** -23, kept.length * 2 ** -52);
   let sum = 0, n = 0;
-  while (n < kept.length && (n === 0 || topP === 1 || sum < topP)) sum += weights[n++] / all;
+  while (n < kept.length && (n === 0 || sum < enough)) sum += weights[n++] / all;
   for (let k = 0; k < n; k++) p[kept[k]] = weights[k] / all / sum;
   return p;
 }

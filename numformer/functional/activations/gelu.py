@@ -8,6 +8,7 @@ from numformer.checks import check_array
 
 ROOT = math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * ROOT
+FLAT = 64.0                   # from here on y is 0 or x, to the last bit; squares of x may overflow
 
 
 def gelu(x):
@@ -43,7 +44,7 @@ def gelu(x):
     from scipy.special import erfc                  # half a second to import: only where it is used
 
     below = 0.5 * erfc(x * -math.sqrt(0.5))       # Phi by erfc: 1 + erf would cancel for negative x
-    y = x * below
+    y = np.where(below == 0, -0.0, x) * below        # 0 at -Inf, too
 
     saved = (x, below)                               # erfc costs more time than memory: keep it
     return y, saved
@@ -60,6 +61,7 @@ def gelu_backward(dy, saved):
     dx : ndarray, shape of `x`
     """
     x, below = saved
+    x = np.where(abs(x.real) >= FLAT, FLAT, x)       # from there on the density is 0
     density = np.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
     # y = x * below(x), and the derivative of below is the density
@@ -96,8 +98,9 @@ def gelu_tanh(x):
     array([-0.1588,  0.    ,  0.8412])
     """
     check_array("gelu_tanh", "x", x, "(...)")
-    t = np.tanh(x * (ROOT + CUBIC * (x * x)))
-    y = 0.5 * x * (1 + t)
+    near = np.where(abs(x.real) >= FLAT, np.copysign(FLAT, x.real), x)
+    t = np.tanh(near * (ROOT + CUBIC * (near * near)))
+    y = 0.5 * np.where(t == -1, -0.0, x) * (1 + t)   # 0 at -Inf, too
 
     saved = (x, t)                                   # tanh costs more time than memory: keep it
     return y, saved
@@ -117,8 +120,8 @@ def gelu_tanh_backward(dy, saved):
 
     # t = tanh(x * (ROOT + CUBIC * x * x))
     bend = 1 - t * t
-    near = np.where(bend == 0, bend, x)              # where tanh is flat, x * x may overflow
-    slope = bend * (ROOT + 3 * CUBIC * (near * near))
+    x = np.where(bend == 0, bend, x)                 # where tanh is flat, x * x may overflow
+    slope = bend * (ROOT + 3 * CUBIC * (x * x))
 
     # y = 0.5 * x * (1 + t)
     return dy * (0.5 * (1 + t + x * slope))

@@ -1,5 +1,7 @@
 """Swish; SiLU and quick GELU, which are Swish with beta = 1 and with beta = 1.702."""
 
+import numpy as np
+
 from numformer.checks import check_array
 from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
 
@@ -40,8 +42,9 @@ def swish(x, beta=1.0):
     """
     check_array("swish", "x", x, "(...)")
     beta = float(beta)
-    gate, saved_gate = sigmoid(x * beta)
-    y = x * gate
+    with np.errstate(over="ignore"):                  # the gate of Inf is 1
+        gate, saved_gate = sigmoid(x * beta)
+    y = np.where(gate == 0, 0, x) * gate             # 0 at -Inf, too
 
     saved = (x, gate, saved_gate, beta)
     return y, saved
@@ -58,6 +61,7 @@ def swish_backward(dy, saved):
     dx : ndarray, shape of `x`
     """
     x, gate, saved_gate, beta = saved
+    x = np.where((gate == 0) | (gate == 1), 0, x)    # where the gate is flat, dy * x may overflow
 
     # y = x * gate
     dgate = dy * x

@@ -145,7 +145,7 @@ def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
     -------
     o : ndarray, shape (B, H, T, D)
     saved : tuple
-        For `tiled_attention_backward`. Of the weights, it holds only the log-sum-exp of each query.
+        For `tiled_attention_backward`. Of the weights, it holds only m and l of each query.
 
     Raises
     ------
@@ -164,12 +164,12 @@ def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
     check_values(v, k, "tiled_attention")
     dtype = np.result_type(q, k, v)
     o = np.zeros((*q.shape[:3], v.shape[-1]), dtype)     # (B, H, T, D_V)
-    L = np.zeros((*q.shape[:3], 1), dtype)
+    m, l = np.zeros((2, *q.shape[:3], 1), dtype)         # (B, H, T, 1)
     for step in tiled_attention_steps(q, k, v, pattern, scale, tile):
         o[:, :, step.rows] = step.o                      # that of the last tile of keys stays
-        L[:, :, step.rows] = step.log_sum_exp
+        m[:, :, step.rows], l[:, :, step.rows] = step.m, step.l
 
-    saved = (q, k, v, o, L, pattern, scale, tile)
+    saved = (q, k, v, o, m, l, pattern, scale, tile)
     return o, saved
 
 
@@ -182,12 +182,13 @@ def tiled_attention_backward(do, saved):
     dk : ndarray, shape (B, G, S, D)
     dv : ndarray, shape (B, G, S, D_V)
     """
-    q, k, v, o, L, pattern, scale, tile = saved
+    q, k, v, o, m, l, pattern, scale, tile = saved
     (_, H, T, _), S = q.shape, k.shape[2]
     k, saved_k = repeat_kv_heads(k, H)                   # (B, H, S, D)
     v, saved_v = repeat_kv_heads(v, H)
     delta = (do * o).sum(axis=-1, keepdims=True)         # (B, H, T, 1): sum_j p_ij dp_ij
-    shift = np.where(L.real == -np.inf, 0, L)            # a query without any key has p = 0
+    # a query without any key has p = 0. m and l, not m + log(l), which is rounded: scores of 1e8
+    shift, total = np.where(m.real == -np.inf, 0, m), np.where(l == 0, 1, l)
     dq, dk, dv = (np.zeros(x.shape, np.result_type(do, o)) for x in (q, k, v))
     for rows, keys, allowed in _tiles(pattern, T, S, tile):
         if not allowed.any():
@@ -195,14 +196,15 @@ def tiled_attention_backward(do, saved):
         q_i, do_i = q[:, :, rows], do[:, :, rows]        # (B, H, I, D), (B, H, I, D_V)
         k_j, v_j = k[:, :, keys], v[:, :, keys]          # (B, H, J, D), (B, H, J, D_V)
         s = q_i @ k_j.mT * scale                         # (B, H, I, J)
-        p = np.exp(np.where(allowed, s, -np.inf) - shift[:, :, rows])
+        p = np.exp(np.where(allowed, s, -np.inf) - shift[:, :, rows]) / total[:, :, rows]
 
         # o = p @ v
         dv[:, :, keys] += p.mT @ do_i
         dp = do_i @ v_j.mT                               # (B, H, I, J)
 
         # p = softmax(s), whose gradient is p * (dp - sum(p * dp))
-        ds = p * (dp - delta[:, :, rows])
+        # a weight of 1 is the only one of its row, which has no gradient
+        ds = np.where(p == 1, 0, p) * (dp - delta[:, :, rows])
 
         # s = q @ k.mT * scale
         dq[:, :, rows] += ds @ k_j * scale

@@ -116,12 +116,12 @@ def cosine_regression_loss(u, v, targets):
         raise ValueError("cosine_regression_loss: targets must be cosines, in -1 .. 1, but are in "
                          f"{targets.real.min():g} .. {targets.real.max():g}; divide them by the "
                          "largest.")
-    u_hat, u_scale = normalized(u)                                   # (B, C), (B, 1)
-    v_hat, v_scale = normalized(v)
+    u_hat, saved_u = normalized(u)                                   # (B, C)
+    v_hat, saved_v = normalized(v)
     error = (u_hat * v_hat).sum(axis=1) - targets.astype(u.real.dtype)         # (B,)
     loss = (error * error).sum() / B
 
-    saved = (u_hat, u_scale, v_hat, v_scale, error)
+    saved = (u_hat, saved_u, v_hat, saved_v, error)
     return loss, saved
 
 
@@ -137,7 +137,7 @@ def cosine_regression_loss_backward(dloss, saved):
     -------
     du, dv : ndarray, shape (B, C)
     """
-    u_hat, u_scale, v_hat, v_scale, error = saved
+    u_hat, saved_u, v_hat, saved_v, error = saved
 
     # loss = (error * error).sum() / B
     derror = (error * (2 * float(dloss) / len(error)))[:, None]      # (B, 1)
@@ -146,5 +146,4 @@ def cosine_regression_loss_backward(dloss, saved):
     du_hat, dv_hat = derror * v_hat, derror * u_hat
 
     # u_hat = u / |u|, and v_hat likewise
-    return (normalized_backward(du_hat, u_hat, u_scale),
-            normalized_backward(dv_hat, v_hat, v_scale))
+    return normalized_backward(du_hat, saved_u), normalized_backward(dv_hat, saved_v)

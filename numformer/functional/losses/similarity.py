@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_number
+from numformer.functional.scaling import rescaled
 
 
 def cosine_similarity(a, b):
@@ -38,11 +39,11 @@ def cosine_similarity(a, b):
     """
     C = check_array("cosine_similarity", "a", a, "(N, C)")["C"]
     check_array("cosine_similarity", "b", b, "(M, C)", a.dtype, C=C)
-    a_hat, a_scale = normalized(a)                                   # (N, C), (N, 1)
-    b_hat, b_scale = normalized(b)                                   # (M, C), (M, 1)
+    a_hat, saved_a = normalized(a)                                   # (N, C)
+    b_hat, saved_b = normalized(b)                                   # (M, C)
     s = a_hat @ b_hat.T                                              # (N, M)
 
-    saved = (a_hat, a_scale, b_hat, b_scale)
+    saved = (a_hat, saved_a, b_hat, saved_b)
     return s, saved
 
 
@@ -59,14 +60,13 @@ def cosine_similarity_backward(ds, saved):
     da : ndarray, shape (N, C)
     db : ndarray, shape (M, C)
     """
-    a_hat, a_scale, b_hat, b_scale = saved
+    a_hat, saved_a, b_hat, saved_b = saved
 
     # s = a_hat @ b_hat.T
     da_hat, db_hat = ds @ b_hat, ds.T @ a_hat
 
     # a_hat = a / |a|, and b_hat likewise
-    da = normalized_backward(da_hat, a_hat, a_scale)
-    return da, normalized_backward(db_hat, b_hat, b_scale)
+    return normalized_backward(da_hat, saved_a), normalized_backward(db_hat, saved_b)
 
 
 def triplet_loss(anchors, positives, negatives, margin=1.0):
@@ -146,20 +146,26 @@ def triplet_loss_backward(dloss, saved):
 
 
 def normalized(x):
-    """Vectors of norm 1, and the factors 1 / |x|; both are 0 for a zero vector."""
-    square = (x * x).sum(axis=-1, keepdims=True)
+    """Vectors of norm 1, 0 for a zero vector; and `saved` for `normalized_backward`."""
+    scaled, power = rescaled(x)                                      # the power is 1, as a rule
+    square = (scaled * scaled).sum(axis=-1, keepdims=True)
     some = square.real > 0
     scale = np.where(some, np.where(some, square, 1) ** -0.5, 0)
-    return x * scale, scale
+    x_hat = scaled * scale
+
+    saved = (x_hat, scale, power)                                    # 1 / |x| is scale / power
+    return x_hat, saved
 
 
-def normalized_backward(dx_hat, x_hat, scale):
+def normalized_backward(dx_hat, saved):
     """dx of `normalized`."""
+    x_hat, scale, power = saved
+
     # x_hat = x * (x . x) ** -0.5
-    return scale * (dx_hat - x_hat * (x_hat * dx_hat).sum(axis=-1, keepdims=True))
+    return scale * (dx_hat - x_hat * (x_hat * dx_hat).sum(axis=-1, keepdims=True)) / power
 
 
 def direction_and_distance(x, y):
     """The unit vectors from y to x, and their distances."""
-    u, scale = normalized(x - y)
-    return u, np.where(scale.real > 0, 1 / np.where(scale.real > 0, scale, 1), 0)
+    u, (_, scale, power) = normalized(x - y)
+    return u, np.where(scale.real > 0, 1 / np.where(scale.real > 0, scale, 1), 0) * power

@@ -42,10 +42,11 @@ def z_loss(logits):
     if logits.size == 0:
         raise ValueError(f"z_loss: logits of shape {logits.shape} are empty.")
     top = logits.real.max(axis=1, keepdims=True)    # a constant: it needs no derivative
-    lse = top + np.log(np.exp(logits - top).sum(axis=1, keepdims=True))      # (N, 1)
+    total = np.exp(logits - top).sum(axis=1, keepdims=True)          # (N, 1)
+    lse = top + np.log(total)
     loss = (lse * lse).mean()
 
-    saved = (logits, lse)
+    saved = (logits, top, total, lse)
     return loss, saved
 
 
@@ -62,10 +63,11 @@ def z_loss_backward(dloss, saved):
     -------
     dlogits : ndarray, shape (N, V)
     """
-    logits, lse = saved
+    logits, top, total, lse = saved
 
     # loss = (lse * lse).mean()
     dlse = lse * (2 * float(dloss) / len(lse))
 
-    # lse = log(sum(exp(logits))), whose gradient is softmax(logits)
-    return dlse * np.exp(logits - lse)
+    # lse = top + log(total), total = sum(exp(logits - top)); its gradient is softmax(logits).
+    # exp(logits - lse) is not: lse is rounded, to a multiple of 8 at 1e8 in float32
+    return dlse * (np.exp(logits - top) / total)

@@ -6,6 +6,7 @@ vector depends on the other vectors of the batch.
 
 from numformer.checks import check_array, check_number
 from numformer.functional.norms.batch_statistics import BatchStatistics
+from numformer.functional.scaling import rescaled
 
 
 def batch_norm(x, weight, bias, epsilon=1e-5):
@@ -63,13 +64,13 @@ def batch_norm(x, weight, bias, epsilon=1e-5):
                          f"shape {x.shape} has {n}; give a larger batch, or use "
                          "batch_norm_inference with statistics gathered before.")
     mean = vectors.sum(axis=0) / n                                   # (C,)
-    centred = vectors - mean
+    centred, scale = rescaled(vectors - mean, epsilon, axis=0)       # scale is 1, as a rule
     variance = (centred * centred).sum(axis=0) / n                 # np.var would lose complex steps
-    rstd = (variance + float(epsilon)) ** -0.5
+    rstd = (variance + float(epsilon) / scale / scale) ** -0.5
     y = weight * (centred * rstd) + bias
 
-    statistics = BatchStatistics(mean, variance * (n / (n - 1)))    # unbiased, as they are gathered
-    saved = (vectors, weight, rstd, statistics)
+    unbiased = variance * (n / (n - 1)) * scale * scale              # as they are gathered
+    saved = (vectors, weight, rstd / scale, BatchStatistics(mean, unbiased))
     return y.reshape(x.shape), saved
 
 

@@ -8,6 +8,7 @@ varies, and its gradient has one more factor, called kappa here.
 import numpy as np
 
 from numformer.functional.norms.layer_norm import check_norm
+from numformer.functional.scaling import rescaled
 
 
 def layer_norm_outside(x, weight, bias, epsilon=1e-5):
@@ -45,12 +46,12 @@ def layer_norm_outside(x, weight, bias, epsilon=1e-5):
     """
     check_norm("layer_norm_outside", x, weight, epsilon, bias=bias)
     mean = x.mean(axis=-1, keepdims=True)                            # (..., 1)
-    centred = x - mean
+    centred, scale = rescaled(x - mean, float(epsilon) ** 2)         # scale is 1, as a rule
     variance = (centred * centred).mean(axis=-1, keepdims=True)
-    rstd, kappa = reciprocal(variance ** 0.5, epsilon)
+    rstd, kappa = reciprocal(variance ** 0.5, epsilon, scale)
     y = weight * (centred * rstd) + bias
 
-    saved = (x, weight, mean, rstd, kappa)
+    saved = (x, weight, mean, rstd / scale, kappa)
     return y, saved
 
 
@@ -114,11 +115,12 @@ def rms_norm_outside(x, weight, epsilon=1e-5):
     array([[ 0.8, -0.8]])
     """
     check_norm("rms_norm_outside", x, weight, epsilon)
-    square = (x * x).mean(axis=-1, keepdims=True)                    # (..., 1)
-    rrms, kappa = reciprocal(square ** 0.5, epsilon)
-    y = weight * (x * rrms)
+    scaled, scale = rescaled(x, float(epsilon) ** 2)                 # scale is 1, as a rule
+    square = (scaled * scaled).mean(axis=-1, keepdims=True)          # (..., 1)
+    rrms, kappa = reciprocal(square ** 0.5, epsilon, scale)
+    y = weight * (scaled * rrms)
 
-    saved = (x, weight, rrms, kappa)
+    saved = (x, weight, rrms / scale, kappa)
     return y, saved
 
 
@@ -148,11 +150,13 @@ def rms_norm_outside_backward(dy, saved):
     return dx, dweight
 
 
-def reciprocal(root, epsilon):
-    """r = 1 / (root + epsilon) and kappa = (root + epsilon) / root.
+def reciprocal(root, epsilon, scale):
+    """r = 1 / (root + epsilon / scale) and kappa = (root + epsilon / scale) / root.
 
     At root = 0 the function has a kink; there x_hat = 0, so the term that kappa scales is taken
-    as 0.
+    as 0. It is lost in the rounding of dx, too, where kappa would overflow.
     """
-    shifted = root + float(epsilon)
-    return 1 / shifted, shifted / np.where(root == 0, 1, root)
+    with np.errstate(over="ignore"):
+        shifted = root + float(epsilon) / scale
+        kappa = shifted / np.where(root == 0, 1, root)
+    return 1 / shifted, np.where(np.isinf(kappa), 0, kappa)

@@ -1,6 +1,7 @@
 """RMSNorm: LayerNorm without the mean and the bias, as in T5 and LLaMA."""
 
 from numformer.functional.norms.layer_norm import check_norm
+from numformer.functional.scaling import rescaled
 
 
 def rms_norm(x, weight, epsilon=1e-5):
@@ -39,11 +40,12 @@ def rms_norm(x, weight, epsilon=1e-5):
     array([[0.516, 0.516, 1.033, 1.549]])
     """
     check_norm("rms_norm", x, weight, epsilon)
-    square = (x * x).mean(axis=-1, keepdims=True)                    # (..., 1)
-    rrms = (square + float(epsilon)) ** -0.5                         # reciprocal root mean square
-    y = weight * (x * rrms)
+    scaled, scale = rescaled(x, epsilon)                             # scale is 1, as a rule
+    square = (scaled * scaled).mean(axis=-1, keepdims=True)          # (..., 1)
+    rrms = (square + float(epsilon) / scale / scale) ** -0.5         # reciprocal root mean square
+    y = weight * (scaled * rrms)
 
-    saved = (x, weight, rrms)
+    saved = (x, weight, rrms / scale)
     return y, saved
 
 

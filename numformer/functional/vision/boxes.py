@@ -7,6 +7,7 @@ A box is four numbers on the last axis, x before y: (cx, cy, width, height), or 
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.functional.scaling import rescaled
 
 
 def box_corners(boxes):
@@ -103,7 +104,8 @@ def box_iou(a, b):
     for name, boxes in (("a", a), ("b", b)):
         check_array("box_iou", name, boxes, "(N, coordinates)", coordinates=4)
         check_corners("box_iou", name, boxes)
-    (inner, union, _), _ = _areas(a[:, None], b[None])
+    a, b, _ = _rescaled(a[:, None], b[None])
+    (inner, union, _), _ = _areas(a, b)
     return inner / np.where(union == 0, 1, union)
 
 
@@ -151,11 +153,12 @@ def generalized_iou(a, b):
                          "as boxes are compared in pairs.")
     check_corners("generalized_iou", "a", a)
     check_corners("generalized_iou", "b", b)
+    a, b, scale = _rescaled(a, b)
     (inner, union, outer), sides = _areas(a, b)
     iou = inner / np.where(union == 0, 1, union)
     g = iou - np.where(outer == 0, 0, (outer - union) / np.where(outer == 0, 1, outer))
 
-    saved = (a, b, inner, union, outer, sides)
+    saved = (a, b, scale, inner, union, outer, sides)
     return g, saved
 
 
@@ -176,7 +179,7 @@ def generalized_iou_backward(dg, saved):
     -------
     da, db : ndarray, shape (..., 4)
     """
-    a, b, inner, union, outer, (inner_sides, a_sides, b_sides, outer_sides) = saved
+    a, b, scale, inner, union, outer, (inner_sides, a_sides, b_sides, outer_sides) = saved
     dg = np.asarray(dg)
 
     # g = inner / union + union / outer - 1; over areas of 0 all quotients are 0
@@ -206,7 +209,7 @@ def generalized_iou_backward(dg, saved):
                          - np.where(earlier[..., :2], 0, douter_sides),
                          db_sides + np.where(earlier[..., 2:], 0, dinner_sides)
                          + np.where(later[..., 2:], 0, douter_sides)], axis=-1)
-    return da, db
+    return da / scale, db / scale
 
 
 def check_corners(owner, name, corners):
@@ -218,6 +221,12 @@ def check_corners(owner, name, corners):
         raise ValueError(f"{owner}: {name} must be corners x0 <= x1 and y0 <= y1, but hold "
                          f"{corners[index].real.tolist()} at index {index}; convert centres and "
                          "sizes with box_corners.")
+
+
+def _rescaled(a, b):
+    """Both boxes of each pair divided by one scale, which changes no quotient of areas."""
+    _, scale = rescaled(np.where(abs(a.real) >= abs(b.real), a, b))  # the larger coordinates
+    return a / scale, b / scale, scale
 
 
 def _inner_sides(a, b):

@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.backend import run_by_shares, sum_of_squares
+from numformer.backend import run_by_shares
+from numformer.training.clipping import squared_norm
 from numformer.training.evaluation import mean_of, totals_of
 from numformer.training.optimizers import bounds_of
 from numformer.training.parallel.buckets import blocks_of, buckets_of, watched
@@ -157,7 +158,7 @@ class RankShards(Shards):
         total = fold(arrays, 0, self.config.shards)
         if total is not own:
             own[...] = total
-        return sum_of_squares(own)
+        return squared_norm(own)
 
     def whole_gradient(self):
         for k, flat in enumerate(self.optimizer.flat):

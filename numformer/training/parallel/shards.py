@@ -1,11 +1,11 @@
 """The shards of a batch, each on a replica of the model in its own thread, and their sum."""
 
-import math
 from functools import cached_property
 
 import numpy as np
 
-from numformer.backend import run_by_shares, run_side_by_side, sum_of_squares
+from numformer.backend import run_by_shares, run_side_by_side
+from numformer.training.clipping import squared_norm, total_norm
 from numformer.training.evaluation import mean_loss
 from numformer.training.parallel.tree import fold
 
@@ -72,7 +72,7 @@ class Shards:
                  batch.n_targets, number, step) for k, own in enumerate(self.own)]))
         losses, squares = self._sum(losses)
         with np.errstate(over="ignore"):                              # not finite: see the trainer
-            return sum(map(sum, losses)), math.sqrt(sum(squares))
+            return sum(map(sum, losses)), total_norm(squares)
 
     def _run_shard(self, arguments):
         """Run one shard forward and backward on its replica; return its part of the loss."""
@@ -94,14 +94,14 @@ class Shards:
         return float(loss) * weight
 
     def _sum(self, losses):
-        """All losses, [part][shard]; and the sums of squares by chunk, of the added gradients."""
+        """All losses, [part][shard]; and the squared norms by chunk, of the added gradients."""
         return losses, run_by_shares(self._add, self.optimizer.chunks)
 
     def _add(self, chunk):
         arrays = {(k, k + 1): chunk.of(gradient[chunk.vector])
                   for k, gradient in enumerate(self.gradients)}
         with np.errstate(over="ignore", invalid="ignore"):
-            return sum_of_squares(fold(arrays, 0, len(arrays)))
+            return squared_norm(fold(arrays, 0, len(arrays)))
 
     # What follows concerns several processes: here there is one.
 

@@ -46,17 +46,18 @@ def test_the_recurrent_form_is_the_parallel_one(rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("scale, offset", [
-    (1, -48), (1, -400), (5, -100), (30, 0), (300, -1000), (1e15, 0), (1e-30, 0)])
+    (1, -48), (1, -400), (5, -100), (30, 0), (300, -1000), (1e12, 0), (1e-30, 0)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_linear_attention_far_from_0(scale, offset, causal, dtype, rng):
     """Features that underflow, or fill the range, against long doubles, which hold e^-11000.
 
-    dq and dk are differences; their errors are those of the largest part.
+    dq and dk are differences: their errors are those of the parts. A feature e^x has an error of an
+    ulp for each nat of x.
     """
     q, k, v = arrays(rng, 70, 70)
     do = rng.standard_normal(v.shape).astype(dtype)
     q, k = ((x * scale + offset).astype(dtype) for x in (q, k))
-    if scale == 1e15:                                # e^-1e15 is 0 for everybody
+    if scale == 1e12:                                # e^-1e12 is 0 for everybody
         q, k = abs(q), abs(k)
     v = v.astype(dtype)
     o, saved = F.linear_attention(q, k, v, causal)
@@ -79,10 +80,10 @@ def test_linear_attention_far_from_0(scale, offset, causal, dtype, rng):
     da, db = (np.where(x > 0, 1, f) for x, f in ((q, a), (k, b)))
     true = [o, dp @ b * da, dp.mT @ a * db, (p / total).mT @ do, o]
     sizes = [abs(v).max(), size @ b * da, size.mT @ a * db, (p / total).mT @ abs(do), abs(v).max()]
-    tiny = float(np.finfo(dtype).tiny)
+    tiny, ulps = float(np.finfo(dtype).tiny), 40 + 2 * max(0, float(-q.min()), float(-k.min()))
     for name, x, y, size in zip(("o", "dq", "dk", "dv", "step"), found, true, sizes):
         assert x.dtype == dtype, name
-        assert (abs(x - y) <= 40 * np.finfo(dtype).eps * size + 1e4 * tiny).all(), name
+        assert (abs(x - y) <= ulps * np.finfo(dtype).eps * size + 1e4 * tiny).all(), name
 
 
 def test_a_query_orthogonal_to_all_keys_gets_zeros():

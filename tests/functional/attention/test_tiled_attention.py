@@ -67,10 +67,23 @@ def test_large_scores_do_not_overflow(rng):
                100 * k, v, do, CAUSAL), 1e-10)
 
 
-def test_only_one_number_a_query_is_saved_of_the_weights(rng):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_huge_scores(dtype, rng):
+    """m + log(l) would be rounded to m: all weights are 1 / 5, not 1."""
+    q, k = np.full((2, 1, 1, 5, 1), 1e4 if dtype == np.float32 else 1e9, dtype)
+    v, do = rng.standard_normal((2, 1, 1, 5, 3)).astype(dtype)
+    o, saved = tiled_attention(q, k, v, tile=2)
+    dq, dk, dv = tiled_attention_backward(do, saved)
+    tolerance = 8 * np.finfo(dtype).eps
+    np.testing.assert_allclose(o[0, 0], np.tile(v[0, 0].mean(axis=0), (5, 1)), atol=tolerance)
+    np.testing.assert_allclose(dv[0, 0], np.tile(do[0, 0].mean(axis=0), (5, 1)), atol=tolerance)
+
+
+def test_only_two_numbers_a_query_are_saved_of_the_weights(rng):
     q, k, v, _ = arrays(rng)
-    o, (*_, log_sum_exp, _, _, _) = tiled_attention(q, k, v, CAUSAL, tile=4)
-    assert log_sum_exp.shape == (2, 4, 9, 1)
+    o, (*_, m, l, _, _, _) = tiled_attention(q, k, v, CAUSAL, tile=4)
+    assert m.shape == l.shape == (2, 4, 9, 1)
+    log_sum_exp = m + np.log(l)
     scores = np.where(CAUSAL.dense(9, 11), q @ np.repeat(k, 2, axis=1).mT / 5 ** 0.5, -np.inf)
     np.testing.assert_allclose(log_sum_exp, np.log(np.exp(scores).sum(axis=-1, keepdims=True)),
                                rtol=1e-12)

@@ -49,7 +49,7 @@ FUNCTIONS = [
     ("attention_backward", "softmax_backward(dp, saved_softmax)", "dp",
      "Jacobian of the softmax is missing"),
     ("attention_backward", "dv = p.mT @ do", "dv = dp.mT @ do", "dv is computed from dp"),
-    ("tiled_attention_backward", "p * (dp - delta[:, :, rows])", "p * dp", None),
+    ("tiled_attention_backward", "(dp - delta[:, :, rows])", "dp", None),
     ("tiled_attention_backward", "dq[:, :, rows] +=", "dq[:, :, rows] =", None),
     ("tiled_attention_backward", "dk[:, :, keys] +=", "dk[:, :, keys] =", None),
     ("repeat_kv_heads_backward", ".sum(axis=2)", "[:, :, 0]", None),

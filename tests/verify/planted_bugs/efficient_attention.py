@@ -5,7 +5,7 @@ FUNCTIONS = [
      "0 * (do * o).sum(axis=-1, keepdims=True)", "gradient through the denominator is missing"),
     ("linear_attention_backward", "db * slopes(k, b, -c)", "db", None),
     ("linear_attention_backward",
-     "    dq = da * slopes(q, a, c - t)\n    dk = db * slopes(k, b, -c)\n",
+     "    dq = da * slopes(q, a, c - c0, q0)\n    dk = db * slopes(k, b, -c)\n",
      "    dq, dk = da, db\n", "derivative of the features"),
     ("linear_attention_backward", 'product(w, dn, a, chunks, scaled="w", from_the_end=True)',
      'product(w, dn, a, chunks, scaled="w")', "from j on"),

@@ -6,8 +6,8 @@ factor e^-c_d of feature d in all keys, if feature d in all queries has e^c_d. S
 feature of each query, and feature d of the largest key, are brought between e^-8 and e^8, and what
 is lost is far below the rounding of the sum.
 
-The logarithms of factors are multiples of 8, and 0 for features from e^-8 to e^8: numbers of
-ordinary size are not touched. They are constants: the gradient does not pass through them.
+The factors are 1 for features from e^-8 to e^8: numbers of ordinary size are not touched. Factors
+are constants: the gradient does not pass through them.
 """
 
 import numpy as np
@@ -26,23 +26,32 @@ def key_scales(k, causal):
 
 
 def query_scales(q, c):
-    """t (B, H, T, 1): the logarithm, rounded, of the largest feature of each query, with e^c."""
-    return rounded(np.fmax.reduce(log_features(q) + c, axis=-1, keepdims=True))
+    """x0 and c0 (B, H, T, 1): of the largest feature of each query with e^c, x and c; or 0 and 0.
+
+    Its logarithm is x0 + c0, if x0 is below 0. Two numbers: x - x0 and c - c0 are exact near them.
+    """
+    size = log_features(q) + c                           # (B, H, T, D)
+    size = np.where(np.isnan(size), -np.inf, size)
+    largest = size.argmax(axis=-1, keepdims=True)        # (B, H, T, 1)
+    x0 = np.take_along_axis(log_features(q), largest, axis=-1)
+    c0 = np.take_along_axis(np.broadcast_to(c, q.shape), largest, axis=-1)
+    ordinary = abs(x0 + c0) < STEP
+    x0 = finite(np.where(x0 > 0, rounded(x0), x0))
+    return np.where(ordinary, 0, x0), np.where(ordinary, 0, c0)
 
 
-def scaled_features(x, log_scale):
-    """(elu(x) + 1) e^log_scale: positive, and linear above 0."""
+def scaled_features(x, c, x0=0.0):
+    """(elu(x) + 1) e^(c - x0): positive, and linear above 0."""
     positive = x.real > 0
-    # twice the root: where y is in range, e^log_scale itself may underflow
-    root = np.exp(np.where(positive, 0.5 * log_scale, 0))
-    return np.where(positive, (x + 1) * root * root,
-                    np.exp(np.where(positive, 0, x + log_scale)))
+    # twice the root: where the product is in range, e^(c - x0) itself may underflow
+    root = np.exp(np.where(positive, 0.5 * (c - x0), 0))
+    return np.where(positive, (x + 1) * root * root, np.exp(np.where(positive, 0, (x - x0) + c)))
 
 
-def slopes(x, y, log_scale):
-    """The derivative of y = scaled_features(x, log_scale)."""
+def slopes(x, y, c, x0=0.0):
+    """The derivative of y = scaled_features(x, c, x0)."""
     positive = x.real > 0
-    return np.where(positive, np.exp(np.where(positive, log_scale, 0)), y)
+    return np.where(positive, np.exp(np.where(positive, c - x0, 0)), y)
 
 
 def log_features(x):
@@ -51,9 +60,13 @@ def log_features(x):
 
 
 def rounded(logarithm):
-    """To a multiple of `STEP`, towards 0, and finite even for e^-Inf."""
-    least = 0.25 * np.finfo(logarithm.dtype).min
-    return STEP * np.trunc(np.fmax(logarithm, least) * (1 / STEP))
+    """To a multiple of `STEP`, towards 0; finite even for e^-Inf."""
+    return STEP * np.trunc(finite(logarithm) * (1 / STEP))
+
+
+def finite(logarithm):
+    """The logarithm of a feature, and a large number below 0 for that of 0."""
+    return np.fmax(logarithm, 0.25 * np.finfo(logarithm.dtype).min)
 
 
 def chunks_of_one_scale(c, *arrays):

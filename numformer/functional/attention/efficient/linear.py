@@ -59,15 +59,16 @@ def linear_attention(q, k, v, causal=False):
     """
     check_linear("linear_attention", q, k, v, causal)
     c = key_scales(k, causal)                            # (B, H, S, D), or (B, H, 1, D)
-    t = query_scales(q, c)                               # (B, H, T, 1)
-    a, b = scaled_features(q, c - t), scaled_features(k, -c)         # (B, H, T, D), (B, H, S, D)
+    q0, c0 = query_scales(q, c)                          # (B, H, T, 1)
+    a = scaled_features(q, c - c0, q0)                   # (B, H, T, D)
+    b = scaled_features(k, -c)                           # (B, H, S, D)
     w = with_ones(v)                                     # (B, H, S, D_V + 1)
     chunks = chunks_of_one_scale(c, b, w) if causal else None
     n = product(a, b, w, chunks)                         # (B, H, T, D_V + 1)
     total = n[..., -1:]                                  # (B, H, T, 1): the sum of the weights
     o = n[..., :-1] / np.where(total == 0, 1, total)
 
-    saved = (q, k, c, t, a, b, w, o, total, chunks)
+    saved = (q, k, c, q0, c0, a, b, w, o, total, chunks)
     return o, saved
 
 
@@ -93,7 +94,7 @@ def linear_attention_backward(do, saved):
     dk : ndarray, shape (B, H, S, D)
     dv : ndarray, shape (B, H, S, D_V)
     """
-    q, k, c, t, a, b, w, o, total, chunks = saved
+    q, k, c, q0, c0, a, b, w, o, total, chunks = saved
 
     # o = n[..., :-1] / n[..., -1:], and 0 where that is 0
     dn = np.concatenate([do, -(do * o).sum(axis=-1, keepdims=True)], axis=-1)
@@ -104,8 +105,8 @@ def linear_attention_backward(do, saved):
     db = product(w, dn, a, chunks, scaled="w", from_the_end=True)    # (B, H, S, D)
     dw = product(b, a, dn, chunks, from_the_end=True)    # (B, H, S, D_V + 1)
 
-    # a = scaled_features(q, c - t);  b = scaled_features(k, -c);  w = with_ones(v)
-    dq = da * slopes(q, a, c - t)
+    # a = scaled_features(q, c - c0, q0);  b = scaled_features(k, -c);  w = with_ones(v)
+    dq = da * slopes(q, a, c - c0, q0)
     dk = db * slopes(k, b, -c)
     return dq, dk, dw[..., :-1].copy()
 
@@ -162,7 +163,8 @@ def linear_attention_step(q, k, v, state=None):
         c = np.fmax(c, before)
         sums = state[..., :-1] * np.exp(before - c).mT
     sums = sums + scaled_features(k, -c).mT @ with_ones(v)           # (B, H, D, D_V + 1)
-    n = scaled_features(q, c - query_scales(q, c)) @ sums            # (B, H, 1, D_V + 1)
+    q0, c0 = query_scales(q, c)
+    n = scaled_features(q, c - c0, q0) @ sums            # (B, H, 1, D_V + 1)
     total = n[..., -1:]
     o = n[..., :-1] / np.where(total == 0, 1, total)
     return o, np.concatenate([sums, c.mT], axis=-1)
