@@ -11,8 +11,11 @@ from numformer import backend
 from numformer.cli import main
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]       # no doctests; two files of one name
-hypothesis.settings.register_profile("unhurried", deadline=None)      # a busy machine is no failure
-hypothesis.settings.load_profile("unhurried")
+# The same examples in every run; and a busy machine is no failure
+hypothesis.settings.register_profile(
+    "steady", derandomize=True, database=None, deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.fixture

@@ -1,0 +1,105 @@
+"""The same surroundings for every test and doctest, whoever starts pytest, and where.
+
+A plugin of pytest, which setup.cfg loads before anything of this project is imported:
+
+- *Environment*: only the variables of `KEPT` get through. Time zone, language, width of the
+  terminal and hash seed are fixed; the home folder is empty, as is the matplotlibrc.
+- *Signals*: those that the parent process ignores or blocks, as nohup does, have their usual effect
+  in the processes that tests start.
+- *Random numbers*: a generator without a seed, such as ``np.random.default_rng()``, starts from the
+  same one in every test.
+- *State of the process*: what a test changes is put back after it, so that the order of tests, and
+  the number of processes among which they are divided, make no difference.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+# Where programs, libraries and temporary files are; and switches of test runs
+KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV",
+        "CONDA_PREFIX", "TMPDIR", "TMP", "TEMP", "SYSTEMROOT", "PATHEXT", "COMSPEC",
+        "NUMBA_DISABLE_JIT")
+KEPT_BEGINNINGS = ("PYTEST_", "COV_", "COVERAGE_")
+FIXED = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "COLUMNS": "80", "LINES": "24",
+         "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
+HOME = "PYTEST_STEADY_HOME"             # the home folder of a run: that of all its processes
+SEED = 20_000
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    """Before conftest.py, which imports NumPy."""
+    os.umask(0o022)
+    set_environment(early_config)
+    usual_signals()
+
+
+def set_environment(config):
+    """Fix the environment of this process, and so of those that it starts."""
+    home, cache = os.environ.get(HOME), os.environ.get("NUMFORMER_CACHE")
+    if home is None:
+        home = tempfile.mkdtemp(prefix="home-")
+        config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+        cache = _cache() or os.path.join(home, "cache")
+    for name in set(os.environ) - set(KEPT):
+        if not name.startswith(KEPT_BEGINNINGS):
+            del os.environ[name]
+    os.environ.update(FIXED)
+    os.environ.update({HOME: home, "HOME": home, "USERPROFILE": home, "NUMFORMER_CACHE": cache})
+    if hasattr(time, "tzset"):
+        time.tzset()
+
+
+def _cache():
+    """Where this user's compiled kernels are, if a folder can be there: compiling takes minutes."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+        folder = Path(os.environ.get("NUMFORMER_CACHE")
+                      or Path(base or Path.home() / ".cache") / "numformer")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):     # read-only, or there is no home folder
+        return None
+    return str(folder) if os.access(folder, os.W_OK) else None
+
+
+def usual_signals():
+    """Nothing is ignored or blocked in processes that start from here, and nohup still holds."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+    for number in signal.valid_signals() - {signal.SIGPIPE}:         # Python's own choice
+        if signal.getsignal(number) == signal.SIG_IGN:
+            # A new program starts with the usual effect of what has a handler here
+            signal.signal(number, {signal.SIGINT: signal.default_int_handler,
+                                   signal.SIGHUP: lambda *_: None}.get(number, signal.SIG_DFL))
+
+
+@pytest.fixture(autouse=True)
+def same_state():
+    """Random numbers from a fixed seed, and the state of the process as it was, after each test."""
+    import numpy as np
+    from numpy.random import bit_generator
+
+    random.seed(SEED)
+    np.random.seed(SEED)
+    fresh, bit_generator.randbits = bit_generator.randbits, random.Random(SEED).getrandbits
+    environment, folder = dict(os.environ), os.getcwd()
+    style = dict(sys.modules["matplotlib"].rcParams) if "matplotlib" in sys.modules else None
+    with np.errstate(), np.printoptions():
+        yield
+    bit_generator.randbits = fresh
+    if os.getcwd() != folder:
+        os.chdir(folder)
+    if os.environ != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    if style is not None and sys.modules["matplotlib"].rcParams != style:
+        sys.modules["matplotlib"].rcParams.update(style)
