@@ -14,6 +14,8 @@ def command():
         status = main()
     except SystemExit as end:                                # --help, or wrong usage
         status = end.code
+    except process.Ended as end:                             # SIGTERM or SIGHUP
+        process.end_by(end.number)
     sys.exit(process.finish(status))
 
 

@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 from numformer.commands.shared.parser import Parser
-from numformer.commands.shared.process import STOPPED, answer_ctrl_c, discard_stdout
+from numformer.commands.shared.process import STOPPED, answer_signals, discard_stdout
 from numformer.terminal import printable, shortened
 
 VERBS = {
@@ -44,7 +44,7 @@ def main(argv=None):
     verb = next((word for word in argv if word in VERBS), None)
     try:
         arguments = _parser(verb).parse_args(argv)
-        answer_ctrl_c()
+        answer_signals()
         return _module(arguments.verb).run(arguments)
     except BrokenPipeError:                             # the reader closed the pipe, as `head` does
         discard_stdout()

@@ -1,12 +1,17 @@
-"""What the tests of the command line share: a small text, small settings, and a call."""
+"""What the tests of the command line share: a small text and settings, a call, and processes."""
 
 import json
+import time
 
 from numformer.cli import main
 
 TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
 SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "16", "--context-length", "16",
          "--batch-size", "4", "--warmup-steps", "2"]
+SECONDS = 60                                          # until something has gone wrong
+# The first lines of a program whose signals are as a terminal's, whatever the tests ignore
+DEFAULT_SIGNALS = ("import signal\nfor name in ('SIGINT', 'SIGTERM', 'SIGHUP'):\n"
+                   "    signal.signal(getattr(signal, name), signal.SIG_DFL)\n")
 
 
 def call(capsys, *argv):
@@ -26,3 +31,21 @@ def last_json(out):
 
 def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def waited_for(condition):
+    """The first result of `condition` that is true."""
+    end = time.monotonic() + SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < end, "nothing happens"
+        time.sleep(0.02)
+    return found
+
+
+def is_alive(pid):
+    """Whether a process runs (Linux); one that has ended and waits for its parent does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -7,6 +7,7 @@ from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.verify.audit import audit
+from numformer.verify.errors import largest
 
 
 def add_arguments(parser):
@@ -27,7 +28,7 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(str(error)) from error
     wrong = [row for row in rows if not row["ok"]]
-    worst = max(row["max_error"] for row in rows)
+    worst = largest([row["max_error"] for row in rows])
     for row in wrong:
         print(f"FAIL {row['name']}: {'; '.join(row['findings']) or 'worst at ' + row['worst']}")
     print(f"{len(rows)} cases, {len(wrong)} wrong; {time.perf_counter() - started:.0f} s")

@@ -23,6 +23,7 @@ from numformer.teaching import grading, isolation
 from numformer.terminal import printable
 from numformer.training import (
     RunFolder, Trainer, TrainingConfig, folder_lock, load_checkpoint, train)
+from numformer.verify.errors import largest, largest_difference
 from numformer.verify.registry.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
@@ -149,7 +150,7 @@ def kernels():
     arrays = np.random.default_rng(0).standard_normal((4, 1, 2, 70, 16)).astype(np.float32)
     compiled, reference = (run_attention(functions, *arrays, functional.CAUSAL, {})
                            for functions in (kernel, functional))
-    error = max(float(np.abs(x - y).max()) for x, y in zip(compiled, reference))
+    error = largest([largest_difference(x, y) for x, y in zip(compiled, reference, strict=True)])
     folder, note = cache()
     found = f"largest difference {error:.0e} from the reference"
     return result("kernels", f"{found}; cached in {folder}" if folder else found, error < 1e-4,

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.plots.axes import colours, entitle, faint, in_slides, panels, styled
 
 FLOOR = 1e-17                                                 # where an error of exactly 0 is drawn
+CEILING = 1e3                                                 # one that is larger, Inf or NaN
 LONGEST = 50                                                  # letters of a name
 NAMED = 12                                                    # cases with the largest errors
 
@@ -32,9 +33,9 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
     """
     if not rows:
         raise ValueError("audit_errors: rows is empty; there is nothing to draw.")
-    errors = np.array([max(row["max_error"], FLOOR) for row in rows])
-    worst = sorted(range(len(rows)), key=lambda k: errors[k] / rows[k]["bound"],
-                   reverse=True)[:NAMED]
+    errors = np.nan_to_num([row["max_error"] for row in rows], nan=CEILING).clip(FLOOR, CEILING)
+    bounds = np.maximum([row["bound"] for row in rows], FLOOR)
+    worst = np.argsort(-errors / bounds, kind="stable")[:NAMED].tolist()
     if in_slides():
         top, below = panels(ax, 1, 2, (8, 4), width_ratios=(1, 2))[0]
     else:
@@ -54,13 +55,13 @@ def audit_errors(rows, ax=None, title="Worst error of every gradient"):
     worst = worst[:shown]
     for y, k in enumerate(worst):
         wrong = not rows[k]["ok"]
-        below.plot([errors[k], rows[k]["bound"]], [y, y], color=faint(below), zorder=0)
+        below.plot([errors[k], bounds[k]], [y, y], color=faint(below), zorder=0)
         below.plot(errors[k], y, marker="X" if wrong else "o", linestyle="none", zorder=2,
                    color=colours(below)[wrong])
         if wrong:
             below.annotate("wrong", (errors[k], y), xytext=(9, 0), va="center",
                            textcoords="offset points", color=colours(below)[1])
-    below.plot([rows[k]["bound"] for k in worst], range(len(worst)), linestyle="none", marker="|",
+    below.plot(bounds[worst], range(len(worst)), linestyle="none", marker="|",
                markersize=11, markeredgewidth=2, color=colours(below)[2])
     below.set(xscale="log", xlabel="worst relative error",
               title=f"The {len(worst)} closest to their bounds (|)")

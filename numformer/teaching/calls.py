@@ -3,6 +3,7 @@
 import dis
 import inspect
 import traceback
+from contextlib import suppress
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from numformer.teaching.signatures import missing_defaults, takes_saved
 from numformer.terminal import printable, shortened
 
 LONGEST = 500                                         # characters of an exception's message
-NOT_WRITTEN = "not written yet"
+NOT_WRITTEN, RAISED = "not written yet", "it raised"
 # instructions of a function that only returns None
 NOTHING = {"RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "POP_TOP"}
 
@@ -24,7 +25,7 @@ def answer(fn, instance, backward):
     If all that is wrong is an argument that was written into, there are outputs all the same.
     """
     arguments, options = instance.arguments()
-    y, saved, dy, _ = instance.reference()
+    y, saved, dy, gradients = instance.reference()
     given = {**({"dy": dy} if backward else {}), **arguments}
     before = {key: value.copy() for key, value in given.items() if isinstance(value, np.ndarray)}
     held = [(x, x.copy()) for x in _arrays(saved)]
@@ -37,10 +38,7 @@ def answer(fn, instance, backward):
                 returned = fn(*given.values(), **{**defaults, **options})
         if returned is None or returned is ...:
             return None, _nothing(fn)
-        if isinstance(returned, (tuple, list)):
-            returned = (tuple if isinstance(returned, tuple) else list)(map(as_array, returned))
-        else:
-            returned = as_array(returned)
+        returned = _arrays_of(returned, gradients.values() if backward else [y])
     except Stopped as error:
         return None, f"{error}{_line_of(fn, error)}"
     except NotImplementedError:
@@ -49,7 +47,7 @@ def answer(fn, instance, backward):
         if isinstance(error, KeyboardInterrupt) and not own_process():
             raise                                     # it is the user's
         shapes = ", ".join(f"{key} {value.shape}" for key, value in before.items())
-        return None, (f"it raised {_described(error)}{_line_of(fn, error)}; "
+        return None, (f"{RAISED} {_described(error)}{_line_of(fn, error)}; "
                       f"its arguments were {shapes}")
     changed = [f"its argument {key}" for key, value in before.items()
                if not _same(given[key], value)]
@@ -60,6 +58,27 @@ def answer(fn, instance, backward):
     if not backward:
         return (returned[0] if isinstance(returned, tuple) and returned else returned,), trouble
     return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,), trouble
+
+
+def _arrays_of(returned, expected):
+    """What a function returned, with arrays of NumPy for those of other libraries.
+
+    Nested lists of numbers are one array, if one array is expected.
+    """
+    if not isinstance(returned, (tuple, list)):
+        return as_array(returned)
+    if isinstance(returned, list) and len(expected) == 1 and np.ndim(*expected):
+        with suppress(ValueError):                    # of lists of different lengths
+            array = np.array(returned)
+            if _are_numbers(returned) and array.dtype.kind == "f":
+                return array
+    return (tuple if isinstance(returned, tuple) else list)(map(as_array, returned))
+
+
+def _are_numbers(returned):
+    """Whether there are only numbers in nested lists."""
+    return all(_are_numbers(x) if isinstance(x, list) else isinstance(x, (int, float, np.number))
+               for x in returned)
 
 
 def _nothing(fn):

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from numformer.checks import check_choice, check_whole
-from numformer.teaching.calls import NOT_WRITTEN, answer
-from numformer.teaching.comparison import is_upcast, strange_output, wrong_output
+from numformer.teaching.calls import NOT_WRITTEN, RAISED, answer
+from numformer.teaching.comparison import (
+    are_different, is_upcast, strange_output, wrong_output)
 from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import likely_cause
 from numformer.teaching.problems import Instance, find_problem
@@ -15,6 +16,9 @@ from numformer.teaching.support.hints import has_hints
 from numformer.teaching.support.solution import record_pass
 from numformer.teaching.verdict import Verdict
 
+RANDOM = ("random: two calls with the same arguments gave different results. Fill every entry of "
+          "np.empty, keep nothing between calls (in global variables, attributes, or arrays as "
+          "defaults), and take random numbers only from an argument, such as rng")
 UPCAST = ("Given float32, it returns float64: np.zeros(shape) is float64, and float32 becomes it "
           "with an array of int such as np.arange(4) or a number of NumPy such as np.sqrt(2), but "
           "not with math.sqrt(2).")
@@ -36,7 +40,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         argument is named `saved`, it takes what the reference forward saved. Options such as `axis`
         or `pattern` are tested only if `fn` has such a parameter.
     seed : int, optional
-        Seed of the problems; different ones each time by default.
+        Seed of the problems; a fresh one each time by default. Every verdict ends with its seed,
+        and the same seed gives the same verdict again.
     levels : sequence of str, optional
         Levels to test, such as ``["plain"]``; by default all that the signature promises. A level
         that is named here is tested, unless it has an option that `fn` does not accept.
@@ -62,7 +67,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         relative error, and the likely cause: a mistake that gives the same numbers, such as a known
         one, or the reference with one line changed. There is none where no such mistake is found.
         A function whose body is `...`, that raises NotImplementedError or that returns None is "not
-        written yet"; the verdict names the function that gives hints, where there are any.
+        written yet"; the verdict names the function that gives hints, where there are any. One that
+        answers twice differently for the same arguments is "random".
 
     Raises
     ------
@@ -79,6 +85,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     - Every output has the shape of the reference's and is finite. It is a plain array of floats, of
       NumPy or of a library whose arrays have `__array__`.
       No argument, nothing in `saved`, and no result of an earlier call is written into.
+    - A second call with the same arguments gives the same, up to rounding. On every level one
+      problem is given twice, and any on which the function is wrong.
     - Every number has a relative error of at most 1e-9 (1e-5 where the arrays are float32),
       relative to itself and 1% of the largest number of its array; or its error is at most 300
       rounding errors of 1 and of the terms that were added. The size of these terms is measured:
@@ -97,7 +105,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     points such as the kink of ReLU, or equal maxima. A few levels lie beyond what a plain function
     must do: a row of a mask that is False everywhere, zero vectors, and float32 that should stay
     float32. What goes wrong there is remarked in the verdict of a right function, unless `levels`
-    names the level.
+    names the level. A function that raises an exception for views, as PyTorch does for negative
+    strides, gets copies of them, which is remarked, too.
 
     Examples
     --------
@@ -112,6 +121,7 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         raise TypeError(f"check: fn must be a function, but is {type(fn).__name__}.")
     seed = np.random.SeedSequence().entropy % 2**32 if seed is None else seed
     check_whole("check", "seed", seed, least=0)
+    seed = int(seed)
     for level in levels or ():
         check_choice("check", "level", level, list(offered_levels(problem, backward)))
     check_limits(seconds, memory, process)
@@ -119,7 +129,7 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         lambda limited: compared(name, problem, backward, limited, seed, levels, cause),
         fn, seconds, memory, process)
     if ended is not None:
-        return Verdict(False, f"{name}: {ended}.")
+        return Verdict(False, f"{name}: {ended}.").of_seed(seed)
     if verdict:
         record_pass(name)
     return verdict
@@ -139,6 +149,10 @@ def instances_of(problem, offered, seed):
 
 def compared(name, problem, backward, fn, seed, levels, cause=True):
     """The verdict on a function, which is called in this process: `check` without its limits."""
+    return _compared(name, problem, backward, fn, seed, levels, cause).of_seed(seed)
+
+
+def _compared(name, problem, backward, fn, seed, levels, cause):
     offered = offered_levels(problem, backward)
     passed, left_out, remarks, n = [], [], [], 0
     for level, instances in instances_of(problem, offered, seed):
@@ -169,15 +183,26 @@ def compared(name, problem, backward, fn, seed, levels, cause=True):
 def _first_wrong(name, fn, instances, backward, remarks, cause):
     """None if the function is right on all instances, else a Verdict."""
     for instance in instances:
-        verdict = _compare(name, fn, instance, backward, remarks, cause)
+        verdict = _compare(name, fn, instance, backward, remarks, cause, instance is instances[0])
         if verdict is not None:
             return verdict
     return None
 
 
-def outputs_of(fn, instance, backward):
-    """(outputs, trouble) as of `answer`; None for an argument that was left out is left out."""
+def outputs_of(fn, instance, backward, remarks=None):
+    """(outputs, trouble) as of `answer`; None for an argument that was left out is left out.
+
+    A function that raises an exception for views gets copies; that is added to the remarks.
+    """
     outputs, trouble = answer(fn, instance, backward)
+    if trouble and trouble.startswith(RAISED) and _kind(instance).arrange:
+        levels = {instance.level: replace(_kind(instance), arrange=None)}
+        copies = replace(instance, problem=replace(instance.problem, levels=levels))
+        outputs, trouble_with_copies = answer(fn, copies, backward)
+        if remarks is not None and trouble_with_copies is None:
+            remarks.append(f"For arrays that are views {trouble.partition('; its arguments')[0]}; "
+                           "it was tested with copies of them.")
+        trouble = trouble_with_copies
     wanted = instance.problem.wanted
     if outputs is None or not backward or len(outputs) > len(wanted):
         return outputs, trouble
@@ -191,17 +216,36 @@ def outputs_of(fn, instance, backward):
     return tuple(found for found, of in zip(outputs, wanted) if of in given), trouble
 
 
-def _compare(name, fn, instance, backward, remarks, cause):
-    """None if the function is right on this instance, else a Verdict."""
-    outputs, trouble = outputs_of(fn, instance, backward)
-    if trouble:
-        return _in_trouble(name, trouble)
-    y, _, _, gradients = instance.reference()
-    expected = gradients if backward else {"y": y}
-    strange = strange_output(name, outputs, expected, instance)
-    if strange is not None:
-        return strange
-    wrong = wrong_output(name, outputs, expected, instance)
+def _compare(name, fn, instance, backward, remarks, cause, twice):
+    """None if the function is right on this instance, else a Verdict.
+
+    It is called again if `twice`, or if something is wrong, which may be random.
+    """
+    expected = instance.expected(backward)
+
+    def judged(outputs, trouble):
+        """(None or a Verdict, the outputs by name if they are arrays)."""
+        if trouble:
+            return _in_trouble(name, trouble), None
+        strange = strange_output(name, outputs, expected, instance)
+        if strange is not None:
+            return strange, None
+        wrong = wrong_output(name, outputs, expected, instance)
+        # copies: a second call may write into the same arrays
+        return wrong, {key: np.copy(x) for key, x in zip(expected, outputs)}
+
+    outputs, trouble = outputs_of(fn, instance, backward, remarks)
+    wrong, arrays = judged(outputs, trouble)
+    if (twice or wrong is not None) and (trouble is None or trouble.startswith(RAISED)):
+        outputs_again, trouble = outputs_of(fn, instance, backward)
+        if trouble and not trouble.startswith((RAISED, NOT_WRITTEN)):
+            return _in_trouble(name, trouble)         # a limit stopped it this time
+        _, again = judged(outputs_again, trouble)
+        if (arrays is None) != (again is None) or arrays is not None and are_different(
+                name, arrays, again, instance):
+            return Verdict(False, f"{name}: {RANDOM}.", random=True)
+    if arrays is None:
+        return wrong
     if wrong is None and is_upcast(outputs, instance):
         remarks.append(UPCAST)
     level = _kind(instance)

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from numformer.files import KIB, FileError, parse_json, read_file
 from numformer.teaching import judge
 from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.support.lifeline import PREFIX, remove_folder
 from numformer.terminal import printable, shortened
 
 SECONDS = 20.0                                        # time limit of one exercise
@@ -67,18 +67,23 @@ def grade(folder, seconds=SECONDS, workers=None, names=None):
             raise ValueError(f"grade: the assignment in {folder} has no exercise {name}; it has "
                              f"{', '.join(exercise.name for exercise in chosen)}.")
     chosen = [exercise for exercise in chosen if not names or exercise.name in names]
+    judges = _Judges()
 
     def graded(exercise):
         path = Path(folder) / f"{exercise.name}.py"
-        judgement = _judged(path, exercise, seed, seconds)
+        judgement = _judged(path, exercise, seed, seconds, judges)
         points = round(exercise.points * judgement["score"], 2)
         return {"name": exercise.name, "points": points, "of": exercise.points,
                 "feedback": judgement["feedback"], "parts": judgement["parts"]}
 
     if not has_processes() or not can_start_threads():
         return list(map(graded, chosen))
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+    pool = ThreadPoolExecutor(workers or os.cpu_count())
+    try:
         return list(pool.map(graded, chosen))
+    finally:                                          # after Ctrl-C, or another signal, too
+        judges.end()
+        pool.shutdown(cancel_futures=True)
 
 
 def assignment_of(folder):
@@ -112,7 +117,25 @@ def _manifest(folder):
                          "`numformer exercises`.") from None
 
 
-def _judged(path, exercise, seed, seconds):
+class _Judges:
+    """The processes that judge at the moment."""
+
+    def __init__(self):
+        self.running, self.ended = set(), False
+
+    def add(self, process):
+        self.running.add(process)
+        if self.ended:                                # meanwhile: nobody waits for it
+            _end(process)
+
+    def end(self):
+        """End all of them, and those that are still to come."""
+        self.ended = True
+        for process in list(self.running):
+            _end(process)
+
+
+def _judged(path, exercise, seed, seconds, judges):
     """The judgement on one file."""
     try:
         source = read_file(path, judge.MOST, follow_links=False)
@@ -122,35 +145,22 @@ def _judged(path, exercise, seed, seconds):
         return _failed(f"{path.name} does not exist, or is not a file")
     if judge.is_untouched(source, exercise, seed) and exercise.bug(seed) is None:
         return _failed(judge.NOT_DONE)                # without a process, which takes a second
-    elsewhere = Path(tempfile.mkdtemp(prefix="numformer-grade-"))
-    judged = _judged_there if has_processes() else _judged_here
+    elsewhere = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
-        return judged(elsewhere, source, exercise.name, seed, seconds)
+        if not has_processes():
+            return _judged_here(elsewhere, source, exercise.name, seed, seconds)
+        return _judged_there(elsewhere, source, exercise.name, seed, seconds, judges)
     except OSError as error:                          # the disk may be full
         return _failed(f"it could not be judged: {error.strerror}")
     finally:
-        _remove(elsewhere)
+        remove_folder(elsewhere)
 
 
-def _remove(folder):
-    """Remove a folder, also of folders inside each other, and of some that may not be read."""
-    with suppress(RecursionError):
-        shutil.rmtree(folder, ignore_errors=True)
-    found = [folder] if folder.exists() else []
-    with suppress(OSError):
-        for here in found:                            # it grows: all folders are moved to the top
-            for entry in list(os.scandir(here)):
-                if entry.is_dir(follow_symlinks=False):
-                    found.append(folder / f"{secrets.token_hex(8)}-{len(found)}")
-                    os.rename(entry.path, found[-1])
-                    os.chmod(found[-1], 0o700)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _judged_there(elsewhere, source, name, seed, seconds):
+def _judged_there(elsewhere, source, name, seed, seconds, judges):
     """The judgement on a source, by a process in the folder `elsewhere`.
 
-    It is not the student's folder: a numpy.py there would be imported.
+    It is not the student's folder: a numpy.py there would be imported. The process has its stdin
+    from here as long as this one lives (see `lifeline`).
     """
     copy, result = elsewhere / f"{name}.py", elsewhere / "result.json"
     copy.write_bytes(source)
@@ -161,14 +171,19 @@ def _judged_there(elsewhere, source, name, seed, seconds):
         [sys.executable, "-P", "-m", "numformer.teaching.judge"], cwd=elsewhere,
         env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True)
+    judges.add(process)
     try:
-        with suppress(OSError), process.stdin as stdin:               # it may have ended already
-            stdin.write(json.dumps(task).encode())
+        with suppress(OSError):                       # it may have ended already
+            process.stdin.write(json.dumps(task).encode() + b"\n")
+            process.stdin.flush()
         status = process.wait(seconds + STARTING)
     except subprocess.TimeoutExpired:
         return _failed(f"stopped after {seconds:g} s: is there an endless loop?")
     finally:
         _end(process)
+        judges.running.discard(process)
+        with suppress(OSError):
+            process.stdin.close()
     return (_judgement(result, token)
             or _failed(f"its process ended without an answer (exit status {status})"))
 

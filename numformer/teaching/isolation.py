@@ -17,6 +17,7 @@ from numformer.checks import check_number, check_whole
 from numformer.teaching.limits import limited, state_kept
 
 MOST = 2 ** 20                                        # bytes of a result
+END_WITH_PARENT = 1                                   # PR_SET_PDEATHSIG of Linux
 HEADER = 8                                            # bytes of its length
 # their threads do not survive a fork
 NO_FORK = ("jax", "tensorflow", "torch")
@@ -81,6 +82,7 @@ def _in_child(work, seconds):
         with suppress(Exception):
             stream.flush()
     reading, writing = os.pipe()
+    parent = os.getpid()
     with warnings.catch_warnings():
         # of threads that run: BLAS, Numba and backend/pool.py are ready for a fork
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -88,6 +90,7 @@ def _in_child(work, seconds):
     if not pid:
         try:
             os.close(reading)
+            _end_with(parent)
             _child(work, writing)
         finally:
             os._exit(1)
@@ -108,10 +111,24 @@ def _in_child(work, seconds):
     return None, _ending(data, status, seconds)
 
 
+def _end_with(parent):
+    """Let Linux end this process when its parent ends: an endless loop would go on without it."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:                    # it has ended meanwhile
+            os._exit(1)
+
+
 def _child(work, pipe):
     """Run `work` in the child, and send (its result, None) or (None, its exception)."""
     _Place.own_process = True
     os.setsid()
+    for number in (signal.SIGTERM, signal.SIGHUP):    # handlers are the parent's
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     faulthandler.disable()                            # a crash is reported by the parent
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)      # nobody types an input
     try:

@@ -2,6 +2,7 @@
 
 It runs in a process of its own, with limits. What to judge comes as JSON through stdin, with a
 token that the judgement has to repeat, so that the student's file finds neither in the arguments.
+It ends with the grader (see `lifeline`).
 What the file prints does not matter: the judgement is written into a file, as JSON.
 """
 
@@ -21,6 +22,7 @@ from numformer import backend
 from numformer.files import MIB, read_file
 from numformer.teaching.check import check
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.support.lifeline import live_with_grader, remove_this_folder
 from numformer.teaching.limits import Stopped, limit_process, limited
 from numformer.teaching.support.credit import credit
 
@@ -101,11 +103,13 @@ def _judge_function(exercise, function, path, seed, seconds):
                         cause=bug is None)                            # which is to be found
         text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
         if verdict:                                   # the signature is ours: no word about options
-            first, *remarks = verdict.text.split("\n")
+            first, *remarks, told = verdict.text.split("\n")
             first = first.partition("; not tested")[0].rstrip(".") + "."
-            text = " ".join([first, *remarks, *([f"The bug was: {bug}."] if bug else [])])
+            text = " ".join([first, *remarks, *([f"The bug was: {bug}."] if bug else []), told])
         if verdict or not verdict.written:
             return _judgement(verdict.ok, text if verdict else _undone(verdict.text))
+        if verdict.random:                            # its points would be random, too
+            return _judgement(0, text)
         again = limited(function, min(seconds, CREDIT_SECONDS), MEMORY)
         parts = credit(exercise, again, name, seed)
     except BaseException as error:                    # SystemExit and others that `check` lets pass
@@ -190,12 +194,16 @@ def _described(error, path):
 
 
 def main():
-    """Judge what stdin asks for, and write the judgement."""
-    task = json.loads(sys.stdin.read())
-    sys.stdin.close()
+    """Judge what a line of stdin asks for, and write the judgement."""
+    try:
+        task = json.loads(sys.stdin.readline())
+    except ValueError:                                # the grader ended meanwhile
+        remove_this_folder()
+        return
     token, result = task.pop("token"), Path(task.pop("result"))
     backend.use("numpy")                              # a cold cache of kernels costs a minute
     limit_process(task["seconds"])
+    live_with_grader()
     judgement = {**judge(**task), "token": token}
     judgement["feedback"] = judgement["feedback"].encode("utf-8", "replace").decode()
     result.write_text(json.dumps(judgement), encoding="utf-8")

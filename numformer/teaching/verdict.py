@@ -1,10 +1,11 @@
 """The result of `check`: right or wrong, and the text that a student reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from numformer.teaching.support.layout import box, wrapped
 
 HEADS = {"right": ("\u2713 right", "#2e7d4f"), "wrong": ("\u2717 wrong", "#b3402f"),
+         "random": ("\u2717 random", "#b3402f"),
          "not written": ("\u2026 not written yet", "#5b7fa6")}
 
 
@@ -32,18 +33,30 @@ class Verdict:
         What a right function could do better.
     written : bool
         False for a function that does nothing yet.
+    seed : int or None
+        Of the random problems: ``check(..., seed=seed)`` gives the same verdict again. It is the
+        last line of the text.
+    random : bool
+        Whether two calls with the same arguments gave different results.
     """
 
     ok: bool
     text: str
     output: str | None = None
     index: tuple | None = None
-    found: float | None = None
-    reference: float | None = None
-    error: float | None = None
+    # in the text, too; NaN is not equal to itself
+    found: float | None = field(default=None, compare=False)
+    reference: float | None = field(default=None, compare=False)
+    error: float | None = field(default=None, compare=False)
     cause: str = ""
     remarks: tuple = ()
     written: bool = True
+    seed: int | None = None
+    random: bool = False
+
+    def of_seed(self, seed):
+        """The verdict with its seed, which the last line of its text tells."""
+        return replace(self, seed=seed, text=f"{self.text}\nseed={seed}")
 
     def __bool__(self):
         return self.ok
@@ -52,5 +65,6 @@ class Verdict:
         return wrapped(self.text)
 
     def _repr_html_(self):
-        return box(*HEADS["right" if self.ok else "wrong" if self.written else "not written"],
-                   text=self.text)
+        kind = ("right" if self.ok else "not written" if not self.written
+                else "random" if self.random else "wrong")
+        return box(*HEADS[kind], text=self.text)

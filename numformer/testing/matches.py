@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from numformer.checks import check_choice, check_number, check_whole
+from numformer.checks import as_array, check_choice, check_number, check_whole
 from numformer.teaching.check import compared
 from numformer.teaching.problems import find_problem
 from numformer.testing.layouts import layouts_of
@@ -25,7 +25,7 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
         A forward takes the arguments of the reference and returns y, or a tuple that begins with
         y. A backward takes the gradient of y and then the arguments of the forward, and returns
         the gradients of the arrays in their order. Whatever has `__array__` may come back: NumPy
-        arrays, tensors without a graph, arrays of JAX. Options of the reference, such as `epsilon`
+        arrays, tensors, arrays of JAX. Options of the reference, such as `epsilon`
         or `pattern`, are tested only if `f` has parameters of these names.
     layout : str or dict of str to str, optional
         How `f` orders the axes, such as ``{"weight": "IO->OI"}``; a str is for every array with as
@@ -47,8 +47,8 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     Raises
     ------
     AssertionError
-        If `f` differs, or raises: the first array that differs and where, both numbers, the level
-        and the likely cause.
+        If `f` differs, raises, or is random: the first array that differs and where, both numbers,
+        the level, the likely cause and the seed.
     TypeError, ValueError
         If an argument is not as above.
 
@@ -79,7 +79,7 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     with np.errstate(all="ignore"):
         verdict = compared(name, problem, backward, call, seed, levels)
     if not verdict:
-        raise AssertionError(f"{verdict.text}\nseed={seed}, dtype={dtype.__name__}")
+        raise AssertionError(f"{verdict.text}, dtype={dtype.__name__}")     # after the seed
 
 
 def adapted(f, problem, backward, layout=None, convert=None):
@@ -120,5 +120,5 @@ def _as_ours(x, change, sizes):
     """An output as a NumPy array in our order of axes."""
     if x is None or isinstance(x, float):
         return x
-    x = np.asarray(x)
+    x = np.asarray(as_array(x))
     return change.to_ours(x, sizes) if change else x

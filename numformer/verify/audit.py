@@ -1,8 +1,10 @@
 """The audit: registered gradients against the complex step, kernels against the reference."""
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import BrokenExecutor
 
@@ -118,8 +120,18 @@ def _pool(processes):
 def _begin():
     """In a new process: one thread, as there are others; Ctrl-C is for the one that waits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for name in ("SIGTERM", "SIGHUP"):                # handlers are the parent's
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     backend.set_threads(1)
+
+
+def _end_with_parent():
+    """However it ends: a process of a pool would wait for its next job without end."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _row(n):
@@ -143,6 +155,7 @@ def _checked(case, bound):
     return {
         "parameters": sum(parameter.data.size for _, parameter in layer.named_parameters()),
         "inputs": sum(x.size for x in inputs if x.dtype.kind == "f"),
-        "max_error": worst.error if worst else 0.0, "bound": report.bound, "method": report.method,
-        "ok": report.ok, "worst": f"{worst.tensor} {worst.index}" if worst else "",
+        "max_error": worst.error if worst else np.inf, "bound": report.bound,
+        "method": report.method, "ok": report.ok,
+        "worst": f"{worst.tensor} {worst.index}" if worst else "",
         "findings": report.findings, "seconds": report.seconds}

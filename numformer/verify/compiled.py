@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer import backend
 from numformer import functional as reference
+from numformer.verify.errors import largest_difference, largest_magnitude
 from numformer.verify.registry import PAIRS
 from numformer.verify.registry.attention_cases import KINDS, attention_case, in_float64, run
 from numformer.verify.tensors import resolved
@@ -41,8 +42,9 @@ def check_pair(pair, dtype):
     gradients = pair.run_backward(getattr(backend, f"{name}_backward"), dy, saved)
     expected = (expected_y, *pair.backward(dy.astype(float), expected_saved))
     names = ("y", *(f"d{tensor}" for tensor in pair.input_names))
-    worst, where = max((_error(x, z), tensor)
-                       for tensor, x, z in zip(names, (y, *gradients), expected) if z is not None)
+    found = zip((y, *gradients), expected, strict=True)
+    worst, where = max((_error(x, z), tensor) for tensor, (x, z) in zip(names, found)
+                       if z is not None)
     return _row(dtype, sum(x.size for x in inputs), worst, where, started, pair.condition)
 
 
@@ -58,7 +60,8 @@ def check_attention(k, dtype):
         else:
             found = run(kernel, q, key, v, do, pattern, options)
         expected = run(reference, *arrays, pattern, options64)
-        for name, x, z in zip(("o", "dq", "dk", "dv", "dbias"), found, expected):
+        pairs = zip(found, expected, strict=True)
+        for name, (x, z) in zip(("o", "dq", "dk", "dv", "dbias"), pairs):
             error = _error(x, z)
             numbers += x.size
             if error > worst:
@@ -67,8 +70,8 @@ def check_attention(k, dtype):
 
 
 def _error(found, expected):
-    error = np.abs(found - expected).max() / max(1, np.abs(expected).max())
-    return float(np.nan_to_num(error, nan=np.inf))
+    """The largest difference, relative to the largest number, or to 1 if that is less."""
+    return largest_difference(found, expected) / max(1.0, largest_magnitude({"": expected}))
 
 
 def _row(dtype, numbers, worst, where, started, condition=1.0):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from numformer.verify.errors import largest
 from numformer.verify.jacobians import COMPLEX_STEP, ComplexUnsafe
 from numformer.verify.tensors import aligned, is_differentiable, resolved
 
@@ -31,7 +32,7 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
     -------
     float
         :math:`|u^\top H v - v^\top H u|`, relative to :math:`|u|\,|Hv| + |v|\,|Hu|`. About 1e-16 if
-        the backward is right.
+        the backward is right; Inf if its numbers are not finite.
 
     Raises
     ------
@@ -76,7 +77,7 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
         for parameter, x, grad in zip(parameters, data, grads):
             parameter.data, parameter.grad = x, grad
     scale = norm(u) * norm(Hv) + norm(v) * norm(Hu)
-    return abs(inner(u, Hv) - inner(v, Hu)) / scale if scale else 0.0
+    return largest([abs(inner(u, Hv) - inner(v, Hu)) / scale]) if scale else 0.0
 
 
 def inner(u, v):

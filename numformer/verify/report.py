@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from numformer.verify.errors import largest
+
 
 @dataclass(frozen=True)
 class Row:
@@ -68,7 +70,7 @@ class Report:
     @property
     def worst(self):
         """The row with the largest error; None if nothing could be compared."""
-        return max(self.rows, key=lambda row: row.error, default=None)
+        return max(self.rows, key=lambda row: largest([row.error]), default=None)
 
     @property
     def ok(self):

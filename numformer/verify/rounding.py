@@ -11,7 +11,7 @@ Nothing that is known of a function from outside bounds such an error, but three
 
 import numpy as np
 
-from numformer.verify.errors import jacobian_scale, largest_magnitude, relative_error
+from numformer.verify.errors import jacobian_scale, largest, largest_magnitude, relative_error
 from numformer.verify.jacobians import COMPLEX_STEP, DIFFERENCE_STEP
 from numformer.verify.tensors import (
     generic_direction, gradients_at, moved_along, named_tensors, one_hot, output_at, sizes)
@@ -24,13 +24,14 @@ SMALLER = (1 / 4, 1 / 16, 1 / 64, 1 / 1024)
 
 
 def gradient_noise(layer, inputs, options, dy, gradients):
-    """By how much rounding moves each gradient: the largest change in `MOVES`, by name."""
+    """By how much rounding moves each gradient: the largest finite change in `MOVES`, by name."""
     rng, tensors = np.random.default_rng(0), named_tensors(layer, inputs)
     noise = {name: np.zeros_like(gradient) for name, gradient in gradients.items()}
     for move in MOVES:
         moved = moved_along(tensors, generic_direction(tensors, rng, move_zeros=False), move)
         for name, gradient in gradients_at(layer, inputs, options, moved, dy).items():
-            noise[name] = np.fmax(noise[name], np.abs(gradient - gradients[name]))
+            change = np.abs(gradient - gradients[name])
+            noise[name] = np.maximum(noise[name], np.where(np.isfinite(change), change, 0))
     return noise
 
 
@@ -170,8 +171,9 @@ class Judge:
             direction = generic_direction(tensors, rng, move_zeros=False)
             moved = moved_along(tensors, direction, move)
             there = self._both(moved, name, output, index)
-            change = max(abs(a - b) for a, b in zip(here, there))
-            noise = max(noise, min(change, abs(there[0] - there[1])))
+            change = largest([abs(a - b) for a, b in zip(here, there)])
+            apart = abs(there[0] - there[1])
+            noise = max(noise, min(change, apart) if np.isfinite(apart) else 0.0)
         return noise
 
     def _right_elsewhere(self, name, output, index, difference):

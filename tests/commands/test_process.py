@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from command import SMALL, call, content
+from command import DEFAULT_SIGNALS, SECONDS, SMALL, call, content
 from numformer.commands import train as train_command
 from numformer.commands.shared import process
 from numformer.training import RunFolder
@@ -92,6 +92,34 @@ def test_a_signal_stops_unless_it_was_ignored(name, capfd):
         assert not stopped and signal.getsignal(number) == signal.SIG_IGN
     finally:
         signal.signal(number, before)
+
+
+@posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_leaves_no_temporary_folder(tmp_path, name):
+    """Of any verb: here of one that holds one open, and has one until the end of the process."""
+    program = DEFAULT_SIGNALS + (
+        "import atexit, os, sys, tempfile, time\n"
+        "from numformer.commands.shared import process\nprocess.prepare()\n"
+        "from numformer import cli\n"
+        "class Verb:\n"
+        "    def add_arguments(parser): pass\n"
+        "    def run(arguments):\n"
+        "        atexit.register(os.rmdir, tempfile.mkdtemp())\n"
+        "        with tempfile.TemporaryDirectory():\n"
+        "            print('ready', flush=True)\n"
+        "            time.sleep(600)\n"
+        "cli._module = lambda verb: Verb\n"
+        "from numformer.__main__ import command\nsys.argv = ['numformer', 'count']\ncommand()\n")
+    found = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert found.stdout.readline() == "ready\n" and len(list(tmp_path.iterdir())) == 2
+    found.send_signal(getattr(signal, name))
+    out, err = found.communicate(timeout=SECONDS)
+    assert (found.returncode, out, err) == (
+        (130, "", "numformer: stopped\n") if name == "SIGINT" else (-getattr(signal, name), "", ""))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number, cure", [

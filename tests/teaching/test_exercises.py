@@ -141,7 +141,8 @@ def test_the_cause_of_a_bug_is_kept_back_until_it_is_asked_for_or_found(tmp_path
                 assert "Likely cause" not in wrong["feedback"] and bug not in wrong["feedback"]
                 assert "found" in wrong["feedback"] or "wrong" in wrong["feedback"], wrong
                 path.write_text(exercise.teacher(seed))
-                assert judge(path, exercise.name, seed)["feedback"].endswith(f"was: {bug}.")
+                assert judge(path, exercise.name, seed)["feedback"].endswith(
+                    f"was: {bug}. seed={seed}")
                 *first, last = exercise.hints(seed)
                 assert bug in last and not any(bug in hint for hint in first)
                 module = {}

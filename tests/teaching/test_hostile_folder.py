@@ -12,7 +12,8 @@ from command import call, last_json
 from numformer.commands.grade import INDENT
 from numformer.teaching import grade, judge, write_assignment
 from numformer.teaching.assignment import MANIFEST
-from numformer.teaching.grading import _judgement, _manifest, _remove
+from numformer.teaching.grading import _judgement, _manifest
+from numformer.teaching.support.lifeline import remove_folder
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
@@ -188,7 +189,7 @@ def test_folders_inside_each_other_are_removed(tmp_path, monkeypatch):
         os.chdir("d")
     (folder / "closed").mkdir(mode=0)
     os.chdir(tmp_path)
-    _remove(folder)
+    remove_folder(folder)
     assert not folder.exists()
 
 

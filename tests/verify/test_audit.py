@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from command import is_alive, waited_for
 from numformer import backend
 from numformer import functional as F
 from numformer.cli import main
@@ -127,6 +128,24 @@ def test_ctrl_c_ends_all_processes_in_one_line():
     assert audit.returncode == STOPPED and errors == "numformer: stopped\n"
 
 
+@on_linux
+def test_processes_end_with_the_audit_that_started_them():
+    """Also if it is killed: they would wait for jobs without end."""
+    program = ("import multiprocessing, time\nfrom numformer.verify import audit\n"
+               "pool = audit._pool(2)\n[pool.submit(int) for _ in range(9)]\n"
+               "print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
+               "time.sleep(600)\n")
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        others = list(map(int, parent.stdout.readline().split()))
+        assert len(others) == 2 and all(map(is_alive, others))
+    finally:
+        parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    waited_for(lambda: not any(map(is_alive, others)))
+
+
 def test_the_picture_of_the_audit_marks_what_is_wrong():
     rows = [{"name": name, "kind": kind, "max_error": error, "bound": 1e-12, "ok": error < 1e-12}
             for name, kind, error in (("a", "function", 0.0), ("b", "layer", 1e-15),
@@ -139,5 +158,8 @@ def test_the_picture_of_the_audit_marks_what_is_wrong():
     assert len([text for text in worst.texts if text.get_text() != "wrong"]) == 12
     _, worst = audit_errors([dict(rows[0], name="n" * 80)]).axes
     assert worst.texts[0].get_text() == "n" * 49 + "…"
+    for error in (np.inf, np.nan):                       # an exception, which has no bound either
+        _, worst = audit_errors([*rows, dict(rows[0], max_error=error, bound=0.0, ok=False)]).axes
+        assert [text.get_text() for text in worst.texts][:3] == ["wrong", "wrong", "a"]
     with pytest.raises(ValueError, match="rows is empty"):
         audit_errors([])

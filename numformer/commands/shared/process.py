@@ -3,12 +3,14 @@
 Nothing heavy is imported here: it runs before NumPy does.
 """
 
+import atexit
 import io
 import os
 import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 
 # The rank of a process among those that mpirun or srun has started: Open MPI, MPICH, PMIx
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
@@ -22,7 +24,7 @@ def launched_rank():
 
 
 def prepare():
-    """Make standard streams usable; until `answer_ctrl_c`, Ctrl-C ends the process silently.
+    """Make standard streams usable; until `answer_signals`, Ctrl-C ends the process silently.
 
     A closed stream is opened on the null device. Otherwise the next file that is opened, such as a
     checkpoint, would take its number, and what is printed would be written into that file.
@@ -44,16 +46,57 @@ def prepare():
     sys.stderr = Messages(sys.stderr)
 
 
-def answer_ctrl_c():
-    """From now on Ctrl-C raises KeyboardInterrupt, if `prepare` has set it aside."""
-    if sys.stderr.__class__ is Messages and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+class Ended(BaseException):
+    """A signal that ends the process; what it has made and started is undone on the way out.
+
+    Parameters
+    ----------
+    number : int
+        Of the signal.
+    """
+
+    def __init__(self, number):
+        super().__init__(f"by {signal.Signals(number).name}")
+        self.number = number
+
+
+def answer_signals():
+    """From now on Ctrl-C raises KeyboardInterrupt, if `prepare` has set it aside.
+
+    SIGTERM and SIGHUP raise `Ended`, so that no temporary folder and no process stays behind. A
+    second SIGTERM ends the process at once; a terminal that closes may send several SIGHUP. Signals
+    that the process was started to ignore stay ignored.
+    """
+    if sys.stderr.__class__ is not Messages:                     # not a process of our own
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name, after in (("SIGTERM", signal.SIG_DFL), ("SIGHUP", signal.SIG_IGN)):
+        number = getattr(signal, name, None)                     # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, partial(_end, after))
+
+
+def _end(after, number, frame):
+    signal.signal(number, after)
+    raise Ended(number)
+
+
+def end_by(number):
+    """End the process by a signal, so that its parent sees which; temporary files are removed."""
+    with suppress(Exception):
+        atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def finish(status):
     """Write what stdout still holds; return the exit status: 1 if it cannot be written.
 
-    After `STOPPED` the process ends here: threads may still compile a kernel.
+    After `STOPPED` the process ends here, its temporary files removed: threads may still compile a
+    kernel.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)             # no traceback of Python's own end
@@ -65,6 +108,8 @@ def finish(status):
             print(f"numformer: the output cannot be written: {error.strerror}", file=sys.stderr)
             status = 1
     if status == STOPPED:
+        with suppress(Exception):
+            atexit._run_exitfuncs()
         sys.stderr.flush()
         os._exit(status)
     return status

@@ -112,7 +112,9 @@ class Instance:
     def reference(self):
         """(y, saved, dy, gradients by name) of the reference; what has no gradient is left out.
 
-        `saved` and `dy` are of the level's dtype, y and the gradients are computed in float64.
+        `saved` and `dy` are of the level's dtype, y and the gradients are computed in float64. They
+        are finite on every instance of every problem: a number that is NaN or infinite could not be
+        compared.
         """
         level = self.problem.levels[self.level]
         arguments, options = self.arguments()
@@ -127,7 +129,18 @@ class Instance:
             arguments, options = self.arguments(np.float64)
             y, exact = self.problem.function(*arguments.values(), **options)
             exact_dy = np.float64(dy) if np.shape(dy) else dy
-        return y, saved, dy, self.gradients(exact_dy, exact)
+        gradients = self.gradients(exact_dy, exact)
+        for key, x in {"y": y, **gradients}.items():  # any NaN would be right, as NaN > bound never
+            assert np.isfinite(x).all(), f"{self}: {key} of the reference is not finite."
+        return y, saved, dy, gradients
+
+    def expected(self, backward):
+        """The right outputs by name: the gradients, or y alone."""
+        y, _, _, gradients = self.reference()
+        return gradients if backward else {"y": y}
+
+    def __str__(self):
+        return f"{self.problem.function.__name__}, {self.level}, seed {self.seed}"
 
     def gradients(self, dy, saved):
         """The gradients of the reference by name."""

@@ -29,13 +29,13 @@ def test_a_starter_is_not_written_yet(fn):
     verdict = check("softmax_backward", fn, seed=0)
     assert not verdict and not verdict.written and verdict.cause == ""
     assert verdict.text == ('softmax_backward: not written yet. hint("softmax_backward") gives the '
-                            "first hint.")
+                            "first hint.\nseed=0")
     assert "not written yet</strong>" in verdict._repr_html_()
 
 
 def test_a_function_without_hints_names_none():
     assert check("patch_convolution_backward", lambda dy, x, weight, bias: None,
-                 seed=0).text == "patch_convolution_backward: not written yet."
+                 seed=0).text == "patch_convolution_backward: not written yet.\nseed=0"
 
 
 def test_a_missing_return_is_named():

@@ -1,0 +1,84 @@
+"""What a judge's process does when its grader ends, however that ends: nothing of it stays behind.
+
+The grader holds the other end of the judge's stdin. The operating system closes it when the grader
+ends, also by a signal that no program can answer. Whatever the student's file does meanwhile, the
+process that waits for this is another one.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import sys
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+PREFIX = "numformer-grade-"                           # of the name of a judge's folder
+
+
+def live_with_grader():
+    """Go on in a forked child; this process waits for its end, and for that of the grader.
+
+    Call it after stdin has been read. If the child ends, this process ends in the same way. If the
+    grader ends first, the judge's folder is removed and the whole group of processes is killed.
+    Where there is no fork, a thread waits for the grader.
+    """
+    stdin = os.dup(sys.stdin.fileno())                # no process that it starts inherits it
+    sys.stdin.close()
+    child = None
+    if hasattr(os, "fork"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)       # of BLAS threads, which wait
+            child = os.fork()
+    if child == 0:
+        os.close(stdin)
+        return
+    threading.Thread(target=_end_with_grader, args=(stdin, child), daemon=True).start()
+    if child is not None:
+        _end_as(os.waitpid(child, 0)[1])
+
+
+def _end_with_grader(stdin, child):
+    while os.read(stdin, 1):                          # b"" once the other end is closed
+        pass
+    if child is None:
+        remove_this_folder()
+        os._exit(1)
+    with suppress(OSError):
+        os.kill(child, signal.SIGKILL)                # it writes nothing into the folder any more
+    remove_this_folder()
+    os.killpg(0, signal.SIGKILL)                      # what the student's file has started, and us
+
+
+def _end_as(status):
+    """End like a child, with its exit status or by the same signal."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        with suppress(OSError):                       # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def remove_this_folder():
+    """Remove the folder in which this process runs, if a grader has made it."""
+    folder = Path.cwd()
+    if folder.name.startswith(PREFIX):
+        remove_folder(folder)
+
+
+def remove_folder(folder):
+    """Remove a folder, also of folders inside each other, and of some that may not be read."""
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    found = [folder] if folder.exists() else []
+    with suppress(OSError):
+        for here in found:                            # it grows: all folders are moved to the top
+            for entry in list(os.scandir(here)):
+                if entry.is_dir(follow_symlinks=False):
+                    found.append(folder / f"{secrets.token_hex(8)}-{len(found)}")
+                    os.rename(entry.path, found[-1])
+                    os.chmod(found[-1], 0o700)
+        shutil.rmtree(folder, ignore_errors=True)

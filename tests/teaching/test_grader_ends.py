@@ -1,0 +1,82 @@
+"""However a grader or a check ends, its processes end and their folders are removed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from command import DEFAULT_SIGNALS, SECONDS, is_alive, waited_for
+from numformer.teaching import write_assignment
+from numformer.teaching.support import lifeline
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
+# A file that starts a process of its own, tells who there is, and never ends
+LOOP = """import os, subprocess, sys
+started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open({told!r} + ".part", "w") as file:
+    file.write(f"{{os.getpid()}} {{os.getppid()}} {{started.pid}}")
+os.rename({told!r} + ".part", {told!r})
+while True:
+    pass
+"""
+
+
+def grader(folder, temporary):
+    """`numformer grade` in a process of its own, whose temporary folders are in `temporary`."""
+    program = DEFAULT_SIGNALS + "from numformer.__main__ import command; command()"
+    return subprocess.Popen([sys.executable, "-c", program, "grade", str(folder)],
+                            env={**os.environ, "TMPDIR": str(temporary)},
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ("SIGHUP", "SIGINT"))])
+def test_a_signal_to_the_grader_ends_its_judges_and_leaves_no_folder(tmp_path, name):
+    write_assignment(tmp_path, names=["1", "2"])
+    told, temporary = tmp_path / "told", tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "student" / "01_softmax.py").write_text(LOOP.format(told=str(told)))
+    process = grader(tmp_path / "student", temporary)
+    try:
+        waited_for(told.exists)
+        others = list(map(int, told.read_text().split()))
+        assert all(map(is_alive, others)) and len(list(temporary.iterdir())) == 1
+        process.send_signal(getattr(signal, name))
+        out, errors = process.communicate(timeout=SECONDS)
+        assert process.returncode == (130 if name == "SIGINT" else -getattr(signal, name))
+        assert out == "" and errors == ("numformer: stopped\n" if name == "SIGINT" else "")
+        waited_for(lambda: not any(map(is_alive, others)))
+        waited_for(lambda: not list(temporary.iterdir()))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_judge_without_a_task_removes_its_own_folder_and_no_other(tmp_path):
+    for name, is_kept in ((f"{lifeline.PREFIX}a", False), ("home", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "file").write_text("")
+        subprocess.run([sys.executable, "-P", "-m", "numformer.teaching.judge"], cwd=folder,
+                       input=b"", timeout=SECONDS, check=True)
+        assert folder.exists() == is_kept
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the child goes on to its limit")
+def test_the_child_ends_with_its_parent():
+    """However that ends: SIGKILL runs no code of it, and there is no limit of time."""
+    program = ("import os, numformer\ndef endless(x):\n    print(os.getpid(), flush=True)\n"
+               "    while True:\n        pass\n"
+               "numformer.check('softmax', endless, seconds=None, process=True)\n")
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        child = int(parent.stdout.readline())
+        assert is_alive(child)
+    finally:
+        parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    waited_for(lambda: not is_alive(child))
