@@ -17,11 +17,8 @@ def as_array(x):
     """An array of another library, which has `__array__`, as one of NumPy; else x itself."""
     if not hasattr(type(x), "__array__") or isinstance(x, (np.ndarray, np.generic)):
         return x
-    if hasattr(x, "detach") and hasattr(x, "cpu"):    # a tensor, with a graph or on another device
-        x = x.detach().cpu()
-    if str(getattr(x, "dtype", "")).endswith("bfloat16"):            # which NumPy has not
-        x = x.float() if hasattr(x, "float") else x.astype(np.float32)
-    return np.asarray(x)
+    x = x.detach().cpu() if hasattr(x, "detach") else x      # a tensor, with a graph or on a GPU
+    return np.asarray(x.float() if str(getattr(x, "dtype", "")) == "torch.bfloat16" else x)
 
 
 def check_array(owner, name, x, shape, dtype=None, **sizes):

@@ -1,7 +1,7 @@
 """`numformer.check` on the references themselves: right for every seed, and finite.
 
-    python tests/teaching/test_references.py 1000         # seeds 0 to 999: 40 minutes
-    python tests/teaching/test_references.py 1000 5000    # from 5000 on
+    python tests/teaching/verdicts/test_references.py 1000         # seeds 0 to 999: 40 minutes
+    python tests/teaching/verdicts/test_references.py 1000 5000    # from 5000 on
 """
 
 import sys
