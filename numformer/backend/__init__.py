@@ -19,7 +19,7 @@ from numformer.backend.dispatch import (
     residual_rms_norm_backward_accumulate, rms_norm, rms_norm_backward, rms_norm_outside,
     rms_norm_outside_backward, rotary, rotary_backward, scaled_dot_product_attention,
     scaled_dot_product_attention_backward, silu, silu_backward, sum_of_squares, swish,
-    swish_backward, token_step, use)
+    swish_backward, token_step, use, why_no_kernels)
 
 __all__ = [
     "ACTIVATIONS", "COMPILED", "adam_step", "add", "blas_choice", "blas_label", "blas_libraries",
@@ -41,4 +41,5 @@ __all__ = [
     "rotary_backward", "run_by_shares", "run_side_by_side", "run_with_helpers",
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "set_threads", "silu",
     "silu_backward", "sum_of_squares", "swish", "swish_backward", "threads", "token_step", "use",
+    "why_no_kernels",
 ]

@@ -2,7 +2,7 @@
 
 A name here is a function of `numformer.functional` with the same arguments, results and errors.
 Real arrays go to the compiled version. Complex arrays go to the reference, and so does everything
-where Numba is missing or after `use("numpy")`.
+where Numba is missing or does not compile (NUMBA_DISABLE_JIT), or after `use("numpy")`.
 """
 
 from functools import lru_cache, partial, wraps
@@ -137,9 +137,24 @@ def _tasks(multiplications):
     return get_threads() if multiplications >= PARALLEL_FROM and not is_inside() else 1
 
 
+def why_no_kernels():
+    """Why there are no compiled kernels, as a text; "" where there are.
+
+    Numba may be missing, or NUMBA_DISABLE_JIT may keep it from compiling: then loops would run in
+    Python, and what is not Python (addresses, atomic steps) not at all.
+    """
+    try:
+        numba = import_module("numba")
+    except ImportError as error:
+        return " ".join(str(error).split())
+    return "NUMBA_DISABLE_JIT is set" if numba.config.DISABLE_JIT else ""
+
+
 @lru_cache(maxsize=None)
 def _kernels(name):
-    """A module of kernels/; None where Numba is missing."""
+    """A module of kernels/; None where there are none."""
+    if why_no_kernels():
+        return None
     try:
         import_module("numformer.kernels.runtime.blas")          # first: it may refuse a setting
         module = import_module(f"numformer.kernels.{name}")

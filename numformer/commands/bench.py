@@ -60,8 +60,8 @@ def run(arguments):
     with backend.threads(arguments.threads):
         start_torch()
     if backend.compiled_attention() is None:
-        raise UsageError("bench: Numba is not installed, so there are no kernels to measure; pip "
-                         "install numba.")
+        raise UsageError(f"bench: there are no kernels to measure: {backend.why_no_kernels()}; "
+                         "install numba, or leave NUMBA_DISABLE_JIT out.")
     with backend.threads(arguments.threads):
         bench = {"attention": _attention, "train": _train, "generate": _generate,
                  "speedrun": _speedrun}[arguments.subject]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib import import_module, metadata
+from importlib import metadata
 
 import numpy as np
 
@@ -145,7 +145,8 @@ def kernels():
     """Compiled attention against the NumPy reference, in float32."""
     kernel = backend.compiled_attention()
     if kernel is None:
-        return result("kernels", f"none: {why_no_numba()}", note="the NumPy reference runs: "
+        why = backend.why_no_kernels() or "Numba can be imported, but they cannot"
+        return result("kernels", f"none: {why}", note="the NumPy reference runs: "
                       "slower, and results differ from those of kernels by rounding")
     arrays = np.random.default_rng(0).standard_normal((4, 1, 2, 70, 16)).astype(np.float32)
     compiled, reference = (run_attention(functions, *arrays, functional.CAUSAL, {})
@@ -155,14 +156,6 @@ def kernels():
     found = f"largest difference {error:.0e} from the reference"
     return result("kernels", f"{found}; cached in {folder}" if folder else found, error < 1e-4,
                   note)
-
-
-def why_no_numba():
-    try:
-        import_module("numba")
-    except ImportError as error:
-        return " ".join(str(error).split())
-    return "Numba can be imported, but they cannot"
 
 
 def cache():

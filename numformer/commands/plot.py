@@ -15,6 +15,7 @@ from numformer.terminal import did_you_mean, printable
 
 def add_arguments(parser):
     kinds = "; ".join(f"{name}: {function.__doc__.splitlines()[0].rstrip('.')}"
+                      if function.__doc__ else name                   # `python -OO` has none
                       for name, function in PICTURES.items())
     parser.add_argument("kind", metavar="KIND", help=kinds.replace("%", "%%"))
     add_run_arguments(parser)

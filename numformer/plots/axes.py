@@ -3,11 +3,17 @@
 The ground is white. Magnitudes run from white to blue, signed values from blue through white to
 orange, and orange is also the one accent. Text has at least 12 points in a figure at most 8 inches
 wide, or 18 points on a slide. ``dark()`` and ``slides()`` change the ground and the size.
+
+The style is the same for everyone: it starts from matplotlib's defaults, not from the user's
+settings (matplotlibrc, a style in a notebook), of which it takes the fonts alone.
 """
 
-from contextlib import contextmanager
+import sys
+from contextlib import chdir, contextmanager
 from contextvars import ContextVar
-from functools import wraps
+from functools import lru_cache, partial, wraps
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -20,29 +26,49 @@ LINES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*"
 WIDTH, SIZE = 8.0, 12                                 # inches of a figure, points of its text
 SLIDE, SLIDE_SIZE = (13.33, 7.5), 18                  # 16:9
 _MODES = ContextVar("modes", default=frozenset())     # "dark", "slides"
+# Settings that stay the user's: fonts, and what is no style but of windows and of the machine
+USERS = ("font.family", "font.serif", "font.sans-serif", "font.cursive", "font.fantasy",
+         "font.monospace", "backend", "interactive", "toolbar", "keymap", "webagg", "tk", "macosx",
+         "timezone", "date.epoch", "savefig.directory", "figure.raise_window",
+         "figure.max_open_warning", "animation.ffmpeg_path", "animation.convert_path")
 
 
 def styled(function):
     """Run a function that draws in the style of this page."""
     @wraps(function)
-    def in_style(*arguments, **options):
-        from matplotlib import rc_context
-
-        with rc_context(_style()):
+    def drawn(*arguments, **options):
+        with in_style(_MODES.get()):
             result = function(*arguments, **options)
             for ax in getattr(getattr(result, "figure", None), "axes", ()):
                 _keep_ticks(ax)
             return result
-    return in_style
+    return drawn
+
+
+@styled
+def new_figure(size, layout="constrained"):
+    """A figure, made without pyplot: no global state, no window.
+
+    It is drawn and saved in the style in which it was made, also long after the function that made
+    it has ended, as in a notebook: some parts of a picture are made only then.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout=layout)
+    for name in ("draw", "draw_without_rendering", "savefig"):
+        setattr(figure, name, partial(_call_in_style, _MODES.get(), getattr(figure, name)))
+    return figure
+
+
+def _call_in_style(modes, function, *arguments, **options):
+    with in_style(modes):
+        return function(*arguments, **options)
 
 
 @styled
 def new_axes(size=(WIDTH, 4.5)):
-    """Axes of a new figure, made without pyplot: no global state, no window."""
-    from matplotlib.figure import Figure
-
-    size = SLIDE if in_slides() else size
-    return Figure(figsize=size, layout="constrained").add_subplot()
+    """Axes of a new figure."""
+    return new_figure(SLIDE if in_slides() else size).add_subplot()
 
 
 @styled
@@ -85,7 +111,7 @@ def dark():
     >>> ax.get_facecolor()[:3] < (0.2, 0.2, 0.2)
     True
     """
-    with _mode("dark"):
+    with in_style(_MODES.get() | {"dark"}):
         yield
 
 
@@ -101,20 +127,8 @@ def slides():
     >>> ax.figure.get_size_inches().tolist(), ax.xaxis.label.get_size()
     ([13.33, 7.5], 18.0)
     """
-    with _mode("slides"):
+    with in_style(_MODES.get() | {"slides"}):
         yield
-
-
-@contextmanager
-def _mode(name):
-    from matplotlib import rc_context
-
-    before = _MODES.set(_MODES.get() | {name})
-    try:
-        with rc_context(_style()):
-            yield
-    finally:
-        _MODES.reset(before)
 
 
 def in_slides():
@@ -254,8 +268,42 @@ def hatch_cells(ax, cells):
                                             linewidth=0), autolim=False)
 
 
+@contextmanager
+def in_style(modes):
+    """Draw inside this with statement in the style of a set of "dark" and "slides"."""
+    _import_matplotlib()
+    from matplotlib import rc_context
+
+    before = _MODES.set(modes)
+    try:
+        with rc_context({**_defaults(), **_style()}):
+            yield
+    finally:
+        _MODES.reset(before)
+
+
+def _import_matplotlib():
+    """Import matplotlib, with its own settings where the user's cannot be read."""
+    try:
+        import matplotlib  # noqa: F401
+    except (UnicodeDecodeError, PermissionError):      # of a matplotlibrc
+        for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+            del sys.modules[name]                      # of an import that was broken off
+        # A matplotlibrc of the working folder comes first: this one is that of the defaults
+        with chdir(Path(find_spec("matplotlib").origin).parent / "mpl-data"):
+            import matplotlib  # noqa: F401
+
+
+@lru_cache(maxsize=1)
+def _defaults():
+    """matplotlib's own settings, but for those of `USERS`."""
+    from matplotlib import rcParamsDefault
+
+    return {name: value for name, value in rcParamsDefault.items() if not name.startswith(USERS)}
+
+
 def _style():
-    """The rcParams of a picture."""
+    """The settings of a picture that are not matplotlib's defaults."""
     modes = _MODES.get()
     ground, ink, frame = ((DARK_GROUND, DARK_INK, "#6b7179") if "dark" in modes
                           else (GROUND, INK, "#8a9099"))
@@ -269,7 +317,8 @@ def _style():
                            "legend.fontsize"), "medium")
     titles = dict.fromkeys(("axes.titlesize", "figure.titlesize"), 7 / 6 * 72 * text_inches())
     return {**faces, **inks, **frames, **sizes, **titles, "font.size": 72 * text_inches(),
-            "lines.linewidth": 2.0, "lines.markersize": 6.0}
+            "lines.linewidth": 2.0, "lines.markersize": 6.0,
+            "svg.hashsalt": "numformer"}                            # ids in an .svg would be random
 
 
 def _keep_ticks(ax):

@@ -88,7 +88,7 @@ def attention_traffic(T, S, D, tile=None, pattern=EVERYWHERE, itemsize=4):
     for name, size in (("T", T), ("S", S), ("D", D), ("itemsize", itemsize)):
         check_whole("attention_traffic", name, size)
     if tile is None:
-        from numformer.kernels.attention.launch import tile_size
+        from numformer.kernels.attention.tile_sizes import tile_size
 
         tile = tile_size(T, S, D)
     I, J = tile

@@ -118,13 +118,10 @@ def check_picture(flag, path):
 
 def save_picture(picture, path):
     """Write Axes or a Figure as .png, .svg or .pdf; the same picture gives the same bytes."""
-    from matplotlib import rc_context
-
     volatile = {".png": "Software", ".svg": "Date",
                 ".pdf": "CreationDate"}[Path(path).suffix.lower()]
-    with rc_context({"svg.hashsalt": "numformer"}):                 # ids in an .svg would be random
-        kind, data = Path(path).suffix.lower(), io.BytesIO()
-        picture.figure.savefig(data, format=kind[1:], dpi=120, metadata={volatile: None})
+    kind, data = Path(path).suffix.lower(), io.BytesIO()
+    picture.figure.savefig(data, format=kind[1:], dpi=120, metadata={volatile: None})
     write_atomically(path, data.getvalue())
 
 

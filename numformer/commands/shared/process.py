@@ -1,10 +1,11 @@
-"""What a process of the command line needs around a verb: standard streams, and Ctrl-C.
+"""What a process of the command line needs around a verb: streams, Ctrl-C, and no window.
 
 Nothing heavy is imported here: it runs before NumPy does.
 """
 
 import atexit
 import io
+import logging
 import os
 import signal
 import sys
@@ -28,7 +29,13 @@ def prepare():
 
     A closed stream is opened on the null device. Otherwise the next file that is opened, such as a
     checkpoint, would take its number, and what is printed would be written into that file.
+
+    Pictures are written to files, so matplotlib needs no window: a notebook passes the name of its
+    own backend on to the commands that it starts, and that may not be installed here. Nor does
+    matplotlib report on the user's settings, of which pictures take the fonts alone.
     """
+    os.environ["MPLBACKEND"] = "Agg"
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:     # not ignored, as by nohup
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     for number in range(3):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from numformer.plots.axes import styled
 from numformer.plots.training.film import film_frame
 from numformer.training import write_atomically
 
@@ -61,6 +62,7 @@ def _with_palette(frame, palette):
     return image
 
 
+@styled
 def save_mp4(film, path, fps, hold):
     """Write an MP4 with ffmpeg, which must be on the PATH; parameters as of `save_gif`."""
     from matplotlib.animation import FFMpegWriter

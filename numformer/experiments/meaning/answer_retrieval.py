@@ -9,6 +9,7 @@ from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.meaning.sentence_training import (
     batch_of, cosines, ranks, recall, sentence_bert, sentence_rows, sentence_vectors, tuned)
 from numformer.experiments.meaning.world_bert import pretrained, tales_of
+from numformer.plots.axes import new_axes, styled, styles
 from numformer.recipes.preset import more
 
 STEPS, TALES_OF_A_BATCH, QUESTIONS = 200, 8, 4
@@ -108,9 +109,8 @@ def measure(seed, steps=None):
     return Outcome(figures, partial(_drawn, found), table)
 
 
+@styled
 def _drawn(found):
-    from numformer.plots.axes import new_axes, styles
-
     ax, most = new_axes((8, 5)), 20
     for (name, rank), style in zip(found.items(), styles(ax, len(found))):
         ax.plot(range(1, most + 1), [recall(rank, k) for k in range(1, most + 1)],

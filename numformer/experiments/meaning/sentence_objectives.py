@@ -13,6 +13,7 @@ from numformer.experiments.meaning.sentence_training import (
     batch_of, cosines, mean_of_words, ranks, recall, sentence_bert, sentence_rows,
     sentence_vectors, tuned)
 from numformer.experiments.meaning.world_bert import pretrained, tales_of
+from numformer.plots.axes import colours, panels, styled
 from numformer.recipes.preset import more
 
 STEPS, BATCH, TRAINING_TALES, TALES = 120, 32, 500, 100
@@ -148,8 +149,8 @@ def measure(seed, steps=None):
     return Outcome(figures, partial(_drawn, found), table)
 
 
+@styled
 def _drawn(found):
-    from numformer.plots.axes import colours, panels
     from numformer.plots.meaning import values_by_class
 
     found = {name.replace("_", " "): each for name, each in found.items()}

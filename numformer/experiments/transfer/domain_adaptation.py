@@ -9,6 +9,7 @@ from numformer.data import consecutive_masked_rows, library_sections, passage_ro
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained, trainer_of
 from numformer.functional import IGNORE_INDEX
+from numformer.plots.axes import new_axes, styled, styles
 from numformer.recipes.library.bert import LIBRARY, MaskedTask
 from numformer.recipes.library.library_task import VALIDATION_BATCH, special_ids
 from numformer.recipes.preset import Preset, more
@@ -98,9 +99,8 @@ def _trainer(task, steps, learning_rate, seed):
     return trainer, tokenizer
 
 
+@styled
 def _drawn(curves):
-    from numformer.plots.axes import new_axes, styles
-
     ax = new_axes((8, 5))
     for (name, points), style in zip(curves.items(), styles(ax, len(curves))):
         ax.plot(*zip(*points), label=name, **style)

@@ -11,6 +11,7 @@ from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained
 from numformer.experiments.transfer.family_models import accuracy, families, flops, stream_of
 from numformer.experiments.transfer.family_tasks import data
+from numformer.plots.axes import colours, faint, new_axes, styled
 from numformer.recipes.preset import more
 from numformer.training import Trainer, TrainingConfig
 
@@ -52,9 +53,8 @@ def train(model, family, examples, seed, steps):
     return trained(Trainer(model, stream_of(family, examples, config.batch_size, seed), [], config))
 
 
+@styled
 def _drawn(made, baselines):
-    from numformer.plots.axes import colours, faint, new_axes
-
     ax = new_axes((8, 4.5))
     names = [f"{family.replace('_', '-')}\n{MEASURES[task]}" for task, family in made]
     bars = ax.bar(names, made.values(), width=0.6,

@@ -41,7 +41,8 @@ from numformer.functional.dropout_hash import dropout_threshold
 from numformer.kernels.attention.backward import BACKWARD
 from numformer.kernels.attention.forward import FORWARD
 from numformer.kernels.attention.launch import (
-    by_tokens, check_kernel_takes, ranges, task_workspace, tile_size)
+    by_tokens, check_kernel_takes, ranges, task_workspace)
+from numformer.kernels.attention.tile_sizes import tile_size
 from numformer.kernels.runtime.shapes import absent, of_width, with_rows
 from numformer.kernels.runtime.work_queue import new_queue, run_serially
 from numformer.kernels.runtime.workspace import new_array

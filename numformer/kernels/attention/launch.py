@@ -30,13 +30,6 @@ def by_tokens(memory, shape):
     return memory.reshape(B, T, H, D).transpose(0, 2, 1, 3)
 
 
-def tile_size(T, S, D):
-    """Queries and keys of a tile: chosen with `numformer bench attention` to fit the L2 cache."""
-    if max(T, S) <= 128:
-        return 64, 64
-    return (128, 96) if D <= 64 else (64, 96) if D <= 128 else (64, 48)
-
-
 _kept = threading.local()
 
 

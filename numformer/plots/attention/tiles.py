@@ -4,8 +4,8 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.plots.axes import (
-    SLIDE, WIDTH, colours, hatch_cells, in_slides, new_axes, panels, readable_on, sequential,
-    styled)
+    SLIDE, WIDTH, colours, hatch_cells, in_slides, new_axes, new_figure, panels, readable_on,
+    sequential, styled)
 
 MEANING = ("m: largest score so far\n"
            "α: factor of earlier sums, exp(old m - m)\n"
@@ -143,14 +143,12 @@ def tile_frames(steps, chosen=None, title="Tiled attention"):
     ValueError
         As `tile_frame`; or if chosen is empty.
     """
-    from matplotlib.figure import Figure
-
     _sizes("tile_frames", steps)
     chosen = range(len(steps)) if chosen is None else list(chosen)
     if not len(chosen):
         raise ValueError("tile_frames: chosen is empty; give at least one step.")
     size = SLIDE if in_slides() else (WIDTH, 1.0 + 3.1 * len(chosen))
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(size)
     for part, number in zip(np.atleast_1d(figure.subfigures(len(chosen), 1)), chosen):
         if not 0 <= number < len(steps):
             tile_frame(steps, number)                                 # raises
@@ -184,6 +182,7 @@ def tile_animation(steps, seconds=0.8):
     _sizes("tile_animation", steps)
     figure = new_axes((WIDTH, 3.8)).figure
 
+    @styled
     def draw(number):
         figure.clear()
         tile_frame(steps, number, ax=figure.add_subplot())

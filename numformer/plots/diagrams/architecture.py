@@ -2,7 +2,7 @@
 
 from numformer.analysis.structure.architecture import architecture
 from numformer.analysis.structure.parts import Architecture
-from numformer.plots.axes import in_slides
+from numformer.plots.axes import in_slides, styled
 from numformer.plots.diagrams.ink import Canvas, axes_of, wrapped
 from numformer.plots.diagrams.layout import GAP, Drawing, Style, aside, series_size, size_of
 
@@ -14,6 +14,7 @@ WORDS = {"C": "width C", "H": "heads H", "D": "head width D", "F": "hidden width
          "n": "length of n-grams n"}
 
 
+@styled
 def architecture_diagram(model, ax=None, title="", backward=False, block=None):
     """Boxes and arrows from the input at the bottom to the heads on top.
 

@@ -3,7 +3,7 @@
 import re
 
 from numformer.analysis.structure.computation import computation
-from numformer.plots.axes import in_slides
+from numformer.plots.axes import in_slides, styled
 from numformer.plots.diagrams.ink import POINTS, SMALL, Canvas, Text, axes_of, text_width, wrapped
 from numformer.plots.diagrams.layers import ranked
 
@@ -55,6 +55,7 @@ def computation_graph(layer, *inputs, ax=None, title="", backward=False, **optio
     return draw_computation(found, type(layer).__name__ if not title else title, ax)
 
 
+@styled
 def draw_computation(found, title, ax=None):
     """Draw what `numformer.analysis.computation` returned: (forward, backward or None)."""
     graphs = [_Graph(each) for each in found if each is not None]

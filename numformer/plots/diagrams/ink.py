@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.plots.axes import is_dark
+from numformer.plots.axes import is_dark, new_figure
 
 POINTS, SMALL, LINE = 12, 10, 1.42                            # of texts; of lines, in text heights
 
@@ -235,12 +235,10 @@ def parallel(points, distance):
 
 def axes_of(size, ax, title):
     """Axes of `size` inches without ticks, and the scale: those given, or of a new figure."""
-    from matplotlib.figure import Figure
-
     width, height = size
     if ax is None:
         room = 0.5 if title else 0.1
-        figure = Figure(figsize=(width, height + room))
+        figure = new_figure((width, height + room), layout=None)
         ax = figure.add_axes((0, 0, 1, height / (height + room)))
     ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
     ax.set_axis_off()

@@ -7,7 +7,7 @@ from numformer.analysis import attention_traffic, memory_levels
 from numformer.analysis.structure import traffic as page
 from numformer.functional import CAUSAL, AttentionPattern, softmax, tiled_attention_steps
 from numformer.functional.attention.masks import EVERYWHERE
-from numformer.kernels.attention.launch import tile_size
+from numformer.kernels.attention.tile_sizes import tile_size
 
 
 def test_composed_bytes_are_those_of_whole_arrays(rng):

@@ -1,0 +1,80 @@
+"""Pictures do not depend on the user's settings of matplotlib, but for the fonts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+import drawn_twice
+from drawn_twice import files, other_settings, twice
+from numformer import plots
+from numformer.commands import figures
+from numformer.layers import LayerNorm
+from numformer.plots.axes import USERS, new_axes
+
+HERE = Path(__file__).parent
+
+
+def test_other_settings_are_most_settings():
+    found = other_settings()
+    assert len(found) > 0.8 * len([name for name in matplotlib.rcParamsDefault
+                                   if not name.startswith(USERS)])
+    assert found["image.origin"] == "lower" and found["text.usetex"]
+    assert not found["text.parse_math"]
+
+
+@pytest.mark.parametrize("name", ["alibi", "rotary", "tile_order"])
+def test_a_figure_is_the_same_under_other_settings(name):
+    one, other = twice(lambda: figures.DRAWN[name](None))
+    assert one == other and len(one) == 1
+
+
+def test_a_diagram_is_the_same_under_other_settings():
+    layer = LayerNorm(3)
+    one, other = twice(lambda: plots.computation_graph(layer, np.ones((2, 3), np.float32)))
+    assert one == other and len(one) == 1
+
+
+def test_a_difference_is_noticed():
+    """The test of these tests: what is drawn outside of the style has the user's settings."""
+    one, other = twice(lambda: new_axes((3, 2)).imshow(np.eye(2), cmap="gray",
+                                                           interpolation="nearest"))
+    assert one != other
+
+
+def test_a_picture_that_is_saved_later_has_its_own_style():
+    with plots.dark():
+        early, late = (plots.attention_map(np.tri(3)).figure for _ in range(2))
+        expected = files([early])
+    with matplotlib.rc_context(other_settings()):
+        assert files([late]) == expected
+
+
+def test_fonts_stay_the_users():
+    with matplotlib.rc_context({"font.family": ["serif"], "font.serif": ["STIXGeneral"]}):
+        font = new_axes().set_title("a").get_fontproperties()
+        assert font.get_family() == ["serif"] and font.get_name() == "STIXGeneral"
+
+
+def test_the_settings_are_as_before_after_a_picture():
+    with matplotlib.rc_context(other_settings()):
+        before = dict(matplotlib.rcParams)
+        plots.attention_map(np.tri(3)).figure.draw_without_rendering()
+        assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.slow
+def test_all_pictures_of_all_tests_are_the_same_under_other_settings():
+    """Those of plots and of the experiments, each of which is drawn in a test."""
+    root = HERE.parents[1]
+    paths = os.pathsep.join([str(HERE), str(root), os.environ.get("PYTHONPATH", "")])
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", drawn_twice.__name__,
+         "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "", "tests/plots", "tests/experiments",
+         f"--ignore={Path(__file__).relative_to(root)}"],
+        cwd=root, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout[-3000:]
