@@ -59,7 +59,7 @@ def run(arguments):
             check_picture(f"bench: --{name}", getattr(arguments, name))
     with backend.threads(arguments.threads):
         start_torch()
-    if backend.compiled_attention() is None:
+    if arguments.subject == "attention" and backend.compiled_attention() is None:
         raise UsageError(f"bench: there are no kernels to measure: {backend.why_no_kernels()}; "
                          "install numba, or leave NUMBA_DISABLE_JIT out.")
     with backend.threads(arguments.threads):
