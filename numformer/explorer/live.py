@@ -51,8 +51,7 @@ def why_not_live(model, tokenizer):
             (c.positions not in POSITIONS, f"positions={c.positions!r}"),
             (c.attention_weights != "learned", f"attention_weights={c.attention_weights!r}"),
             (c.feedforward not in (*ACTIVATIONS, *GATED), f"feedforward={c.feedforward!r}"),
-            (c.score_softcap is not None, f"score_softcap={c.score_softcap}"),
-            (c.n_experts > 1 and c.capacity_factor, f"capacity_factor={c.capacity_factor}")):
+            (c.score_softcap is not None, f"score_softcap={c.score_softcap}")):
         if unsupported:
             return f"the script does not compute {what}"
     if len(tokenizer) != c.vocab_size:

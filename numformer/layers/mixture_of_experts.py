@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from numformer.checks import check_array, check_choice, check_number, check_whole
+from numformer.checks import (
+    check_array, check_choice, check_generator, check_number, check_whole)
 from numformer.functional.experts.dispatch import (
     combine_experts, combine_experts_backward, dispatch_to_experts, dispatch_to_experts_backward,
     sort_by_expert)
@@ -52,13 +53,11 @@ class MixtureOfExperts(Layer):
         `top_k_gates`, the weights of Mixtral, or `top_k_gates_over_all`, those of Switch. With
         k = 1 the router gets a gradient of the loss from "all" alone.
     capacity_factor : float, at least 0
-        0: dropless, no token is dropped. Above: an expert takes at most
+        0: dropless, no token is dropped. Above, in training: an expert takes at most
         ceil(capacity_factor N k / E) of the N tokens of a call, the first ones in the order of
         their positions, sequence after sequence. It outputs 0 for later tokens, whose other weights
         stay as they are. A token dropped by all its experts has output 0; only the residual
-        connection carries it on. A token is never dropped because of a later one. But N counts all
-        tokens, so a token's output depends on its batch, and decoding step by step may differ from
-        one forward of the whole sequence.
+        connection carries it on. A token is never dropped because of a later one.
     balance_weight, z_weight : float, at least 0
         Of the auxiliary loss. Switch uses 0.01 for the first, ST-MoE 0.001 for the second.
     bias, std, output_std, dtype
@@ -75,6 +74,10 @@ class MixtureOfExperts(Layer):
     The shares f and P are those of one call, and so of one shard: if a batch is cut into shards,
     each is balanced separately, and the loss is the mean of theirs. The same holds for the
     capacity. Padding counts too.
+
+    The capacity is for training alone, as in published models: like dropout, it drops nothing where
+    `forward` gets no `rng`. So at inference a token's output does not depend on its batch, and a
+    text is the same alone, in a batch, and step by step.
 
     References
     ----------
@@ -116,19 +119,34 @@ class MixtureOfExperts(Layer):
         self.balance_weight, self.z_weight = float(balance_weight), float(z_weight)
 
     def capacity(self, N):
-        """How many of N tokens an expert takes at most; None without a limit."""
+        """How many of N tokens an expert takes at most in training; None without a limit."""
         if not self.capacity_factor:
             return None
         return math.ceil(self.capacity_factor * N * self.k / len(self.experts))
 
-    def forward(self, x):
+    def forward(self, x, rng=None):
+        """Output (..., C) of the experts.
+
+        Parameters
+        ----------
+        x : ndarray, shape (..., C)
+        rng : numpy.random.Generator, optional
+            With one, as in training, experts drop tokens above their capacity. Nothing is drawn.
+
+        Returns
+        -------
+        y : ndarray, shape (..., C)
+        saved : tuple
+        """
         check_array("MixtureOfExperts", "x", x, "(..., C)", C=len(self.router.weight.data))
+        check_generator("MixtureOfExperts", rng)
         tokens = x.reshape(-1, x.shape[-1])                           # (N, C)
         logits, saved_router = self.router.forward(tokens)            # (N, E)
         chosen = top_k_experts(logits, self.k)                        # (N, k)
         gates = top_k_gates if self.gates_over == "chosen" else top_k_gates_over_all
         weights, saved_gates = gates(logits, chosen)                  # (N, k)
-        slots, counts = sort_by_expert(chosen, len(self.experts), self.capacity(len(tokens)))
+        capacity = None if rng is None else self.capacity(len(tokens))
+        slots, counts = sort_by_expert(chosen, len(self.experts), capacity)
         sent, saved_dispatch = dispatch_to_experts(tokens, slots, self.k)             # (M, C)
         outputs, saved_experts = self._experts(sent, counts)          # (M, C)
         y, saved_combine = combine_experts(outputs, weights, slots)   # (N, C)

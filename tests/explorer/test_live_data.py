@@ -68,7 +68,6 @@ def test_every_script_is_part_of_a_page_and_names_are_unique():
 @pytest.mark.parametrize("options, words", [
     (dict(positions="shaw"), "positions='shaw'"), (dict(feedforward="swish"), "'swish'"),
     (dict(positions="none", attention_weights="even"), "attention_weights='even'"),
-    (dict(n_experts=2, capacity_factor=1.0), "capacity_factor=1.0"),
     (dict(score_softcap=5.0), "score_softcap=5.0"), (dict(vocab_size=8), "vocab_size=8")])
 def test_what_the_script_does_not_compute_is_named(options, words):
     assert words in why_not_live(live_decoder(**options), LETTERS_AS_TOKENS)

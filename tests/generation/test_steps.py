@@ -9,13 +9,9 @@ from numformer.verify.registry import MODELS
 
 
 def steps_alone(case):
-    """Whether `step` takes token ids, a cache and left padding, and nothing else.
-
-    The capacity of experts goes by the number of tokens in a call, and so do the logits.
-    """
-    model = case.layer()
-    step = getattr(model, "step", None)
-    if step is None or getattr(model.config, "capacity_factor", 0) > 0:
+    """Whether `step` takes token ids, a cache and left padding, and nothing else."""
+    step = getattr(case.layer(), "step", None)
+    if step is None:
         return False
     return [*inspect.signature(step).parameters][:3] == ["ids", "cache", "left_padding"]
 

@@ -154,13 +154,13 @@ def test_the_router_gets_a_gradient_through_the_weights(gates_over, k, learns, r
 def test_float32_stays_float32(rng):
     layer = mixture(rng, dtype=np.float32, z_weight=0.3, capacity_factor=1.0)
     x = rng.standard_normal((9, 6), np.float32)
-    y, saved = layer.forward(x)
+    y, saved = layer.forward(x, rng)
     dx = layer.backward(y, saved, np.float64(0.5))
     assert y.dtype == dx.dtype == layer.auxiliary_loss(saved).dtype == np.float32
     assert all(parameter.grad.dtype == np.float32 for parameter in layer.parameters())
     exact = mixture(np.random.default_rng(0), z_weight=0.3, capacity_factor=1.0)
     exact.load_state_dict(layer.state_dict())
-    y64, saved64 = exact.forward(x.astype(float))
+    y64, saved64 = exact.forward(x.astype(float), rng)
     np.testing.assert_allclose(y, y64, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(layer.auxiliary_loss(saved), exact.auxiliary_loss(saved64),
                                rtol=1e-5)
@@ -196,11 +196,11 @@ def test_capacity_drops_exactly_the_latest_tokens(rng):
         layer = mixture(rng, 4, 1, gates_over="all", capacity_factor=factor)
         x = forced(layer, first)
         assert layer.capacity(8) == capacity
-        y, saved = layer.forward(x)
+        y, saved = layer.forward(x, rng)
         assert {n for n in range(8) if not y[n].any()} == late
-        layer.capacity_factor = 0.0
         served = sorted(set(range(8)) - late)
         np.testing.assert_allclose(y[served], layer(x)[served], rtol=1e-12)
+        assert layer(x).any(axis=1).all(), "without a generator no token is dropped"
         dx = layer.backward(np.ones_like(y), saved)
         assert {n for n in range(8) if not dx[n].any()} == late, "a dropped token has no gradient"
 
@@ -211,7 +211,7 @@ def test_a_dropped_choice_does_not_change_the_other_weights(rng):
     # capacity 2: expert 0 gets tokens 0, 1; expert 1 the same
     x = forced(layer, [0, 0, 0, 1])
     assert layer.capacity(4) == 2
-    y, (logits, chosen, *_) = layer.forward(x)
+    y, (logits, chosen, *_) = layer.forward(x, rng)
     assert chosen.tolist() == [[0, 1], [0, 1], [0, 1], [1, 2]]
     weights, _ = F.top_k_gates(logits, chosen)
     assert not y[2].any()
@@ -223,9 +223,9 @@ def test_later_tokens_never_drop_earlier_ones(rng):
     for t in (5, 12, 19):
         changed = x.copy()
         changed[:, t:] = rng.standard_normal(changed[:, t:].shape)
-        np.testing.assert_allclose(layer(changed)[:, :t], layer(x)[:, :t], rtol=1e-12, atol=1e-15)
-    other = mixture(np.random.default_rng(1234))
-    assert not np.allclose(layer(x), other(x)), "something is dropped"
+        np.testing.assert_allclose(layer(changed, rng)[:, :t], layer(x, rng)[:, :t], rtol=1e-12,
+                                   atol=1e-15)
+    assert not np.allclose(layer(x), layer(x, rng)), "something is dropped"
 
 
 # Bad input

@@ -153,8 +153,10 @@ def box_loss_backward(dloss, saved):
     sign, saved_corners, saved_giou, l1_weight, giou_weight = saved
     dmean = float(dloss) / max(len(sign), 1)
 
-    # loss = (... + giou_weight * (1 - g).sum()) / max(N, 1), with g = generalized_iou(corners, targets)
+    # loss = (... + giou_weight * (1 - g).sum()) / max(N, 1)
     dg = np.full(len(sign), -dmean * giou_weight, sign.dtype)
+
+    # g = generalized_iou(corners, targets), with corners = box_corners(boxes)
     dcorners, _ = generalized_iou_backward(dg, saved_giou)
     dboxes = box_corners_backward(dcorners, saved_corners)
 

@@ -96,7 +96,7 @@ class ResidualBranch(Layer):
         memory_pattern : AttentionPattern
             Which positions of the memory cross-attention may attend to.
         rng : numpy.random.Generator, optional
-            For dropout; None at inference.
+            For dropout and the capacity of experts; None at inference.
 
         Returns
         -------
@@ -206,6 +206,8 @@ class ResidualBranch(Layer):
     # How the sublayer is called: a subclass overrides these three, as the two classes below do.
 
     def _sublayer(self, x, memory, pattern, memory_pattern, rng):
+        if hasattr(self.sublayer, "auxiliary_loss"):                  # experts drop tokens with rng
+            return self.sublayer.forward(x, rng)
         return self.sublayer.forward(x)
 
     def _sublayer_backward(self, dy, saved, dauxiliary):

@@ -29,7 +29,7 @@ class ExpertsConfig(TransformerConfig):
     expert_feedforward : str, optional
         The activation of the experts, where it is not that of the other blocks.
     capacity_factor : float
-        Most tokens per expert, as a multiple of an even share; 0 for no limit.
+        Most tokens per expert in training, as a multiple of an even share; 0 for no limit.
     balance_weight, router_z_weight : float
         Factors of the auxiliary losses of every block, which are added to the loss.
     """
