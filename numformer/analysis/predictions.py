@@ -117,7 +117,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=None):
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"{owner}: top_p={top_p!r} must be above 0 and at most 1.")
     if not np.isfinite(logits).all():
-        raise ValueError(f"{owner}: logits hold NaN or Inf; the model's parameters are not finite.")
+        raise ValueError(f"{owner}: logits hold NaN or Inf; give finite ones.")
     order = (-logits).argsort(kind="stable")[:top_k]                  # most likely first
     best = logits[order].astype(np.float64)
     with np.errstate(over="ignore"):                  # a tiny temperature gives -Inf, probability 0

@@ -99,8 +99,7 @@ def _run(arguments, group):
         except OSError as error:
             raise OSError(how_to_go_on(error, folder)) from None
         except NotFinite as error:
-            raise NotFinite(f"{error} The last checkpoint is kept in {folder.path}; "
-                            "choose another --out.") from None
+            raise NotFinite(_diverged(folder, error)) from None
         except KeyboardInterrupt:
             if not folder.checkpoint.exists():
                 raise
@@ -125,9 +124,15 @@ def _explained(folder, error):
     """The line for an error that one rank alone has."""
     if isinstance(error, OSError):
         return how_to_go_on(error, folder)
+    if isinstance(error, NotFinite):
+        return _diverged(folder, error)
     if isinstance(error, KeyboardInterrupt):
         return f"stopped without saving; resume with: {resume_command(folder.path)}"
     return f"{type(error).__name__}: {error}; resume with: {resume_command(folder.path)}"
+
+
+def _diverged(folder, error):
+    return f"{error} The last checkpoint is kept in {folder.path}; choose another --out."
 
 
 def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, facts):

@@ -6,9 +6,10 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.checks import check_ids, check_number, check_whole
+from numformer.finite import quiet
 from numformer.functional.softmax import log_softmax
 from numformer.generation.greedy_search import pad_sources
-from numformer.generation.sampling import left_padded
+from numformer.generation.sampling import left_padded, next_logits
 
 
 class Hypothesis(NamedTuple):
@@ -67,6 +68,8 @@ def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, lengt
     ------
     ValueError
         If there are no sources, one is empty, or a setting is out of range.
+    NotFinite
+        As `generate`.
 
     References
     ----------
@@ -75,9 +78,9 @@ def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, lengt
     """
     check_search("beam_search", beams, max_tokens, length_penalty)
     inputs, lengths = pad_sources("beam_search", sources, padding)
-    with one_blas_thread():
+    with one_blas_thread(), quiet():
         first = model.step(np.full((len(sources), 1), bos), model.begin(inputs, lengths))
-        return _best(model, *first, eos, beams, max_tokens, length_penalty)
+        return _best("beam_search", model, *first, eos, beams, max_tokens, length_penalty)
 
 
 def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_penalty=0.6):
@@ -103,6 +106,8 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
     ValueError, TypeError
         If there is no prompt, one is empty or has ids outside of the vocabulary, a prompt and
         `max_tokens` exceed the context length, or a setting is out of range.
+    NotFinite
+        As `generate`.
 
     Examples
     --------
@@ -126,9 +131,9 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
                          f"max_tokens={max_tokens} and a context_length of "
                          f"{config.context_length}; give at least one, and shorter ones or fewer "
                          "max_tokens.")
-    with one_blas_thread():
+    with one_blas_thread(), quiet():
         first = model.step(*left_padded([list(ids) for ids in prompts], None))
-        return _best(model, *first, end, beams, max_tokens, length_penalty)
+        return _best(owner, model, *first, end, beams, max_tokens, length_penalty)
 
 
 def check_search(owner, beams, max_tokens, length_penalty):
@@ -138,12 +143,12 @@ def check_search(owner, beams, max_tokens, length_penalty):
     check_number(owner, "length_penalty", length_penalty, least=0)
 
 
-def _best(model, logits, cache, eos, beams, max_tokens, length_penalty):
+def _best(owner, model, logits, cache, eos, beams, max_tokens, length_penalty):
     """The best answer of each row of a cache; the logits (B, T, V) are those of its last step."""
     growing, ended = [[Hypothesis((), 0.0, 0)] for _ in logits], [[] for _ in logits]
     for step in range(max_tokens):
         # (rows, V): a row for each partial hypothesis
-        log_p, _ = log_softmax(logits[:, -1].astype(np.float64))
+        log_p, _ = log_softmax(next_logits(owner, model, logits).astype(np.float64))
         first, parents, last = 0, [], []
         for s, hypotheses in enumerate(growing):
             free = beams - len(ended[s])

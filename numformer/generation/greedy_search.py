@@ -4,6 +4,8 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.checks import check_whole
+from numformer.finite import quiet
+from numformer.generation.sampling import next_logits
 
 
 def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
@@ -29,16 +31,18 @@ def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
     ------
     ValueError
         If there are no sources, or one is empty.
+    NotFinite
+        As `generate`.
     """
     check_whole("greedy_search", "max_tokens", max_tokens)
     inputs, lengths = pad_sources("greedy_search", sources, padding)
     ids, answers, open_ = np.full((len(sources), 1),
                                   bos), [[] for _ in sources], np.ones(len(sources), bool)
-    with one_blas_thread():
+    with one_blas_thread(), quiet():
         cache = model.begin(inputs, lengths)
         for _ in range(max_tokens):
             logits, cache = model.step(ids, cache)
-            chosen = np.argmax(logits[:, -1], axis=1)                # (B,)
+            chosen = next_logits("greedy_search", model, logits).argmax(axis=1)       # (B,)
             open_ &= chosen != eos
             if not open_.any():
                 break

@@ -6,9 +6,11 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.checks import check_choice
+from numformer.finite import quiet
 from numformer.functional.softmax import log_softmax
 from numformer.generation.beam_search import Hypothesis, check_search, most_likely
 from numformer.generation.greedy_search import pad_sources
+from numformer.generation.sampling import next_logits
 
 
 class Answer(NamedTuple):
@@ -65,6 +67,8 @@ def pooled_beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64
     ------
     ValueError
         If there are no sources, one is empty, or a setting is out of range.
+    NotFinite
+        As `generate`.
 
     References
     ----------
@@ -84,10 +88,11 @@ def pooled_beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64
     check_choice("pooled_beam_search", "early_stopping", early_stopping, [False, True, "never"])
     inputs, lengths = pad_sources("pooled_beam_search", sources, padding)
     searches = [_Search() for _ in sources]
-    with one_blas_thread():
+    with one_blas_thread(), quiet():
         logits, cache = model.step(np.full((len(sources), 1), bos), model.begin(inputs, lengths))
         for length in range(1, max_tokens + 1):
-            log_p, _ = log_softmax(logits[:, -1].astype(np.float64))  # (partial answers, V)
+            logits = next_logits("pooled_beam_search", model, logits)
+            log_p, _ = log_softmax(logits.astype(np.float64))         # (partial answers, V)
             first, parents = 0, []
             for search in searches:
                 if search.done:

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.checks import check_generator, check_ids, check_number, check_whole
+from numformer.finite import check_logits, quiet
 from numformer.functional.softmax import count_of_top_p
 
 
@@ -33,7 +34,9 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     Raises
     ------
     ValueError
-        If a setting is out of range, or the logits hold NaN or +Inf.
+        If a setting is out of range.
+    NotFinite
+        If the logits hold NaN or +Inf.
 
     References
     ----------
@@ -66,7 +69,7 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
 
     Raises
     ------
-    ValueError
+    ValueError, NotFinite
         As `choose_token`.
 
     Examples
@@ -75,10 +78,7 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
     array([1, 0])
     """
     check_sampling(temperature, top_k, top_p)
-    top = logits.max(axis=1, keepdims=True)                          # (B, 1)
-    if not np.isfinite(top).all():                                  # NaN, +Inf, or nothing but -Inf
-        raise ValueError(f"choose_token: the largest of the logits is "
-                         f"{top[~np.isfinite(top)][0]}; the model's parameters are not finite.")
+    check_logits("choose_token", logits)
     if temperature == 0:
         return np.argmax(logits, axis=1)
     for rng in rngs:
@@ -87,6 +87,7 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
             raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), "
                              "or temperature=0.")
 
+    top = logits.max(axis=1, keepdims=True)                          # (B, 1)
     order = (-logits).argsort(axis=1, kind="stable")[:, :top_k]      # (B, k), most likely first
     rows = np.arange(len(logits))
     sorted_logits = logits[rows[:, None], order]
@@ -150,6 +151,8 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     ------
     ValueError, TypeError
         If the prompt is empty or has ids outside of the vocabulary, or an option is out of range.
+    NotFinite
+        If the logits of a step are not finite; a parameter that is not is named.
 
     Examples
     --------
@@ -200,6 +203,8 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     ValueError, TypeError
         If there is no prompt, one is empty or has ids outside of the vocabulary, or an option is
         out of range.
+    NotFinite
+        As `generate`.
 
     Examples
     --------
@@ -232,9 +237,10 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
                    for text, old, start in zip(texts, starts, new_starts)]
         starts = new_starts
         # reproducible for any number of threads; the compiled step has no products of BLAS
-        with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread():
+        with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread(), quiet():
             logits, cache = model.step(*left_padded(new, cache), **last)
-        chosen = choose_tokens(logits[:, -1], rngs, temperature, top_k, top_p)
+        logits = next_logits("generate", model, logits)               # (B, V)
+        chosen = choose_tokens(logits, rngs, temperature, top_k, top_p)
         if end is not None:
             chosen = np.where(ended, end, chosen)
             ended = chosen == end
@@ -243,6 +249,19 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         for text, token in zip(texts, chosen):
             text.append(int(token))
         yield chosen
+
+
+def next_logits(owner, model, logits):
+    """Of the logits (B, T, V) of a step the last ones, (B, V), from which a token is chosen.
+
+    Raises
+    ------
+    NotFinite
+        If a row has no largest one: the same error in all ways to decode.
+    """
+    logits = logits[:, -1]
+    check_logits(owner, logits, model)
+    return logits
 
 
 def _restarted(cache, starts, new_starts):

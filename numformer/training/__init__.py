@@ -1,9 +1,10 @@
 """The training loop, the trainer, optimizers, schedules and checkpoints."""
 
+from numformer.finite import NotFinite
 from numformer.training.checkpoint import CheckpointError, save_checkpoint, write_atomically
 from numformer.training.clipping import clip_factor, global_norm
 from numformer.training.counting_trainer import CountingTrainer
-from numformer.training.evaluation import NotFinite, accuracy, mean_loss
+from numformer.training.evaluation import accuracy, mean_loss
 from numformer.training.folder_lock import FolderInUse, FolderLock
 from numformer.training.load_checkpoint import load_checkpoint, part_of
 from numformer.training.loop import train

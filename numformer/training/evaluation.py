@@ -1,14 +1,9 @@
-"""Measures of a model over batches, and the error for numbers that are not finite."""
+"""Measures of a model over batches."""
 
 import math
 
-import numpy as np
-
 from numformer.backend import run_side_by_side
-
-
-class NotFinite(ArithmeticError):
-    """A NaN or an infinity came up; the message names the first tensor that holds one."""
+from numformer.finite import predicted_classes, quiet, result_not_finite
 
 
 def mean_loss(model, batches, should_stop=lambda: False):
@@ -49,7 +44,7 @@ def totals_of(model, batches, should_stop=lambda: False):
     loss_of = getattr(model, "evaluation_loss", lambda batch: model.loss(batch)[0])
 
     def total(batch):
-        with np.errstate(over="ignore", invalid="ignore"):            # found by `mean_of`
+        with quiet():                                                 # found by `mean_of`
             return None if should_stop() else float(loss_of(batch)) * batch.n_targets
 
     return run_side_by_side(total, batches)
@@ -61,9 +56,7 @@ def mean_of(totals, model, batches):
         return None
     loss = math.fsum(totals) / sum(batch.n_targets for batch in batches)
     if not math.isfinite(loss):
-        check_finite("parameter", ((name, p.data) for name, p in model.named_parameters()))
-        raise NotFinite(f"the validation loss is {loss}, although all parameters are finite; "
-                        "they are too large.")
+        raise result_not_finite(f"the validation loss is {loss}", model)
     return loss
 
 
@@ -85,9 +78,12 @@ def accuracy(model, batches):
     ------
     ValueError
         If there are no batches.
+    NotFinite
+        If the logits are not finite.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numformer.data import Batch
     >>> from numformer.layers import Identity
     >>> logits, labels = np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([1, 1])
@@ -98,16 +94,8 @@ def accuracy(model, batches):
         raise ValueError("accuracy: there are no batches; give at least one example.")
 
     def n_correct(batch):
-        return int((model(batch.inputs).argmax(axis=1) == batch.labels).sum())
+        with quiet():                                                 # found by the check
+            logits = model(batch.inputs)
+        return int((predicted_classes("accuracy", logits, model) == batch.labels).sum())
 
     return sum(run_side_by_side(n_correct, batches)) / sum(map(len, batches))
-
-
-def check_finite(kind, named_arrays):
-    """Raise `NotFinite` for the first array that holds NaN or Inf, with its name and index."""
-    for name, array in named_arrays:
-        bad = ~np.isfinite(array)
-        if bad.any():
-            index = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise NotFinite(f"{kind} {name} holds {array[index]} at {index}; "
-                            "begin anew with a lower learning rate.")

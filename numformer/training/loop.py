@@ -1,8 +1,14 @@
 """The training loop: steps, validations and checkpoints in turn."""
 
+import math
+import sys
+
 import numpy as np
 
+from numformer.finite import not_finite
 from numformer.training.snapshots import snapshot_steps
+
+LARGEST_LOSS = math.log(sys.float_info.max)                           # 709.8: of a finite e^loss
 
 
 def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=lambda: None,
@@ -30,6 +36,12 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
     Returns
     -------
     "finished", "out of patience" or "stopped"
+
+    Raises
+    ------
+    NotFinite
+        If the run diverges: a loss, gradient or parameter is not finite, or the perplexity of a
+        loss.
     """
     c = trainer.config
     due = set() if snapshots is None else set(snapshot_steps(snapshots, c.steps))
@@ -37,6 +49,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         if is_due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
             loss = trainer.evaluate(should_stop)
             if loss is not None:
+                _check_loss(trainer.step, "validation loss", loss)
                 folder.append({"step": trainer.step, "val_loss": loss})
                 if trainer.best_step == trainer.step:
                     folder.save(folder.best, trainer, facts)
@@ -53,12 +66,20 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
 
         before = _matrices(trainer.model) if is_due(trainer.step + 1, c) else {}
         metrics = trainer.train_step()
+        _check_loss(trainer.step, "loss", metrics["loss"])
         if before:
             metrics["update_ratio"] = _update_ratios(before, _matrices(trainer.model))
         folder.append(metrics)
         on_step(metrics)
         if c.save_every and trainer.step % c.save_every == 0:
             folder.save(folder.checkpoint, trainer, facts)
+
+
+def _check_loss(step, name, loss):
+    """A loss of hundreds of nats is finite, but its run has diverged like one with NaN."""
+    if loss > LARGEST_LOSS:
+        raise not_finite(f"step {step}: the {name} is {loss:.4g}, so the perplexity, e to this "
+                         "power, is not finite")
 
 
 def is_due(step, config):

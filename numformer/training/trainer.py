@@ -6,11 +6,9 @@ Of a model it knows `loss`, `loss_backward` and `replica`; of a batch, `n_target
 import math
 import time
 
-import numpy as np
-
+from numformer.finite import check_finite, check_parameters, not_finite, quiet
 from numformer.training.load_checkpoint import part_of
 from numformer.training.clipping import clip_factor
-from numformer.training.evaluation import NotFinite, check_finite
 from numformer.training.parallel.shards import Shards
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
@@ -78,11 +76,10 @@ class Trainer:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self.shards.whole_gradient()
             self.check_finite()
-            raise NotFinite(f"step {self.step + 1}: the loss is {loss}, the gradient norm "
-                            f"{norm}; lower the learning rate.")
+            raise not_finite(f"step {self.step + 1}: the loss is {loss}, the gradient norm {norm}")
         rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate,
                              c.warmup_steps)
-        with np.errstate(over="ignore", invalid="ignore"):            # found in the next step
+        with quiet():                                                 # found in the next step
             self.optimizer.step(rate, clip_factor(norm, c.clip_norm))
         self.shards.share()
         self.step += 1
@@ -92,9 +89,10 @@ class Trainer:
 
     def check_finite(self):
         """Raise `NotFinite` for the first parameter, or else gradient, with NaN or Inf."""
-        where, named = f"step {self.step + 1}: ", list(self.model.named_parameters())
-        check_finite(where + "parameter", ((name, p.data) for name, p in named))
-        check_finite(where + "gradient of", ((name, p.grad) for name, p in named))
+        where = f"step {self.step + 1}: "
+        check_parameters(self.model, where)
+        check_finite(where + "gradient of",
+                     ((name, p.grad) for name, p in self.model.named_parameters()))
 
     def evaluate(self, should_stop=lambda: False):
         """Mean loss over the validation batches; keeps the best so far.

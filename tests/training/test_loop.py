@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numformer.parameter import Parameter
-from numformer.training import TrainingConfig
+from numformer.training import NotFinite, TrainingConfig
 from numformer.training.loop import train
 
 
@@ -18,7 +18,7 @@ class FakeTrainer:
         self.calls, self.losses = calls, list(losses)
         self.validation = list(losses)
         self.step, self.evaluated_at, self.best_step, self.best_loss = 0, None, None, np.inf
-        self.out_of_patience = False
+        self.out_of_patience, self.loss = False, 1.0
         self.matrix = Parameter(np.full((2, 2), 1.0))
         self.model = SimpleNamespace(named_parameters=lambda: [
             ("matrix", self.matrix), ("vector", Parameter(np.ones(3)))])
@@ -26,7 +26,7 @@ class FakeTrainer:
     def train_step(self):
         self.step += 1
         self.matrix.data = self.matrix.data + 1                       # after n steps: all n + 1
-        return {"step": self.step}
+        return {"step": self.step, "loss": self.loss}
 
     def agree(self, stop):
         return stop
@@ -117,6 +117,19 @@ def test_patience_ends_a_run_after_a_validation():
     ended, calls, lines = run([3.0], impatient)
     assert ended == "out of patience" and calls == ["checkpoint 0 facts"] and lines == []
     assert run([3.0], impatient, dict(steps=5), should_stop=lambda: True)[0] == "stopped"
+
+
+def test_a_loss_without_a_finite_perplexity_ends_a_run_and_is_never_the_best():
+    """e^709 is finite, e^710 is not; the messages are those of a loss of NaN."""
+    advice = "begin anew with a lower learning rate"
+    run(settings=dict(steps=1), change=lambda trainer: setattr(trainer, "loss", 709.0))
+    with pytest.raises(NotFinite, match=f"step 1: the loss is 710, .* not finite; {advice}"):
+        run(change=lambda trainer: setattr(trainer, "loss", 710.0))
+    calls = []
+    trainer, folder = FakeTrainer(calls, [1e30]), FakeFolder(calls)
+    with pytest.raises(NotFinite, match=rf"step 2: the validation loss is 1e\+30, .*; {advice}"):
+        train(trainer, folder, "facts")
+    assert calls == ["evaluate 2"] and all("val_loss" not in line for line in folder.lines)
 
 
 def test_a_stop_saves_before_the_next_step():

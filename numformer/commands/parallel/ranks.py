@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.parallel.lifeline import Lifeline
+from numformer.commands.shared.output import SampleNotFinite
 from numformer.commands.shared.process import Messages, launched_rank
 from numformer.training import CountingTrainer, NotFinite
 
@@ -168,10 +169,10 @@ class Ranks:
         lifeline = Lifeline(self.comm, self.one_machine, resume)
         try:
             yield
-        except NotFinite:                             # all ranks have the same numbers
-            lifeline.close()
-            raise
         except BaseException as error:
+            if isinstance(error, NotFinite) and not isinstance(error, SampleNotFinite):
+                lifeline.close()                      # all ranks have the same numbers
+                raise
             lifeline.report(f"numformer: {explain(error)}")
             os._exit(130 if isinstance(error, KeyboardInterrupt) else 1)
         lifeline.close()

@@ -12,9 +12,15 @@ from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.process import Messages
 from numformer.commands.shared.runs import show_text
+from numformer.finite import NotFinite, quiet
 from numformer.training import write_atomically
 
 FORMATS = (".png", ".svg", ".pdf")
+
+
+class SampleNotFinite(NotFinite):
+    """The model of a run gives no sample. One process alone finds it: the one that shows samples.
+    """
 
 
 class Progress:
@@ -48,7 +54,11 @@ class Progress:
                    f"{estimate}, {self.tokens_per_second():,.0f} tokens/s")
         # 3: a branch of the seed, so that training is unaffected
         rng = np.random.default_rng([trainer.config.seed, 3, trainer.step])
-        sample = self.task.sample(trainer.model, self.tokenizer, rng)
+        try:
+            with quiet():                             # found by the checks of logits
+                sample = self.task.sample(trainer.model, self.tokenizer, rng)
+        except NotFinite as error:
+            raise SampleNotFinite(f"step {trainer.step}: {error}") from None
         if sample:
             self.write("    " + sample.replace("\n", "\n    "))
 

@@ -11,6 +11,7 @@ from numformer.commands.shared.runs import run_corpus
 from numformer.analysis import (
     attention_rollout, dead_units, distinctive_heads, gradient_norm_by_block, hidden_activations,
     logit_contributions, logit_lens, model_costs, residual_stream)
+from numformer.finite import predicted_classes
 from numformer.models import Decoder, VisionTransformer
 from numformer.models.decoder_config import DecoderConfig
 from numformer.plots.axes import in_slides, panels
@@ -193,7 +194,9 @@ def contributions(run):
     """Contributions of components to the logit of the most likely token, or of --token."""
     _, ids = _of_a_decoder(run)
     with one_blas_thread():
-        token = int(run.model(ids)[0, -1].argmax()) if run.chosen.token is None else _token(run)
+        logits = run.model(ids)[0, -1]
+        token = (int(predicted_classes("contributions", logits, run.model))
+                 if run.chosen.token is None else _token(run))
         parts = logit_contributions(run.model, ids, token)
     return plots.contribution_bars(parts, _vocabulary(run)[token])
 

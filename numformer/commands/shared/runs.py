@@ -10,13 +10,13 @@ from numformer.commands import UsageError
 from numformer.commands.shared.facts import check_arrays, check_facts
 from numformer.commands.shared.padded_tokenizer import PaddedTokenizer, is_padded
 from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, WORLD, DataError
+from numformer.finite import check_finite
 from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.models import KINDS
 from numformer.recipes import TASKS, recipe_of
 from numformer.data import tokenizer_from_json
 from numformer.terminal import printable
 from numformer.training import CheckpointError, load_checkpoint, part_of
-from numformer.training.evaluation import check_finite
 
 UNKNOWN = "does not describe a run of this version:"
 MISSHAPEN = "contains arrays whose shapes do not match its config:"

@@ -6,7 +6,7 @@ from numformer.analysis import gradient_reach
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trainer_of
 from numformer.recipes.preset import Claim, more
-from numformer.training.evaluation import NotFinite
+from numformer.finite import NotFinite
 
 RADII = (0.5, 1.0, 1.5)                       # spectral radii of the recurrent matrix at the start
 CLIP_NORMS = {"clipped": 1.0, "unclipped": 0.0}

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.data import recall_examples, recall_ids
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained, trainer_of
+from numformer.finite import predicted_classes
 from numformer.recipes.preset import more
 
 KEYS, EXAMPLES, CONTEXTS = 4, 12, 1000
@@ -17,7 +18,8 @@ def measure(seed, steps=None):
     figures = {}
     for name, ids in prompts.items():
         logits = model(ids)[:, -1, :8]                                # (n, 8): of values
-        figures[name] = float((logits.argmax(axis=-1) == answers).mean())
+        found = predicted_classes("prompts", logits, model)
+        figures[name] = float((found == answers).mean())
     table = "\n".join(f"{name.replace('_', ' '):>24} {value:6.3f}"
                       for name, value in figures.items())
     return Outcome(figures, lambda: _picture(figures), table)

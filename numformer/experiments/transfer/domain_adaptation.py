@@ -8,6 +8,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import consecutive_masked_rows, library_sections, passage_rows
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trained, trainer_of
+from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.plots.axes import new_axes, styled, styles
 from numformer.recipes.library.bert import LIBRARY, MaskedTask
@@ -56,7 +57,8 @@ def masked_accuracy(model, task, tokenizer):
         masked = batch.targets != IGNORE_INDEX                        # (B, T)
         with one_blas_thread():
             x = model(batch.inputs, batch.segments, batch.lengths)
-            right.append(model.head(x[masked]).argmax(axis=-1) == batch.targets[masked])
+            found = predicted_classes("domain_adaptation", model.head(x[masked]), model)
+            right.append(found == batch.targets[masked])
     return float(np.concatenate(right).mean())
 
 

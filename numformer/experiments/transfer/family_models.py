@@ -10,6 +10,7 @@ from numformer.data import Batch, PairStream, PassageStream, passage_rows
 from numformer.data.batches.epochs import Epochs, EpochStream
 from numformer.data.batches.pairs import pair_batch
 from numformer.experiments.transfer.family_tasks import BOS, EOS, PADDING, SEPARATOR
+from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import Linear, NoPositions
 from numformer.models import (
@@ -125,7 +126,8 @@ def accuracy(model, family, examples):
             pairs = [each[:2] for each in part]
             *inputs, targets = (causal_batch(pairs) if family == "decoder" else
                                 pair_batch(pairs, PADDING, BOS, EOS))
-            right = model(*inputs).argmax(axis=-1) == targets         # (B, T)
+            found = predicted_classes("family_models", model(*inputs), model)
+            right = found == targets                                  # (B, T)
         whole.append((right | (targets == IGNORE_INDEX)).all(axis=1))
         tokens.append(right[(targets != IGNORE_INDEX) & (targets != EOS)])
     return float(np.concatenate(whole).mean()), float(np.concatenate(tokens).mean())

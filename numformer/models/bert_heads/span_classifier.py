@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.checks import check_mask
+from numformer.finite import predicted_classes
 from numformer.layers import Linear
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
@@ -128,6 +129,8 @@ def best_spans(logits, allowed, longest=None):
     ------
     ValueError, TypeError
         If `allowed` is no mask of that shape, or a row allows no token.
+    NotFinite
+        If the logits of an allowed span are not finite.
 
     References
     ----------
@@ -150,4 +153,5 @@ def best_spans(logits, allowed, longest=None):
         spans = spans & ~np.triu(spans, longest)
     possible = spans & allowed[:, :, None] & allowed[:, None, :]      # (B, T, T)
     scores = np.where(possible, logits[:, 0, :, None] + logits[:, 1, None, :], -np.inf)
-    return np.stack(np.divmod(scores.reshape(B, -1).argmax(axis=1), T), axis=1)
+    best = predicted_classes("best_spans", scores.reshape(B, -1))     # (B,)
+    return np.stack(np.divmod(best, T), axis=1)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.finite import predicted_classes
 from numformer.functional import (
     IGNORE_INDEX, box_loss, box_loss_backward, match_objects, softmax, weighted_cross_entropy,
     weighted_cross_entropy_backward)
@@ -186,10 +187,15 @@ class DETR(Layer):
             Its probability.
         boxes : ndarray, shape (B, Q, 4)
             cx, cy, width, height, as parts of the image.
+
+        Raises
+        ------
+        NotFinite
+            If the logits are not finite.
         """
         y, K = self.forward(images)[0], self.config.n_classes
         p = softmax(y[..., :K + 1])[0][..., :K]
-        return p.argmax(axis=-1), p.max(axis=-1), y[..., K + 1:]
+        return predicted_classes("DETR", p, self), p.max(axis=-1), y[..., K + 1:]
 
     def _forward(self, images, rng, n_last):
         """`forward`, with the predictions of the last blocks (n_last, B, Q, ..) if there are two

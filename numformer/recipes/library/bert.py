@@ -6,6 +6,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import (
     Curriculum, MaskedStream, consecutive_masked_rows, library_sections, mask_tokens,
     next_sentence_pairs, passage_rows, repeated_passages)
+from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.models import KneserNey
 from numformer.recipes.library.library_task import (
@@ -78,7 +79,8 @@ class MaskedTask(LibraryTask):
         rows = self.rows(tokenizer, model.config, held_out=True)
         row = rows.take([int(rng.integers(len(rows.ids)))])
         inputs, targets = mask_tokens(row.ids, rng=rng, **self.masks(tokenizer, MEASURED_RATE))
-        guesses = model.masked_logits(inputs, row.segments)[0].argmax(axis=-1)
+        logits = model.masked_logits(inputs, row.segments)
+        guesses = predicted_classes(self.name, logits, model)[0]
         before, words = row.ids[0][0], [tokenizer.decode(row.ids[0][:1])]             # [CLS]
         for token, target, guess in zip(row.ids[0][1:], targets[0][1:], guesses[1:]):
             word, guessed = (word_after(tokenizer, before, each) for each in (token, guess))
@@ -90,7 +92,7 @@ class MaskedTask(LibraryTask):
     def answer(self, model, tokenizer, text):
         """The text with each mask filled by its most probable token, independently."""
         ids, mask = self.row(tokenizer, model.config, text), special_ids(tokenizer)[3]
-        guesses = model.masked_logits(ids)[0].argmax(axis=-1)
+        guesses = predicted_classes(self.name, model.masked_logits(ids), model)[0]
         filled = np.where(ids[0] == mask, guesses, ids[0])
         words = [word_after(tokenizer, *pair) if n else tokenizer.decode(pair[1:])
                  for n, pair in enumerate(zip(filled, filled[1:-1]))]             # no class token
@@ -107,9 +109,11 @@ class MaskedTask(LibraryTask):
             masked = batch.targets != IGNORE_INDEX                    # (B, T)
             with one_blas_thread():
                 x = model(batch.inputs, batch.segments, batch.lengths)
-                right.append(model.head(x[masked]).argmax(axis=-1) == batch.targets[masked])
+                guesses = predicted_classes(self.name, model.head(x[masked]), model)
+                right.append(guesses == batch.targets[masked])
                 if model.next_sentence is not None:
-                    verdicts = model.next_sentence(model.pooler(x)).argmax(axis=-1)
+                    logits = model.next_sentence(model.pooler(x))
+                    verdicts = predicted_classes(self.name, logits, model)
                     follows.append(verdicts == batch.follows)
             ids = np.where(masked, batch.targets, batch.inputs)
             ids[:, 0] = special_ids(tokenizer)[2]                     # as in the n-gram's text

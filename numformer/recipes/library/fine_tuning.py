@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.data import (
     LabelledRows, PassageStream, Triplets, consecutive_passages, topic_passages, topic_triplets)
+from numformer.finite import predicted_classes
 from numformer.functional import cosine_similarity
 from numformer.recipes.library.bert import BERT, CONTENT, LIBRARY
 from numformer.recipes.library.library_task import VALIDATION_BATCH, LibraryTask, in_batches
@@ -52,19 +53,21 @@ class TopicTask(ExamplesTask):
         passages, names = topic_passages(TOPICS, held_out=True)
         text, label = passages[int(rng.integers(len(passages)))]
         ids = self.single_rows(tokenizer, model.config, [text]).ids
-        return f"{text} -> {names[int(model(ids)[0].argmax())]} ({names[label]})"
+        found = int(predicted_classes(self.name, model(ids), model)[0])
+        return f"{text} -> {names[found]} ({names[label]})"
 
     def answer(self, model, tokenizer, text):
         """The name of its topic."""
         _, names = topic_passages(TOPICS, held_out=True)
         logits = model(self.row(tokenizer, model.config, text))       # (1, classes)
-        return names[int(logits[0].argmax())], 0
+        return names[int(predicted_classes(self.name, logits, model)[0])], 0
 
     def measure(self, model, tokenizer, dataset):
         """Accuracy on held-out passages; guessing finds one topic in eight."""
         examples = self.examples(tokenizer, model.config, held_out=True)
         logits = in_batches(model, [examples.rows.ids, examples.rows.lengths])
-        return {"accuracy": float((logits.argmax(axis=-1) == examples.labels).mean())}
+        found = predicted_classes(self.name, logits, model)
+        return {"accuracy": float((found == examples.labels).mean())}
 
 
 class FewTopicsTask(TopicTask):
@@ -114,7 +117,8 @@ class PassageTask(ExamplesTask):
         """The held-out passage that is nearest to the text."""
         vector = model(self.row(tokenizer, model.config, text))       # (1, C)
         texts, _, vectors = self.held_out(model, tokenizer)
-        return texts[int(cosine_similarity(vector, vectors)[0].argmax())], 0
+        cosines, _ = cosine_similarity(vector, vectors)               # (1, N)
+        return texts[int(predicted_classes(self.name, cosines, model)[0])], 0
 
 
 def nearest_others(vectors):
@@ -127,7 +131,7 @@ def nearest_others(vectors):
     """
     cosines, _ = cosine_similarity(vectors, vectors)
     np.fill_diagonal(cosines, -np.inf)                                # not itself
-    return cosines.argmax(axis=1)
+    return predicted_classes("nearest", cosines)
 
 
 _MODEL = dict(BERT, dropout=0.1)

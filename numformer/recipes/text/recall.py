@@ -11,6 +11,7 @@ from numformer.data import (
     CharacterTokenizer, RecallStream, earlier_examples, recall_batch, recall_examples, recall_ids,
     recall_text)
 from numformer.data.corpora.recall import CHARACTERS, EXAMPLE, VALUES
+from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import Task
 
@@ -101,7 +102,8 @@ class RecallTask(Task):
         if not 1 <= len(ids) <= most:
             raise ValueError(f"a text of {len(ids)} characters does not fit this model, which "
                              f"reads 1 to {most}; leave examples out.")
-        return tokenizer.decode([int(model(ids[None])[0, -1].argmax())]), 1
+        found = predicted_classes(self.name, model(ids[None])[0, -1:], model)
+        return tokenizer.decode(found), 1
 
     def reading(self, model, tokenizer, text=None):
         """A text, by default the first held-out context."""
@@ -132,7 +134,7 @@ def predicted_values(model, keys, values):
         ids, _ = recall_batch(keys[first : first + VALIDATION_BATCH],
                               values[first : first + VALIDATION_BATCH])
         logits = model(ids)[:, ::EXAMPLE, :len(VALUES)]        # (B, N, 8)
-        found.append(logits.argmax(axis=-1))
+        found.append(predicted_classes("recall", logits, model))
     return np.concatenate(found)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.data import (
     INSTRUCTIONS, corrupt_spans, held_out_instructions, instruction_mixture)
+from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.models import KneserNey
 from numformer.recipes.library.bert import N_GRAM, n_gram_is_right
@@ -77,7 +78,8 @@ class SpanTask(DocumentTask):
         for inputs, lengths, outputs, targets in self.validation(dataset, tokenizer, model.config):
             masked = ~np.isin(targets, not_masked)                    # (B, T)
             logits = model(inputs, lengths, outputs)[masked]
-            right.append(logits.argmax(axis=-1) == targets[masked])
+            found = predicted_classes(self.name, logits, model)
+            right.append(found == targets[masked])
 
         text = np.concatenate([tokenizer.encode(sentence) for sentence in self.sentences(dataset)])
         n_gram = KneserNey.fit(text, self.n_gram, len(tokenizer))

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.analysis import attention_by_layer
 from numformer.backend import one_blas_thread
 from numformer.data import Digits
+from numformer.finite import predicted_classes
 from numformer.models import SwinConfig
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.vision.nearest import nearest_images
@@ -59,7 +60,7 @@ class CanvasTask(DigitTask):
 
         images, labels = self._some(model, np.random.default_rng(0))
         with one_blas_thread():
-            predicted = model(images).argmax(axis=1)
+            predicted = predicted_classes(self.name, model(images), model)
         captions = [f"{label}" if digit == label else f"{label}, predicted as {digit}"
                     for label, digit in zip(labels, predicted)]
         side, blocks = model.config.stages[0][3], model.stages[0].blocks

@@ -6,6 +6,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import (
     HELD_OUT_PHRASING, PHRASINGS, Batch, DataError, Epochs, EpochStream, WordTokenizer,
     all_captions, digit_caption)
+from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.vision.vit import DigitTask
 from numformer.training import Trainer
@@ -93,7 +94,8 @@ class CaptionTask(DigitTask):
         """Images of the test set with the caption that fits best."""
         images, labels = self._some(model, rng)
         captions = all_captions()
-        best = self.probabilities(model, tokenizer, images, captions).argmax(axis=1)
+        p = self.probabilities(model, tokenizer, images, captions)
+        best = predicted_classes(self.name, p, model)
         return "\n".join(f"a {label}: {captions[k]}" for label, k in zip(labels, best))
 
     def reading(self, model, tokenizer, text=None):
@@ -124,7 +126,8 @@ class CaptionTask(DigitTask):
                                ("new_phrasing_accuracy", HELD_OUT_PHRASING)):
             captions = [digit_caption(k, phrasing) for k in range(DIGITS)]
             p = self.probabilities(model, tokenizer, images, captions)
-            accuracies[name] = float((p.argmax(axis=1) == digits.test_labels).mean())
+            found = predicted_classes(self.name, p, model)
+            accuracies[name] = float((found == digits.test_labels).mean())
         return accuracies | {"guessing": 1 / DIGITS}
 
     def probabilities(self, model, tokenizer, images, captions):

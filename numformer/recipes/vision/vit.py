@@ -10,6 +10,7 @@ from numformer.analysis.attention_views import Reading
 from numformer.backend import one_blas_thread
 from numformer.data import DataError, Digits, LabelledStream, labelled_batches, load_digits
 from numformer.files import MIB, open_file
+from numformer.finite import check_logits, predicted_classes
 from numformer.models import VisionTransformerConfig
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import Task
@@ -100,7 +101,7 @@ class DigitTask(Task):
         """Predictions for a few images of the test set."""
         images, labels = self._some(model, rng)
         with one_blas_thread():
-            predicted = model(images).argmax(axis=1)
+            predicted = predicted_classes(self.name, model(images), model)
         return "; ".join(f"a {label}, predicted {'right' if digit == label else f'as {digit}'}"
                          for label, digit in zip(labels, predicted))
 
@@ -123,7 +124,7 @@ class DigitTask(Task):
         images, labels = self._some(model, np.random.default_rng(0))
         first = model.config.first_patch
         with one_blas_thread():
-            predicted = model(images).argmax(axis=1)
+            predicted = predicted_classes(self.name, model(images), model)
         *_, weights = attention_by_layer(model, images).values()
         weights = weights.mean(axis=1)                                    # (B, T, T)
         attended = weights[:, 0, first:] if first else weights.mean(axis=1)   # (B, patches)
@@ -194,6 +195,7 @@ class ImageTask(Task):
         """The most probable classes of the image in a file, by number, with probabilities."""
         with one_blas_thread():
             logits = model(self.image(model.config, text)[None])[0]
+        check_logits(self.name, logits, model)
         weights = np.exp(logits - logits.max())
         likely = np.argsort(-logits, kind="stable")[:CLASSES]
         return ", ".join(f"class {n}: {weights[n] / weights.sum():.3f}" for n in likely), 0

@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 
 from numformer.data.world import CONTRADICTION, ENTAILMENT, NEUTRAL
+from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.world.tags import FEW, MODEL, most
 from numformer.recipes.world.world_bert import CONTENT
@@ -40,8 +41,12 @@ class EntailmentTask(LabelledTask):
         pairs = self.pairs(held_out=True)
         hypothesis, premise, label = pairs[int(rng.integers(len(pairs)))]
         rows = self.rows(tokenizer, model.config, [(hypothesis, premise)])
-        found = LABELS[int(self.logits(model, rows)[0].argmax())]
+        found = LABELS[self.predicted(model, rows)[0]]
         return f"{shown(premise)} So: {shown(hypothesis)} -> {found} ({LABELS[label]})"
+
+    def predicted(self, model, rows):
+        """The numbers of the labels of rows, (N,)."""
+        return predicted_classes(self.name, self.logits(model, rows), model)
 
     def answer(self, model, tokenizer, text):
         """The label of the last sentence, given those before it."""
@@ -52,7 +57,7 @@ class EntailmentTask(LabelledTask):
                              "'tom gave a ball to anna. anna has the ball now.'")
         premise, hypothesis = words[:ends[-1] + 1], words[ends[-1] + 1 :]
         rows = self.user_rows(model, tokenizer, hypothesis, premise)
-        return LABELS[int(self.logits(model, rows)[0].argmax())], 0
+        return LABELS[self.predicted(model, rows)[0]], 0
 
     def measure(self, model, tokenizer, dataset):
         """Accuracy on held-out pairs: the model's, and those of three simple rules.
@@ -68,8 +73,7 @@ class EntailmentTask(LabelledTask):
         for hypothesis, premise, label in training:
             by_number.setdefault(missing(hypothesis, premise), Counter())[label] += 1
         by_overlap = [most(by_number.get(missing(*pair), {frequent: 1})) for pair in zip(*passages)]
-        logits = self.logits(model, rows)
-        return {"accuracy": float((logits.argmax(axis=-1) == labels).mean()),
+        return {"accuracy": float((self.predicted(model, rows) == labels).mean()),
                 "majority_accuracy": float((labels == frequent).mean()),
                 "hypothesis_accuracy": float((naive_bayes(training, passages[0]) == labels).mean()),
                 "overlap_accuracy": float((np.array(by_overlap) == labels).mean())}

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 
 from numformer.data.world import ENTITIES, TAGS
+from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.world.world_bert import BACKBONE, CONTENT, WORLD
@@ -35,7 +36,8 @@ class TagTask(LabelledTask):
 
     def predicted(self, model, rows):
         """The labels of each row's words: a list of lists of str."""
-        best = [self.logits(model, rows.take([n])).argmax(axis=-1)[0] for n in range(len(rows.ids))]
+        best = [predicted_classes(self.name, self.logits(model, rows.take([n])), model)[0]
+                for n in range(len(rows.ids))]
         return [[self.labels[k] for k in row[1 : length - 1]]
                 for row, length in zip(best, rows.lengths)]
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.data import consecutive_masked_rows, mask_tokens
+from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.recipes.library.bert import MaskedTask
 from numformer.recipes.library.library_task import VALIDATION_BATCH
@@ -40,7 +41,8 @@ class WorldMaskedTask(WorldTask, MaskedTask):
         rows = self.rows(tokenizer, model.config, held_out=True)
         row = rows.take([int(rng.integers(len(rows.ids)))])
         inputs, targets = mask_tokens(row.ids, rng=rng, **self.masks(tokenizer, MEASURED_RATE))
-        guesses = model.masked_logits(inputs, row.segments)[0].argmax(axis=-1)
+        logits = model.masked_logits(inputs, row.segments)
+        guesses = predicted_classes(self.name, logits, model)[0]
         words = []
         for token, target, guess in zip(row.ids[0], targets[0], guesses):
             word, guessed = tokenizer.decode([token]), tokenizer.decode([guess])
@@ -63,7 +65,7 @@ class WorldMaskedTask(WorldTask, MaskedTask):
             raise ValueError(f"a text of {len(ids)} words does not fit: this model reads 1 to "
                              f"{self.max_tokens(model.config)}; choose another.")
         row = np.array([[cls, *ids, separator]])
-        guesses = model.masked_logits(row)[0].argmax(axis=-1)[1:-1]
+        guesses = predicted_classes(self.name, model.masked_logits(row), model)[0][1:-1]
         masked = ids == tokenizer.special_id("[MASK]")
         words = [f"[{tokenizer.decode([guess])}]" if hidden else tokenizer.decode([token])
                  for token, guess, hidden in zip(ids, guesses, masked)]
@@ -78,7 +80,8 @@ class WorldMaskedTask(WorldTask, MaskedTask):
                                              **self.masks(tokenizer, MEASURED_RATE)):
             masked = batch.targets != IGNORE_INDEX                    # (B, T)
             x = model(batch.inputs, batch.segments, batch.lengths)
-            right.append(model.head(x[masked]).argmax(axis=-1) == batch.targets[masked])
+            guesses = predicted_classes(self.name, model.head(x[masked]), model)
+            right.append(guesses == batch.targets[masked])
             frequent.append(batch.targets[masked] == counts.argmax())
         return {"masked_accuracy": float(np.concatenate(right).mean()),
                 "most_frequent_accuracy": float(np.concatenate(frequent).mean())}

@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from numformer.backend import run_by_shares, run_side_by_side
+from numformer.finite import quiet
 from numformer.training.clipping import squared_norm, total_norm
 from numformer.training.evaluation import mean_loss
 from numformer.training.parallel.tree import fold
@@ -85,7 +86,7 @@ class Shards:
         index = number * self.config.shards + self.own[k]             # of the shard in the step
         rng = np.random.default_rng([self.config.seed, 2, step, index])  # 2: for dropout
         weight = shard.n_targets / n_targets
-        with np.errstate(over="ignore", invalid="ignore"):
+        with quiet():
             return self._forward_backward(k, shard, rng, weight, number)
 
     def _forward_backward(self, k, shard, rng, weight, number):
@@ -100,7 +101,7 @@ class Shards:
     def _add(self, chunk):
         arrays = {(k, k + 1): chunk.of(gradient[chunk.vector])
                   for k, gradient in enumerate(self.gradients)}
-        with np.errstate(over="ignore", invalid="ignore"):
+        with quiet():
             return squared_norm(fold(arrays, 0, len(arrays)))
 
     # What follows concerns several processes: here there is one.
