@@ -29,6 +29,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     steps : int
         t, which counts from 1.
     beta1, beta2, epsilon : float
+        With epsilon = 0, numbers that have not had a gradient, v = 0, do not move.
     weight_decay : float
         lambda.
     grad_scale : float
@@ -58,7 +59,8 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     square += (1 - beta2) * (grad * grad)
     root = np.sqrt(square * (1 / (1 - beta2 ** steps)))
     root += epsilon
-    data -= (learning_rate / (1 - beta1 ** steps)) * mean / root
+    step = (learning_rate / (1 - beta1 ** steps)) * mean
+    data -= np.divide(step, root, out=np.zeros_like(step), where=root != 0)
 
 
 def sum_of_squares(x):

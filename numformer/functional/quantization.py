@@ -36,7 +36,8 @@ def to_bfloat16(x):
     r"""Round to the nearest bfloat16; halfway between two, to the one that ends in a zero bit.
 
     Adding 0x7fff to the bits carries into the upper half where the lower half is above its middle;
-    the last bit that is kept is added for what is exactly in the middle.
+    the last bit that is kept is added for what is exactly in the middle. A float64 is rounded once,
+    not to float32 first, which could move it into a middle.
 
     Parameters
     ----------
@@ -63,8 +64,10 @@ def to_bfloat16(x):
     array([1.       , 1.       , 1.0078125], dtype=float32)
     """
     _check_real("to_bfloat16", x)
-    with np.errstate(over="ignore"):
-        bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        single = np.ascontiguousarray(x, np.float32)
+        # a float64 goes to the float32 next to it that ends in a one bit: then it is rounded once
+        bits = single.view(np.uint32) - (np.abs(single) > np.abs(x)) | (single != x)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return np.where(np.isnan(x), 0x7FC0, rounded).astype(np.uint16)
 

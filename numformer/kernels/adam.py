@@ -11,11 +11,13 @@ from numformer.kernels.runtime.shapes import flat, out_vector, vector
 
 def step(data, grad, mean, square, keep, shorten, beta1, rest1, beta2, rest2, scale, epsilon, rate):
     """The operations of the reference in its order, with nothing fused: equal to the bit."""
+    zero = data.dtype.type(0)
     for n in range(len(data)):
         g = grad[n] * shorten
         mean[n] = mean[n] * beta1 + rest1 * g
         square[n] = square[n] * beta2 + rest2 * (g * g)
-        data[n] = data[n] * keep - rate * mean[n] / (math.sqrt(square[n] * scale) + epsilon)
+        root = math.sqrt(square[n] * scale) + epsilon
+        data[n] = data[n] * keep - (rate * mean[n] / root if root != zero else zero)
 
 
 @reduction

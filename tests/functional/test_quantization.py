@@ -77,6 +77,26 @@ def test_errors_are_as_small_as_they_are_said_to_be(dtype, rng):
     assert round_weight(weight, "int8").dtype == round_weight(weight, "bfloat16").dtype == dtype
 
 
+def test_a_float64_is_rounded_once(rng):
+    """What is next to the middle of two bfloat16 numbers goes to the nearer one, in both versions.
+
+    Rounded to float32 first, it would be the middle, and go to the even one.
+    """
+    codes = np.concatenate([rng.integers(0, 0x7F7F, 500), [0, 1, 0x7F, 0x80, 0x7F7E, 0x7F7F]])
+    lower = codes.astype(np.uint16)
+    ends = [from_bfloat16(lower).astype(float),
+            from_bfloat16(lower + np.uint16(1)).astype(float)]
+    ends[1][np.isinf(ends[1])] = 2.0 ** 128                           # as if there were no Inf
+    middle = (ends[0] + ends[1]) / 2
+    for towards, wanted in ((0, lower), (np.inf, lower + 1)):
+        x = np.nextafter(middle, towards)
+        for sign, high in ((1, 0), (-1, 0x8000)):
+            packed = np.empty((1, 1, len(x)), np.uint16)
+            packed_bfloat16(sign * x[None], 0, packed)
+            assert np.array_equal(to_bfloat16(sign * x), wanted + high)
+            assert np.array_equal(packed[0, 0], wanted + high)
+
+
 def test_all_bfloat16_numbers_come_back(rng):
     codes = np.arange(2 ** 16, dtype=np.uint16)
     numbers = from_bfloat16(codes)

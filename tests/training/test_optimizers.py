@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from numformer import use
 from numformer.functional import orthogonalize
-from numformer.layers import Linear
+from numformer.layers import LearnedPositions, Linear
 from numformer.models import Decoder, DecoderConfig
 from numformer.training import (
     SCHEDULES, SGD, Adam, AdamW, Muon, TrainingConfig, clip_factor, global_norm, learning_rate)
@@ -78,6 +79,24 @@ def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
     assert all(np.array_equal(array, state[name]) for name, array in other.state_dict().items())
     with pytest.raises(ValueError, match="another optimizer"):
         other.load_state_dict({}, 1)
+
+
+@pytest.mark.parametrize("optimizer", [Adam, AdamW, Muon])
+@pytest.mark.parametrize("version", ["numpy", "numba"])
+def test_without_epsilon_what_has_no_gradient_does_not_move(optimizer, version, request):
+    """Nor does what has one whose square underflows: both are a division by 0. NaN stays NaN."""
+    request.addfinalizer(lambda: use("numba"))
+    use(version)
+    layer = LearnedPositions(4, 3, np.random.default_rng(0))
+    before, moved = layer.weight.data.copy(), optimizer(layer, epsilon=0.0)
+    moved.weight_decay, layer.weight.grad[1], layer.weight.grad[2] = 0.0, 2.0, 1e-30
+    moved.step(0.1)
+    np.testing.assert_array_equal(layer.weight.data[[0, 2, 3]], before[[0, 2, 3]])
+    np.testing.assert_allclose(layer.weight.data[1], before[1] - 0.1, rtol=1e-5)
+    layer.weight.grad[2] = np.nan
+    moved.step(0.1)
+    assert np.isnan(layer.weight.data[2]).all()
+    assert np.isfinite(layer.weight.data[[0, 1, 3]]).all()
 
 
 def test_muon_follows_its_equation_and_adamw_elsewhere(rng):

@@ -48,7 +48,11 @@ def pack_bfloat16(x, first, panels):
             part = part_of_panel(panels, K, k, first + f, first + F)
             x_part = x_k[f:f + len(part)]
             for n in range(len(part)):
-                bits = uint32(np.float32(x_part[n]).view(np.uint32))
+                single = np.float32(x_part[n])
+                bits = uint32(single.view(np.uint32))
+                # a float64 goes to the float32 next to it that ends in a one bit: see the reference
+                bits = uint32(uint32(bits - uint32(abs(single) > abs(x_part[n])))
+                              | uint32(single != x_part[n]))
                 odd = uint32((bits >> uint32(16)) & uint32(1))
                 above = uint32(uint32(bits + uint32(0x7FFF) + odd) >> uint32(16))
                 part[n] = uint16(above) if x_part[n] == x_part[n] else uint16(0x7FC0)
