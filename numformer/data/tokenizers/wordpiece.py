@@ -140,13 +140,15 @@ class WordPieceTokenizer(VocabularyTokenizer):
         words = Counter(split_marks(bert_normalize(text, lowercase=lowercase)))
         if not words:
             raise ValueError("WordPieceTokenizer: the text has no words; give one to learn from.")
+        # characters of words that are too long to be cut are tokens, but teach no merges
         words = {(word[0], *(PREFIX + character for character in word[1:])): n
-                 for word, n in words.items() if len(word) <= LONGEST_WORD}
+                 for word, n in words.items()}
+        tokens = dict.fromkeys(sorted({token for word in words for token in word}))
+        words = {word: n for word, n in words.items() if len(word) <= LONGEST_WORD}
         counts, single = PairCounts(words), Counter()
         for word, n in words.items():
             for token in word:
                 single[token] += n
-        tokens = {token: None for token in sorted(single)}
 
         def order(pair):
             left, right = pair

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.data import Batch
 from numformer.experiments.training import trained
+from numformer.finite import check_logits
 from numformer.models import (
     SentenceBertConfig, backbone_options, load_pretrained_backbone)
 from numformer.recipes.library.library_task import in_batches
@@ -95,6 +96,7 @@ def ranks(scores, right):
     >>> ranks(np.array([[0.9, 0.1, 0.5], [0.2, 0.2, 0.7]]), np.array([2, 0]))
     array([1. , 1.5])
     """
+    check_logits("ranks", scores)                     # NaN would be above all
     own = scores[np.arange(len(right)), right][:, None]
     above, ties = (scores > own + 1e-9).sum(axis=1), (np.abs(scores - own) <= 1e-9).sum(axis=1) - 1
     return above + ties / 2

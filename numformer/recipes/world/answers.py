@@ -1,5 +1,7 @@
 """Questions about a tale, answered by a span of it."""
 
+from collections import Counter
+
 import numpy as np
 
 from numformer.data import DataError
@@ -67,7 +69,7 @@ class AnswerTask(LabelledTask):
         return shown(found), len(found)
 
     def measure(self, model, tokenizer, dataset):
-        """Exact match and F1 of words; and of the last entity of the right kind in the tale.
+        """Exact match and `token_f1`; and those of the last entity of the right kind in the tale.
 
         That baseline knows the kind of the answer, and leaves out entities of the question.
         """
@@ -102,8 +104,30 @@ def _exact(found, expected):
 
 
 def _f1(found, expected):
-    return float(np.mean([2 * len(set(one) & set(other)) / (len(set(one)) + len(set(other)))
-                          for one, other in zip(found, expected)]))
+    return float(np.mean([token_f1(one, other) for one, other in zip(found, expected)]))
+
+
+def token_f1(found, expected):
+    r"""The F1 of the words of an answer: each counts as often as it occurs in both.
+
+    .. math:: F = \frac{2 \sum_w \min(n_w, m_w)}{n + m}
+
+    for n words of the answer and m of the expected one. SQuAD's figure is that of texts without
+    articles, punctuation and capitals; here all words count. Two answers of no words are equal.
+
+    References
+    ----------
+    Rajpurkar et al. (2016), "SQuAD", section 6.1.
+
+    Examples
+    --------
+    >>> token_f1(["ball", "ball", "ball"], ["ball"])
+    0.5
+    """
+    if not found and not expected:
+        return 1.0
+    common = Counter(found) & Counter(expected)
+    return 2 * common.total() / (len(found) + len(expected))
 
 
 PRESETS = {

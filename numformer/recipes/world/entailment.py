@@ -85,19 +85,23 @@ def missing(hypothesis, premise):
 
 
 def naive_bayes(training, hypotheses):
-    """The most probable label of each hypothesis by its words alone: an array of int."""
+    """The most probable label of each hypothesis by its words alone: an array of int.
+
+    Only words and labels of the training count.
+    """
     counts, labels = [Counter() for _ in LABELS], Counter()
     for hypothesis, _, label in training:
         counts[label].update(hypothesis)
         labels[label] += 1
-    words = len(set().union(*counts))
-    totals = [sum(each.values()) + words for each in counts]
+    words = set().union(*counts)
+    totals = [sum(each.values()) + len(words) for each in counts]
 
     def score(label, hypothesis):
         return math.log(labels[label]) + sum(
-            math.log((counts[label][word] + 1) / totals[label]) for word in hypothesis)
+            math.log((counts[label][word] + 1) / totals[label])
+            for word in hypothesis if word in words)
 
-    return np.array([max(range(len(LABELS)), key=lambda label: score(label, each))
+    return np.array([max(sorted(labels), key=lambda label: score(label, each))
                      for each in hypotheses])
 
 

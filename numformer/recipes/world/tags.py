@@ -86,11 +86,11 @@ class PartOfSpeechTask(TagTask):
     name, labels, column = "pos-tags", TAGS, "tags"
 
     def figures(self, found, expected):
-        """Accuracy, and the mean F1 of all tags."""
+        """Accuracy, and the mean F1 of all tags that are found or expected."""
         found, expected = (sum(each, []) for each in (found, expected))
         right = Counter(one for one, other in zip(found, expected) if one == other)
         f1 = [2 * right[tag] / (found.count(tag) + expected.count(tag)) for tag in TAGS
-              if tag in expected]
+              if tag in found or tag in expected]
         return {"accuracy": sum(right.values()) / len(expected), "macro_f1": float(np.mean(f1))}
 
 
