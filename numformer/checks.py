@@ -12,6 +12,8 @@ import numpy as np
 
 from numformer.terminal import did_you_mean
 
+_FLOATS = frozenset(map(np.dtype, "fdFD"))               # in this machine's byte order
+
 
 def as_array(x):
     """An array of another library, which has `__array__`, as one of NumPy; else x itself."""
@@ -56,25 +58,33 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     Traceback (most recent call last):
     ValueError: demo: x must have shape (T, C) with C=4, but has shape (2, 3).
     """
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc" or x.dtype == np.float16:
-        raise TypeError(f"{owner}: {name} must be an array of floats (float32 or float64), but is "
-                        f"{_kind(x)}; use np.asarray({name}, np.float32).")
-    _check_plain(owner, name, x)
+    if type(x) is not np.ndarray or x.dtype not in _FLOATS:        # as a rule, that is all
+        _check_floats(owner, name, x)
     if dtype is not None and x.dtype != dtype:
-        real = np.dtype(dtype).type(0).real.dtype
-        if x.real.dtype != real:
+        real = _real(np.dtype(dtype))
+        if _real(x.dtype) != real:
             raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the "
                             f"other arrays, {np.dtype(dtype)}; cast it with .astype(np.{real}).")
     more, axes = _axes(shape)
-    fits, found = x.ndim >= len(axes) if more else x.ndim == len(axes), dict(sizes)
+    found, beyond = dict(sizes), x.ndim - len(axes)
+    fits = beyond >= 0 if more else beyond == 0
     if fits:
-        for axis, size in zip(axes, x.shape[x.ndim - len(axes):]):
-            fits &= found.setdefault(axis, size) == size
+        for axis, size in zip(axes, x.shape[beyond:] if beyond else x.shape):
+            if found.setdefault(axis, size) != size:
+                fits = False
     if not fits:
         known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
         raise ValueError(f"{owner}: {name} must have shape {shape}"
                          f"{' with ' + known if known else ''}, but has shape {x.shape}.")
     return found
+
+
+def _check_floats(owner, name, x):
+    """Check that `x` is an array of floats, one of NumPy's own."""
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc" or x.dtype == np.float16:
+        raise TypeError(f"{owner}: {name} must be an array of floats (float32 or float64), but is "
+                        f"{_kind(x)}; use np.asarray({name}, np.float32).")
+    _check_plain(owner, name, x)
 
 
 def _check_plain(owner, name, x):
@@ -93,6 +103,12 @@ def _check_plain(owner, name, x):
 def _kind(x):
     """What was passed instead, for a message."""
     return f"an array of {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+
+
+@lru_cache(maxsize=None)
+def _real(dtype):
+    """The dtype of the real part."""
+    return dtype.type(0).real.dtype
 
 
 @lru_cache(maxsize=None)

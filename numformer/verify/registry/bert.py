@@ -25,6 +25,11 @@ def model(kind, config, **options):
     return lambda rng, dtype: kind(config(**{**SIZES, **options}, dtype=np.dtype(dtype).name), rng)
 
 
+def one_layer(kind, config, **options):
+    """What differs between these models is behind the backbone."""
+    return model(kind, config, n_layers=1, **options)
+
+
 def with_a_content_layer(rng, dtype):
     """The first layer attends without positions, with the same weights for queries and keys."""
     bert = model(Bert, BertConfig, positions="rotary")(rng, dtype)
@@ -115,36 +120,36 @@ MODELS = [
          batch=labelled, wrong=WRONG),
     # Without biases: BatchNorm subtracts the mean over all tokens, and with it any bias before it
     *(Case(f"classifier on BERT, BatchNorm, {'pre' if first else 'post'}-norm",
-           model(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm", bias=False,
-                 norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled, wrong=WRONG)
+           one_layer(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm",
+                     bias=False, norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled,
+           wrong=WRONG)
       for first in (True, False)),
-    Case("classifier of pairs on BERT", model(BertClassifier, BertClassifierConfig, n_classes=3),
-         [], ids=(IDS,), batch=labelled_pairs,
-         wrong=WRONG),
+    Case("classifier of pairs on BERT",
+         one_layer(BertClassifier, BertClassifierConfig, n_classes=3), [], ids=(IDS,),
+         batch=labelled_pairs, wrong=WRONG),
     Case("token classifier on BERT",
-         model(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, dropout=0.2), [],
+         one_layer(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, dropout=0.2), [],
          seeded, ids=(IDS,), batch=tagged, wrong=WRONG),
     # Without biases: the last ones shift all logits of a row alike, and have no gradient
-    Case("span classifier on BERT", model(BertSpanClassifier, BertSpanClassifierConfig, bias=False),
-         [],
-         ids=(IDS,), batch=answered, wrong=WRONG),
+    Case("span classifier on BERT",
+         one_layer(BertSpanClassifier, BertSpanClassifierConfig, bias=False), [], ids=(IDS,),
+         batch=answered, wrong=WRONG),
     # Without biases: the last bias shifts all vectors alike, so that no distance depends on it, and
     # its gradient is only rounding
     *(Case(f"Sentence-BERT, {objective}, {pooling}",
-           model(SentenceBert, SentenceBertConfig, objective=objective, pooling=pooling,
-                                                           margin=9.0, scale=3.0,
-                 bias=objective != "triplet"), [],
-           ids=(IDS,), batch=triplets, wrong=WRONG)
+           one_layer(SentenceBert, SentenceBertConfig, objective=objective, pooling=pooling,
+                     margin=9.0, scale=3.0, bias=objective != "triplet"), [], ids=(IDS,),
+           batch=triplets, wrong=WRONG)
       for objective, pooling in (("triplet", "mean"), ("in_batch", "mean"), ("in_batch", "max"),
                                  ("triplet", "class"))),
     Case("Sentence-BERT, classification",
-         model(SentenceBert, SentenceBertConfig, objective="classification"), [], ids=(IDS,),
+         one_layer(SentenceBert, SentenceBertConfig, objective="classification"), [], ids=(IDS,),
          batch=pairs([2, 0]), wrong=WRONG),
     Case("Sentence-BERT, regression",
-         model(SentenceBert, SentenceBertConfig, objective="regression"), [], ids=(IDS,),
+         one_layer(SentenceBert, SentenceBertConfig, objective="regression"), [], ids=(IDS,),
          batch=pairs([0.5, -1.0]), wrong=WRONG),
     Case("Sentence-BERT, normalized vectors",
-         model(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
+         one_layer(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
          batch=triplets, wrong=WRONG),
 ]
 

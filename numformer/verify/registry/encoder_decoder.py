@@ -9,7 +9,7 @@ from numformer.verify.registry.transformer import trained_with
 
 
 def encoder_decoder(**options):
-    sizes = dict(vocab_size=7, context_length=6, n_layers=1, n_heads=2, d_model=4, d_hidden=6)
+    sizes = dict(vocab_size=7, context_length=6, n_layers=1, n_heads=2, d_model=4, d_hidden=3)
     return lambda rng, dtype: EncoderDecoder(EncoderDecoderConfig(**{**sizes, **options},
                                                                   dtype=np.dtype(dtype).name), rng)
 

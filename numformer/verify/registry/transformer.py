@@ -150,7 +150,7 @@ MODELS = [
          [], ids=(IDS,)),
     Case("decoder, alibi, query-key norm",
          trained_with(decoder(positions="alibi", query_key_norm=True, feedforward="geglu",
-                              d_model=8), z_loss=0.1),
+                              d_model=6), z_loss=0.1),
          [], ids=(IDS,)),
     Case("decoder with n-grams, squared ReLU",
          ngram_decoder(ngrams=3, ngram_rows=23, feedforward="relu_squared", norm="rms_norm"), [],
