@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
-from numformer.backend import can_start_threads
+from numformer.backend import available_cores, can_start_threads
 from numformer.checks import check_number, check_whole
 from numformer.files import KIB, FileError, parse_json, read_file
 from numformer.teaching import judge
@@ -78,7 +78,7 @@ def grade(folder, seconds=SECONDS, workers=None, names=None):
 
     if not has_processes() or not can_start_threads():
         return list(map(graded, chosen))
-    pool = ThreadPoolExecutor(workers or os.cpu_count())
+    pool = ThreadPoolExecutor(workers or available_cores())
     try:
         return list(pool.map(graded, chosen))
     finally:                                          # after Ctrl-C, or another signal, too

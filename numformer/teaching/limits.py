@@ -15,6 +15,7 @@ try:
 except ImportError:                                   # Windows, and browsers
     resource = None
 
+from numformer.backend import available_cores
 from numformer.files import GIB, MIB, size_in_words
 
 STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
@@ -132,7 +133,7 @@ def limit_process(seconds, memory=GIB, file_size=16 * MIB, processes=200):
     """
     if resource is None:
         return
-    limits = {"RLIMIT_CPU": int(seconds * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": file_size,
+    limits = {"RLIMIT_CPU": int(seconds * available_cores()) + 5, "RLIMIT_FSIZE": file_size,
               "RLIMIT_CORE": 0}
     if os.path.exists(STATM):
         limits.update(RLIMIT_AS=_memory_in_use() + memory,

@@ -35,6 +35,35 @@ def test_shares_do_not_change_the_order_of_results(shares):
     assert backend.run_by_shares(lambda k: k * k, range(7), shares) == [k * k for k in range(7)]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_threads_are_as_many_as_cores_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert backend.available_cores() == backend.get_threads() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize("quotas, cores", [
+    ({"a/b": "150000 100000"}, 2), ({"a": "50000 100000", "a/b": "max 100000"}, 1),
+    ({"": "300000 100000", "a/b": "400000 100000"}, 3), ({"a": "max 100000"}, float("inf")),
+    ({"a/b": "nonsense"}, float("inf")), ({}, float("inf")), ({"c": "100000 100000"},
+                                                             float("inf"))])
+def test_a_quota_of_a_control_group_counts_cores(tmp_path, quotas, cores):
+    for group, quota in quotas.items():
+        (tmp_path / "mount" / group).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mount" / group / "cpu.max").write_text(f"{quota}\n")
+    groups = tmp_path / "cgroup"
+    groups.write_text("4:memory:/other\n0::/a/b\n")
+    quota = pool._quota.__wrapped__
+    assert quota(groups, tmp_path / "mount") == cores
+    assert quota(tmp_path / "missing", tmp_path / "mount") == float("inf")
+    groups.write_text("4:memory:/other\n")
+    assert quota(groups, tmp_path / "mount") == float("inf")
+
+
 def test_two_threads_run_in_parallel():
     backend.set_threads(2)
     barrier = threading.Barrier(2, timeout=10)
