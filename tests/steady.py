@@ -10,6 +10,7 @@ A plugin of pytest, which setup.cfg loads before anything of this project is imp
   same one in every test.
 - *State of the process*: what a test changes is put back after it, so that the order of tests, and
   the number of processes among which they are divided, make no difference.
+- *Comparisons*: for ``np.testing.assert_allclose``, NaN equals NaN only where a test says so.
 """
 
 import os
@@ -19,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,13 @@ def pytest_load_initial_conftests(early_config):
     os.umask(0o022)
     set_environment(early_config)
     usual_signals()
+
+
+def pytest_configure():
+    """A function and its reference that are both wrong do not agree."""
+    import numpy as np
+
+    np.testing.assert_allclose = partial(np.testing.assert_allclose, equal_nan=False)
 
 
 def set_environment(config):

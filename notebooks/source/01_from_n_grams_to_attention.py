@@ -140,7 +140,7 @@ def rnn_cell_backward(dh_new, x, h, W, U, b):
     return dx, dh, dW, dU, da.sum(axis=0)
 
 
-check("rnn_cell_backward", rnn_cell_backward)
+check("rnn_cell_backward", rnn_cell_backward, seed=0)
 # %% [markdown]
 # **Exercise 1.1** (10 minutes). Now $y = x W + b$ for a whole batch, x: (B, T, C), W: (C, F). Which
 # axes does each sum run over? (`hint("linear_backward")` gives hints.)
@@ -149,7 +149,7 @@ def linear_backward(dy, x, weight, bias):
     ...                                                               # dx, dweight, dbias
 
 
-check("linear_backward", linear_backward)
+check("linear_backward", linear_backward, seed=0)
 # %% [markdown] minutes=10
 # ## Why gradients vanish
 # The loss at step t depends on the state k steps earlier through k cells. Each multiplies the
@@ -198,7 +198,7 @@ def sigmoid_backward(dy, x):
     ...
 
 
-check("sigmoid_backward", sigmoid_backward)
+check("sigmoid_backward", sigmoid_backward, seed=0)
 # %% [markdown]
 # The gradient again, from the last line to the first. Both $\bar{h}'$ and $\bar{c}'$ come from the
 # next step, because the state has two parts:
@@ -233,7 +233,7 @@ def lstm_cell_backward(dstate, x, state, W, U, b):
     return da @ W.T, dstate, x.T @ da, h.T @ da, da.sum(axis=0)
 
 
-check("lstm_cell_backward", lstm_cell_backward)
+check("lstm_cell_backward", lstm_cell_backward, seed=0)
 # %% [markdown]
 # The diagram below is drawn from a model of this library. The LSTM layer hides the loop over time
 # steps; blue text is the shape of each output, grey text the file of the package `numformer` that

@@ -63,7 +63,7 @@ def attention(q, k, v):
     return p @ v                                                      # (..., T, D_V)
 
 
-check("attention", attention)
+check("attention", attention, seed=0)
 # %% [markdown]
 # Subtracting the largest score cancels in the fraction, $e^{z-m} / \sum e^{z_j - m}$, and keeps the
 # exponential from overflowing. `check` compares the function with trusted code on random problems.
@@ -106,7 +106,7 @@ def general_scores_backward(dz, q, k, weight):
     ...                                                               # dq, dk, dweight
 
 
-check("general_scores_backward", general_scores_backward)
+check("general_scores_backward", general_scores_backward, seed=0)
 # %% [markdown]
 # The graph shows what the library's attention layer computes, here with one head. It is made from
 # the code and from one run, so each statement that ran is there. Blue variables are kept for the
@@ -200,7 +200,7 @@ def softmax_backward(dp, z):
     return p * (dp - (p * dp).sum(axis=-1, keepdims=True))
 
 
-check("softmax_backward", softmax_backward)
+check("softmax_backward", softmax_backward, seed=0)
 # %% [markdown]
 # **Exercise 2.2** (10 minutes). Losses use $y = \log \mathrm{softmax}(z)$, that is, $y_i = z_i -
 # \log \sum_j e^{z_j}$. Derive its gradient in the same way; it is one line.
@@ -209,7 +209,7 @@ def log_softmax_backward(dy, z):
     ...
 
 
-check("log_softmax_backward", log_softmax_backward)
+check("log_softmax_backward", log_softmax_backward, seed=0)
 # %% [markdown] minutes=20
 # ## The gradient of attention
 # Attention is three lines, $z = q k^\top / \sqrt D$, $p = \mathrm{softmax}(z)$ and $o = p v$. We
@@ -237,7 +237,7 @@ def attention_backward(do, q, k, v):
     return dz @ k * scale, dz.swapaxes(-1, -2) @ q * scale, dv        # z = q k^T scale
 
 
-check("attention_backward", attention_backward)
+check("attention_backward", attention_backward, seed=0)
 # %% [markdown]
 # The picture has the code above what it computes for random vectors: the weights on the left, the
 # gradient of the scores on the right. Here each word may attend only to itself and to earlier words

@@ -173,7 +173,7 @@ def alibi_by_hand(scores, slopes):
     ...
 
 
-check("alibi", alibi_by_hand)
+check("alibi", alibi_by_hand, seed=0)
 # %% [markdown] minutes=25
 # ## Rotary positions
 # Can queries and keys carry their position, and yet have scores that depend on the distance alone?
@@ -225,7 +225,7 @@ def rotary_backward(dy, x, cosine, sine):
     return np.concatenate([da * cosine + db * sine, db * cosine - da * sine], axis=-1)
 
 
-check("rotary_backward", rotary_backward)
+check("rotary_backward", rotary_backward, seed=0)
 # %% [markdown]
 # **Exercise 3.2** (10 minutes). GPT-NeoX rotates only the first R coordinates of a head; cosine and
 # sine are (T, R/2). Which gradient do the others receive? (`hint("partial_rotary_backward")`
@@ -235,7 +235,7 @@ def partial_rotary_backward(dy, x, cosine, sine):
     ...
 
 
-check("partial_rotary_backward", partial_rotary_backward)
+check("partial_rotary_backward", partial_rotary_backward, seed=0)
 # %% [markdown]
 # **Think.** The slowest pair of D = 32: how many tokens does one full turn take?
 # <details><summary>Answer</summary>The last frequency is $10000^{-30/32} = 1.8 \cdot 10^{-4}$; a

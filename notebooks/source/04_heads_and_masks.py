@@ -201,7 +201,7 @@ def masked_softmax(x, mask=True):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-check("softmax", masked_softmax)
+check("softmax", masked_softmax, seed=0)
 # %% [markdown]
 # The remark is about a row whose mask is False everywhere: its sum is 0, and 0 / 0 is NaN. Exercise
 # 4.1 asks what should happen there.
@@ -213,7 +213,7 @@ def masked_attention(q, k, v, mask=None):
     ...
 
 
-check("attention", masked_attention)
+check("attention", masked_attention, seed=0)
 # %% [markdown]
 # What does a wrong mask do? We expect a very low training loss and useless text. `numformer
 # reproduce slips` trains a decoder with a transposed mask, so that each position sees the future.
@@ -284,7 +284,7 @@ def repeat_kv_heads_backward(dy, x, n_heads):
     ...
 
 
-check("repeat_kv_heads_backward", repeat_kv_heads_backward)
+check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 # %% [markdown]
 # ## Summary
 # - Two heads can look for the subject and for the word before; a mask hides what is to be

@@ -122,7 +122,7 @@ def layer_norm_backward(dy, x, weight, bias):
     return dx, (dy * x_hat).sum(axis=vectors), dy.sum(axis=vectors)
 
 
-check("layer_norm_backward", layer_norm_backward)
+check("layer_norm_backward", layer_norm_backward, seed=0)
 # %% [markdown]
 # **Think.** LayerNorm gives the same output for $x + a$ and (nearly) for $b\, x$ with b > 0. What
 # does this imply for $\bar{x}$?
@@ -147,7 +147,7 @@ def batch_norm_backward(dy, x, weight, bias):
     ...                                                               # dx, dweight, dbias
 
 
-check("batch_norm_backward", batch_norm_backward)
+check("batch_norm_backward", batch_norm_backward, seed=0)
 # %% [markdown] minutes=15
 # ## RMSNorm leaves out the mean
 # Zhang and Sennrich (2019) subtract no mean and add no bias: only the size of a vector is set, by
@@ -172,7 +172,7 @@ def rms_norm_backward(dy, x, weight):
     ...                                                               # dx, dweight
 
 
-check("rms_norm_backward", rms_norm_backward)
+check("rms_norm_backward", rms_norm_backward, seed=0)
 # %% [markdown]
 # <details><summary>The derivation</summary>
 #

@@ -142,7 +142,7 @@ def additive_scores_backward(dz, q, k, v):
     return du.sum(axis=2), du.sum(axis=1), dv
 
 
-check("additive_scores_backward", additive_scores_backward)
+check("additive_scores_backward", additive_scores_backward, seed=0)
 
 # %% [markdown]
 # **Exercise 11.1** (10 minutes). Luong et al. (2015) score with a matrix W of shape (C, K) between
@@ -155,7 +155,7 @@ def general_scores_backward(dz, q, k, weight):
     ...                                   # return dq, dk, dweight
 
 
-check("general_scores_backward", general_scores_backward)
+check("general_scores_backward", general_scores_backward, seed=0)
 
 # %% [markdown] minutes=15
 # ## Experiment: is attention needed for dates?
@@ -314,7 +314,7 @@ def scaled_dot_scores_backward(dz, q, k):
     ...                                   # return dq, dk
 
 
-check("scaled_dot_scores_backward", scaled_dot_scores_backward)
+check("scaled_dot_scores_backward", scaled_dot_scores_backward, seed=0)
 
 # %% [markdown]
 # As an example we translate numbers below 10,000 from English words into French ones, where

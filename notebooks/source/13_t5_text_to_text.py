@@ -173,7 +173,7 @@ def add_by_distance_backward(dz, scores, bias):
     return dz, np.stack(dbias, axis=1)                                # (H, T + S - 1)
 
 
-check("add_by_distance_backward", add_by_distance_backward)
+check("add_by_distance_backward", add_by_distance_backward, seed=0)
 
 # %% [markdown]
 # **Exercise 13.1** (10 minutes). One step remains: from $\bar{\beta}$ (H, T + S - 1) to the table
@@ -189,7 +189,7 @@ def relative_position_bias_backward(dbias, table, T, S, max_distance=128, bidire
     ...                                   # return dtable
 
 
-check("relative_position_bias_backward", relative_position_bias_backward)
+check("relative_position_bias_backward", relative_position_bias_backward, seed=0)
 
 # %% [markdown]
 # **Exercise 13.2** (5 minutes). ALiBi (lesson 3) subtracts $m_h |i + S - T - j|$ from the scores of
@@ -200,7 +200,7 @@ def alibi_backward(dy, scores, slopes):
     ...                                   # return dscores
 
 
-check("alibi_backward", alibi_backward)
+check("alibi_backward", alibi_backward, seed=0)
 
 # %% [markdown] minutes=10
 # ## Scores without the square root

@@ -121,7 +121,7 @@ def patch_convolution_backward(dy, images, weight, bias):
     return dimages.reshape(images.shape), dE.reshape(weight.shape), dbias
 
 
-check("patch_convolution_backward", patch_convolution_backward)
+check("patch_convolution_backward", patch_convolution_backward, seed=0)
 
 # %% [markdown]
 # > With a stride of one patch, a convolution is a linear map of each patch: the same numbers in
@@ -136,7 +136,7 @@ def patches_backward(dy, images, patch_size):
     ...                                   # return dimages
 
 
-check("patches_backward", patches_backward)
+check("patches_backward", patches_backward, seed=0)
 
 # %% [markdown] minutes=10
 # ## From many vectors to one answer
@@ -171,7 +171,7 @@ def max_pooling_backward(dy, x, mask=None):
     ...                                   # return dx
 
 
-check("max_pooling_backward", max_pooling_backward)
+check("max_pooling_backward", max_pooling_backward, seed=0)
 
 # %% [markdown] minutes=15
 # ## Positions in two dimensions

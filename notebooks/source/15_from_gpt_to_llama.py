@@ -134,7 +134,7 @@ def rms_norm_backward(dy, x, weight):
     return dx, dweight
 
 
-check("rms_norm_backward", rms_norm_backward)
+check("rms_norm_backward", rms_norm_backward, seed=0)
 
 # %% [markdown]
 # > RMSNorm fixes the root mean square of a vector; backward it scales the gradient and removes the
@@ -150,7 +150,7 @@ def rms_norm_outside_backward(dy, x, weight):
     ...                                   # return dx, dweight
 
 
-check("rms_norm_outside_backward", rms_norm_outside_backward)
+check("rms_norm_outside_backward", rms_norm_outside_backward, seed=0)
 
 # %% [markdown] minutes=15
 # ## Experiment: equal conditions
@@ -342,7 +342,7 @@ def repeat_kv_heads_backward(dy, x, n_heads):
     ...                                   # return dx, shape (B, G, S, D)
 
 
-check("repeat_kv_heads_backward", repeat_kv_heads_backward)
+check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 
 # %% [markdown]
 # **Questions.** How much memory does the cache of Llama 2 70B (L = 80, D = 128) take for 4,096

@@ -213,7 +213,7 @@ def linear_backward(dy, x, weight, bias):
     ...
 
 
-check("linear_backward", linear_backward)
+check("linear_backward", linear_backward, seed=0)
 
 # %% [markdown] minutes=15
 # ## Ablation: what depends on a head?
@@ -339,7 +339,7 @@ def embedding_backward(dy, ids, weight):
     ...
 
 
-check("embedding_backward", embedding_backward)
+check("embedding_backward", embedding_backward, seed=0)
 
 # %% [markdown] minutes=10
 # ## How far does the evidence reach?

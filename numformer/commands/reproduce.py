@@ -1,6 +1,7 @@
 """numformer reproduce: train presets and run experiments with several seeds, test their claims."""
 
 import json
+import math
 import statistics
 import sys
 import time
@@ -168,7 +169,7 @@ def _chosen(name, arguments):
 
 def _rows(records, claims):
     """A row for each claim of each preset."""
-    medians = {name: {figure: statistics.median(record["figures"][figure] for record in found)
+    medians = {name: {figure: _median([record["figures"][figure] for record in found])
                       for figure in found[0]["figures"]} for name, found in records.items()}
     rows = []
     for name, found in records.items():
@@ -182,6 +183,11 @@ def _rows(records, claims):
                          "holds": claim.holds(medians[name], others),
                          "minutes": max(minutes, default=None)})
     return rows
+
+
+def _median(figures):
+    """Of several seeds; NaN if one is NaN, which could be sorted anywhere."""
+    return math.nan if any(map(math.isnan, figures)) else statistics.median(figures)
 
 
 def _cells(row):

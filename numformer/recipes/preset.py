@@ -36,7 +36,7 @@ class Claim(NamedTuple):
     more_is_better: bool = False
 
     def holds(self, medians, others):
-        """Whether it holds; None if a preset that it names was not measured.
+        """Whether it holds; None if a preset that it names was not measured. Of NaN nothing holds.
 
         Parameters
         ----------
@@ -47,11 +47,11 @@ class Claim(NamedTuple):
         """
         sign = -1 if self.more_is_better else 1
         median = sign * medians[self.figure]
-        if self.bound is not None and median > sign * self.bound:
+        worse = [sign * others[name] for name in self.ahead_of if name in others]
+        worse += [] if self.beats is None else [sign * medians[self.beats]]
+        if self.bound is not None and not median <= sign * self.bound:   # NaN is within no bound
             return False
-        if self.beats is not None and median >= sign * medians[self.beats]:
-            return False
-        if any(name in others and median >= sign * others[name] for name in self.ahead_of):
+        if not all(median < other for other in worse):
             return False
         return True if all(name in others for name in self.ahead_of) else None
 

@@ -8,6 +8,7 @@ from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.layers import (
     FeedForward, GatedFeedForward, LayerNorm, MultiHeadAttention, RotaryPositions)
 from numformer.layers.parallel.tensor_parallel import TensorParallel
+from numformer.verify.errors import largest, largest_difference, relative_distance
 
 F64 = np.float64
 LAYERS = {
@@ -22,7 +23,7 @@ LAYERS = {
 
 
 def error(found, expected):
-    return float(abs(found - expected).max() / abs(expected).max())
+    return relative_distance({"": found}, {"": expected})
 
 
 def gathered(comm, whole, part):
@@ -30,15 +31,15 @@ def gathered(comm, whole, part):
 
     (That of a key's bias is 0 but for rounding: it changes all scores of a query alike.)
     """
-    scale = max(abs(parameter.grad).max() for parameter in whole.parameters())
-    worst, parts = 0.0, comm.allgather({name: p.grad for name, p in part.named_parameters()})
+    scale = float(max(abs(parameter.grad).max() for parameter in whole.parameters()))
+    differences, parts = [], comm.allgather({name: p.grad for name, p in part.named_parameters()})
     for name, parameter in whole.named_parameters():
         pieces = [piece[name] for piece in parts if name in piece]
         if name == "output.bias":
             assert len(pieces) == 1                   # only part 0 has it
         axis = 0 if name.startswith("output") else -1
-        worst = max(worst, abs(np.concatenate(pieces, axis=axis) - parameter.grad).max())
-    return float(worst / scale)
+        differences.append(largest_difference(np.concatenate(pieces, axis=axis), parameter.grad))
+    return largest(differences) / scale
 
 
 def compared(comm, name):

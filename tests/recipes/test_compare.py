@@ -1,10 +1,13 @@
 """Runs side by side, the gradient against distance, and claims that are held against runs."""
 
+import math
+
 import numpy as np
 import pytest
 
 from command import call, last_json
 from numformer.analysis import gradient_reach
+from numformer.commands.reproduce import _median
 from numformer.models import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig, Decoder, DecoderConfig, NGramDecoder,
     NGramDecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
@@ -165,6 +168,11 @@ def test_claims_name_presets():
     assert {part for name in named for part in preset_and_start(name)} <= {None, *PRESETS, *table}
 
 
+@pytest.mark.parametrize("order", [(1, 2, math.nan), (math.nan, 1, 2), (1, math.nan, 2)])
+def test_the_median_of_seeds_with_nan_is_nan(order):
+    assert math.isnan(_median(list(order))) and _median([3.0, 1.0, 2.0]) == 2
+
+
 def test_claims_hold_or_not():
     lower = Claim(bound=1.3, ahead_of=("rnn", "lstm"))
     higher = Claim("exact", 0.9, ("gru",), "copied", more_is_better=True)
@@ -175,6 +183,12 @@ def test_claims_hold_or_not():
     for exact, gru, copied, wanted in ((0.9, 0.1, 0.2, True), (0.89, 0.1, 0.2, False),
                                        (0.9, 0.9, 0.2, False), (0.9, 0.1, 0.9, False)):
         assert higher.holds({"exact": exact, "copied": copied}, {"gru": gru}) is wanted
+    nan = float("nan")
+    for claim in (Claim(bound=1.3), Claim("val_loss", 0.1, more_is_better=True)):
+        assert claim.holds({"val_loss": nan}, {}) is False, "NaN is within no bound"
+    assert Claim(ahead_of=("rnn",)).holds({"val_loss": nan}, {"rnn": 1.0}) is False
+    assert Claim(ahead_of=("rnn",)).holds({"val_loss": 1.0}, {"rnn": nan}) is False
+    assert Claim("exact", beats="copied").holds({"exact": 0.1, "copied": nan}, {}) is False
     assert Claim().holds({"val_loss": 7.0}, {}) is True and str(Claim()) == "-"
     assert str(lower) == "at most 1.3, ahead of rnn, ahead of lstm"
     assert str(higher) == "at least 0.9, better than copied, ahead of gru"

@@ -54,6 +54,12 @@ def test_numbers_of_any_type_are_compared_as_numbers(comparer, found, reference,
     assert least <= COMPARERS[comparer](np.asarray(found), np.asarray(reference)) <= most
 
 
+def test_numbers_of_tests_that_are_nan_are_not_close():
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose([1, NAN], [1, NAN])
+    np.testing.assert_allclose([1, NAN], [1, NAN], equal_nan=True)
+
+
 def test_infinities_are_equal_only_where_the_caller_says_so():
     found, reference = np.array([INF, -INF, INF, 1]), np.array([INF, -INF, -INF, INF])
     assert np.isinf(relative_error(found, reference, 1.0)).all()
