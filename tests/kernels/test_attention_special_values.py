@@ -76,7 +76,7 @@ def test_logits_of_minus_infinity_have_weight_zero(rng, dtype):
         o, saved = kernel.scaled_dot_product_attention(q, k, v, pattern)
         assert np.array_equal(np.isnan(o), np.isnan(reference))
         assert np.array_equal(np.isnan(kernel.log_sum_exp(saved)), np.isnan(reference[..., 0]))
-        np.testing.assert_allclose(o, reference, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(o, reference, rtol=1e-5, atol=1e-6, equal_nan=True)
     assert np.isnan(o[0, 0, 40:]).all() and np.isfinite(o[0, 0, :40]).all()
 
 
