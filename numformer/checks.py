@@ -297,6 +297,8 @@ def check_rows(owner, name, ids, axis="T"):
     if ids.ndim != 2:
         raise ValueError(f"{owner}: {name} must have shape (B, {axis}), but have {ids.shape}; "
                          f"a single sequence is {name}[None].")
+    if not len(ids):
+        raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one row.")
 
 
 def check_lengths(owner, lengths, B, T, axis="T"):

@@ -155,8 +155,10 @@ def patch_convolution_backward(dy, saved):
 
 
 def check_images(owner, images, patch_size, dtype=None, **sizes):
-    """Check that images are floats with four axes, and that patches divide them."""
+    """Check that images are floats with four axes, hold some, and that patches divide them."""
     found = check_array(owner, "images", images, "(B, height, width, channels)", dtype, **sizes)
+    if not images.size:
+        raise ValueError(f"{owner}: images is empty, shape {images.shape}; give at least one.")
     for side in ("height", "width"):
         check_divides(owner, side, found[side], "patch_size", patch_size)
 

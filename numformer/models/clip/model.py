@@ -31,6 +31,9 @@ class CLIP(Layer):
     depends on which pairs are in a batch together; where a trainer cuts a batch into shards, each
     pair is compared with those of its shard.
 
+    Nothing in the loss bounds e^s. The paper does so after every step: a training loop calls
+    `clip_logit_scale`, as the trainer of the preset `clip` does. A plain `Trainer` does not.
+
     Parameters
     ----------
     config : CLIPConfig

@@ -1,0 +1,49 @@
+"""A run that diverges ends in the same line for all presets: what is not finite, and advice."""
+
+import re
+
+import pytest
+
+from command import SMALL, call
+from numformer.recipes import PRESETS
+
+LINE = re.compile(r"numformer: step \d+: (.*); begin anew with a lower learning rate\. The last "
+                  r"checkpoint is kept in .*; choose another --out\.")
+TINY = ["--n-heads", "2", "--d-model", "8"]
+QUICK = {
+    "tiny": SMALL, "lstm": ["--n-layers", "1", "--d-model", "16", "--context-length", "16"],
+    "seq2seq": ["--d-model", "8", "--d-hidden", "8"],
+    "vit": [*TINY, "--n-layers", "1"],
+    "detr": [*TINY, "--encoder-layers", "1", "--decoder-layers", "1", "--d-hidden", "16",
+             "--n-queries", "4", "--patch-size", "6"]}
+TRAINED = [name for name, preset in PRESETS.items() if "learning_rate" not in preset.task.unused]
+
+
+def diverged(capsys, out, preset, rate, *argv):
+    """(exit status, what the line says is not finite, or None) of a short run."""
+    status, _, err = call(capsys, "train", "--preset", preset, "--learning-rate", rate, "--steps",
+                          5, "--eval-every", 2, "--warmup-steps", 0, "--shards", 2, "--out", out,
+                          *argv)
+    found = LINE.fullmatch(err.strip().splitlines()[-1])
+    return status, found and found[1]
+
+
+@pytest.mark.parametrize("preset", QUICK)
+def test_a_diverging_run_says_what_is_not_finite(capsys, tmp_path, preset, text):
+    if preset in ("vit", "detr"):
+        pytest.importorskip("sklearn")
+    argv = [*QUICK[preset], "--batch-size", "4"]
+    argv += ["--data", text] if preset in ("tiny", "lstm") else []
+    status, what = diverged(capsys, tmp_path / "run", preset, "1e30", *argv)
+    assert status == 1 and re.search("holds (nan|-?inf) at|, so the perplexity", what)
+    assert not (tmp_path / "run" / "best.safetensors").exists(), "no loss of 1e30 is the best"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", ["1e30", "1e3"])
+@pytest.mark.parametrize("preset", TRAINED)
+def test_every_preset_ends_alike(capsys, tmp_path, preset, rate):
+    """With 1e3 a bounded loss may stay finite; then the run ends as any other."""
+    status, what = diverged(capsys, tmp_path / "run", preset, rate, "--batch-size", 10,
+                            "--eval-blocks", 2)
+    assert (status == 1 and what) or (rate == "1e3" and status == 0)
