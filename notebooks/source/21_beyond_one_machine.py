@@ -49,8 +49,9 @@ rng = np.random.default_rng(0)
 # \end{aligned}$$
 #
 # No approximation has been made. The weights are $n_k / n$ and not one over the number of shards:
-# with padding, shards have different numbers of targets. Only what is computed *across* examples
-# differs, such as the statistics of BatchNorm, which see one shard.
+# with padding, shards have different numbers of targets. A loss with several parts, such as BERT's
+# masked tokens and next sentences, has such a weight for each part. Only what is computed *across*
+# examples differs, such as the statistics of BatchNorm, which see one shard.
 
 # %%
 config = DecoderConfig(vocab_size=30, context_length=16, n_layers=2, n_heads=2, d_model=32,

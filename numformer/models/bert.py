@@ -9,6 +9,7 @@ from numformer.checks import check_ids
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
+from numformer.models.transformer import LossOfParts, for_each_part, n_counted
 from numformer.parameter import Layer, constant
 
 
@@ -66,7 +67,7 @@ class BertConfig(BertEncoderConfig):
     head_bias: bool = True
 
 
-class Bert(Layer):
+class Bert(LossOfParts):
     r"""Pre-training: predict masked tokens, and whether the second passage follows the first.
 
     .. math:: L = \langle -\log p(\mathrm{token}_t) \rangle_{t\ \mathrm{masked}}
@@ -115,11 +116,22 @@ class Bert(Layer):
             raise ValueError("Bert: this model was built without next_sentence; set it to True.")
         return self.next_sentence(self.pooler(self(ids, segments, lengths)))
 
-    def loss(self, batch, rng=None):
-        """(loss, saved) of a batch (inputs, targets, segments, lengths, follows), in nats.
+    def loss_counts(self, batch):
+        """The number of masked tokens; with `next_sentence`, also of rows with a label."""
+        _, targets, _, _, follows = batch
+        masked = n_counted(targets)
+        return (masked,) if self.next_sentence is None else (masked, n_counted(follows))
 
-        Targets are `IGNORE_INDEX` where nothing is masked; `follows`, 1 or 0, is used only
-        with `next_sentence`. The loss is a mean over masked tokens, plus a mean over rows.
+    def loss_parts(self, batch, rng=None):
+        """Means over masked tokens and, with `next_sentence`, over rows, in nats; and saved.
+
+        Parameters
+        ----------
+        batch : (inputs, targets, segments, lengths, follows)
+            Targets are `IGNORE_INDEX` where nothing is masked. `follows` is 1, 0, or
+            `IGNORE_INDEX` where it is not known; it is used only with `next_sentence`.
+        rng : numpy.random.Generator, optional
+            For dropout.
         """
         inputs, targets, segments, lengths, follows = batch
         check_ids("Bert", "targets", targets, self.config.vocab_size, IGNORE_INDEX)
@@ -128,34 +140,43 @@ class Bert(Layer):
                              f"but have {targets.shape}.")
         x, saved_backbone = self.backbone.forward(inputs, segments, lengths, rng)     # (B, T, C)
         masked = targets != IGNORE_INDEX                              # (B, T)
-        logits, saved_head = self.head.forward(x[masked])             # (masked tokens, V)
-        loss, saved_masked = cross_entropy(logits, targets[masked])
-        saved_next = None
-        if self.next_sentence is not None:
+        counts, saved_masked, saved_next = self.loss_counts(batch), None, None
+        losses = [0.0] * len(counts)
+        if masked.any():
+            logits, saved_head = self.head.forward(x[masked])         # (masked tokens, V)
+            losses[0], saved_loss = cross_entropy(logits, targets[masked])
+            saved_masked = saved_head, saved_loss
+        if any(counts[1:]):
             pooled, saved_pooler = self.pooler.forward(x)             # (B, C)
             logits, saved_logits = self.next_sentence.forward(pooled)                 # (B, 2)
-            loss_next, saved_loss = cross_entropy(logits, follows)
-            loss, saved_next = loss + loss_next, (saved_pooler, saved_logits, saved_loss)
+            losses[1], saved_loss = cross_entropy(logits, follows)
+            saved_next = saved_pooler, saved_logits, saved_loss
 
-        saved = (saved_backbone, masked, x.shape, saved_head, saved_masked, saved_next)
-        return loss, saved
+        saved = (saved_backbone, masked, (x.shape, x.real.dtype), saved_masked, saved_next)
+        return losses, saved
 
     def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
-        saved_backbone, masked, shape, saved_head, saved_masked, saved_next = saved
+        """Add the gradient of dloss * loss to every parameter; `dloss` as in `LossOfParts`."""
+        saved_backbone, masked, of_x, saved_masked, saved_next = saved
+        dmasked, *dnext = for_each_part(dloss, 1 if self.next_sentence is None else 2)
+        dx = np.zeros(*of_x)                                          # (B, T, C)
 
-        # loss = cross_entropy(head(x[masked])) + ...
-        dx_masked = self.head.backward(cross_entropy_backward(dloss, saved_masked), saved_head)
-        dx = np.zeros(shape, dx_masked.dtype)                         # (B, T, C)
-        dx[masked] = dx_masked
+        # losses[0] = cross_entropy(head(x[masked]))
+        if saved_masked is not None:
+            saved_head, saved_loss = saved_masked
+            dx[masked] = self.head.backward(cross_entropy_backward(dmasked, saved_loss), saved_head)
 
-        # loss = ... + cross_entropy(next_sentence(pooler(x)))
+        # losses[1] = cross_entropy(next_sentence(pooler(x)))
         if saved_next is not None:
             saved_pooler, saved_logits, saved_loss = saved_next
-            dlogits = cross_entropy_backward(dloss, saved_loss)
+            dlogits = cross_entropy_backward(*dnext, saved_loss)
             dpooled = self.next_sentence.backward(dlogits, saved_logits)
             dx += self.pooler.backward(dpooled, saved_pooler)
         self.backbone.backward(dx, saved_backbone)
+
+    def evaluation_parts(self, batch):
+        """The same losses without dropout."""
+        return self.loss_parts(batch)[0]
 
 
 BERT = dict(vocab_size=30522, context_length=512)

@@ -11,13 +11,14 @@ from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.layers.token_step import TextsCache
 from numformer.models.transformer import (
-    CrossEntropyModel, attention_of, block_of, embedding_of, feedforwards_of, final_norm_of,
-    fixed_attention_of, norm_of, positions_of, relative_bias_of)
+    CrossEntropyModel, LossOfParts, attention_of, block_of, counts_with_experts, embedding_of,
+    feedforwards_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
+    relative_bias_of)
 from numformer.models.transformer.texts_cache import begun
 from numformer.parameter import constant, normal
 
 
-class Decoder(CrossEntropyModel):
+class Decoder(LossOfParts, CrossEntropyModel):
     r"""Predict every next token from the tokens before it.
 
     .. math::
@@ -135,22 +136,27 @@ class Decoder(CrossEntropyModel):
         dx = self.positions.backward(dx, saved_positions)
         return self.embedding.backward(dx, saved_embedding)
 
-    def loss(self, batch, rng=None):
-        """(loss, saved) of a batch (inputs, targets): cross-entropy plus `auxiliary_loss`."""
+    def loss_counts(self, batch):
+        _, targets = batch
+        return counts_with_experts(self.config, targets)
+
+    def loss_parts(self, batch, rng=None):
+        """The cross-entropy of a batch (inputs, targets) and the `auxiliary_loss`; and saved."""
         ids, targets = batch
         x, saved_features = self.features(ids, rng)
         loss, saved_loss = head_loss(self.head, x, targets, label_smoothing=self.label_smoothing,
                                      z_loss=self.z_loss)
 
         saved = (saved_features, saved_loss)
-        return loss + self.auxiliary_loss(saved_features), saved
+        return (loss, self.auxiliary_loss(saved_features)), saved
 
     def loss_backward(self, saved, dloss=1.0):
         saved_features, saved_loss = saved
+        dtargets, dauxiliary = for_each_part(dloss, 2)
 
-        # loss = head_loss(features(ids), targets) + auxiliary_loss
-        dx = head_loss_backward(self.head, dloss, saved_loss)
-        self.features_backward(dx, saved_features, dauxiliary=dloss)
+        # losses = head_loss(features(ids), targets), auxiliary_loss
+        dx = head_loss_backward(self.head, dtargets, saved_loss)
+        self.features_backward(dx, saved_features, dauxiliary)
 
     def evaluation_loss(self, batch):
         ids, targets = batch

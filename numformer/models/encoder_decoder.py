@@ -9,12 +9,12 @@ from numformer.checks import check_lengths, check_rows
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.transformer import (
-    CrossEntropyModel, Encoder, block_of, embedding_of, feedforwards_of, final_norm_of, norm_of,
-    positions_of, relative_bias_of)
+    CrossEntropyModel, Encoder, LossOfParts, block_of, counts_with_experts, embedding_of,
+    feedforwards_of, final_norm_of, for_each_part, norm_of, positions_of, relative_bias_of)
 from numformer.parameter import normal
 
 
-class EncoderDecoder(CrossEntropyModel):
+class EncoderDecoder(LossOfParts, CrossEntropyModel):
     r"""Predict each next token of an output from the tokens before it and from the whole input.
 
     .. math::
@@ -124,16 +124,22 @@ class EncoderDecoder(CrossEntropyModel):
         self._encode_backward(dmemory, saved_memory, dauxiliary)
         return None                                                   # ids have no gradient
 
-    def loss(self, batch, rng=None):
-        """(loss, saved) of a batch: cross-entropy plus `auxiliary_loss`."""
-        loss, saved = super().loss(batch, rng)
-        return loss + self.auxiliary_loss(saved[0]), saved
+    def loss_counts(self, batch):
+        *_, targets = batch
+        return counts_with_experts(self.config, targets)
+
+    def loss_parts(self, batch, rng=None):
+        """The cross-entropy of a batch and the `auxiliary_loss`; and saved."""
+        loss, saved = CrossEntropyModel.loss(self, batch, rng)
+        saved_forward, _ = saved
+        return (loss, self.auxiliary_loss(saved_forward)), saved
 
     def loss_backward(self, saved, dloss=1.0):
         saved_forward, saved_loss = saved
+        dtargets, dauxiliary = for_each_part(dloss, 2)
 
-        # loss = cross_entropy(forward(*inputs), targets) + auxiliary_loss
-        self.backward(cross_entropy_backward(dloss, saved_loss), saved_forward, dauxiliary=dloss)
+        # losses = cross_entropy(forward(*inputs), targets), auxiliary_loss
+        self.backward(cross_entropy_backward(dtargets, saved_loss), saved_forward, dauxiliary)
 
     def auxiliary_loss(self, saved):
         """The sum of the auxiliary losses of all blocks; `saved` is that of `forward`."""

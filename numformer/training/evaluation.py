@@ -2,17 +2,23 @@
 
 import math
 
+import numpy as np
+
 from numformer.backend import run_side_by_side
 from numformer.finite import predicted_classes, quiet, result_not_finite
+from numformer.functional import IGNORE_INDEX
+from numformer.training.loss_parts import loss_counts
 
 
 def mean_loss(model, batches, should_stop=lambda: False):
     r"""Mean loss of a model over batches, weighted by their targets.
 
-    .. math:: \frac{\sum_k n_k L_k}{\sum_k n_k}
+    .. math:: \sum_p \frac{\sum_k n_{pk} L_{pk}}{\sum_k n_{pk}}
 
-    Where a model has ``evaluation_loss(batch)``, it replaces ``loss``: the cross-entropy alone,
-    without the terms that are for training.
+    with the parts p of the loss, as in `LossOfParts`; most models have one. Where a model has
+    ``evaluation_loss(batch)``, it replaces ``loss``: the cross-entropy alone, without the terms
+    that are for training. Where the evaluation's loss has several parts, the model has
+    ``evaluation_parts(batch)``, with the counts of ``loss_counts(batch)``.
 
     Parameters
     ----------
@@ -31,33 +37,56 @@ def mean_loss(model, batches, should_stop=lambda: False):
     NotFinite
         If the loss is not finite; a parameter that holds NaN or Inf is named.
     ValueError
-        If there are no batches.
+        If there are no batches, or no target in them counts.
     """
     if not batches:
         raise ValueError("mean_loss: there are no batches; give a text that holds a block.")
 
-    return mean_of(totals_of(model, batches, should_stop), model, batches)
+    return mean_of(totals_of(model, batches, should_stop), model)
 
 
 def totals_of(model, batches, should_stop=lambda: False):
-    """The sum of the losses of each batch's targets; None for one that `should_stop` left out."""
-    loss_of = getattr(model, "evaluation_loss", lambda batch: model.loss(batch)[0])
-
+    """Of each batch the parts of its loss, a list of (sum, count); None if `should_stop` did."""
     def total(batch):
+        if should_stop():
+            return None
         with quiet():                                                 # found by `mean_of`
-            return None if should_stop() else float(loss_of(batch)) * batch.n_targets
+            return _parts_of(model, batch)
 
     return run_side_by_side(total, batches)
 
 
-def mean_of(totals, model, batches):
-    """The mean over all targets, from the sums of each batch in any order; else as `mean_loss`."""
+def _parts_of(model, batch):
+    if hasattr(model, "evaluation_parts"):
+        counts = loss_counts(model, batch)
+        losses = model.evaluation_parts(batch) if any(counts) else counts
+    else:
+        counts = batch.n_targets,
+        loss_of = getattr(model, "evaluation_loss", lambda batch: model.loss(batch)[0])
+        losses = [loss_of(batch) if batch.n_targets else 0]
+    return [(float(loss) * n, n) for loss, n in zip(losses, counts, strict=True)]
+
+
+def mean_of(totals, model):
+    """The mean over all targets, from what `totals_of` finds in any order; else as `mean_loss`."""
     if None in totals:
         return None
-    loss = math.fsum(totals) / sum(batch.n_targets for batch in batches)
+    sums, counts = np.moveaxis(np.array(totals, float), -1, 0)        # (batches, parts) each
+    means = [_sum(part) / n for part, n in zip(sums.T, counts.sum(axis=0)) if n]
+    if not means:
+        raise ValueError("mean_loss: no target of the batches counts; give at least one.")
+    loss = sum(means)
     if not math.isfinite(loss):
         raise result_not_finite(f"the validation loss is {loss}", model)
     return loss
+
+
+def _sum(numbers):
+    """The correctly rounded sum; inf where it is too large for a float."""
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf
 
 
 def accuracy(model, batches):
@@ -68,7 +97,7 @@ def accuracy(model, batches):
     model : Layer
         Inputs (B, ...) to logits (B, classes).
     batches : list of Batch
-        With inputs and labels.
+        With inputs and labels. A label of `IGNORE_INDEX` does not count.
 
     Returns
     -------
@@ -77,7 +106,7 @@ def accuracy(model, batches):
     Raises
     ------
     ValueError
-        If there are no batches.
+        If there are no batches, or no label in them counts.
     NotFinite
         If the logits are not finite.
 
@@ -98,4 +127,7 @@ def accuracy(model, batches):
             logits = model(batch.inputs)
         return int((predicted_classes("accuracy", logits, model) == batch.labels).sum())
 
-    return sum(run_side_by_side(n_correct, batches)) / sum(map(len, batches))
+    n = sum(int((batch.labels != IGNORE_INDEX).sum()) for batch in batches)
+    if not n:
+        raise ValueError("accuracy: no label of the batches counts; give at least one.")
+    return sum(run_side_by_side(n_correct, batches)) / n

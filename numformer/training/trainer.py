@@ -1,6 +1,7 @@
 """The trainer: the shards of a batch, one optimizer, and a resumable state.
 
-Of a model it knows `loss`, `loss_backward` and `replica`; of a batch, `n_targets` and `split`.
+Of a model it knows `loss`, `loss_backward` and `replica`, and of one with several losses what
+`LossOfParts` names; of a batch, `n_targets` and `split`.
 """
 
 import math
@@ -9,6 +10,7 @@ import time
 from numformer.finite import check_finite, check_parameters, not_finite, quiet
 from numformer.training.load_checkpoint import part_of
 from numformer.training.clipping import clip_factor
+from numformer.training.loss_parts import loss_counts
 from numformer.training.parallel.shards import Shards
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
@@ -69,7 +71,7 @@ class Trainer:
         """
         started, c = time.perf_counter(), self.config
         batch = self.stream.batch(self.step)
-        if not batch.n_targets:
+        if not any(loss_counts(self.model, batch)):
             raise ValueError(f"Trainer: the batch of step {self.step + 1} holds no target that "
                              "counts; leave such batches out of the stream.")
         loss, norm = self.shards.gradient(batch, self.step)

@@ -50,10 +50,16 @@ class Batch(SimpleNamespace):
     def n_targets(self):
         """How many targets the loss is a mean over: the weight of this batch in a mean.
 
-        A batch without `targets` has one for each example.
+        A batch without `targets` has a label for each example; one of `IGNORE_INDEX` does not
+        count. A batch without such labels has a target for each example. Where a loss has several
+        parts, the model counts for each of them: see `LossOfParts`.
         """
         targets = getattr(self, "targets", None)
-        return len(self) if targets is None else int((targets != IGNORE_INDEX).sum())
+        if targets is None:
+            targets = getattr(self, "labels", None)
+            if np.ndim(targets) != 1:
+                return len(self)
+        return int((np.asarray(targets) != IGNORE_INDEX).sum())
 
     def split(self, parts):
         """Cut into at most `parts` batches of consecutive rows, of similar sizes; none is empty.

@@ -12,7 +12,8 @@ from numformer.layers import Linear
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import DecoderConfig
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import (
+    CrossEntropyModel, LossOfParts, for_each_part, n_counted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class DecoderClassifierConfig(DecoderConfig):
     n_classes: int
 
 
-class DecoderClassifier(CrossEntropyModel):
+class DecoderClassifier(LossOfParts, CrossEntropyModel):
     r"""Logits of the classes of a text, ids (B, T) to (B, n_classes), from its last token.
 
     Only the last token of a text has read all of it: no token attends to a later one.
@@ -126,32 +127,57 @@ class DecoderClassifier(CrossEntropyModel):
         # h = features(ids)
         return self.backbone.features_backward(dh, saved_backbone, dauxiliary)
 
-    def loss(self, batch, rng=None):
-        """(loss, saved) of a batch (ids, lengths, labels): the sum of both losses, in nats."""
+    def loss_counts(self, batch):
+        """The numbers of labels; of next tokens, with `lm_weight`; and of texts, with experts."""
         ids, lengths, labels = batch
+        n_next = int(_last_tokens(ids, lengths).sum())                # a text of n has n - 1
+        return (n_counted(labels), n_next if self.lm_weight else 0,
+                len(ids) if self.config.n_experts > 1 else 0)
+
+    def loss_parts(self, batch, rng=None):
+        """The losses of classes, of next tokens, and of the balance of experts; and saved.
+
+        Parameters
+        ----------
+        batch : (ids, lengths, labels)
+            A label is `IGNORE_INDEX` where it is not known.
+        rng : numpy.random.Generator, optional
+            For dropout.
+        """
+        ids, lengths, labels = batch
+        n_labels, n_next, _ = self.loss_counts(batch)
         logits, saved_logits = self.forward(ids, lengths, rng)
         h, last, saved_backbone, _ = saved_logits
-        loss, saved_loss = cross_entropy(logits, labels, label_smoothing=self.label_smoothing)
-        saved_next = None
-        if self.lm_weight:
-            following, saved_next = head_loss(self.backbone.head, h, next_tokens(ids, last))
-            loss = loss + self.lm_weight * following
-        loss = loss + self.backbone.auxiliary_loss(saved_backbone)
+        of_classes = of_next = 0.0
+        saved_classes = saved_next = None
+        if n_labels:
+            of_classes, saved_classes = cross_entropy(logits, labels,
+                                                      label_smoothing=self.label_smoothing)
+        if n_next:
+            of_next, saved_next = head_loss(self.backbone.head, h, next_tokens(ids, last))
+        of_balance = self.backbone.auxiliary_loss(saved_backbone)
+        losses = (of_classes, self.lm_weight * of_next, of_balance)
 
-        saved = (saved_logits, saved_loss, saved_next)
-        return loss, saved
+        saved = (saved_logits, logits, saved_classes, saved_next)
+        return losses, saved
 
     def loss_backward(self, saved, dloss=1.0):
-        saved_logits, saved_loss, saved_next = saved
+        """Add the gradient of dloss * loss to every parameter; `dloss` as in `LossOfParts`."""
+        saved_logits, logits, saved_classes, saved_next = saved
+        dclasses, dnext, dauxiliary = for_each_part(dloss, 3)
 
-        # loss + lm_weight * head_loss(h, next tokens)
-        dnext = None
+        # losses[1] = lm_weight * head_loss(h, next tokens)
+        dh = None
         if saved_next is not None:
-            dnext = head_loss_backward(self.backbone.head, self.lm_weight * dloss, saved_next)
+            dh = head_loss_backward(self.backbone.head, self.lm_weight * dnext, saved_next)
 
-        # loss = cross_entropy(logits, labels), and loss + auxiliary_loss
-        dlogits = cross_entropy_backward(dloss, saved_loss)
-        self.backward(dlogits, saved_logits, dnext, dauxiliary=dloss)
+        # losses[0] = cross_entropy(logits, labels)
+        dlogits = np.zeros_like(logits.real)
+        if saved_classes is not None:
+            dlogits = cross_entropy_backward(dclasses, saved_classes)
+
+        # losses[2] = auxiliary_loss
+        self.backward(dlogits, saved_logits, dh, dauxiliary)
 
 
 def next_tokens(ids, last):

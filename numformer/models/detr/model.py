@@ -11,10 +11,11 @@ from numformer.layers import (
     LayerNorm, LearnedPositions2D, Linear, PatchEmbedding, SinusoidalPositions2D)
 from numformer.models.detr.block import DETRBlock
 from numformer.models.detr.heads import BoxHead
-from numformer.parameter import Layer, normal
+from numformer.models.transformer import LossOfParts, for_each_part, n_counted
+from numformer.parameter import normal
 
 
-class DETR(Layer):
+class DETR(LossOfParts):
     r"""Find all objects of an image at once: Q queries, each for one object or for none.
 
     .. math::
@@ -122,7 +123,17 @@ class DETR(Layer):
         self.positions.vectors_backward(dr[None], saved_positions)
         return self.patches.backward(dx, saved_patches)
 
-    def loss(self, batch, rng=None):
+    def loss_counts(self, batch):
+        """The sum of the weights of all queries' classes, and the number of objects.
+
+        Every object is matched with a query; "no object" is the class of the other queries.
+        """
+        images, _, labels = batch
+        n_objects = n_counted(labels)
+        others = len(images) * self.config.n_queries - n_objects
+        return n_objects + self.config.no_object_weight * others, n_objects
+
+    def loss_parts(self, batch, rng=None):
         r"""The loss of the best matching: classes of all queries, and boxes of the matched ones.
 
         .. math:: L = \sum_\ell \left( w_c\, L_{\mathrm{class}} + L_{\mathrm{box}} \right)
@@ -137,9 +148,9 @@ class DETR(Layer):
 
         Returns
         -------
-        loss : scalar
-            The mean over the queries by weight of their class, and over the boxes. With
-            `auxiliary_losses` the sum over the blocks of the decoder.
+        losses : (of classes, of boxes)
+            The mean over the queries by weight of their class, and over the boxes: 0 if there are
+            none. With `auxiliary_losses` the sum over the blocks of the decoder.
         saved : tuple
         """
         c, (images, boxes, labels) = self.config, batch
@@ -149,28 +160,38 @@ class DETR(Layer):
                                          c.decoder_layers if c.auxiliary_losses else 1)
         blocks = y.reshape(-1, len(images), *y.shape[-2:])            # (predictions, B, Q, K + 4)
         parts = [self._set_loss(part, boxes, labels) for part in blocks]
-        loss = sum(part for part, _ in parts)
+        losses = [sum(of_kind) for of_kind in zip(*(losses for losses, _ in parts))]
 
         saved = (saved_forward, y.shape, [saved_part for _, saved_part in parts])
-        return loss, saved
+        return losses, saved
 
     def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
+        """Add the gradient of dloss * loss to every parameter; `dloss` as in `LossOfParts`."""
         saved_forward, shape, saved_parts = saved
         c, K = self.config, self.config.n_classes + 1
+        dclass, dbox = for_each_part(dloss, 2)
         dy = []
         for saved_class, saved_box, chosen, part in saved_parts:
-            # loss = class_weight * weighted_cross_entropy(logits) + box_loss(boxes[chosen])
             dpart = np.zeros_like(part)
-            dpart[..., :K] = weighted_cross_entropy_backward(dloss * c.class_weight, saved_class)
-            dpart[(*chosen, slice(K, None))] = box_loss_backward(dloss, saved_box)
+
+            # losses[0] = class_weight * weighted_cross_entropy(logits)
+            if saved_class is not None:
+                dpart[..., :K] = weighted_cross_entropy_backward(dclass * c.class_weight,
+                                                                 saved_class)
+
+            # losses[1] = box_loss(boxes[chosen])
+            dpart[(*chosen, slice(K, None))] = box_loss_backward(dbox, saved_box)
             dy.append(dpart)
         self.backward(np.stack(dy).reshape(shape), saved_forward)
 
-    def evaluation_loss(self, batch):
-        """The loss of the last block alone, without dropout."""
+    def evaluation_parts(self, batch):
+        """The losses of the last block alone, without dropout."""
         images, boxes, labels = batch
         return self._set_loss(self.forward(images)[0], boxes, labels)[0]
+
+    def evaluation_loss(self, batch):
+        """The sum of `evaluation_parts`."""
+        return sum(self.evaluation_parts(batch))
 
     def detect(self, images):
         """The objects that are found: for every query its class, probability and box.
@@ -237,7 +258,7 @@ class DETR(Layer):
         return self.decoder_norm.backward(dh, saved_norm)
 
     def _set_loss(self, y, boxes, labels):
-        """The loss of the predictions (B, Q, K + 4) of one block."""
+        """The losses (of classes, of boxes) of the predictions (B, Q, K + 4) of one block."""
         c, K = self.config, self.config.n_classes + 1
         real, classes = labels != IGNORE_INDEX, np.full(y.shape[:2], K - 1)
         images, queries = [], []
@@ -249,11 +270,13 @@ class DETR(Layer):
         chosen = np.array(images, np.intp), np.array(queries, np.intp)
         weights = np.ones(K, y.real.dtype)
         weights[-1] = c.no_object_weight
-        of_classes, saved_class = weighted_cross_entropy(y[..., :K], classes, weights)
+        of_classes, saved_class = 0.0, None
+        if weights[classes].any():
+            of_classes, saved_class = weighted_cross_entropy(y[..., :K], classes, weights)
         of_boxes, saved_box = box_loss(y[(*chosen, slice(K, None))],
                                        boxes[real].astype(y.real.dtype), c.l1_weight,
                                        c.giou_weight)
-        loss = c.class_weight * of_classes + of_boxes
+        losses = (c.class_weight * of_classes, of_boxes)
 
         saved = (saved_class, saved_box, chosen, y)
-        return loss, saved
+        return losses, saved

@@ -9,9 +9,10 @@ from numformer.functional import (
 from numformer.layers import Linear
 from numformer.models.bert_classifier import BertClassifier
 from numformer.models.tinybert.scores import attention_loss, attention_loss_backward
+from numformer.models.transformer import LossOfParts, for_each_part, n_counted
 
 
-class TinyBert(BertClassifier):
+class TinyBert(LossOfParts, BertClassifier):
     r"""A `BertClassifier`, the student, whose training loss compares it with a teacher.
 
     .. math::
@@ -101,8 +102,22 @@ class TinyBert(BertClassifier):
             b.segments.backward(dx, saved_segments)
         b.embedding.backward(b.positions.backward(dx, saved_positions), saved_embedding)
 
-    def loss(self, batch, rng=None):
-        """(loss, saved) of a batch; the losses of states and scores are means over its tokens.
+    def loss_counts(self, batch):
+        """The numbers of texts, of their tokens, and of the pairs of two tokens of a text.
+
+        Without a teacher the number of labels alone.
+        """
+        _, lengths, labels, *teacher = batch
+        lengths = np.asarray(lengths, np.int64)
+        if not teacher:
+            return n_counted(labels),
+        return len(labels), int(lengths.sum()), int((lengths ** 2).sum())
+
+    def loss_parts(self, batch, rng=None):
+        """The losses of predictions, of states, and of attention scores; and saved.
+
+        Predictions are compared for each text, states for each token, scores for each pair of
+        tokens of a text. Without a teacher there is one loss, that of the labels.
 
         Parameters
         ----------
@@ -119,8 +134,8 @@ class TinyBert(BertClassifier):
         """
         ids, lengths, labels, *teacher = batch
         if not teacher:
-            loss, saved_alone = super().loss(batch, rng)
-            return loss, (saved_alone, None)
+            loss, saved_alone = BertClassifier.loss(self, batch, rng)
+            return (loss,), (saved_alone, None)
         teacher_logits, teacher_states, teacher_scores = teacher
         c, blocks = self.config, self.backbone.encoder.blocks
         self._check_teacher(ids, teacher_states, teacher_scores)
@@ -130,61 +145,67 @@ class TinyBert(BertClassifier):
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)               # (B, n_classes)
         soft, saved_soft = distillation_loss(logits, teacher_logits, c.temperature)
-        loss, saved_hard, known = c.soft_weight * soft, None, labels != IGNORE_INDEX
+        of_texts, saved_hard, known = c.soft_weight * soft, None, labels != IGNORE_INDEX
         hard_weight = c.hard_weight * float(known.mean())             # a text without label adds 0
         if known.any():
             hard, saved_hard = cross_entropy(logits, labels)
-            loss = loss + hard_weight * hard
+            of_texts = of_texts + hard_weight * hard
         real = np.arange(ids.shape[1]) < lengths[:, None]             # (B, T)
-        saved_hidden, saved_attention = [], []
+        of_states, of_scores, saved_hidden, saved_attention = 0.0, 0.0, [], []
         for m, state in enumerate(states):
             projected, saved_projection = self._projection(m).forward(state[real])    # (n, C')
             hidden, saved_imitation = imitation_loss(projected, teacher_states[:, m][real])
-            loss = loss + c.hidden_weight * hidden
+            of_states = of_states + c.hidden_weight * hidden
             saved_hidden.append((saved_projection, saved_imitation))
         for m, block in enumerate(blocks if c.attention_weight else []):
             attention, saved_scores = attention_loss(block, states[m], teacher_scores[:, m], real)
-            loss = loss + c.attention_weight * attention
+            of_scores = of_scores + c.attention_weight * attention
             saved_attention.append(saved_scores)
 
         saved_head = (saved_norm, saved_pooler, saved_dropout, saved_classes)
         saved_losses = (hard_weight, saved_hard, saved_soft, real, saved_hidden, saved_attention)
-        return loss, (None, (saved_states, saved_head, saved_losses))
+        return (of_texts, of_states, of_scores), (None, (saved_states, saved_head, saved_losses))
 
     def loss_backward(self, saved, dloss=1.0):
-        """Add the gradient of dloss * loss to every parameter."""
+        """Add the gradient of dloss * loss to every parameter; `dloss` as in `LossOfParts`."""
         saved_alone, saved_taught = saved
         if saved_taught is None:
-            return super().loss_backward(saved_alone, dloss)
+            return BertClassifier.loss_backward(self, saved_alone, *for_each_part(dloss, 1))
         saved_states, saved_head, saved_losses = saved_taught
         saved_norm, saved_pooler, saved_dropout, saved_classes = saved_head
         hard_weight, saved_hard, saved_soft, real, saved_hidden, saved_attention = saved_losses
         c, blocks = self.config, self.backbone.encoder.blocks
+        dtexts, dof_states, dof_scores = for_each_part(dloss, 3)
 
-        # loss = loss + hidden_weight * imitation_loss(projection(state[real]), teacher)
+        # of_states = of_states + hidden_weight * imitation_loss(projection(state[real]), teacher)
         dstates = []
         for m, (saved_projection, saved_imitation) in enumerate(saved_hidden):
-            dprojected = imitation_loss_backward(c.hidden_weight * dloss, saved_imitation)
+            dprojected = imitation_loss_backward(c.hidden_weight * dof_states, saved_imitation)
             dreal = self._projection(m).backward(dprojected, saved_projection)
             dstate = np.zeros((*real.shape, c.d_model), dreal.dtype)
             dstate[real] = dreal
             dstates.append(dstate)
 
-        # loss = loss + attention_weight * attention_loss(block, states[m], teacher)
+        # of_scores = of_scores + attention_weight * attention_loss(block, states[m], teacher)
         for m, saved_scores in enumerate(saved_attention):
             dstates[m] += attention_loss_backward(
-                blocks[m], c.attention_weight * dloss, saved_scores)
+                blocks[m], c.attention_weight * dof_scores, saved_scores)
 
-        # loss = soft_weight * distillation_loss(...) + hard_weight * cross_entropy(logits, labels)
-        dlogits = distillation_loss_backward(c.soft_weight * dloss, saved_soft)
+        # of_texts = soft_weight * distillation_loss(...) + hard_weight * cross_entropy(...)
+        dlogits = distillation_loss_backward(c.soft_weight * dtexts, saved_soft)
         if saved_hard is not None:
-            dlogits = dlogits + cross_entropy_backward(hard_weight * dloss, saved_hard)
+            dlogits = dlogits + cross_entropy_backward(hard_weight * dtexts, saved_hard)
 
         # logits = classes(dropout(pooler(norm(states[-1]))))
         dx = self.dropout.backward(self.classes.backward(dlogits, saved_classes), saved_dropout)
         dx = self.pooler.backward(dx, saved_pooler)
         dstates[-1] = dstates[-1] + self.backbone.encoder.norm.backward(dx, saved_norm)
         self.states_backward(dstates, saved_states)
+
+    def evaluation_loss(self, batch):
+        """The mean cross-entropy of the labels, without dropout; a teacher's part is not used."""
+        ids, lengths, labels, *_ = batch
+        return super().evaluation_loss((ids, lengths, labels))
 
     def _check_teacher(self, ids, states, scores):
         """ValueError if states or scores of the teacher have another shape."""

@@ -87,11 +87,11 @@ class RankShards(Shards):
             self.sent, self.pending = set(), self._receive()
             return super().gradient(batch, step)
 
-    def _forward_backward(self, k, shard, rng, weight, number):
+    def _forward_backward(self, k, shard, rng, totals, number):
         if number < self.config.accumulation - 1:
-            return super()._forward_backward(k, shard, rng, weight, number)
+            return super()._forward_backward(k, shard, rng, totals, number)
         with watched(self.blocks[k], self._finished):
-            return super()._forward_backward(k, shard, rng, weight, number)
+            return super()._forward_backward(k, shard, rng, totals, number)
 
     def _finished(self, bucket):
         """One shard has left a block; after the last of them its gradients are sent.
@@ -188,7 +188,7 @@ class RankShards(Shards):
         if not batches:
             return super().mean_loss(batches, should_stop)
         own = totals_of(self.model, batches[self.rank::self.n_ranks], should_stop)
-        return mean_of(sum(self.comm.allgather(own), []), self.model, batches)
+        return mean_of(sum(self.comm.allgather(own), []), self.model)
 
     def optimizer_state(self):
         """The state of the optimizer, whole, on rank 0; elsewhere nothing."""

@@ -8,18 +8,25 @@ from numformer.backend import run_by_shares, run_side_by_side
 from numformer.finite import quiet
 from numformer.training.clipping import squared_norm, total_norm
 from numformer.training.evaluation import mean_loss
+from numformer.training.loss_parts import add_gradient, loss_counts
 from numformer.training.parallel.tree import fold
 
 
 class Shards:
     r"""Run the shards of a batch forward and backward, and add their gradients.
 
-    .. math:: g = \sum_k \frac{n_k}{n}\, g_k
+    .. math:: g = \sum_k \sum_p \frac{n_{pk}}{n_p}\, g_{pk}
 
-    is the gradient of the mean loss over all n targets of a step, where g_k is that of shard k's
-    mean over its n_k targets. But for rounding it does not depend on how targets are distributed
-    over shards. Shards are added by a fixed tree, so the sum is bit-identical for any number of
-    threads; and, in `numformer.training.parallel.ranks`, of processes.
+    is the gradient of a loss of parts p, each a mean over :math:`n_p` things of the whole step,
+    such as targets, where :math:`g_{pk}` is that of the mean over the :math:`n_{pk}` things of
+    shard k: see `LossOfParts`. But for rounding it does not depend on how they are distributed over
+    shards. Shards are added by a fixed tree, so the sum is bit-identical for any number of threads;
+    and, in `numformer.training.parallel.ranks`, of processes.
+
+    What compares the examples of a batch with each other is computed in each shard by itself, and
+    so does depend on the number of shards: the statistics of `BatchNorm`, the balance of experts
+    and what they may take (`MixtureOfExperts`), in-batch negatives (`CLIP`, and `SentenceBert` with
+    ``objective="in_batch"``); as do dropout's masks.
 
     A batch has `accumulation` parts, which run in turn; a part has `shards`, which run at once.
 
@@ -59,40 +66,37 @@ class Shards:
         Returns
         -------
         loss : float
-            In nats per target.
+            Of the whole batch; with one part, in nats per target.
         norm : float
             Of the gradient.
         """
         for flat in self.optimizer.flat:
             flat.adopt()
-        losses = []                                                   # [part][shard]
+        totals, losses = loss_counts(self.model, batch), []           # losses[part][shard]
         for number, part in enumerate(batch.split(self.config.accumulation)):
             shards = part.split(self.config.shards)
             losses.append(run_side_by_side(self._run_shard, [
                 (k, self.gradients[k], shards[own] if own < len(shards) else None,
-                 batch.n_targets, number, step) for k, own in enumerate(self.own)]))
+                 totals, number, step) for k, own in enumerate(self.own)]))
         losses, squares = self._sum(losses)
         with np.errstate(over="ignore"):                              # not finite: see the trainer
             return sum(map(sum, losses)), total_norm(squares)
 
     def _run_shard(self, arguments):
         """Run one shard forward and backward on its replica; return its part of the loss."""
-        k, gradients, shard, n_targets, number, step = arguments
+        k, gradients, shard, totals, number, step = arguments
         if number == 0:
             for gradient in gradients:
                 gradient.fill(0)
-        if shard is None or not shard.n_targets:
+        if shard is None:
             return 0.0
         index = number * self.config.shards + self.own[k]             # of the shard in the step
         rng = np.random.default_rng([self.config.seed, 2, step, index])  # 2: for dropout
-        weight = shard.n_targets / n_targets
         with quiet():
-            return self._forward_backward(k, shard, rng, weight, number)
+            return self._forward_backward(k, shard, rng, totals, number)
 
-    def _forward_backward(self, k, shard, rng, weight, number):
-        loss, saved = self.replicas[k].loss(shard, rng)
-        self.replicas[k].loss_backward(saved, weight)
-        return float(loss) * weight
+    def _forward_backward(self, k, shard, rng, totals, number):
+        return add_gradient(self.replicas[k], shard, rng, totals)
 
     def _sum(self, losses):
         """All losses, [part][shard]; and the squared norms by chunk, of the added gradients."""

@@ -1,0 +1,75 @@
+"""A loss with several parts, each a mean over something else."""
+
+import numpy as np
+
+from numformer.functional import IGNORE_INDEX
+from numformer.parameter import Layer
+
+
+class LossOfParts(Layer):
+    r"""A model whose loss is a sum of means over different things.
+
+    .. math:: L = \sum_p L_p, \qquad L_p = \frac{1}{n_p} \sum_{i=1}^{n_p} \ell_{pi}
+
+    For example, BERT's loss is a mean over masked tokens plus a mean over pairs of passages. Where
+    a batch is divided into K shards, shard k has its own means :math:`L_{pk}` over its own
+    :math:`n_{pk}`. The loss and the gradient of the whole batch are
+
+    .. math:: L = \sum_k \sum_p \frac{n_{pk}}{n_p} L_{pk}, \qquad
+              \frac{\partial L}{\partial \theta}
+              = \sum_k \sum_p \frac{n_{pk}}{n_p} \frac{\partial L_{pk}}{\partial \theta}
+
+    So a trainer needs the numbers :math:`n_{pk}`, and gives every part a weight of its own. A model
+    defines three methods; they may have any number of parts, and always the same for one batch:
+
+    =============================  ===============================================================
+    ``loss_counts(batch)``         the numbers n, a tuple
+    ``loss_parts(batch, rng)``     the means, and ``saved``; a part with n = 0 is 0
+    ``loss_backward(saved, d)``    adds to the gradients; d is a number, or one for each part
+    =============================  ===============================================================
+
+    A model with one part needs none of this: `loss` is the mean over the batch's `n_targets`.
+    """
+
+    def loss(self, batch, rng=None):
+        """(loss, saved) of a batch: the sum of all parts; ``rng`` is for dropout.
+
+        Raises
+        ------
+        ValueError
+            If no part has anything to be a mean over.
+        """
+        if not any(self.loss_counts(batch)):
+            raise ValueError(f"{type(self).__name__}: the batch has no target that counts, so it "
+                             "has no loss; leave such a batch out.")
+        losses, saved = self.loss_parts(batch, rng)
+        return sum(losses), saved
+
+
+def n_counted(targets):
+    """How many of the targets count: those that are not `IGNORE_INDEX`."""
+    return int((np.asarray(targets) != IGNORE_INDEX).sum())
+
+
+def counts_with_experts(config, targets):
+    """The number of targets; and with experts that of rows, the weight of their auxiliary loss.
+
+    A batch without targets counts as nothing.
+    """
+    n = n_counted(targets)
+    return n, len(targets) if n and config.n_experts > 1 else 0
+
+
+def for_each_part(dloss, n):
+    """The gradients with respect to n parts: `dloss` itself, or its number for all of them.
+
+    Examples
+    --------
+    >>> for_each_part(2.0, 3), for_each_part((0.5, 0.25), 2)
+    ([2.0, 2.0, 2.0], [0.5, 0.25])
+    """
+    parts = list(dloss) if isinstance(dloss, (tuple, list)) else [dloss] * n
+    if len(parts) != n:
+        raise ValueError(f"loss_backward: dloss has {len(parts)} numbers, but the loss has {n} "
+                         "parts; give one number, or one for each part.")
+    return parts
