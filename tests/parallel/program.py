@@ -3,13 +3,14 @@
 import hashlib
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 
 from numformer import backend
-from numformer.data import BlockStream, consecutive_blocks
+from numformer.data import Batch, BlockStream, consecutive_blocks
 from numformer.functional import IGNORE_INDEX
-from numformer.models import Decoder, DecoderConfig
+from numformer.models import Bert, BertConfig, Decoder, DecoderConfig
 from numformer.training import NotFinite, Trainer, TrainingConfig
 
 SIZES = dict(vocab_size=17, context_length=12, n_layers=3, n_heads=2, d_model=24, dropout=0.1)
@@ -20,14 +21,19 @@ CASES = {
     "tied": (dict(tied=True), dict(optimizer="adam", clip_norm=0.0)),
     "float64": (dict(dtype="float64", norm="rms_norm", positions="rotary"), dict(clip_norm=0.1)),
     "few targets": ({}, dict(shards=6)),
+    "two losses": ({}, dict(shards=6)),
 }
 
 
 def trainer(name):
     model, settings = CASES[name]
-    config = DecoderConfig(**{**SIZES, **model})
     training = TrainingConfig(**{**dict(steps=50, batch_size=6, shards=4, warmup_steps=2, seed=3),
                                  **settings})
+    if name == "two losses":
+        return Trainer(Bert(BertConfig(**SIZES), np.random.default_rng(0)),
+                       SimpleNamespace(batch=pairs_of_passages),
+                       [pairs_of_passages(step) for step in range(100, 105)], training)
+    config = DecoderConfig(**{**SIZES, **model})
     text = np.random.default_rng(0).integers(0, 17, 3000)
     stream = BlockStream(text, 12, 6 * training.accumulation, training.seed)
     if name == "few targets":                         # most shards hold none
@@ -41,6 +47,16 @@ def trainer(name):
         stream.batch = batch
     return Trainer(Decoder(config, np.random.default_rng(0)), stream,
                    consecutive_blocks(text[:400], 12), training)
+
+
+def pairs_of_passages(step):
+    """A batch of BERT: masked tokens in one or two rows, labels of next sentences in most rows."""
+    rng = np.random.default_rng([7, step])
+    ids = rng.integers(0, 17, (6, 12))
+    masked = (np.arange(6) == step % 6)[:, None] | (rng.random((6, 12)) < 0.03)
+    follows = np.where(np.arange(6) == step % 5, IGNORE_INDEX, rng.integers(0, 2, 6))
+    return Batch(inputs=ids, targets=np.where(masked, ids, IGNORE_INDEX),
+                 segments=np.zeros_like(ids), lengths=np.full(6, 12), follows=follows)
 
 
 def result(made, steps=6):
