@@ -1,7 +1,8 @@
 """Which version of a function runs (NumPy reference or compiled kernel), and on which threads."""
 
+from numformer.backend.cores import available_cores
 from numformer.backend.pool import (
-    available_cores, blas_libraries, can_start_threads, get_threads, one_blas_thread, run_by_shares,
+    blas_libraries, can_start_threads, get_threads, one_blas_thread, run_by_shares,
     run_side_by_side, run_with_helpers, set_threads, threads)
 from numformer.backend.dispatch import (
     ACTIVATIONS, COMPILED, adam_step, add, blas_choice, blas_label, compiled_attention,

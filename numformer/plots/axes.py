@@ -3,41 +3,28 @@
 The ground is white. Magnitudes run from white to blue, signed values from blue through white to
 orange, and orange is also the one accent. Text has at least 12 points in a figure at most 8 inches
 wide, or 18 points on a slide. ``dark()`` and ``slides()`` change the ground and the size.
-
-The style is the same for everyone: it starts from matplotlib's defaults, not from the user's
-settings (matplotlibrc, a style in a notebook), of which it takes the fonts alone.
 """
 
-import sys
-from contextlib import chdir, contextmanager
-from contextvars import ContextVar
-from functools import lru_cache, partial, wraps
-from importlib.util import find_spec
-from pathlib import Path
+from contextlib import contextmanager
+from functools import partial, wraps
 
 import numpy as np
 
-GROUND, INK, BLUE, ACCENT = "#ffffff", "#1b1f24", "#1257a8", "#c8500a"
-DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT = "#14161a", "#e8e6e0", "#8ec5ff", "#ffb27a"
+from numformer.plots.style import (
+    GROUND, INK, BLUE, ACCENT, DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT, WIDTH, SLIDE,
+    in_slides, in_style, modes, text_inches)
+
 # Blue and orange differ for every kind of colour vision; the others differ in lightness.
 ON_LIGHT = (BLUE, ACCENT, "#5a6470", "#5b9bd5", INK, "#1f7a6d", "#9a7b1f", "#a9b8cc")
 ON_DARK = (DARK_BLUE, DARK_ACCENT, "#b4bac2", "#4f8fcb", DARK_INK, "#6fc3b2", "#d8c26a", "#5f6f86")
 LINES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*")
-WIDTH, SIZE = 8.0, 12                                 # inches of a figure, points of its text
-SLIDE, SLIDE_SIZE = (13.33, 7.5), 18                  # 16:9
-_MODES = ContextVar("modes", default=frozenset())     # "dark", "slides"
-# Settings that stay the user's: fonts, and what is no style but of windows and of the machine
-USERS = ("font.family", "font.serif", "font.sans-serif", "font.cursive", "font.fantasy",
-         "font.monospace", "backend", "interactive", "toolbar", "keymap", "webagg", "tk", "macosx",
-         "timezone", "date.epoch", "savefig.directory", "figure.raise_window",
-         "figure.max_open_warning", "animation.ffmpeg_path", "animation.convert_path")
 
 
 def styled(function):
     """Run a function that draws in the style of this page."""
     @wraps(function)
     def drawn(*arguments, **options):
-        with in_style(_MODES.get()):
+        with in_style(modes()):
             result = function(*arguments, **options)
             for ax in getattr(getattr(result, "figure", None), "axes", ()):
                 _keep_ticks(ax)
@@ -56,12 +43,12 @@ def new_figure(size, layout="constrained"):
 
     figure = Figure(figsize=size, layout=layout)
     for name in ("draw", "draw_without_rendering", "savefig"):
-        setattr(figure, name, partial(_call_in_style, _MODES.get(), getattr(figure, name)))
+        setattr(figure, name, partial(_call_in_style, modes(), getattr(figure, name)))
     return figure
 
 
-def _call_in_style(modes, function, *arguments, **options):
-    with in_style(modes):
+def _call_in_style(chosen, function, *arguments, **options):
+    with in_style(chosen):
         return function(*arguments, **options)
 
 
@@ -111,7 +98,7 @@ def dark():
     >>> ax.get_facecolor()[:3] < (0.2, 0.2, 0.2)
     True
     """
-    with in_style(_MODES.get() | {"dark"}):
+    with in_style(modes() | {"dark"}):
         yield
 
 
@@ -127,18 +114,8 @@ def slides():
     >>> ax.figure.get_size_inches().tolist(), ax.xaxis.label.get_size()
     ([13.33, 7.5], 18.0)
     """
-    with in_style(_MODES.get() | {"slides"}):
+    with in_style(modes() | {"slides"}):
         yield
-
-
-def in_slides():
-    """Whether figures are made for slides."""
-    return "slides" in _MODES.get()
-
-
-def text_inches():
-    """The height of a line of text, in inches."""
-    return (SLIDE_SIZE if in_slides() else SIZE) / 72
 
 
 def is_dark(ax):
@@ -266,59 +243,6 @@ def hatch_cells(ax, cells):
     ground, line = ("#22252b", "#3a3f47") if is_dark(ax) else ("#f1f2f4", "#d3d7dc")
     return ax.add_collection(PolyCollection(shapes, facecolor=ground, edgecolor=line, hatch="///",
                                             linewidth=0), autolim=False)
-
-
-@contextmanager
-def in_style(modes):
-    """Draw inside this with statement in the style of a set of "dark" and "slides"."""
-    _import_matplotlib()
-    from matplotlib import rc_context
-
-    before = _MODES.set(modes)
-    try:
-        with rc_context({**_defaults(), **_style()}):
-            yield
-    finally:
-        _MODES.reset(before)
-
-
-def _import_matplotlib():
-    """Import matplotlib, with its own settings where the user's cannot be read."""
-    try:
-        import matplotlib  # noqa: F401
-    except (UnicodeDecodeError, PermissionError):      # of a matplotlibrc
-        for name in [name for name in sys.modules if name.startswith("matplotlib")]:
-            del sys.modules[name]                      # of an import that was broken off
-        # A matplotlibrc of the working folder comes first: this one is that of the defaults
-        with chdir(Path(find_spec("matplotlib").origin).parent / "mpl-data"):
-            import matplotlib  # noqa: F401
-
-
-@lru_cache(maxsize=1)
-def _defaults():
-    """matplotlib's own settings, but for those of `USERS`."""
-    from matplotlib import rcParamsDefault
-
-    return {name: value for name, value in rcParamsDefault.items() if not name.startswith(USERS)}
-
-
-def _style():
-    """The settings of a picture that are not matplotlib's defaults."""
-    modes = _MODES.get()
-    ground, ink, frame = ((DARK_GROUND, DARK_INK, "#6b7179") if "dark" in modes
-                          else (GROUND, INK, "#8a9099"))
-    faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor",
-                           "legend.facecolor"), ground)
-    inks = dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor",
-                          "ytick.labelcolor"), ink)
-    frames = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color",
-                            "hatch.color", "legend.edgecolor"), frame)
-    sizes = dict.fromkeys(("axes.labelsize", "xtick.labelsize", "ytick.labelsize",
-                           "legend.fontsize"), "medium")
-    titles = dict.fromkeys(("axes.titlesize", "figure.titlesize"), 7 / 6 * 72 * text_inches())
-    return {**faces, **inks, **frames, **sizes, **titles, "font.size": 72 * text_inches(),
-            "lines.linewidth": 2.0, "lines.markersize": 6.0,
-            "svg.hashsalt": "numformer"}                            # ids in an .svg would be random
 
 
 def _keep_ticks(ax):

@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from numformer import backend
-from numformer.backend import pool
+from numformer.backend import cores, pool
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 no_fork_warning = pytest.mark.filterwarnings(
@@ -46,19 +46,19 @@ def test_threads_are_as_many_as_cores_that_this_process_may_use(monkeypatch):
         os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize("quotas, cores", [
+@pytest.mark.parametrize("quotas, expected", [
     ({"a/b": "150000 100000"}, 2), ({"a": "50000 100000", "a/b": "max 100000"}, 1),
     ({"": "300000 100000", "a/b": "400000 100000"}, 3), ({"a": "max 100000"}, float("inf")),
     ({"a/b": "nonsense"}, float("inf")), ({}, float("inf")), ({"c": "100000 100000"},
                                                              float("inf"))])
-def test_a_quota_of_a_control_group_counts_cores(tmp_path, quotas, cores):
+def test_a_quota_of_a_control_group_counts_cores(tmp_path, quotas, expected):
     for group, quota in quotas.items():
         (tmp_path / "mount" / group).mkdir(parents=True, exist_ok=True)
         (tmp_path / "mount" / group / "cpu.max").write_text(f"{quota}\n")
     groups = tmp_path / "cgroup"
     groups.write_text("4:memory:/other\n0::/a/b\n")
-    quota = pool._quota.__wrapped__
-    assert quota(groups, tmp_path / "mount") == cores
+    quota = cores._quota.__wrapped__
+    assert quota(groups, tmp_path / "mount") == expected
     assert quota(tmp_path / "missing", tmp_path / "mount") == float("inf")
     groups.write_text("4:memory:/other\n")
     assert quota(groups, tmp_path / "mount") == float("inf")

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from numformer.checks import check_whole
-from numformer.plots.axes import (
-    SIZE, SLIDE, SLIDE_SIZE, WIDTH, colours, draw_map, faint, in_slides, is_dark, new_axes, styled)
+from numformer.plots.axes import WIDTH, colours, draw_map, faint, is_dark, new_axes, styled
+from numformer.plots.style import SIZE, SLIDE, SLIDE_SIZE, in_slides
 from numformer.plots.tokens import label_ticks, visible
 from numformer.plots.training.curves import moving_average
 

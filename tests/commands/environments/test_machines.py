@@ -36,7 +36,7 @@ def here(tmp_path_factory, text):
 def test_a_machine_without_gives_the_same_results(name, notes, here, text, tmp_path):
     expected, folder = here
     program = Path(machines.__file__)
-    paths = os.pathsep.join([str(program.parents[2]), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join([str(program.parents[3]), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run([sys.executable, "-W", "error", program, name, tmp_path, text],
                            capture_output=True, text=True, timeout=600,
                            env={**os.environ, "PYTHONPATH": paths})

@@ -1,7 +1,8 @@
 """Every verb, with small arguments, in one process.
 
-`python tests/commands/every_verb.py VERB ...` works in the working folder, where `text.txt` is a
-text and `run` a run, and prints as JSON what `outcome` returns of each command of these verbs.
+`python tests/commands/environments/every_verb.py VERB ...` works in the working folder, where
+`text.txt` is a text and `run` a run, and prints as JSON what `outcome` returns of each command of
+these verbs.
 """
 
 import io

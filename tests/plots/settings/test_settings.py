@@ -14,7 +14,8 @@ from drawn_twice import files, other_settings, twice
 from numformer import plots
 from numformer.commands import figures
 from numformer.layers import LayerNorm
-from numformer.plots.axes import USERS, new_axes
+from numformer.plots.axes import new_axes
+from numformer.plots.style import USERS
 
 HERE = Path(__file__).parent
 
@@ -70,7 +71,7 @@ def test_the_settings_are_as_before_after_a_picture():
 @pytest.mark.slow
 def test_all_pictures_of_all_tests_are_the_same_under_other_settings():
     """Those of plots and of the experiments, each of which is drawn in a test."""
-    root = HERE.parents[1]
+    root = HERE.parents[2]
     paths = os.pathsep.join([str(HERE), str(root), os.environ.get("PYTHONPATH", "")])
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", drawn_twice.__name__,

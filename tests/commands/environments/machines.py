@@ -1,7 +1,7 @@
 """Machines that lack something, and the same work on each.
 
-`python tests/commands/machines.py NAME FOLDER TEXT` takes away from Python what the machine NAME
-lacks, works in FOLDER, trains on the file TEXT and prints the results as JSON.
+`python tests/commands/environments/machines.py NAME FOLDER TEXT` takes away from Python what the
+machine NAME lacks, works in FOLDER, trains on the file TEXT and prints the results as JSON.
 """
 
 import io

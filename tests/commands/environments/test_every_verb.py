@@ -58,7 +58,7 @@ ENVIRONMENTS = {
 }
 PICTURES = ("trained/attention.png", "drawn.svg", "attention.png", "token-loss.png", "run.gif",
             "figures/alibi.png")
-PROGRAM, ROOT = Path(every_verb.__file__), Path(__file__).parents[2]
+PROGRAM, ROOT = Path(every_verb.__file__), Path(__file__).parents[3]
 CUSTOMIZE = """\
 import os
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from numformer.plots.axes import USERS
+from numformer.plots.style import USERS
 
 # Each setting takes the first of these that it allows and does not have already
 OTHERS = (True, False, 3, 0.37, "svg", "red", "lower", "top", "right", "bold", "italic", "both",

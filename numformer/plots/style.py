@@ -1,0 +1,90 @@
+"""The style of all pictures: settings of matplotlib, which are the same for everyone.
+
+They start from matplotlib's defaults, not from the user's settings (a matplotlibrc, a style in a
+notebook), of which pictures take the fonts alone.
+"""
+
+import sys
+from contextlib import chdir, contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+GROUND, INK, BLUE, ACCENT = "#ffffff", "#1b1f24", "#1257a8", "#c8500a"
+DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT = "#14161a", "#e8e6e0", "#8ec5ff", "#ffb27a"
+WIDTH, SIZE = 8.0, 12                                 # inches of a figure, points of its text
+SLIDE, SLIDE_SIZE = (13.33, 7.5), 18                  # 16:9
+_MODES = ContextVar("modes", default=frozenset())     # "dark", "slides"
+# Settings that stay the user's: fonts, and what is no style but of windows and of the machine
+USERS = ("font.family", "font.serif", "font.sans-serif", "font.cursive", "font.fantasy",
+         "font.monospace", "backend", "interactive", "toolbar", "keymap", "webagg", "tk", "macosx",
+         "timezone", "date.epoch", "savefig.directory", "figure.raise_window",
+         "figure.max_open_warning", "animation.ffmpeg_path", "animation.convert_path")
+
+
+@contextmanager
+def in_style(chosen):
+    """Draw inside this with statement in a style: a set of "dark" and "slides"."""
+    _import_matplotlib()
+    from matplotlib import rc_context
+
+    before = _MODES.set(chosen)
+    try:
+        with rc_context({**_defaults(), **_style()}):
+            yield
+    finally:
+        _MODES.reset(before)
+
+
+def _import_matplotlib():
+    """Import matplotlib, with its own settings where the user's cannot be read."""
+    try:
+        import matplotlib  # noqa: F401
+    except (UnicodeDecodeError, PermissionError):      # of a matplotlibrc
+        for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+            del sys.modules[name]                      # of an import that was broken off
+        # A matplotlibrc of the working folder comes first: this one is that of the defaults
+        with chdir(Path(find_spec("matplotlib").origin).parent / "mpl-data"):
+            import matplotlib  # noqa: F401
+
+
+@lru_cache(maxsize=1)
+def _defaults():
+    """matplotlib's own settings, but for those of `USERS`."""
+    from matplotlib import rcParamsDefault
+
+    return {name: value for name, value in rcParamsDefault.items() if not name.startswith(USERS)}
+
+
+def _style():
+    """The settings of a picture that are not matplotlib's defaults."""
+    ground, ink, frame = ((DARK_GROUND, DARK_INK, "#6b7179") if "dark" in modes()
+                          else (GROUND, INK, "#8a9099"))
+    faces = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor",
+                           "legend.facecolor"), ground)
+    inks = dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor",
+                          "ytick.labelcolor"), ink)
+    frames = dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color", "grid.color",
+                            "hatch.color", "legend.edgecolor"), frame)
+    sizes = dict.fromkeys(("axes.labelsize", "xtick.labelsize", "ytick.labelsize",
+                           "legend.fontsize"), "medium")
+    titles = dict.fromkeys(("axes.titlesize", "figure.titlesize"), 7 / 6 * 72 * text_inches())
+    return {**faces, **inks, **frames, **sizes, **titles, "font.size": 72 * text_inches(),
+            "lines.linewidth": 2.0, "lines.markersize": 6.0,
+            "svg.hashsalt": "numformer"}                            # ids in an .svg would be random
+
+
+def modes():
+    """The style that is chosen now: a set of "dark" and "slides"."""
+    return _MODES.get()
+
+
+def in_slides():
+    """Whether figures are made for slides."""
+    return "slides" in _MODES.get()
+
+
+def text_inches():
+    """The height of a line of text, in inches."""
+    return (SLIDE_SIZE if in_slides() else SIZE) / 72
