@@ -5,8 +5,8 @@ from pathlib import Path
 from numformer.commands import UsageError
 from numformer.commands.shared.facts import check_arrays
 from numformer.commands.shared.runs import MISSHAPEN, blame, load_run
+from numformer.finite import check_finite
 from numformer.training import CheckpointError, load_checkpoint, part_of
-from numformer.training.evaluation import check_finite
 from numformer.training.snapshots import Snapshots
 
 
