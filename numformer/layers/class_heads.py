@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
-from numformer.layers.linear import output_head
+from numformer.layers.linear import Linear
 from numformer.parameter import Layer
 
 
@@ -43,8 +43,7 @@ class ClassHeads(Layer):
 
     def __init__(self, n_tokens, d_model, n_classes, rng, bias=True, std=None, dtype=np.float32):
         check_whole("ClassHeads", "n_tokens", n_tokens)
-        self.heads = [output_head(d_model, n_classes, rng, bias, std, dtype)
-                      for _ in range(n_tokens)]
+        self.heads = [Linear(d_model, n_classes, rng, bias, std, dtype) for _ in range(n_tokens)]
 
     def forward(self, x):
         K, C = len(self.heads), len(self.heads[0].weight.data)

@@ -23,11 +23,6 @@ class Linear(Layer):
         Of the initial weight; 1 / sqrt(d_in) unless given, which keeps the scale of coordinates.
     dtype : float32 or float64
 
-    Attributes
-    ----------
-    is_head : bool
-        Whether its outputs are those of a model, such as logits of classes: see `output_head`.
-
     Raises
     ------
     ValueError, TypeError
@@ -41,8 +36,6 @@ class Linear(Layer):
     >>> layer(np.ones((2, 4), np.float32)).shape
     (2, 3)
     """
-
-    is_head = False
 
     def __init__(self, d_in, d_out, rng, bias=True, std=None, dtype=np.float32):
         check_whole("Linear", "d_in", d_in)
@@ -65,21 +58,6 @@ class Linear(Layer):
     def gradients(self):
         """The gradients of `arrays`."""
         return self.weight.grad, None if self.bias is None else self.bias.grad
-
-
-def output_head(*arguments, **options):
-    """The `Linear` that a model ends with: its outputs are logits, coordinates, or an embedding.
-
-    Like an `LMHead` it is no hidden matrix, which is what `numformer.training.Muon` moves.
-
-    Examples
-    --------
-    >>> output_head(4, 3, np.random.default_rng(0)).is_head
-    True
-    """
-    head = Linear(*arguments, **options)
-    head.is_head = True
-    return head
 
 
 class LMHead(Layer):

@@ -8,7 +8,6 @@ from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_
 from numformer.checks import check_ids
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
-from numformer.layers.linear import output_head
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
 from numformer.parameter import Layer, constant
@@ -96,7 +95,7 @@ class Bert(LossOfParts):
         self.pooler, self.next_sentence = None, None
         if c.next_sentence:
             self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype)
-            self.next_sentence = output_head(c.d_model, 2, rng, std=c.init_std, dtype=dtype)
+            self.next_sentence = Linear(c.d_model, 2, rng, std=c.init_std, dtype=dtype)
         self.head = MaskedTokenHead(self.backbone.embedding.weight, rng, c.init_std, c.epsilon,
                                     c.head_bias)
 

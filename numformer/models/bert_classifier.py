@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from numformer.layers import ClassPooler, Dropout
-from numformer.layers.linear import output_head
+from numformer.layers import ClassPooler, Dropout, Linear
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
 
@@ -69,7 +68,7 @@ class BertClassifier(CrossEntropyModel):
         self.backbone = BertEncoder(c, rng)
         self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype)
         self.dropout = Dropout(c.dropout)
-        self.classes = output_head(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
+        self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
     def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
         """Logits of the classes.

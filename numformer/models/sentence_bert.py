@@ -11,8 +11,7 @@ from numformer.functional import (
     cosine_similarity_backward, pair_features, pair_features_backward, triplet_loss,
     triplet_loss_backward)
 from numformer.functional.losses.similarity import normalized, normalized_backward
-from numformer.layers import ClassPooler, Pooling
-from numformer.layers.linear import output_head
+from numformer.layers import ClassPooler, Linear, Pooling
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.parameter import Layer
 
@@ -135,8 +134,8 @@ class SentenceBert(Layer):
             self.pooler = ClassPooler(config.d_model, rng, config.init_std, np.dtype(config.dtype))
         self.pair_head = None
         if config.objective == "classification":
-            self.pair_head = output_head(3 * config.d_model, config.n_classes, rng,
-                                         std=config.init_std, dtype=np.dtype(config.dtype))
+            self.pair_head = Linear(3 * config.d_model, config.n_classes, rng, std=config.init_std,
+                                    dtype=np.dtype(config.dtype))
 
     def forward(self, ids, lengths=None, rng=None, mask=None):
         """A vector for each text.

@@ -8,7 +8,6 @@ from numformer.checks import (
     check_choice, check_lengths, check_number, check_rows, check_whole)
 from numformer.config import Config
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
-from numformer.layers.linear import output_head
 from numformer.layers.attention.score_attention import SCORES
 from numformer.models.transformer import CrossEntropyModel
 
@@ -123,7 +122,7 @@ class Seq2Seq(CrossEntropyModel):
         else:
             self.decoder = GRU(c.d_model, c.d_hidden, rng, dtype=dtype)
         d_output = (1 + attentive) * c.d_hidden + c.d_model
-        self.output = output_head(d_output, c.vocab_size, rng, dtype=dtype)
+        self.output = Linear(d_output, c.vocab_size, rng, dtype=dtype)
         self.dropout = Dropout(c.dropout)
 
     def forward(self, inputs, lengths, outputs, rng=None):

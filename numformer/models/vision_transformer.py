@@ -8,9 +8,8 @@ import numpy as np
 from numformer.checks import check_choice, check_divides, check_whole
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import (
-    ClassHeads, Dropout, Identity, LearnedPositions2D, PatchEmbedding, Pooling,
+    ClassHeads, Dropout, Identity, LearnedPositions2D, Linear, PatchEmbedding, Pooling,
     SinusoidalPositions2D)
-from numformer.layers.linear import output_head
 from numformer.models.transformer import (
     CrossEntropyModel, Encoder, TransformerConfig, norm_of, positions_of)
 from numformer.parameter import normal
@@ -155,7 +154,7 @@ class VisionTransformer(CrossEntropyModel):
         head = c.d_model, c.n_classes, rng, c.bias and c.head_bias, c.init_std, dtype
         n_heads = c.n_class_heads or c.n_class_tokens
         if n_heads == 1:
-            self.pooling, self.head = Pooling(c.pooling), output_head(*head)
+            self.pooling, self.head = Pooling(c.pooling), Linear(*head)
         else:
             self.pooling, self.head = Identity(), ClassHeads(n_heads, *head)
 

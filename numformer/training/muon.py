@@ -19,9 +19,10 @@ class Muon(AdamW):
         \theta \leftarrow (1 - \eta r \lambda)\, \theta
         - \eta r \sqrt{\max(1, F / C)}\; \mathrm{orthogonalize}(g + \mu b)
 
-    Hidden matrices are the weights (C, F) of the `Linear` layers that are no output heads. Tables
-    (embeddings, positions, the LM head), heads of classes and coordinates (see `output_head`),
-    weights of norms and biases move as in `AdamW`.
+    Hidden matrices are the weights (C, F) of the `Linear` layers. Tables (embeddings, positions,
+    the LM head), weights of norms and biases move as in `AdamW`. Heads of classes and boxes are
+    `Linear` layers, so they move as hidden matrices do, whereas Jordan et al. leave all heads to
+    AdamW.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Muon(AdamW):
         check_number("Muon", "ratio", ratio, least=0)
         check_whole("Muon", "iterations", iterations)
         weights = {id(layer.weight) for _, layer in model.named_layers()
-                   if isinstance(layer, Linear) and not layer.is_head}
+                   if isinstance(layer, Linear)}
         self.hidden = {name for name, p in model.named_parameters() if id(p) in weights}
         super().__init__(model, beta1, beta2, epsilon, weight_decay)
         self.momentum, self.ratio, self.iterations = momentum, ratio, iterations

@@ -8,13 +8,9 @@ import pytest
 from numformer import use
 from numformer.functional import orthogonalize
 from numformer.layers import LearnedPositions, Linear
-from numformer.models import (
-    DETR, KINDS, Bert, BertClassifier, BertSpanClassifier, BertTokenClassifier, Decoder,
-    DecoderClassifier, DecoderConfig, SentenceBert, Seq2Seq, VisionTransformer)
+from numformer.models import Decoder, DecoderConfig
 from numformer.training import (
     SCHEDULES, SGD, Adam, AdamW, Muon, TrainingConfig, clip_factor, global_norm, learning_rate)
-
-BERT = dict(vocab_size=9, context_length=8, n_layers=1, n_heads=2, d_model=4)
 
 
 def test_schedules_reach_their_peak_and_floor():
@@ -83,27 +79,6 @@ def test_optimizers_keep_the_dtype_and_round_trip(kind, rng):
     assert all(np.array_equal(array, state[name]) for name, array in other.state_dict().items())
     with pytest.raises(ValueError, match="another optimizer"):
         other.load_state_dict({}, 1)
-
-
-@pytest.mark.parametrize("kind, options, heads", [
-    (VisionTransformer, dict(image_size=4, patch_size=2, channels=1, n_layers=1, n_heads=2,
-                             d_model=4, n_classes=3), {"head"}),
-    (BertClassifier, dict(BERT, n_classes=3), {"classes"}),
-    (Bert, BERT, {"next_sentence"}),
-    (BertSpanClassifier, BERT, {"ends"}),
-    (BertTokenClassifier, dict(BERT, n_classes=3), {"classes"}),
-    (SentenceBert, dict(BERT, objective="classification", n_classes=3), {"pair_head"}),
-    (DecoderClassifier, dict(vocab_size=5, context_length=4, n_layers=1, n_heads=2, d_model=4,
-                             n_classes=3), {"classes"}),
-    (DETR, dict(image_size=4, patch_size=2, channels=1, n_classes=3, n_queries=2, n_heads=2,
-                d_model=4, encoder_layers=1, decoder_layers=1), {"class_head", "box_head.output"}),
-    (Seq2Seq, dict(vocab_size=5, d_model=4, d_hidden=4), {"output"})],
-    ids=lambda value: getattr(value, "__name__", None))
-def test_muon_leaves_output_heads_to_adamw(kind, options, heads):
-    """They are all the linear layers that are not hidden."""
-    model = kind(KINDS[kind.__name__][1](**options), np.random.default_rng(0))
-    linear = {f"{name}.weight" for name, layer in model.named_layers() if isinstance(layer, Linear)}
-    assert Muon(model).hidden == linear - {f"{name}.weight" for name in heads} and len(linear) > 3
 
 
 @pytest.mark.parametrize("optimizer", [Adam, AdamW, Muon])

@@ -6,7 +6,7 @@ import numpy as np
 
 from numformer.checks import check_mask
 from numformer.finite import predicted_classes
-from numformer.layers.linear import output_head
+from numformer.layers import Linear
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
 
@@ -58,7 +58,7 @@ class BertSpanClassifier(CrossEntropyModel):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.backbone = BertEncoder(c, rng)
-        self.ends = output_head(c.d_model, 2, rng, c.bias, c.init_std, dtype=dtype)
+        self.ends = Linear(c.d_model, 2, rng, c.bias, c.init_std, dtype=dtype)
 
     def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
         """Logits of the first and of the last token.

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.layers import Dropout
-from numformer.layers.linear import output_head
+from numformer.layers import Dropout, Linear
 from numformer.models.bert_classifier import BertClassifierConfig
 from numformer.models.bert_encoder import BertEncoder
 from numformer.models.transformer import CrossEntropyModel
@@ -56,7 +55,7 @@ class BertTokenClassifier(CrossEntropyModel):
         self.config = config
         self.backbone = BertEncoder(c, rng)
         self.dropout = Dropout(c.dropout)
-        self.classes = output_head(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
+        self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
     def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
         """Logits of the labels.

@@ -8,7 +8,7 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
 from numformer.functional import IGNORE_INDEX
-from numformer.layers.linear import output_head
+from numformer.layers import Linear
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.models.decoder import Decoder
 from numformer.models.decoder_config import DecoderConfig
@@ -86,8 +86,7 @@ class DecoderClassifier(LossOfParts, CrossEntropyModel):
         c = config
         self.config = c
         self.backbone = Decoder(c, rng)
-        self.classes = output_head(c.d_model, c.n_classes, rng, std=c.init_std,
-                                   dtype=np.dtype(c.dtype))
+        self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=np.dtype(c.dtype))
 
     def forward(self, ids, lengths=None, rng=None):
         """Logits of the classes.

@@ -4,8 +4,7 @@ import numpy as np
 
 from numformer.checks import check_lengths, check_rows
 from numformer.functional.attention.masks import AttentionPattern
-from numformer.layers import Dropout, Embedding
-from numformer.layers.linear import output_head
+from numformer.layers import Dropout, Embedding, Linear
 from numformer.models.transformer import Encoder, positions_of
 from numformer.parameter import Layer
 
@@ -50,7 +49,7 @@ class CLIPTextEncoder(Layer):
         self.positions = positions_of(c, rng)
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng)
-        self.projection = output_head(c.d_model, c.d_embedding, rng, bias=False, dtype=dtype)
+        self.projection = Linear(c.d_model, c.d_embedding, rng, bias=False, dtype=dtype)
 
     def forward(self, ids, lengths=None, rng=None, mask=None):
         """A vector for each text.

@@ -4,7 +4,6 @@ import numpy as np
 
 from numformer.functional import relu, relu_backward, sigmoid, sigmoid_backward
 from numformer.layers import Linear
-from numformer.layers.linear import output_head
 from numformer.parameter import Layer
 
 
@@ -33,7 +32,7 @@ class BoxHead(Layer):
     def __init__(self, d_model, rng, dtype=np.float32):
         self.first = Linear(d_model, d_model, rng, True, (2 / d_model) ** 0.5, dtype)
         self.second = Linear(d_model, d_model, rng, True, (2 / d_model) ** 0.5, dtype)
-        self.output = output_head(d_model, 4, rng, True, None, dtype)
+        self.output = Linear(d_model, 4, rng, True, None, dtype)
 
     def forward(self, x):
         h, saved_first = self.first.forward(x)                        # (..., C)

@@ -8,8 +8,7 @@ from numformer.functional import (
     IGNORE_INDEX, box_loss, box_loss_backward, match_objects, softmax, weighted_cross_entropy,
     weighted_cross_entropy_backward)
 from numformer.layers import (
-    LayerNorm, LearnedPositions2D, PatchEmbedding, SinusoidalPositions2D)
-from numformer.layers.linear import output_head
+    LayerNorm, LearnedPositions2D, Linear, PatchEmbedding, SinusoidalPositions2D)
 from numformer.models.detr.block import DETRBlock
 from numformer.models.detr.heads import BoxHead
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
@@ -72,7 +71,7 @@ class DETR(LossOfParts):
         self.queries = normal(rng, (c.n_queries, c.d_model), 1.0, dtype)
         self.decoder = [DETRBlock(c, rng, True) for _ in range(c.decoder_layers)]
         self.decoder_norm = LayerNorm(c.d_model, True, c.epsilon, dtype=dtype)
-        self.class_head = output_head(c.d_model, c.n_classes + 1, rng, True, None, dtype)
+        self.class_head = Linear(c.d_model, c.n_classes + 1, rng, True, None, dtype)
         self.box_head = BoxHead(c.d_model, rng, dtype)
 
     def forward(self, images, rng=None):

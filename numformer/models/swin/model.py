@@ -7,7 +7,6 @@ from numformer.checks import check_array
 from numformer.layers import (
     Dropout, FeedForward, Identity, LayerNorm, Linear, PatchEmbedding, PatchMerging, Pooling,
     ResidualBranch, SelfAttentionBranch, TransformerBlock, WindowAttention)
-from numformer.layers.linear import output_head
 from numformer.models.transformer import CrossEntropyModel
 from numformer.parameter import Layer, normal
 
@@ -124,7 +123,7 @@ class Swin(CrossEntropyModel):
         width = c.stages[-1][2]
         self.norm = LayerNorm(width, epsilon=c.epsilon, dtype=dtype)
         self.pooling = Pooling("mean")
-        self.head = output_head(width, c.n_classes, rng, std=c.init_std, dtype=dtype)
+        self.head = Linear(width, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
     def forward(self, images, rng=None):
         """Logits of the classes.

@@ -8,7 +8,6 @@ from numformer.backend import ACTIVATIONS
 from numformer.checks import check_array, check_choice, check_number, check_whole
 from numformer.config import Config, whole_numbers
 from numformer.layers import Convolution2D, Dropout, Linear, Pooling2D
-from numformer.layers.linear import output_head
 from numformer.models.transformer import CrossEntropyModel
 
 
@@ -133,7 +132,7 @@ class ConvolutionClassifier(CrossEntropyModel):
         sizes = [c.sides[-1] ** 2 * widths[-1], *whole_numbers(owner, "hidden", c.hidden)[1]]
         self.hidden = [Linear(C, F, rng, std=(2 / C) ** 0.5, dtype=dtype)
                        for C, F in zip(sizes, sizes[1:])]
-        self.head = output_head(sizes[-1], c.n_classes, rng, dtype=dtype)
+        self.head = Linear(sizes[-1], c.n_classes, rng, dtype=dtype)
 
     def forward(self, images, rng=None):
         """Logits of the classes.
