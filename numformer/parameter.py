@@ -209,7 +209,8 @@ class Layer:
                 f"<td>{parameter.data.dtype}</td><td>{parameter.data.size:,}</td></tr>"
                 for name, parameter in self.named_parameters()]
         total = sum(parameter.data.size for parameter in self.parameters())
-        return (f"<table><caption>{type(self).__name__}: {total:,} parameters</caption>"
+        kind = html.escape(type(self).__name__)
+        return (f"<table><caption>{kind}: {total:,} parameters</caption>"
                 "<tr><th>parameter</th><th>shape</th><th>dtype</th><th>numbers</th></tr>"
                 + "".join(rows) + "</table>")
 

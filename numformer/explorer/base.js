@@ -80,7 +80,11 @@ function mean(i, j) {
 }
 
 const allowed = (i, j, layer = state.layer) => view().allowed(layer, i, j);
-const named = (label, index) => "“" + label + "” (position " + index + ")";
+// A label in a sentence, which Hebrew and Arabic must not reorder
+const isolated = (label) => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(label)
+    ? "\u2068" + label + "\u2069" : label);
+const quoted = (label) => "“" + isolated(label) + "”";
+const named = (label, index) => quoted(label) + " (position " + index + ")";
 const numbered = (count) => [...Array(count).keys()].map((k) => String(k + 1));
 
 const active = () => state.locked || state.hover;

@@ -92,24 +92,31 @@ function enlarged(canvas, box) {
   return big.toDataURL();
 }
 
-// Text line by line, as the browser broke it
+// Text line by line, as the browser broke it: letters of several code units stay whole, and a line
+// begins at its left end also where it runs from right to left
 function drawText(node, style, left, top, parts) {
   if (!node.data.trim()) return;
   const range = document.createRange(), lines = [];
-  for (let k = 0; k < node.data.length; k++) {
-    range.setStart(node, k);
-    range.setEnd(node, k + 1);
+  let end = 0;
+  for (const letter of lettersOf(node.data)) {
+    range.setStart(node, end);
+    range.setEnd(node, end += letter.length);
     const box = range.getClientRects()[0];
     if (!box || !box.width) continue;
     const last = lines[lines.length - 1];
-    if (last && Math.abs(last.box.top - box.top) < 2) last.text += node.data[k];
-    else lines.push({ box, text: node.data[k] });
+    if (last && Math.abs(last.box.top - box.top) < 2) {
+      last.text += letter;
+      last.left = Math.min(last.left, box.left);
+    } else lines.push({ box, left: box.left, text: letter });
   }
   const size = parseFloat(style.fontSize);
-  for (const { box, text: words } of lines) {
-    parts.push(textAt(words, box.left - left, box.top - top + 0.78 * box.height, size, style));
+  for (const { box, left: start, text: words } of lines) {
+    parts.push(textAt(words, start - left, box.top - top + 0.78 * box.height, size, style));
   }
 }
+
+const lettersOf = (text) => (window.Intl && Intl.Segmenter
+    ? [...new Intl.Segmenter().segment(text)].map((each) => each.segment) : [...text]);
 
 function textAt(words, x, y, size, style) {
   return '<text x="' + x + '" y="' + y + '" font-size="' + size + '" font-weight="'

@@ -9,7 +9,8 @@ from numformer.data import BytePairTokenizer, CharacterTokenizer
 from numformer.functional import alibi_slopes, relative_position_buckets, scaled_frequencies
 from numformer.functional.activations.table import ACTIVATIONS, GATED
 from numformer.models import Decoder
-from numformer.plots.tokens import signs
+from numformer.plots.text.letters import signs
+from numformer.plots.tokens import LONGEST_TICK
 
 MOST_PARAMETERS = 4_000_000                           # a page of about 11 MB in 16 bits
 POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "t5", "none")
@@ -101,7 +102,8 @@ def live_model(model, tokenizer, most, weights="float16"):
     return {"bits": BITS[weights], "config": _config(model, most),
             "shapes": [[name, list(array.shape)] for name, array in stored.items()],
             "weights": base64.b64encode(packed).decode(), "tokenizer": tokenizer.to_json(),
-            "labels": [signs(tokenizer.decode([token])) for token in range(len(tokenizer))]}
+            "labels": [signs(tokenizer.decode([token]), LONGEST_TICK)
+                       for token in range(len(tokenizer))]}
 
 
 def _config(model, most):

@@ -9,7 +9,9 @@ import numpy as np
 
 from numformer.analysis.attention_views import attention_views
 from numformer.explorer.live import live_model, why_not_live
-from numformer.plots.tokens import signs
+from numformer.plots.text.letters import signs
+from numformer.plots.tokens import LONGEST_TICK
+from numformer.terminal import printable
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -115,7 +117,7 @@ def explore(model, reading, title="Attention", note="", tokenizer=None, most=MOS
     True
     """
     reason, views = why_not_live(model, tokenizer), attention_views(model, reading)
-    data = {"title": title, "note": note, "views": [], "image": None, "live": None}
+    data = {"title": printable(title), "note": note, "views": [], "image": None, "live": None}
     scripts = (*VIEWS, "explorer.js")
     if reason is None:
         data["live"] = live_model(model, tokenizer, most, weights)
@@ -126,7 +128,7 @@ def explore(model, reading, title="Attention", note="", tokenizer=None, most=MOS
         data["views"] = [_packed_view(view) for view in views]
     if reading.image is not None:
         data["image"] = _packed_image(model, reading.image)
-    page = PAGE.format(title=html.escape(title), style=_own("explorer.css"),
+    page = PAGE.format(title=html.escape(printable(title)), style=_own("explorer.css"),
                        script="".join(map(_own, scripts)),
                        data=json.dumps(data).replace("<", "\\u003c"))
     return Explorer(page, reason)
@@ -140,8 +142,8 @@ def _packed_view(view):
                            for bias in view.biases])
     return {
         "name": view.name, "layers": weights.shape[0], "heads": weights.shape[1],
-        "queries": [signs(token) for token in view.queries],
-        "keys": [signs(token) for token in view.keys],
+        "queries": [signs(token, LONGEST_TICK) for token in view.queries],
+        "keys": [signs(token, LONGEST_TICK) for token in view.keys],
         "weights": _packed((weights * 65535).round().astype("<u2")), "masks": None if masks.all()
         else _packed(masks.astype("u1")),
         **{name: None if stack is None else _packed(np.stack(stack).astype("<f4"))

@@ -44,17 +44,25 @@ const grid = element("div", { class: "panels" }, root);
 
 // ---- what it writes ---------------------------------------------------------------------------
 
-const sample = element("pre", {}, panel("sample", "What it writes"));
-element("b", {}, sample, data.prompt);
+// control characters and marks of direction as dots: a browser would obey or hide them
+const visible = (text) => text.replace(
+    /[^\P{C}\n\t\u200c\u200d]/gu, "\u00b7");
+const sample = element("pre", { dir: "auto" }, panel("sample", "What it writes"));
+element("b", {}, sample, visible(data.prompt));
 const written = element("span", {}, sample);
 
 // ---- where it attends -------------------------------------------------------------------------
 
+// Letters of a monospaced font that a label is wide: marks have none, Chinese letters two
+const wide = /[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\u{1f000}-\u{3ffff}]/u;
+const columnsOf = (label) => [...label.replace(/\p{M}|\u200c|\u200d/gu, "")].reduce(
+    (sum, letter) => sum + (wide.test(letter) ? 2 : 1), 0);
+const isolated = (label) => "\u2068" + label + "\u2069";
 const cells = [];
 let message = null;
 if (weights !== null) {
-  const edge = 20 * S, x0 = 16 + 9 * Math.max(...data.queries.map((q) => q.length));
-  const longest = Math.max(...data.keys.map((key) => key.length));
+  const edge = 20 * S, x0 = 16 + 9 * Math.max(...data.queries.map(columnsOf));
+  const longest = Math.max(...data.keys.map(columnsOf));
   const drawn = panel("attention", "Where it attends: " + data.head,
       [x0 + 20 * S + 4, 20 * T + (longest > 2 ? 10 * longest + 8 : 26)]);
   for (let i = 0; i < T; i++) {
@@ -80,7 +88,7 @@ const weight = (i, j) => weights[(state.number * T + i) * S + j] / 65535;
 const allowed = (i, j) => data.mask === null || data.mask[i][j] === 1;
 
 function describe(i, j) {
-  message.textContent = `“${data.queries[i]}” (position ${i}) attends to “${data.keys[j]}” ` +
+  message.textContent = `“${isolated(data.queries[i])}” (position ${i}) attends to “${isolated(data.keys[j])}” ` +
       `(position ${j}): ` + (allowed(i, j) ? weight(i, j).toFixed(3) : "masked");
 }
 
@@ -141,7 +149,7 @@ function show(number) {
   slider.value = number;
   slider.setAttribute("aria-valuetext", text);
   label.textContent = text;
-  written.textContent = data.samples[number];
+  written.textContent = visible(data.samples[number]);
   cells.forEach((cell, k) => {
     const [i, j] = [Math.floor(k / S), k % S];
     cell.setAttribute("class", allowed(i, j) ? "" : "masked");

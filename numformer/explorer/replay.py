@@ -7,9 +7,11 @@ from importlib.resources import files
 
 import numpy as np
 
-from numformer.plots.tokens import signs
+from numformer.plots.text.letters import signs
+from numformer.plots.tokens import LONGEST_TICK
 from numformer.plots.training.curves import moving_average
-from numformer.plots.training.film import CLASSES, check_film
+from numformer.plots.training.film import CLASSES, MOST_LETTERS, check_film
+from numformer.terminal import printable
 
 PAGE = """<!doctype html>
 <html lang="en" class="{ground}">
@@ -74,18 +76,18 @@ def replay_page(film, fps=4.0, dark=False):
         "lossSteps": [step for step, _ in film.losses],
         "losses": [round(loss, 4) for loss in moving_average([loss for _, loss in film.losses])],
         "validations": film.validations, "prompt": film.prompt, "samples": film.samples,
-        "head": film.head, "queries": [signs(token) for token in film.queries],
-        "keys": [signs(token) for token in film.keys],
+        "head": film.head, "queries": [signs(token, LONGEST_TICK) for token in film.queries],
+        "keys": [signs(token, LONGEST_TICK) for token in film.keys],
         "mask": None if film.mask is None or film.mask.all() else film.mask.astype(int).tolist(),
         "attention": None if film.attention is None
         else _packed((film.attention * 65535).round().astype("<u2")),
         "points": None if film.points is None else _packed(film.points.astype("<f4")),
-        "tokens": [signs(token) for token in film.tokens],
+        "tokens": [signs(token, MOST_LETTERS) for token in film.tokens],
         "classes": [present[name] for name in film.classes],
         "classNames": [(number, name) for name, number in present.items()],
     }
     own = files(__package__)
-    return PAGE.format(title=html.escape(film.title), ground="dark" if dark else "auto",
+    return PAGE.format(title=html.escape(printable(film.title)), ground="dark" if dark else "auto",
                        style=own.joinpath("replay.css").read_text(encoding="utf-8"),
                        script=own.joinpath("replay.js").read_text(encoding="utf-8"),
                        data=json.dumps(data).replace("<", "\\u003c"))

@@ -6,6 +6,10 @@ signed values are blue below zero and orange above, and orange is also the one a
 by line style and marker, not by colour alone. Text has at least 12 points in a figure 8 inches
 wide; labels that would overlap are left out. ``with dark():`` makes pictures for dark screens,
 ``with slides():`` 16:9 pictures with text of at least 18 points.
+
+Texts may be of any script (`numformer.plots.text`): what the font lacks comes from another one that
+is installed, or becomes a mark, which a line below the picture explains. To choose a font, set
+``matplotlib.rcParams["font.family"]``, to a list for several scripts.
 """
 
 from numformer.plots.attention.alignment import alignment_map

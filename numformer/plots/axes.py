@@ -13,6 +13,7 @@ import numpy as np
 from numformer.plots.style import (
     GROUND, INK, BLUE, ACCENT, DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT, WIDTH, SLIDE,
     in_slides, in_style, modes, text_inches)
+from numformer.plots.text.labels import legible
 
 # Blue and orange differ for every kind of colour vision; the others differ in lightness.
 ON_LIGHT = (BLUE, ACCENT, "#5a6470", "#5b9bd5", INK, "#1f7a6d", "#9a7b1f", "#a9b8cc")
@@ -21,13 +22,15 @@ LINES, MARKERS = ("-", "--", "-.", ":"), ("o", "s", "^", "D", "v", "P", "X", "*"
 
 
 def styled(function):
-    """Run a function that draws in the style of this page."""
+    """Run a function that draws in the style of this page, and let every text have its font."""
     @wraps(function)
     def drawn(*arguments, **options):
-        with in_style(modes()):
+        inputs = (*arguments, *options.values())
+        with in_style(modes()), legible(inputs, not in_slides()) as finish:
             result = function(*arguments, **options)
             for ax in getattr(getattr(result, "figure", None), "axes", ()):
                 _keep_ticks(ax)
+            finish(result)
             return result
     return drawn
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.checks import check_array
 from numformer.plots.axes import draw_map, new_axes, styled
+from numformer.plots.tokens import name_ticks
 
 
 @styled
@@ -38,8 +39,8 @@ def image_grid(images, row_labels=None, ax=None, title="Images"):
     if ax is None:
         ax = new_axes((8, 1.0 + 7 / columns * rows))
     ax.imshow(grid, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
-    ax.set_yticks([(height + 1) * k + (height - 1) / 2 for k in range(rows)],
-                  row_labels or range(1, rows + 1))
+    name_ticks(ax.yaxis, [(height + 1) * k + (height - 1) / 2 for k in range(rows)],
+               row_labels or range(1, rows + 1))
     ax.set(xticks=[], title=title)
     ax.tick_params(length=0)
     return ax
@@ -82,6 +83,6 @@ def image_text_similarity(similarity, images, captions, ax=None,
         inset = ax.inset_axes((-1.45, n - 0.42, 0.84, 0.84), transform=ax.transData)
         inset.imshow(image, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest", aspect="auto")
         inset.set(xticks=[], yticks=[])
-    ax.set_xticks(range(M), captions, rotation=40, ha="right")
+    name_ticks(ax.xaxis, range(M), captions, rotation=40, ha="right")
     ax.set(yticks=[], title=title)
     return ax

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.plots.axes import (
     cell_inches, colours, entitle, in_slides, legend_below, panels, styled, styles, text_inches)
+from numformer.plots.tokens import plain
 
 LEAST = 0.04                                          # share of a rectangle
 TINTS = (0, 1, 5, 2)                                  # of `colours`
@@ -50,7 +51,7 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         for (name, values), style in zip(curves.items(), styles(panel, len(curves))):
             points = [(T, value / unit) for T, value in zip(lengths, values) if value]
             if points:
-                panel.plot(*zip(*points), label=_with_slope(name, points), **style)
+                panel.plot(*zip(*points), label=_with_slope(plain(name), points), **style)
         panel.set(xscale="log", yscale="log", xlabel="sequence length T", ylabel=label)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)

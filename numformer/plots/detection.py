@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.checks import check_array
 from numformer.plots.axes import ACCENT, BLUE, entitle, panels, sequential, styled
+from numformer.plots.tokens import plain
 
 FOUND, THERE = ACCENT, BLUE
 
@@ -46,12 +47,12 @@ def boxes_in_images(images, found, objects, ax=None, title="Found (dashed) and t
             labels, corners = objects[n]
             for label, box in zip(labels, corners):
                 _box(one, box, THERE, "-")
-                _label(one, box[:2], THERE, str(label), "left", "bottom")
+                _label(one, box[:2], THERE, plain(label), "left", "bottom")
             labels, scores, corners = found[n]
             below = _apart(corners[:, 2:], images.shape[1:3]) if len(corners) else corners
             for label, score, box, at in zip(labels, scores, corners, below):
                 _box(one, box, FOUND, "--")
-                _label(one, at, FOUND, f"{label}: {score:.2f}", "right", "top")
+                _label(one, at, FOUND, f"{plain(label)}: {score:.2f}", "right", "top")
     entitle(ax, grid[0, 0], title)
     return grid[0, 0].figure
 
@@ -103,7 +104,7 @@ def query_attention(image, weights, labels, scores, boxes, ax=None,
             sure = scores[q] >= 0.5
             if sure:
                 _box(one, boxes[q], FOUND, "--")
-            what = f"{labels[q]} ({scores[q]:.2f})" if sure else "no object"
+            what = f"{plain(labels[q])} ({scores[q]:.2f})" if sure else "no object"
             one.set_title(f"query {q + 1}:\n{what}", fontsize="medium")
     entitle(ax, grid[0, 0], title)
     return grid[0, 0].figure

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from numformer.plots.axes import WIDTH, colours, new_axes, styled, styles
+from numformer.plots.tokens import name_ticks, plain
 
 
 @styled
@@ -41,7 +42,7 @@ def activation_histograms(activations, dead=None, ax=None, title="Activations of
     for (name, x), style in zip(activations.items(), styles(ax, len(activations))):
         counts, _ = np.histogram(x, edges)
         gone = (dead or {}).get(name, 0.0)
-        label = f"{_place(name)}: {100 * gone:.1f}% dead" if gone else _place(name)
+        label = plain(_place(name)) + (f": {100 * gone:.1f}% dead" if gone else "")
         fractions = np.where(counts, counts / x.size, np.nan)         # 0 has no logarithm
         ax.plot((edges[1:] + edges[:-1]) / 2, fractions, label=label, markevery=10,
                 markersize=4, **style)
@@ -79,7 +80,7 @@ def dead_unit_bars(dead, ax=None, title="Dead hidden units"):
     ax = new_axes((WIDTH, 1.3 + 0.36 * len(dead))) if ax is None else ax
     bars = ax.barh(range(len(dead)), [100 * part for part in dead.values()], color=colours(ax)[0])
     ax.bar_label(bars, [f"{100 * part:.1f}%" for part in dead.values()], padding=3)
-    ax.set_yticks(range(len(dead)), list(map(_place, dead)))
+    name_ticks(ax.yaxis, range(len(dead)), map(_place, dead))
     ax.invert_yaxis()
     ax.set(xlabel="% of units", xlim=(0, min(108, 130 * max(dead.values()))), title=title)
     return ax

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.checks import check_whole
 from numformer.functional import cyclic_roll, shifted_window_mask, window_reverse
 from numformer.plots.axes import colours, in_slides, is_dark, new_axes, panels, styled, styles
+from numformer.plots.tokens import plain
 
 SHADES = ("#9db7e8", "#dcae3f", "#6fc3b2", "#e0a58a")                 # of parts of the image
 
@@ -43,7 +44,7 @@ def accuracy_by_images(n_images, accuracies, ax=None,
         ax = new_axes()
     for (name, values), style in zip(accuracies.items(), styles(ax, len(accuracies))):
         percent = [100 * value for value in values]
-        ax.plot(n_images, percent, label=name, linewidth=2, **style)
+        ax.plot(n_images, percent, label=plain(name), linewidth=2, **style)
     ax.set_xscale("log")
     ax.set_xticks(list(n_images), [f"{n:,}" for n in n_images])
     ax.minorticks_off()

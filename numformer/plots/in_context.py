@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.plots.axes import colours, entitle, faint, new_axes, panels, styled, styles
 from numformer.plots.attention.maps import attention_map
+from numformer.plots.tokens import name_ticks, plain
 
 
 @styled
@@ -40,7 +41,7 @@ def accuracy_by_shots(shots, curves, matching=None, ax=None,
     if matching is not None:
         ax.plot(at, matching, color=faint(ax), linewidth=6, label="best possible: match the key")
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
-        ax.plot(at, curve, **style, label=name)
+        ax.plot(at, curve, **style, label=plain(name))
     ax.set_xticks(at, [str(n) for n in shots])
     ax.set(xlabel="examples in the prompt", ylabel="accuracy", ylim=(-0.02, 1.02), title=title)
     ax.grid(alpha=0.3)
@@ -76,11 +77,12 @@ def accuracy_bars(accuracies, ax=None, title="Accuracy by prompt", chance=None,
     if not accuracies:
         raise ValueError("accuracy_bars: accuracies is empty; there is nothing to draw.")
     ax = new_axes((8, 1.2 + 0.44 * len(accuracies))) if ax is None else ax
-    bars = ax.barh(list(accuracies), list(accuracies.values()), color=colours(ax)[2])
+    bars = ax.barh(range(len(accuracies)), list(accuracies.values()), color=colours(ax)[2])
+    name_ticks(ax.yaxis, range(len(accuracies)), accuracies)
     ax.bar_label(bars, fmt="%.2f", padding=3)
     ax.invert_yaxis()
     if chance is not None:
-        ax.axvline(chance, color=colours(ax)[1], linestyle="--", label=chance_label)
+        ax.axvline(chance, color=colours(ax)[1], linestyle="--", label=plain(chance_label))
         ax.legend(loc="lower right")
     ax.set(xlabel="accuracy", xlim=(0, 1.1), title=title)
     return ax

@@ -9,9 +9,11 @@ from numformer.functional.softmax import softmax
 from numformer.plots.axes import (
     WIDTH, colours, entitle, in_slides, new_axes, panels, plain_ticks, readable_on, sequential,
     styled, styles, text_inches)
-from numformer.plots.tokens import label_ticks, visible
+from numformer.plots.text.labels import ORDINARY, label
+from numformer.plots.tokens import label_ticks, name_ticks, plain, visible
 
-PER_ROW = 16                                          # tokens of a panel of the logit lens
+PER_ROW, FEWEST = 16, 4                               # tokens of a panel of the logit lens
+LONGEST_CELL = 8                                      # letters in one of its cells
 
 
 @styled
@@ -41,7 +43,7 @@ def residual_norms(stacks, ax=None, title="Residual stream"):
     for (name, stream), style in zip(stacks.items(), styles(ax, len(stacks))):
         norms = [np.sqrt((x.astype(np.float64) ** 2).sum(axis=-1)).ravel() for x in stream]
         low, middle, high = np.array([np.percentile(each, (25, 50, 75)) for each in norms]).T
-        ax.plot(range(len(stream)), middle, label=name, **style)
+        ax.plot(range(len(stream)), middle, label=plain(name), **style)
         ax.fill_between(range(len(stream)), low, high, color=style["color"], alpha=0.2)
     ax.set(xlabel="after block", ylabel="norm of the vectors", yscale="log", title=title)
     plain_ticks(ax.yaxis)
@@ -89,7 +91,12 @@ def lens_map(logits, vocabulary, tokens, ax=None,
             raise ValueError(f"lens_map: {name} has {len(labels)} labels, but logits of shape "
                              f"{logits.shape} need {size}.")
     p, _ = softmax(logits)
-    width = math.ceil(T / math.ceil(T / PER_ROW))                     # panels of equal length
+    labels = {best: label(visible(vocabulary[best], LONGEST_CELL))
+              for best in p.argmax(axis=-1).flat}
+    widest = max(each.width for each in labels.values())
+    most = int(0.74 * WIDTH / ((widest + 0.3) * text_inches()))       # next to ticks and colours
+    per_row = min(PER_ROW, max(FEWEST, most))
+    width = math.ceil(T / math.ceil(T / per_row))                     # panels of equal length
     starts = range(0, T, width)
     axes = panels(ax, len(starts), 1, (WIDTH, 0.7 + (0.75 + 0.31 * L) * len(starts)))[:, 0]
     for panel, start in zip(axes, starts):
@@ -99,9 +106,10 @@ def lens_map(logits, vocabulary, tokens, ax=None,
                              cmap=sequential(panel), aspect="auto", origin="lower",
                              interpolation="nearest")
         for (layer, t), best in np.ndenumerate(part.argmax(axis=-1)):
-            token = visible(vocabulary[best])
-            size = 72 * text_inches() * (1.35 if len(token) < 3 and not in_slides() else 1)
-            panel.text(t, layer, token, ha="center", va="center", fontsize=size,
+            shown, font, wide = labels[best]
+            large = wide <= 2 * ORDINARY and not in_slides()
+            panel.text(t, layer, shown, **font, ha="center", va="center",
+                       fontsize=72 * text_inches() * (1.35 if large else 1),
                        color=readable_on(image, part[layer, t, best]))
         label_ticks(panel.xaxis, tokens[start:start + width])
         panel.set_yticks(range(L), ["embedding", *(f"block {n}" for n in range(1, L))])
@@ -145,9 +153,9 @@ def contribution_bars(parts, token, ax=None, title=None):
     bars[-1].set_hatch("//")
     ax.bar_label(bars, [f"{value:+.2f}" for value in values], padding=3)
     ax.axvline(0, color=colours(ax)[2], linewidth=0.8)
-    ax.set_yticks(range(len(values)), [*parts, "sum: the logit"])
+    name_ticks(ax.yaxis, range(len(values)), [*parts, "sum: the logit"])
     ax.invert_yaxis()
     ax.margins(x=0.18)
-    ax.set(xlabel="logit", title=f"Contributions to the logit of {visible(token)}" if title is None
-           else title)
+    ax.set(xlabel="logit", title=f"Contributions to the logit of {visible(token, 12)}"
+           if title is None else title)
     return ax

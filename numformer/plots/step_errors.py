@@ -1,6 +1,7 @@
 """Why gradients are checked by the complex step: the error of a derivative by step size."""
 
 from numformer.plots.axes import new_axes, styled, styles
+from numformer.plots.tokens import plain
 
 FLOOR = 1e-17                                                 # where an error of exactly 0 is drawn
 NAMES = {"central_difference": "central difference", "complex_step": "complex step"}
@@ -42,7 +43,7 @@ def step_error_curve(errors, ax=None, title="Error of a numerical derivative"):
     ax = new_axes() if ax is None else ax
     for (name, values), style in zip(methods.items(), styles(ax, len(methods))):
         ax.plot(errors["steps"], [max(float(value), FLOOR) for value in values],
-                label=NAMES.get(name, name), markersize=4, **style)
+                label=plain(NAMES.get(name, name)), markersize=4, **style)
     ax.set(xscale="log", yscale="log", xlabel="step size h", ylabel="worst relative error",
            title=title)
     ax.grid(alpha=0.3)

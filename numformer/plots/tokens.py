@@ -1,44 +1,66 @@
 """Tokens as labels."""
 
 import math
-from functools import lru_cache
-from unicodedata import category
 
-from numformer.plots.axes import cell_inches, text_inches
+from numformer.plots.axes import cell_inches
+from numformer.plots.style import WIDTH, text_inches
+from numformer.plots.text.labels import ORDINARY, label, lay_out_twice
+from numformer.plots.text.letters import elided, letters, signs
 
-SIGNS = {" ": "\u2423", "\n": "\u23ce", "\t": "\u21e5"}
+LONGEST, LONGEST_TICK, LONGEST_NAME = 28, 16, 48      # letters that are shown
+SHORT_NAME = 24                                       # of a longer name where space is short
+LONG_NAME = 9.0                                       # ems, of one that needs its own place
 
 
-def visible(token):
-    """A token as a label: visible signs for white space, code points where the font has no glyph.
+def visible(token, most=LONGEST):
+    """A token as words of a title or a label: visible signs for what is invisible, and no formula.
+
+    Parameters
+    ----------
+    token : str
+    most : int
+        Letters of it that are shown at most: see `numformer.plots.text.letters.signs`.
+
+    Returns
+    -------
+    str
+        For `numformer.plots.text.labels.label`, which knows the fonts.
 
     Examples
     --------
-    >>> visible(" "), visible("\\n"), visible("a"), visible("\\u4e2d")
-    ('␣', '⏎', 'a', 'U+4E2D')
+    >>> visible(" "), visible("\\n"), visible("a"), visible("$"), visible("\\u200b")
+    ('␣', '⏎', 'a', '\\\\$', 'U+200B')
     """
-    shown = (character if ord(character) in _glyphs() else f"U+{ord(character):04X}"
-             for character in signs(token))
-    return "".join(shown).replace("$", r"\$")                        # which would begin mathematics
+    return signs(token, most).replace("$", r"\$")
 
 
-def signs(token):
-    """A token with visible signs for white space, code points for other invisible characters.
+def plain(name, kept=LONGEST_NAME):
+    r"""A name of the user, such as that of a run or a class, as words of a title or a label.
 
-    An empty token becomes the sign of the empty set.
+    A dollar sign begins no formula, what is invisible is shown except spaces and ends of lines, of
+    a long name the middle is left out, and an underscore in front hides no curve from its legend.
+
+    Parameters
+    ----------
+    name : object
+        Its str.
+    kept : int
+        Letters that remain of a name of more than LONGEST_NAME.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
-    >>> signs(" a\\n"), signs("\\u200b"), signs("")
-    ('␣a⏎', 'U+200B', '∅')
+    >>> print(plain("$5 and\t_"), plain("_a"))
+    \$5 and⇥_  _a
     """
-    return "".join(SIGNS.get(character, f"U+{ord(character):04X}" if is_invisible(character)
-                             else character) for character in token) or "\u2205"
-
-
-def is_invisible(character):
-    """Whether a character is invisible: white space, controls, marks of direction."""
-    return category(character)[0] in "CZ"
+    shown = [letter if letter in " \n" else signs(letter) for letter in letters(str(name))]
+    if len(shown) > LONGEST_NAME:
+        shown = elided(shown, kept)
+    words = "".join(shown).replace("$", r"\$") or signs("")
+    return f" {words}" if words.startswith("_") else words
 
 
 def label_ticks(axis, tokens):
@@ -46,21 +68,34 @@ def label_ticks(axis, tokens):
 
     Where they would overlap, only every second, third, ... is written.
     """
-    labels = [visible(token) for token in tokens]
-    across, longest = axis.axis_name == "x", max(map(len, labels), default=0)
+    labels = [label(visible(token, LONGEST_TICK)) for token in tokens]
+    across = axis.axis_name == "x"
+    longest = round(max((each.width for each in labels), default=0) / ORDINARY, 6)
     rotated = ({"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if across and longest > 3
                else {})
     spans = [abs(high - low) for low, high in (axis.axes.get_xlim(), axis.axes.get_ylim())]
     room = cell_inches(axis.axes, *spans)[0 if across else 1]
     needed = (0.62 * longest + 0.25 if across and not rotated else 1.0) * text_inches()
     every = max(1, math.ceil(needed / room))
-    axis.set_ticks(range(0, len(tokens), every), labels[::every], **rotated)
+    if longest > LONGEST_TICK - 1:
+        lay_out_twice()
+    write_ticks(axis, range(0, len(tokens), every), labels[::every], **rotated)
 
 
-@lru_cache(maxsize=1)
-def _glyphs():
-    """The code points that matplotlib's default font can draw."""
-    from matplotlib.font_manager import FontProperties, findfont
-    from matplotlib.ft2font import FT2Font
+def name_ticks(axis, positions, names, **options):
+    """Write names, such as those of classes, at positions on an axis, each as `plain` words."""
+    write_ticks(axis, positions, [label(plain(name, SHORT_NAME)) for name in names], **options)
 
-    return set(FT2Font(findfont(FontProperties())).get_charmap())
+
+def write_ticks(axis, positions, labels, **options):
+    """Write labels (`Label`) at positions on an axis, all in the fonts that one of them needs."""
+    families = {family: None for each in labels for family in each.font.get("family", ())}
+    axis.set_ticks(positions, [each.text for each in labels],
+                   **({"family": [*families]} if families else {}), **options)
+
+
+def legend_columns(names, most):
+    """How many columns a legend below a picture has, fewer than `most` where names are long."""
+    widest = max(label(name).width for name in names)
+    return max(1, min(most, int(0.75 * WIDTH / text_inches() / widest))) if (
+        widest > LONG_NAME) else most

@@ -7,6 +7,8 @@ import numpy as np
 from numformer.checks import check_array, check_whole
 from numformer.plots.axes import (
     WIDTH, colours, faint, new_axes, sequential, signed_colours, styled)
+from numformer.plots.text.labels import label
+from numformer.plots.tokens import plain, write_ticks
 
 
 @styled
@@ -61,9 +63,9 @@ def patch_attention(images, weights, labels=None, ax=None, title="Attention to p
         ys = -(0.1 + (np.arange(-1, height + 1) + 0.5) / height) * tall
         ax.contour(xs, ys, np.pad(ink, 1), [0.5], linewidths=2, colors=[colours(ax)[1]])
     ax.set(xlim=(-0.05, 1.1 * B - 0.05), ylim=(-1.15 * tall, 1.05 * tall), yticks=[], title=title)
-    under = [f"{label}\nup to {its_weights.max():.2f}".strip()
-             for label, its_weights in zip(labels or [""] * B, weights)]
-    ax.set_xticks([1.1 * b + 0.5 for b in range(B)], under)
+    names = [f"{plain(name)}\n" for name in labels] if labels else [""] * B
+    write_ticks(ax.xaxis, [1.1 * b + 0.5 for b in range(B)], [
+        label(f"{name}up to {its_weights.max():.2f}") for name, its_weights in zip(names, weights)])
     ax.tick_params(length=0)
     ax.figure.draw_without_rendering()                # a first layout: the next is exact
     return ax

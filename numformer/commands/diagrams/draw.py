@@ -14,6 +14,7 @@ from numformer.analysis import architecture, computation
 from numformer.models import KINDS
 from numformer.plots import architecture_diagram
 from numformer.plots.diagrams.computation import draw_computation
+from numformer.plots.tokens import plain
 from numformer.recipes import PRESETS
 from numformer.terminal import did_you_mean, printable
 from numformer.verify.registry import LAYERS
@@ -70,7 +71,8 @@ def _drawn(arguments):
             raise UsageError(f"draw: --layer is for a run, but {name} is none; give the folder of "
                              "a run, or the class of the layer as NAME.")
         return _layer_of_a_run(arguments, folder)
-    model, title = (load_run(folder)[0], folder.resolve().name) if is_run else (_config(name), name)
+    model, title = (load_run(folder)[0], plain(folder.resolve().name)) if is_run else (
+        _config(name), name)
     try:
         found = architecture(model, arguments.block)
     except ValueError as error:

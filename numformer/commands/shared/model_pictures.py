@@ -20,6 +20,7 @@ from numformer.data import recall_batch, recall_examples
 from numformer.data.corpora.recall import EXAMPLE
 from numformer.models import Decoder
 from numformer.parameter import Layer
+from numformer.plots.text.letters import signs
 from numformer.plots.tokens import visible
 from numformer.recipes import TextTask
 from numformer.recipes.library.bert import MaskedTask
@@ -34,6 +35,7 @@ CLASSES = ("consonants", "vowels", "digits", "punctuation", "letters", "words",
 MOST_POINTS = 110                                     # tokens on the map of embeddings
 SHOWN_TOKENS = 420                                    # of a held-out text with losses
 TOP_P, TOP_K = 0.9, 8
+MOST_LETTERS = 40                                     # of a text in a title
 SEQUENCES = 32                                        # that scores of heads are measured on
 MAP_TOKENS = 16                                       # of the maps of heads
 POINTS, REACH = 25, 1.0                               # of a loss surface: a side, and its half
@@ -86,9 +88,13 @@ def temperature(run):
     with one_blas_thread():
         logits = run.model(reading.inputs[0])[0, -1]
     vocabulary = [run.tokenizer.decode([token]) for token in range(len(run.tokenizer))]
-    text = "".join(map(visible, reading.read[-24:]))
+    words, *earlier = [visible(token) for token in reading.read[:-25:-1]]
+    for token in earlier:                             # as many as a title has space for
+        if len(token) + len(words) > MOST_LETTERS:
+            break
+        words = token + words
     return plots.temperature_panels(logits, vocabulary, top_k=TOP_K, top_p=TOP_P,
-                                    title=f"The next token after “{text}”")
+                                    title=f"The next token after “{words}”")
 
 
 def token_loss(run):
@@ -141,7 +147,7 @@ def patterns(run):
     else:
         texts = _texts_with_weights(run, rows.take(np.arange(min(SEQUENCES, len(rows.ids)))))
         counted = f"mean of {len(texts)} held-out texts"
-    names = {"first": view.keys[0]} | {"separator": view.keys[t] for t in separators}
+    names = {"first": signs(view.keys[0])} | {"separator": signs(view.keys[t]) for t in separators}
     scores, targets = ({names.get(name, name): value for name, value in found.items()}
                        for found in (attention_patterns(texts),
                                      pattern_targets(len(view.keys), separators)))

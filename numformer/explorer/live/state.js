@@ -7,7 +7,7 @@ Object.assign(MODES, {
 
 let model, run, plain, codec;                                           // plain: all heads at 1
 const live = { ids: [], start: 0, unknown: [], rows: 0, version: 0 };
-const text = make("textarea", { rows: "2", spellcheck: "false", autocomplete: "off",
+const text = make("textarea", { rows: "2", dir: "auto", spellcheck: "false", autocomplete: "off",
     autocapitalize: "off", "aria-label": "text that the model reads", "data-at": "text" });
 const chips = make("ol", { class: "chips", role: "listbox", "aria-label": "tokens",
     "aria-orientation": "horizontal" });
@@ -98,7 +98,7 @@ function sayStatus() {
 function saySpoken() {
   if (!run.T) return;
   const p = softmax(rowOf(run, run.T - 1)), best = p.indexOf(Math.max(...p));
-  spoken.textContent = "Most likely next token: " + data.live.labels[best] + ", probability "
+  spoken.textContent = "Most likely next token: " + isolated(data.live.labels[best]) + ", probability "
       + p[best].toFixed(3) + ".";
 }
 

@@ -60,10 +60,10 @@ function buildLens(parent, p, i, names) {
       Math.max(...final));
   const table = make("table", { class: "detail" }, make("div", { class: "scroll" }, parent));
   make("caption", {}, table, "After " + named(labels[run.ids[i]], i)
-      + ": the three most likely tokens, and the probability of the prediction “"
-      + labels[predicted] + "”");
+      + ": the three most likely tokens, and the probability of the prediction "
+      + quoted(labels[predicted]));
   const head = make("tr", {}, make("thead", {}, table));
-  ["after", "norm", "first", "second", "third", "p(" + labels[predicted] + ")"].forEach(
+  ["after", "norm", "first", "second", "third", "p(" + isolated(labels[predicted]) + ")"].forEach(
       (name) => make("th", { scope: "col" }, head, name));
   const lines = make("tbody", {}, table);
   for (let l = names.length - 1; l >= 0; l--) {
@@ -71,7 +71,7 @@ function buildLens(parent, p, i, names) {
     const line = make("tr", {}, lines);
     make("th", { scope: "row" }, line, names[l]);
     make("td", {}, line, streamNorm(l, i).toFixed(2));
-    for (const id of order.slice(0, 3)) make("td", {}, line, labels[id] + " " + row[id].toFixed(3));
+    for (const id of order.slice(0, 3)) make("td", {}, line, isolated(labels[id]) + " " + row[id].toFixed(3));
     make("td", {}, line, row[predicted].toFixed(4));
   }
 }

@@ -14,7 +14,7 @@ function buildQuery() {
   }
   const scroll = make("div", { class: "scroll" }, stage);
   const box = make("table", { class: "detail" }, scroll);
-  make("caption", {}, box, "Query " + i + " “" + v.queries[i] + "”, layer " + (state.layer + 1)
+  make("caption", {}, box, "Query " + i + " " + quoted(v.queries[i]) + ", layer " + (state.layer + 1)
       + ", head " + (head + 1)
       + ": score = " + v.scales[state.layer].toFixed(4) + " × (q · k)"
       + (v.hasBias ? " + the position bias" : "")

@@ -3,7 +3,8 @@
 import numpy as np
 
 from numformer.plots.axes import colours, entitle, faint, panels, styled
-from numformer.plots.tokens import label_ticks
+from numformer.plots.text.labels import ORDINARY, label
+from numformer.plots.tokens import SHORT_NAME, label_ticks, plain, visible, write_ticks
 
 FEW = 8                                               # tokens whose short labels are all written
 
@@ -49,15 +50,16 @@ def mask_panels(masks, tokens, inputs=None, ax=None, title="Who may attend to wh
         panel.hlines(np.arange(-0.5, T), -0.5, T - 0.5, color=faint(panel), linewidth=0.7)
         panel.vlines(np.arange(-0.5, T), -0.5, T - 0.5, color=faint(panel), linewidth=0.7)
         for axis in (panel.xaxis, panel.yaxis):
-            if T <= FEW and max(map(len, tokens[name])) <= 2:
-                axis.set_ticks(range(T), tokens[name])                # each has space
+            labels = [label(visible(token)) for token in tokens[name]]
+            if T <= FEW and max(each.width for each in labels) <= 2 * ORDINARY:
+                write_ticks(axis, range(T), labels)                   # each has space
             else:
                 label_ticks(axis, tokens[name])
         panel.tick_params(length=0)
         if (inputs or {}).get(name):
             panel.axhline(inputs[name] - 0.5, color=colours(panel)[1], linewidth=2.5)
             panel.axvline(inputs[name] - 0.5, color=colours(panel)[1], linewidth=2.5)
-        panel.set_title(name)
+        panel.set_title(plain(name, SHORT_NAME))
         panel.set_xlabel("key")
         panel.set_ylabel("query")
     entitle(ax, axes[0], title)

@@ -7,7 +7,8 @@ import numpy as np
 from numformer.checks import check_array, check_number, check_whole
 from numformer.functional.softmax import softmax
 from numformer.plots.axes import WIDTH, cell_inches, draw_map, entitle, panels, styled, text_inches
-from numformer.plots.tokens import visible
+from numformer.plots.text.labels import label
+from numformer.plots.tokens import LONGEST_TICK, visible, write_ticks
 
 COLUMNS = ("q · k", "score", "weight")
 
@@ -54,7 +55,7 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
     D = check_array("query_detail", "q", q, "(D,)")["D"]
     check_whole("query_detail", "D", D)
     S = check_array("query_detail", "k", k, "(S, D)", D=D)["S"]
-    tokens = [str(j) for j in range(S)] if tokens is None else [visible(token) for token in tokens]
+    tokens = range(S) if tokens is None else [visible(token, LONGEST_TICK) for token in tokens]
     mask = np.ones(S, bool) if mask is None else np.asarray(mask, bool)
     for name, sized in (("tokens", tokens), ("bias", bias), ("mask", mask)):
         if sized is not None and len(sized) != S:
@@ -77,7 +78,8 @@ def query_detail(q, k, tokens=None, scale=None, bias=None, mask=None, ax=None, t
     gap = np.full((1, D), np.nan)
     draw_map(vectors, np.concatenate([q[None], gap, k]), "", signed=True, numbers=False)
     every = max(1, math.ceil(1.15 * text_inches() / cell_inches(vectors, 1, S + 2)[1]))
-    vectors.set_yticks([0, *range(2, S + 2, every)], ["q", *tokens[::every]])
+    write_ticks(vectors.yaxis, [0, *range(2, S + 2, every)],
+                [label(str(token)) for token in ("q", *tokens[::every])])
     vectors.set(xlabel="coord.", title="q and keys")
     draw_map(parts, np.concatenate([np.full((2, D), np.nan), k * q]), "", signed=True,
              numbers=False)

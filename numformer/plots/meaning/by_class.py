@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.plots.axes import WIDTH, new_axes, styled, styles
+from numformer.plots.tokens import name_ticks, plain
 
 
 @styled
@@ -29,9 +30,9 @@ def values_by_class(values, classes, label, title, ax=None):
         quartiles = np.array([np.percentile(each[k], (25, 50, 75)) for each in values.values()])
         x = np.arange(len(values)) + (k - (len(classes) - 1) / 2) * width
         low, middle, high = quartiles.T
-        ax.errorbar(x, middle, [middle - low, high - middle], label=name, linestyle="none",
+        ax.errorbar(x, middle, [middle - low, high - middle], label=plain(name), linestyle="none",
                     color=style["color"], marker=style["marker"], capsize=4)
-    ax.set_xticks(range(len(values)), list(values))
+    name_ticks(ax.xaxis, range(len(values)), values)
     ax.set(ylabel=f"{label}\n(median and middle half)", title=title)
     ax.legend()
     return ax

@@ -6,7 +6,8 @@ from numformer.checks import check_array
 from numformer.plots.axes import (
     MARKERS, cell_inches, colours, faint, legend_below, new_axes, styled, text_inches)
 from numformer.plots.meaning.maps import two_directions
-from numformer.plots.tokens import visible
+from numformer.plots.text.labels import label
+from numformer.plots.tokens import LONGEST_TICK, SHORT_NAME, legend_columns, plain, visible
 
 # where a label may be, in its own widths and heights from the point
 OFFSETS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -78,27 +79,34 @@ def embedding_map(vectors, tokens, classes=None, ax=None, title="Token embedding
     colour = {name: found[k % 8] for k, name in enumerate(names)}
     for k, name in enumerate(names):
         own = points[[each == name for each in classes]]
-        ax.scatter(*own.T, s=26, color=colour[name], marker=MARKERS[k % 8], linewidth=0, label=name)
-    labels = [visible(token) for token in tokens]
+        ax.scatter(*own.T, s=26, color=colour[name], marker=MARKERS[k % 8], linewidth=0,
+                   label=plain(name, SHORT_NAME))
+    labels = [label(visible(token, LONGEST_TICK)) for token in tokens]
     for n, (x, y) in _places(ax, points, labels, ends):
-        ax.text(x, y, labels[n], ha="center", va="center", color=colour[classes[n]])
+        ax.text(x, y, labels[n].text, **labels[n].font, ha="center", va="center",
+                color=colour[classes[n]])
     if len(names) > 1:
-        legend_below(ax, len(names), columnspacing=1.2, handletextpad=0.2)
+        columns = legend_columns([plain(name, SHORT_NAME) for name in names], len(names))
+        legend_below(ax, columns, columnspacing=1.2, handletextpad=0.2)
     return ax
 
 
 def _places(ax, points, labels, ends):
-    """(number, (x, y)) of the labels that have a place where they cover no point and no label."""
+    """(number, (x, y)) of the labels that have a place where they cover no point and no label.
+
+    It is inside the axes.
+    """
     unit = np.array(cell_inches(ax, 2 * ends[0], 2 * ends[1]))        # inches of 1
     inches, height, taken = points * unit, text_inches(), []
     points_of = np.concatenate([inches - 0.04, inches + 0.04], axis=1)        # left, low, right, up
-    for n, label in enumerate(labels):
-        size = np.array([0.62 * height * len(label) + 0.02, 0.95 * height])
+    for n, each in enumerate(labels):
+        size = np.array([height * each.width + 0.02, 0.95 * height])
         for offset in OFFSETS:
             middle = inches[n] + np.array(offset) * (size / 2 + 0.06)
             box = np.concatenate([middle - size / 2, middle + size / 2])
-            if not any(_overlap(box, other).any() for other in (np.array(taken).reshape(-1, 4),
-                                                                points_of)):
+            if (np.abs(middle) + size / 2 < ends * unit).all() and not any(
+                    _overlap(box, other).any() for other in (np.array(taken).reshape(-1, 4),
+                                                             points_of)):
                 taken.append(box)
                 yield n, middle / unit
                 break

@@ -1,6 +1,7 @@
 """Scores of heads: a map of heads by patterns."""
 
 from numformer.plots.axes import draw_map, new_axes, styled
+from numformer.plots.tokens import name_ticks
 
 
 @styled
@@ -21,7 +22,7 @@ def head_scores(scores, heads, patterns, title, label="score", ax=None):
     """
     ax = new_axes((8, 0.36 * len(heads) + 2.2)) if ax is None else ax
     draw_map(ax, scores, label, numbers=True, form="{:.2f}")
-    ax.set_xticks(range(len(patterns)), patterns)
-    ax.set_yticks(range(len(heads)), heads)
+    name_ticks(ax.xaxis, range(len(patterns)), patterns)
+    name_ticks(ax.yaxis, range(len(heads)), heads)
     ax.set(title=title)
     return ax

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.plots.axes import MARKERS, colours, entitle, panels, styled
+from numformer.plots.tokens import SHORT_NAME, legend_columns, plain
 
 
 def first_two_directions(vectors):
@@ -72,13 +73,16 @@ def labelled_maps(maps, columns, title, words=None, ax=None):
         for k, label in enumerate(sorted(set(labels))):
             own = points[labels == label]
             panel.scatter(own[:, 0], own[:, 1], s=34 if words else 22, color=found[k % 8],
-                          marker=MARKERS[k % 8], alpha=0.8, linewidth=0, label=label)
+                          marker=MARKERS[k % 8], alpha=0.8, linewidth=0,
+                          label=plain(label, SHORT_NAME))
         for text, (x, y) in zip((words or {}).get(key, ()), points):
-            panel.annotate(text, (x, y), xytext=(3, 2), textcoords="offset points")
-        panel.set(title=": ".join(part for part in key if part), xticks=[], yticks=[],
-                  xlim=(-1.15 * spread, 1.15 * spread), ylim=(-1.15 * spread, 1.15 * spread))
+            panel.annotate(plain(text), (x, y), xytext=(3, 2), textcoords="offset points")
+        panel.set(title=": ".join(plain(part, SHORT_NAME) for part in key if part),
+                  xticks=[], yticks=[], xlim=(-1.15 * spread, 1.15 * spread),
+                  ylim=(-1.15 * spread, 1.15 * spread))
         if len(set(labels)) > 1:
-            panel.legend(markerscale=1.2, loc="upper center", ncols=listed,
+            columns = legend_columns([plain(each, SHORT_NAME) for each in labels], listed)
+            panel.legend(markerscale=1.2, loc="upper center", ncols=columns,
                          bbox_to_anchor=(0.5, 0), columnspacing=1, handletextpad=0.3, frameon=False)
     entitle(ax, axes[0, 0], title)
     for unused in axes.flat[len(maps):]:

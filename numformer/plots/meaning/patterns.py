@@ -5,7 +5,8 @@ import numpy as np
 from numformer.analysis.attention_statistics import check_layers
 from numformer.plots.attention.maps import draw_weights
 from numformer.plots.axes import colours, draw_map, entitle, in_slides, panels, styled
-from numformer.plots.tokens import label_ticks
+from numformer.plots.text.labels import label
+from numformer.plots.tokens import SHORT_NAME, label_ticks, name_ticks, plain, write_ticks
 
 MOST_HEADS = 16                                       # whose names are all written
 
@@ -82,7 +83,7 @@ def heads_by_pattern(scores, weights, tokens, targets=None, mask=None, ax=None,
             panel.set(xticks=[], yticks=[])
         if targets and name in targets:
             _frame_cells(panel, targets[name])
-        panel.set_title(f"{name}: {scores[name][layer, head]:.2f}"
+        panel.set_title(f"{plain(name, 12)}: {scores[name][layer, head]:.2f}"
                         + f" (layer {layer + 1}, head {head + 1})" * (not slide)
                         + f"\nhead {layer + 1}.{head + 1}" * slide)
     for unused in maps.flat[n:]:
@@ -97,9 +98,10 @@ def _draw_table(ax, table, patterns, heads):
     draw_map(ax, table, "", top=1.0, form="{:.2f}", numbers=len(heads) <= MOST_HEADS)
     x, y = (heads, patterns) if across else (patterns, heads)
     # names in two lines, so that they do not overlap
-    ax.set_xticks(range(len(x)), [name.replace(" ", "\n") for name in x],
-                  rotation=0 if across or len(x) < 3 else 60)
-    ax.set_yticks(range(len(y)), y)
+    write_ticks(ax.xaxis, range(len(x)),
+                [label(plain(name, SHORT_NAME).replace(" ", "\n")) for name in x],
+                rotation=0 if across or len(x) < 3 else 60)
+    name_ticks(ax.yaxis, range(len(y)), y)
     if len(heads) > MOST_HEADS:
         label_ticks(ax.xaxis if across else ax.yaxis, heads)
     ax.set(**{"xlabel" if across else "ylabel": "layer.head"})

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.checks import check_array, check_whole
 from numformer.plots.axes import (
     WIDTH, draw_map, entitle, new_axes, panels, signed_colours, styled, styles)
+from numformer.plots.tokens import plain
 
 
 @styled
@@ -69,8 +70,8 @@ def similarity_by_distance(tables, ax=None, title="Dot product of two position v
         if not np.trace(products):
             raise ValueError(f"similarity_by_distance: the table {name} is all zero.")
         found = [np.diagonal(products, k) * (T / np.trace(products)) for k in range(T)]
-        ax.plot(range(T), [each.mean() for each in found], label=name, markevery=max(1, T // 8),
-                markersize=4, **style)
+        ax.plot(range(T), [each.mean() for each in found], label=plain(name),
+                markevery=max(1, T // 8), markersize=4, **style)
         ax.fill_between(range(T), [each.min() for each in found], [each.max() for each in found],
                         color=style["color"], alpha=0.2)
     ax.set(xlabel="distance k, tokens", ylabel="dot product, relative to distance 0", title=title)

@@ -5,9 +5,9 @@ import numpy as np
 from numformer.checks import check_array
 from numformer.plots.axes import SLIDE, WIDTH, faint, in_slides, new_axes, readable_on, sequential
 from numformer.plots.axes import styled, text_inches
-from numformer.plots.tokens import SIGNS, signs, visible
+from numformer.plots.text.grid import cells_of, column_width, in_order, runs_right_to_left
+from numformer.plots.text.letters import SIGNS, signs
 
-ADVANCE = 0.602                                       # ems of a letter of DejaVu Sans Mono
 LINE = 1.75                                           # ems from line to line
 
 
@@ -16,7 +16,8 @@ def tokens_by_loss(tokens, losses, ax=None, title=None, unit="nats", top=None):
     """Write a text; the ground of each token shows its loss, darker for a larger one.
 
     The first token has no ground, because nothing predicts it. White space is visible; a new line
-    begins after a line feed.
+    begins after a line feed. Each letter has a cell, a wide one two; lines of Hebrew and Arabic run
+    from right to left. Letters that no font has are marks, explained below the text.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def tokens_by_loss(tokens, losses, ax=None, title=None, unit="nats", top=None):
     from matplotlib.collections import PolyCollection
 
     width = SLIDE[0] if in_slides() else WIDTH
-    columns = int((width - 1.75) / (ADVANCE * text_inches()))
+    columns = int((width - 1.75) / (column_width() * text_inches()))
     cells, letters, rows = _layout(tokens, columns)
     if ax is None:
         ax = new_axes((WIDTH, max(2.2, 0.9 + LINE * text_inches() * rows)))
@@ -70,11 +71,11 @@ def tokens_by_loss(tokens, losses, ax=None, title=None, unit="nats", top=None):
     grounds.set_array(losses[[number - 1 for number, *_ in cells if number]])
     grounds.set_clim(0, top or max(float(np.nanmax(losses)), 1e-12))
     ax.add_collection(grounds, autolim=False)
-    for number, x, y, letter in letters:
+    for number, x, y, cell in letters:
         ink = readable_on(grounds, losses[number - 1]) if number else None
-        ax.text(x + 0.5, y, letter, family="monospace", ha="center", va="center", color=ink,
-                alpha=0.45 if letter in SIGNS.values() else None)
-    first, x, end, y = cells[0]
+        ax.text(x + cell.columns / 2, y, cell.shown, **cell.font, ha="center", va="center",
+                parse_math=False, color=ink, alpha=0.45 if cell.letter in SIGNS.values() else None)
+    first, x, end, y = min(cells)
     ax.add_patch(_frame(x, y, end - x, faint(ax)))
     ax.set(xlim=(-0.5, columns + 0.5), ylim=(max(rows, 2) - 0.4, -0.6), xticks=[], yticks=[],
            title=title or f"Loss of every token: {losses.mean():.2f} {unit} on average")
@@ -86,26 +87,56 @@ def tokens_by_loss(tokens, losses, ax=None, title=None, unit="nats", top=None):
 
 
 def _layout(tokens, columns):
-    """Cells (number, x, end, row), letters (number, x, row, letter), and the number of rows.
+    """Grounds (number, x, end, row), letters (number, x, row, Cell), and the number of rows.
 
     Words go to the next line where they do not fit; longer ones than a line are broken.
     """
-    cells, letters, x, row = [], [], 0, 0
+    grounds, letters = [], []
+    lines = _lines(tokens, columns)
+    for row, (line, right_to_left) in enumerate(lines):
+        cells = [cell for _, cell in line]
+        indent = columns - sum(cell.columns for cell in cells) if right_to_left else 0
+        for column, place in in_order(cells, right_to_left):
+            (number, cell), x = line[place], indent + column
+            letters.append((number, x, row, cell))
+            if grounds and grounds[-1][0] == number and grounds[-1][2:] == (x, row):
+                grounds[-1] = (number, grounds[-1][1], x + cell.columns, row)
+            else:
+                grounds.append((number, x, x + cell.columns, row))
+    return grounds, letters, len(lines)
+
+
+def _lines(tokens, columns):
+    """[(list of (number of the token, Cell), whether it runs from right to left)] of a text."""
+    lines, line, paragraph = [], [], []               # paragraph: its lines so far
+
+    def end_line(and_paragraph):
+        nonlocal line, paragraph
+        paragraph, line = [*paragraph, line] if line else paragraph, []
+        if and_paragraph:
+            cells = [cell for each in paragraph for _, cell in each]
+            lines.extend((each, runs_right_to_left(cells)) for each in paragraph)
+            paragraph = []
+
+    used = 0
     for word in _words(tokens):
-        if x and x + sum(len(signs(tokens[number])) for number in word) > columns:
-            x, row = 0, row + 1
+        cells = {number: cells_of(signs(tokens[number])) for number in word}
+        whole = sum(cell.columns for each in cells.values() for cell in each)
+        if used and used + whole > columns:
+            end_line(False)
+            used = 0
         for number in word:
-            shown = signs(tokens[number])
-            while shown:
-                if x == columns:
-                    x, row = 0, row + 1
-                part, shown = shown[:columns - x], shown[columns - x:]
-                cells.append((number, x, x + len(part), row))
-                letters += [(number, x + k, row, visible(letter)) for k, letter in enumerate(part)]
-                x += len(part)
+            for cell in cells[number]:
+                if used + cell.columns > columns:
+                    end_line(False)
+                    used = 0
+                line.append((number, cell))
+                used += cell.columns
             if tokens[number].endswith("\n"):
-                x, row = 0, row + 1
-    return cells, letters, row + (x > 0)
+                end_line(True)
+                used = 0
+    end_line(True)
+    return lines
 
 
 def _words(tokens):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.plots.axes import faint, new_axes, styled, styles
+from numformer.plots.tokens import plain
 
 
 @styled
@@ -35,7 +36,7 @@ def losses_by_operations(curves, target=None, ax=None, title="Loss by operations
         ax.axhline(target, color=faint(ax), linewidth=1, label=f"a loss of {target:.2f}")
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         operations, losses = map(np.array, zip(*curve))
-        ax.plot(operations, losses, label=name, markersize=4, **style)
+        ax.plot(operations, losses, label=plain(name), markersize=4, **style)
         if target is not None:
             at = np.exp(np.interp(-target, -losses, np.log(operations)))
             ax.plot(at, target, marker=style["marker"], color=style["color"], markersize=11,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.plots.axes import faint, new_axes, styled, styles
+from numformer.plots.tokens import plain
 
 
 @styled
@@ -38,7 +39,8 @@ def losses_by_position(curves, trained, ax=None, title="Loss by position"):
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         starts = np.arange(0, len(curve), width)
         means = [float(np.mean(curve[start:start + width])) for start in starts]
-        ax.plot(starts + (width - 1) / 2 + 1, means, label=name, markersize=4, markevery=4, **style)
+        ax.plot(starts + (width - 1) / 2 + 1, means, label=plain(name), markersize=4,
+                markevery=4, **style)
     ax.axvline(trained + 0.5, color=faint(ax), linewidth=4, zorder=0, label="trained length")
     ax.set(xlabel="position in the text, tokens", ylabel="loss, nats per token", title=title)
     ax.grid(alpha=0.3)

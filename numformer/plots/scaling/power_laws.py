@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.plots.axes import entitle, in_slides, panels, styled, styles
+from numformer.plots.tokens import plain
 
 
 @styled
@@ -39,10 +40,10 @@ def power_law_panels(quantities, slopes, fitted_from=0, ax=None, xlabel="sequenc
         for (name, values), style in zip(methods.items(), styles(panel, len(methods))):
             x, y = np.array(list(values)), np.array(list(values.values()))
             panel.plot(x[x >= fitted_from], y[x >= fitted_from], markersize=5,
-                       label=f"{name}: N$^{{{slopes[quantity][name] + 0.0:.2f}}}$", **style)
+                       label=f"{plain(name)}: N$^{{{slopes[quantity][name] + 0.0:.2f}}}$", **style)
             panel.plot(x[x <= fitted_from], y[x <= fitted_from], color=style["color"], alpha=0.4,
                        linestyle=style["linestyle"], linewidth=1)
-        panel.set(yscale="log", xlabel=xlabel, title=quantity)
+        panel.set(yscale="log", xlabel=xlabel, title=plain(quantity))
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
         panel.legend()

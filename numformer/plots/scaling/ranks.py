@@ -1,6 +1,7 @@
 """Time and bytes of a training step against the number of ranks."""
 
 from numformer.plots.axes import entitle, in_slides, legend_below, panels, styled, styles
+from numformer.plots.tokens import plain
 
 
 @styled
@@ -33,7 +34,7 @@ def rank_scaling(seconds, bytes_, measured=None, ax=None, title="A training step
     axes = panels(ax, *((1, 2) if in_slides() else (2, 1)), (8, 8)).ravel()
     measured = measured or {}
     for (name, times), style in zip(seconds.items(), styles(axes[0], len(seconds))):
-        axes[0].plot(list(times), [1e3 * value for value in times.values()], label=name,
+        axes[0].plot(list(times), [1e3 * value for value in times.values()], label=plain(name),
                      **{**style, "marker": None})
     axes[1].plot(list(bytes_), [value / 1e6 for value in bytes_.values()], label="formula",
                  **{**styles(axes[1], 1)[0], "marker": None})

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.plots.axes import colours, new_axes, styled
+from numformer.plots.tokens import name_ticks, plain
 
 HATCHES = (None, "//", "..", "xx")
 SMALLEST = 0.005                        # of a step: less than that is shown with the rest
@@ -46,9 +47,9 @@ def breakdown_bars(breakdowns, ax=None, title="Where the time of a training step
         ms.append(totals[case] - sum(ms))
         bars = ax.barh(y + (n + 0.5) * height - 0.4, [100 * x / totals[case] for x in ms],
                        height=0.9 * height, color=colours(ax)[n % 8], hatch=HATCHES[n % 4],
-                       label=f"{case}: {totals[case]:.4g} ms")
+                       label=f"{plain(case)}: {totals[case]:.4g} ms")
         ax.bar_label(bars, [f"{x:.3g} ms" if x else "" for x in ms], padding=3)
-    ax.set_yticks(y, [*shown, "rest"])
+    name_ticks(ax.yaxis, y, [*shown, "rest"])
     ax.invert_yaxis()
     ax.margins(x=0.12, y=0.02)
     ax.set(xlabel="percent of the step", title=title)

@@ -1,6 +1,7 @@
 """Training with and without gradient clipping: losses, and gradient norms before clipping."""
 
 from numformer.plots.axes import entitle, in_slides, panels, styled, styles
+from numformer.plots.tokens import plain
 from numformer.plots.training.curves import averaged
 
 
@@ -31,7 +32,7 @@ def clipping_curves(runs, ax=None, title="Gradient clipping"):
         raise ValueError("clipping_curves: a run has no steps; train at least one.")
     losses, norms = panels(ax, *((1, 2) if in_slides() else (2, 1)), (8, 8)).flat
     for (name, steps), style in zip(runs.items(), styles(losses, len(runs))):
-        style |= dict(markevery=max(1, len(steps) // 6), markersize=4, label=name)
+        style |= dict(markevery=max(1, len(steps) // 6), markersize=4, label=plain(name))
         numbers = range(1, len(steps) + 1)
         losses.plot(*averaged(numbers, [step["loss"] for step in steps], 5), **style)
         norms.plot(numbers, [step["gradient_norm"] for step in steps], linewidth=0.9, **style)

@@ -3,6 +3,7 @@
 import math
 
 from numformer.plots.axes import new_axes, styled, styles
+from numformer.plots.tokens import plain
 
 
 @styled
@@ -35,9 +36,9 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
         if len(curve) == 1:
             ax.axhline(curve[0][1], color=style["color"], linestyle=style["linestyle"],
-                       linewidth=1.0, label=f"{name}: {curve[0][1]:.3f}")
+                       linewidth=1.0, label=f"{plain(name)}: {curve[0][1]:.3f}")
         elif curve:
-            ax.plot(*zip(*curve), markersize=5, label=f"{name}: {curve[-1][1]:.3f}", **style)
+            ax.plot(*zip(*curve), markersize=5, label=f"{plain(name)}: {curve[-1][1]:.3f}", **style)
     ax.set(xlabel="training tokens", ylabel="loss, nats per token", title=title)
     ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
     bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2),
@@ -77,7 +78,7 @@ def gradient_reach_curves(profiles, ax=None, title="Gradient norm by distance"):
     ax = new_axes() if ax is None else ax
     for (name, profile), style in zip(profiles.items(), styles(ax, len(profiles))):
         points = [(k, g / profile[0]) for k, g in enumerate(profile) if g > 0]
-        ax.plot(*zip(*points), markersize=4, markevery=max(1, len(points) // 8), label=name,
+        ax.plot(*zip(*points), markersize=4, markevery=max(1, len(points) // 8), label=plain(name),
                 **style)
     ax.set(yscale="log", xlabel="distance k, tokens",
            ylabel="gradient norm, relative to distance 0", title=title)

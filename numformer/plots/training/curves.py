@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.plots.axes import (
     WIDTH, colours, faint, in_slides, legend_below, new_axes, plain_ticks, styled, styles)
+from numformer.plots.tokens import plain
 
 USUAL_RATIO = 1e-3                           # of an update to the weights; see `update_ratio_curve`
 
@@ -119,7 +120,7 @@ def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     ax = new_axes((WIDTH, 6)) if ax is None else ax
     for (kind, names), style in zip(kinds.items(), styles(ax, len(kinds))):
         ax.plot(steps, [float(np.median([line[name] for name in names])) for line in ratios],
-                label=kind, markersize=4, **style)
+                label=plain(kind), markersize=4, **style)
     ax.axhline(USUAL_RATIO, color=faint(ax), linewidth=0.8)
     ax.set(xlabel="step", ylabel="|update| / |weights|", yscale="log", title=title)
     ax.grid(alpha=0.3)
@@ -163,7 +164,7 @@ def gradient_flow(flows, ax=None, title="Gradient norm by block at initializatio
         raise ValueError("gradient_flow: flows is empty; there is nothing to draw.")
     ax = new_axes() if ax is None else ax
     for (name, norms), style in zip(flows.items(), styles(ax, len(flows))):
-        ax.plot(range(1, len(norms) + 1), norms, label=name, **style)
+        ax.plot(range(1, len(norms) + 1), norms, label=plain(name), **style)
     ax.set(xlabel="block", ylabel="gradient norm", yscale="log", title=title)
     plain_ticks(ax.yaxis)
     ax.xaxis.get_major_locator().set_params(integer=True)

@@ -1,6 +1,7 @@
 """What depth does: gradients that reach the first block of ever deeper stacks, and losses."""
 
 from numformer.plots.axes import new_axes, styled, styles
+from numformer.plots.tokens import plain
 from numformer.plots.training.curves import averaged
 
 
@@ -30,7 +31,7 @@ def gradient_ratio_by_depth(ratios, ax=None, title="First block to last"):
                          "draw.")
     ax = new_axes() if ax is None else ax
     for (name, by_depth), style in zip(ratios.items(), styles(ax, len(ratios))):
-        ax.plot(*zip(*sorted(by_depth.items())), label=name, **style)
+        ax.plot(*zip(*sorted(by_depth.items())), label=plain(name), **style)
     ax.set(xlabel="blocks", ylabel="gradient norm, first block / last block", yscale="log",
            title=title,
            xticks=sorted({depth for by_depth in ratios.values() for depth in by_depth}))
@@ -66,8 +67,8 @@ def losses_by_step(runs, ax=None, title="Training loss"):
     for (name, losses), style in zip(runs.items(), styles(ax, len(runs))):
         last = losses[-max(1, len(losses) // 10):]
         ax.plot(*averaged(range(1, len(losses) + 1), losses, 10), markersize=4,
-                markevery=max(1, len(losses) // 6), label=f"{name}: {sum(last) / len(last):.3f}",
-                **style)
+                markevery=max(1, len(losses) // 6),
+                label=f"{plain(name)}: {sum(last) / len(last):.3f}", **style)
     ax.set(xlabel="step", ylabel="loss, nats per token", title=title)
     ax.grid(alpha=0.3)
     ax.legend()

@@ -7,11 +7,17 @@ import numpy as np
 from numformer.checks import check_whole
 from numformer.plots.axes import WIDTH, colours, draw_map, faint, is_dark, new_axes, styled
 from numformer.plots.style import SIZE, SLIDE, SLIDE_SIZE, in_slides
+from numformer.plots.text.grid import cells_of, column_width, columns_of, runs_right_to_left
+from numformer.plots.text.labels import in_lines, label, take_key
+from numformer.plots.text.letters import letters
+from numformer.plots.text.lines import parts_of_line, visible_letters, wrapped
 from numformer.plots.tokens import label_ticks, visible
 from numformer.plots.training.curves import moving_average
 
 
 CLASSES = ("vowels", "consonants", "letters", "digits", "punctuation", "words", "parts of words")
+MOST_LETTERS = 12                                     # of a token on the map of embeddings
+KEY_LINES = 3                                         # of marks of letters that no font has
 
 
 class Film(NamedTuple):
@@ -101,7 +107,7 @@ def film_frame(film, number, ax=None):
     has_map, has_points = film.attention is not None, film.points is not None
     _, right = page.map if has_map else (0, page.width)
     below = right if in_slides() else page.width                       # where the lower row ends
-    _draw_sample(page, film, number, right)
+    _draw_sample(page, film, number, right, _key(film))
     if has_map:
         _draw_attention(page, film, number)
     _draw_loss(page, film, number, below / 2 if has_points else below)
@@ -141,21 +147,40 @@ class _Page:
                   fontweight="bold", color=self.accent, ha="right")
 
 
-def _draw_sample(page, film, number, right):
-    """The prompt and what follows, in lines of as many letters as there is space for."""
-    top, size, advance = page.rows[0], 1.1, 0.602                     # ems of DejaVu Sans Mono
+def _key(film):
+    """The key of marks for letters that no font has, the same in all frames."""
+    columns_of("".join(visible_letters("".join([film.prompt, *film.samples]))))
+    for token in (*film.keys, *film.queries):
+        label(visible(token))
+    for token in film.tokens:
+        _point_label(token)
+    return take_key()
+
+
+def _draw_sample(page, film, number, right, key):
+    """The prompt and what follows, in lines of as many letters as there is space for.
+
+    Below them is the key of marks for letters that no font has.
+    """
+    top, size, advance = page.rows[0], 1.1, column_width()
     columns = int((right - 2.2) / (size * advance))
-    lines = int((page.rows[1] - top - 3.2) / (1.3 * size))
+    explained = in_lines(key, right - 2.2)
+    if len(explained) > KEY_LINES:
+        explained[KEY_LINES - 1:] = [f"{explained[KEY_LINES - 1]} …"]
+    lines = int((page.rows[1] - top - 3.2 - 1.3 * len(explained)) / (1.3 * size))
     page.text(1.5, top, "What it writes", fontweight="bold")
     *whole, begun = wrapped(film.prompt, columns)
-    text = whole + wrapped(begun + film.samples[number], columns, len(begun))
+    kept = len(letters(begun))
+    text = whole + wrapped(begun + film.samples[number], columns, kept)
+    right_to_left = runs_right_to_left(cells_of("".join(text)))
+    bold = {"color": page.main, "fontweight": "bold"}
     for k, line in enumerate(text[:lines]):
-        first = len(line) if k < len(whole) else len(begun) if k == len(whole) else 0
-        for start, shown, options in (
-                (0, line[:first], {"color": page.main, "fontweight": "bold"}),
-                (first, line[first:], {})):
+        first = len(letters(line)) if k < len(whole) else kept if k == len(whole) else 0
+        for start, shown, font, is_given in parts_of_line(line, first, columns, right_to_left):
             page.text(1.5 + start * size * advance, top + 2.8 + 1.3 * size * k, shown, size,
-                      family="monospace", parse_math=False, va="baseline", **options)
+                      parse_math=False, va="baseline", **font, **(bold if is_given else {}))
+    for k, line in enumerate(explained):
+        page.text(1.5, page.rows[1] - 1.3 * (len(explained) - k) - 0.3, line, va="top")
 
 
 def _draw_attention(page, film, number):
@@ -224,14 +249,19 @@ def _draw_points(page, film, number, left, right):
     others = colours(ax)[2], colours(ax)[5], page.ink                 # letters, digits, punctuation
     colour = dict(zip(CLASSES, (page.accent, page.main, *others, page.accent, page.main)))
     for (x, y), token, its_class in zip(film.points[number], film.tokens, film.classes):
-        ax.text(x, y, visible(token), fontsize=page.size, color=colour[its_class], ha="center",
-                va="center", fontweight="bold")
+        shown, font, _ = _point_label(token)
+        ax.text(x, y, shown, **font, fontsize=page.size, color=colour[its_class], ha="center",
+                va="center")
     for k, line in enumerate(lines):
         start = left
         for name in line:
             page.text(start, page.rows[1] + 1.5 * (k + 1), name, color=colour[name],
                       fontweight="bold")
             start += _width(name) + 0.8
+
+
+def _point_label(token):
+    return label(visible(token, MOST_LETTERS), weight="bold")
 
 
 def _width(text):
@@ -261,26 +291,3 @@ def check_film(owner, film):
     if unknown:
         raise ValueError(f"{owner}: film.classes holds {unknown[0]!r}; choose from "
                          f"{', '.join(CLASSES)}.")
-
-
-def wrapped(text, columns, kept=0):
-    """Lines of at most so many letters, broken at white space, but not in the first `kept`.
-
-    Examples
-    --------
-    >>> wrapped("the dog sleeps\\non abcdefgh", 6)
-    ['the', 'dog', 'sleeps', 'on', 'abcdef', 'gh']
-    >>> wrapped("a dog", 4, kept=3)
-    ['a do', 'g']
-    """
-    lines = []
-    for line in text.split("\n"):
-        line = "".join(letter if letter.isprintable() else "\u00b7" for letter in line)
-        while len(line) > columns:
-            first = 0 if lines else kept                              # where a break is allowed
-            cut = line.rfind(" ", first, columns + 1)
-            cut = cut if line[:max(cut, 0)].strip() else columns
-            lines.append(line[:cut].rstrip())
-            line = line[cut:].lstrip()
-        lines.append(line)
-    return lines

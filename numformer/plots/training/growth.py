@@ -1,6 +1,7 @@
 """How time grows with size, on logarithmic axes, where a power law is a straight line."""
 
 from numformer.plots.axes import WIDTH, legend_below, new_axes, styled, styles
+from numformer.plots.tokens import plain
 
 WORDS = {"B": "batch B", "T": "sequence length T", "C": "width C", "L": "layers L"}
 
@@ -34,9 +35,9 @@ def growth_of_time(growth, slopes, ax=None, title="A training step"):
     if ax is None:
         ax = new_axes((WIDTH, 5.2))
     for (size, times), style in zip(growth.items(), styles(ax, len(growth))):
+        slope = f": slope {slopes[size]:.2f}" if size in slopes else ""
         ax.plot(list(times), list(times.values()), **style,
-                label=WORDS.get(size, size) + (f": slope {slopes[size]:.2f}" if size in slopes
-                                               else ""))
+                label=plain(WORDS.get(size, size)) + slope)
     ax.set(xscale="log", yscale="log", xlabel="batch, length, width or layers",
            ylabel="ms per step", title=title)
     ax.set_xscale("log", base=2)

@@ -4,6 +4,8 @@ import html
 import re
 from textwrap import wrap
 
+from numformer.terminal import printable
+
 COLUMNS, DIGITS, MOST_DIGITS = 80, 4, 17
 PAIR = re.compile(r"\bfound (\S+), reference ([^\s,]+?)(?=[,.]? )")
 SINGLE = re.compile(r"(?<=is )-?[\d.e+-]+(?= times)|(?<=and )-?[\d.e+-]+(?= times)"
@@ -74,7 +76,8 @@ def wrapped(text, indent="", head=None):
 
 def box(head, color, text):
     """HTML of a text with a bold line above it and a coloured border; legible on any ground."""
-    return BOX.format(head=html.escape(head), text=html.escape(brief(text)), color=color)
+    shown = printable(brief(text), keep="\n\t")
+    return BOX.format(head=html.escape(head), text=html.escape(shown), color=color)
 
 
 def _two_numbers(found, reference):

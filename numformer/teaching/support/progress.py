@@ -7,6 +7,7 @@ from numformer.teaching.exercise import all_exercises
 from numformer.teaching.judge import is_not_begun
 from numformer.teaching.support.effort import effort
 from numformer.teaching.support.layout import brief
+from numformer.terminal import printable
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -185,7 +186,7 @@ def class_page(students):
                  ("n", sum(row["hints"] for row in graded.rows))]
         if graded.trouble:
             total, cells = [("said", _text(graded.trouble))], []
-        rows.append(_row("td", [_text(graded.name), *total, *cells]))
+        rows.append(_row("td", [f"<bdi>{_text(graded.name)}</bdi>", *total, *cells]))
     of_all = [("n", sum(row["points"] == row["of"] for row in column))
               for column in columns.values()]
     rows.append(_row("td", ["<strong>done by</strong>", "", "", "", *of_all]))
@@ -221,4 +222,5 @@ def _row(tag, cells):
 
 
 def _text(text):
-    return html.escape(str(text))
+    """A text in HTML; what a browser would obey or hide is escaped."""
+    return html.escape(printable(text, keep="\n"))

@@ -8,7 +8,8 @@ from matplotlib.colors import to_hex
 
 from numformer.explorer.replay import replay_page
 from numformer.plots.axes import dark, slides
-from numformer.plots.training.film import Film, film_frame, wrapped
+from numformer.plots.text.lines import wrapped
+from numformer.plots.training.film import Film, film_frame
 
 RNG = np.random.default_rng(0)
 WEIGHTS = np.tril(RNG.random((3, 4, 4)))
