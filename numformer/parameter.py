@@ -5,10 +5,12 @@ A layer is a plain object. Its parameters and sublayers are its attributes, in t
 """
 
 import html
+from inspect import isfunction
 
 import numpy as np
 
 from numformer.checks import as_array, check_generator
+from numformer.underflow import underflow_is_zero
 
 
 class Parameter:
@@ -110,6 +112,13 @@ class Layer:
     A layer keeps nothing of a call, so it may run forward twice before it runs backward. Parameter
     gradients accumulate.
     """
+
+    def __init_subclass__(cls, **options):
+        """What a layer computes may underflow to 0, as in `numformer.functional`."""
+        super().__init_subclass__(**options)
+        for name in ("forward", "backward", "step", "loss", "loss_backward"):
+            if isfunction(vars(cls).get(name)):
+                setattr(cls, name, underflow_is_zero(vars(cls)[name]))
 
     def __call__(self, *inputs, **options):
         """y of `forward`; inputs may be arrays of other libraries that have `__array__`."""

@@ -8,6 +8,7 @@ from numformer.functional import log_softmax
 from numformer.functional.softmax import count_of_top_p
 from numformer.models.decoder import Decoder
 from numformer.models.recurrent import StatefulLanguageModel
+from numformer.underflow import underflow_is_zero
 
 
 def token_losses(model, ids):
@@ -68,6 +69,7 @@ def token_losses(model, ids):
     return losses
 
 
+@underflow_is_zero
 def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=None):
     r"""The probabilities from which `numformer.generation.choose_token` samples.
 

@@ -4,8 +4,11 @@
     dx = name_backward(dy, saved)        one gradient for every differentiated array, in order
 
 Arrays are float32 or float64 (or complex, inside a complex step); outputs have the dtype of the
-inputs. Arguments that do not fit raise a ValueError or a TypeError before any work.
+inputs. Arguments that do not fit raise a ValueError or a TypeError before any work. Underflow to 0
+raises nothing, whatever `np.seterr` says.
 """
+
+from inspect import isfunction
 
 from numformer.functional.activations.gated import (
     gated_linear_unit, gated_linear_unit_backward)
@@ -140,6 +143,7 @@ from numformer.functional.vision.window_attention import (
 from numformer.functional.vision.windows import (
     cyclic_roll, cyclic_roll_backward, shifted_window_mask, window_partition,
     window_partition_backward, window_reverse, window_reverse_backward)
+from numformer.underflow import underflow_is_zero
 
 __all__ = [
     "ACTIVATIONS", "AttentionPattern", "BatchStatistics", "CAUSAL", "EVERYWHERE", "GATED",
@@ -201,3 +205,6 @@ __all__ = [
     "window_reverse", "window_reverse_backward", "yarn_attention_factor", "yarn_frequencies",
     "z_loss", "z_loss_backward",
 ]
+
+globals().update({name: underflow_is_zero(value) for name, value in globals().items()
+                  if name in __all__ and isfunction(value)})

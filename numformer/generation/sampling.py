@@ -8,6 +8,7 @@ from numformer.backend import one_blas_thread
 from numformer.checks import check_generator, check_ids, check_number, check_whole
 from numformer.finite import check_logits, quiet
 from numformer.functional.softmax import count_of_top_p
+from numformer.underflow import underflow_is_zero
 
 
 def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
@@ -52,6 +53,7 @@ def choose_token(logits, rng=None, temperature=1.0, top_k=None, top_p=None):
     return int(choose_tokens(np.asarray(logits)[None], [rng], temperature, top_k, top_p)[0])
 
 
+@underflow_is_zero
 def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
     """`choose_token` for several texts at once: the same tokens, in one pass over all logits.
 

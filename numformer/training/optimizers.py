@@ -7,6 +7,7 @@ import numpy as np
 from numformer.backend import adam_step, run_by_shares
 from numformer.checks import check_number
 from numformer.flat_parameters import FlatParameters, cuts
+from numformer.underflow import underflow_is_zero
 
 
 class Chunk(NamedTuple):
@@ -96,6 +97,7 @@ class Optimizer:
             *(chunk.of(vector, self.begins[chunk.vector])
               for vector in self.state[chunk.vector].values())]) for chunk in self.chunks]
 
+    @underflow_is_zero
     def step(self, learning_rate, grad_scale=1.0):
         """Move every parameter by its gradient.
 

@@ -14,6 +14,7 @@ from numformer.training.loss_parts import loss_counts
 from numformer.training.parallel.shards import Shards
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
+from numformer.underflow import underflow_is_zero
 
 
 class Trainer:
@@ -55,6 +56,7 @@ class Trainer:
         self.worse = 0                                                # validations since the best
         self.seconds = 0.0                                            # in train_step, this process
 
+    @underflow_is_zero
     def train_step(self):
         """Take one step.
 
