@@ -36,8 +36,9 @@ def rescaled(x, epsilon=0.0, axis=-1):
     """
     real = x.real                                    # of a complex step, whose imaginary part is 0
     limits = np.finfo(real.dtype)
-    low = 2.0 ** (limits.minexp // 2 + limits.nmant)             # an ulp of it has a normal square
-    high = 2.0 ** (limits.maxexp // 2 - 16)                      # 2^31 such squares may be added
+    one = real.dtype.type(1)
+    low = np.ldexp(one, limits.minexp // 2 + limits.nmant)       # an ulp of it has a normal square
+    high = np.ldexp(one, limits.maxexp // 2 - 16)                # 2^31 such squares may be added
     size = np.maximum(real.max(axis=axis, keepdims=True, initial=0),
                       -real.min(axis=axis, keepdims=True, initial=0))
     size = np.maximum(size, float(epsilon) ** 0.5)
@@ -45,5 +46,5 @@ def rescaled(x, epsilon=0.0, axis=-1):
     if ordinary.all():
         return x, 1.0
     exponent = np.where(ordinary, 0, np.frexp(size)[1] - 1)
-    scale = np.ldexp(np.ones_like(size), exponent)
+    scale = np.ldexp(one, exponent)
     return x / scale, scale
