@@ -88,11 +88,9 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
         if rng is None:
             raise ValueError("choose_token: rng is missing; give numpy.random.default_rng(seed), "
                              "or temperature=0.")
-
     top = logits.max(axis=1, keepdims=True)                          # (B, 1)
     order = (-logits).argsort(axis=1, kind="stable")[:, :top_k]      # (B, k), most likely first
-    rows = np.arange(len(logits))
-    sorted_logits = logits[rows[:, None], order]
+    sorted_logits = np.take_along_axis(logits, order, axis=1)
     with np.errstate(over="ignore"):                  # a tiny temperature gives -Inf, probability 0
         p = np.exp((sorted_logits.astype(np.float64) - top) / temperature)
     p /= p.sum(axis=1, keepdims=True)
@@ -104,7 +102,7 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
     drawn = np.array([[rng.random()] for rng in rngs])                # (B, 1)
     # the sum of p may round to less than 1: then the last token that can be chosen
     index = np.minimum((sums <= drawn).sum(axis=1), (p > 0).sum(axis=1) - 1)
-    return order[rows, index]
+    return order[np.arange(len(order)), index]
 
 
 def check_sampling(temperature=1.0, top_k=None, top_p=None):
