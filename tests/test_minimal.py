@@ -117,6 +117,13 @@ def test_a_logit_depends_on_no_later_character():
     assert not np.allclose(before[:, -1], after[:, -1])
 
 
+@pytest.mark.parametrize("dtype, size", [(np.float32, 1e20), (np.float64, 1e155)])
+def test_the_slope_of_gelu_is_0_or_1_far_from_0(dtype, size):
+    with np.errstate(over="ignore"):                 # of x^3
+        _, saved = minimal.gelu(np.array([-size, size, -3e38, 3e38], dtype))
+    assert minimal.gelu_backward(np.ones(4, dtype), saved).tolist() == [0, 1, 0, 1]
+
+
 def test_large_scores_and_logits_do_not_overflow():
     np.testing.assert_array_equal(minimal.softmax(np.array([[1000.0, 0.0]])), [[1, 0]])
     logits = np.array([[[1000.0, 0.0]]])

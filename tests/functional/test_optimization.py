@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from numformer import Parameter
 from numformer import functional as F
+from numformer.training import global_norm
 
 
 @pytest.mark.parametrize("options", [
@@ -50,3 +52,30 @@ def test_five_steps_of_the_polynomial_lead_near_1():
     for _ in range(5):
         x = 3.4445 * x - 4.7750 * x ** 3 + 2.0315 * x ** 5
     assert 0.68 < x.min() and x.max() < 1.14
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.25, 0.75])
+def test_orthogonal_matrices_of_any_size(size, dtype, rng):
+    """The scale of the matrix cancels, where squares over- and underflow as well."""
+    matrix = rng.standard_normal((5, 3)).astype(dtype)
+    expected = F.orthogonalize(matrix)
+    limits = np.finfo(dtype)
+    for scale in (float(limits.tiny) ** size, float(limits.max) ** size):
+        scaled = F.orthogonalize(np.ldexp(matrix, int(np.log2(scale))))
+        np.testing.assert_allclose(scaled, expected, rtol=1e3 * limits.eps, atol=1e3 * limits.eps)
+
+
+def test_norms_of_gradients_of_any_size():
+    """In float64 squares of 1e200 overflow, and those of 1e-200 underflow."""
+    parameters = [Parameter(np.zeros(2)), Parameter(np.zeros(1))]
+    for size in (1e200, 1e-200, 1.0, 1e-310):
+        for parameter, grad in zip(parameters, ([3 * size, 4 * size], [12 * size])):
+            parameter.grad[:] = grad
+        assert global_norm(parameters) == pytest.approx(13 * size, rel=1e-12)
+    parameters[1].grad[:] = 0
+    assert global_norm(parameters) == pytest.approx(5e-310, rel=1e-12)
+    parameters[0].grad[:] = np.inf, 1
+    assert global_norm(parameters) == np.inf
+    parameters[0].grad[:] = np.nan, 1
+    assert np.isnan(global_norm(parameters))

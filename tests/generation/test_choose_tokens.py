@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from numformer.analysis.predictions import next_token_distribution
 from numformer.generation.sampling import choose_token, choose_tokens
 
 LARGEST = 1 - 2.0 ** -53                # the largest number that a generator draws
@@ -57,3 +58,19 @@ def test_the_most_likely_tokens_reach_top_p():
         drawn = {int(choose_tokens(logits, [Fixed(number)], top_p=top_p)[0])
                  for number in np.linspace(0, LARGEST, 101)}
         assert drawn == allowed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p, top_p, kept", [
+    ([0.3, 0.1, 0.1, 0.5], 0.8, [0, 3]), ([0.1] * 10, 0.8, range(8)), ([0.1] * 10, 0.81, range(9)),
+    ([1e-3] * 1000, 0.8, range(800)), ([0.7, 0.2, 0.1], 0.9, [0, 1]), ([0.5, 0.5], 0.5, [0]),
+    ([0.9, 0.1, 1e-12], 1.0, [0, 1, 2])])
+def test_a_sum_that_is_rounded_down_reaches_top_p(p, top_p, kept, dtype):
+    """0.5 + 0.3 is 0.8, though 0.7999999... in binary; and so in the exact distribution."""
+    logits = np.log(p).astype(dtype)
+    distribution = next_token_distribution(logits, top_p=top_p)
+    assert np.flatnonzero(distribution).tolist() == list(kept)
+    last = choose_tokens(logits[None], [Fixed(LARGEST)], top_p=top_p)[0]
+    first = choose_tokens(logits[None], [Fixed(0.0)], top_p=top_p)[0]
+    assert {int(first), int(last)} <= {*kept}
+    assert last == min(kept, key=lambda token: (logits[token], -token))
