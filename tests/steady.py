@@ -31,7 +31,7 @@ KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_E
         "NUMBA_DISABLE_JIT")
 KEPT_BEGINNINGS = ("PYTEST_", "COV_", "COVERAGE_")
 FIXED = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "COLUMNS": "80", "LINES": "24",
-         "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
+         "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg", "NUMFORMER_BLAS": "openblas"}
 HOME = "PYTEST_STEADY_HOME"             # the home folder of a run: that of all its processes
 SEED = 20_000
 

@@ -23,11 +23,11 @@ def attacked(page, *numbers):
 
 
 def test_mutated_files_are_refused_or_harmless():
-    attacked("mutated_files.py", 48)
+    attacked("mutated_files.py", 24)
 
 
 def test_wrong_command_lines_are_one_line_each():
-    attacked("command_lines.py", 40)
+    attacked("command_lines.py", 20)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", 
 
 @pytest.mark.parametrize("names", [
     ["sinusoids", "rotary"],
-    [*DECK],
+    pytest.param([*DECK], marks=pytest.mark.slow),
     pytest.param(["sinusoids", "similarity", "alibi", "rotary", "rotary_proof", "norms", "oracle",
                   "tile_order", "tile_frames", "tiles", "model_costs"],
                  marks=pytest.mark.slow)], ids=["two", "deck", "all"])

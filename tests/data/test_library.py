@@ -50,6 +50,7 @@ def test_the_library_is_a_megabyte_of_plain_sentences():
             & {section.topic for section in library_sections()})
 
 
+@pytest.mark.slow                       # reads a thousand files again
 def test_the_text_is_that_of_the_sections_and_always_the_same():
     text = library_text().text
     assert ([tuple(block.split("\n")) for block in text.split("\n\n")]

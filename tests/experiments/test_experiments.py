@@ -7,11 +7,15 @@ import math
 import pytest
 
 from command import call
+from marks import slow_among
 from numformer.experiments import EXPERIMENTS, Experiment, Outcome, trained, trainer_of
 from numformer.plots.axes import new_axes
 from numformer.recipes import PRESETS, Claim
 
 FEW = 2                                                               # steps
+# These measure several models, or read far more than they train on
+LONG = ("length-extrapolation", "pronouns", "efficient-attention", "sentence-objectives",
+        "scaling-law", "slips", "three-families", "batch-norm", "three-ways")
 
 
 def half(seed, steps=None):
@@ -21,7 +25,7 @@ def half(seed, steps=None):
 HALF = Experiment("What is the half of a seed?", half, (Claim("half", 1.0),))
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", slow_among(EXPERIMENTS, LONG))
 def test_an_experiment_returns_the_figures_of_its_claims_and_draws_them(name):
     experiment = EXPERIMENTS[name]
     outcome = experiment.measure(1, FEW)

@@ -61,6 +61,7 @@ def test_kernels_are_compiled_once_per_machine_and_again_if_the_cache_is_damaged
     assert in_a_new_process(cache, script=GELU)[0] == "kernel"
 
 
+@pytest.mark.slow                       # compiles all, each time anew
 def test_kernels_run_where_no_cache_can_be_written(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")

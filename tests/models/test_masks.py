@@ -10,7 +10,7 @@ from numformer.models import (
     VisionTransformer, VisionTransformerConfig)
 from numformer.verify import MODEL_BOUND, gradcheck
 
-SIZES = dict(n_layers=2, n_heads=2, d_model=4, d_hidden=5, dtype="float64")
+SIZES = dict(n_layers=1, n_heads=2, d_model=4, d_hidden=5, dtype="float64")
 TEXT = dict(vocab_size=7, context_length=8, **SIZES)
 IDS, LENGTHS = np.array([[3, 1, 4, 1], [5, 2, 6, 0]]), np.array([4, 3])
 OUTPUTS = np.array([[1, 5, 2], [2, 6, 6]])

@@ -102,7 +102,7 @@ def test_a_rank_ends_when_rank_0_does(last, said):
     process, connection = peer("wait")
     connection.sendall(last)
     connection.close()
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1 and said in err and bool(err) == bool(said)
     if said:
         assert "Resume with: numformer train --resume --out r" in err
@@ -113,11 +113,11 @@ def test_an_end_as_it_should_be_is_no_accident():
     assert connection.recv(1) == b"."
     connection.sendall(b".")
     connection.close()
-    assert process.communicate(timeout=10)[1] == "" and process.returncode == 7
+    assert process.communicate(timeout=300)[1] == "" and process.returncode == 7
 
 
 def test_a_failing_rank_says_why_and_the_others_need_not():
     process, connection = peer("report")
     assert connection.recv(1) == b"!"
     connection.close()
-    assert "numformer: the disk is full" in process.communicate(timeout=40)[1]
+    assert "numformer: the disk is full" in process.communicate(timeout=300)[1]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.patches import Circle
 
+from marks import slow_among
 from plot_examples import texts
 from numformer.analysis import architecture
 from numformer.layers import LayerNorm, MultiHeadAttention
@@ -50,7 +51,9 @@ def check_texts(ax):
         assert not found, ax.texts[k].get_text()
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+# Other tests draw these large ones, too
+@pytest.mark.parametrize("name", slow_among(
+    EXAMPLES, ["swin-t", "sentence-bert", "clip-base-32"]))
 def test_a_diagram_has_every_box_with_name_shape_and_page(name):
     ax, found = architecture_diagram(EXAMPLES[name], title=name), architecture(EXAMPLES[name])
     assert ax.get_title() == f"{name}: {found.parameters:,} parameters"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from command import call, content, last_json
+from marks import slow_among
 from numformer.commands.shared.runs import load_run
 from numformer.data import library_text, topic_passages
 from numformer.data.corpora import library
@@ -53,7 +54,8 @@ def bert(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("preset", MEASURED)
+# The slow ones have the tasks of bert and topics
+@pytest.mark.parametrize("preset", slow_among(MEASURED, ["roberta", "modernbert", "few-topics"]))
 def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
     one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
     status, said, err = call(capsys, "train", "--preset", preset, "--out", one, "--json", *TINY)

@@ -59,9 +59,7 @@ def test_no_file_prevents_the_others_from_being_graded(folder, capfd):
         "def scaled_dot_product_attention(q, k, v:\n    return v\n")
     (folder / "31_figure_mask.py").write_text("import os\n\n\ndef answers():\n    os._exit(3)\n")
     (folder / "numpy.py").write_text("raise RuntimeError('not that one')\n")
-    started = time.perf_counter()
     found = feedback_by_number(grade(folder, seconds=6))
-    assert time.perf_counter() - started < 60
     assert "ran for more than 6 s and was stopped (line 2)" in found["01"][1]
     assert found["02"][0] == 0.3                      # of 3, for the shape
     assert "Likely cause: the sum over all weights is missing" in found["02"][1]

@@ -43,7 +43,7 @@ def swallows(x):
 def grows(x):
     rows = []
     while True:
-        rows.append([0.0] * 100_000)
+        rows.append([0.0] * 5_000_000)    # not from memory that the process has left
 
 
 def allocates(x):
@@ -94,7 +94,7 @@ def asks(x):
     (ends, "it raised SystemExit: a function must return and not end Python in line"),
     (recurses, "it raised RecursionError"), (raises_much, "it raised ValueError: \\x1b[2Jxxx")])
 def test_a_strange_function_is_wrong_and_named(fn, words, process):
-    seconds = 0.2 if "0.2" in words else 60
+    seconds = 0.2 if "0.2" in words else 600
     verdict = check("softmax", fn, seconds=seconds, memory=2 ** 26, process=process)
     assert not verdict and words in verdict.text and len(verdict.text) < 1000
     assert "Level of this problem: plain" in verdict.text
@@ -103,7 +103,7 @@ def test_a_strange_function_is_wrong_and_named(fn, words, process):
 @LINUX
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_growing_list_ends_at_the_limit_of_memory(process):
-    verdict = check("softmax", grows, seconds=60, memory=2 ** 26, process=process)
+    verdict = check("softmax", grows, seconds=600, memory=2 ** 26, process=process)
     assert "needs more than 64 MiB of memory in line" in verdict.text
 
 
@@ -217,7 +217,7 @@ def test_somebody_elses_alarm_still_rings():
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         assert limited(len, 60, None)([1]) == 1
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not rung and time.monotonic() < deadline:
             time.sleep(0.01)
         assert rung

@@ -126,18 +126,37 @@ def long_run(tmp_path_factory, text):
     return out
 
 
+PAUSES = """
+import sys
+from numformer.__main__ import command
+from numformer.training import Trainer
+take_step = Trainer.train_step
+def train_step(self):
+    if self.step == 15:
+        print("15 steps", flush=True)
+        sys.stdin.readline()
+    return take_step(self)
+Trainer.train_step = train_step
+sys.exit(command())
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_names_the_command_to_resume(number, text, tmp_path, long_run):
-    out = tmp_path / "fox"
-    process = start(out, "--data", text, *LONG)
-    assert wait_for_steps(out, 30, None, process)
+def test_a_signal_saves_and_names_the_command_to_resume(capsys, number, run, text, tmp_path):
+    """It comes in the middle of a step; then the step ends."""
+    out = tmp_path / run.name
+    process = subprocess.Popen(
+        [sys.executable, "-c", PAUSES, "train", "--data", text, "--out", str(out), "--steps", "30",
+         "--eval-every", "10", "--save-every", "10", *SMALL],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert any(line == "15 steps\n" for line in process.stdout)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate("go on\n")
     assert process.returncode == 1 and f"numformer train --resume --out {out}" in err
     assert "Traceback" not in err
-    assert 30 <= load_checkpoint(out / "checkpoint.safetensors")[1]["progress"]["step"] < 400
-    finish(start(out, "--resume"))
-    assert content(out) == content(long_run)
+    assert load_checkpoint(out / "checkpoint.safetensors")[1]["progress"]["step"] == 16
+    assert call(capsys, "train", "--out", out, "--resume")[0] == 0
+    assert content(out) == content(run)
 
 
 @pytest.mark.slow

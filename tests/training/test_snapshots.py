@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, call
+from marks import slow_among
 from numformer.commands.shared.runs import load_run
 from numformer.models import Decoder
 from numformer.training import load_checkpoint, part_of
@@ -69,7 +70,7 @@ def test_snapshots_hold_the_weights_from_the_first_to_the_last(filmed):
     assert first.keys() == state.keys() and all(np.array_equal(first[k], state[k]) for k in state)
 
 
-@pytest.mark.parametrize("stop", [1, 7, 29])
+@pytest.mark.parametrize("stop", slow_among([1, 7, 29], [1, 29]))
 def test_a_resumed_run_has_the_same_snapshots(capsys, filmed, text, tmp_path, stop):
     out = tmp_path / filmed.name
     assert call(capsys, "train", "--data", text, "--out", out, "--snapshots", 5, "--stop-at", stop,

@@ -193,6 +193,7 @@ def test_a_diverging_run_ends_with_an_error():
             t.train_step()
 
 
+@pytest.mark.slow                       # a leak shows over many steps
 def test_memory_does_not_grow_over_steps():
     import gc
     import tracemalloc

@@ -34,7 +34,7 @@ def test_a_nan_in_a_kernel_fails_the_audit(monkeypatch):
 
 def test_the_audit_command_prints_json_and_draws(tmp_path, capsys):
     figure = tmp_path / "audit.png"
-    names = ["norm", "swiglu", "projections", "alibi, float"]
+    names = ["layer norm", "swiglu", "projections", "alibi, float"]
     assert main(["audit", *names, "--figure", str(figure), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert {"name", "kind", "parameters", "max_error",

@@ -8,6 +8,7 @@ import re
 import sys
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 from reprlib import repr as brief
 
 from numformer.data.tokenizers.regex_parts import Characters, Group, Repeat
@@ -31,14 +32,26 @@ _CONTROLS = {"n": "\n", "r": "\r", "t": "\t"}
 _FOLDED = re.compile("ss|f[fil]|st", re.IGNORECASE)
 
 
-def _ranges(is_member):
+@lru_cache(maxsize=1)
+def _runs():
+    """[(first, last, category)] of consecutive characters of one category."""
+    runs, first = [], 0
+    categories = [*map(unicodedata.category, map(chr, range(sys.maxunicode + 1))), None]
+    for code, (one, following) in enumerate(pairwise(categories)):
+        if one != following:
+            runs.append((first, code, one))
+            first = code + 1
+    return runs
+
+
+def _ranges(pairs):
+    """(first, last) of code points, in order, for a class of `re`; neighbours become one range."""
     ranges = []
-    for code in range(sys.maxunicode + 1):
-        if is_member(chr(code)):
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1][1] = code
-            else:
-                ranges.append([code, code])
+    for first, last in pairs:
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1][1] = last
+        else:
+            ranges.append([first, last])
     return "".join([f"{re.escape(chr(a))}-{re.escape(chr(b))}" for a, b in ranges])
 
 
@@ -51,7 +64,8 @@ def characters_of(*categories):
     >>> characters_of("Zl", "Zp")
     '\u2028-\u2029'
     """
-    return _ranges(lambda character: unicodedata.category(character).startswith(categories))
+    return _ranges((first, last) for first, last, category in _runs()
+                   if category.startswith(categories))
 
 
 @lru_cache
@@ -62,8 +76,8 @@ def white_space():
 
 @lru_cache
 def _no_spaces():
-    return _ranges(lambda character, is_space=re.compile(f"[{SPACES}]").match:
-                   not is_space(character))
+    ends = [-1, *map(ord, white_space()), sys.maxunicode + 1]
+    return _ranges((a + 1, b - 1) for a, b in pairwise(ends) if a + 1 < b)
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from command import call, last_json
+from marks import slow_among
 from numformer.commands.shared.runs import load_run
 from numformer.data import BytePairTokenizer, WordPieceTokenizer
 from numformer.data.corpora import library
@@ -88,7 +89,7 @@ def test_weights_come_and_go(name, imported, capsys, tmp_path):
     assert last_json(said)["parameters"] == sum(p.data.size for p in theirs.parameters())
 
 
-@pytest.mark.parametrize("name", OF_TEXTS)
+@pytest.mark.parametrize("name", slow_among(OF_TEXTS, ["roberta", "modernbert"]))
 def test_runs_of_texts_in_the_other_verbs(name, imported, capsys, tmp_path):
     _, run = imported(name)
     for argv in (["sample"], ["explore"], ["explore", "--text", "a list"], ["eval"],

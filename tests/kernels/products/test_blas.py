@@ -144,6 +144,7 @@ def run(cache, library="", which="chosen"):
     return ended.stdout.split(), ended.stderr
 
 
+@pytest.mark.slow                       # each compiles its own kernels, several times
 def test_compiled_code_finds_the_library_by_name_when_it_is_loaded(tmp_path):
     """Kernels that were compiled with one library call another, without being compiled again."""
     for _ in range(3):                  # what could not be saved is tried again
@@ -157,6 +158,7 @@ def test_compiled_code_finds_the_library_by_name_when_it_is_loaded(tmp_path):
         assert run(tmp_path, name)[0] == [name, "0", "56.0"]
 
 
+@pytest.mark.slow
 def test_without_a_variable_the_choice_is_kept(tmp_path):
     (name, _, total), _ = run(tmp_path)
     file, = tmp_path.rglob("blas.json")

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from patching import patched
+from patching import patched, slopes
 
 from numformer.analysis import count
 from numformer.interop import family_of
 from numformer.models import (
     ENCODER_DECODERS, LLAMA, T5, Decoder, DecoderConfig, Encoder, EncoderDecoder,
     EncoderDecoderConfig)
-from numformer.verify import MODEL_BOUND, gradcheck
 from numformer.verify.registry import LOSSES
 
 
@@ -22,10 +21,14 @@ def test_bugs_in_the_auxiliary_gradient_are_found(kind, old, new, monkeypatch):
     """By the loss of an encoder-decoder with experts, as it is registered."""
     (case,) = (case for case in LOSSES
                if case.name == "loss of encoder-decoder with experts, Switch")
+    found, expected = slopes(case.layer(), case.inputs(), case.options)
+    assert found == pytest.approx(expected, rel=1e-11)
     monkeypatch.setattr(kind, "backward", patched(kind.backward, old, new))
-    assert not gradcheck(case.layer(), case.inputs(), case.options, MODEL_BOUND).ok
+    found, expected = slopes(case.layer(), case.inputs(), case.options)
+    assert abs(found - expected) > 1e-6 * abs(expected)
 
 
+@pytest.mark.slow
 def test_switch_transformers_are_counted_as_their_paper_prints_them():
     """7 B and 26 B, in the paper, are 7.4 B and 27.1 B: it leaves open what is counted.
 
