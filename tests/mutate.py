@@ -47,7 +47,7 @@ SUBJECTS = [
     "analysis/**/*.py", "data/corpora/*.py", "data/world/*.py"]
 SUITE = [*(f"tests/{name}" for name in (
     "functional", "layers", "models", "generation", "data", "analysis", "test_minimal.py",
-    "test_flat_parameters.py", "verify/test_contract.py", "teaching/test_check.py",
+    "training/test_flat_parameters.py", "verify/test_contract.py", "teaching/test_check.py",
     "training/test_counting_trainer.py", "training/test_evaluation.py", "training/test_loop.py",
     "training/test_optimizers.py", "training/test_schedules.py",
     "training/test_torch_witness_training.py", "training/test_training.py")),

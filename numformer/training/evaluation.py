@@ -7,7 +7,7 @@ import numpy as np
 from numformer.backend import run_side_by_side
 from numformer.finite import predicted_classes, quiet, result_not_finite
 from numformer.functional import IGNORE_INDEX
-from numformer.training.loss_parts import loss_counts
+from numformer.models.transformer import loss_counts
 
 
 def mean_loss(model, batches, should_stop=lambda: False):

@@ -8,9 +8,9 @@ import math
 import time
 
 from numformer.finite import check_finite, check_parameters, not_finite, quiet
+from numformer.models.transformer import loss_counts
 from numformer.training.load_checkpoint import part_of
 from numformer.training.clipping import clip_factor
-from numformer.training.loss_parts import loss_counts
 from numformer.training.parallel.shards import Shards
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS

@@ -189,7 +189,7 @@ def test_defaults_of_the_masked_token_head(rng):
     (dict(segments=np.array([[0, 2]])), ValueError, "0 .. 1"),
     (dict(follows=np.array([2])), ValueError, "0 .. 1"),
     (dict(targets=np.full((1, 2), IGNORE_INDEX), follows=np.array([IGNORE_INDEX])), ValueError,
-     "no target that counts")])
+     "every target is ignore_index")])
 def test_errors_name_what_does_not_fit_in_a_batch(change, error, words, rng):
     arrays = dict(inputs=np.array([[1, 5]]), targets=np.array([[-100, 6]]),
                   segments=np.array([[0, 0]]), lengths=np.array([2]),

@@ -39,11 +39,24 @@ class LossOfParts(Layer):
         ValueError
             If no part has anything to be a mean over.
         """
-        if not any(self.loss_counts(batch)):
-            raise ValueError(f"{type(self).__name__}: the batch has no target that counts, so it "
-                             "has no loss; leave such a batch out.")
         losses, saved = self.loss_parts(batch, rng)
+        if not any(self.loss_counts(batch)):
+            raise ValueError(f"{type(self).__name__}: every target is ignore_index="
+                             f"{IGNORE_INDEX}; leave such a batch out.")
         return sum(losses), saved
+
+
+def loss_counts(model, batch):
+    """What each part of the loss of any model is a mean over: with one part, the targets.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> loss_counts("a model with one loss", SimpleNamespace(n_targets=3))
+    (3,)
+    """
+    counts = getattr(model, "loss_counts", None)
+    return (batch.n_targets,) if counts is None else tuple(counts(batch))
 
 
 def n_counted(targets):

@@ -6,9 +6,9 @@ import numpy as np
 
 from numformer.backend import run_by_shares, run_side_by_side
 from numformer.finite import quiet
+from numformer.models.transformer import loss_counts
 from numformer.training.clipping import squared_norm, total_norm
 from numformer.training.evaluation import mean_loss
-from numformer.training.loss_parts import add_gradient, loss_counts
 from numformer.training.parallel.tree import fold
 
 
@@ -96,7 +96,18 @@ class Shards:
             return self._forward_backward(k, shard, rng, totals, number)
 
     def _forward_backward(self, k, shard, rng, totals, number):
-        return add_gradient(self.replicas[k], shard, rng, totals)
+        model, counts = self.replicas[k], loss_counts(self.model, shard)
+        if not any(counts):
+            return 0.0
+        weights = [n / total if n else 0.0 for n, total in zip(counts, totals)]
+        if hasattr(model, "loss_parts"):
+            losses, saved = model.loss_parts(shard, rng)
+            model.loss_backward(saved, weights)
+        else:
+            loss, saved = model.loss(shard, rng)
+            model.loss_backward(saved, *weights)
+            losses = [loss]
+        return sum(float(loss) * weight for loss, weight in zip(losses, weights))
 
     def _sum(self, losses):
         """All losses, [part][shard]; and the squared norms by chunk, of the added gradients."""
