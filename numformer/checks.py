@@ -12,7 +12,7 @@ import numpy as np
 
 from numformer.terminal import did_you_mean
 
-_FLOATS = frozenset(map(np.dtype, "fdFD"))               # in this machine's byte order
+_REAL = {np.dtype(kind): np.dtype(kind.lower()) for kind in "fdgFDG"}     # of floats: the real part
 
 
 def as_array(x):
@@ -58,33 +58,26 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     Traceback (most recent call last):
     ValueError: demo: x must have shape (T, C) with C=4, but has shape (2, 3).
     """
-    if type(x) is not np.ndarray or x.dtype not in _FLOATS:        # as a rule, that is all
-        _check_floats(owner, name, x)
-    if dtype is not None and x.dtype != dtype:
-        real = _real(np.dtype(dtype))
-        if _real(x.dtype) != real:
-            raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the "
-                            f"other arrays, {np.dtype(dtype)}; cast it with .astype(np.{real}).")
+    if type(x) is not np.ndarray or x.dtype not in _REAL:
+        if not isinstance(x, np.ndarray) or x.dtype.newbyteorder("=") not in _REAL:
+            raise TypeError(f"{owner}: {name} must be an array of floats (float32 or float64), but "
+                            f"is {_kind(x)}; use np.asarray({name}, np.float32).")
+        _check_plain(owner, name, x)
+    if dtype is not None and x.dtype != dtype and _REAL[x.dtype] != _REAL[np.dtype(dtype)]:
+        raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the other "
+                        f"arrays, {np.dtype(dtype)}; cast it with .astype("
+                        f"np.{_REAL[np.dtype(dtype)]}).")
     more, axes = _axes(shape)
     found, beyond = dict(sizes), x.ndim - len(axes)
     fits = beyond >= 0 if more else beyond == 0
     if fits:
-        for axis, size in zip(axes, x.shape[beyond:] if beyond else x.shape):
-            if found.setdefault(axis, size) != size:
-                fits = False
+        for axis, size in zip(axes, x.shape[beyond:]):
+            fits &= found.setdefault(axis, size) == size
     if not fits:
         known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
         raise ValueError(f"{owner}: {name} must have shape {shape}"
                          f"{' with ' + known if known else ''}, but has shape {x.shape}.")
     return found
-
-
-def _check_floats(owner, name, x):
-    """Check that `x` is an array of floats, one of NumPy's own."""
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc" or x.dtype == np.float16:
-        raise TypeError(f"{owner}: {name} must be an array of floats (float32 or float64), but is "
-                        f"{_kind(x)}; use np.asarray({name}, np.float32).")
-    _check_plain(owner, name, x)
 
 
 def _check_plain(owner, name, x):
@@ -106,12 +99,6 @@ def _kind(x):
 
 
 @lru_cache(maxsize=None)
-def _real(dtype):
-    """The dtype of the real part."""
-    return dtype.type(0).real.dtype
-
-
-@lru_cache(maxsize=None)
 def _axes(shape):
     """"(..., B, T)" as (True, ("B", "T")): whether other axes may come first, and the names."""
     axes = tuple(axis for axis in shape.strip("()").replace(" ", "").split(",") if axis)
@@ -119,9 +106,7 @@ def _axes(shape):
 
 
 def check_ids(owner, name, ids, size, ignore_index=None, may_be_empty=False):
-    """Check that `ids` is an array of integers in 0 .. size-1, or equal to `ignore_index`.
-
-    An empty array is refused unless it `may_be_empty`.
+    """Check that `ids` holds integers of 0 .. size-1, or `ignore_index`; none if `may_be_empty`.
 
     Raises
     ------
@@ -140,15 +125,12 @@ def check_ids(owner, name, ids, size, ignore_index=None, may_be_empty=False):
         raise TypeError(f"{owner}: {name} must be an array of integers, but is {_kind(ids)}; "
                         f"use np.asarray({name}, np.int64).")
     _check_plain(owner, name, ids)
-    if ids.size == 0:
-        if may_be_empty:
-            return
+    if ids.size == 0 and not may_be_empty:
         raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one id.")
-    if ids.min() >= 0 and ids.max() < size:               # as a rule; no array is made for it
+    if ids.size == 0 or ids.min() >= 0 and ids.max() < size:      # as a rule; it makes no array
         return
     wrong = (ids < 0) | (ids >= size)
-    if ignore_index is not None:
-        wrong &= ids != ignore_index
+    wrong &= True if ignore_index is None else ids != ignore_index
     if wrong.any():
         index = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(f"{owner}: {name} must lie in 0 .. {size - 1}, but hold {ids[index]} at "
