@@ -15,14 +15,6 @@ from numformer.terminal import did_you_mean
 _REAL = {np.dtype(kind): np.dtype(kind.lower()) for kind in "fdgFDG"}     # of floats: the real part
 
 
-def as_array(x):
-    """An array of another library, which has `__array__`, as one of NumPy; else x itself."""
-    if not hasattr(type(x), "__array__") or isinstance(x, (np.ndarray, np.generic)):
-        return x
-    x = x.detach().cpu() if hasattr(x, "detach") else x      # a tensor, with a graph or on a GPU
-    return np.asarray(x.float() if str(getattr(x, "dtype", "")) == "torch.bfloat16" else x)
-
-
 def check_array(owner, name, x, shape, dtype=None, **sizes):
     """Check that `x` is a floating array of a shape such as ``"(B, T, C)"`` or ``"(..., C)"``.
 
@@ -229,22 +221,6 @@ def check_divides(owner, name, value, part_name, part):
                         if divisor > 0 and value % divisor == 0), 1)
         raise ValueError(f"{owner}: {name}={value} is not divisible by {part_name}={part}; "
                          f"use {part_name}={nearest} or {name}={-(-value // part) * part}.")
-
-
-def check_head_width(owner, d_model, n_heads, d_head=None):
-    """Check the sizes of heads, and return D: `d_head`, or C / H where it is None.
-
-    Examples
-    --------
-    >>> check_head_width("demo", 8, 2), check_head_width("demo", 10, 4, d_head=3)
-    (4, 3)
-    """
-    if d_head is None:
-        check_divides(owner, "d_model", d_model, "n_heads", n_heads)
-        return d_model // n_heads
-    for name, size in (("d_model", d_model), ("n_heads", n_heads), ("d_head", d_head)):
-        check_whole(owner, name, size)
-    return d_head
 
 
 def check_mask(owner, mask, shape):

@@ -9,7 +9,8 @@ from inspect import isfunction
 
 import numpy as np
 
-from numformer.checks import as_array, check_generator
+from numformer.checks import check_generator
+from numformer.other_libraries import as_array
 from numformer.underflow import underflow_is_zero
 
 

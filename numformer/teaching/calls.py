@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from numformer.checks import as_array
+from numformer.other_libraries import as_array
 from numformer.teaching.isolation import own_process
 from numformer.teaching.limits import Stopped
 from numformer.teaching.signatures import missing_defaults, takes_saved

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from numformer.checks import as_array, check_choice, check_number, check_whole
+from numformer.checks import check_choice, check_number, check_whole
+from numformer.other_libraries import as_array
 from numformer.teaching.check import compared
 from numformer.teaching.problems import find_problem
 from numformer.testing.layouts import layouts_of

@@ -3,13 +3,13 @@
 import numpy as np
 
 from numformer.backend import add, head_projections, head_projections_backward_accumulate
-from numformer.checks import (
-    check_array, check_divides, check_generator, check_head_width, check_number, check_whole)
+from numformer.checks import check_array, check_divides, check_generator, check_number, check_whole
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.head_projections import join_heads, split_heads
 from numformer.layers.attention.encoded_heads import (
     encoded_heads, encoded_heads_backward, projects_at_once)
+from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from numformer.checks import (
-    check_choice, check_divides, check_even, check_head_width, check_number, check_whole)
+from numformer.checks import check_choice, check_divides, check_even, check_number, check_whole
 from numformer.config import Config
+from numformer.layers.attention.head_width import check_head_width
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from numformer.checks import (
-    check_choice, check_divides, check_head_width, check_number, check_whole)
+from numformer.checks import check_choice, check_divides, check_number, check_whole
 from numformer.config import Config
 from numformer.functional.activations.table import ACTIVATIONS, GATED
 from numformer.functional.positions.relative_bias import relative_position_buckets
 from numformer.functional.positions.rotary_scaling import scaled_frequencies
+from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.positions.rotary import check_d_rotary
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from numformer import check
 from numformer import functional as F
-from numformer.checks import as_array
+from numformer.other_libraries import as_array
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.support.credit import credit
 from numformer.testing import assert_matches

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_generator, check_head_width
+from numformer.checks import check_array, check_generator
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.functional.head_projections import join_heads, split_heads
+from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
 
