@@ -34,7 +34,7 @@ COMMANDS = {
     "exercises": [["exercises", "1", "--out", "exercises"]],
     "grade": [["grade", "1", "exercises/teacher", "--html", "graded.html"]],
     "hint": [["hint", "1", "exercises/student"]],
-    "solution": [["solution", "1", "exercises/teacher"]],
+    "solution": [["solution", "1", "exercises/teacher"]],     # once `grade` has given all points
     "audit": [["audit", "relu", "--figure", "audit.png"]],
     "bench": [["bench", "train", "--seconds", "0", "--no-memory", "--no-compile", "--case",
                "1x1x8:1x8"]],

@@ -77,7 +77,8 @@ def base(tmp_path_factory):
     (folder / "text.txt").write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(TextTask, "tokenizer", lambda self, data: BytePairTokenizer.of(data.text, 20))
+        patch.setattr(TextTask, "tokenizer",
+                      lambda self, data: BytePairTokenizer.of(data.text, 20, split="gpt2"))
         assert main([*every_verb.TRAIN, "--out", "run"]) == 0
     (folder / "settings").mkdir()
     (folder / "settings" / "matplotlibrc").write_text(SETTINGS)
@@ -100,9 +101,8 @@ def outcomes(base, folder, verbs, variables, options):
         stdin=subprocess.DEVNULL, capture_output=True, timeout=1200)
     assert (ended.returncode, ended.stderr) == (0, "")
     found = json.loads(ended.stdout)
-    for each in found:
-        assert each["status"] == 0, each
-        assert not any(word in each["stderr"] for word in ("Traceback", "Warning", "Error")), each
+    assert [each for each in found if each["status"] != 0 or any(
+        word in each["stderr"] for word in ("Traceback", "Warning", "Error"))] == []
     return found
 
 
