@@ -129,17 +129,23 @@ def check_ids(owner, name, ids, size, ignore_index=None, may_be_empty=False):
                          f"index {index}.")
 
 
-def check_whole(owner, name, value, least=1):
-    """Check that `value` is a whole number, `least` or more (True and False are not numbers here).
+def check_whole(owner, name, value, least=1, most=None):
+    """Check that `value` is a whole number, `least` or more (True and False are not numbers here),
+    and not above `most`.
 
     Examples
     --------
     >>> check_whole("demo", "width", 0)
     Traceback (most recent call last):
     ValueError: demo: width=0 must be a whole number, 1 or more.
+    >>> check_whole("demo", "width", 9, most=8)
+    Traceback (most recent call last):
+    ValueError: demo: width=9 must be a whole number, 1 to 8.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{owner}: {name}={value!r} must be a whole number, {least} or more.")
+    if (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least
+            or most is not None and value > most):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise ValueError(f"{owner}: {name}={value!r} must be a whole number, {bounds}.")
 
 
 def check_even(owner, name, value):

@@ -1,9 +1,11 @@
 """Config: the base of everything that a config.json holds."""
 
 from dataclasses import MISSING, asdict, fields
+from reprlib import repr as brief
 from typing import get_args
 
 LARGEST = 2**63                                       # no size, step or seed of a file is as large
+MOST_NUMBERS = 100                                    # of a list of sizes
 
 
 class Config:
@@ -45,8 +47,9 @@ class Config:
         for field in fields(cls):
             if field.name in options and not _is_a(field.type, options[field.name]):
                 kind = getattr(field.type, "__name__", field.type)
-                raise ValueError(f"{cls.__name__}: {field.name}={options[field.name]!r} must be "
-                                 f"{kind}.")
+                bound = " below 2^63" if type(options[field.name]) is int else ""
+                raise ValueError(f"{cls.__name__}: {field.name}={brief(options[field.name])} must "
+                                 f"be {kind}{bound}.")
         return cls(**options)
 
 
@@ -72,7 +75,7 @@ def whole_numbers(owner, name, value):
     Raises
     ------
     ValueError
-        If it is no list of whole numbers, each 1 or more.
+        If it is no list of whole numbers, each 1 or more, or one of more than 100.
 
     Examples
     --------
@@ -85,7 +88,11 @@ def whole_numbers(owner, name, value):
     parts = value.split(",") if isinstance(value, str) else value
     if isinstance(parts, (tuple, list)) and parts:
         words = [str(part).strip() for part in parts]
-        if all(word.isascii() and word.isdecimal() and 0 < int(word) < LARGEST for word in words):
+        if len(words) > MOST_NUMBERS:
+            raise ValueError(f"{owner}: {name} holds {len(words)} numbers; give at most "
+                             f"{MOST_NUMBERS}.")
+        if all(word.isascii() and word.isdecimal() and 0 < int(word[:20]) < LARGEST
+               for word in words):
             return ",".join(words), tuple(map(int, words))
-    raise ValueError(f"{owner}: {name}={value!r} must be whole numbers, 1 or more, with commas, "
-                     "such as '2,6'.")
+    raise ValueError(f"{owner}: {name}={brief(value)} must be whole numbers, 1 or more, with "
+                     "commas, such as '2,6'.")

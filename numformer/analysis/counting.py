@@ -1,7 +1,12 @@
 """Parameters, FLOPs per token and cache bytes of a model, counted without allocating it."""
 
+from contextlib import suppress
+from dataclasses import fields, replace
+from reprlib import repr as brief
+
 import numpy as np
 
+from numformer.config import whole_numbers
 from numformer.functional.attention.masks import CAUSAL
 from numformer.layers import (
     GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, LocalAttentionBranch, MixtureOfExperts,
@@ -11,6 +16,9 @@ from numformer.models.clip import CLIP, CLIPTextEncoder
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
 from numformer.models.vision_transformer import VisionTransformer
+from numformer.parameter import MOST_ARRAYS, MOST_NUMBERS, TooLarge, only_shapes
+
+SMALL = 1, 2, 4, 8, 16, 64                            # sizes to find the one that is too large
 
 
 def count(config):
@@ -50,7 +58,7 @@ def count(config):
     >>> count(CONFIGS["bert-base"])["parameters"]
     110106428
     """
-    model = _model_of(config)
+    model = model_of_shapes(config)
     if isinstance(model, VisionTransformer):
         return _of_images(config, model)
     if hasattr(model, "flops_per_image"):                             # another image model
@@ -111,18 +119,74 @@ def parameter_shapes(config):
     (196, (50257, 768), (768, 768))
     """
     return {name: parameter.data.shape
-            for name, parameter in _model_of(config).named_parameters()}
+            for name, parameter in model_of_shapes(config).named_parameters()}
 
 
 RECURRENT = (RNN, LSTM, GRU)
 
 
-def _model_of(config):
-    """The model of a config, with shapes only."""
+def model_of_shapes(config, arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
+    """The model of a config, whose parameters have shapes, but take no memory.
+
+    Parameters
+    ----------
+    config : Config
+    arrays, numbers : int
+        How many parameters the model may have, and how many numbers in them. A machine, a file or
+        NumPy holds no more.
+
+    Raises
+    ------
+    ValueError
+        If it has more of them: within a second or so, whatever its sizes are, and with the name of
+        the size that is too large.
+
+    Examples
+    --------
+    >>> from numformer.models import CONFIGS
+    >>> from dataclasses import replace
+    >>> model_of_shapes(replace(CONFIGS["t5-small"], n_encoder_layers=60_000))
+    Traceback (most recent call last):
+    ValueError: EncoderDecoderConfig: n_encoder_layers=60000 is too large for a model of at most \
+65536 arrays with 1.15e+18 numbers; choose a smaller one.
+    """
     from numformer.models import KINDS                                # imports this module
 
-    return next(model for model, its_config in KINDS.values()
-                if type(config) is its_config)(config, rng=None)
+    kind = next(model for model, its_config in KINDS.values() if type(config) is its_config)
+
+    def built(config):
+        try:
+            with only_shapes(arrays, numbers):
+                return kind(config, rng=None)
+        except (TooLarge, OverflowError, MemoryError):
+            return None
+
+    model = built(config)
+    if model is None:
+        name = _largest(config, lambda smaller: built(smaller) is not None)
+        raise ValueError(f"{type(config).__name__}: {name}={brief(getattr(config, name))} is too "
+                         f"large for a model of at most {arrays} arrays with {numbers:.3g} "
+                         "numbers; choose a smaller one.")
+    return model
+
+
+def _largest(config, fits):
+    """The name of the size without which a config is small enough, or of the largest one."""
+    sizes = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        with suppress(ValueError):                    # it is no size
+            sizes[field.name] = [value] if type(value) is int else list(
+                whole_numbers("", "", value)[1])
+    names = sorted(sizes, key=lambda name: -max(sizes[name]))
+    for name in names:
+        for size in SMALL:
+            numbers = [min(number, size) for number in sizes[name]]
+            value = numbers[0] if type(getattr(config, name)) is int else tuple(numbers)
+            with suppress(ValueError):                # it does not fit the other options
+                if fits(replace(config, **{name: value})):
+                    return name
+    return names[0]
 
 
 def _keys_seen(model, T):

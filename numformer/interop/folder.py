@@ -7,6 +7,7 @@ from reprlib import repr as brief
 
 import numpy as np
 
+from numformer.analysis.counting import model_of_shapes
 from numformer.backend import run_side_by_side
 from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
@@ -18,6 +19,7 @@ from numformer.parameter import some_of
 from numformer.training.checkpoint import write_atomically
 
 STRIP, BLOCK = 64, 2**17                              # columns; numbers
+SPARE = 2**20                                         # numbers that a folder may leave out
 
 
 def load(folder, dtype=None, tokenizer=True):
@@ -74,12 +76,12 @@ def load(folder, dtype=None, tokenizer=True):
         _check_sizes(family.flat(facts), tensors)
         config = family.config(facts, tensors, dtype or ("float64" if wide else "float32"),
                                **options or {})
-        _check_config(config, tensors)
+        values = sum(prod(tensor.shape) for tensor in tensors.values())
+        model = model_of_shapes(config, numbers=2 * values + SPARE)
         if width not in (None, config.d_model):
             raise ValueError(f"its width is {config.d_model}, but its pooling has {width}")
     except ValueError as error:
         raise ValueError(f"{folder / CONFIG}: {str(error).rstrip('.')}.") from None
-    model = KINDS[family.kind][0](config, None)
     parameters = dict(model.named_parameters())
     rows = list(family.rows(config))
     zeros = {name: shape(config) for name, shape in family.zeros.items()}
@@ -217,16 +219,6 @@ def _check_sizes(facts, tensors):
     for key, value in facts.items():
         if type(value) is int and abs(value) > max(values, 2**24):
             raise ValueError(f"{key!r} = {value}, but the tensors hold {values} values")
-
-
-def _check_config(config, tensors):
-    values = sum(prod(tensor.shape) for tensor in tensors.values())
-    for part in (config, config.text) if hasattr(config, "text") else (config,):
-        n_layers = max(part.n_layers, getattr(part, "n_encoder_layers", None) or 0)
-        n_experts = getattr(part, "n_experts", 1)
-        if n_layers * n_experts > len(tensors) or n_layers * part.d_model > values:
-            raise ValueError(f"{n_layers} layers of width {part.d_model} do not fit {len(tensors)} "
-                             f"tensors with {values} values")
 
 
 def _check_tensors(folder, rows, parameters, tensors, copies, zeros):

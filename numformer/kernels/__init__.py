@@ -7,3 +7,5 @@ A kernel is serial and releases the GIL, so `backend` can run several in paralle
 here and nowhere else: `backend` imports this package when it first needs it. `runtime/` is what
 the kernels are built on (compilation, cache, memory, work queue, arithmetic); read it last.
 """
+
+from numformer.kernels import numba_settings  # noqa: F401  (first: it says what Numba cannot read)

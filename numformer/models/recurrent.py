@@ -8,7 +8,7 @@ from numformer.checks import check_choice, check_number, check_rows, check_whole
 from numformer.config import Config
 from numformer.layers import GRU, LSTM, RNN, Dropout, Embedding, Identity, LMHead
 from numformer.models.transformer import CrossEntropyModel
-from numformer.parameter import normal
+from numformer.parameter import MOST_ARRAYS, normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,7 @@ class StatefulLanguageModelConfig(Config):
         for field in fields(self):
             if field.type is int:
                 check_whole(owner, field.name, getattr(self, field.name))
+        check_whole(owner, "n_layers", self.n_layers, most=MOST_ARRAYS)
         check_choice(owner, "tied", self.tied, [True, False])
         check_choice(owner, "dtype", self.dtype, ["float32", "float64"])
         check_number(owner, "dropout", self.dropout, least=0, below=1)

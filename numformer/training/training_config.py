@@ -8,7 +8,8 @@ from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW
 from numformer.training.schedules import SCHEDULES
 
-MOST_ITERATIONS = 100                   # of Muon: a step with 10**12 of them never ends
+# Of what a step repeats: one with 10**12 iterations of Muon never ends
+MOST = dict(batch_size=2**20, accumulation=2**20, shards=2**12, muon_iterations=100)
 OPTIMIZERS = {
     "sgd": lambda model, c: SGD(model, c.momentum),
     "adam": lambda model, c: Adam(model, c.beta1, c.beta2),
@@ -97,8 +98,9 @@ class TrainingConfig(Config):
 
     def __post_init__(self):
         owner = "TrainingConfig"
-        for name in ("steps", "batch_size", "accumulation", "shards", "muon_iterations"):
-            check_whole(owner, name, getattr(self, name))
+        check_whole(owner, "steps", self.steps)
+        for name, most in MOST.items():
+            check_whole(owner, name, getattr(self, name), most=most)
         for name in ("warmup_steps", "eval_every", "eval_blocks", "save_every", "patience",
                      "seed"):
             check_whole(owner, name, getattr(self, name), least=0)
@@ -107,9 +109,6 @@ class TrainingConfig(Config):
         for name in ("learning_rate", "min_learning_rate", "weight_decay", "muon_ratio",
                      "clip_norm"):
             check_number(owner, name, getattr(self, name), least=0)
-        if self.muon_iterations > MOST_ITERATIONS:
-            raise ValueError(f"{owner}: muon_iterations={self.muon_iterations} must be at most "
-                             f"{MOST_ITERATIONS}; 5 are usual.")
         if self.min_learning_rate > self.learning_rate:
             raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be "
                              f"above learning_rate={self.learning_rate}; lower it too.")

@@ -1,8 +1,10 @@
 """The cache of compiled kernels holds code: nobody else may be able to change it."""
 
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,12 +76,85 @@ def test_a_kernel_that_others_may_have_written_is_not_used(folder):
     (kernel / "page").mkdir(parents=True)
     file = kernel / "page" / "gelu.nbc"
     file.write_bytes(b"")
+    cache.seal(kernel)
     assert cache.usable(kernel) == kernel
     file.chmod(0o666)
     assert cache.usable(kernel) is None
     file.unlink()
     file.symlink_to("/dev/null")                      # a link, whose mode is open to all
     assert cache.usable(kernel) is None
+
+
+def pipe(file):
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+def directory(file):
+    file.unlink()
+    file.mkdir()
+    (file / "inside").write_bytes(b"")
+
+
+def socket_there(file):
+    file.unlink()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(file))
+    file.chmod(0o600)
+
+
+def loop(file):
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def swapped(file):
+    file.write_bytes(file.parents[2].joinpath("other", "page", file.name).read_bytes())
+
+
+@OWNED
+@pytest.mark.parametrize("change", [
+    pipe, directory, socket_there, swapped, lambda file: file.write_bytes(b"cut"), Path.unlink,
+    lambda file: file.with_name("more.nbc").write_bytes(b"")])
+def test_what_is_not_as_it_was_written_is_emptied(folder, capsys, change, monkeypatch):
+    for name in ("gelu", "other"):
+        (folder / name / "page").mkdir(parents=True)
+        (folder / name / "page" / "kernel.nbc").write_text(name)
+        cache.seal(folder / name)
+    monkeypatch.setattr(cache.time, "sleep", lambda seconds: None)
+    monkeypatch.chdir(folder)
+    change(folder / "gelu" / "page" / "kernel.nbc")
+    assert cache.usable(folder / "gelu") == folder / "gelu" and not (folder / "gelu").exists()
+    err = capsys.readouterr().err
+    assert "gelu is not as it was written; it is compiled anew" in err and err.count("\n") == 1
+    assert cache.usable(folder / "other").exists() and not capsys.readouterr().err
+
+
+@OWNED
+def test_the_folder_of_another_kernel_is_not_taken(folder, monkeypatch):
+    (folder / "gelu").mkdir()
+    (folder / "gelu" / "kernel.nbc").write_text("gelu")
+    cache.seal(folder / "gelu")
+    (folder / "gelu").rename(folder / "relu")
+    monkeypatch.setattr(cache.time, "sleep", lambda seconds: None)
+    cache.usable(folder / "relu")
+    assert not (folder / "relu").exists()
+
+
+@OWNED
+def test_a_kernel_runs_without_a_cache_where_a_link_leads_to_itself(folder):
+    (folder / "double-float64").symlink_to("double-float64")
+    said = run(folder).splitlines()
+    assert 1 <= len(said) <= 2 and (folder / "double-float64").is_symlink()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text(""), os.mkfifo,
+                                  lambda path: path.symlink_to(path.name)])
+def test_what_is_no_folder_is_no_cache(tmp_path, monkeypatch, make):
+    make(tmp_path / "home")
+    monkeypatch.setenv("NUMFORMER_CACHE", str(tmp_path / "home"))
+    found, why = cache.find_cache()
+    assert found is None and "there is no cache folder in" in why
 
 
 @OWNED

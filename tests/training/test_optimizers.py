@@ -176,7 +176,7 @@ def test_clipping_equals_scaled_gradients(kind, rng):
     (dict(optimizer="lion"), "adamw"), (dict(schedule="step"), "cosine"),
     (dict(beta2=1.0), "beta2"), (dict(seed=-1), "seed"),
     (dict(clip_norm=float("inf")), "clip_norm"), (dict(patience=-1), "patience"),
-    (dict(muon_iterations=101), "muon_iterations=101 must be at most 100"),
+    (dict(muon_iterations=101), "muon_iterations=101 must be a whole number, 1 to 100"),
     (dict(learning_rate=1e-5), "lower it too")])
 def test_bad_training_settings_are_named(settings, words):
     with pytest.raises(ValueError) as caught:

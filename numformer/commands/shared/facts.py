@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import fields
 
+from numformer.analysis.counting import model_of_shapes
 from numformer.checks import check_whole
 from numformer.models import KINDS
 from numformer.parameter import Layer, some_of
@@ -17,9 +18,8 @@ KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "f
         "before", "progress", "blas"}
 DATA = ("argument", "name", "sha256", "characters")
 PROGRESS = ("step", "n_targets", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
-# So many layers are built
-REPEATED = ("n_layers", "n_encoder_layers", "text_layers", "n_experts")
 LEAST_LIMIT = 2**17                                   # for sizes without arrays: context, window
+SPARE = 2**10                                         # arrays and numbers more than there are
 MOST_SHARDS = 64                                      # where the batch is smaller
 
 
@@ -105,7 +105,7 @@ def check_arrays(kind, config, arrays):
     """ValueError if a model of this config has other parameters than a checkpoint has arrays.
 
     Nothing is allocated: first every size is compared with the number of values in the arrays, then
-    a model without values is built for its names and shapes.
+    a model without values is built for its names and shapes, with few more arrays than there are.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def check_arrays(kind, config, arrays):
     values = sum(array.size for array in part_of(arrays, "model.").values())
     for field in fields(config):
         value = getattr(config, field.name)
-        limit = len(shapes) if field.name in REPEATED else max(values, LEAST_LIMIT)
-        if type(value) is int and value > limit:
+        if type(value) is int and value > max(values, LEAST_LIMIT):
             raise ValueError(f"{field.name}={value}, but there are {len(shapes)} arrays with "
                              f"{values} values.")
     expected = {name: parameter.data.shape
-                for name, parameter in KINDS[kind][0](config, None).named_parameters()}
+                for name, parameter in model_of_shapes(
+                    config, 2 * len(shapes) + SPARE, 2 * values + SPARE).named_parameters()}
     missing = [name for name in expected if name not in shapes]
     more = [name for name in shapes if name not in expected]
     if missing or more:

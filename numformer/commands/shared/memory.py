@@ -4,13 +4,13 @@ import os
 
 import numpy as np
 
+from numformer.analysis.counting import model_of_shapes
 from numformer.commands import UsageError
 from numformer.commands.shared.process import launched_rank
 from numformer.files import GIB
 from numformer.models import KINDS
 from numformer.parameter import Layer
 
-MOST_LAYERS = 4096                                    # of a model, or experts of a layer
 COPIES = 2                                            # of parameters: at least data and gradient
 
 
@@ -31,23 +31,22 @@ def check_memory(kind, config, training, block):
     """
     options = config.as_dict()
     shards = training.shards if launched_rank() is None else 1        # of this process
-    for name in ("n_layers", "text_layers", "n_experts"):
-        if (options.get(name) or 0) > MOST_LAYERS:
-            raise UsageError(f"{name}={options[name]} must be at most {MOST_LAYERS}.")
     layers, width = options.get("n_layers", 1), options.get("d_model", 1)
-    hidden, size = options.get("d_hidden") or width, np.dtype(options.get("dtype", "f4")).itemsize
-    # Matrices of each layer, and the embedding; building even the names takes memory.
-    values = layers * width * hidden + options.get("vocab_size", 1) * width
-    _check("the model", values, COPIES * size)
+    size = np.dtype(options.get("dtype", "f4")).itemsize
     if issubclass(KINDS[kind][0], Layer):
+        memory, bytes_of_each = physical_memory(), (COPIES + shards - 1) * size
+        most = {} if memory is None else {"numbers": memory // bytes_of_each}
         try:
-            model = KINDS[kind][0](config, None)
-        except (ValueError, OverflowError, MemoryError) as error:
-            raise UsageError(f"the model is too large: {error}") from None
-        values = sum(parameter.data.size for parameter in model.parameters())
-        _check("the model", values, (COPIES + shards - 1) * size)
-    tokens = training.batch_size * block * shards // training.shards
-    _check("a batch", tokens * layers * width, 2 * size)
+            model_of_shapes(config, **most)
+        except ValueError as error:
+            machine = "" if memory is None else (
+                f" In training a number takes at least {bytes_of_each} bytes, but this machine has "
+                f"{memory / GIB:.3g} GiB.")
+            raise UsageError(f"{error}{machine}") from None
+    examples = training.batch_size * shards // training.shards
+    tokens = examples * block
+    _check("a batch", max(tokens * layers * width,
+                          examples * options.get("image_size", 0) ** 2), 2 * size)
     _check("a step", tokens * training.accumulation, 8)
 
 

@@ -123,5 +123,7 @@ def _read(file, versions):
 
 def _write(file, content):
     temporary = file.with_name(f".blas.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content))
+    temporary.unlink(missing_ok=True)
+    with open(temporary, "x") as new:                 # never what somebody left there
+        new.write(json.dumps(content))
     os.replace(temporary, file)

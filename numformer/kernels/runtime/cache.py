@@ -6,17 +6,26 @@ exchange one of the folders above it, can run code as this user.
 
 import atexit
 import hashlib
+import json
 import os
 import platform
 import shutil
 import stat
+import sys
 import tempfile
+import time
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 import numba
 import numpy as np
 from llvmlite.binding import get_host_cpu_name
+
+from numformer.files import MIB, parse_json, read_file
+
+SEAL = "digests.json"                                 # of the files of a kernel
+MOST = 64 * MIB                                       # of a file; kernels have less than 1 MiB
 
 
 def cache_folder():
@@ -40,22 +49,28 @@ def find_cache():
                 part.mkdir(mode=0o700, exist_ok=True)
             if not is_private(part, sticky=part != folder):
                 return None, f"other users can change {part}"
-    except (OSError, RuntimeError) as error:
+        if not any(folder.iterdir()) and not _is_writable(folder):
+            return None, f"{folder} is empty and cannot be written"
+    except (OSError, RuntimeError, ValueError) as error:
         return None, f"there is no cache folder in {home}: {getattr(error, 'strerror', error)}"
-    if not any(folder.iterdir()) and not _is_writable(folder):
-        return None, f"{folder} is empty and cannot be written"
     return folder, ""
 
 
 def usable(folder):
     """The same folder of one kernel, or a copy of it; None if it is not private or not there.
 
-    Numba refuses a folder that it cannot write, so a filled one that is read-only is copied for
-    this process.
+    Numba would wait for a pipe in place of a file, and run whatever a file holds: one whose files
+    are not as `seal` found them is emptied. Numba refuses a folder that it cannot write, so a
+    filled one that is read-only is copied for this process.
     """
     existing = next(part for part in (folder, *folder.parents) if part.exists())
     if not all(is_private(path) for path in (existing, *folder.rglob("*"))):
         return None
+    if not _is_sealed(folder):
+        print(f"numformer: {folder} is not as it was written; it is compiled anew",
+              file=sys.stderr, flush=True)
+        shutil.rmtree(folder)
+        existing = folder.parent
     if _is_writable(existing):
         return folder
     if not folder.exists():
@@ -63,6 +78,39 @@ def usable(folder):
     copy = Path(_folder_of_this_process()) / folder.name
     shutil.copytree(folder, copy, dirs_exist_ok=True, copy_function=shutil.copyfile)
     return copy
+
+
+def seal(folder):
+    """Keep the digests of what a kernel's folder holds now."""
+    files = _digests(folder)
+    if files:
+        data = json.dumps({"kernel": folder.name, "files": files}).encode()
+        handle, temporary = tempfile.mkstemp(dir=folder)              # a new file, mode 0600
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, folder / SEAL)
+
+
+def _is_sealed(folder):
+    """Whether a folder holds what `seal` found there; another process may be about to write it."""
+    for seconds in (0.05, 0.2, 0.5, 0):
+        with suppress(OSError, ValueError):
+            files = _digests(folder)
+            if not files and not (folder / SEAL).exists():
+                return True
+            if parse_json(read_file(folder / SEAL, MIB, follow_links=False)) == {
+                    "kernel": folder.name, "files": files}:
+                return True
+        time.sleep(seconds)
+    return False
+
+
+def _digests(folder):
+    """SHA-256 of all files in a folder, by their paths in it; ValueError if one is no file."""
+    return {str(path.relative_to(folder)): hashlib.sha256(
+                read_file(path, MOST, follow_links=False)).hexdigest()
+            for path in sorted(folder.rglob("*"))
+            if not stat.S_ISDIR(path.lstat().st_mode) and path != folder / SEAL}
 
 
 def is_private(path, sticky=False):

@@ -3,12 +3,13 @@
 import os
 import sys
 import threading
+from contextlib import suppress
 from functools import cached_property, lru_cache
 
 import numba
 import numpy as np
 
-from numformer.kernels.runtime.cache import cache_folder, usable
+from numformer.kernels.runtime.cache import cache_folder, seal, usable
 
 # Division by zero gives Inf or NaN, as in NumPy; no C function is made in addition to Python's
 STRICT = dict(error_model="numpy", nogil=True, no_cfunc_wrapper=True)
@@ -118,14 +119,22 @@ class CFunction:
 def _compiled(name, cached, notice, compile_with):
     """What ``compile_with(cache=True)`` returns, with a folder of the cache; else without one."""
     folder = cache_folder() if cached else None
-    folder = folder and usable(folder / name)
+    try:
+        folder = folder and usable(folder / name)
+    except OSError as error:
+        print(f"numformer: {error.filename or folder} cannot be used as a cache: {error.strerror}",
+              file=sys.stderr, flush=True)
+        folder = None
     if notice and (folder is None or not any(folder.rglob("*.nbc"))):
         _announce("as there is no cache" if folder is None else "once per machine")
     if folder is not None:
         before = numba.config.CACHE_DIR
         try:
             numba.config.CACHE_DIR = str(folder)
-            return compile_with(cache=True)
+            compiled = compile_with(cache=True)
+            with suppress(OSError, ValueError):       # then it is compiled again the next time
+                seal(folder)
+            return compiled
         except Exception:               # a damaged cache, a full disk: compile without a cache
             pass
         finally:

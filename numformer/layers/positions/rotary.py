@@ -1,10 +1,13 @@
 """Rotary positions: queries and keys are rotated, so that their products depend on distance."""
 
 from numformer.backend import rotary, rotary_backward
-from numformer.checks import check_array, check_choice, check_even, check_number
+from numformer.checks import check_array, check_choice, check_even, check_number, check_whole
 from numformer.functional import partial_rotary, partial_rotary_backward, scaled_frequencies
 from numformer.functional.positions.rotary import angles_of
 from numformer.layers.positions.in_attention import AttentionPositions
+
+
+MOST_ROTATED = 2**16                                  # coordinates of a head
 
 
 class RotaryPositions(AttentionPositions):
@@ -31,7 +34,7 @@ class RotaryPositions(AttentionPositions):
     Raises
     ------
     ValueError, TypeError
-        If D or R is odd, R above D, the layout unknown, or the scaling does not fit.
+        If D or R is odd or above 65536, R above D, the layout unknown, or the scaling does not fit.
 
     References
     ----------
@@ -92,7 +95,9 @@ class RotaryPositions(AttentionPositions):
 
 def check_d_rotary(owner, d_head, d_rotary):
     """Check that pairs of coordinates can be rotated: D is even, or R, which is at most D."""
-    check_even(owner, *(("d_head", d_head) if d_rotary is None else ("d_rotary", d_rotary)))
+    rotated = ("d_head", d_head) if d_rotary is None else ("d_rotary", d_rotary)
+    check_even(owner, *rotated)
+    check_whole(owner, *rotated, most=MOST_ROTATED)
     if d_rotary is not None and d_rotary > d_head:
         raise ValueError(f"{owner}: d_rotary={d_rotary} must be at most the width of a head, "
                          f"{d_head}.")

@@ -10,6 +10,7 @@ from numformer.functional.positions.relative_bias import relative_position_bucke
 from numformer.functional.positions.rotary_scaling import scaled_frequencies
 from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.positions.rotary import check_d_rotary
+from numformer.parameter import MOST_ARRAYS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +114,9 @@ class TransformerConfig(Config):
         owner = type(self).__name__
         for name in self.WHOLE:
             check_whole(owner, name, getattr(self, name))
+        for field in fields(self):
+            if field.name.endswith("layers") and getattr(self, field.name) is not None:
+                check_whole(owner, field.name, getattr(self, field.name), most=MOST_ARRAYS)
         check_head_width(owner, self.d_model, self.n_heads, self.d_head)
         if self.n_kv_heads is not None:
             check_divides(owner, "n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)

@@ -1,0 +1,40 @@
+"""What Numba cannot read in the environment is one line."""
+
+import warnings
+
+import pytest
+
+pytest.importorskip("numba")
+from numformer.kernels.numba_settings import import_numba  # noqa: E402  (needs Numba)
+
+
+def test_a_variable_that_cannot_be_parsed_is_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "x\x1b[2J")
+    import_numba(lambda: warnings.warn(
+        "Environment variable 'NUMBA_NUM_THREADS' is defined but its associated value 'x' could "
+        "not be parsed.\nThe parse failed with exception:\nTraceback (most recent call last):\n"
+        "ValueError", RuntimeWarning))
+    assert capsys.readouterr().err == (
+        "numformer: Numba cannot read NUMBA_NUM_THREADS=x\\x1b[2J and takes its default; correct "
+        "the variable, or leave it out\n")
+
+
+def test_other_warnings_stay():
+    with pytest.warns(UserWarning, match="other"):
+        import_numba(lambda: warnings.warn("other"))
+
+
+def test_a_value_that_is_refused_is_named(monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
+
+    def refuse():
+        raise ValueError("Number of threads specified must be > 0.")
+    with pytest.raises(ValueError, match="NUMBA_NUM_THREADS=0.*; correct them, or leave them out"):
+        import_numba(refuse)
+
+
+def test_an_absent_numba_stays_absent():
+    def missing():
+        raise ImportError("numba")
+    with pytest.raises(ImportError):
+        import_numba(missing)
