@@ -6,55 +6,13 @@ A layer is a plain object. Its parameters and sublayers are its attributes, in t
 
 import html
 from inspect import isfunction
-from contextlib import contextmanager
-from contextvars import ContextVar
-from math import prod
 
 import numpy as np
 
 from numformer.checks import check_generator
 from numformer.other_libraries import as_array
+from numformer.shapes_only import counted
 from numformer.underflow import underflow_is_zero
-
-
-MOST_ARRAYS = 2**16                                   # of a model; published ones have 50,000
-MOST_NUMBERS = 2**60                                  # of a model: NumPy counts bytes in 63 bits
-_left = ContextVar("arrays and numbers that may still be made", default=None)
-
-
-class TooLarge(ValueError):
-    """A model has more arrays or numbers than `only_shapes` allows."""
-
-
-@contextmanager
-def only_shapes(arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
-    """Inside, parameters are made for their names and shapes alone, and only a bounded number.
-
-    Sizes that come from a file or a flag may ask for a model that takes hours to build. Here it
-    ends within a second.
-
-    Raises
-    ------
-    TooLarge
-        If there are more parameters than `arrays`, or more numbers in them than `numbers`.
-    """
-    token = _left.set([arrays, numbers])
-    try:
-        yield
-    finally:
-        _left.reset(token)
-
-
-def _count(shape):
-    """Take a parameter off what may still be made inside `only_shapes`; whether this is inside."""
-    left = _left.get()
-    if left is None:
-        return False
-    left[0] -= 1
-    left[1] -= prod(shape)
-    if min(left) < 0:
-        raise TooLarge("a model of these sizes has too many arrays or numbers")
-    return True
 
 
 class Parameter:
@@ -120,7 +78,7 @@ def normal(rng, shape, std, dtype):
     >>> normal(None, (10**6, 10**6), 1.0, np.float32).data.strides
     (0, 0)
     """
-    if _count(shape) or rng is None:
+    if counted(shape) or rng is None:
         return Parameter(np.broadcast_to(np.zeros((), _real(dtype)), shape))
     check_generator("normal", rng)
     return Parameter(rng.standard_normal(shape, dtype=_real(dtype)) * float(std))
@@ -134,7 +92,7 @@ def constant(value, shape, dtype):
     >>> constant(1, (2,), np.float32).data
     array([1., 1.], dtype=float32)
     """
-    if _count(shape):
+    if counted(shape):
         return Parameter(np.broadcast_to(np.full((), value, _real(dtype)), shape))
     return Parameter(np.full(shape, value, _real(dtype)))
 

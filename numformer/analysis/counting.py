@@ -16,7 +16,7 @@ from numformer.models.clip import CLIP, CLIPTextEncoder
 from numformer.models.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
 from numformer.models.vision_transformer import VisionTransformer
-from numformer.parameter import MOST_ARRAYS, MOST_NUMBERS, TooLarge, only_shapes
+from numformer.shapes_only import MOST_ARRAYS, MOST_NUMBERS, TooLarge, only_shapes
 
 SMALL = 1, 2, 4, 8, 16, 64                            # sizes to find the one that is too large
 

@@ -8,4 +8,4 @@ here and nowhere else: `backend` imports this package when it first needs it. `r
 the kernels are built on (compilation, cache, memory, work queue, arithmetic); read it last.
 """
 
-from numformer.kernels import numba_settings  # noqa: F401  (first: it says what Numba cannot read)
+from numformer.kernels.runtime import numba_settings  # noqa: F401  (first: it imports Numba)

@@ -8,7 +8,8 @@ from numformer.checks import check_choice, check_number, check_rows, check_whole
 from numformer.config import Config
 from numformer.layers import GRU, LSTM, RNN, Dropout, Embedding, Identity, LMHead
 from numformer.models.transformer import CrossEntropyModel
-from numformer.parameter import MOST_ARRAYS, normal
+from numformer.parameter import normal
+from numformer.shapes_only import MOST_ARRAYS
 
 
 @dataclass(frozen=True, kw_only=True)

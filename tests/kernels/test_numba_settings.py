@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 pytest.importorskip("numba")
-from numformer.kernels.numba_settings import import_numba  # noqa: E402  (needs Numba)
+from numformer.kernels.runtime.numba_settings import import_numba  # noqa: E402  (needs Numba)
 
 
 def test_a_variable_that_cannot_be_parsed_is_one_line(monkeypatch, capsys):

@@ -10,7 +10,7 @@ from numformer.functional.positions.relative_bias import relative_position_bucke
 from numformer.functional.positions.rotary_scaling import scaled_frequencies
 from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.positions.rotary import check_d_rotary
-from numformer.parameter import MOST_ARRAYS
+from numformer.shapes_only import MOST_ARRAYS
 
 
 @dataclass(frozen=True, kw_only=True)

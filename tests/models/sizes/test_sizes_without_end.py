@@ -16,7 +16,7 @@ from numformer.parameter import Layer
 from numformer.recipes import PRESETS, RECIPES, Recipe
 from numformer.training import TrainingConfig
 
-HUGE = 10**6, 10**9, 10**18, 2**63, 10**400
+HUGE = 10**6, 2**63, 10**400
 FLOATS = float("nan"), float("inf"), 1e300, -1.0
 WRONG = -1, True, "7", 2.0, [7], {}
 MIB = 2**20
@@ -59,7 +59,7 @@ def test_every_field_of_every_model_is_small_or_refused(kind, field):
             try:
                 config = KINDS[kind][1].from_dict({**options, field.name: value})
                 if issubclass(KINDS[kind][0], Layer):
-                    model_of_shapes(config, arrays=1000, numbers=10**9)
+                    model_of_shapes(config, arrays=400, numbers=10**9)
             except ValueError as error:
                 text = str(error)
                 assert len(text) < 400 and "\n" not in text
