@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, call, last_json
+from marks import slow_among
 from numformer.cli import main
 from numformer.commands.shared.runs import load_run
 from numformer.data import BytePairTokenizer, WordTokenizer, load_corpus
@@ -99,7 +100,7 @@ def test_readings_have_a_label_for_every_token(runs, kind, text):
     assert reading.read == [tokenizer.decode([token]) for token in ids]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_among(KINDS, ["words"]))
 @pytest.mark.parametrize("picture", PICTURES)
 def test_plot(capsys, runs, kind, picture, tmp_path):
     status, _, err = call(capsys, "plot", picture, runs / kind, "--out", tmp_path / "p.svg")

@@ -119,6 +119,7 @@ def test_a_gif_has_a_frame_for_each_state_and_one_palette(capsys, filmed, tmp_pa
         assert gif.convert("RGB").getpixel((0, 0)) == (0x14, 0x16, 0x1a)
 
 
+@pytest.mark.slow
 def test_an_mp4_gets_its_frames_from_ffmpeg(capsys, filmed, tmp_path, monkeypatch):
     """A program of that name which writes what it reads."""
     program = tmp_path / "bin" / "ffmpeg"

@@ -15,7 +15,8 @@ from numformer.recipes import PRESETS, Claim
 FEW = 2                                                               # steps
 # These measure several models, or read far more than they train on
 LONG = ("length-extrapolation", "pronouns", "efficient-attention", "sentence-objectives",
-        "scaling-law", "slips", "three-families", "batch-norm", "three-ways")
+        "scaling-law", "slips", "three-families", "batch-norm", "three-ways", "few-shot",
+        "induction-heads", "skip-connections", "operations-to-loss")
 
 
 def half(seed, steps=None):

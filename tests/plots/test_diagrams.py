@@ -77,7 +77,8 @@ def test_there_is_a_sum_for_every_residual_connection(name, branches):
     assert repeated == len(architecture(config).columns)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "t5-small", "clip-base-32", "seq2seq", "parallel"])
+@pytest.mark.parametrize("name", slow_among(
+    ["gpt2", "t5-small", "clip-base-32", "seq2seq", "parallel"], ["clip-base-32", "parallel"]))
 def test_the_backward_has_equations_and_arrows_in_orange(name):
     ax = architecture_diagram(EXAMPLES[name], backward=True)
     orange = [text.get_text() for text in ax.texts if text.get_color() == LIGHT.orange]

@@ -79,7 +79,9 @@ def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
     assert status == 0 and "parameters" in said
 
 
-@pytest.mark.parametrize("preset, flags", [("topics", []), ("sbert", ["--objective", "in_batch"])])
+@pytest.mark.parametrize("preset, flags", [
+    ("topics", []),
+    pytest.param("sbert", ["--objective", "in_batch"], marks=pytest.mark.slow)])
 def test_a_run_begins_with_the_backbone_of_another(preset, flags, bert, capsys, tmp_path):
     steps = ["--steps", "2", "--batch-size", "8", "--eval-blocks", "6", "--learning-rate", "0",
              "--min-learning-rate", "0", *flags]

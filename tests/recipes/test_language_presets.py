@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from command import TEXT, call, content, last_json
+from marks import slow_among
 from numformer.data import DOCUMENTATION, load_corpus
 from numformer.analysis import count
 from numformer.models import KINDS, KneserNey
@@ -23,7 +24,9 @@ def small(preset):
     return ["--preset", preset, *SMALL, *more, "--steps", 4]
 
 
-@pytest.mark.parametrize("preset", ["ngram", *SIDE_BY_SIDE])
+# The slow ones have the task, the stream and the model of another
+@pytest.mark.parametrize("preset", slow_among(
+    ["ngram", *SIDE_BY_SIDE], ["rnn", "decoder-2017", "llama", "moe"]))
 def test_a_preset_trains_resumes_and_is_used(preset, capsys, text, tmp_path):
     whole, parts = tmp_path / "a" / "run", tmp_path / "b" / "run"
     status, out, err = call(capsys, "train", "--data", text, "--out", whole, "--json",

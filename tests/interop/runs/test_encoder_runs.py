@@ -120,7 +120,7 @@ def test_masked_words_are_filled_in(name, mask, imported, capsys):
 
 
 @pytest.mark.parametrize("preset", ["bert", "topics", "sbert"])
-@pytest.mark.parametrize("name", ["bert", "roberta", "minilm"])
+@pytest.mark.parametrize("name", slow_among(["bert", "roberta", "minilm"], ["roberta"]))
 def test_training_begins_with_an_imported_run(name, preset, imported, capsys, tmp_path):
     """With all of a model of the same kind, else with its backbone; at first nothing changes."""
     _, run = imported(name)

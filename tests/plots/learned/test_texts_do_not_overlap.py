@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
+from marks import slow_among
 from numformer import plots
 from numformer.analysis import attention_traffic, pattern_targets
 from numformer.commands import figures
@@ -83,14 +84,14 @@ def examples(rng):
     yield plots.loss_curve(metrics)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", slow_among(SIZES, ["slide"]))
 @pytest.mark.parametrize("name", DRAWN)
 def test_texts_of_figures_do_not_overlap(monkeypatch, name, size):
     with SIZES[size]():
         assert list(faults(figures.DRAWN[name](None), monkeypatch)) == []
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", slow_among(SIZES, ["slide"]))
 def test_texts_of_pictures_of_models_do_not_overlap(monkeypatch, rng, size):
     with SIZES[size]():
         for picture in examples(rng):
