@@ -5,7 +5,8 @@ import sys
 from importlib import import_module
 
 from numformer.commands.shared.parser import Parser
-from numformer.commands.shared.process import STOPPED, answer_signals, discard_stdout
+from numformer.commands.shared.process import (
+    STOPPED, answer_signals, discard_stdout, launched_rank, started_by_launcher)
 from numformer.terminal import printable, shortened
 
 VERBS = {
@@ -43,6 +44,7 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     verb = next((word for word in argv if word in VERBS), None)
     try:
+        _check_ranks(verb, argv)
         arguments = _parser(verb).parse_args(argv)
         answer_signals()
         return _module(arguments.verb).run(arguments)
@@ -58,6 +60,17 @@ def main(argv=None):
             raise
         print(f"numformer: {_one_line(error)}", file=sys.stderr)
         return status
+
+
+def _check_ranks(verb, argv):
+    """UsageError if the ranks of mpirun have other arguments: some would wait for the others.
+
+    A verb that another program of a rank runs, such as a shell, has nothing to do with MPI.
+    """
+    if launched_rank() is not None and (verb == "train" or started_by_launcher()):
+        from numformer.commands.parallel.ranks import check_same_arguments
+
+        check_same_arguments(argv)
 
 
 def _status(error):

@@ -69,8 +69,12 @@ def load(folder, dtype=None, tokenizer=True):
     facts = read_config(folder)
     found = tensors_of(folder)
     family = family_of_folder(folder, facts, found, options is not None)
-    names = {known: name for name, known in family.canonical(found).items()}
-    tensors = {known: found[name] for known, name in names.items()}
+    tensors = {}
+    for name, known in family.canonical(found).items():
+        if known in tensors:
+            raise ValueError(f"{folder}: {name} is a second name for {known}; a file has one for "
+                             "each tensor, so leave one of the two out.")
+        tensors[known] = found[name]
     wide = any(tensor.dtype == "F64" for tensor in tensors.values())
     try:
         _check_sizes(family.flat(facts), tensors)

@@ -108,6 +108,22 @@ def test_names_of_old_files_of_bert(tmp_path):
         np.testing.assert_array_equal(a.data, b.data, err_msg=name)
 
 
+@pytest.mark.parametrize("name, other", [
+    ("bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.gamma"),
+    ("bert.encoder.layer.1.output.LayerNorm.bias", "bert.encoder.layer.1.output.LayerNorm.beta")])
+def test_two_names_for_one_tensor_are_refused(name, other, tmp_path):
+    """Which of them the model has would depend on their order in the file."""
+    from safetensors.numpy import load_file, save_file
+
+    folder_of(random_model(*BERTS["bert"]()), tmp_path / "theirs")
+    path = tmp_path / "theirs" / "model.safetensors"
+    tensors = load_file(path)
+    save_file({**tensors, other: 0 * tensors[name]}, path)
+    with pytest.raises(ValueError, match=f"theirs: {name} is a second name for {name}|"
+                                         f"theirs: {other} is a second name for {name}"):
+        load(tmp_path / "theirs")
+
+
 @pytest.mark.parametrize("kind, config", [
     (t.ViTForImageClassification, t.ViTConfig), (t.DeiTForImageClassification, t.DeiTConfig),
     (t.DeiTForImageClassificationWithTeacher, t.DeiTConfig)],

@@ -67,6 +67,26 @@ def test_wrong_usage_is_said_once(argv, words, text, tmp_path):
 
 
 @needs_mpi
+@pytest.mark.parametrize("other, words", [
+    (["doctor"], "rank 1 has doctor where rank 0 has train"),
+    (["train", "--no-such-flag"], "rank 1 has --no-such-flag where rank 0 has nothing")])
+def test_ranks_with_other_arguments_end_with_one_line(other, words, tmp_path):
+    program = [sys.executable, "-m", "numformer"]
+    done = mpirun(1, *program, "train", ":", "-n", 1, *program, *other, cwd=tmp_path)
+    said = [line for line in done.stderr.splitlines() if line.startswith("numformer:")]
+    assert done.returncode and said == [f"numformer: {words}; give all ranks the same verb and "
+                                        "options."]
+    assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
+
+
+@needs_mpi
+def test_verbs_of_a_shell_on_each_rank_have_nothing_to_do_with_mpi(tmp_path):
+    program = f"{sys.executable} -m numformer"
+    done = mpirun(2, "sh", "-c", f"{program} count gpt2 && {program} count gpt2", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.count("gpt2: 12 layers") == 2, done.stderr
+
+
+@needs_mpi
 def test_a_folder_in_use_is_said_once(text, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "checkpoint.safetensors").write_bytes(b"")
@@ -141,7 +161,7 @@ def test_each_rank_needs_memory_for_its_own_shards(monkeypatch):
     config = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=64)
     monkeypatch.setattr(memory, "physical_memory", lambda: 10**6)     # bytes
     training = TrainingConfig(steps=1, batch_size=64, shards=64)
-    with pytest.raises(UsageError, match="in training, but this machine"):
+    with pytest.raises(UsageError, match="In training a number takes .* but this machine"):
         memory.check_memory("Decoder", config, training, 16)
     monkeypatch.setenv("PMI_RANK", "0")
     memory.check_memory("Decoder", config, training, 16)

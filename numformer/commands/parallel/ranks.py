@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 from contextlib import contextmanager, nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,6 +40,35 @@ def start():
         raise UsageError("mpirun has started this process, but mpi4py cannot be used "
                          f"({error}); install it with: pip install 'numformer[mpi]'") from None
     return Ranks(MPI.COMM_WORLD)
+
+
+def check_same_arguments(argv):
+    """Check that all ranks run the same verb with the same options; --threads may differ.
+
+    This comes before anything is parsed: a rank that ended by itself would leave others waiting.
+
+    Raises
+    ------
+    UsageError
+        If they do not.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError):
+        return                                        # `start` says so where it matters
+    comm = MPI.COMM_WORLD
+    words = [str(word) for word in argv]
+    if "--threads" in words[:-1]:
+        at = words.index("--threads")
+        del words[at:at + 2]
+    found = comm.allgather([word for word in words if not word.startswith("--threads=")])
+    other = next((rank for rank, given in enumerate(found) if given != found[0]), None)
+    if other is None:
+        return
+    first, second = next(pair for pair in zip_longest(
+        found[0], found[other], fillvalue="nothing") if pair[0] != pair[1])
+    raise UsageError(f"rank {other} has {second} where rank 0 has {first}; give all ranks the same "
+                     "verb and options.")
 
 
 class Alone:

@@ -7,6 +7,7 @@ import atexit
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,13 +16,25 @@ from functools import partial
 
 # The rank of a process among those that mpirun or srun has started: Open MPI, MPICH, PMIx
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+# What starts the processes of a machine for it
+LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prted",
+             "hydra_pmi_proxy", "slurmstepd", "srun")
 STOPPED = 130                                         # the shell's status of what Ctrl-C has ended
 
 
 def launched_rank():
     """The rank that mpirun has given this process; None without mpirun."""
     found = (os.environ.get(name, "") for name in RANKS)
-    return next((int(rank) for rank in found if rank.isdigit()), None)
+    return next((int(rank) for rank in found if re.fullmatch("[0-9]{1,9}", rank)), None)
+
+
+def started_by_launcher():
+    """Whether mpirun or srun has started this process itself, and no shell in between."""
+    try:
+        with open(f"/proc/{os.getppid()}/comm", encoding="ascii") as file:
+            return file.read(64).strip() in LAUNCHERS
+    except (OSError, ValueError):                     # no Linux: it cannot be told
+        return False
 
 
 def prepare():
