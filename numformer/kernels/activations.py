@@ -20,6 +20,7 @@ RELU, RELU_SQUARED, GELU, GELU_TANH, SWISH, QUICK_GELU = range(len(ACTIVATIONS))
 KINDS = {name: kind for kind, name in enumerate(ACTIVATIONS)}
 ROOT = math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * ROOT
+FLAT = real32(2048)                     # sigma is 0 or 1 beyond
 BLOCK = 1024                            # numbers that stay in the cache from one loop to the next
 
 # exp(z^2) erfc(z) = t P(t), t = 1 / (1 + 0.3 z): our own minimax fit of the relative error, 2e-8 on
@@ -67,9 +68,15 @@ def sigmoid_and_slope(z, one):
 
 
 @inlined
-def unless_flat(factor, x, zero):
-    """x, but 0 where its factor is 0: x may be Inf, or overflow in the product."""
-    return x if factor != zero else zero
+def at_least(low, x):
+    """The larger of both, in one instruction; NaN stays."""
+    return low if x < low else x
+
+
+@inlined
+def between(low, x, high):
+    """x, or the limit that it is beyond; NaN stays."""
+    return at_least(low, high if x > high else x)
 
 
 @inlined
@@ -77,6 +84,7 @@ def activate(kind, beta, x, y, slope):
     """y = f(x) and slope = f'(x), elementwise."""
     real = x.dtype.type
     zero, one, two = real(0), real(1), real(2)
+    low, high = real(np.finfo(x.dtype).min), real(np.finfo(x.dtype).max)    # Inf times 0 is NaN
     if kind == RELU:
         for n in range(len(x)):
             closed = x[n] <= zero
@@ -88,21 +96,20 @@ def activate(kind, beta, x, y, slope):
     elif kind == GELU:
         for n in range(len(x)):
             cdf, density = normal_cdf_and_density(x[n])
-            y[n] = unless_flat(cdf, x[n], zero) * cdf
-            slope[n] = cdf + unless_flat(density, x[n], zero) * density
+            y[n], slope[n] = at_least(low, x[n]) * cdf, cdf + between(low, x[n], high) * density
     elif kind == GELU_TANH:             # (1 + tanh u) / 2 = sigma(2u)
         root, cubic, cubic3 = real(2 * ROOT), real(2 * CUBIC), real(6 * CUBIC)
         for n in range(len(x)):
             gate, dgate = sigmoid_and_slope(x[n] * (root + cubic * (x[n] * x[n])), one)
-            near = unless_flat(dgate, x[n], zero)
-            y[n] = unless_flat(gate, x[n], zero) * gate
-            slope[n] = gate + near * dgate * (root + cubic3 * (near * near))
+            near = x[n] if dgate != zero else zero      # the gate is flat where x * x may overflow
+            y[n], slope[n] = (at_least(low, x[n]) * gate,
+                              gate + near * dgate * (root + cubic3 * (near * near)))
     else:
         steep = real(QUICK) if kind == QUICK_GELU else beta
         for n in range(len(x)):
-            gate, dgate = sigmoid_and_slope(steep * x[n], one)
-            y[n] = unless_flat(gate, x[n], zero) * gate
-            slope[n] = gate + steep * unless_flat(dgate, x[n], zero) * dgate
+            z = between(-FLAT, steep * x[n], FLAT)
+            gate, dgate = sigmoid_and_slope(z, one)
+            y[n], slope[n] = at_least(low, x[n]) * gate, gate + z * dgate
 
 
 def activation(kind, beta, x, y, slope):

@@ -6,6 +6,7 @@ from numformer.functional.activations.relu import (
     relu, relu_backward, relu_squared, relu_squared_backward)
 from numformer.functional.activations.swish import (
     quick_gelu, quick_gelu_backward, silu, silu_backward)
+from numformer.underflow import underflow_is_zero
 
 ACTIVATIONS = {
     "relu": (relu, relu_backward),
@@ -15,5 +16,6 @@ ACTIVATIONS = {
     "silu": (silu, silu_backward),
     "quick_gelu": (quick_gelu, quick_gelu_backward),
 }
+ACTIVATIONS = {name: tuple(map(underflow_is_zero, pair)) for name, pair in ACTIVATIONS.items()}
 # Gated feed-forwards: the activation of the gate
 GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}

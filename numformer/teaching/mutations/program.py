@@ -25,7 +25,7 @@ class Program:
     >>> program = Program(F.silu, F.silu_backward)
     >>> sorted(function.__name__ for function in program.copies)[:3]
     ['sigmoid', 'sigmoid_backward', 'silu']
-    >>> silu = program.copies[F.silu]
+    >>> silu = program.copies[unwrap(F.silu)]
     >>> with program.changed(F.sigmoid, (lambda x: (x, (x,))).__code__):
     ...     float(silu(np.array([3.0]))[0][0])
     9.0
@@ -61,7 +61,7 @@ class Program:
     @contextmanager
     def changed(self, original, code):
         """Inside, the copy of a function runs this code."""
-        copy = self.copies[original]
+        copy = self.copies[unwrap(original)]
         before, copy.__code__ = copy.__code__, code
         try:
             yield

@@ -1,5 +1,7 @@
 """Mutants of the reference: they differ from it, leave it as it was, and are few enough."""
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,7 @@ def test_the_mutants_of_every_pair_are_bounded():
 
 def test_functions_in_a_table_are_changed_too():
     pair = Pair(F.gated_linear_unit, F.gated_linear_unit_backward)
-    assert {F.gelu, F.sigmoid_backward, F.relu} <= set(pair.program.copies)
+    assert {*map(unwrap, (F.gelu, F.sigmoid_backward, F.relu))} <= set(pair.program.copies)
 
 
 @pytest.mark.parametrize("name", [
