@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from inspect import unwrap
 
 import pytest
 
@@ -16,7 +17,7 @@ from patching import patched
 def planted_in(name, old, new):
     """The function F.name with a bug; for "name, part" the bug is in `part`, which it calls."""
     name, _, part = name.partition(", ")
-    function = getattr(F, name)
+    function = unwrap(getattr(F, name))
     if not part:
         return patched(function, old, new)
     names = {**function.__globals__, part: patched(function.__globals__[part], old, new)}
