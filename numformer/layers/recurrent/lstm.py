@@ -53,7 +53,7 @@ class LSTM(Recurrent):
                  dtype=np.float32):
         super().__init__(d_in, d_out, rng, bias, reverse, dtype)
         self.whole_state = bool(whole_state)
-        if bias:
+        if bias and rng is not None:                 # a model of shapes alone has no numbers
             self.input.bias.data[d_out:2 * d_out] = 1
 
     def _step(self, a, state):
