@@ -1,6 +1,7 @@
-"""No folder of the tests has the name of a library: without __init__.py it can be imported too."""
+"""Names of folders and pages of the tests, which are imported without a package around them."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
@@ -13,3 +14,9 @@ def test_no_folder_has_the_name_of_an_optional_library():
     assert {"torch", "tokenizers", "transformers"} <= libraries
     folders = {path.name for path in TESTS.rglob("*") if path.is_dir()}
     assert not libraries & folders
+
+
+def test_no_two_pages_have_one_name():
+    """They are imported by it, so pytest collects one of them alone."""
+    names = Counter(path.name for path in TESTS.rglob("*.py") if path.name != "conftest.py")
+    assert [name for name, count in names.items() if count > 1] == []

@@ -75,7 +75,7 @@ def fields_of(config):
     return () if config is None else [field.name for field in fields(config)]
 
 
-@pytest.mark.parametrize("config", [TrainingConfig, Recipe, *set(RECIPES.values())])
+@pytest.mark.parametrize("config", [TrainingConfig, Recipe, *dict.fromkeys(RECIPES.values())])
 def test_every_field_of_trainings_and_recipes_is_checked(config):
     required = {field.name: 1 for field in fields(config) if field.default is MISSING}
     for field in fields(config):
