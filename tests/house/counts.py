@@ -57,6 +57,14 @@ def full_folders():
             yield f"{relative(folder)}: {count} pages"
 
 
+def names_of_tests():
+    """Pages of tests with one name: without packages pytest takes the first for all of them."""
+    pages = Counter(path.name for path in python_files("tests") if path.name.startswith("test_"))
+    for name, count in pages.items():
+        if count > 1:
+            yield f"{name}: {count} pages"
+
+
 def module_name(path):
     parts = path.relative_to(REPOSITORY).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -156,7 +164,8 @@ def forbidden_names():
             yield f"{where}: {name}"
 
 
-RULES = (long_files, long_lines, full_folders, circles, position_checks, forbidden_names)
+RULES = (long_files, long_lines, full_folders, names_of_tests, circles, position_checks,
+         forbidden_names)
 
 
 if __name__ == "__main__":
