@@ -4,6 +4,7 @@ A plugin of pytest, which setup.cfg loads before anything of this project is imp
 
 - *Environment*: only the variables of `KEPT` get through. Time zone, language, width of the
   terminal and hash seed are fixed; the home folder is empty, as is the matplotlibrc.
+- *Temporary folders*: their paths hold a space, as those of users do.
 - *Signals*: those that the parent process ignores or blocks, as nohup does, have their usual effect
   in the processes that tests start.
 - *Random numbers*: a generator without a seed, such as ``np.random.default_rng()``, starts from the
@@ -62,6 +63,8 @@ def set_environment(config):
         if not name.startswith(KEPT_BEGINNINGS):
             del os.environ[name]
     os.environ.update(FIXED)
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", os.path.join(home, "a folder"))
+    os.makedirs(os.environ["PYTEST_DEBUG_TEMPROOT"], exist_ok=True)
     os.environ.update({HOME: home, "HOME": home, "USERPROFILE": home, "NUMFORMER_CACHE": cache})
     if hasattr(time, "tzset"):
         time.tzset()

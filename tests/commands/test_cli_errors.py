@@ -10,6 +10,7 @@ import pytest
 from command import SMALL, TEXT, call, content, last_json
 from numformer.commands.shared.runs import load_run
 from numformer.training import CheckpointError, RunFolder, load_checkpoint, save_checkpoint
+from numformer.terminal import shell_word
 
 
 @pytest.mark.parametrize("argv, words", [
@@ -236,12 +237,13 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(capsys, text, tmp
     monkeypatch.setattr(os, "replace", full)
     status, _, err = call(capsys, "train", "--resume", "--out", out)
     assert status == 1 and "checkpoint.safetensors: No space left on device" in err
-    assert f"numformer train --resume --out {out}" in err
+    assert f"numformer train --resume --out {shell_word(out)}" in err
     assert (out / "checkpoint.safetensors").read_bytes() == before and not list(out.glob(".*.tmp"))
 
 
 def test_a_closed_pipe_is_no_error(run):
-    command = f"{sys.executable} -m numformer sample {run} --tokens 2000 | head -c 5"
+    command = (f"{shell_word(sys.executable)} -m numformer sample {shell_word(run)} --tokens 2000 "
+               "| head -c 5")
     process = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert len(process.stdout) == 5 and "Error" not in process.stderr
 

@@ -12,6 +12,7 @@ from command import DEFAULT_SIGNALS, SECONDS, SMALL, call, content
 from numformer.commands import train as train_command
 from numformer.commands.shared import process
 from numformer.training import RunFolder
+from numformer.terminal import shell_word
 
 posix = pytest.mark.skipif(os.name != "posix", reason="redirections of a POSIX shell")
 SHORT = ["--steps", "4", "--eval-every", "2", "--save-every", "2", "--threads", "1", *SMALL]
@@ -66,8 +67,9 @@ def test_ctrl_c_is_one_line_and_status_130(capsys, monkeypatch, run, tmp_path):
     monkeypatch.setattr(train_command, "_trained", interrupted)
     before = content(run)
     status, _, err = call(capsys, "train", "--resume", "--out", run)
-    assert status == 130 and err == ("numformer: stopped without saving; resume from the last "
-                                     f"checkpoint with: numformer train --resume --out {run}\n")
+    assert status == 130 and err == (
+        "numformer: stopped without saving; resume from the last checkpoint with: "
+        f"numformer train --resume --out {shell_word(run)}\n")
     assert content(run) == before
 
 
@@ -136,7 +138,7 @@ def test_a_failed_write_names_its_cause_and_only_a_full_disk_asks_for_space(
     saved = run / "checkpoint.safetensors"
     assert status == 1 and err == (
         f"numformer: {saved}: {os.strerror(number)}; {saved} is intact: {cure}"
-        f"numformer train --resume --out {run}\n")
+        f"numformer train --resume --out {shell_word(run)}\n")
 
 
 def test_commands_are_quoted_and_names_are_escaped(capsys, text, tmp_path):

@@ -17,6 +17,8 @@ def test_no_folder_has_the_name_of_an_optional_library():
 
 
 def test_no_two_pages_have_one_name():
-    """They are imported by it, so pytest collects one of them alone."""
-    names = Counter(path.name for path in TESTS.rglob("*.py") if path.name != "conftest.py")
+    """They are imported by it, so pytest collects one of them alone; packages are apart."""
+    packages = {path.parent for path in TESTS.rglob("__init__.py")}
+    names = Counter(path.name for path in TESTS.rglob("*.py")
+                    if path.name != "conftest.py" and path.parent not in packages)
     assert [name for name, count in names.items() if count > 1] == []

@@ -11,6 +11,7 @@ import pytest
 
 import numformer.training.parallel
 from command import SMALL, call, content
+from numformer.terminal import shell_word
 from ranks import PATIENCE, environment, needs_mpi
 
 pytestmark = needs_mpi
@@ -24,8 +25,8 @@ def job(tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
     for name, text in {
-            "scontrol": f'#!/bin/sh\necho "$@" >> {tmp_path}/requeued\n',
-            "numformer": f'#!/bin/sh\nexec {sys.executable} -m numformer "$@"\n'}.items():
+            "scontrol": f'#!/bin/sh\necho "$@" >> {shell_word(tmp_path)}/requeued\n',
+            "numformer": f'#!/bin/sh\nexec {shell_word(sys.executable)} -m numformer "$@"\n'}.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     given = {**environment(), "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "17"}

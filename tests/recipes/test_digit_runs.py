@@ -11,6 +11,7 @@ from numformer.commands.shared.runs import load_run
 from numformer.plots import patch_attention, position_similarity
 from numformer.recipes import PRESETS, TASKS
 from numformer.training import load_checkpoint, save_checkpoint
+from numformer.terminal import shell_word
 
 TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--batch-size", "16",
         "--warmup-steps", "2"]
@@ -95,7 +96,7 @@ def test_sample_shows_predictions(capsys, digits):
     status, _, err = call(capsys, "sample", digits, "--prompt", "seven")
     assert status == 2 and "VisionTransformer cannot answer a prompt; leave --prompt out." in err
     out = call(capsys, "train", "--out", digits, "--resume")[1]
-    assert f"numformer eval {digits}" in out and "sample" not in out
+    assert f"numformer eval {shell_word(digits)}" in out and "sample" not in out
 
 
 def test_a_text_run_without_its_tokenizer_is_refused(capsys, run, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from command import SMALL, call, content, last_json
 from numformer.training import load_checkpoint
+from numformer.terminal import shell_word
 
 
 @pytest.mark.parametrize("stops", [[1], [7], [10], [13, 14], [3, 20, 29]])
@@ -21,7 +22,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(
         begin = ["--resume"] if out.exists() else ["--data", text, "--steps", "30", "--eval-every",
                                                    "10", "--save-every", "10", *SMALL]
         status, said, _ = call(capsys, "train", "--out", out, "--stop-at", stop, *begin)
-        assert status == 0 and f"numformer train --resume --out {out}" in said
+        assert status == 0 and f"numformer train --resume --out {shell_word(out)}" in said
     assert call(capsys, "train", "--out", out, "--resume")[0] == 0
     assert content(out) == content(run)
     assert call(capsys, "train", "--out", out,
@@ -152,7 +153,7 @@ def test_a_signal_saves_and_names_the_command_to_resume(capsys, number, run, tex
     assert any(line == "15 steps\n" for line in process.stdout)
     process.send_signal(number)
     _, err = process.communicate("go on\n")
-    assert process.returncode == 1 and f"numformer train --resume --out {out}" in err
+    assert process.returncode == 1 and f"numformer train --resume --out {shell_word(out)}" in err
     assert "Traceback" not in err
     assert load_checkpoint(out / "checkpoint.safetensors")[1]["progress"]["step"] == 16
     assert call(capsys, "train", "--out", out, "--resume")[0] == 0
