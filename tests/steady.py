@@ -15,13 +15,16 @@ A plugin of pytest, which setup.cfg loads before anything of this project is imp
 """
 
 import os
+import pkgutil
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -82,6 +85,31 @@ def _cache():
     return str(folder) if os.access(folder, os.W_OK) else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs):
+    """Before several processes run tests: compile the kernels once, not in each of them."""
+    if len(specs) > 1:
+        path = os.pathsep.join(filter(None, sys.path))
+        for process in [subprocess.Popen([sys.executable, __file__, dtype],
+                                         env={**os.environ, "PYTHONPATH": path},
+                                         stderr=subprocess.DEVNULL)
+                        for dtype in ("float32", "float64")]:
+            process.wait()              # where this fails, tests will tell
+
+
+def compile_kernels(dtype):
+    """Compile all kernels for one precision, or load them from the cache."""
+    import numpy as np
+
+    from numformer import kernels
+    from numformer.kernels.runtime.compile import Kernel
+
+    for page in pkgutil.walk_packages(kernels.__path__, "numformer.kernels."):
+        for kernel in vars(import_module(page.name)).values():
+            if isinstance(kernel, Kernel):
+                kernel[np.dtype(dtype)]
+
+
 def usual_signals():
     """Nothing is ignored or blocked in processes that start from here, and nohup still holds."""
     if not hasattr(signal, "pthread_sigmask"):
@@ -115,3 +143,7 @@ def same_state():
         os.environ.update(environment)
     if style is not None and sys.modules["matplotlib"].rcParams != style:
         sys.modules["matplotlib"].rcParams.update(style)
+
+
+if __name__ == "__main__":
+    compile_kernels(sys.argv[1])
