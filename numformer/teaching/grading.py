@@ -30,6 +30,7 @@ SECONDS = 20.0                                        # time limit of one exerci
 STARTING = 10.0                                       # further seconds, for Python to start
 MOST = 64 * KIB                                       # bytes of a manifest or a judgement
 LONGEST = 600                                         # characters of a line of feedback
+PYTHONS = ("PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONINSPECT")    # variables of the grader alone
 MOST_PARTS = 20                                       # of an exercise
 
 
@@ -203,12 +204,14 @@ def _judged_here(elsewhere, source, name, seed, seconds):
 def _environment():
     """The environment of a judge: this package can be imported, no window opens, one BLAS thread.
 
-    Several judges run at a time, and the buffers of many threads would count as its memory.
+    Several judges run at a time, and the buffers of many threads would count as its memory. Points
+    do not depend on how the grader's Python treats warnings and asserts.
     """
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"}
+    usual = {name: value for name, value in os.environ.items() if name not in PYTHONS}
+    return {**usual, **threads, "PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"}
 
 
 def _failed(feedback):

@@ -42,6 +42,16 @@ def test_the_folders_of_student_and_teacher(tmp_path, folder):
         write_assignment(tmp_path)
 
 
+def test_points_do_not_depend_on_how_the_graders_python_treats_warnings(folder, monkeypatch):
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    (folder / "01_softmax.py").write_text(
+        "import warnings\nimport numpy as np\n\n\ndef softmax(x):\n"
+        "    warnings.warn('a word')\n    e = np.exp(x - x.max(-1, keepdims=True))\n"
+        "    return e / e.sum(-1, keepdims=True)\n")
+    assert grade(folder, names=["01_softmax"])[0]["points"] == 2
+
+
 def test_names_in_a_manifest_may_be_numbers(folder):
     (folder / MANIFEST).write_text('{"seed": 1, "exercises": [1, "2"]}')
     assert [row["name"] for row in grade(folder)] == ["01_softmax", "02_softmax_backward"]

@@ -1,8 +1,8 @@
 """Every verb, with small arguments, in one process.
 
 `python tests/commands/environments/every_verb.py VERB ...` works in the working folder, where
-`text.txt` is a text and `run` a run, and prints as JSON what `outcome` returns of each command of
-these verbs.
+`text.txt` is a text, `run` a run and `solved` a student's folder, and prints as JSON what `outcome`
+returns of each command of these verbs.
 """
 
 import io
@@ -27,14 +27,14 @@ COMMANDS = {
     "explore": [["explore", "run", "--out", "run.html"]],
     "replay": [["replay", "run", "--out", "run.gif"]],
     "figures": [["figures", "alibi", "--out", "figures"]],
-    "compare": [["compare", "run", "--seconds", "0.01", "--out", "compared.png"]],
+    "compare": [["compare", "trained", "--seconds", "0.01", "--out", "compared.png"]],
     "reproduce": [["reproduce", "ngram", "--data", "text.txt", "--seeds", "1", "--out", "again"]],
     "experiment": [["experiment", "three-ways", "--steps", "1", "--out", "ways.png"]],
     "deck": [["deck"], ["deck", "A"]],
     "exercises": [["exercises", "1", "--out", "exercises"]],
-    "grade": [["grade", "1", "exercises/teacher", "--html", "graded.html"]],
+    "grade": [["grade", "1", "solved", "--html", "graded.html"]],
     "hint": [["hint", "1", "exercises/student"]],
-    "solution": [["solution", "1", "exercises/teacher"]],     # once `grade` has given all points
+    "solution": [["solution", "1", "solved"]],        # once `grade` has given all points
     "audit": [["audit", "relu", "--figure", "audit.png"]],
     "bench": [["bench", "train", "--seconds", "0", "--no-memory", "--no-compile", "--case",
                "1x1x8:1x8"]],

@@ -72,7 +72,7 @@ if os.environ.get("ONE_CORE"):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """A folder with a text, a run that can be exported, and the files of environments."""
+    """A folder of a text, a run that can be exported, a solution, and the files of environments."""
     folder = tmp_path_factory.mktemp("base")
     (folder / "text.txt").write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
@@ -80,6 +80,9 @@ def base(tmp_path_factory):
         patch.setattr(TextTask, "tokenizer",
                       lambda self, data: BytePairTokenizer.of(data.text, 20, split="gpt2"))
         assert main([*every_verb.TRAIN, "--out", "run"]) == 0
+        assert main(["exercises", "1", "--out", "made"]) == 0
+    (folder / "made" / "student").rename(folder / "solved")
+    shutil.copy(folder / "made" / "teacher" / "01_softmax.py", folder / "solved")
     (folder / "settings").mkdir()
     (folder / "settings" / "matplotlibrc").write_text(SETTINGS)
     (folder / "unreadable").write_bytes(b"image.origin: lower  # \xff\n")

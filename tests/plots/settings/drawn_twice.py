@@ -25,6 +25,10 @@ OTHERS = (True, False, 3, 0.37, "svg", "red", "lower", "top", "right", "bold", "
           matplotlib.cycler(color=["red", "lime"]))
 
 
+# Of tests that draw themselves, with the user's settings then, or change what they call
+OWN = {"Figure", "add_subplot", "subplots", "plot", "imshow", "text", "monkeypatch"}
+
+
 def other_settings():
     """A value for every setting of matplotlib that has another one than its default."""
     found = {}
@@ -85,6 +89,9 @@ def twice(draw, again=None):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
+    names = {*pyfuncitem._fixtureinfo.argnames, *pyfuncitem.obj.__code__.co_names}
+    if names & OWN:
+        return None                                   # once, as usual
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     def run():
