@@ -4,6 +4,7 @@ import argparse
 import sys
 from importlib import import_module
 
+from numformer.commands.shared.limits import check_limits
 from numformer.commands.shared.parser import Parser
 from numformer.commands.shared.process import (
     STOPPED, answer_signals, discard_stdout, launched_rank, started_by_launcher)
@@ -44,6 +45,8 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     verb = next((word for word in argv if word in VERBS), None)
     try:
+        if verb is not None:
+            check_limits()
         _check_ranks(verb, argv)
         arguments = _parser(verb).parse_args(argv)
         answer_signals()
