@@ -137,7 +137,7 @@ def model_of_shapes(config, arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
 
     Raises
     ------
-    ValueError
+    TooLarge
         If it has more of them: within a second or so, whatever its sizes are, and with the name of
         the size that is too large.
 
@@ -147,8 +147,8 @@ def model_of_shapes(config, arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
     >>> from dataclasses import replace
     >>> model_of_shapes(replace(CONFIGS["t5-small"], n_encoder_layers=60_000))
     Traceback (most recent call last):
-    ValueError: EncoderDecoderConfig: n_encoder_layers=60000 is too large for a model of at most \
-65536 arrays with 1.15e+18 numbers; choose a smaller one.
+    numformer.shapes_only.TooLarge: EncoderDecoderConfig: n_encoder_layers=60000 is too large for \
+a model of at most 65536 arrays with 1.15e+18 numbers; choose a smaller one.
     """
     from numformer.models import KINDS                                # imports this module
 
@@ -164,9 +164,9 @@ def model_of_shapes(config, arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
     model = built(config)
     if model is None:
         name = _largest(config, lambda smaller: built(smaller) is not None)
-        raise ValueError(f"{type(config).__name__}: {name}={brief(getattr(config, name))} is too "
-                         f"large for a model of at most {arrays} arrays with {numbers:.3g} "
-                         "numbers; choose a smaller one.")
+        raise TooLarge(f"{type(config).__name__}: {name}={brief(getattr(config, name))} is too "
+                       f"large for a model of at most {arrays} arrays with {numbers:.3g} numbers; "
+                       "choose a smaller one.")
     return model
 
 

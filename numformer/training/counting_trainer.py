@@ -2,7 +2,10 @@
 
 import time
 
+from numformer.checks import check_whole
 from numformer.training.trainer import Trainer
+
+MOST_N = 1000                                         # tokens of an n-gram; each n is counted anew
 
 
 class CountingTrainer(Trainer):
@@ -18,6 +21,11 @@ class CountingTrainer(Trainer):
     validation, config
         As in `Trainer`; `steps` is the largest n, and settings of gradients have no effect.
 
+    Raises
+    ------
+    ValueError
+        If the largest n is above 1000.
+
     Examples
     --------
     >>> import numpy as np
@@ -30,6 +38,10 @@ class CountingTrainer(Trainer):
     >>> [round(trainer.train_step()["loss"], 2) for _ in range(2)]    # bigrams predict this text
     [1.61, 0.0]
     """
+
+    def __init__(self, model, stream, validation, config):
+        check_whole("CountingTrainer", "steps, the largest n", config.steps, most=MOST_N)
+        super().__init__(model, stream, validation, config)
 
     def train_step(self):
         """Count anew, n-grams that are longer by one.

@@ -24,3 +24,9 @@ def test_each_step_counts_longer_ngrams(rng, monkeypatch):
         assert trainer.step == model.n == n
     assert trainer.n_targets == 600 and trainer.seconds == 2 + 4 + 1
     assert np.isfinite(loss)
+
+
+def test_a_largest_n_without_end_is_refused():
+    model = NGramLanguageModel(NGramLanguageModelConfig(vocab_size=5, context_length=8))
+    with pytest.raises(ValueError, match="the largest n=1000000 must be a whole number, 1 to 1000"):
+        counting_trainer.CountingTrainer(model, None, [], TrainingConfig(steps=10**6))

@@ -10,6 +10,7 @@ from numformer.commands.shared.process import launched_rank
 from numformer.files import GIB
 from numformer.models import KINDS
 from numformer.parameter import Layer
+from numformer.shapes_only import TooLarge
 
 COPIES = 2                                            # of parameters: at least data and gradient
 
@@ -39,7 +40,7 @@ def check_memory(kind, config, training, block):
         try:
             model_of_shapes(config, **most)
         except ValueError as error:
-            machine = "" if memory is None else (
+            machine = "" if memory is None or not isinstance(error, TooLarge) else (
                 f" In training a number takes at least {bytes_of_each} bytes, but this machine has "
                 f"{memory / GIB:.3g} GiB.")
             raise UsageError(f"{error}{machine}") from None
