@@ -4,10 +4,9 @@ import argparse
 import sys
 from importlib import import_module
 
-from numformer.commands.shared.limits import check_limits
 from numformer.commands.shared.parser import Parser
 from numformer.commands.shared.process import (
-    STOPPED, answer_signals, discard_stdout, launched_rank, started_by_launcher)
+    STOPPED, answer_signals, check_limits, discard_stdout, launched_rank, started_by_launcher)
 from numformer.terminal import printable, shortened
 
 VERBS = {

@@ -3,7 +3,7 @@
 import pytest
 
 from command import call
-from numformer.commands.shared import limits
+from numformer.commands.shared import process
 
 resource = pytest.importorskip("resource")
 NONE = resource.RLIM_INFINITY
@@ -12,8 +12,8 @@ NONE = resource.RLIM_INFINITY
 @pytest.fixture
 def limited(monkeypatch):
     def set_to(**bytes_of):
-        monkeypatch.setattr(limits.os, "cpu_count", lambda: 2)
-        monkeypatch.setattr(limits.resource, "getrlimit", lambda kind: (
+        monkeypatch.setattr(process.os, "cpu_count", lambda: 2)
+        monkeypatch.setattr(process.resource, "getrlimit", lambda kind: (
             next((bytes_of[name] for name in bytes_of if getattr(resource, name) == kind), NONE),
             NONE))
     return set_to

@@ -14,11 +14,22 @@ import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from numformer.commands import UsageError
+from numformer.files import MIB, size_in_words
+
+try:
+    import resource
+except ImportError:                                   # Windows, and browsers
+    resource = None
+
 # The rank of a process among those that mpirun or srun has started: Open MPI, MPICH, PMIx
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 # What starts the processes of a machine for it
 LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prted",
              "hydra_pmi_proxy", "slurmstepd", "srun")
+MEMORY, MEMORY_OF_A_CORE = 896 * MIB, 64 * MIB        # of addresses: Numba; buffers and stacks
+MOST_CORES = 64                                       # for which OpenBLAS has buffers
+STACK = MIB
 STOPPED = 130                                         # the shell's status of what Ctrl-C has ended
 
 
@@ -35,6 +46,24 @@ def started_by_launcher():
             return file.read(64).strip() in LAUNCHERS
     except (OSError, ValueError):                     # no Linux: it cannot be told
         return False
+
+
+def check_limits():
+    """UsageError if the memory or the stack of this process is limited too much.
+
+    OpenBLAS and LLVM end a process that gets no memory, with words of their own or none.
+    These are least amounts for small models: more may be needed, and then a `MemoryError` says so.
+    """
+    if resource is None:
+        return
+    memory = MEMORY + MEMORY_OF_A_CORE * min(os.cpu_count() or 1, MOST_CORES)
+    for name, what, flag, least in (("RLIMIT_AS", "memory", "-v", memory),
+                                    ("RLIMIT_STACK", "its stack", "-s", STACK)):
+        limit, _ = resource.getrlimit(getattr(resource, name))
+        if limit != resource.RLIM_INFINITY and limit < least:
+            raise UsageError(f"this process may use {size_in_words(limit)} of {what} (ulimit "
+                             f"{flag}), but needs {size_in_words(least)} at least; raise the "
+                             f"limit, as with: ulimit {flag} {least // 1024}")
 
 
 def prepare():
