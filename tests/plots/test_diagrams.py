@@ -144,7 +144,7 @@ def test_a_graph_names_every_variable_that_attention_saves(backward):
 
 def test_a_graph_of_a_norm_has_the_statements_of_its_function():
     ax = computation_graph(LayerNorm(8), X, title="a norm")
-    assert ax.get_title() == "a norm" and "x - mean" in texts(ax)
+    assert ax.get_title() == "a norm" and any("x - mean" in text for text in texts(ax))
     with pytest.raises(TypeError, match="no layer with a forward"):
         computation_graph("LayerNorm", X)
 
