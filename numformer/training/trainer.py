@@ -32,6 +32,7 @@ class Trainer:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numformer.data import BlockStream
     >>> from numformer.models import Decoder, DecoderConfig
     >>> from numformer.training import TrainingConfig

@@ -168,7 +168,7 @@ def test_initial_weights_of_a_patch_embedding(rng):
     (lambda: PatchEmbedding(8, 2, 1, 0, None), "d_model=0"),
     (lambda: F.patches(np.zeros((1, 4, 6, 1)), 4),
      "patches: width=6 is not divisible by patch_size=4; use patch_size=3 or width=8"),
-    (lambda: F.patches(np.zeros((1, 0, 6, 1)), 2), "height=0"),
+    (lambda: F.patches(np.zeros((1, 0, 6, 1)), 2), "empty, shape (1, 0, 6, 1)"),
     (lambda: F.patches(np.zeros((4, 6, 1)), 2), "(B, height, width, channels)"),
     (lambda: F.patch_convolution(np.zeros((1, 4, 5, 1)), np.zeros((2, 2, 1, 3))), "width=5"),
     (lambda: F.patch_convolution(np.zeros((1, 4, 4, 1)), np.zeros((2, 1, 1, 3))),

@@ -26,7 +26,8 @@ def job(tmp_path):
     tools.mkdir()
     for name, text in {
             "scontrol": f'#!/bin/sh\necho "$@" >> {shell_word(tmp_path)}/requeued\n',
-            "numformer": f'#!/bin/sh\nexec {shell_word(sys.executable)} -m numformer "$@"\n'}.items():
+            "numformer": f'#!/bin/sh\nexec {shell_word(sys.executable)} -m numformer "$@"\n'
+            }.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     given = {**environment(), "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "17"}

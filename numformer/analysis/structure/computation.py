@@ -100,7 +100,7 @@ def computation(layer, *inputs, backward=False, **options):
     >>> from numformer.layers import LayerNorm
     >>> forward, _ = computation(LayerNorm(3), np.ones((2, 3), np.float32))
     >>> forward.function, forward.saved
-    ('layer_norm', '(x, weight, mean, rstd)')
+    ('layer_norm', '(x, weight, mean, rstd / scale)')
     >>> [variable.name for variable in forward.variables if variable.role == "saved"]
     ['x', 'weight', 'mean', 'rstd']
     """

@@ -9,8 +9,8 @@ function buildBackward() {
   const b = gradientOf(i, target);
   const box = make("div", { class: "backward" }, stage);
   const line = make("p", { class: "lead" }, box);
-  line.append("Loss = −log p(" + quoted(labels[target]) + ") after " + named(labels[run.ids[i]], i)
-      + " = " + b.loss.toFixed(4) + ". Target: ");
+  line.append("Loss = −log p(" + quoted(labels[target]) + ") after "
+      + named(labels[run.ids[i]], i) + " = " + b.loss.toFixed(4) + ". Target: ");
   buildTarget(line, target);
   buildLogitGradients(box, b);
   buildHeadGradients(box, b, heads()[0]);

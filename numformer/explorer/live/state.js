@@ -98,8 +98,8 @@ function sayStatus() {
 function saySpoken() {
   if (!run.T) return;
   const p = softmax(rowOf(run, run.T - 1)), best = p.indexOf(Math.max(...p));
-  spoken.textContent = "Most likely next token: " + isolated(data.live.labels[best]) + ", probability "
-      + p[best].toFixed(3) + ".";
+  spoken.textContent = "Most likely next token: " + isolated(data.live.labels[best])
+      + ", probability " + p[best].toFixed(3) + ".";
 }
 
 const rowOf = (of, i) => {

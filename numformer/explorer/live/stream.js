@@ -71,7 +71,9 @@ function buildLens(parent, p, i, names) {
     const line = make("tr", {}, lines);
     make("th", { scope: "row" }, line, names[l]);
     make("td", {}, line, streamNorm(l, i).toFixed(2));
-    for (const id of order.slice(0, 3)) make("td", {}, line, isolated(labels[id]) + " " + row[id].toFixed(3));
+    for (const id of order.slice(0, 3)) {
+      make("td", {}, line, isolated(labels[id]) + " " + row[id].toFixed(3));
+    }
     make("td", {}, line, row[predicted].toFixed(4));
   }
 }

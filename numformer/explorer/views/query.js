@@ -14,8 +14,8 @@ function buildQuery() {
   }
   const scroll = make("div", { class: "scroll" }, stage);
   const box = make("table", { class: "detail" }, scroll);
-  make("caption", {}, box, "Query " + i + " " + quoted(v.queries[i]) + ", layer " + (state.layer + 1)
-      + ", head " + (head + 1)
+  make("caption", {}, box, "Query " + i + " " + quoted(v.queries[i])
+      + ", layer " + (state.layer + 1) + ", head " + (head + 1)
       + ": score = " + v.scales[state.layer].toFixed(4) + " × (q · k)"
       + (v.hasBias ? " + the position bias" : "")
       + ". The weights p are the softmax of the scores, and the output is the sum of p · v.");
