@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from command import waited_for
 from explorer_page import SIGNS, Page, decoder, encoder_decoder, recurrent, rng, vision
 from numformer.analysis import capture
 from numformer.analysis.attention_views import Reading
@@ -98,10 +99,10 @@ def test_long_labels_and_narrow_windows_hide_no_weights(browser, tmp_path):
     size = browser.get_window_size()
     try:
         browser.set_window_size(500, 800)
-        columns = browser.execute_script("const c = document.querySelector('.columns'); return "
-                                         "[c.scrollWidth, c.clientWidth, innerWidth]")
-        assert columns[0] <= columns[1] <= columns[2]
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        fits = ("const c = document.querySelector('.columns'); return innerWidth < 600 "
+                "&& c.scrollWidth <= c.clientWidth && c.clientWidth <= innerWidth "
+                "&& document.documentElement.scrollWidth <= innerWidth")
+        waited_for(lambda: browser.execute_script(fits))              # the layout follows later
     finally:
         browser.set_window_size(size["width"], size["height"])
 

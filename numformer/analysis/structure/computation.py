@@ -102,7 +102,7 @@ def computation(layer, *inputs, backward=False, **options):
     >>> forward.function, forward.saved
     ('layer_norm', '(x, weight, mean, rstd / scale)')
     >>> [variable.name for variable in forward.variables if variable.role == "saved"]
-    ['x', 'weight', 'mean', 'rstd']
+    ['x', 'weight', 'mean', 'scale', 'rstd']
     """
     if not isinstance(layer, Layer) or not hasattr(type(layer), "backward"):
         raise TypeError(f"computation: {type(layer).__name__} is no layer with a forward and a "
