@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import prod
 
-MOST_ARRAYS = 2**16                                   # of a model; published ones have 50,000
+MOST_ARRAYS = 2**17                                   # of a model; Switch-C has 123,170
 MOST_NUMBERS = 2**60                                  # of a model: NumPy counts bytes in 63 bits
 _left = ContextVar("arrays and numbers that may still be made", default=None)
 

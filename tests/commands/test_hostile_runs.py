@@ -32,7 +32,7 @@ def doubling(arrays, facts):
 
 
 HOSTILE = [
-    (config(n_layers=10**9), "n_layers=1000000000 must be a whole number, 1 to 65536"),
+    (config(n_layers=10**9), "n_layers=1000000000 must be a whole number, 1 to 131072"),
     (config(n_layers=60_000), "n_layers=60000 is too large for a model of at most"),
     (config(d_model=10**8), "d_model=100000000, but there are"),
     (config(d_hidden=10**8), "d_hidden=100000000, but there are"),
@@ -114,7 +114,7 @@ def test_the_arrays_of_every_size_are_compared(run):
 
 @pytest.mark.parametrize("sizes, words", [
     (dict(d_model=10**9, n_heads=1), "d_model=1000000000"),
-    (dict(n_layers=5000), "n_layers=5000"),
+    (dict(n_layers=9000), "n_layers=9000"),
     (dict(d_hidden=10**12), "d_hidden=1000000000000"),
     (dict(context_length=10**12), "context_length=1000000000000"),
     (dict(vocab_size=10**12), "vocab_size=1000000000000")])
@@ -122,7 +122,7 @@ def test_a_model_that_cannot_fit_is_refused_before_it_is_built(monkeypatch, size
     monkeypatch.setattr(memory, "physical_memory", lambda: 2**34)
     options = dict(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
     config = DecoderConfig(**{**options, **sizes})
-    words += (" is too large for a model of at most 65536 arrays with 1.43e\\+09 numbers; choose a "
+    words += (" is too large for a model of at most 131072 arrays with 1.43e\\+09 numbers; choose a "
               "smaller one. In training a number takes at least 12 bytes, but this machine has 16 ")
     with pytest.raises(UsageError, match=words):
         memory.check_memory("Decoder", config, TrainingConfig(steps=1), 8)

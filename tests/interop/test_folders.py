@@ -71,7 +71,7 @@ def refused(folder, words):
     ({"tie_word_embeddings": False}, "'tie_word_embeddings' = False must be True"),
     ({"n_head": 3}, "n_heads=3"), ({"n_head": "2"}, "n_heads='2' must be int"),
     ({"n_layer": 10**9}, "'n_layer' = 1000000000, but the tensors hold"),
-    ({"n_layer": 10**5}, "n_layers=100000 must be a whole number, 1 to 65536"),
+    ({"n_layer": 2 * 10**5}, "n_layers=200000 must be a whole number, 1 to 131072"),
     ({"n_layer": 3}, "missing: transformer.h.2"), ({"n_layer": 1}, "unexpected: transformer.h.1"),
     ({"n_inner": 9}, r"has shape \(8, 32\), but must have \(8, 9\)"),
     ({"model_type": "gpt5"}, "model_type 'gpt5' is not known"),
