@@ -36,6 +36,13 @@ def folder(tmp_path, monkeypatch):
     return cache.cache_folder()
 
 
+@pytest.mark.parametrize("name, value", [("OPT", 0), ("BOUNDSCHECK", 1), ("CPU_NAME", "generic")])
+def test_other_settings_of_numba_have_a_cache_of_their_own(folder, monkeypatch, name, value):
+    monkeypatch.setattr(cache.numba.config, name, value)
+    other = cache.cache_folder()
+    assert other != folder and other.parent == folder.parent
+
+
 @OWNED
 def test_missing_folders_are_made_for_this_user_alone(folder, tmp_path):
     parents = [folder, *folder.parents]

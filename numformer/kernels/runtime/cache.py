@@ -27,6 +27,10 @@ from numformer.files import MIB, parse_json, read_file
 SEAL = "digests.json"                                 # of the files of a kernel
 MOST = 64 * MIB                                       # of a file; kernels have less than 1 MiB
 
+# Of Numba, from its variables (NUMBA_OPT): those that change what is compiled
+SETTINGS = ("BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "DEBUGINFO_DEFAULT", "ENABLE_AVX",
+            "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
+
 
 def cache_folder():
     """The folder of compiled kernels, named by a hash of their sources; None if there can be none.
@@ -156,9 +160,14 @@ def _default_home():
 
 
 def _content():
-    """A hash of the kernels' sources and location, of Python, Numba and NumPy, and of the CPU."""
+    """A hash of the kernels' sources and location, of Python, Numba and NumPy, and of the CPU.
+
+    And of the settings with which Numba compiles: a kernel with checks of bounds, or without
+    optimization, would be slow in every later process.
+    """
     versions = f"{platform.python_version()} {numba.__version__} {np.__version__}"
-    digest = hashlib.sha256(f"{versions} {get_host_cpu_name()} {__file__}".encode())
+    settings = [str(getattr(numba.config, name, None)) for name in SETTINGS]
+    digest = hashlib.sha256(f"{versions} {get_host_cpu_name()} {settings} {__file__}".encode())
     for source in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
