@@ -54,7 +54,8 @@ const written = element("span", {}, sample);
 // ---- where it attends -------------------------------------------------------------------------
 
 // Letters of a monospaced font that a label is wide: marks have none, Chinese letters two
-const wide = /[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\u{1f000}-\u{3ffff}]/u;
+const wide = new RegExp("[\\u1100-\\u11ff\\u2e80-\\ua4cf\\uac00-\\ud7a3\\uf900-\\ufaff\\uff00-\\uff60"
+                        + "\\u{1f000}-\\u{3ffff}]", "u");
 const columnsOf = (label) => [...label.replace(/\p{M}|\u200c|\u200d/gu, "")].reduce(
     (sum, letter) => sum + (wide.test(letter) ? 2 : 1), 0);
 const isolated = (label) => "\u2068" + label + "\u2069";
@@ -88,7 +89,8 @@ const weight = (i, j) => weights[(state.number * T + i) * S + j] / 65535;
 const allowed = (i, j) => data.mask === null || data.mask[i][j] === 1;
 
 function describe(i, j) {
-  message.textContent = `“${isolated(data.queries[i])}” (position ${i}) attends to “${isolated(data.keys[j])}” ` +
+  const query = isolated(data.queries[i]), key = isolated(data.keys[j]);
+  message.textContent = `“${query}” (position ${i}) attends to “${key}” ` +
       `(position ${j}): ` + (allowed(i, j) ? weight(i, j).toFixed(3) : "masked");
 }
 

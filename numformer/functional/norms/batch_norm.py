@@ -64,13 +64,15 @@ def batch_norm(x, weight, bias, epsilon=1e-5):
                          f"shape {x.shape} has {n}; give a larger batch, or use "
                          "batch_norm_inference with statistics gathered before.")
     mean = vectors.sum(axis=0) / n                                   # (C,)
-    centred, scale = rescaled(vectors - mean, epsilon, axis=0)       # scale is 1, as a rule
+    centred = vectors - mean
+    centred, scale = rescaled(centred, epsilon, axis=0)              # scale is 1, as a rule
     variance = (centred * centred).sum(axis=0) / n                 # np.var would lose complex steps
     rstd = (variance + float(epsilon) / scale / scale) ** -0.5
     y = weight * (centred * rstd) + bias
 
     unbiased = variance * (n / (n - 1)) * scale * scale              # as they are gathered
-    saved = (vectors, weight, rstd / scale, BatchStatistics(mean, unbiased))
+    rstd, statistics = rstd / scale, BatchStatistics(mean, unbiased)
+    saved = (vectors, weight, rstd, statistics)
     return y.reshape(x.shape), saved
 
 

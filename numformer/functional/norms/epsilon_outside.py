@@ -46,12 +46,14 @@ def layer_norm_outside(x, weight, bias, epsilon=1e-5):
     """
     check_norm("layer_norm_outside", x, weight, epsilon, bias=bias)
     mean = x.mean(axis=-1, keepdims=True)                            # (..., 1)
-    centred, scale = rescaled(x - mean, float(epsilon) ** 2)         # scale is 1, as a rule
+    centred = x - mean
+    centred, scale = rescaled(centred, float(epsilon) ** 2)          # scale is 1, as a rule
     variance = (centred * centred).mean(axis=-1, keepdims=True)
     rstd, kappa = reciprocal(variance ** 0.5, epsilon, scale)
     y = weight * (centred * rstd) + bias
 
-    saved = (x, weight, mean, rstd / scale, kappa)
+    rstd = rstd / scale                                              # of x - mean itself
+    saved = (x, weight, mean, rstd, kappa)
     return y, saved
 
 
@@ -120,7 +122,8 @@ def rms_norm_outside(x, weight, epsilon=1e-5):
     rrms, kappa = reciprocal(square ** 0.5, epsilon, scale)
     y = weight * (scaled * rrms)
 
-    saved = (x, weight, rrms / scale, kappa)
+    rrms = rrms / scale                                              # of x itself
+    saved = (x, weight, rrms, kappa)
     return y, saved
 
 

@@ -47,12 +47,14 @@ def layer_norm(x, weight, bias, epsilon=1e-5):
     """
     check_norm("layer_norm", x, weight, epsilon, bias=bias)
     mean = x.mean(axis=-1, keepdims=True)                            # (..., 1)
-    centred, scale = rescaled(x - mean, epsilon)                     # scale is 1, as a rule
+    centred = x - mean
+    centred, scale = rescaled(centred, epsilon)                      # scale is 1, as a rule
     variance = (centred * centred).mean(axis=-1, keepdims=True)    # np.var would lose complex steps
     rstd = (variance + float(epsilon) / scale / scale) ** -0.5       # reciprocal standard deviation
     y = weight * (centred * rstd) + bias
 
-    saved = (x, weight, mean, rstd / scale)         # x_hat is one multiplication away: recompute it
+    rstd = rstd / scale                                              # of x - mean itself
+    saved = (x, weight, mean, rstd)                 # x_hat is one multiplication away: recompute it
     return y, saved
 
 

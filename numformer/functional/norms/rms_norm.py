@@ -45,7 +45,8 @@ def rms_norm(x, weight, epsilon=1e-5):
     rrms = (square + float(epsilon) / scale / scale) ** -0.5         # reciprocal root mean square
     y = weight * (scaled * rrms)
 
-    saved = (x, weight, rrms / scale)
+    rrms = rrms / scale                                              # of x itself
+    saved = (x, weight, rrms)
     return y, saved
 
 
