@@ -67,11 +67,11 @@ def batch_norm(x, weight, bias, epsilon=1e-5):
     centred = vectors - mean
     centred, scale = rescaled(centred, epsilon, axis=0)              # scale is 1, as a rule
     variance = (centred * centred).sum(axis=0) / n                 # np.var would lose complex steps
-    rstd = (variance + float(epsilon) / scale / scale) ** -0.5
-    y = weight * (centred * rstd) + bias
+    scaled_rstd = (variance + float(epsilon) / scale / scale) ** -0.5
+    y = weight * (centred * scaled_rstd) + bias
 
     unbiased = variance * (n / (n - 1)) * scale * scale              # as they are gathered
-    rstd, statistics = rstd / scale, BatchStatistics(mean, unbiased)
+    rstd, statistics = scaled_rstd / scale, BatchStatistics(mean, unbiased)
     saved = (vectors, weight, rstd, statistics)
     return y.reshape(x.shape), saved
 

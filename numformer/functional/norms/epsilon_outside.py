@@ -49,10 +49,10 @@ def layer_norm_outside(x, weight, bias, epsilon=1e-5):
     centred = x - mean
     centred, scale = rescaled(centred, float(epsilon) ** 2)          # scale is 1, as a rule
     variance = (centred * centred).mean(axis=-1, keepdims=True)
-    rstd, kappa = reciprocal(variance ** 0.5, epsilon, scale)
-    y = weight * (centred * rstd) + bias
+    scaled_rstd, kappa = reciprocal(variance ** 0.5, epsilon, scale)
+    y = weight * (centred * scaled_rstd) + bias
 
-    rstd = rstd / scale                                              # of x - mean itself
+    rstd = scaled_rstd / scale                                       # of x - mean itself
     saved = (x, weight, mean, rstd, kappa)
     return y, saved
 
@@ -119,10 +119,10 @@ def rms_norm_outside(x, weight, epsilon=1e-5):
     check_norm("rms_norm_outside", x, weight, epsilon)
     scaled, scale = rescaled(x, float(epsilon) ** 2)                 # scale is 1, as a rule
     square = (scaled * scaled).mean(axis=-1, keepdims=True)          # (..., 1)
-    rrms, kappa = reciprocal(square ** 0.5, epsilon, scale)
-    y = weight * (scaled * rrms)
+    scaled_rrms, kappa = reciprocal(square ** 0.5, epsilon, scale)
+    y = weight * (scaled * scaled_rrms)
 
-    rrms = rrms / scale                                              # of x itself
+    rrms = scaled_rrms / scale                                       # of x itself
     saved = (x, weight, rrms, kappa)
     return y, saved
 

@@ -50,10 +50,10 @@ def layer_norm(x, weight, bias, epsilon=1e-5):
     centred = x - mean
     centred, scale = rescaled(centred, epsilon)                      # scale is 1, as a rule
     variance = (centred * centred).mean(axis=-1, keepdims=True)    # np.var would lose complex steps
-    rstd = (variance + float(epsilon) / scale / scale) ** -0.5       # reciprocal standard deviation
-    y = weight * (centred * rstd) + bias
+    scaled_rstd = (variance + float(epsilon) / scale / scale) ** -0.5
+    y = weight * (centred * scaled_rstd) + bias
 
-    rstd = rstd / scale                                              # of x - mean itself
+    rstd = scaled_rstd / scale                                       # reciprocal standard deviation
     saved = (x, weight, mean, rstd)                 # x_hat is one multiplication away: recompute it
     return y, saved
 

@@ -42,10 +42,10 @@ def rms_norm(x, weight, epsilon=1e-5):
     check_norm("rms_norm", x, weight, epsilon)
     scaled, scale = rescaled(x, epsilon)                             # scale is 1, as a rule
     square = (scaled * scaled).mean(axis=-1, keepdims=True)          # (..., 1)
-    rrms = (square + float(epsilon) / scale / scale) ** -0.5         # reciprocal root mean square
-    y = weight * (scaled * rrms)
+    scaled_rrms = (square + float(epsilon) / scale / scale) ** -0.5
+    y = weight * (scaled * scaled_rrms)
 
-    rrms = rrms / scale                                              # of x itself
+    rrms = scaled_rrms / scale                                       # reciprocal root mean square
     saved = (x, weight, rrms)
     return y, saved
 
