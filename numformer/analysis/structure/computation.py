@@ -100,9 +100,9 @@ def computation(layer, *inputs, backward=False, **options):
     >>> from numformer.layers import LayerNorm
     >>> forward, _ = computation(LayerNorm(3), np.ones((2, 3), np.float32))
     >>> forward.function, forward.saved
-    ('layer_norm', '(x, weight, mean, rstd / scale)')
+    ('layer_norm', '(x, weight, mean, rstd)')
     >>> [variable.name for variable in forward.variables if variable.role == "saved"]
-    ['x', 'weight', 'mean', 'scale', 'rstd']
+    ['x', 'weight', 'mean', 'rstd']
     """
     if not isinstance(layer, Layer) or not hasattr(type(layer), "backward"):
         raise TypeError(f"computation: {type(layer).__name__} is no layer with a forward and a "
