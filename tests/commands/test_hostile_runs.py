@@ -123,7 +123,8 @@ def test_a_model_that_cannot_fit_is_refused_before_it_is_built(monkeypatch, size
     options = dict(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
     config = DecoderConfig(**{**options, **sizes})
     words += (" is too large for a model of at most 131072 arrays with 1.43e\\+09 numbers; choose "
-              "a smaller one. In training a number takes at least 12 bytes, but this machine has 16 ")
+              "a smaller one. In training a number takes at least 12 bytes, but this machine has "
+              "16 ")
     with pytest.raises(UsageError, match=words):
         memory.check_memory("Decoder", config, TrainingConfig(steps=1), 8)
 
