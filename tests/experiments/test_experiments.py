@@ -16,7 +16,8 @@ FEW = 2                                                               # steps
 # These measure several models, or read far more than they train on
 LONG = ("length-extrapolation", "pronouns", "efficient-attention", "sentence-objectives",
         "scaling-law", "slips", "three-families", "batch-norm", "three-ways", "few-shot",
-        "induction-heads", "skip-connections", "operations-to-loss")
+        "induction-heads", "skip-connections", "operations-to-loss", "answer-retrieval",
+        "domain-adaptation", "recurrent-gradients", "word-senses")
 
 
 def half(seed, steps=None):

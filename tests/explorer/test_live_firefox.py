@@ -4,6 +4,7 @@ import pytest
 
 from explorer_live import (
     LETTERS, NUMBERS, OPTIONS, TEXT, Oracle, check_numbers, live_decoder, live_page)
+from marks import slow_among
 
 SCALES = [[1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 1.7, 0.35]]
 MODES = ("heads", "grid", "query", "stream", "backward")
@@ -14,7 +15,8 @@ def open_page(firefox, path, model):
     firefox.open(path.as_uri())
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+# Chromium runs all of them
+@pytest.mark.parametrize("name", slow_among(OPTIONS, [*OPTIONS][1:]))
 def test_numbers_are_numpys(firefox, tmp_path, name):
     model, position, target = live_decoder(name), 7, 3
     open_page(firefox, tmp_path / "page.html", model)

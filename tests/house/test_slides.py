@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from marks import slow_among
+
 pytest.importorskip("nbconvert")
 ROOT = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(ROOT))
@@ -54,7 +56,9 @@ def test_long_code_and_its_picture_are_two_slides_and_setup_is_none():
         (True, False), (False, True), (True, True)]
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+# Each third lesson in every run
+@pytest.mark.parametrize("path", slow_among(LESSONS, {*LESSONS} - {*LESSONS[::3]}),
+                         ids=lambda path: path.stem)
 def test_a_lesson_becomes_a_deck(path, caplog):
     made = slides.deck(nbformat.read(path, as_version=4))
     shown = "\n".join(text for kind, text in kinds(made) if kind != "notes")

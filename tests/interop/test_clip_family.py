@@ -157,7 +157,7 @@ def change(folder, **keys):
     (dict(vision_config__image_size=[8, 8]), "image_size=.* must be int"),
     (dict(vision_config__patch_size=3), "image_size=8 is not divisible by patch_size=3"),
     (dict(text_config__num_hidden_layers=10**9), "'text_config.num_hidden_layers' = 1000000000, "),
-    (dict(text_config__num_hidden_layers=10**5), "text_layers=100000 must be a"),
+    (dict(text_config__num_hidden_layers=2 * 10**5), "text_layers=200000 must be a"),
     (dict(text_config__num_hidden_layers=3), "missing: text_model.encoder.layers.1"),
     (dict(projection_dim=7), "text_projection.weight has shape")])
 def test_keys_that_are_not_ours_are_refused_by_name(keys, words, rng, tmp_path):

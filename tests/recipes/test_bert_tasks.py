@@ -56,7 +56,8 @@ def bert(tmp_path_factory):
 
 
 # The slow ones have the tasks of bert and topics
-@pytest.mark.parametrize("preset", slow_among(MEASURED, ["roberta", "modernbert", "few-topics"]))
+@pytest.mark.parametrize("preset", slow_among(
+    MEASURED, ["roberta", "modernbert", "few-topics", "tinybert"]))
 def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
     one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
     status, said, err = call(capsys, "train", "--preset", preset, "--out", one, "--json", *TINY)

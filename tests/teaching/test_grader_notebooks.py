@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from marks import slow_among
 from numformer.teaching import all_exercises, check, notebook
 
 EXERCISES = all_exercises()
@@ -39,7 +38,8 @@ def assigned(source):
 CALLED = re.compile(r"(?:check|judge_answers)\('\w+', (\w+)")
 
 
-@pytest.mark.parametrize("grader", slow_among(["nbgrader", "otter"], ["otter"]))
+@pytest.mark.slow                       # all exercises, twice
+@pytest.mark.parametrize("grader", ["nbgrader", "otter"])
 def test_notebooks_pass_with_solutions_and_fail_without(grader):
     cells = json.loads(notebook(grader, seed=2))["cells"]
     start, *code = [cell for cell in cells if cell["cell_type"] == "code"]

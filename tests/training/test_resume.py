@@ -14,7 +14,8 @@ from numformer.training import load_checkpoint
 from numformer.terminal import shell_word
 
 
-@pytest.mark.parametrize("stops", [[1], [7], [10], [13, 14], [3, 20, 29]])
+@pytest.mark.parametrize("stops", [[10], [3, 20, 29], *(
+    pytest.param(stops, marks=pytest.mark.slow) for stops in ([1], [7], [13, 14]))])
 def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(
         capsys, run, text, tmp_path, stops):
     out = tmp_path / run.name
