@@ -17,7 +17,7 @@ LAYERS = [
     ("TinyBert.states_backward", "+ dstate", "+ 0 * dstate"),
     ("TinyBert.states_backward", "b.segments.backward(dx, saved_segments)", "pass"),
     ("TinyBert.loss_backward", "dstates[-1] = dstates[-1] + ", "dstates[-1] = "),
-    ("TinyBert.loss_backward", "c.hidden_weight * dloss", "dloss"),
-    ("TinyBert.loss_backward", "c.soft_weight * dloss", "dloss"),
-    ("TinyBert.loss_backward", "c.attention_weight * dloss", "dloss"),
+    ("TinyBert.loss_backward", "c.hidden_weight * dof_states", "dof_states"),
+    ("TinyBert.loss_backward", "c.soft_weight * dtexts", "dtexts"),
+    ("TinyBert.loss_backward", "c.attention_weight * dof_scores", "dof_scores"),
 ]
