@@ -4,6 +4,7 @@ Children are forked from a parent that has imported everything and use the NumPy
 one takes a tenth of a second. Every tenth is a fresh process of `python -m numformer`.
 """
 
+import atexit
 import contextlib
 import os
 import signal
@@ -66,7 +67,8 @@ class Workshop:
 
     def start(self, argv, prepare=lambda: None, log=None, cwd=None):
         """Start `numformer ARGV` in a child; return its process id."""
-        log = log or self.log
+        log = Path(log or self.log)
+        log.write_bytes(b"")                          # a signal may end the child before its first
         if self.fresh:
             with open(log, "wb") as file:
                 return subprocess.Popen([sys.executable, "-m", "numformer", *argv], cwd=cwd,
@@ -81,6 +83,7 @@ class Workshop:
             return pid
         status = 99
         try:
+            atexit._clear()                                           # the parent's folder stays
             signal.signal(signal.SIGINT, signal.SIG_DFL)              # as `prepare` sets it
             signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
             with open(log, "wb") as file:

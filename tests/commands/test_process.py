@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ PROGRAM = ("import sys; from numformer.commands.shared import process; process.p
     (">/dev/full 2>/dev/full", 1), ("2>&1 | head -1", 0), ("| head -0", 0)])
 def test_dead_streams_end_no_training(text, tmp_path, streams, status):
     for out in ("quiet", "dead"):
-        words = " ".join(["train", "--data", text, "--out", str(tmp_path / out), *SHORT])
+        words = shlex.join(["train", "--data", text, "--out", str(tmp_path / out), *SHORT])
         command = f'"{sys.executable}" -c "{PROGRAM}" {words} '
         command += "2>/dev/null" if out == "quiet" else streams
         found = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True,

@@ -158,6 +158,10 @@ class CLIP(Layer):
         """
         return softmax(self(ids, images, lengths))[0]
 
+    def cosines(self, ids, images, lengths=None):
+        """The cosine similarities (N, M) of images (N, ...) and texts (M, T), in -1 to 1."""
+        return cosine_similarity(self.image(images), self.text(ids, lengths))[0]
+
     def clip_logit_scale(self, largest=100.0):
         """Bound exp(logit_scale), which keeps training stable: section 2.5 of the paper.
 

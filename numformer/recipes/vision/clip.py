@@ -112,7 +112,7 @@ class CaptionTask(DigitTask):
                     for k in range(DIGITS)]
         ids, lengths = caption_ids(tokenizer, captions, model.config.context_length)
         with one_blas_thread():
-            cosines = model(ids, images, lengths) / np.exp(model.logit_scale.data)
+            cosines = model.cosines(ids, images, lengths)
         return {"similarity.png": image_text_similarity(cosines, images, captions)}
 
     def measure(self, model, tokenizer, dataset):

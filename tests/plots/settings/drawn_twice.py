@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from numformer.experiments.costs import efficient_attention, three_ways
 from numformer.plots.style import USERS
 
 # Each setting takes the first of these that it allows and does not have already
@@ -85,6 +86,12 @@ def twice(draw, again=None):
         with figures_made() as figures, matplotlib.rc_context(settings):
             draw()
             yield files(figures)
+
+
+def pytest_configure():
+    """Pictures of measured times have the same times in both pictures."""
+    for experiment in (efficient_attention, three_ways):
+        experiment.layer_costs = lambda layer, N, width, **options: (N / 100, 1000 * N)
 
 
 @pytest.hookimpl(tryfirst=True)
