@@ -1,6 +1,7 @@
 """Fixtures that every test may use, and small things that no test may leave behind."""
 
 import os
+from unittest import mock
 
 import hypothesis
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from command import SMALL, TEXT
 from numformer import backend
 from numformer.cli import main
+from numformer.commands import train
+from numformer.commands.shared.output import draw_pictures
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]       # no doctests; two files of one name
 # The same examples in every run; and a busy machine is no failure
@@ -50,6 +53,7 @@ def text(tmp_path_factory):
 def run(tmp_path_factory, text):
     """A finished run of 30 steps."""
     out = tmp_path_factory.mktemp("runs") / "fox"
-    assert main(["train", "--data", text, "--out", str(out), "--steps", "30",
-                 "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
+    with mock.patch.object(train, "draw_pictures", draw_pictures):    # whichever test is first
+        assert main(["train", "--data", text, "--out", str(out), "--steps", "30",
+                     "--eval-every", "10", "--save-every", "10", *SMALL]) == 0
     return out

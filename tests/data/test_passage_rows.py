@@ -83,6 +83,19 @@ def test_consecutive_masked_rows_always_have_the_same_masks(rng):
     assert sum(piece.n_targets for piece in pieces) == first[0].n_targets
 
 
+@pytest.mark.parametrize("context_length", [5, 8, 9])
+def test_the_longer_passage_loses_its_last_tokens_one_at_a_time(context_length):
+    for sizes in [(4, 4), (9, 1), (1, 9), (7, 5), (5, 7), (9, 9)]:
+        kept = list(sizes)
+        while sum(kept) + 3 > context_length:
+            kept[int(np.argmax(kept))] -= 1               # the first of two that are equally long
+        a, b = np.arange(4, 4 + sizes[0]), np.arange(14, 14 + sizes[1])
+        rows = passage_rows([(a, b)], context_length, *SPECIAL)
+        _, cls, separator = SPECIAL
+        expected = [cls, *a[:kept[0]], separator, *b[:kept[1]], separator]
+        assert rows.ids[0].tolist() == expected
+
+
 def test_passages_come_once_an_epoch(rng):
     rows = passage_rows([(ids,) for ids, _ in some_passages(rng, 11)], 12, *SPECIAL)
     labelled = LabelledRows(rows, np.arange(11))

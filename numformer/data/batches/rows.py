@@ -107,7 +107,9 @@ def _sizes_that_fit(parts, context_length):
                          f"context_length={context_length}.")
     for part in parts:
         check_ids(owner, "a passage", part, size=2**31)
-    sizes = [len(part) for part in parts]
-    while sum(sizes) + len(sizes) + 1 > context_length:
-        sizes[int(np.argmax(sizes))] -= 1
-    return sizes
+    first, *second = (len(part) for part in parts)
+    left = context_length - len(parts) - 1                # beside [CLS] and the separators
+    if not second:
+        return [min(first, left)]
+    first = min(first, max(left - second[0], left // 2))  # the longer one loses its last tokens
+    return [first, min(second[0], left - first)]
