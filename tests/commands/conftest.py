@@ -2,10 +2,9 @@
 
 import pytest
 
-from command import SMALL, TEXT
+from command import SMALL, TEXT, small_pictures                       # noqa: F401
 from numformer.cli import main
 from numformer.recipes.text_to_text import t5
-from quick_pictures import small_pictures                             # noqa: F401
 
 STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", "1"]
 

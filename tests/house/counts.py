@@ -49,9 +49,9 @@ def long_lines():
 
 
 def full_folders():
-    """Folders with more than about fifteen pages; `__init__.py` is no page."""
+    """Folders with more than about fifteen pages; `__init__.py` and conftest.py are none."""
     pages = Counter(path.parent for path in python_files("numformer", "tests")
-                    if path.name != "__init__.py")
+                    if path.name not in ("__init__.py", "conftest.py"))
     for folder, count in pages.items():
         if count > MOST_PAGES:
             yield f"{relative(folder)}: {count} pages"

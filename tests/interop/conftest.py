@@ -1,3 +1,3 @@
 """Fixtures of the tests of imported models."""
 
-from quick_pictures import small_pictures                             # noqa: F401
+from command import small_pictures                                    # noqa: F401

@@ -35,14 +35,18 @@ def live_with_grader():
     if child == 0:
         os.close(stdin)
         return
-    threading.Thread(target=_end_with_grader, args=(stdin, child), daemon=True).start()
+    one_end = threading.Lock()                        # whoever has it ends this process
+    threading.Thread(target=_end_with_grader, args=(stdin, child, one_end), daemon=True).start()
     if child is not None:
-        _end_as(os.waitpid(child, 0)[1])
+        status = os.waitpid(child, 0)[1]
+        with one_end:                                 # not while the other removes the folder
+            _end_as(status)
 
 
-def _end_with_grader(stdin, child):
+def _end_with_grader(stdin, child, one_end):
     while os.read(stdin, 1):                          # b"" once the other end is closed
         pass
+    one_end.acquire()
     if child is None:
         remove_this_folder()
         os._exit(1)
