@@ -17,6 +17,7 @@ from numformer.commands.shared.folders import (
 from numformer.commands.shared.output import NoProgress, Progress, draw_pictures, print_json
 from numformer.commands.shared.process import stop_signals
 from numformer.commands.shared.runs import show_text
+from numformer.commands.shared.train_help import train_help
 from numformer.commands.shared.trainers import new_run, resumed_run
 from numformer.data import DOCUMENTATION
 from numformer.recipes import PRESETS
@@ -32,10 +33,12 @@ DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "t
 
 
 def add_arguments(parser):
-    parser.add_argument("--preset", default=None, help="model, data and options of a named preset: "
-                        f"{', '.join(PRESETS)} (default: {DEFAULT_PRESET})")
-    parser.add_argument("--data", default=None, help="a text file, tinyshakespeare, world, or "
-                        f"{DOCUMENTATION} (the default)")
+    parser.add_argument("--help-all", action="help", help="show all options of the preset")
+    parser.add_argument("--preset", default=None, metavar="P",
+                        help="model, data and options of a named preset; by default "
+                        f"{DEFAULT_PRESET}. One of {', '.join(PRESETS)}.")
+    parser.add_argument("--data", default=None, metavar="D", help="a text file, "
+                        f"tinyshakespeare, world, or {DOCUMENTATION} (the default)")
     parser.add_argument("--out", metavar="RUN", default=None,
                         help="folder of the run (default: a new one in runs/)")
     parser.add_argument("--from", dest="start", metavar="RUN", default=None,
@@ -54,6 +57,7 @@ def add_arguments(parser):
                         help="number of threads (default: all cores; of each rank of "
                         "mpirun: those it is bound to, or its share); results do not depend on it")
     add_config_flags(parser)
+    parser.help_of = partial(train_help, default=DEFAULT_PRESET)
 
 
 def run(arguments):

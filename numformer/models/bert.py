@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_backward
 from numformer.checks import check_ids
+from numformer.config import option
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
@@ -52,19 +53,13 @@ class MaskedTokenHead(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(BertEncoderConfig):
-    """The config of a `Bert`.
+    """The config of a `Bert`."""
 
-    Parameters
-    ----------
-    next_sentence : bool
-        Whether the model also predicts if the second of two passages follows the first.
-    head_bias : bool
-        Whether the linear map and the norm of the masked-token head have a bias; its logits always
-        have one.
-    """
-
-    next_sentence: bool = True
-    head_bias: bool = True
+    next_sentence: bool = option(
+        "Whether the model also predicts if the second of two passages follows the first.", True)
+    head_bias: bool = option(
+        "Whether the linear map and the norm of the masked-token head have a bias; its logits "
+        "always have one.", True)
 
 
 class Bert(LossOfParts):

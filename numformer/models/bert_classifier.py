@@ -1,10 +1,10 @@
 """A text classifier fine-tuned from BERT: a pooler and a linear layer on its encoder."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
+from numformer.config import option
 from numformer.layers import ClassPooler, Dropout, Linear
 from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
@@ -14,11 +14,6 @@ from numformer.models.transformer import CrossEntropyModel
 class BertClassifierConfig(BertEncoderConfig):
     """The config of a `BertClassifier`.
 
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes.
-
     Examples
     --------
     >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
@@ -27,9 +22,7 @@ class BertClassifierConfig(BertEncoderConfig):
     ValueError: BertClassifierConfig: n_classes=0 must be a whole number, 1 or more.
     """
 
-    WHOLE: ClassVar = (*BertEncoderConfig.WHOLE, "n_classes")
-
-    n_classes: int
+    n_classes: int = option("Number of classes.")
 
 
 class BertClassifier(CrossEntropyModel):

@@ -1,43 +1,23 @@
 """The encoder of BERT, RoBERTa and ModernBERT: the backbone of every model built on it."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
-from numformer.checks import check_lengths, check_number, check_rows, check_whole
+from numformer.checks import check_lengths, check_rows
+from numformer.config import option
 from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
 from numformer.models.transformer import (
-    BatchNormsOfCall, Encoder, EncoderConfig, block_of, norm_of, positions_of, relative_bias_of)
+    POSITIONS, BatchNormsOfCall, Encoder, EncoderConfig, block_of, norm_of, positions_of,
+    relative_bias_of)
 from numformer.parameter import Layer
 
 
 @dataclass(frozen=True, kw_only=True)
 class BertEncoderConfig(EncoderConfig):
     """The config of a `BertEncoder`; the defaults are BERT's.
-
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Longest sequence in training.
-    segments : int
-        Number of segment embeddings, such as one for each of two passages; 0 for none.
-    positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
-        How the model depends on the order of its tokens; also "concatenated_learned" and
-        "concatenated_sinusoidal", see `TransformerConfig`.
-    window : int
-        Tokens to each side that local layers attend to; 0 where all layers are global.
-    global_every : int
-        With a window, one layer in so many is global: 0, 3, 6 ... for 3.
-    local_rotary_base : float, optional
-        The rotary base of local layers; `rotary_base` unless given.
-    first_attention_norm : bool
-        Whether a pre-norm model has a norm before its first attention, where the embedding's norm
-        comes right before it.
 
     Examples
     --------
@@ -48,30 +28,33 @@ class BertEncoderConfig(EncoderConfig):
                 blocks have no norm before attention.
     """
 
-    POSITIONS: ClassVar = ("learned", "sinusoidal", *EncoderConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *EncoderConfig.WHOLE, "global_every")
-
-    vocab_size: int
-    context_length: int
-    segments: int = 2
+    vocab_size: int = option("V, the number of tokens.")
+    context_length: int = option("Longest sequence in training.")
+    segments: int = option(
+        "Number of segment embeddings, such as one for each of two passages; 0 for none.", 2,
+        least=0)
     norm_first: bool = False
-    positions: str = "learned"
+    positions: str = option(
+        "How the model depends on the order of its tokens: absolute positions that are added to "
+        "the embeddings, or what attention can have, see `TransformerConfig`.", "learned",
+        choices=("learned", "sinusoidal", *POSITIONS))
     epsilon: float = 1e-12
-    window: int = 0
-    global_every: int = 3
-    local_rotary_base: float | None = None
-    first_attention_norm: bool = True
+    window: int = option(
+        "Tokens to each side that local layers attend to; 0 where all layers are global.", 0,
+        least=0)
+    global_every: int = option(
+        "With a window, the first of every `global_every` layers is global: 0, 3, 6 ... for 3.", 3)
+    local_rotary_base: float | None = option(
+        "The rotary base of local layers; `rotary_base` unless given.", None, least=1)
+    first_attention_norm: bool = option(
+        "Whether a pre-norm model has a norm before its first attention, where the embedding's "
+        "norm comes right before it.", True)
 
     def __post_init__(self):
         super().__post_init__()
-        owner = type(self).__name__
-        for name in ("segments", "window"):
-            check_whole(owner, name, getattr(self, name), least=0)
-        if self.local_rotary_base is not None:
-            check_number(owner, "local_rotary_base", self.local_rotary_base, least=1)
         if not (self.first_attention_norm or self.norm_first):
-            raise ValueError(f"{owner}: first_attention_norm=False needs norm_first=True; "
-                             "post-norm blocks have no norm before attention.")
+            raise ValueError(f"{type(self).__name__}: first_attention_norm=False needs "
+                             "norm_first=True; post-norm blocks have no norm before attention.")
 
 
 class BertEncoder(Layer):

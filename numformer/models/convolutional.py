@@ -4,25 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from numformer.config import option
 from numformer.layers import GatedConvolution, LayerNorm
 from numformer.models.recurrent import StatefulLanguageModel, StatefulLanguageModelConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionLanguageModelConfig(StatefulLanguageModelConfig):
-    """The config of a `ConvolutionLanguageModel`.
+    """The config of a `ConvolutionLanguageModel`."""
 
-    Parameters
-    ----------
-    kernel_width : int
-        K, positions that a convolution reads.
-    doublings : int
-        How many times the dilation doubles from layer to layer before it starts again at 1. With
-        1, dilations are 1, 2, 1, 2, ...
-    """
-
-    kernel_width: int = 3
-    doublings: int = 5
+    kernel_width: int = option("K, positions that a convolution reads.", 3)
+    doublings: int = option(
+        "How many times the dilation doubles from layer to layer before it starts again at 1. With "
+        "1, dilations are 1, 2, 1, 2, ...", 5)
 
 
 class ConvolutionLanguageModel(StatefulLanguageModel):

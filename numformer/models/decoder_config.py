@@ -1,47 +1,14 @@
 """The options of a decoder, and those of published ones by name."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from numformer.checks import check_choice, check_number, check_whole
-from numformer.models.transformer import ExpertsConfig
+from numformer.config import option
+from numformer.models.transformer import POSITIONS, ExpertsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(ExpertsConfig):
     """The config of a `Decoder`; the defaults are GPT-2's.
-
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Longest sequence in training.
-    positions : "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw" or "none"
-        How the model depends on the order of its tokens; also "concatenated_learned" and
-        "concatenated_sinusoidal", see `TransformerConfig`. The options of experts are those of
-        `ExpertsConfig`.
-    attention_weights : "learned", "even" or "distance"
-        Learned from queries and keys; or without them: the same for all keys, or by distance with a
-        trained slope for each head. See `FixedWeightAttention`.
-    sliding_window : int
-        Tokens that a local layer attends to: the query and those right before it, and, where no
-        mask is causal, as many after it. 0: no layer is local.
-    global_every : int
-        With a sliding window, the last of every so many layers is global: 5, 11, 17 ... for 6. 0:
-        all layers are local.
-    local_rotary_base : float, optional
-        Of local layers, whose rotary positions are not scaled then; as in global ones unless given.
-    tied : bool
-        Use the token embedding as the output head, too.
-    lm_head_bias : bool
-        Add a learned number to the logit of every token.
-    logit_softcap : float, optional
-        The bound of the logits: see `SoftCappedLMHead`.
-    embedding_scale : bool
-        Multiply embeddings by sqrt(C).
-    embedding_norm : bool
-        Apply a norm to embeddings, positions included, before the first block.
 
     Examples
     --------
@@ -50,33 +17,36 @@ class DecoderConfig(ExpertsConfig):
     ValueError: DecoderConfig: d_model=8 is not divisible by n_heads=3; use n_heads=2 or d_model=9.
     """
 
-    POSITIONS: ClassVar = ("learned", "sinusoidal", *ExpertsConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *ExpertsConfig.WHOLE)
-    ABOVE_ZERO: ClassVar = (*ExpertsConfig.ABOVE_ZERO, "logit_softcap")
-
-    vocab_size: int
-    context_length: int
-    positions: str = "learned"
-    attention_weights: str = "learned"
-    sliding_window: int = 0
-    global_every: int = 0
-    local_rotary_base: float | None = None
-    tied: bool = True
-    lm_head_bias: bool = False
-    logit_softcap: float | None = None
-    embedding_scale: bool = False
-    embedding_norm: bool = False
+    vocab_size: int = option("V, the number of tokens.")
+    context_length: int = option("Longest sequence in training.")
+    positions: str = option(
+        "How the model depends on the order of its tokens: absolute positions that are added to "
+        "the embeddings, or what attention can have, see `TransformerConfig`.", "learned",
+        choices=("learned", "sinusoidal", *POSITIONS))
+    attention_weights: str = option(
+        "Learned from queries and keys; or without them: even, the same for all keys, or by "
+        "distance with a trained slope for each head. See `FixedWeightAttention`.", "learned",
+        choices=("learned", "even", "distance"))
+    sliding_window: int = option(
+        "Tokens that a local layer attends to: the query and those right before it, and, where no "
+        "mask is causal, as many after it. 0: no layer is local.", 0, least=0)
+    global_every: int = option(
+        "With a sliding window, the last of every `global_every` layers is global: 5, 11, 17 ... "
+        "for 6. 0: all layers are local.", 0, least=0)
+    local_rotary_base: float | None = option(
+        "Of local layers, whose rotary positions are not scaled then; as in global ones unless "
+        "given.", None, least=1)
+    tied: bool = option("Use the token embedding as the output head, too.", True)
+    lm_head_bias: bool = option("Add a learned number to the logit of every token.", False)
+    logit_softcap: float | None = option(
+        "The bound of the logits: see `SoftCappedLMHead`.", None, above=0)
+    embedding_scale: bool = option("Multiply embeddings by sqrt(C).", False)
+    embedding_norm: bool = option(
+        "Apply a norm to embeddings, positions included, before the first block.", False)
 
     def __post_init__(self):
         super().__post_init__()
-        owner = type(self).__name__
-        for name in ("sliding_window", "global_every"):
-            check_whole(owner, name, getattr(self, name), least=0)
-        if self.local_rotary_base is not None:
-            check_number(owner, "local_rotary_base", self.local_rotary_base, least=1)
-        check_choice(owner, "attention_weights", self.attention_weights,
-                     ["learned", "even", "distance"])
-        self._check_fixed_weights(owner)
+        self._check_fixed_weights(type(self).__name__)
 
     def _check_fixed_weights(self, owner):
         """Without queries and keys, no option of theirs may be given."""

@@ -1,34 +1,15 @@
 """The options of an encoder-decoder, and those of published ones by name."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from numformer.checks import check_whole
-from numformer.models.transformer import ExpertsConfig
+from numformer.config import option
+from numformer.models.transformer import POSITIONS, ExpertsConfig
+from numformer.shapes_only import MOST_ARRAYS
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderConfig(ExpertsConfig):
     """The config of an `EncoderDecoder`; the defaults are those of Vaswani et al. (2017).
-
-    Parameters
-    ----------
-    vocab_size : int
-        V, shared by sources and targets.
-    context_length : int
-        Longest source or target, in tokens, if positions are learned.
-    n_layers : int
-        Blocks of the decoder.
-    n_encoder_layers : int, optional
-        Blocks of the encoder; as many as in the decoder unless given.
-    positions : "sinusoidal", "learned", "rotary", "alibi", "t5", "shaw" or "none"
-        How both stacks depend on the order of tokens; also "concatenated_learned" and
-        "concatenated_sinusoidal", see `TransformerConfig`. Cross-attention has no positions.
-        The options of experts are those of `ExpertsConfig`, for both stacks.
-    tied : bool
-        Use the token embedding as the output head, too.
-    embedding_scale, embedding_norm : bool
-        Multiply embeddings by sqrt(C); apply a norm to them, positions included, as in BART.
 
     Examples
     --------
@@ -38,23 +19,21 @@ class EncoderDecoderConfig(ExpertsConfig):
     ValueError: EncoderDecoderConfig: norm='batch' is unknown; choose from 'layer_norm', 'rms_norm'.
     """
 
-    POSITIONS: ClassVar = ("sinusoidal", "learned", *ExpertsConfig.POSITIONS)
-    WHOLE: ClassVar = ("vocab_size", "context_length", *ExpertsConfig.WHOLE)
-
-    vocab_size: int
-    context_length: int
+    vocab_size: int = option("V, the number of tokens, shared by sources and targets.")
+    context_length: int = option("Longest source or target, in tokens, if positions are learned.")
+    n_layers: int = option("Blocks of the decoder.", most=MOST_ARRAYS)
     norm_first: bool = False
     feedforward: str = "relu"
-    positions: str = "sinusoidal"
-    tied: bool = True
-    embedding_scale: bool = True
-    embedding_norm: bool = False
-    n_encoder_layers: int | None = None
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.n_encoder_layers is not None:
-            check_whole(type(self).__name__, "n_encoder_layers", self.n_encoder_layers)
+    positions: str = option(
+        "How both stacks depend on the order of tokens: absolute positions that are added to the "
+        "embeddings, or what attention can have, see `TransformerConfig`. Cross-attention has "
+        "none.", "sinusoidal", choices=("sinusoidal", "learned", *POSITIONS))
+    tied: bool = option("Use the token embedding as the output head, too.", True)
+    embedding_scale: bool = option("Multiply embeddings by sqrt(C).", True)
+    embedding_norm: bool = option(
+        "Apply a norm to embeddings, positions included, as in BART.", False)
+    n_encoder_layers: int | None = option(
+        "Blocks of the encoder; as many as in the decoder unless given.", None, most=MOST_ARRAYS)
 
 
 # T5 multiplies by 1 / sqrt(C) before the head, we by sqrt(C) after the embedding: the same model,

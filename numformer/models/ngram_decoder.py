@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.checks import check_whole
+from numformer.config import option
 from numformer.layers import NGramEmbedding
 from numformer.layers.token_step import TextsCache
 from numformer.models.decoder import Decoder, DecoderCache
@@ -15,23 +15,11 @@ from numformer.parameter import Layer
 
 @dataclass(frozen=True, kw_only=True)
 class NGramDecoderConfig(DecoderConfig):
-    """The config of an `NGramDecoder`: that of a `Decoder`, and these.
+    """The config of an `NGramDecoder`: that of a `Decoder`, and these."""
 
-    Parameters
-    ----------
-    ngrams : int
-        N, 2 or more: tokens of the longest n-grams that have a vector.
-    ngram_rows : int
-        Most rows of a table of n-grams.
-    """
-
-    ngrams: int = 4
-    ngram_rows: int = 16384
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_whole("NGramDecoderConfig", "ngrams", self.ngrams, least=2)
-        check_whole("NGramDecoderConfig", "ngram_rows", self.ngram_rows)
+    ngrams: int = option(
+        "N, 2 or more: tokens of the longest n-grams that have a vector.", 4, least=2)
+    ngram_rows: int = option("Most rows of a table of n-grams.", 16384)
 
 
 class NGramDecoder(Decoder):

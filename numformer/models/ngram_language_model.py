@@ -4,30 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.checks import check_ids, check_whole
-from numformer.config import Config
+from numformer.checks import check_ids
+from numformer.config import Config, option
 from numformer.models.ngram import KneserNey
 from numformer.parameter import Parameter
 
 
 @dataclass(frozen=True, kw_only=True)
 class NGramLanguageModelConfig(Config):
-    """The config of an `NGramLanguageModel`; the length of its n-grams grows in training.
+    """The config of an `NGramLanguageModel`; the length of its n-grams grows in training."""
 
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Length of the blocks of its evaluation, to compare it with other models.
-    """
-
-    vocab_size: int
-    context_length: int
-
-    def __post_init__(self):
-        check_whole("NGramLanguageModelConfig", "vocab_size", self.vocab_size)
-        check_whole("NGramLanguageModelConfig", "context_length", self.context_length)
+    vocab_size: int = option("V, the number of tokens.")
+    context_length: int = option(
+        "Length of the blocks of its evaluation, to compare it with other models.")
 
 
 class NGramLanguageModel:

@@ -1,11 +1,11 @@
 """Recurrent language models: the text so far is summarized in a state of fixed size."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.checks import check_choice, check_number, check_rows, check_whole
-from numformer.config import Config
+from numformer.checks import check_rows
+from numformer.config import DTYPES, Config, option
 from numformer.layers import GRU, LSTM, RNN, Dropout, Embedding, Identity, LMHead
 from numformer.models.transformer import CrossEntropyModel
 from numformer.parameter import normal
@@ -14,47 +14,20 @@ from numformer.shapes_only import MOST_ARRAYS
 
 @dataclass(frozen=True, kw_only=True)
 class StatefulLanguageModelConfig(Config):
-    """The config of a `StatefulLanguageModel`.
+    """The config of a `StatefulLanguageModel`."""
 
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Length of the blocks in training, and most tokens that a generator reads again.
-    n_layers : int
-        Number of layers.
-    d_model : int
-        C, the width.
-    tied : bool
-        Use the token embedding as the output head, too.
-    dropout : float in [0, 1)
-        Rate for embeddings and outputs of layers.
-    init_std : float
-        Standard deviation of the initial embedding, and of a head that is not tied.
-    dtype : "float32" or "float64"
-        Of parameters and activations.
-    """
-
-    vocab_size: int
-    context_length: int
-    n_layers: int
-    d_model: int
-    tied: bool = True
-    dropout: float = 0.0
-    init_std: float = 0.02
-    dtype: str = "float32"
-
-    def __post_init__(self):
-        owner = type(self).__name__
-        for field in fields(self):
-            if field.type is int:
-                check_whole(owner, field.name, getattr(self, field.name))
-        check_whole(owner, "n_layers", self.n_layers, most=MOST_ARRAYS)
-        check_choice(owner, "tied", self.tied, [True, False])
-        check_choice(owner, "dtype", self.dtype, ["float32", "float64"])
-        check_number(owner, "dropout", self.dropout, least=0, below=1)
-        check_number(owner, "init_std", self.init_std, least=0)
+    vocab_size: int = option("V, the number of tokens.")
+    context_length: int = option(
+        "Length of the blocks in training, and most tokens that a generator reads again.")
+    n_layers: int = option("Number of layers.", most=MOST_ARRAYS)
+    d_model: int = option("C, the width.")
+    tied: bool = option("Use the token embedding as the output head, too.", True)
+    dropout: float = option(
+        "Rate for embeddings and outputs of layers.", 0.0, least=0, below=1)
+    init_std: float = option(
+        "Standard deviation of the initial embedding, and of a head that is not tied.", 0.02,
+        least=0)
+    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
 
 
 class StatefulLanguageModel(CrossEntropyModel):
@@ -165,20 +138,10 @@ CELLS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentLanguageModelConfig(StatefulLanguageModelConfig):
-    """The config of a `RecurrentLanguageModel`.
+    """The config of a `RecurrentLanguageModel`."""
 
-    Parameters
-    ----------
-    cell : "rnn", "lstm" or "gru"
-        The recurrent layer.
-    """
-
-    cell: str = "lstm"
+    cell: str = option("The recurrent layer.", "lstm", choices=CELLS)
     init_std: float = 0.5                                     # with less, learning starts slowly
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_choice("RecurrentLanguageModelConfig", "cell", self.cell, CELLS)
 
 
 class RecurrentLanguageModel(StatefulLanguageModel):

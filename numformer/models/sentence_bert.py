@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
-from numformer.checks import check_choice, check_ids, check_number, check_whole
+from numformer.checks import check_ids
+from numformer.config import option
 from numformer.functional import (
     cosine_regression_loss, cosine_regression_loss_backward, cosine_similarity,
     cosine_similarity_backward, pair_features, pair_features_backward, triplet_loss,
@@ -23,29 +24,6 @@ MASKED_LOGIT = -1e4                                           # its probability 
 class SentenceBertConfig(BertEncoderConfig):
     """The config of a `SentenceBert`.
 
-    Parameters
-    ----------
-    pooling : "mean", "max" or "class"
-        How the vectors of the tokens become one: see `Pooling`.
-    objective : "triplet", "in_batch", "classification" or "regression"
-        The anchor is to be closer to its positive than to its negative; or, of all positives of the
-        batch, closest to its own; or the two vectors of a pair tell the class of the pair; or their
-        cosine is to be a given number.
-    n_classes : int
-        Of pairs, for the objective "classification".
-    normalize : bool
-        Divide the vector of a text by its norm.
-    max_length : int, optional
-        Tokens of a text, special ones included, to which longer texts are cut; `context_length`
-        unless given.
-    pooler : bool
-        Whether the model keeps the weights of BERT's pooler, which it does not use, for
-        `load_pretrained_backbone`.
-    margin : float above 0
-        Of the triplet loss.
-    scale : float above 0
-        Multiplies the cosines before the softmax of the objective "in_batch".
-
     Examples
     --------
     >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
@@ -55,28 +33,31 @@ class SentenceBertConfig(BertEncoderConfig):
                 choose from 'triplet', 'in_batch', 'classification', 'regression'.
     """
 
-    pooling: str = "mean"
-    objective: str = "triplet"
-    n_classes: int = 3
-    normalize: bool = False
-    max_length: int | None = None
-    pooler: bool = False
-    margin: float = 1.0
-    scale: float = 20.0
+    pooling: str = option(
+        "How the vectors of the tokens become one: see `Pooling`.", "mean",
+        choices=("mean", "max", "class"))
+    objective: str = option(
+        "The anchor is to be closer to its positive than to its negative (triplet); or, of all "
+        "positives of the batch, closest to its own (in_batch); or the two vectors of a pair tell "
+        "the class of the pair; or their cosine is to be a given number (regression).", "triplet",
+        choices=OBJECTIVES)
+    n_classes: int = option("Of pairs, for the objective 'classification'.", 3, least=2)
+    normalize: bool = option("Divide the vector of a text by its norm.", False)
+    max_length: int | None = option(
+        "Tokens of a text, special ones included, to which longer texts are cut; `context_length` "
+        "unless given.", None)
+    pooler: bool = option(
+        "Whether the model keeps the weights of BERT's pooler, which it does not use, for "
+        "`load_pretrained_backbone`.", False)
+    margin: float = option("Of the triplet loss.", 1.0, above=0)
+    scale: float = option(
+        "Multiplies the cosines before the softmax of the objective 'in_batch'.", 20.0, above=0)
 
     def __post_init__(self):
         super().__post_init__()
-        owner = "SentenceBertConfig"
-        check_choice(owner, "pooling", self.pooling, ["mean", "max", "class"])
-        check_choice(owner, "objective", self.objective, OBJECTIVES)
-        check_whole(owner, "n_classes", self.n_classes, least=2)
-        for name in ("margin", "scale"):
-            check_number(owner, name, getattr(self, name), above=0)
-        if self.max_length is not None:
-            check_whole(owner, "max_length", self.max_length)
-            if self.max_length > self.context_length:
-                raise ValueError(f"{owner}: max_length={self.max_length} must be at most "
-                                 f"context_length={self.context_length}.")
+        if self.max_length is not None and self.max_length > self.context_length:
+            raise ValueError(f"SentenceBertConfig: max_length={self.max_length} must be at most "
+                             f"context_length={self.context_length}.")
 
 
 class SentenceBert(Layer):

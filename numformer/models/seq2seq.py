@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.checks import (
-    check_choice, check_lengths, check_number, check_rows, check_whole)
-from numformer.config import Config
+from numformer.checks import check_lengths, check_rows
+from numformer.config import DTYPES, Config, option
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
 from numformer.layers.attention.score_attention import SCORES
 from numformer.models.transformer import CrossEntropyModel
@@ -16,25 +15,6 @@ from numformer.models.transformer import CrossEntropyModel
 class Seq2SeqConfig(Config):
     """The config of a `Seq2Seq`.
 
-    Parameters
-    ----------
-    vocab_size : int
-        V, of sources and targets together.
-    d_model : int
-        C, the width of the embeddings.
-    d_hidden : int
-        F, even: the width of the decoder's state, and of an annotation, of which each direction
-        of the encoder gives a half.
-    attention : "additive", "dot", "general", "scaled_dot" or "none"
-        How annotations are scored, see `ScoreAttention`. With "none" the decoder has the last
-        states of the encoder alone.
-    dropout : float in [0, 1)
-        Rate for embeddings, and for states and contexts before the output layer.
-    init_std : float
-        Standard deviation of the initial embeddings.
-    dtype : "float32" or "float64"
-        Of parameters and activations.
-
     Examples
     --------
     >>> Seq2SeqConfig(vocab_size=30, d_model=16, d_hidden=32, dtype="half")
@@ -42,26 +22,25 @@ class Seq2SeqConfig(Config):
     ValueError: Seq2SeqConfig: dtype='half' is unknown; choose from 'float32', 'float64'.
     """
 
-    vocab_size: int
-    d_model: int
-    d_hidden: int
-    attention: str = "additive"
-    dropout: float = 0.0
-    init_std: float = 0.1
-    dtype: str = "float32"
+    vocab_size: int = option("V, the number of tokens of sources and targets together.")
+    d_model: int = option("C, the width of the embeddings.")
+    d_hidden: int = option(
+        "F, even: the width of the decoder's state, and of an annotation, of which each direction "
+        "of the encoder gives a half.")
+    attention: str = option(
+        "How annotations are scored, see `ScoreAttention`. With none the decoder has the last "
+        "states of the encoder alone.", "additive", choices=(*SCORES, "none"))
+    dropout: float = option(
+        "Rate for embeddings, and for states and contexts before the output layer.", 0.0, least=0,
+        below=1)
+    init_std: float = option("Standard deviation of the initial embeddings.", 0.1, least=0)
+    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
 
     def __post_init__(self):
-        owner = type(self).__name__
-        check_whole(owner, "vocab_size", self.vocab_size)
-        check_whole(owner, "d_model", self.d_model)
-        check_whole(owner, "d_hidden", self.d_hidden)
+        super().__post_init__()
         if self.d_hidden % 2:
-            raise ValueError(f"{owner}: d_hidden={self.d_hidden} must be even, a half for each "
-                             f"direction; use {self.d_hidden + 1}.")
-        check_choice(owner, "attention", self.attention, [*SCORES, "none"])
-        check_choice(owner, "dtype", self.dtype, ["float32", "float64"])
-        check_number(owner, "dropout", self.dropout, least=0, below=1)
-        check_number(owner, "init_std", self.init_std, least=0)
+            raise ValueError(f"{type(self).__name__}: d_hidden={self.d_hidden} must be even, a "
+                             f"half for each direction; use {self.d_hidden + 1}.")
 
 
 class Seq2Seq(CrossEntropyModel):

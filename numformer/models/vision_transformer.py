@@ -1,88 +1,61 @@
 """The Vision Transformer: self-attention over the patches of an image."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from numformer.checks import check_choice, check_divides, check_whole
+from numformer.checks import check_divides
+from numformer.config import option
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import (
     ClassHeads, Dropout, Identity, LearnedPositions2D, Linear, PatchEmbedding, Pooling,
     SinusoidalPositions2D)
 from numformer.models.transformer import (
-    CrossEntropyModel, Encoder, TransformerConfig, norm_of, positions_of)
+    POSITIONS, CrossEntropyModel, Encoder, TransformerConfig, norm_of, positions_of)
 from numformer.parameter import normal
 
 
 @dataclass(frozen=True, kw_only=True)
 class VisionTransformerConfig(TransformerConfig):
-    """The config of a `VisionTransformer`; the defaults are the paper's.
+    """The config of a `VisionTransformer`; the defaults are the paper's."""
 
-    Parameters
-    ----------
-    image_size : int
-        Height and width of the images, in pixels.
-    patch_size : int
-        P, height and width of a patch; P divides the image size.
-    channels : int
-        1 for grayscale images, 3 for RGB.
-    n_classes : int
-        Number of classes.
-    patches : "flatten" or "convolution"
-        How patches become vectors: a linear map of flattened patches, or a convolution with stride
-        P. Both compute the same.
-    positions : "learned", "learned_2d", "sinusoidal_2d", or as in `TransformerConfig`
-        A trained vector for each patch; trained vectors for its row and its column; sinusoids of
-        both. The others take class tokens and patches, row by row, as one sequence; concatenated
-        vectors are those of patches.
-    pooling : "class", "mean" or "max"
-        What the head classifies: the output of a class token that comes first, or the mean or
-        maximum over the patches.
-    n_class_tokens : int
-        Class tokens with pooling="class", each with a head of its own: see `ClassHeads`.
-    n_class_heads : int, optional
-        How many class tokens have a head, from the first on; all unless given.
-    embedding_norm : bool
-        Apply a norm to tokens and patches, positions included, before the first block.
-    patch_bias : bool
-        Give the map of patches a bias, if `bias` gives linear maps one.
-    head_bias : bool
-        Give the head a bias, if `bias` gives linear maps one.
-    """
-
-    POSITIONS: ClassVar = ("learned", "learned_2d", "sinusoidal_2d", *TransformerConfig.POSITIONS)
-    WHOLE: ClassVar = ("channels", "n_classes", *TransformerConfig.WHOLE, "n_class_tokens")
-
-    image_size: int
-    patch_size: int
-    channels: int
-    n_classes: int
-    patches: str = "flatten"
-    positions: str = "learned"
+    image_size: int = option("Height and width of the images, in pixels.")
+    patch_size: int = option("P, height and width of a patch; P divides the image size.")
+    channels: int = option("1 for grayscale images, 3 for RGB.")
+    n_classes: int = option("Number of classes.")
+    patches: str = option(
+        "How patches become vectors: a linear map of flattened patches, or a convolution with "
+        "stride P. Both compute the same.", "flatten", choices=("flatten", "convolution"))
+    positions: str = option(
+        "A trained vector for each patch (learned), trained vectors for its row and its column "
+        "(learned_2d), or sinusoids of both. The others take class tokens and patches, row by row, "
+        "as one sequence, see `TransformerConfig`; concatenated vectors are those of patches.",
+        "learned", choices=("learned", "learned_2d", "sinusoidal_2d", *POSITIONS))
     feedforward: str = "gelu"
     epsilon: float = 1e-6
-    pooling: str = "class"
-    n_class_tokens: int = 1
-    n_class_heads: int | None = None
-    embedding_norm: bool = False
-    patch_bias: bool = True
-    head_bias: bool = True
+    pooling: str = option(
+        "What the head classifies: the output of a class token that comes first, or the mean or "
+        "maximum over the patches.", "class", choices=("class", "mean", "max"))
+    n_class_tokens: int = option(
+        "Class tokens with pooling='class', each with a head of its own: see `ClassHeads`.", 1)
+    n_class_heads: int | None = option(
+        "How many class tokens have a head, from the first on; all unless given.", None)
+    embedding_norm: bool = option(
+        "Apply a norm to tokens and patches, positions included, before the first block.", False)
+    patch_bias: bool = option(
+        "Give the map of patches a bias, if `bias` gives linear maps one.", True)
+    head_bias: bool = option("Give the head a bias, if `bias` gives linear maps one.", True)
 
     def __post_init__(self):
         super().__post_init__()
         owner = type(self).__name__
         check_divides(owner, "image_size", self.image_size, "patch_size", self.patch_size)
-        check_choice(owner, "patches", self.patches, ["flatten", "convolution"])
-        check_choice(owner, "pooling", self.pooling, ["class", "mean", "max"])
         if self.pooling != "class" and self.n_class_tokens != 1:
             raise ValueError(f"{owner}: n_class_tokens={self.n_class_tokens}, but with pooling="
                              f"{self.pooling!r} there is no class token; leave it out.")
-        if self.n_class_heads is not None:
-            check_whole(owner, "n_class_heads", self.n_class_heads)
-            if self.n_class_heads > self.n_class_tokens:
-                raise ValueError(f"{owner}: n_class_heads={self.n_class_heads} must be at most "
-                                 f"n_class_tokens={self.n_class_tokens}.")
+        if self.n_class_heads is not None and self.n_class_heads > self.n_class_tokens:
+            raise ValueError(f"{owner}: n_class_heads={self.n_class_heads} must be at most "
+                             f"n_class_tokens={self.n_class_tokens}.")
         if self.positions.endswith("_2d") and self.d_model % 2:
             raise ValueError(f"{owner}: positions={self.positions!r} need an even d_model, half "
                              f"for rows and half for columns, but it is {self.d_model}; use "

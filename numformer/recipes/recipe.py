@@ -8,8 +8,7 @@ how the data are prepared. A checkpoint stores the recipe next to the model's co
 from dataclasses import dataclass
 from reprlib import repr as brief
 
-from numformer.checks import check_choice, check_number
-from numformer.config import Config
+from numformer.config import Config, option
 from numformer.layers import Identity, PlainBlock
 from numformer.models import KINDS
 from numformer.models.transformer import rotary_of
@@ -50,18 +49,10 @@ class Recipe(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropyRecipe(Recipe):
-    """For models trained with cross-entropy.
+    """For models trained with cross-entropy."""
 
-    Parameters
-    ----------
-    label_smoothing : float in [0, 1)
-        Of the training loss: see `cross_entropy`.
-    """
-
-    label_smoothing: float = 0.0
-
-    def __post_init__(self):
-        check_number(type(self).__name__, "label_smoothing", self.label_smoothing, least=0, below=1)
+    label_smoothing: float = option(
+        "Of the training loss: see `cross_entropy`.", 0.0, least=0, below=1)
 
     def change(self, model):
         model.label_smoothing = self.label_smoothing
@@ -71,33 +62,21 @@ class CrossEntropyRecipe(Recipe):
 class DecoderRecipe(CrossEntropyRecipe):
     """For decoders.
 
-    Parameters
-    ----------
-    z_loss : float
-        Of the training loss: see `cross_entropy`.
-    zero_branches : bool
-        Start the last matrix of every branch at zero, so that a new block is the identity.
-    skip_connections : bool
-        False replaces every block by a `PlainBlock`, to show what the sums are for.
-    norms : bool
-        False leaves out the norms of the blocks and the final one, to show what they are for.
-
     References
     ----------
     Chowdhery et al. (2022), "PaLM", section 5, for the z-loss. Zhang, Dauphin, Ma (2019), "Fixup
     Initialization", for branches that start at zero.
     """
 
-    z_loss: float = 0.0
-    zero_branches: bool = False
-    skip_connections: bool = True
-    norms: bool = True
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_number("DecoderRecipe", "z_loss", self.z_loss, least=0)
-        for name in ("zero_branches", "skip_connections", "norms"):
-            check_choice("DecoderRecipe", name, getattr(self, name), [True, False])
+    z_loss: float = option("Factor of the z-loss: see `cross_entropy`.", 0.0, least=0)
+    zero_branches: bool = option(
+        "Start the last matrix of every branch at zero, so that a new block is the identity.",
+        False)
+    skip_connections: bool = option(
+        "False replaces every block by a `PlainBlock`, to show what the sums are for.", True)
+    norms: bool = option(
+        "False leaves out the norms of the blocks and the final one, to show what they are for.",
+        True)
 
     def check(self, config):
         if config.parallel_residual and not self.skip_connections:
@@ -126,20 +105,11 @@ class DecoderRecipe(CrossEntropyRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderClassifierRecipe(CrossEntropyRecipe):
-    """For classifiers on a decoder.
+    """For classifiers on a decoder."""
 
-    Parameters
-    ----------
-    lm_weight : float
-        Of the loss of predicting every next token, which is added to that of the classes: see
-        `DecoderClassifier`.
-    """
-
-    lm_weight: float = 0.0
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_number("DecoderClassifierRecipe", "lm_weight", self.lm_weight, least=0)
+    lm_weight: float = option(
+        "Of the loss of predicting every next token, which is added to that of the classes: see "
+        "`DecoderClassifier`.", 0.0, least=0)
 
     def change(self, model):
         super().change(model)
@@ -148,27 +118,19 @@ class DecoderClassifierRecipe(CrossEntropyRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderRecipe(CrossEntropyRecipe):
-    """For encoder-decoders.
+    """For encoder-decoders."""
 
-    Parameters
-    ----------
-    add_rotary : bool
-        Rotate queries and keys in self-attention, in addition to the learned positions.
-    like_to_like : bool
-        Initialize the key weights of cross-attention with its query weights, so that at first each
-        output token attends to source tokens like itself, such as a sentinel to the same sentinel.
-    special_tokens : dict, optional
-        What a published tokenizer calls our "[PAD]", "[BOS]" and "[EOS]".
-    """
-
-    add_rotary: bool = False
-    special_tokens: dict | None = None
-    like_to_like: bool = False
+    add_rotary: bool = option(
+        "Rotate queries and keys in self-attention, in addition to the learned positions.", False)
+    special_tokens: dict | None = option(
+        "What a published tokenizer calls our '[PAD]', '[BOS]' and '[EOS]'.", None)
+    like_to_like: bool = option(
+        "Initialize the key weights of cross-attention with its query weights, so that at first "
+        "each output token attends to source tokens like itself, such as a sentinel to the same "
+        "sentinel.", False)
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("add_rotary", "like_to_like"):
-            check_choice("EncoderDecoderRecipe", name, getattr(self, name), [True, False])
         names = self.special_tokens
         if names is not None and not (
                 isinstance(names, dict) and names.keys() == {"[PAD]", "[BOS]", "[EOS]"}

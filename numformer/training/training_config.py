@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from numformer.checks import check_choice, check_number, check_whole
-from numformer.config import Config
+from numformer.config import Config, option
 from numformer.training.muon import Muon
 from numformer.training.optimizers import SGD, Adam, AdamW
 from numformer.training.schedules import SCHEDULES
@@ -24,44 +23,6 @@ OPTIMIZERS = {
 class TrainingConfig(Config):
     """How a model is trained.
 
-    Parameters
-    ----------
-    steps : int
-        Steps of the optimizer.
-    batch_size : int
-        Examples in a batch: blocks of a text, pairs, rows or images.
-    accumulation : int
-        Batches whose gradients make one step together: a larger batch in less memory.
-    shards : int
-        Parts of a batch that run in parallel, at most as many as it has examples. They affect the
-        result; the number of threads does not.
-    optimizer : "adamw", "adam", "muon" or "sgd"
-        How a gradient becomes a step.
-    learning_rate, min_learning_rate : float
-        Peak and floor of the schedule.
-    schedule : "cosine", "linear", "inverse_sqrt" or "constant"
-        How the learning rate changes after the warm-up.
-    warmup_steps : int
-        Steps over which the learning rate rises to its peak.
-    beta1, beta2, momentum, weight_decay : float
-        Of the optimizer, where it has them.
-    muon_ratio : float
-        Of Muon: the learning rate of hidden matrices, as a multiple of that of the others.
-    muon_iterations : int
-        Of Muon: steps of the iteration that orthogonalizes a matrix, at most 100.
-    clip_norm : float
-        Largest norm of the gradient; 0 for no limit.
-    eval_every : int
-        Steps between validations; 0 for one at the end alone.
-    eval_blocks : int
-        Examples of a validation; 0 for all of them.
-    save_every : int
-        Steps between checkpoints; 0 for one at the end alone.
-    patience : int
-        Stop after this many validations in a row without improvement; 0 for never.
-    seed : int
-        Of the initial weights, the batches and dropout.
-
     Raises
     ------
     ValueError
@@ -74,43 +35,51 @@ class TrainingConfig(Config):
     ValueError: TrainingConfig: steps=0 must be a whole number, 1 or more.
     """
 
-    steps: int
-    batch_size: int = 12
-    accumulation: int = 1
-    shards: int = 2
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    min_learning_rate: float = 1e-4
-    schedule: str = "cosine"
-    warmup_steps: int = 100
-    beta1: float = 0.9
-    beta2: float = 0.99
-    momentum: float = 0.9
-    weight_decay: float = 0.1
-    muon_ratio: float = 10.0
-    muon_iterations: int = 5
-    clip_norm: float = 1.0
-    eval_every: int = 500
-    eval_blocks: int = 0
-    save_every: int = 500
-    patience: int = 0
-    seed: int = 1337
+    steps: int = option("Steps of the optimizer.")
+    # What a step repeats has a bound: one with 10**12 iterations of Muon never ends
+    batch_size: int = option(
+        "Examples in a batch: blocks of a text, pairs, rows or images.", 12, most=2**20)
+    accumulation: int = option(
+        "Batches whose gradients make one step together: a larger batch in less memory.", 1,
+        most=2**20)
+    shards: int = option(
+        "Parts of a batch that run in parallel, at most as many as it has examples. They affect "
+        "the result; the number of threads does not.", 2, most=2**12)
+    optimizer: str = option(
+        "How a gradient becomes a step.", "adamw", choices=OPTIMIZERS)
+    learning_rate: float = option("Peak of the schedule.", 1e-3, least=0)
+    min_learning_rate: float = option("Floor of the schedule.", 1e-4, least=0)
+    schedule: str = option(
+        "How the learning rate changes after the warm-up.", "cosine", choices=SCHEDULES)
+    warmup_steps: int = option(
+        "Steps over which the learning rate rises to its peak.", 100, least=0)
+    beta1: float = option(
+        "Of adam, adamw and muon: decay of the mean of gradients.", 0.9, least=0, below=1)
+    beta2: float = option(
+        "Of adam, adamw and muon: decay of the mean of their squares.", 0.99, least=0, below=1)
+    momentum: float = option(
+        "Of sgd and muon: decay of the sum of gradients.", 0.9, least=0, below=1)
+    weight_decay: float = option(
+        "Of adamw and muon: how far matrices shrink in a step, times the learning rate.", 0.1,
+        least=0)
+    muon_ratio: float = option(
+        "Of muon: the learning rate of hidden matrices, as a multiple of that of the others.",
+        10.0, least=0)
+    muon_iterations: int = option(
+        "Of muon: steps of the iteration that orthogonalizes a matrix.", 5, most=100)
+    clip_norm: float = option(
+        "Largest norm of the gradient; 0 for no limit.", 1.0, least=0)
+    eval_every: int = option(
+        "Steps between validations; 0 for one at the end alone.", 500, least=0)
+    eval_blocks: int = option("Examples of a validation; 0 for all of them.", 0, least=0)
+    save_every: int = option(
+        "Steps between checkpoints; 0 for one at the end alone.", 500, least=0)
+    patience: int = option(
+        "Stop after this many validations in a row without improvement; 0 for never.", 0, least=0)
+    seed: int = option("Of the initial weights, the batches and dropout.", 1337, least=0)
 
     def __post_init__(self):
-        owner = "TrainingConfig"
-        check_whole(owner, "steps", self.steps)
-        for name, most in MOST.items():
-            check_whole(owner, name, getattr(self, name), most=most)
-        for name in ("warmup_steps", "eval_every", "eval_blocks", "save_every", "patience",
-                     "seed"):
-            check_whole(owner, name, getattr(self, name), least=0)
-        for name in ("beta1", "beta2", "momentum"):
-            check_number(owner, name, getattr(self, name), least=0, below=1)
-        for name in ("learning_rate", "min_learning_rate", "weight_decay", "muon_ratio",
-                     "clip_norm"):
-            check_number(owner, name, getattr(self, name), least=0)
+        super().__post_init__()
         if self.min_learning_rate > self.learning_rate:
-            raise ValueError(f"{owner}: min_learning_rate={self.min_learning_rate} must not be "
-                             f"above learning_rate={self.learning_rate}; lower it too.")
-        check_choice(owner, "optimizer", self.optimizer, OPTIMIZERS)
-        check_choice(owner, "schedule", self.schedule, SCHEDULES)
+            raise ValueError(f"TrainingConfig: min_learning_rate={self.min_learning_rate} must not "
+                             f"be above learning_rate={self.learning_rate}; lower it too.")

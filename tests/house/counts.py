@@ -1,25 +1,20 @@
-"""The plan of the house, counted: sizes of pages and folders, imports, and the words of names.
+"""The plan of the house, counted: imports, names of tests, and the sizes of pages and folders.
 
-    python tests/house/counts.py    # prints what breaks a rule, a line each
+    python tests/house/counts.py    # prints what breaks a rule, a line each, and the sizes
+
+Sizes are a report and no rule: a page holds one idea, as long as it needs.
 """
 
 import ast
-import re
 import sys
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "numformer"
-MOST_LINES, MOST_COLUMNS, MOST_PAGES = 300, 100, 15
 POSITION_ROOMS = ("numformer/layers/positions", "numformer/functional/positions")
-# Words that DESIGN's table replaces by the field's own: none is part of a public name.
-FORBIDDEN = set("""
-    truth twin twins switches gain gains shift shifts unembedding trunk remember pads material
-    pieces thinned silenced turned room carve borrow ledger places account watch feels speaks says
-    hears told asked beside stands lies wanders mended worth vain
-""".split())
-FORBIDDEN_PHRASES = ("take_over", "step_to", "fills_up")
+OUTLIERS = 10                                         # that the report names
 
 
 def python_files(*folders):
@@ -30,31 +25,16 @@ def relative(path):
     return path.relative_to(REPOSITORY).as_posix()
 
 
-def long_files():
-    """Files of more than 300 lines; the source of a lesson is mostly prose, counted in words."""
-    for path in python_files("numformer", "tests", "notebooks", "docs"):
-        if relative(path).startswith("notebooks/source"):
-            continue
-        lines = path.read_text().count("\n")
-        if lines > MOST_LINES:
-            yield f"{relative(path)}: {lines} lines"
-
-
-def long_lines():
-    """Lines of more than 100 columns."""
-    for path in python_files("numformer", "tests", "notebooks", "docs"):
-        for number, line in enumerate(path.read_text().split("\n"), 1):
-            if len(line) > MOST_COLUMNS:
-                yield f"{relative(path)}:{number}: {len(line)} columns"
-
-
-def full_folders():
-    """Folders with more than about fifteen pages; `__init__.py` and conftest.py are none."""
-    pages = Counter(path.parent for path in python_files("numformer", "tests")
-                    if path.name not in ("__init__.py", "conftest.py"))
-    for folder, count in pages.items():
-        if count > MOST_PAGES:
-            yield f"{relative(folder)}: {count} pages"
+def sizes():
+    """The report: medians of lines of a page and of pages of a folder, and the largest of both."""
+    for room in ("numformer", "tests"):
+        files = python_files(room)
+        lines = {relative(path): path.read_text().count("\n") for path in files}
+        pages = Counter(relative(path.parent) for path in files if path.name != "__init__.py")
+        for unit, counts in (("lines a page", lines), ("pages a folder", pages)):
+            most = sorted(counts.items(), key=lambda item: -item[1])[:OUTLIERS]
+            yield (f"{room}: {median(counts.values()):g} {unit} (median of {len(counts)}); most: "
+                   + ", ".join(f"{name} {count}" for name, count in most))
 
 
 def names_of_tests():
@@ -125,50 +105,11 @@ def position_checks():
                     yield f"{relative(path)}:{node.lineno}: isinstance of {names & classes}"
 
 
-def public_names():
-    """(where, name) of modules, functions, classes, constants, methods, fields and parameters."""
-    for path in python_files("numformer"):
-        if "/exercises/" in relative(path):                           # named by number and subject
-            continue
-        yield relative(path), path.stem if path.stem != "__init__" else path.parent.name
-        yield from _names_in(ast.parse(path.read_text()).body, relative(path))
-
-
-def _names_in(body, where):
-    for node in body:
-        place = f"{where}:{node.lineno}"
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield place, node.name
-            yield from _names_in(node.body, where)
-        elif isinstance(node, ast.FunctionDef) and (
-                not node.name.startswith("_") or node.name == "__init__"):
-            yield place, node.name
-            arguments = node.args
-            for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-                yield place, argument.arg
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name) and not name.id.startswith("_"):
-                        yield place, name.id
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield place, node.target.id
-
-
-def forbidden_names():
-    """Public names that hold a word which the field does not use."""
-    for where, name in public_names():
-        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-        words = set(snake.split("_"))
-        if words & FORBIDDEN or any(phrase in snake for phrase in FORBIDDEN_PHRASES):
-            yield f"{where}: {name}"
-
-
-RULES = (long_files, long_lines, full_folders, names_of_tests, circles, position_checks,
-         forbidden_names)
+RULES = names_of_tests, circles, position_checks
 
 
 if __name__ == "__main__":
     faults = [fault for rule in RULES for fault in rule()]
     print("\n".join(faults) or "every rule of the house holds")
+    print("\n".join(sizes()))
     sys.exit(bool(faults))

@@ -1,48 +1,50 @@
-"""Flags of `train`: one for each field of a config, with the help of its docstring."""
+"""Flags of `train`: one for each field of a config, and the help of a preset's own."""
 
 import argparse
-import inspect
 import json
-import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import get_args
 
 from numformer.commands import UsageError
 from numformer.models import KINDS
-from numformer.recipes import RECIPES, TASKS, Recipe
+from numformer.recipes import PRESETS, RECIPES, TASKS, Recipe
 from numformer.training import TrainingConfig
+
+WORDS = {int: "N", float: "X", dict: "JSON", str: "WORD"}             # of values in help
 
 
 def add_config_flags(parser):
-    """Add a flag for each field of all model configs, recipes and the training config."""
+    """Add a flag for each field of all model configs, recipes and the training config.
+
+    They have no help here, because a field of one name is another option in another model: see
+    `options_of`.
+    """
     from_the_data = set().union(*(task.from_the_data for task in TASKS.values()))
     flags = set()
-    for title, configs in (("model", [config for _, config in KINDS.values()]),
-                           ("recipe", RECIPES.values()), ("training", [TrainingConfig])):
-        group = parser.add_argument_group(f"{title} options that override the preset")
-        for config in configs:
-            described = described_parameters(config)
-            for field in fields(config):
-                if field.name not in from_the_data | flags:
-                    _add_flag(group, field, described.get(field.name, ""))
-                    flags.add(field.name)
+    for config in (*(config for _, config in KINDS.values()), *RECIPES.values(), TrainingConfig):
+        for field in fields(config):
+            if field.name not in from_the_data | flags:
+                _add_flag(parser, field)
+                flags.add(field.name)
 
 
-def described_parameters(config):
-    """The parameters in the docstrings of a config and its bases: {name: "type: description"}.
+def options_of(preset):
+    """The fields that flags can set in a preset: (title, [(field, default there)], n) of each part.
 
-    Examples
-    --------
-    >>> described_parameters(TrainingConfig)["patience"]
-    'int: Stop after this many validations in a row without improvement; 0 for never.'
+    The first n are those that the preset sets itself, and of these first what has no default.
     """
-    pages = [inspect.getdoc(kind) for kind in reversed(config.__mro__)
-             if hasattr(kind, "__dataclass_fields__")]
-    sections = "\n".join(page.split("Parameters\n----------\n")[1].split("\n\n")[0]
-                         for page in pages if "Parameters\n---" in page)
-    entries = re.findall(r"^(\S.*?) : (.*)\n((?:    .*(?:\n|$))*)", sections, flags=re.MULTILINE)
-    return {name: f"{kind}: {' '.join(text.split())}"
-            for names, kind, text in entries for name in names.split(", ")}
+    chosen = PRESETS[preset]
+    for title, config, given in (
+            (f"model: {chosen.kind}", KINDS[chosen.kind][1], chosen.model),
+            ("recipe", RECIPES.get(chosen.kind, Recipe), chosen.recipe),
+            ("training", TrainingConfig, chosen.training)):
+        known = {field.name: field for field in fields(config)
+                 if field.name not in (*chosen.task.from_the_data, *chosen.task.unused)}
+        own = sorted((name for name in given if name in known),
+                     key=lambda name: known[name].default is not MISSING)
+        names = [*own, *(name for name in known if name not in given)]
+        yield (title, [(known[name], given.get(name, known[name].default)) for name in names],
+               len(own))
 
 
 def overrides(arguments, config):
@@ -71,17 +73,20 @@ def flag_of(name):
     return "--" + name.replace("_", "-")
 
 
-def _add_flag(group, field, described):
+def flag_and_value(field):
+    """The flag of a field as help shows it, such as "--n-heads N" or "--[no-]tied"."""
+    kind, *_ = get_args(field.type) or (field.type,)                  # of `int | None`: int
+    if kind is bool:
+        return flag_of(field.name).replace("--", "--[no-]", 1)
+    return f"{flag_of(field.name)} {WORDS[kind]}"
+
+
+def _add_flag(parser, field):
     """A flag for one field of a config; None unless given."""
-    described, flag, kind = described.replace("%", "%%"), flag_of(field.name), field.type
-    if kind in (bool, bool | None):
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None,
-                           help=described)
-    else:
-        kind, *_ = get_args(kind) or (kind,)                          # of `int | None`: int
-        kind = _json if kind is dict else kind
-        group.add_argument(flag, type=kind, default=None, help=described,
-                           metavar={int: "N", float: "X", str: "WORD", _json: "JSON"}[kind])
+    kind, *_ = get_args(field.type) or (field.type,)
+    options = ({"action": argparse.BooleanOptionalAction} if kind is bool else
+               {"type": _json if kind is dict else kind})
+    parser.add_argument(flag_of(field.name), default=None, help=argparse.SUPPRESS, **options)
 
 
 def _json(text):

@@ -30,15 +30,21 @@ class Parser(argparse.ArgumentParser):
         self.register("type", int, whole_number)
         self.register("type", float, number)
         self.verb_parser = self                       # the parser that knows the flags of the verb
+        self.help_of = None                           # what writes the help from actions and words
 
     def parse_args(self, args=None, namespace=None):
-        for word in sys.argv[1:] if args is None else args:
+        self.verb_parser.words = sys.argv[1:] if args is None else list(args)
+        for word in self.verb_parser.words:
             if re.fullmatch(r"--[\w-]+=--", word):    # which argparse reads as an empty list
                 self.verb_parser.error(f"{word[:-3]} needs a value, but got --")
         namespace, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self.verb_parser.refuse(unknown[0])
         return namespace
+
+    def format_help(self):
+        return super().format_help() if self.help_of is None else self.help_of(
+            self._actions, self.words)
 
     def refuse(self, word):
         """Exit because of a word that is no argument."""

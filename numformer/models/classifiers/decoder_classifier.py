@@ -1,12 +1,12 @@
 """GPT-1's way: a text classifier fine-tuned from a decoder, a linear layer on its last token."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
+from numformer.config import option
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import Linear
 from numformer.layers.linear import head_loss, head_loss_backward
@@ -20,11 +20,6 @@ from numformer.models.transformer import (
 class DecoderClassifierConfig(DecoderConfig):
     """The config of a `DecoderClassifier`: that of its decoder, and the classes.
 
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes.
-
     Examples
     --------
     >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
@@ -33,9 +28,7 @@ class DecoderClassifierConfig(DecoderConfig):
     ValueError: DecoderClassifierConfig: n_classes=0 must be a whole number, 1 or more.
     """
 
-    WHOLE: ClassVar = (*DecoderConfig.WHOLE, "n_classes")
-
-    n_classes: int
+    n_classes: int = option("Number of classes.")
 
 
 class DecoderClassifier(LossOfParts, CrossEntropyModel):

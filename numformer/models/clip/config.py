@@ -1,39 +1,26 @@
 """The options of CLIP, the configs of its two encoders, and the published sizes by name."""
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
 
-from numformer.checks import check_divides, check_number, check_whole
+from numformer.checks import check_divides
+from numformer.config import option
 from numformer.models.transformer import TransformerConfig
 from numformer.models.vision_transformer import VisionTransformerConfig
+from numformer.shapes_only import MOST_ARRAYS
 
 
 @dataclass(frozen=True, kw_only=True)
 class CLIPTextConfig(TransformerConfig):
-    """The config of a `CLIPTextEncoder`; the defaults are the paper's.
+    """The config of a `CLIPTextEncoder`; the defaults are the paper's."""
 
-    Parameters
-    ----------
-    vocab_size : int
-        V.
-    context_length : int
-        Longest text, with its end token.
-    d_embedding : int
-        E, the width of the vectors in which texts and images are compared.
-    eos_id : int, optional
-        The end token; the token with the largest id of a text unless given.
-    positions : "learned"
-        A trained vector for every position.
-    """
-
-    POSITIONS: ClassVar = ("learned",)
-    WHOLE: ClassVar = ("vocab_size", "context_length", "d_embedding", *TransformerConfig.WHOLE)
-
-    vocab_size: int
-    context_length: int
-    d_embedding: int
-    eos_id: int | None = None
-    positions: str = "learned"
+    vocab_size: int = option("V, the number of tokens.")
+    context_length: int = option("Longest text, with its end token.")
+    d_embedding: int = option(
+        "E, the width of the vectors in which texts and images are compared.")
+    eos_id: int | None = option(
+        "The end token; the token with the largest id of a text unless given.", None, least=0)
+    positions: str = option(
+        "A trained vector for every position.", "learned", choices=("learned",))
     feedforward: str = "quick_gelu"
 
     def __post_init__(self):
@@ -48,35 +35,6 @@ class CLIPConfig(TransformerConfig):
     The sizes n_layers, n_heads, d_model and d_hidden are those of the image encoder; all other
     options of blocks are of both encoders.
 
-    Parameters
-    ----------
-    image_size : int
-        Height and width of the images, in pixels.
-    patch_size : int
-        P, height and width of a patch; P divides the image size.
-    channels : int
-        1 for grayscale images, 3 for RGB.
-    vocab_size : int
-        V.
-    context_length : int
-        Longest text, with its end token.
-    d_embedding : int
-        E, the width of the vectors in which texts and images are compared.
-    text_layers : int, optional
-        Blocks of the text encoder; as many as in the image encoder unless given.
-    text_heads : int, optional
-        Heads of a block of the text encoder; as many as in the image encoder unless given.
-    text_width : int, optional
-        C of the text encoder; that of the image encoder unless given.
-    text_hidden : int, optional
-        F of the text encoder; by default what d_hidden is by default, for its width.
-    eos_id : int, optional
-        The end token; the token with the largest id of a text unless given.
-    temperature : float above 0
-        tau at the beginning: logits are cosines over tau.
-    positions : "learned"
-        A trained vector for every token and every patch.
-
     Examples
     --------
     >>> config = CLIPConfig(image_size=8, patch_size=2, channels=1, vocab_size=30, n_layers=2,
@@ -85,38 +43,39 @@ class CLIPConfig(TransformerConfig):
     (16, 12, 2)
     """
 
-    POSITIONS: ClassVar = ("learned",)
-    WHOLE: ClassVar = ("channels", "vocab_size", "context_length", "d_embedding",
-                       *TransformerConfig.WHOLE)
-
-    image_size: int
-    patch_size: int
-    channels: int
-    vocab_size: int
-    context_length: int
-    d_embedding: int
-    text_layers: int | None = None
-    text_heads: int | None = None
-    text_width: int | None = None
-    text_hidden: int | None = None
-    eos_id: int | None = None
-    temperature: float = 0.07
-    positions: str = "learned"
+    image_size: int = option("Height and width of the images, in pixels.")
+    patch_size: int = option("P, height and width of a patch; P divides the image size.")
+    channels: int = option("1 for grayscale images, 3 for RGB.")
+    vocab_size: int = option("V, the number of tokens.")
+    context_length: int = option("Longest text, with its end token.")
+    d_embedding: int = option(
+        "E, the width of the vectors in which texts and images are compared.")
+    text_layers: int | None = option(
+        "Blocks of the text encoder; as many as in the image encoder unless given.", None,
+        most=MOST_ARRAYS)
+    text_heads: int | None = option(
+        "Heads of a block of the text encoder; as many as in the image encoder unless given.", None)
+    text_width: int | None = option(
+        "C of the text encoder; that of the image encoder unless given.", None)
+    text_hidden: int | None = option(
+        "F of the text encoder; by default what d_hidden is by default, for its width.", None)
+    eos_id: int | None = option(
+        "The end token; the token with the largest id of a text unless given.", None, least=0)
+    temperature: float = option(
+        "tau at the beginning: logits are cosines over tau.", 0.07, above=0)
+    positions: str = option(
+        "A trained vector for every token and every patch.", "learned", choices=("learned",))
     feedforward: str = "quick_gelu"
 
     def __post_init__(self):
         super().__post_init__()
         check_divides("CLIPConfig", "image_size", self.image_size, "patch_size", self.patch_size)
-        for name in ("text_layers", "text_heads", "text_width", "text_hidden"):
-            if getattr(self, name) is not None:
-                check_whole("CLIPConfig", name, getattr(self, name))
         if self.d_head is None:
             check_divides("CLIPConfig", "text_width", self.text_width or self.d_model,
                           "text_heads", self.text_heads or self.n_heads)
         if self.n_kv_heads is not None:
             check_divides("CLIPConfig", "text_heads", self.text_heads or self.n_heads,
                           "n_kv_heads", self.n_kv_heads)
-        check_number("CLIPConfig", "temperature", self.temperature, above=0)
         _check_end(self)
 
     @property
@@ -152,10 +111,7 @@ class CLIPConfig(TransformerConfig):
 
 def _check_end(config):
     owner = type(config).__name__
-    if config.eos_id is None:
-        return
-    check_whole(owner, "eos_id", config.eos_id, least=0)
-    if config.eos_id >= config.vocab_size:
+    if config.eos_id is not None and config.eos_id >= config.vocab_size:
         raise ValueError(f"{owner}: eos_id={config.eos_id} must be below vocab_size="
                          f"{config.vocab_size}; leave it out where the end token has the largest "
                          "id of every text.")

@@ -4,7 +4,7 @@ Together with these pages, the file of a model is complete: config, class and pu
 """
 
 from numformer.models.transformer.batch_norms import BatchNormsOfCall, running_statistics
-from numformer.models.transformer.config import TransformerConfig
+from numformer.models.transformer.config import POSITIONS, TransformerConfig
 from numformer.models.transformer.encoder import Encoder, EncoderConfig
 from numformer.models.transformer.experts import ExpertsConfig, feedforwards_of
 from numformer.models.transformer.loss import CrossEntropyModel
@@ -16,7 +16,7 @@ from numformer.models.transformer.parts import (
 
 __all__ = [
     "BatchNormsOfCall", "CrossEntropyModel", "Encoder", "EncoderConfig", "ExpertsConfig",
-    "LossOfParts", "TransformerConfig", "attention_of", "block_of", "counts_with_experts",
-    "embedding_of", "feedforward_of", "feedforwards_of", "final_norm_of", "fixed_attention_of",
-    "for_each_part", "loss_counts", "n_counted", "norm_of", "positions_of", "relative_bias_of",
-    "rotary_of", "running_statistics"]
+    "LossOfParts", "POSITIONS", "TransformerConfig", "attention_of", "block_of",
+    "counts_with_experts", "embedding_of", "feedforward_of", "feedforwards_of", "final_norm_of",
+    "fixed_attention_of", "for_each_part", "loss_counts", "n_counted", "norm_of", "positions_of",
+    "relative_bias_of", "rotary_of", "running_statistics"]

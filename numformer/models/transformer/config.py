@@ -1,16 +1,21 @@
 """The options that all Transformers share."""
 
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass
 
-from numformer.checks import check_choice, check_divides, check_number, check_whole
-from numformer.config import Config
+from numformer.checks import check_divides
+from numformer.config import DTYPES, Config, option
 from numformer.functional.activations.table import ACTIVATIONS, GATED
 from numformer.functional.positions.relative_bias import relative_position_buckets
 from numformer.functional.positions.rotary_scaling import scaled_frequencies
 from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.positions.rotary import check_d_rotary
 from numformer.shapes_only import MOST_ARRAYS
+
+NORMS = "layer_norm", "rms_norm"
+FEEDFORWARDS = (*ACTIVATIONS, *GATED, "swish", "gated_swish")
+# What every stack can have; absolute positions, which a model adds to its input, come before these
+POSITIONS = ("rotary", "alibi", "t5", "shaw", "concatenated_learned", "concatenated_sinusoidal",
+             "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,67 +79,68 @@ class TransformerConfig(Config):
         Of parameters and activations.
     """
 
-    NORMS: ClassVar = ("layer_norm", "rms_norm")
-    POSITIONS: ClassVar = ("rotary", "alibi", "t5", "shaw", "concatenated_learned",
-                           "concatenated_sinusoidal", "none")
-    WHOLE: ClassVar = ("n_layers",)                                   # whole numbers, 1 or more
-    ABOVE_ZERO: ClassVar = ("score_scale", "score_softcap")           # numbers, or None
-
-    n_layers: int
-    n_heads: int
-    d_model: int
-    n_kv_heads: int | None = None
-    d_head: int | None = None
-    d_hidden: int | None = None
-    norm: str = "layer_norm"
-    unit_offset: bool = False
-    norm_first: bool = True
-    sandwich_norm: bool = False
-    parallel_residual: bool = False
-    feedforward: str = "gelu_tanh"
-    positions: str = "none"
-    n_buckets: int = 32
-    max_distance: int = 128
-    rotary_base: float = 10000.0
-    rotary_layout: str = "half"
-    d_rotary: int | None = None
-    rotary_scaling: dict | None = None
-    query_key_norm: bool = False
-    scaled_scores: bool = True
-    score_scale: float | None = None
-    score_softcap: float | None = None
-    bias: bool = True
-    qkv_bias: bool | None = None
-    dropout: float = 0.0
-    epsilon: float = 1e-5
-    init_std: float = 0.02
-    dtype: str = "float32"
+    n_layers: int = option("Number of blocks.", most=MOST_ARRAYS)
+    n_heads: int = option("H, query heads of a block.")
+    d_model: int = option("C, the width.")
+    n_kv_heads: int | None = option("G, key-value heads; G must divide H. By default, H.", None)
+    d_head: int | None = option(
+        "D, the width of a head; by default C / H, and then H must divide C.", None)
+    d_hidden: int | None = option(
+        "F, the hidden width of the feed-forward; by default 4 C, or for gated feed-forwards 8/3 C "
+        "rounded up to a multiple of 8.", None)
+    norm: str = option("Which normalization.", "layer_norm", choices=NORMS)
+    unit_offset: bool = option(
+        "Whether the factors of RMSNorms are 1 + weight: see `RMSNorm`.", False)
+    norm_first: bool = option(
+        "True: pre-norm, with a final norm after the last block. False: post-norm.", True)
+    sandwich_norm: bool = option(
+        "Whether pre-norm branches also have a norm after the sublayer: see `ResidualBranch`.",
+        False)
+    parallel_residual: bool = option(
+        "Whether the branches of a block run in parallel: see `ParallelBlock`.", False)
+    feedforward: str = option(
+        "The activation of the feed-forward. Those of `GATED` and gated_swish are gated; the beta "
+        "of swish and gated_swish is trained: see `SwishFeedForward`, `GatedSwishFeedForward`.",
+        "gelu_tanh", choices=FEEDFORWARDS)
+    positions: str = option(
+        "How attention depends on the order of the tokens: see the layers of `positions`. t5 is a "
+        "bias by distance, one table for a stack; shaw has vectors of distance; concatenated "
+        "vectors and tokens are mapped to width C.", "none", choices=POSITIONS)
+    n_buckets: int = option("Rows of T5's table of distances.", 32)
+    max_distance: int = option("T5's and Shaw's distances from here on are one.", 128)
+    rotary_base: float = option(
+        "The slowest rotary angle is about 1 / rotary_base: see `RotaryPositions`.", 10000.0,
+        least=1)
+    rotary_layout: str = option(
+        "Which coordinates are rotated as a pair: see `RotaryPositions`.", "half",
+        choices=("half", "interleaved"))
+    d_rotary: int | None = option(
+        "R, even: the first coordinates of a head, which are rotated; by default all D.", None)
+    rotary_scaling: dict | None = option(
+        "For longer texts than those of pretraining: see `scaled_frequencies`.", None)
+    query_key_norm: bool = option("Apply an RMSNorm to queries and keys.", False)
+    scaled_scores: bool = option("Divide scores by sqrt(D), as all but T5 do.", True)
+    score_scale: float | None = option(
+        "The scale of the scores, if it is not 1 / sqrt(D).", None, above=0)
+    score_softcap: float | None = option(
+        "The bound of the scaled scores: see `soft_cap`.", None, above=0)
+    bias: bool = option("Give linear maps and LayerNorms a bias.", True)
+    qkv_bias: bool | None = option(
+        "Give the linear maps of queries, keys and values a bias; by default as `bias` says.", None)
+    dropout: float = option(
+        "Rate for embeddings, attention weights and residual branches.", 0.0, least=0, below=1)
+    epsilon: float = option("The epsilon of norms.", 1e-5, least=1e-12)
+    init_std: float = option("The standard deviation of initial weights.", 0.02, least=0)
+    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
 
     def __post_init__(self):
+        super().__post_init__()
         owner = type(self).__name__
-        for name in self.WHOLE:
-            check_whole(owner, name, getattr(self, name))
-        for field in fields(self):
-            if field.name.endswith("layers") and getattr(self, field.name) is not None:
-                check_whole(owner, field.name, getattr(self, field.name), most=MOST_ARRAYS)
         check_head_width(owner, self.d_model, self.n_heads, self.d_head)
         if self.n_kv_heads is not None:
             check_divides(owner, "n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)
-        if self.d_hidden is not None:
-            check_whole(owner, "d_hidden", self.d_hidden)
-        for name, choices in (
-                ("norm", self.NORMS),
-                ("feedforward", [*ACTIVATIONS, *GATED, "swish", "gated_swish"]),
-                ("positions", self.POSITIONS), ("rotary_layout", ["half", "interleaved"]),
-                ("dtype", ["float32", "float64"]), ("qkv_bias", [None, True, False]),
-                *((field.name, [True, False]) for field in fields(self) if field.type is bool)):
-            check_choice(owner, name, getattr(self, name), choices)
         if self.positions == "t5":
             relative_position_buckets(0, self.n_buckets, self.max_distance)           # checks them
-        check_whole(owner, "max_distance", self.max_distance)
-        for name in self.ABOVE_ZERO:
-            if getattr(self, name) is not None:
-                check_number(owner, name, getattr(self, name), above=0)
         for name in ("sandwich_norm", "parallel_residual"):
             if getattr(self, name) and not self.norm_first:
                 raise ValueError(f"{owner}: {name}=True is a form of pre-norm blocks, but "
@@ -145,9 +151,6 @@ class TransformerConfig(Config):
         if self.unit_offset and self.norm != "rms_norm":
             raise ValueError(f"{owner}: unit_offset=True is an option of RMSNorm, but norm="
                              f"{self.norm!r}; use norm='rms_norm'.")
-        check_number(owner, "dropout", self.dropout, least=0, below=1)
-        for name, least in (("init_std", 0), ("epsilon", 1e-12), ("rotary_base", 1)):
-            check_number(owner, name, getattr(self, name), least=least)
         if self.d_rotary is not None:
             check_d_rotary(owner, self.head_width, self.d_rotary)
         elif self.positions == "rotary" and self.head_width % 2:

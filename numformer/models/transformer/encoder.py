@@ -1,11 +1,11 @@
 """The encoder: blocks in which every vector may attend to every other."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
+from numformer.config import option
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.models.transformer.batch_norms import BatchNormsOfCall
-from numformer.models.transformer.config import TransformerConfig
+from numformer.models.transformer.config import NORMS, TransformerConfig
 from numformer.models.transformer.experts import feedforwards_of
 from numformer.models.transformer.parts import block_of, final_norm_of, relative_bias_of
 from numformer.parameter import Layer
@@ -19,8 +19,7 @@ class EncoderConfig(TransformerConfig):
     batch, without padding. If a batch is cut into shards, each shard has its own statistics.
     """
 
-    NORMS: ClassVar = (*TransformerConfig.NORMS, "batch_norm")
-
+    norm: str = option("Which normalization.", "layer_norm", choices=(*NORMS, "batch_norm"))
     feedforward: str = "gelu"
 
 

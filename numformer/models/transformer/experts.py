@@ -1,9 +1,9 @@
 """Blocks with a mixture of experts: their options, and the feed-forward of each block."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from numformer.checks import check_choice, check_number
+from numformer.checks import check_choice
+from numformer.config import option
 from numformer.functional.activations.table import ACTIVATIONS, GATED
 from numformer.functional.experts.router import check_k
 from numformer.layers import MixtureOfExperts
@@ -13,47 +13,33 @@ from numformer.models.transformer.parts import feedforward_of
 
 @dataclass(frozen=True, kw_only=True)
 class ExpertsConfig(TransformerConfig):
-    """A `TransformerConfig` whose blocks may have experts.
+    """A `TransformerConfig` whose blocks may have experts."""
 
-    Parameters
-    ----------
-    n_experts : int
-        E, feed-forwards of a block, of which a router chooses k for every token: see
-        `MixtureOfExperts`. With 1, a plain feed-forward, the next seven options have no effect.
-    experts_per_token : int
-        k.
-    gates_over : "chosen" or "all"
-        Whether gates are a softmax over the k chosen experts or over all E; "all" if k = 1.
-    experts_every : int
-        Of so many blocks, the last has experts, the others a plain feed-forward. 1: all have.
-    expert_feedforward : str, optional
-        The activation of the experts, where it is not that of the other blocks.
-    capacity_factor : float
-        Most tokens per expert in training, as a multiple of an even share; 0 for no limit.
-    balance_weight, router_z_weight : float
-        Factors of the auxiliary losses of every block, which are added to the loss.
-    """
-
-    WHOLE: ClassVar = (*TransformerConfig.WHOLE, "n_experts", "experts_per_token", "experts_every")
-
-    n_experts: int = 1
-    experts_per_token: int = 2
-    gates_over: str = "chosen"
-    experts_every: int = 1
-    expert_feedforward: str | None = None
-    capacity_factor: float = 0.0
-    balance_weight: float = 0.01
-    router_z_weight: float = 0.0
+    n_experts: int = option(
+        "E, feed-forwards of a block, of which a router chooses k for every token: see "
+        "`MixtureOfExperts`. With 1, a plain feed-forward, the other options of experts have no "
+        "effect.", 1)
+    experts_per_token: int = option("k, the experts that compute a token.", 2)
+    gates_over: str = option(
+        "Whether gates are a softmax over the k chosen experts or over all E; all if k = 1.",
+        "chosen", choices=("chosen", "all"))
+    experts_every: int = option(
+        "Every `experts_every`-th block has experts, the others a plain feed-forward.", 1)
+    expert_feedforward: str | None = option(
+        "The activation of the experts, where it is not that of the other blocks.", None,
+        choices=(*ACTIVATIONS, *GATED))
+    capacity_factor: float = option(
+        "Most tokens per expert in training, as a multiple of an even share; 0 for no limit.", 0.0,
+        least=0)
+    balance_weight: float = option(
+        "Factor of the load-balancing loss of every block, which is added to the loss.", 0.01,
+        least=0)
+    router_z_weight: float = option(
+        "Factor of the router's z-loss of every block, which is added to the loss.", 0.0, least=0)
 
     def __post_init__(self):
         super().__post_init__()
         owner = type(self).__name__
-        for name in ("capacity_factor", "balance_weight", "router_z_weight"):
-            check_number(owner, name, getattr(self, name), least=0)
-        check_choice(owner, "gates_over", self.gates_over, ["chosen", "all"])
-        if self.expert_feedforward is not None:
-            check_choice(owner, "expert_feedforward", self.expert_feedforward,
-                         [*ACTIVATIONS, *GATED])
         if self.n_experts > 1:
             if self.expert_feedforward is None:
                 check_choice(owner, "feedforward", self.feedforward, [*ACTIVATIONS, *GATED])

@@ -5,71 +5,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.backend import ACTIVATIONS
-from numformer.checks import check_array, check_choice, check_number, check_whole
-from numformer.config import Config, whole_numbers
+from numformer.checks import check_array
+from numformer.config import DTYPES, Config, option, whole_numbers
 from numformer.layers import Convolution2D, Dropout, Linear, Pooling2D
 from numformer.models.transformer import CrossEntropyModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionClassifierConfig(Config):
-    """The config of a `ConvolutionClassifier`.
+    """The config of a `ConvolutionClassifier`."""
 
-    Parameters
-    ----------
-    image_size : int
-        Height and width of the images, in pixels.
-    channels : int
-        1 for grayscale images, 3 for RGB.
-    n_classes : int
-        Number of classes.
-    widths : str
-        Channels after each convolution, such as "6,16"; in Python also a tuple.
-    kernel_width : int
-        K, height and width of a convolution's windows.
-    padding : int
-        Rows and columns of zeros around the input of a convolution.
-    pooling : "max" or "mean"
-        What is kept of each window of 2 x 2 pixels after a convolution.
-    hidden : str
-        Widths of the hidden layers of the classifier, such as "120,84"; in Python also a tuple.
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu" or "silu"
-        After each convolution and hidden layer.
-    dropout : float in [0, 1)
-        Rate for the input of the classifier's maps.
-    dtype : "float32" or "float64"
-        Of parameters and activations.
-    """
-
-    image_size: int
-    channels: int
-    n_classes: int
-    widths: str = "6,16"
-    kernel_width: int = 5
-    padding: int = 0
-    pooling: str = "max"
-    hidden: str = "120,84"
-    activation: str = "relu"
-    dropout: float = 0.0
-    dtype: str = "float32"
+    image_size: int = option("Height and width of the images, in pixels.")
+    channels: int = option("1 for grayscale images, 3 for RGB.")
+    n_classes: int = option("Number of classes.")
+    widths: str = option(
+        "Channels after each convolution, such as '6,16'; in Python also a tuple.", "6,16",
+        numbers=True)
+    kernel_width: int = option("K, height and width of a convolution's windows.", 5)
+    padding: int = option(
+        "Rows and columns of zeros around the input of a convolution.", 0, least=0)
+    pooling: str = option(
+        "What is kept of each window of 2 x 2 pixels after a convolution.", "max",
+        choices=("max", "mean"))
+    hidden: str = option(
+        "Widths of the hidden layers of the classifier, such as '120,84'; in Python also a "
+        "tuple.", "120,84", numbers=True)
+    activation: str = option(
+        "After each convolution and hidden layer.", "relu", choices=ACTIVATIONS)
+    dropout: float = option(
+        "Rate for the input of the classifier's maps.", 0.0, least=0, below=1)
+    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
 
     def __post_init__(self):
-        owner = type(self).__name__
-        for name in ("image_size", "channels", "n_classes", "kernel_width"):
-            check_whole(owner, name, getattr(self, name))
-        check_whole(owner, "padding", self.padding, least=0)
-        check_number(owner, "dropout", self.dropout, least=0, below=1)
-        for name, choices in (("pooling", ["max", "mean"]), ("activation", list(ACTIVATIONS)),
-                              ("dtype", ["float32", "float64"])):
-            check_choice(owner, name, getattr(self, name), choices)
-        for name in ("widths", "hidden"):
-            text, _ = whole_numbers(owner, name, getattr(self, name))
-            object.__setattr__(self, name, text)
+        super().__post_init__()
         if min(self.sides) < 1:
             raise ValueError(
-                f"{owner}: image_size={self.image_size} is too small for {len(self.sides)} "
-                f"convolutions with kernel_width={self.kernel_width}, padding={self.padding}, each "
-                "followed by pooling of 2 x 2 pixels; use fewer widths, or more padding.")
+                f"{type(self).__name__}: image_size={self.image_size} is too small for "
+                f"{len(self.sides)} convolutions with kernel_width={self.kernel_width}, padding="
+                f"{self.padding}, each followed by pooling of 2 x 2 pixels; use fewer widths, or "
+                "more padding.")
 
     @property
     def sides(self):

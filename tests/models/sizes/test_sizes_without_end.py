@@ -89,7 +89,8 @@ def test_every_field_of_trainings_and_recipes_is_checked(config):
 
 
 def test_the_size_is_named_that_makes_a_model_too_large():
-    for kind, option, value in (("DETR", "encoder_layers", 10**6), ("Swin", "depths", "2,2,100000"),
+    for kind, option, value in (("DETR", "encoder_layers", 60_000),
+                                ("Swin", "depths", "2,2,100000"),
                                 ("EncoderDecoder", "n_encoder_layers", 60_000),
                                 ("ConvolutionClassifier", "hidden", "100000000000,16"),
                                 ("VisionTransformer", "n_classes", 10**15)):
