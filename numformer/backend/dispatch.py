@@ -1,12 +1,16 @@
 """Which version of a function runs, the NumPy reference or its compiled kernel: decided here only.
 
-A name here is a function of `numformer.functional` with the same arguments, results and errors.
-Real arrays go to the compiled version. Complex arrays go to the reference, and so does everything
-where Numba is missing or does not compile (NUMBA_DISABLE_JIT), or after `use("numpy")`.
+`function` makes one of the same name, arguments, results and errors from any function of
+`numformer.functional` that has a backward. Real arrays go to its compiled version, which registers
+itself in `kernels`. A function without one runs the reference, and so do complex arrays,
+activations that are not compiled, and everything where Numba is missing or does not compile
+(NUMBA_DISABLE_JIT), or after `use("numpy")`.
 """
 
+import pkgutil
 from functools import lru_cache, partial, wraps
 from importlib import import_module
+from inspect import signature
 
 import numpy as np
 
@@ -17,19 +21,9 @@ from numformer.checks import check_choice
 from numformer.functional.attention.masks import EVERYWHERE
 
 PARALLEL_FROM = 4e6                     # multiplications: what it costs to wake a thread
-COMPILED = {                            # function: the module of kernels/ with its compiled version
-    "layer_norm": "norms", "layer_norm_outside": "norms",
-    "rms_norm": "norms", "rms_norm_outside": "norms",
-    "relu": "activations", "relu_squared": "activations", "gelu": "activations",
-    "gelu_tanh": "activations", "silu": "activations", "swish": "activations",
-    "quick_gelu": "activations", "gated_linear_unit": "activations",
-    "feed_forward": "feed_forward", "gated_feed_forward": "gated_feed_forward",
-    "head_projections": "head_projections", "linear_cross_entropy": "linear_cross_entropy",
-    "linear": "linear", "cross_entropy": "cross_entropy", "rotary": "rotary",
-    "embedding": "embedding", "dropout": "dropout", "residual_dropout": "dropout",
-    "residual_layer_norm": "residual_norm", "residual_rms_norm": "residual_norm",
-    "adam_step": "adam", "sum_of_squares": "adam",
-}
+# These may split the columns of large matrices, and so run on several threads
+SPREADS = {"linear", "feed_forward", "gated_feed_forward"}
+INPUTS = {"residual_layer_norm": 2, "residual_rms_norm": 2}   # before the weights; of others, 1
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
 _version = "numba"
 
@@ -164,6 +158,16 @@ def _kernels(name):
         return module
 
 
+@lru_cache(maxsize=None)
+def compiled_versions():
+    """{function: the module of kernels/ with its compiled version}; empty where there are none."""
+    if _kernels("runtime.blas") is None:
+        return {}
+    for page in pkgutil.iter_modules(import_module("numformer.kernels").__path__):
+        import_module(f"numformer.kernels.{page.name}")
+    return import_module("numformer.kernels.runtime.versions").VERSIONS
+
+
 def _functions(name, arguments):
     """The module whose function takes these arguments: compiled if possible, or the reference."""
     if _version == "numpy":
@@ -174,38 +178,71 @@ def _functions(name, arguments):
             if type(x) is not np.ndarray or x.dtype.char not in "fd" or x.size == 0:
                 return reference
             real = True
-    return real and _kernels(COMPILED[name]) or reference
+    return real and compiled_versions().get(name) or reference
 
 
-def _pair(name, spreads=False):
-    """A function and its backward, which runs in the version that ran forward.
+@lru_cache(maxsize=None)
+def function(name):
+    """A function of `numformer.functional` or its backward, in the version that can run.
 
-    One that `spreads` may split the columns of large matrices, and so run on several threads.
+    Parameters
+    ----------
+    name : str
+        Of a function with a backward, as ``linear``; ``linear_backward``; or
+        ``linear_backward_accumulate``, which adds the gradients of weights to arrays.
+
+    Raises
+    ------
+    AttributeError
+        If there is no such function.
     """
-    @wraps(getattr(reference, name))
+    forward = name.removesuffix("_accumulate").removesuffix("_backward")
+    if not (hasattr(reference, forward) and hasattr(reference, f"{forward}_backward")):
+        raise AttributeError(f"numformer.backend has no {name}; it has the functions of "
+                             "numformer.functional that have a backward.")
+    if name == forward:
+        return _forward(name)
+    return (_accumulating if name.endswith("_accumulate") else _backward)(forward)
+
+
+def _forward(name):
+    plain = getattr(reference, name)
+    place = [*signature(plain).parameters, "activation"].index("activation")
+
+    @wraps(plain)
     def forward(*arguments, **options):
         functions = _functions(name, (*arguments, *options.values()))
-        if spreads and functions is not reference:
-            options["each"] = run_side_by_side
+        if functions is not reference:
+            kind = options.get("activation", *arguments[place:place + 1])
+            if kind is not None and kind not in _kernels("activations").KINDS:
+                functions = reference
+            elif name in SPREADS:
+                options["each"] = run_side_by_side
         y, saved = getattr(functions, name)(*arguments, **options)
         return y, (functions, (y[0] if isinstance(y, tuple) else y).dtype, saved)
 
+    return forward
+
+
+def _backward(name):
     @wraps(getattr(reference, f"{name}_backward"))
     def backward(dy, saved):
         functions, dtype, saved = saved
         _check_gradient(name, functions, dtype, dy)
         return getattr(functions, f"{name}_backward")(dy, saved)
 
-    return forward, backward
+    return backward
 
 
-def _accumulating(name, inputs=1):
+def _accumulating(name):
     """The backward of a function of x and weights that adds to gradients in place; it returns dx.
 
     ``backward(dy, saved, *gradients)`` has an array for each gradient after dx, in their order, or
-    None for a weight that was None. With several `inputs` before the weights, it returns the
+    None for a weight that was None. With several `INPUTS` before the weights, it returns the
     gradients of all of them.
     """
+    inputs = INPUTS.get(name, 1)
+
     def backward(dy, saved, *gradients):
         functions, dtype, saved = saved
         _check_gradient(name, functions, dtype, dy)
@@ -254,36 +291,5 @@ def sum_of_squares(x):
     return _functions("sum_of_squares", (x,)).sum_of_squares(x)
 
 
-layer_norm, layer_norm_backward = _pair("layer_norm")
-layer_norm_outside, layer_norm_outside_backward = _pair("layer_norm_outside")
-rms_norm, rms_norm_backward = _pair("rms_norm")
-rms_norm_outside, rms_norm_outside_backward = _pair("rms_norm_outside")
-relu, relu_backward = _pair("relu")
-relu_squared, relu_squared_backward = _pair("relu_squared")
-gelu, gelu_backward = _pair("gelu")
-gelu_tanh, gelu_tanh_backward = _pair("gelu_tanh")
-silu, silu_backward = _pair("silu")
-quick_gelu, quick_gelu_backward = _pair("quick_gelu")
-swish, swish_backward = _pair("swish")
-gated_linear_unit, gated_linear_unit_backward = _pair("gated_linear_unit")
-linear, linear_backward = _pair("linear", spreads=True)
-feed_forward, feed_forward_backward = _pair("feed_forward", spreads=True)
-feed_forward_backward_accumulate = _accumulating("feed_forward")
-gated_feed_forward, gated_feed_forward_backward = _pair("gated_feed_forward", spreads=True)
-gated_feed_forward_backward_accumulate = _accumulating("gated_feed_forward")
-head_projections, head_projections_backward = _pair("head_projections")
-head_projections_backward_accumulate = _accumulating("head_projections")
-cross_entropy, cross_entropy_backward = _pair("cross_entropy")
-linear_cross_entropy, linear_cross_entropy_backward = _pair("linear_cross_entropy")
-linear_cross_entropy_backward_accumulate = _accumulating("linear_cross_entropy")
-rotary, rotary_backward = _pair("rotary")
-embedding, embedding_backward = _pair("embedding")
-dropout, dropout_backward = _pair("dropout")
-residual_dropout, residual_dropout_backward = _pair("residual_dropout")
-residual_layer_norm, residual_layer_norm_backward = _pair("residual_layer_norm")
-residual_layer_norm_backward_accumulate = _accumulating("residual_layer_norm", inputs=2)
-residual_rms_norm, residual_rms_norm_backward = _pair("residual_rms_norm")
-residual_rms_norm_backward_accumulate = _accumulating("residual_rms_norm", inputs=2)
-
-ACTIVATIONS = {name: (globals()[name], globals()[f"{name}_backward"])
+ACTIVATIONS = {name: (function(name), function(f"{name}_backward"))
                for name in reference.ACTIVATIONS}

@@ -9,15 +9,16 @@ from numba.extending import overload
 from numformer.checks import check_array
 from numformer.functional.activations.gated import check_gated
 from numformer.functional.activations.swish import QUICK
-from numformer.functional.activations.table import ACTIVATIONS
 from numformer.kernels.runtime.arithmetic import CONTRACT, exp, real32
 from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.shapes import flat, out_vector, vector
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_like
 
-# In the order of the table
-RELU, RELU_SQUARED, GELU, GELU_TANH, SWISH, QUICK_GELU = range(len(ACTIVATIONS))
-KINDS = {name: kind for kind, name in enumerate(ACTIVATIONS)}
+RELU, RELU_SQUARED, GELU, GELU_TANH, SWISH, QUICK_GELU = range(6)
+# Activations of the table that can be compiled; the reference computes with the others
+KINDS = {"relu": RELU, "relu_squared": RELU_SQUARED, "gelu": GELU, "gelu_tanh": GELU_TANH,
+         "silu": SWISH, "quick_gelu": QUICK_GELU}
 ROOT = math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * ROOT
 FLAT = real32(2048)                     # sigma is 0 or 1 beyond
@@ -158,41 +159,49 @@ GATED_BACKWARD = Kernel(gated_backward, lambda real: (
     int64, *4 * [vector(real)], *2 * [out_vector(real)]))
 
 
+@compiled_version
 def relu(x):
     """The compiled version of `numformer.functional.relu`."""
     return _forward("relu", RELU, x)
 
 
+@compiled_version
 def relu_squared(x):
     """The compiled version of `numformer.functional.relu_squared`."""
     return _forward("relu_squared", RELU_SQUARED, x)
 
 
+@compiled_version
 def gelu(x):
     """The compiled version of `numformer.functional.gelu`: 4 ulp in float32."""
     return _forward("gelu", GELU, x)
 
 
+@compiled_version
 def gelu_tanh(x):
     """The compiled version of `numformer.functional.gelu_tanh`."""
     return _forward("gelu_tanh", GELU_TANH, x)
 
 
+@compiled_version
 def silu(x):
     """The compiled version of `numformer.functional.silu`."""
     return _forward("silu", SWISH, x)
 
 
+@compiled_version
 def quick_gelu(x):
     """The compiled version of `numformer.functional.quick_gelu`."""
     return _forward("quick_gelu", QUICK_GELU, x)
 
 
+@compiled_version
 def swish(x, beta=1.0):
     """The compiled version of `numformer.functional.swish`."""
     return _forward("swish", SWISH, x, beta)
 
 
+@compiled_version
 def gated_linear_unit(g, h, activation="silu"):
     """The compiled version of `numformer.functional.gated_linear_unit`."""
     check_gated(g, h, activation)

@@ -7,6 +7,7 @@ import numpy as np
 from numformer.functional.adam import adam_step as reference
 from numformer.kernels.runtime.compile import Kernel, reduction
 from numformer.kernels.runtime.shapes import flat, out_vector, vector
+from numformer.kernels.runtime.versions import compiled_version
 
 
 def step(data, grad, mean, square, keep, shorten, beta1, rest1, beta2, rest2, scale, epsilon, rate):
@@ -38,6 +39,7 @@ STEP = Kernel(step, lambda real: (
 SQUARES = Kernel(squares, lambda real: (vector(real),))
 
 
+@compiled_version
 def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0.999, epsilon=1e-8,
               weight_decay=0.0, grad_scale=1.0):
     """The compiled version of `numformer.functional.adam_step`: equal to the bit."""
@@ -50,6 +52,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     STEP[data.dtype](*vectors, *map(data.dtype.type, numbers))
 
 
+@compiled_version
 def sum_of_squares(x):
     """The compiled version of `numformer.functional.sum_of_squares`."""
     return SQUARES[x.dtype](flat(x))

@@ -15,6 +15,7 @@ from numformer.kernels.runtime.compile import Kernel, inlined, reduction
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     flat_ids, matrix, out_matrix, out_vector, rows_of, vector)
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_like
 
 
@@ -86,6 +87,7 @@ BACKWARD = Kernel(gradient_of_rows, lambda real: (
     out_matrix(real)))
 
 
+@compiled_version
 def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0, z_loss=0.0):
     """The compiled version of `numformer.functional.cross_entropy`; the mean is in float64."""
     n = check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)

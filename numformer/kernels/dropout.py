@@ -9,6 +9,7 @@ from numformer.kernels.runtime.compile import Kernel, inlined, unfused
 from numformer.kernels.runtime.hashing import mix
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, rows_of
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_like
 
 
@@ -62,6 +63,7 @@ ADD_DROPPED = Kernel(add_dropped, lambda real: (
     *2 * [matrix(real)], *3 * [uint32], real, out_matrix(real)))
 
 
+@compiled_version
 def dropout(x, rate, rng=None):
     """The compiled version of `numformer.functional.dropout`: the same mask, to the bit."""
     check_dropout("dropout", x, rate, rng)
@@ -80,6 +82,7 @@ def dropout_backward(dy, saved):
     return dx.reshape(dy.shape)
 
 
+@compiled_version
 def residual_dropout(x, branch, rate, rng=None):
     """The compiled version of `numformer.functional.residual_dropout`."""
     check_residual(x, branch, rate, rng)

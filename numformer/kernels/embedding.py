@@ -6,6 +6,7 @@ from numformer.functional.embedding import embedding as reference
 from numformer.kernels.runtime.compile import Kernel
 from numformer.kernels.runtime.memory import clear, row, unowned
 from numformer.kernels.runtime.shapes import flat_ids, matrix, out_matrix, rows_of, vector
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_array
 
 
@@ -22,6 +23,7 @@ def scatter_add(ids, dy, dweight):
 SCATTER_ADD = Kernel(scatter_add, lambda real: (vector(int64), matrix(real), out_matrix(real)))
 
 
+@compiled_version
 def embedding(ids, weight):
     """`numformer.functional.embedding` itself: in NumPy too a lookup is one step."""
     return reference(ids, weight)

@@ -14,6 +14,7 @@ from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix, vector)
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.work_queue import run_serially
 from numformer.kernels.runtime.workspace import new_array, new_like
 
@@ -91,6 +92,7 @@ BACKWARD = Kernel(backward, lambda real: (
     out_strided_matrix(real), out_vector(real), out_strided_matrix(real), out_vector(real)))
 
 
+@compiled_version
 def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, activation="gelu",
                  each=run_serially):
     """The compiled version of `numformer.functional.feed_forward`; `each` as for `few_vectors`."""

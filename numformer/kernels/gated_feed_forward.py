@@ -15,6 +15,7 @@ from numformer.kernels.runtime.compile import Kernel, inlined
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns, strided_matrix, vector)
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.work_queue import run_serially
 from numformer.kernels.runtime.workspace import new_array, new_like
 
@@ -107,6 +108,7 @@ BACKWARD = Kernel(backward, lambda real: (
     *3 * [out_strided_matrix(real), out_vector(real)]))
 
 
+@compiled_version
 def gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, output_weight,
                        output_bias, activation="silu", each=run_serially):
     """The compiled version of `numformer.functional.gated_feed_forward`.

@@ -17,6 +17,7 @@ from numformer.kernels.runtime.memory import matrix_view, row, unowned
 from numformer.kernels.runtime.shapes import (
     absent, matrix, out_matrix, out_strided_matrix, out_vector, rows_of, rows_or_columns,
     strided_matrix, vector)
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 
@@ -146,6 +147,7 @@ BACKWARD = Kernel(backward, lambda real: (
     *3 * [out_strided_matrix(real), out_vector(real)], *2 * [out_vector(real)]))
 
 
+@compiled_version
 def head_projections(x, query_weight, query_bias, key_weight, key_bias, value_weight, value_bias,
                      query_norm, key_norm, d_head, rotation=None, epsilon=1e-5):
     """The compiled version of `numformer.functional.head_projections`."""

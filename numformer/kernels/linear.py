@@ -9,10 +9,12 @@ import numpy as np
 from numformer.functional.linear import check_linear
 from numformer.kernels.few_vectors import MULTIPLY, are_few, few_vectors
 from numformer.kernels.runtime.shapes import has_rows, rows_of, rows_or_columns
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.work_queue import run_serially
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 
+@compiled_version
 def linear(x, weight, bias=None, each=run_serially):
     """The compiled version of `numformer.functional.linear`; `each` as for `few_vectors`."""
     check_linear(x, weight, bias)

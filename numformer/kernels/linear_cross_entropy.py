@@ -18,6 +18,7 @@ from numformer.kernels.runtime.compile import Kernel, inlined, reduction
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import (
     flat_ids, out_matrix, out_vector, rows_of, strided_matrix, vector, with_rows)
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_array, new_like
 
 SLICE = 2048                            # classes
@@ -114,6 +115,7 @@ BACKWARD = Kernel(gradients_of_slices, lambda real: (
     *2 * [vector(real)], boolean, *3 * [out_matrix(real)]))
 
 
+@compiled_version
 def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0,
                          z_loss=0.0):
     """The compiled version of `numformer.functional.linear_cross_entropy`."""

@@ -13,6 +13,7 @@ from numformer.kernels.runtime.compile import (
     Kernel, always_inlined, inlined, reduction, unfused)
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_like
 
 
@@ -142,21 +143,25 @@ BACKWARD = Kernel(normalize_backward, lambda real: (
     *2 * [out_vector(real)]))
 
 
+@compiled_version
 def layer_norm(x, weight, bias, epsilon=1e-5):
     """The compiled version of `numformer.functional.layer_norm`."""
     return _forward("layer_norm", x, weight, epsilon, True, bias=bias)
 
 
+@compiled_version
 def layer_norm_outside(x, weight, bias, epsilon=1e-5):
     """The compiled version of `numformer.functional.layer_norm_outside`."""
     return _forward("layer_norm_outside", x, weight, epsilon, False, bias=bias)
 
 
+@compiled_version
 def rms_norm(x, weight, epsilon=1e-5):
     """The compiled version of `numformer.functional.rms_norm`."""
     return _forward("rms_norm", x, weight, epsilon, True)
 
 
+@compiled_version
 def rms_norm_outside(x, weight, epsilon=1e-5):
     """The compiled version of `numformer.functional.rms_norm_outside`."""
     return _forward("rms_norm_outside", x, weight, epsilon, False)

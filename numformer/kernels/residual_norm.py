@@ -14,6 +14,7 @@ from numformer.kernels.norms import normalize_vector, normalize_vector_backward
 from numformer.kernels.runtime.compile import Kernel
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import matrix, out_matrix, out_vector, rows_of, vector
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_like
 
 
@@ -59,6 +60,7 @@ BACKWARD = Kernel(add_and_normalize_backward, lambda real: (
     *2 * [out_matrix(real)], *2 * [out_vector(real)]))
 
 
+@compiled_version
 def residual_layer_norm(x, branch, weight, bias, epsilon=1e-5, rate=0.0, rng=None):
     """The compiled version of `numformer.functional.residual_layer_norm`."""
     check_residual(x, branch, rate, rng)
@@ -79,6 +81,7 @@ def residual_layer_norm_backward_accumulate(dys, saved, weight_grad, bias_grad):
     return _backward(dys, saved, weight_grad, or_empty(bias_grad, weight_grad.dtype))
 
 
+@compiled_version
 def residual_rms_norm(x, branch, weight, epsilon=1e-5, rate=0.0, rng=None):
     """The compiled version of `numformer.functional.residual_rms_norm`."""
     check_residual(x, branch, rate, rng)

@@ -7,6 +7,7 @@ from numformer.functional.positions.rotary import check_rotary
 from numformer.kernels.runtime.compile import Kernel, unfused
 from numformer.kernels.runtime.memory import row, unowned
 from numformer.kernels.runtime.shapes import any_strides, matrix, with_rows
+from numformer.kernels.runtime.versions import compiled_version
 from numformer.kernels.runtime.workspace import new_like
 
 
@@ -43,6 +44,7 @@ ROTATE = Kernel(rotate, lambda real: (
     any_strides(real), *2 * [matrix(real)], boolean, real[:, :, :, ::1]))
 
 
+@compiled_version
 def rotary(x, cosine, sine, layout="half"):
     """The compiled version of `numformer.functional.rotary`."""
     check_rotary(x, cosine, sine, layout)

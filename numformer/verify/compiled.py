@@ -22,7 +22,7 @@ def compiled_jobs():
     for dtype in map(np.dtype, (np.float64, np.float32)) if backend.compiled_attention() else ():
         jobs += [(f"{pair.name}, {dtype.name}",
                   lambda pair=pair, dtype=dtype: check_pair(pair, dtype))
-                 for pair in PAIRS if pair.function.__name__ in backend.COMPILED
+                 for pair in PAIRS if pair.function.__name__ in backend.compiled_versions()
                  # in single precision an ill-conditioned case has no digits left
                  and (dtype == np.float64 or pair.condition == 1)]
         jobs += [(f"attention kernel, {kind}, {dtype.name}",

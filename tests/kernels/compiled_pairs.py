@@ -5,7 +5,7 @@ import numpy as np
 from numformer import backend
 from numformer import functional as F
 
-PAIR_NAMES = sorted(name for name in backend.COMPILED if hasattr(F, f"{name}_backward"))
+PAIR_NAMES = sorted(name for name in backend.compiled_versions() if hasattr(F, f"{name}_backward"))
 
 
 def arguments(name, shape, rng):
