@@ -10,13 +10,14 @@ from numformer.backend.pool import (
     run_side_by_side, run_with_helpers, set_threads, threads)
 from numformer.backend.dispatch import (
     ACTIVATIONS, adam_step, add, blas_choice, blas_label, compiled_attention, compiled_token_step,
-    compiled_versions, function, linear_backward_accumulate, scaled_dot_product_attention,
-    scaled_dot_product_attention_backward, sum_of_squares, token_step, use, why_no_kernels)
+    compiled_versions, function, is_compiled, linear_backward_accumulate,
+    scaled_dot_product_attention, scaled_dot_product_attention_backward, sum_of_squares,
+    token_step, use, why_no_kernels)
 
 __all__ = [
     "ACTIVATIONS", "adam_step", "add", "available_cores", "blas_choice", "blas_label",
     "blas_libraries", "can_start_threads", "compiled_attention", "compiled_token_step",
-    "compiled_versions", "function", "get_threads", "linear_backward_accumulate",
+    "compiled_versions", "function", "get_threads", "is_compiled", "linear_backward_accumulate",
     "one_blas_thread", "run_by_shares", "run_side_by_side", "run_with_helpers",
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "set_threads",
     "sum_of_squares", "threads", "token_step", "use", "why_no_kernels",

@@ -168,6 +168,12 @@ def compiled_versions():
     return import_module("numformer.kernels.runtime.versions").VERSIONS
 
 
+def is_compiled(activation):
+    """Whether compiled versions of feed-forwards know an activation of the table."""
+    page = _kernels("activations")
+    return page is not None and activation in page.KINDS
+
+
 def _functions(name, arguments):
     """The module whose function takes these arguments: compiled if possible, or the reference."""
     if _version == "numpy":
@@ -214,7 +220,7 @@ def _forward(name):
         functions = _functions(name, (*arguments, *options.values()))
         if functions is not reference:
             kind = options.get("activation", *arguments[place:place + 1])
-            if kind is not None and kind not in _kernels("activations").KINDS:
+            if kind is not None and not is_compiled(kind):
                 functions = reference
             elif name in SPREADS:
                 options["each"] = run_side_by_side

@@ -1,13 +1,16 @@
 """A model as a page computes it: what the script reads of its config, weights and tokenizer."""
 
 import base64
+import re
+from functools import lru_cache
+from importlib.resources import files
 
 import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.data import BytePairTokenizer, CharacterTokenizer
 from numformer.functional import alibi_slopes, relative_position_buckets, scaled_frequencies
-from numformer.functional.activations.table import ACTIVATIONS, GATED
+from numformer.functional.activations.table import GATED
 from numformer.models import Decoder
 from numformer.plots.text.letters import signs
 from numformer.plots.tokens import LONGEST_TICK
@@ -15,6 +18,14 @@ from numformer.plots.tokens import LONGEST_TICK
 MOST_PARAMETERS = 4_000_000                           # a page of about 11 MB in 16 bits
 POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "t5", "none")
 BITS = {"float16": 16, "float32": 32}
+
+
+@lru_cache(maxsize=None)
+def script_activations():
+    """The names of the activations that the script computes, from its own table."""
+    script = files(__package__).joinpath("engine/activations.js").read_text(encoding="utf-8")
+    table = script.partition("const ACTIVATIONS = {")[2].partition("\n};")[0]
+    return re.findall(r"^  (\w+): ", table, flags=re.MULTILINE)
 
 
 def why_not_live(model, tokenizer):
@@ -51,7 +62,8 @@ def why_not_live(model, tokenizer):
     for unsupported, what in (
             (c.positions not in POSITIONS, f"positions={c.positions!r}"),
             (c.attention_weights != "learned", f"attention_weights={c.attention_weights!r}"),
-            (c.feedforward not in (*ACTIVATIONS, *GATED), f"feedforward={c.feedforward!r}"),
+            (GATED.get(c.feedforward, c.feedforward) not in script_activations(),
+             f"feedforward={c.feedforward!r}"),
             (c.score_softcap is not None, f"score_softcap={c.score_softcap}")):
         if unsupported:
             return f"the script does not compute {what}"

@@ -19,7 +19,7 @@ def feed_forward(x, hidden_weight, hidden_bias, output_weight, output_bias, acti
     output_weight : ndarray, shape (F, E)
         W_2; E = C in a Transformer.
     output_bias : ndarray, shape (E,), or None
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
+    activation : str, a name in `ACTIVATIONS`
         f.
 
     Returns

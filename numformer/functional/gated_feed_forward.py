@@ -22,7 +22,7 @@ def gated_feed_forward(x, gate_weight, gate_bias, hidden_weight, hidden_bias, ou
     output_weight : ndarray, shape (F, E)
         W_3; E = C in a Transformer.
     output_bias : ndarray, shape (E,), or None
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
+    activation : str, a name in `ACTIVATIONS`
         f. SiLU gives SwiGLU, GELU gives GEGLU.
 
     Returns

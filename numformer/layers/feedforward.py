@@ -19,7 +19,7 @@ class FeedForward(Layer):
     ----------
     d_model, d_hidden : int
         C and F; F is 4 C in most papers.
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
+    activation : str, a name in `ACTIVATIONS`
         f.
     rng : numpy.random.Generator or None
     bias : bool
@@ -74,7 +74,7 @@ class GatedFeedForward(Layer):
     ----------
     d_model, d_hidden : int
         C and F.
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
+    activation : str, a name in `ACTIVATIONS`
         f.
     rng, bias, std, output_std, dtype
         As in `FeedForward`.

@@ -44,7 +44,7 @@ class MixtureOfExperts(Layer):
         C, and F of each expert.
     n_experts, k : int
         E, and how many of them each token uses.
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
+    activation : str, a name in `ACTIVATIONS`
     rng : numpy.random.Generator or None
     gated : bool
         Whether the experts are `GatedFeedForward` (as in Mixtral, with SiLU) or `FeedForward` (as

@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from numformer.backend import compiled_token_step, run_side_by_side, token_step
+from numformer.backend import (
+    compiled_token_step, is_compiled, run_side_by_side, token_step)
 from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.paged_cache import PagedCache
@@ -225,7 +226,8 @@ def _kind(block, norm, head):
                     for part in norms)
             and type(attention) is MultiHeadAttention and type(head) is LMHead
             and attention.scale is attention.softcap is None and head.weight.data.ndim == 2
-            and type(feedforward) in (FeedForward, GatedFeedForward)):
+            and type(feedforward) in (FeedForward, GatedFeedForward)
+            and is_compiled(feedforward.activation)):
         return None
     gates = [feedforward.gate] if type(feedforward) is GatedFeedForward else []
     linears = [attention.query, attention.key, attention.value, attention.output, *gates,

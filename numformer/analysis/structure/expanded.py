@@ -1,6 +1,6 @@
 """The parts of the layers of one block: projections, positions, weights, experts."""
 
-from numformer.analysis.structure.layer_labels import ACTIVATIONS
+from numformer.analysis.structure.layer_labels import activation_label
 from numformer.analysis.structure.parts import Row
 from numformer.functional import attention_weights
 from numformer.functional.activations.table import ACTIVATIONS as FUNCTIONS
@@ -78,7 +78,7 @@ def _windows(box, layer, reader):
 
 def _activation(layer, shape, reader):
     f, _ = FUNCTIONS[layer.activation]
-    return reader.function(shape, ACTIVATIONS[layer.activation], f)._replace(kind="activation")
+    return reader.function(shape, activation_label(layer.activation), f)._replace(kind="activation")
 
 
 def _inner(box, layer, reader):

@@ -20,6 +20,11 @@ SCORES = {"additive": "additive", "general": "bilinear", "dot": "dot-product",
           "scaled_dot": "scaled dot-product"}
 
 
+def activation_label(name):
+    """The name of an activation in a diagram: that of the table, if it has no other."""
+    return ACTIVATIONS.get(name, name)
+
+
 def label_of(layer):
     """The name of a layer in words, and a line about its sizes.
 
@@ -135,7 +140,7 @@ LABELS = {
     L.WindowAttention: _windows,
     L.MixtureOfExperts: _experts,
     L.FeedForward: lambda layer: (
-        "Feed-forward", _to(layer.hidden.weight, ACTIVATIONS[layer.activation])),
+        "Feed-forward", _to(layer.hidden.weight, activation_label(layer.activation))),
     L.GatedFeedForward: lambda layer: (
         "Feed-forward", _to(layer.hidden.weight, GATED.get(layer.activation, "gated"))),
     L.SwishFeedForward: lambda layer: ("Feed-forward", _to(layer.hidden.weight, "trained Swish")),

@@ -15,7 +15,7 @@ def gated_linear_unit(g, h, activation="silu"):
         The inputs of the gates.
     h : ndarray, shape of `g`
         The hidden units.
-    activation : "relu", "relu_squared", "gelu", "gelu_tanh", "silu" or "quick_gelu"
+    activation : str, a name in `ACTIVATIONS`
         f. SiLU gives SwiGLU, GELU gives GEGLU.
 
     Returns

@@ -20,64 +20,7 @@ POSITIONS = ("rotary", "alibi", "t5", "shaw", "concatenated_learned", "concatena
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Config):
-    """The config of a stack of blocks; a model's config inherits it and adds its own fields.
-
-    Parameters
-    ----------
-    n_layers : int
-        Number of blocks.
-    n_heads : int
-        H, query heads of a block.
-    d_model : int
-        C, the width.
-    n_kv_heads : int, optional
-        G, key-value heads; G must divide H. By default, H.
-    d_head : int, optional
-        D, the width of a head; by default C / H, and then H must divide C.
-    d_hidden : int, optional
-        F; by default 4 C, or for gated feed-forwards 8/3 C rounded up to a multiple of 8.
-    norm : "layer_norm" or "rms_norm", and "batch_norm" in encoders
-        Which normalization.
-    unit_offset : bool
-        Whether the factors of RMSNorms are 1 + weight: see `RMSNorm`.
-    norm_first : bool
-        True: pre-norm, with a final norm after the last block. False: post-norm.
-    sandwich_norm : bool
-        Whether pre-norm branches also have a norm after the sublayer: see `ResidualBranch`.
-    parallel_residual : bool
-        Whether the branches of a block run in parallel: see `ParallelBlock`.
-    feedforward : "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "swiglu", \
-"geglu", "geglu_tanh", "swish" or "gated_swish"
-        The activation of the feed-forward; "swiglu", "geglu", "geglu_tanh" and the last are
-        gated, and the last two are trained: see `SwishFeedForward`, `GatedSwishFeedForward`.
-    positions : "rotary", "alibi", "t5", "shaw", "concatenated_learned", \
-"concatenated_sinusoidal" or "none", and more in some models
-        How attention depends on the order of the tokens. "t5" is a bias by distance, one table for
-        a stack: see `RelativePositionBias`. "shaw" has vectors of distance: see `ShawPositions`.
-        Concatenated vectors and tokens are mapped to width C: see `ConcatenatedPositions`.
-    n_buckets, max_distance : int
-        Rows of T5's table; T5's and Shaw's distances from here on are one.
-    rotary_base, rotary_layout : float; "half" or "interleaved"
-        See `RotaryPositions`.
-    d_rotary : int, optional
-        R, even: the first coordinates of a head, which are rotated; by default all D.
-    rotary_scaling : dict, optional
-        For longer texts than those of pretraining: see `scaled_frequencies`.
-    query_key_norm, scaled_scores : bool
-        Apply an RMSNorm to queries and keys; divide scores by sqrt(D), as all but T5 do.
-    score_scale, score_softcap : float, optional
-        The scale of the scores, if it is not that; the bound of the scaled scores: see `soft_cap`.
-    bias : bool
-        Give linear maps and LayerNorms a bias.
-    qkv_bias : bool, optional
-        Give the linear maps of queries, keys and values a bias; by default as `bias` says.
-    dropout : float in [0, 1)
-        Rate for embeddings, attention weights and residual branches.
-    epsilon, init_std : float
-        The epsilon of norms; the standard deviation of initial weights.
-    dtype : "float32" or "float64"
-        Of parameters and activations.
-    """
+    """The config of a stack of blocks; a model's config inherits it and adds its own fields."""
 
     n_layers: int = option("Number of blocks.", most=MOST_ARRAYS)
     n_heads: int = option("H, query heads of a block.")

@@ -193,11 +193,8 @@ PAIRS = [
     Pair("linear cross-entropy, all options", F.linear_cross_entropy,
          F.linear_cross_entropy_backward, [(2, 3, 4), (6, 4)], after=(TARGETS,),
          options=dict(label_smoothing=0.2, z_loss=0.3)),
-    *(Pair(f.__name__, f, backward, [(3, 4)]) for f, backward in (
-        (F.relu, F.relu_backward), (F.relu_squared, F.relu_squared_backward),
-        (F.gelu, F.gelu_backward),
-        (F.gelu_tanh, F.gelu_tanh_backward), (F.sigmoid, F.sigmoid_backward),
-        (F.silu, F.silu_backward), (F.quick_gelu, F.quick_gelu_backward))),
+    *(Pair(f, getattr(F, f), getattr(F, f"{f}_backward"), [(3, 4)])
+      for f in (*F.ACTIVATIONS, "sigmoid")),
     Pair("swish, beta 1.7", F.swish, F.swish_backward, [(3, 4)], options=dict(beta=1.7)),
     *(Pair(f"gated linear unit, {f}", F.gated_linear_unit, F.gated_linear_unit_backward,
            [(3, 4), (3, 4)], after=(f,))
