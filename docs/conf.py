@@ -59,6 +59,7 @@ docs/api
 numformer/CONVENTIONS
 numformer/ADDING_A_LAYER
 numformer/ADDING_A_MODEL
+numformer/ADDING_AN_ACTIVATION
 numformer/teaching/ADDING_AN_EXERCISE
 numformer/commands/COMMANDS
 numformer/data/world/WORLD

@@ -14,7 +14,9 @@ pytest.importorskip("numba")
 from numformer.kernels.attention import flash  # noqa: E402  (needs Numba)
 from numformer.kernels.runtime import workspace  # noqa: E402  (needs Numba)
 
-COMPILED = [pair for pair in PAIRS if pair.function.__name__ in backend.compiled_versions()]
+COMPILED = [pair for pair in PAIRS if pair.function.__name__ in backend.compiled_versions()
+            and all(backend.is_compiled(f) for f in pair.after
+                    if isinstance(f, str) and f in F.ACTIVATIONS)]
 
 
 @pytest.fixture
