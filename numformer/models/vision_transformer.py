@@ -150,7 +150,7 @@ class VisionTransformer(CrossEntropyModel):
         x, saved_embedding = self._embed(images)                      # (B, K + T, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         x, saved_encoder = self.encoder.forward(x, AttentionPattern(mask=mask), rng)
-        x, saved_pooling = self.pooling.forward(x)                    # (B, C), or still (B, T, C)
+        x, saved_pooling = self.pooling.forward(x)                    # (B, C) or (B, K, C)
         logits, saved_head = self.head.forward(x)                     # (B, n_classes)
 
         saved = (saved_embedding, saved_dropout, saved_encoder, saved_pooling, saved_head)

@@ -110,7 +110,7 @@ def attention_backward(do, saved):
 
     # o = p @ v
     dp = do @ v.mT                                       # (B, H, T, S)
-    dv = p.mT @ do                                       # (B, H, S, D)
+    dv = p.mT @ do                                       # (B, H, S, D_V)
 
     # p = softmax(scores, mask)
     dscores = softmax_backward(dp, saved_softmax)        # (B, H, T, S)

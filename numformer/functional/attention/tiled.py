@@ -143,7 +143,7 @@ def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
 
     Returns
     -------
-    o : ndarray, shape (B, H, T, D)
+    o : ndarray, shape (B, H, T, D_V)
     saved : tuple
         For `tiled_attention_backward`. Of the weights, it holds only m and l of each query.
 

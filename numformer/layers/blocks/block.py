@@ -72,7 +72,7 @@ class TransformerBlock(Layer):
 
         Returns
         -------
-        y : ndarray, shape (B, T, C)
+        y : ndarray, shape (B, T, C) or (B, height, width, C)
         saved : tuple
 
         Raises
@@ -82,7 +82,7 @@ class TransformerBlock(Layer):
         """
         self._check_memory(memory)
         first_norm, next_norms = self._input_norms()
-        n, saved_norm = first_norm.forward(x)                         # (B, T, C)
+        n, saved_norm = first_norm.forward(x)                         # the shape of x
         saved_branches = []
         for branch, next_norm in zip(self.branches.values(), next_norms):
             b, saved_update = branch.update(n, memory, pattern, memory_pattern, rng)

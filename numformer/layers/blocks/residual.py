@@ -130,7 +130,7 @@ class ResidualBranch(Layer):
     def update(self, n, memory=None, pattern=EVERYWHERE, memory_pattern=EVERYWHERE, rng=None):
         """What the branch adds to the residual stream, output_norm(f(n)), for n = input_norm(x)."""
         b, saved_sublayer = self._sublayer(n, memory, pattern, memory_pattern, rng)
-        b, saved_norm = self.output_norm.forward(b)                   # (B, T, C)
+        b, saved_norm = self.output_norm.forward(b)                   # the shape of n
 
         saved = (saved_sublayer, saved_norm)
         return b, saved

@@ -146,14 +146,14 @@ class Swin(CrossEntropyModel):
         x, saved_embedding_norm = self.embedding_norm.forward(x)
         x, saved_dropout = self.dropout.forward(x, rng)
         side = c.stages[0][3]
-        x = x.reshape(len(x), side, side, -1)                         # (B, height, width, C)
+        x = x.reshape(len(x), side, side, -1)                         # (B, side, side, C)
         saved_stages = []
         for stage in self.stages:
             x, saved_stage = stage.forward(x, rng)
             saved_stages.append(saved_stage)
-        shape, x = x.shape, x.reshape(len(x), -1, x.shape[-1])        # (B, T, C)
+        shape, x = x.shape, x.reshape(len(x), -1, x.shape[-1])        # (B, T, C_L)
         x, saved_norm = self.norm.forward(x)
-        x, saved_pooling = self.pooling.forward(x)                    # (B, C)
+        x, saved_pooling = self.pooling.forward(x)                    # (B, C_L)
         logits, saved_head = self.head.forward(x)                     # (B, n_classes)
 
         saved = (saved_patches, saved_embedding_norm, saved_dropout, saved_stages, shape,

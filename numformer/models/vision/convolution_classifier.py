@@ -127,14 +127,14 @@ class ConvolutionClassifier(CrossEntropyModel):
                     height=c.image_size, width=c.image_size, channels=c.channels)
         x, saved_convolutions, saved_hidden = images, [], []
         for convolution in self.convolutions:
-            x, saved_map = convolution.forward(x)                     # (B, height, width, C)
+            x, saved_map = convolution.forward(x)                     # (B, side, side, C)
             x, saved_activation = f(x)
             x, saved_pooling = self.pooling.forward(x)                # both halved
             saved_convolutions.append((saved_map, saved_activation, saved_pooling))
-        shape, x = x.shape, x.reshape(len(x), -1)                     # (B, C)
+        shape, x = x.shape, x.reshape(len(x), -1)                     # (B, side side C)
         for linear in self.hidden:
             x, saved_dropout = self.dropout.forward(x, rng)
-            x, saved_map = linear.forward(x)                          # (B, F)
+            x, saved_map = linear.forward(x)                          # (B, hidden)
             x, saved_activation = f(x)
             saved_hidden.append((saved_dropout, saved_map, saved_activation))
         x, saved_dropout = self.dropout.forward(x, rng)
