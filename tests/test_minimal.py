@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -265,3 +266,11 @@ def test_a_text_that_is_too_short_gets_one_line(tmp_path):
     result = run(str(path))
     assert result.returncode == 1
     assert result.stderr == "the text has 9 characters; give one of at least 128\n"
+
+
+def test_pages_that_say_what_to_read_first_name_what_is_there():
+    pages = {path: re.findall(r"`minimal\.(\w+)`", path.read_text())
+             for path in Path(minimal.__file__).parent.rglob("*.py")}
+    found = {path.stem: names for path, names in pages.items() if names}
+    assert found.keys() >= {"multi_head", "block", "decoder", "trainer", "optimizers"}
+    assert all(callable(getattr(minimal, name)) for names in found.values() for name in names)

@@ -1,4 +1,7 @@
-"""GPT, LLaMA and Mixtral: decoder-only Transformers, which predict every next token."""
+"""GPT, LLaMA and Mixtral: decoder-only Transformers, which predict every next token.
+
+Read `minimal.forward` and `minimal.backward` first: GPT without options and caches.
+"""
 
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,4 +1,7 @@
-"""Optimizers: how a gradient becomes a step. Each keeps its moments by the parameter's name."""
+"""Optimizers: how a gradient becomes a step. Each keeps its moments by the parameter's name.
+
+Read `minimal.adamw` first, or `functional.adam_step`, which has the rule with every option.
+"""
 
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """The trainer: the shards of a batch, one optimizer, and a resumable state.
 
+Read `minimal.train` first: the same step without shards, accumulation and checkpoints.
+
 Of a model it knows `loss`, `loss_backward` and `replica`, and of one with several losses what
 `LossOfParts` names; of a batch, `n_targets` and `split`.
 """

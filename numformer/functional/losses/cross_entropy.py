@@ -1,4 +1,7 @@
-"""The loss of classifiers and language models: cross-entropy, composed with its usual options."""
+"""The loss of classifiers and language models: cross-entropy, composed with its usual options.
+
+Read `minimal.cross_entropy` first: the plain loss of every token and its gradient.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Multi-head attention: several attentions in parallel, each in a subspace of its own."""
+"""Multi-head attention: several attentions in parallel, each in a subspace of its own.
+
+Read `minimal.attention` first: the same without options, caches and positions.
+"""
 
 import numpy as np
 

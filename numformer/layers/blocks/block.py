@@ -1,4 +1,7 @@
-"""The Transformer block: residual branches in sequence, or in parallel."""
+"""The Transformer block: residual branches in sequence, or in parallel.
+
+Read `minimal.block` first: one pre-norm block with its two branches written out.
+"""
 
 from numformer.backend import add, residual_dropout, residual_dropout_backward
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
