@@ -153,7 +153,8 @@ def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, fact
         if group.first:
             write_atomically(folder.config, _pretty(described))
         ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
-                      lambda: bool(stopped) or trainer.step == stop_at != steps, snapshots)
+                      lambda: bool(stopped) or trainer.step == stop_at != steps, snapshots,
+                      task.unit_of(tokenizer).startswith("nats"))
         stopped = trainer.agree(bool(stopped))
     metrics = folder.read_metrics()
     if group.first:

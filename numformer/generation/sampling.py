@@ -6,8 +6,9 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.checks import check_generator, check_ids, check_number, check_whole
-from numformer.finite import check_logits, quiet
+from numformer.finite import check_logits, check_parameters, quiet
 from numformer.functional.softmax import count_of_top_p
+from numformer.layers.token_step import UnknownPart
 from numformer.underflow import underflow_is_zero
 
 
@@ -225,7 +226,7 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         check_ids("generate", "end", np.array([end]), model.config.vocab_size)
     ended = np.zeros(len(texts), bool)
     last = {"last": True} if hasattr(model, "new_cache") else {}      # of a prompt, one is enough
-    cache = None if weights is None else model.new_cache(weights)
+    cache = None if weights is None else _cache_of(model, weights)
     starts = None                                          # first cached token of each text
     for _ in range(tokens):
         new_starts = [context_start(len(text), model.config.context_length) for text in texts]
@@ -262,6 +263,15 @@ def next_logits(owner, model, logits):
     logits = logits[:, -1]
     check_logits(owner, logits, model)
     return logits
+
+
+def _cache_of(model, weights):
+    """A cache with rounded copies of a model's weights."""
+    if not hasattr(model, "new_cache"):
+        raise UnknownPart("generate: the compiled step, which reads such weights, does not know "
+                          f"a {type(model).__name__}; leave weights out.")
+    check_parameters(model, "generate: ")             # a NaN has no code in 8 bits
+    return model.new_cache(weights)
 
 
 def _restarted(cache, starts, new_starts):

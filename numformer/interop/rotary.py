@@ -148,7 +148,11 @@ class HeadWidth(Key):
             return
         if type(value) is not int or value < 1:
             raise ValueError("must be null or a whole number, 1 or more")
-        options["d_head"] = None if value == _width(options) else value
+        try:
+            is_default = value * options["n_heads"] == options["d_model"]
+        except (TypeError, KeyError):
+            raise ValueError("needs a width and a number of heads") from None
+        options["d_head"] = None if is_default else value
 
     def write(self, config):
         return config.head_width

@@ -12,7 +12,7 @@ LARGEST_LOSS = math.log(sys.float_info.max)                           # 709.8: o
 
 
 def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=lambda: None,
-          should_stop=lambda: False, snapshots=None):
+          should_stop=lambda: False, snapshots=None, in_nats=True):
     """Train until all steps are taken, patience has run out, or `should_stop` returns True.
 
     Checkpoints are written as often as the config says, and at the end.
@@ -32,6 +32,9 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         Called before every step, and before every batch of a validation.
     snapshots : int, optional
         Number of states whose weights are kept: of `snapshot_steps`, and of the end.
+    in_nats : bool
+        Whether the loss is a mean cross-entropy: then one of more than 709 nats, whose perplexity
+        is not finite, has diverged. Losses of boxes and distances may be of any size.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         if is_due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
             loss = trainer.evaluate(should_stop)
             if loss is not None:
-                _check_loss(trainer.step, "validation loss", loss)
+                _check_loss(trainer.step, "validation loss", loss, in_nats)
                 folder.append({"step": trainer.step, "val_loss": loss})
                 if trainer.best_step == trainer.step:
                     folder.save(folder.best, trainer, facts)
@@ -66,7 +69,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
 
         before = _matrices(trainer.model) if is_due(trainer.step + 1, c) else {}
         metrics = trainer.train_step()
-        _check_loss(trainer.step, "loss", metrics["loss"])
+        _check_loss(trainer.step, "loss", metrics["loss"], in_nats)
         if before:
             metrics["update_ratio"] = _update_ratios(before, _matrices(trainer.model))
         folder.append(metrics)
@@ -75,9 +78,9 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
             folder.save(folder.checkpoint, trainer, facts)
 
 
-def _check_loss(step, name, loss):
+def _check_loss(step, name, loss, in_nats):
     """A loss of hundreds of nats is finite, but its run has diverged like one with NaN."""
-    if loss > LARGEST_LOSS:
+    if in_nats and loss > LARGEST_LOSS:
         raise not_finite(f"step {step}: the {name} is {loss:.4g}, so the perplexity, e to this "
                          "power, is not finite")
 

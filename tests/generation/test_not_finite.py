@@ -85,3 +85,9 @@ def test_what_classifies_refuses_nan(rng):
     detr.class_head.bias.data[1] = np.nan
     with pytest.raises(NotFinite, match="DETR: .* parameter class_head.bias holds nan"):
         detr.detect(np.zeros((1, 4, 4, 1), np.float32))
+    detr.class_head.bias.data[1] = 0
+    name, parameter = next((name, each) for name, each in detr.named_parameters()
+                           if name.startswith("box_head"))
+    parameter.data[...] = np.nan
+    with pytest.raises(NotFinite, match=f"DETR: .* parameter {name} holds nan"):
+        detr.detect(np.zeros((1, 4, 4, 1), np.float32))

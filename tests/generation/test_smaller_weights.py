@@ -5,9 +5,11 @@ import pytest
 
 from decoders import STYLES, decoder_of
 from numformer import backend
+from numformer.finite import NotFinite
 from numformer.generation import generate, generate_batch, rounded_weights
 from numformer.layers.token_step import UnknownPart
-from numformer.models import Decoder, DecoderConfig
+from numformer.models import (
+    Decoder, DecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
 
 pytest.importorskip("numba")
 WEIGHTS = ["bfloat16", "int8"]
@@ -70,6 +72,10 @@ def test_what_the_compiled_step_does_not_know_is_refused(rng):
     with pytest.raises(UnknownPart, match="does not know a part of this Decoder"):
         with rounded_weights(model, "int8"):
             pass
+    recurrent = RecurrentLanguageModel(RecurrentLanguageModelConfig(
+        vocab_size=9, context_length=8, n_layers=1, d_model=8), rng)
+    with pytest.raises(UnknownPart, match="does not know a RecurrentLanguageModel"):
+        next(generate(recurrent, np.array([1]), 3, temperature=0, weights="int8"))
     for wrong in ("int4", "float32", 8):
         with pytest.raises(ValueError, match="weights"):
             known.new_cache(wrong)
@@ -100,3 +106,11 @@ def test_weights_come_back_after_an_error(rng):
                           before["blocks.0.attention.query.weight"])
     with pytest.raises(ValueError, match="NaN or Inf"):
         model.new_cache("int8")
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_a_weight_that_is_not_finite_is_named(weights, rng):
+    model = decoder_of(STYLES["GPT-2"], rng)
+    model.blocks[0].feedforward.hidden.weight.data[0, 1] = np.nan
+    with pytest.raises(NotFinite, match=r"blocks\.0\.feedforward\.hidden\.weight holds nan"):
+        next(generate(model, np.array([1]), 3, temperature=0, weights=weights))

@@ -37,6 +37,10 @@ CASES = {
     "llama-yarn-factor": lambda: llama(rope_type="yarn", factor=4.0, rope_theta=50.0,
                                        truncate=False, attention_factor=1.3),
     "mistral": lambda: (t.MistralForCausalLM, t.MistralConfig(**LLAMA, sliding_window=None)),
+    # 3 heads of 6 for a width of 20: C / H is 6 and a part
+    "mistral-heads-of-another-sum": lambda: (t.MistralForCausalLM, t.MistralConfig(
+        **{**LLAMA, "hidden_size": 20, "num_attention_heads": 3, "num_key_value_heads": 1},
+        head_dim=6, sliding_window=None)),
     "mistral-window": lambda: (t.MistralForCausalLM, t.MistralConfig(**LLAMA, sliding_window=3)),
     "qwen2": lambda: (t.Qwen2ForCausalLM, t.Qwen2Config(**LLAMA)),
     "qwen2-tied": lambda: (t.Qwen2ForCausalLM, t.Qwen2Config(**LLAMA, tie_word_embeddings=True)),

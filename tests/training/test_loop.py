@@ -132,6 +132,12 @@ def test_a_loss_without_a_finite_perplexity_ends_a_run_and_is_never_the_best():
     assert calls == ["evaluate 2"] and all("val_loss" not in line for line in folder.lines)
 
 
+def test_a_loss_of_distances_may_be_of_any_size():
+    ended, _, lines = run([1e9, 1e6, 1e5], lambda trainer: setattr(trainer, "loss", 1e6),
+                          in_nats=False)
+    assert ended == "finished" and {line["loss"] for line in lines if "loss" in line} == {1e6}
+
+
 def test_a_stop_saves_before_the_next_step():
     calls = []
     ended, events, _ = run(should_stop=lambda: calls.append(None) or len(calls) > 2)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.finite import predicted_classes
+from numformer.finite import predicted_classes, result_not_finite
 from numformer.functional import (
     IGNORE_INDEX, box_loss, box_loss_backward, match_objects, softmax, weighted_cross_entropy,
     weighted_cross_entropy_backward)
@@ -212,9 +212,11 @@ class DETR(LossOfParts):
         Raises
         ------
         NotFinite
-            If the logits are not finite.
+            If the logits or boxes are not finite.
         """
         y, K = self.forward(images)[0], self.config.n_classes
+        if not np.isfinite(y).all():
+            raise result_not_finite("DETR: the predictions", self)
         p = softmax(y[..., :K + 1])[0][..., :K]
         return predicted_classes("DETR", p, self), p.max(axis=-1), y[..., K + 1:]
 
