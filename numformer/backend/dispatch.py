@@ -138,10 +138,10 @@ def why_no_kernels():
     Python, and what is not Python (addresses, atomic steps) not at all.
     """
     try:
-        numba = import_module("numba")
+        import_module("numformer.kernels")            # imports Numba, and explains its complaints
     except ImportError as error:
         return " ".join(str(error).split())
-    return "NUMBA_DISABLE_JIT is set" if numba.config.DISABLE_JIT else ""
+    return "NUMBA_DISABLE_JIT is set" if import_module("numba").config.DISABLE_JIT else ""
 
 
 @lru_cache(maxsize=None)

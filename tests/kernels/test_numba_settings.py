@@ -1,5 +1,8 @@
 """What Numba cannot read in the environment is one line."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -38,3 +41,17 @@ def test_an_absent_numba_stays_absent():
         raise ImportError("numba")
     with pytest.raises(ImportError):
         import_numba(missing)
+
+
+@pytest.mark.parametrize("value, words", [
+    ("x", "numformer: Numba cannot read NUMBA_NUM_THREADS=x and takes its default; correct the "
+     "variable, or leave it out\n"),
+    ("0", "NUMBA_NUM_THREADS=0; correct them, or leave them out")])
+def test_whatever_imports_numba_first(value, words):
+    """In a process of its own, by the function that all kernels come through."""
+    found = subprocess.run(
+        [sys.executable, "-c", "from numformer import backend\n"
+         "try:\n    backend.why_no_kernels()\nexcept ValueError as error:\n    print(error)"],
+        env={**os.environ, "NUMBA_NUM_THREADS": value}, capture_output=True, text=True)
+    assert found.returncode == 0 and "Traceback" not in found.stderr
+    assert found.stderr == words if value == "x" else words in found.stdout

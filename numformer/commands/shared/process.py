@@ -74,9 +74,12 @@ def prepare():
 
     Pictures are written to files, so matplotlib needs no window: a notebook passes the name of its
     own backend on to the commands that it starts, and that may not be installed here. Nor does
-    matplotlib report on the user's settings, of which pictures take the fonts alone.
+    matplotlib report on the user's settings, of which pictures take the fonts alone. The variables
+    of tqdm are left out: its import fails for one that it cannot read, and bars have our settings.
     """
     os.environ["MPLBACKEND"] = "Agg"
+    for name in [name for name in os.environ if name.startswith("TQDM_")]:
+        del os.environ[name]
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:     # not ignored, as by nohup
         signal.signal(signal.SIGINT, signal.SIG_DFL)

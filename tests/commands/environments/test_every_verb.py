@@ -38,6 +38,7 @@ nonsense: 3
 # name: (variables, where None is none at all; options of Python)
 ENVIRONMENTS = {
     "notebook": ({"MPLBACKEND": "module://matplotlib_inline.backend_inline"}, ()),
+    "bars": ({"TQDM_MININTERVAL": "x", "TQDM_POSITION": "q"}, ()),
     "backend": ({"MPLBACKEND": "module://nosuchmodule", "DISPLAY": None}, ()),
     "settings": ({"MPLCONFIGDIR": "settings"}, ()),
     "unreadable settings": ({"MATPLOTLIBRC": "unreadable"}, ()),
@@ -127,7 +128,8 @@ def test_some_verbs_where_everything_is_unusual(base, tmp_path):
     variables = {name: value for which in unusual
                  for name, value in ENVIRONMENTS[which][0].items()}
     found = outcomes(base, tmp_path, ["train", "sample", "plot", "deck"], {
-        **variables, "MPLBACKEND": "module://nosuchmodule", "HOME": NOWHERE}, ("-OO",))
+        **variables, "MPLBACKEND": "module://nosuchmodule", "TQDM_MININTERVAL": "x",
+        "HOME": NOWHERE}, ("-OO",))
     assert len(found) == 6
 
 
