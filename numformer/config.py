@@ -38,8 +38,7 @@ class Rule:
         ValueError
             If the value is out of its bounds, or none of the choices.
         """
-        optional = type(None) in get_args(kind)
-        kind = get_args(kind)[0] if optional else kind
+        kind, optional = plain_type(kind)
         if kind is bool:
             check_choice(owner, name, value, [None, True, False] if optional else [True, False])
         elif value is None and optional:
@@ -58,8 +57,7 @@ class Rule:
 
     def kind(self, kind):
         """The type of a field for its docstring, such as 'float in [0, 1), optional'."""
-        optional = type(None) in get_args(kind)
-        kind = get_args(kind)[0] if optional else kind
+        kind, optional = plain_type(kind)
         text = kind.__name__
         if self.choices is not None:
             *names, last = (f'"{choice}"' for choice in self.choices)
@@ -93,6 +91,24 @@ def option(help, default=REQUIRED, **rule):
     choices = rule.pop("choices", None)
     rule = Rule(help=help, choices=None if choices is None else tuple(choices), **rule)
     return field(default=default, metadata={"rule": rule})
+
+
+def like(config, name, *default):
+    """A field that another config describes: its words and rules, and its default unless given."""
+    known = config.__dataclass_fields__[name]
+    return field(default=default[0] if default else known.default, metadata=known.metadata)
+
+
+def plain_type(kind):
+    """The type of a field without None, and whether it may be None.
+
+    Examples
+    --------
+    >>> plain_type(int | None), plain_type(str)
+    ((<class 'int'>, True), (<class 'str'>, False))
+    """
+    optional = type(None) in get_args(kind)
+    return (get_args(kind)[0] if optional else kind), optional
 
 
 class Config:

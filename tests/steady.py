@@ -9,8 +9,7 @@ A plugin of pytest, which setup.cfg loads before anything of this project is imp
   in the processes that tests start.
 - *Random numbers*: a generator without a seed, such as ``np.random.default_rng()``, starts from the
   same one in every test.
-- *Memory*: garbage is collected rarely, and never what pytest itself holds; that is a fifth of the
-  time of the suite.
+- *Memory*: garbage is collected rarely, and never what pytest itself holds.
 - *State of the process*: what a test changes is put back after it, so that the order of tests, and
   the number of processes among which they are divided, make no difference.
 - *Comparisons*: for ``np.testing.assert_allclose``, NaN equals NaN only where a test says so.

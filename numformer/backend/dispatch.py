@@ -164,8 +164,8 @@ def compiled_versions():
     if _kernels("runtime.blas") is None:
         return {}
     for page in pkgutil.iter_modules(import_module("numformer.kernels").__path__):
-        import_module(f"numformer.kernels.{page.name}")
-    return import_module("numformer.kernels.runtime.versions").VERSIONS
+        _kernels(page.name)
+    return _kernels("runtime.versions").VERSIONS
 
 
 def is_compiled(activation):

@@ -148,10 +148,7 @@ class HeadWidth(Key):
             return
         if type(value) is not int or value < 1:
             raise ValueError("must be null or a whole number, 1 or more")
-        try:
-            is_default = value * options["n_heads"] == options["d_model"]
-        except (TypeError, KeyError):
-            raise ValueError("needs a width and a number of heads") from None
+        is_default = value == _width(options) and options["d_model"] % options["n_heads"] == 0
         options["d_head"] = None if is_default else value
 
     def write(self, config):

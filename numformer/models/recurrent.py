@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.checks import check_rows
-from numformer.config import DTYPES, Config, option
+from numformer.config import Config, like, option
 from numformer.layers import GRU, LSTM, RNN, Dropout, Embedding, Identity, LMHead
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import CrossEntropyModel, TransformerConfig
 from numformer.parameter import normal
 from numformer.shapes_only import MOST_ARRAYS
 
@@ -27,7 +27,7 @@ class StatefulLanguageModelConfig(Config):
     init_std: float = option(
         "Standard deviation of the initial embedding, and of a head that is not tied.", 0.02,
         least=0)
-    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
+    dtype: str = like(TransformerConfig, "dtype")
 
 
 class StatefulLanguageModel(CrossEntropyModel):

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from numformer.checks import check_lengths, check_rows
-from numformer.config import DTYPES, Config, option
+from numformer.config import Config, like, option
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
 from numformer.layers.attention.score_attention import SCORES
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import CrossEntropyModel, TransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Seq2SeqConfig(Config):
         "Rate for embeddings, and for states and contexts before the output layer.", 0.0, least=0,
         below=1)
     init_std: float = option("Standard deviation of the initial embeddings.", 0.1, least=0)
-    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
+    dtype: str = like(TransformerConfig, "dtype")
 
     def __post_init__(self):
         super().__post_init__()

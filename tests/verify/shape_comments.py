@@ -1,7 +1,5 @@
 """What shape comments and docstrings say of arrays, compared with the arrays of a run.
 
-    python tests/verify/shape_comments.py    # prints what is wrong, a line each
-
 A trailing comment such as ``# (B, H, T, S)`` is about the variable that its statement assigns, and
 ``x : ndarray, shape (B, T, C)`` in a docstring about a parameter or a result. In one call a letter
 is one number: it is that of the first array which names it.
@@ -187,8 +185,9 @@ class Watch:
         numbers = {key: size for key, size in found.items() if type(size) is int and size >= 0}
         for alternative in axes:
             new = fits(alternative, x.shape, numbers | sizes)
-            if new is not None:
-                return new
+            if new is not None:                       # variables may change; letters do not
+                return sizes | {letter: size for letter, size in new.items()
+                                if letter not in numbers}
         told = " or ".join(f"({', '.join(each)})" for each in axes)
         known = {letter: size for letter, size in sizes.items() if letter in told}
         self.faults.add(f"{where}:{line}: {name} is said to be {told}, but is {x.shape} with "

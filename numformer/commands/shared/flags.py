@@ -3,11 +3,12 @@
 import argparse
 import json
 from dataclasses import MISSING, fields
-from typing import get_args
 
 from numformer.commands import UsageError
+from numformer.config import plain_type
 from numformer.models import KINDS
 from numformer.recipes import PRESETS, RECIPES, TASKS, Recipe
+from numformer.terminal import did_you_mean
 from numformer.training import TrainingConfig
 
 WORDS = {int: "N", float: "X", dict: "JSON", str: "WORD"}             # of values in help
@@ -28,12 +29,20 @@ def add_config_flags(parser):
                 flags.add(field.name)
 
 
+def chosen_preset(name):
+    """The preset of this name; UsageError if there is none."""
+    if name not in PRESETS:
+        raise UsageError(f"--preset {name} is unknown{did_you_mean(name, PRESETS)}; choose from "
+                         f"{', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
 def options_of(preset):
     """The fields that flags can set in a preset: (title, [(field, default there)], n) of each part.
 
     The first n are those that the preset sets itself, and of these first what has no default.
     """
-    chosen = PRESETS[preset]
+    chosen = chosen_preset(preset)
     for title, config, given in (
             (f"model: {chosen.kind}", KINDS[chosen.kind][1], chosen.model),
             ("recipe", RECIPES.get(chosen.kind, Recipe), chosen.recipe),
@@ -75,7 +84,7 @@ def flag_of(name):
 
 def flag_and_value(field):
     """The flag of a field as help shows it, such as "--n-heads N" or "--[no-]tied"."""
-    kind, *_ = get_args(field.type) or (field.type,)                  # of `int | None`: int
+    kind, _ = plain_type(field.type)
     if kind is bool:
         return flag_of(field.name).replace("--", "--[no-]", 1)
     return f"{flag_of(field.name)} {WORDS[kind]}"
@@ -83,7 +92,7 @@ def flag_and_value(field):
 
 def _add_flag(parser, field):
     """A flag for one field of a config; None unless given."""
-    kind, *_ = get_args(field.type) or (field.type,)
+    kind, _ = plain_type(field.type)
     options = ({"action": argparse.BooleanOptionalAction} if kind is bool else
                {"type": _json if kind is dict else kind})
     parser.add_argument(flag_of(field.name), default=None, help=argparse.SUPPRESS, **options)

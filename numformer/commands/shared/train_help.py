@@ -1,13 +1,11 @@
 """The help of `train`: the options of one preset, in its own words, with its own defaults."""
 
 import shutil
+from argparse import SUPPRESS
 from dataclasses import MISSING
 from textwrap import shorten, wrap
 
-from numformer.commands import UsageError
 from numformer.commands.shared.flags import flag_and_value, options_of
-from numformer.recipes import PRESETS
-from numformer.terminal import did_you_mean
 
 LINES = 40                                            # of the short help
 COLUMN = 30                                           # where what is said of an option begins
@@ -51,12 +49,9 @@ def train_help(actions, words, default):
         If the preset is unknown.
     """
     preset, whole = preset_of(words, default), "--help-all" in words
-    if preset not in PRESETS:
-        raise UsageError(f"--preset {preset} is unknown{did_you_mean(preset, PRESETS)}; choose "
-                         f"from {', '.join(PRESETS)}.")
     width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
     head = [f"usage: numformer train [--preset {preset}] [--data D] [--out RUN] [options]", ""]
-    general = [line for action in actions if action.help != "==SUPPRESS=="
+    general = [line for action in actions if action.help != SUPPRESS
                for line in _lines(_flag_of(action), action.help, width, whole)]
     parts = [part for part in options_of(preset) if part[1]]
     n_all = sum(len(options) for _, options, _ in parts)
@@ -91,7 +86,7 @@ def _help(field, whole):
 
 
 def _shown(value):
-    return {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+    return ("no", "yes")[value] if isinstance(value, bool) else value
 
 
 def _flag_of(action):

@@ -8,7 +8,7 @@ import numpy as np
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.shared.flags import check_flags, flag_of, overrides
+from numformer.commands.shared.flags import check_flags, chosen_preset, flag_of, overrides
 from numformer.commands.shared.memory import check_memory
 from numformer.commands.shared.runs import (
     MISSHAPEN, UNKNOWN, blame, check_options, data_argument, load_run, read_facts, run_corpus)
@@ -17,9 +17,8 @@ from numformer.commands.shared.teachers import (
 from numformer.models import (
     KINDS, BertEncoderConfig, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
 from numformer.parameter import Layer
-from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask, recipe_of
+from numformer.recipes import RECIPES, Recipe, TextTask, recipe_of
 from numformer.recipes.bert_recipes import BertEncoderRecipe
-from numformer.terminal import did_you_mean
 from numformer.training import TrainingConfig, load_checkpoint
 
 CHANGEABLE = {"steps", "patience"}                    # may differ from the run's when it is resumed
@@ -48,10 +47,7 @@ def new_run(arguments, preset):
     UsageError
         If the preset, a flag or a value is not allowed.
     """
-    if preset not in PRESETS:
-        raise UsageError(f"--preset {preset} is unknown{did_you_mean(preset, PRESETS)}; choose "
-                         f"from {', '.join(PRESETS)}.")
-    chosen = PRESETS[preset]
+    chosen = chosen_preset(preset)
     kind, task = chosen.kind, chosen.task
     if kind not in KINDS or kind not in task.kinds:
         missing = "numformer.models.KINDS" if kind not in KINDS else f"{type(task).__name__}.kinds"

@@ -108,7 +108,7 @@ def _sizes_that_fit(parts, context_length):
     for part in parts:
         check_ids(owner, "a passage", part, size=2**31)
     first, *second = (len(part) for part in parts)
-    left = context_length - len(parts) - 1                # beside [CLS] and the separators
+    left = context_length - len(parts) - 1                # for tokens of the passages
     if not second:
         return [min(first, left)]
     first = min(first, max(left - second[0], left // 2))  # the longer one loses its last tokens

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from numformer.checks import check_divides
-from numformer.config import option
+from numformer.config import like, option
 from numformer.models.transformer import TransformerConfig
 from numformer.models.vision_transformer import VisionTransformerConfig
 from numformer.shapes_only import MOST_ARRAYS
@@ -43,13 +43,12 @@ class CLIPConfig(TransformerConfig):
     (16, 12, 2)
     """
 
-    image_size: int = option("Height and width of the images, in pixels.")
-    patch_size: int = option("P, height and width of a patch; P divides the image size.")
-    channels: int = option("1 for grayscale images, 3 for RGB.")
-    vocab_size: int = option("V, the number of tokens.")
-    context_length: int = option("Longest text, with its end token.")
-    d_embedding: int = option(
-        "E, the width of the vectors in which texts and images are compared.")
+    image_size: int = like(VisionTransformerConfig, "image_size")
+    patch_size: int = like(VisionTransformerConfig, "patch_size")
+    channels: int = like(VisionTransformerConfig, "channels")
+    vocab_size: int = like(CLIPTextConfig, "vocab_size")
+    context_length: int = like(CLIPTextConfig, "context_length")
+    d_embedding: int = like(CLIPTextConfig, "d_embedding")
     text_layers: int | None = option(
         "Blocks of the text encoder; as many as in the image encoder unless given.", None,
         most=MOST_ARRAYS)
@@ -59,8 +58,7 @@ class CLIPConfig(TransformerConfig):
         "C of the text encoder; that of the image encoder unless given.", None)
     text_hidden: int | None = option(
         "F of the text encoder; by default what d_hidden is by default, for its width.", None)
-    eos_id: int | None = option(
-        "The end token; the token with the largest id of a text unless given.", None, least=0)
+    eos_id: int | None = like(CLIPTextConfig, "eos_id")
     temperature: float = option(
         "tau at the beginning: logits are cosines over tau.", 0.07, above=0)
     positions: str = option(

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from numformer.checks import check_divides, check_even
-from numformer.config import DTYPES, Config, option
+from numformer.config import Config, like, option
 from numformer.layers.attention.head_width import check_head_width
+from numformer.models.transformer import TransformerConfig
+from numformer.models.vision_transformer import VisionTransformerConfig
 from numformer.shapes_only import MOST_ARRAYS
 
 
@@ -12,9 +14,9 @@ from numformer.shapes_only import MOST_ARRAYS
 class DETRConfig(Config):
     """The config of a `DETR`; weights of costs and losses are the paper's."""
 
-    image_size: int = option("Height and width of the images, in pixels.")
-    patch_size: int = option("P, height and width of a patch; P divides the image size.")
-    channels: int = option("1 for grayscale images, 3 for RGB.")
+    image_size: int = like(VisionTransformerConfig, "image_size")
+    patch_size: int = like(VisionTransformerConfig, "patch_size")
+    channels: int = like(VisionTransformerConfig, "channels")
     n_classes: int = option("Number of classes, without 'no object'.")
     n_queries: int = option(
         "Q, object queries: the most objects that can be found in an image.")
@@ -39,9 +41,9 @@ class DETRConfig(Config):
         "Of the overlap of boxes, in the costs of matching and in the loss.", 2.0, least=0)
     dropout: float = option(
         "Rate for attention weights and residual branches.", 0.0, least=0, below=1)
-    epsilon: float = option("The epsilon of norms.", 1e-5, least=1e-12)
-    init_std: float = option("The standard deviation of initial weights.", 0.02, least=0)
-    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
+    epsilon: float = like(TransformerConfig, "epsilon")
+    init_std: float = like(TransformerConfig, "init_std")
+    dtype: str = like(TransformerConfig, "dtype")
 
     def __post_init__(self):
         super().__post_init__()

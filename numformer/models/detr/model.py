@@ -215,10 +215,10 @@ class DETR(LossOfParts):
             If the logits or boxes are not finite.
         """
         y, K = self.forward(images)[0], self.config.n_classes
-        if not np.isfinite(y).all():
-            raise result_not_finite("DETR: the predictions", self)
-        p = softmax(y[..., :K + 1])[0][..., :K]
-        return predicted_classes("DETR", p, self), p.max(axis=-1), y[..., K + 1:]
+        p, boxes = softmax(y[..., :K + 1])[0][..., :K], y[..., K + 1:]
+        if not np.isfinite(boxes).all():
+            raise result_not_finite("DETR: the boxes", self)
+        return predicted_classes("DETR", p, self), p.max(axis=-1), boxes
 
     def _forward(self, images, rng, n_last):
         """`forward`, with the predictions of the last blocks (n_last, B, Q, ..) if there are two

@@ -3,18 +3,20 @@
 from dataclasses import dataclass
 
 from numformer.checks import check_divides, check_whole
-from numformer.config import DTYPES, Config, option, whole_numbers
+from numformer.config import Config, like, option, whole_numbers
 from numformer.functional.activations.table import ACTIVATIONS
+from numformer.models.transformer import TransformerConfig
+from numformer.models.vision_transformer import VisionTransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class SwinConfig(Config):
     """The config of a `Swin`; the defaults are those of Swin-T."""
 
-    image_size: int = option("Height and width of the images, in pixels.", 224)
-    patch_size: int = option("P, height and width of a patch; P divides the image size.", 4)
-    channels: int = option("1 for grayscale images, 3 for RGB.", 3)
-    n_classes: int = option("Number of classes.", 1000)
+    image_size: int = like(VisionTransformerConfig, "image_size", 224)
+    patch_size: int = like(VisionTransformerConfig, "patch_size", 4)
+    channels: int = like(VisionTransformerConfig, "channels", 3)
+    n_classes: int = like(VisionTransformerConfig, "n_classes", 1000)
     d_model: int = option(
         "C, the width of the first stage; it doubles from stage to stage.", 96)
     depths: str = option(
@@ -38,9 +40,9 @@ class SwinConfig(Config):
     dropout: float = option(
         "Rate for embedded patches, attention weights and residual branches.", 0.0, least=0,
         below=1)
-    epsilon: float = option("The epsilon of norms.", 1e-5, least=1e-12)
-    init_std: float = option("The standard deviation of initial weights.", 0.02, least=0)
-    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
+    epsilon: float = like(TransformerConfig, "epsilon")
+    init_std: float = like(TransformerConfig, "init_std")
+    dtype: str = like(TransformerConfig, "dtype")
 
     def __post_init__(self):
         super().__post_init__()

@@ -6,18 +6,19 @@ import numpy as np
 
 from numformer.backend import ACTIVATIONS
 from numformer.checks import check_array
-from numformer.config import DTYPES, Config, option, whole_numbers
+from numformer.config import Config, like, option, whole_numbers
 from numformer.layers import Convolution2D, Dropout, Linear, Pooling2D
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import CrossEntropyModel, TransformerConfig
+from numformer.models.vision_transformer import VisionTransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionClassifierConfig(Config):
     """The config of a `ConvolutionClassifier`."""
 
-    image_size: int = option("Height and width of the images, in pixels.")
-    channels: int = option("1 for grayscale images, 3 for RGB.")
-    n_classes: int = option("Number of classes.")
+    image_size: int = like(VisionTransformerConfig, "image_size")
+    channels: int = like(VisionTransformerConfig, "channels")
+    n_classes: int = like(VisionTransformerConfig, "n_classes")
     widths: str = option(
         "Channels after each convolution, such as '6,16'; in Python also a tuple.", "6,16",
         numbers=True)
@@ -34,7 +35,7 @@ class ConvolutionClassifierConfig(Config):
         "After each convolution and hidden layer.", "relu", choices=ACTIVATIONS)
     dropout: float = option(
         "Rate for the input of the classifier's maps.", 0.0, least=0, below=1)
-    dtype: str = option("Of parameters and activations.", "float32", choices=DTYPES)
+    dtype: str = like(TransformerConfig, "dtype")
 
     def __post_init__(self):
         super().__post_init__()
