@@ -9,7 +9,7 @@ Of a model it knows `loss`, `loss_backward` and `replica`, and of one with sever
 import math
 import time
 
-from numformer.finite import check_finite, check_parameters, not_finite, quiet
+from numformer.finite import NotFinite, check_finite, check_parameters, not_finite, quiet
 from numformer.models.transformer import loss_counts
 from numformer.training.load_checkpoint import part_of
 from numformer.training.clipping import clip_factor
@@ -121,7 +121,10 @@ class Trainer:
         ValueError
             If there are no validation batches.
         """
-        loss = self.shards.mean_loss(self.validation, should_stop)
+        try:
+            loss = self.shards.mean_loss(self.validation, should_stop)
+        except NotFinite as error:
+            raise NotFinite(f"step {self.step}: {error}") from None
         if loss is None:
             return None
         self.val_loss, self.evaluated_at = loss, self.step

@@ -98,9 +98,13 @@ def test_a_signal_stops_unless_it_was_ignored(name, capfd):
 
 
 @posix
+@pytest.mark.parametrize("finalizer", [False, True])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_a_signal_leaves_no_temporary_folder(tmp_path, name):
-    """Of any verb: here of one that holds one open, and has one until the end of the process."""
+def test_a_signal_leaves_no_temporary_folder(tmp_path, name, finalizer):
+    """Of any verb: here of one that holds one open, and has one until the end of the process.
+
+    In a finalizer Python would print what the signal raises, and go on.
+    """
     program = DEFAULT_SIGNALS + (
         "import atexit, os, sys, tempfile, time\n"
         "from numformer.commands.shared import process\nprocess.prepare()\n"
@@ -110,8 +114,12 @@ def test_a_signal_leaves_no_temporary_folder(tmp_path, name):
         "    def run(arguments):\n"
         "        atexit.register(os.rmdir, tempfile.mkdtemp())\n"
         "        with tempfile.TemporaryDirectory():\n"
-        "            print('ready', flush=True)\n"
+        f"            {'Finalized()' if finalizer else 'wait()'}\n"
         "            time.sleep(600)\n"
+        "def wait(self=None):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(600)\n"
+        "Finalized = type('Finalized', (), {'__del__': wait})\n"
         "cli._module = lambda verb: Verb\n"
         "from numformer.__main__ import command\nsys.argv = ['numformer', 'count']\ncommand()\n")
     found = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE,

@@ -117,7 +117,8 @@ def answer_signals():
 
     SIGTERM and SIGHUP raise `Ended`, so that no temporary folder and no process stays behind. A
     second SIGTERM ends the process at once; a terminal that closes may send several SIGHUP. Signals
-    that the process was started to ignore stay ignored.
+    that the process was started to ignore stay ignored. What is raised inside a finalizer, where
+    Python prints it and goes on, is raised again a moment later.
     """
     if sys.stderr.__class__ is not Messages:                     # not a process of our own
         return
@@ -127,6 +128,21 @@ def answer_signals():
         number = getattr(signal, name, None)                     # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, partial(_end, after))
+    if hasattr(signal, "setitimer"):                             # Windows has none
+        sys.unraisablehook = _raise_later
+
+
+def _raise_later(unraisable):
+    """Of an end that a finalizer has swallowed; what else a finalizer raises is printed."""
+    error = unraisable.exc_value
+    if not isinstance(error, (Ended, KeyboardInterrupt)):
+        return sys.__unraisablehook__(unraisable)
+
+    def again(number, frame):
+        raise error.with_traceback(None)
+
+    signal.signal(signal.SIGALRM, again)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)                   # seconds
 
 
 def _end(after, number, frame):
