@@ -6,7 +6,7 @@ import pytest
 from numformer.functional import CAUSAL
 from numformer.layers import (
     ALiBi, Linear, MultiHeadAttention, RMSNorm, RotaryPositions, ShawPositions)
-from numformer.layers.attention.encoded_heads import projects_at_once
+from numformer.layers.attention.at_once import projects_at_once
 
 
 class OwnLinear(Linear):

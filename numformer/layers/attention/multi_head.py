@@ -1,38 +1,49 @@
 """Multi-head attention: several attentions in parallel, each in a subspace of its own.
 
-Read `minimal.attention` first: the same without options, caches and positions.
+Read `minimal.attention` first: the same without options. Here are the parameters, the forward and
+its mirror, the backward. `inference` continues a sequence with a cache and shows the weights;
+`at_once` computes the projections of the usual parts faster.
 """
 
 import numpy as np
 
-from numformer.backend import add, head_projections, head_projections_backward_accumulate
+from numformer.backend import add
 from numformer.checks import check_array, check_divides, check_generator, check_number, check_whole
-from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
+from numformer.functional.attention.masks import EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.head_projections import join_heads, split_heads
-from numformer.layers.attention.encoded_heads import (
-    encoded_heads, encoded_heads_backward, projects_at_once)
+from numformer.layers.attention.at_once import (
+    project_at_once, project_at_once_backward, projects_at_once)
 from numformer.layers.attention.head_width import check_head_width
-from numformer.layers.attention.kv_cache import KeyValueCache
+from numformer.layers.attention.inference import InferenceAttention
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
 from numformer.layers.normalization import RMSNorm
 from numformer.layers.positions.in_attention import fitting_positions
-from numformer.parameter import Layer
 
 UNCHANGED = Identity()
 
 
-class MultiHeadAttention(Layer):
+class MultiHeadAttention(InferenceAttention):
     r"""Project to queries, keys and values, attend in H subspaces, join the heads, project back.
 
     .. math::
 
-        y = \mathrm{concat}(o_1, \dots, o_H)\, W_O, \qquad
-        o_h = \mathrm{attention}(x W_Q^h,\; c\, W_K^{g(h)},\; c\, W_V^{g(h)})
+        q_h = x W_Q^h, \quad k_g = c\, W_K^g, \quad v_g = c\, W_V^g, \qquad
+        o_h = \mathrm{attention}(q_h, k_{g(h)}, v_{g(h)}), \qquad
+        y = \mathrm{concat}(o_1, \dots, o_H)\, W_O
 
     where c = x (self-attention) or another sequence (cross-attention), and H / G query heads share
-    a key-value head g.
+    a key-value head g. The backward is the same in reverse order:
+
+    .. math::
+
+        \bar{o} = \mathrm{split}(\bar{y}\, W_O^\top), \qquad
+        \bar{q}, \bar{k}, \bar{v} = \mathrm{attention}'(\bar{o}), \qquad
+        \bar{x} = \bar{q}\, W_Q^\top, \qquad
+        \bar{c} = \bar{k}\, W_K^\top + \bar{v}\, W_V^\top
+
+    and in self-attention the gradient of x is the sum of the last two.
 
     Parameters
     ----------
@@ -144,16 +155,19 @@ class MultiHeadAttention(Layer):
         saved : tuple
         """
         check_generator("MultiHeadAttention", rng)
-        itself, context = context is None, self._check(x, context)
+        itself = context is None                                      # self-attention: S = T
+        context = self._check(x, context)
         at_once = itself and projects_at_once(self)
-        if at_once:
-            (q, k, v), saved_heads = head_projections(                # (B, H, T, D), (B, G, T, D)
-                x, *self.query.arrays, *self.key.arrays, *self.value.arrays,
-                *self._norm_arrays(), self.d_head,
-                self.positions.rotation(0, x.shape[1], x.real.dtype),
-                getattr(self.query_norm, "epsilon", 0.0))
+
+        if at_once:                                                   # the next four lines in one
+            (q, k, v), saved_heads = project_at_once(self, x)
         else:
-            (q, k, v), saved_heads = self._project(x, context)        # v (B, G, S, D_V)
+            q, saved_query = self.project(                            # (B, H, T, D)
+                x, self.query, self.query_norm, start=context.shape[1] - x.shape[1])
+            k, saved_key = self.project(context, self.key, self.key_norm)    # (B, G, S, D)
+            v, saved_value = self.value.forward(context)              # (B, S, G D_V)
+            v = split_heads(v, self.d_value)                          # (B, G, S, D_V)
+            saved_heads = saved_query, saved_key, saved_value
         seed = None if rng is None else dropout_seed(rng)
         o, saved_attention = self.positions.attend(                   # (B, H, T, D_V)
             q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
@@ -170,94 +184,58 @@ class MultiHeadAttention(Layer):
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
 
         # o = attend(q, k, v)
-        dheads = self.positions.attend_backward(do, saved_attention)
+        dq, dk, dv = self.positions.attend_backward(do, saved_attention)
 
-        # q, k, v = head_projections(x), or project(x, context)
+        # q, k, v = project_at_once(x)
         if at_once:
-            return head_projections_backward_accumulate(
-                dheads, saved_heads, *self.query.gradients, *self.key.gradients,
-                *self.value.gradients, *self._norm_arrays("gradients"))
-        dx, dcontext = self._project_backward(dheads, saved_heads)
+            return project_at_once_backward(self, (dq, dk, dv), saved_heads)
+        saved_query, saved_key, saved_value = saved_heads
+
+        # q = project(x, query);  k = project(context, key);  v = split_heads(value(context))
+        dx = self.project_backward(dq, saved_query, self.query, self.query_norm)
+        dcontext = add(self.project_backward(dk, saved_key, self.key, self.key_norm),
+                       self.value.backward(join_heads(dv), saved_value))
         return add(dx, dcontext) if itself else (dx, dcontext)
 
-    def attention_weights(self, saved):
-        """The weights (B, H, T, S) of the forward that saved, before dropout; to look at.
+    def project(self, x, linear, norm, start=0):
+        r"""Queries or keys of x: normalized heads that carry their positions.
 
-        The kernels never hold all of them at once, so the reference computes them here again.
-        """
-        *_, (q, k, _, pattern) = saved
-        return self.positions.weights(q, k, pattern, self.scale, self.softcap)
-
-    def queries_and_keys(self, saved):
-        """q (B, H, T, D), k (B, G, S, D) and the pattern of the forward that saved; to look at.
-
-        Their products are the scores, before the scale and what positions add.
-        """
-        *_, (q, k, _, pattern) = saved
-        return q, k, pattern
-
-    def values(self, saved):
-        """v (B, G, S, D_V) of the forward that saved; to look at."""
-        *_, (_, _, v, _) = saved
-        return v
-
-    def step(self, x, cache=None, pattern=CAUSAL):
-        """Continue a sequence: attend from new positions to all positions so far. Inference only.
+        .. math:: h = \mathrm{encode}(\mathrm{norm}(\mathrm{split}(x W + b)))
 
         Parameters
         ----------
         x : ndarray, shape (B, T, C)
-            Only the new positions.
-        cache : KeyValueCache, optional
-            What the last call returned; None at the start.
-        pattern : AttentionPattern
-            For T queries at the last of all S positions.
+        linear, norm : Layer
+            A map to (B, T, heads D), and a norm over D or `Identity`.
+        start : int
+            The position of the first vector.
 
         Returns
         -------
-        y : ndarray, shape (B, T, d_output)
-        cache : KeyValueCache
-            A new value; the old one stays as it was.
+        h : ndarray, shape (B, heads, T, D)
+        saved : tuple
+            For `project_backward`.
         """
-        self._check(x, None)
-        start = 0 if cache is None else len(cache)
-        q, k, v = self._queries(x, start)[0], self._keys(x, start)[0], self._values(x)
-        cache = KeyValueCache(k, v) if cache is None else cache.append(k, v)
-        o, _ = self.positions.attend(q, cache.k, cache.v, pattern, self.scale, softcap=self.softcap)
-        return self.output(join_heads(o)), cache
+        h, saved_linear = linear.forward(x)                           # (B, T, heads D)
+        h = split_heads(h, self.d_head)                               # (B, heads, T, D)
+        h, saved_norm = norm.forward(h)
+        h, saved_positions = self.positions.encode(h, start)
 
-    def precompute_kv(self, context):
-        """Project the context of cross-attention once, for all steps that will attend to it.
+        saved = (saved_linear, saved_norm, saved_positions)
+        return h, saved
 
-        Parameters
-        ----------
-        context : ndarray, shape (B, S, d_context)
+    def project_backward(self, dh, saved, linear, norm):
+        """The gradient of x; those of the parameters are added."""
+        saved_linear, saved_norm, saved_positions = saved
 
-        Returns
-        -------
-        KeyValueCache
-            For `cross_attend`.
+        # h = encode(h, start)
+        dh = self.positions.encode_backward(dh, saved_positions)
 
-        Raises
-        ------
-        ValueError, TypeError
-            If the context does not fit, or the layer has positions: there is no distance between
-            two sequences.
-        """
-        if self.positions.uses_distance:
-            raise ValueError("MultiHeadAttention: a query that steps has no distance from the keys "
-                             "of another sequence; build the layer of a cross-attention with "
-                             "positions=None.")
-        check_array("MultiHeadAttention", "context", context, "(B, S, C)",
-                    C=len(self.key.weight.data))
-        return KeyValueCache(self._keys(context)[0], self._values(context))
+        # h = norm(h)
+        dh = norm.backward(dh, saved_norm)
 
-    def cross_attend(self, x, memory, pattern=EVERYWHERE):
-        """Attend from new positions x to what `precompute_kv` returned. Inference only."""
-        self._check(x, None)
-        q, k, v = self._queries(x, 0)[0], memory.k, memory.v
-        o, _ = self.positions.attend(q, k, v, pattern, self.scale, softcap=self.softcap)
-        return self.output(join_heads(o))
+        # h = split_heads(linear(x))
+        return linear.backward(join_heads(dh), saved_linear)
 
     def _check(self, x, context):
         """Check both, and return what keys and values are computed from."""
@@ -267,31 +245,3 @@ class MultiHeadAttention(Layer):
             return x
         check_array(owner, "context", context, "(B, S, C)", B=sizes["B"], C=width)
         return context
-
-    def _norm_arrays(self, name="arrays"):
-        """The arrays or gradients of the RMSNorms of queries and keys; None for `Identity`."""
-        return [getattr(norm, name, (None,))[0] for norm in (self.query_norm, self.key_norm)]
-
-    def _project(self, x, context):
-        """(q, k, v) of any parts, and of cross-attention; the last query is at the last key."""
-        q, saved_query = self._queries(x, context.shape[1] - x.shape[1])
-        k, saved_key = self._keys(context)
-        v, saved_value = self.value.forward(context)
-        return (q, k, split_heads(v, self.d_value)), (saved_query, saved_key, saved_value)
-
-    def _project_backward(self, dheads, saved):
-        (dq, dk, dv), (saved_query, saved_key, saved_value) = dheads, saved
-
-        # q = queries(x);  k = keys(context);  v = split_heads(value(context))
-        dx = encoded_heads_backward(dq, saved_query, self.query, self.query_norm, self.positions)
-        dcontext = encoded_heads_backward(dk, saved_key, self.key, self.key_norm, self.positions)
-        return dx, add(dcontext, self.value.backward(join_heads(dv), saved_value))
-
-    def _queries(self, x, start):
-        return encoded_heads(x, self.query, self.query_norm, self.positions, self.d_head, start)
-
-    def _keys(self, context, start=0):
-        return encoded_heads(context, self.key, self.key_norm, self.positions, self.d_head, start)
-
-    def _values(self, context):
-        return split_heads(self.value(context), self.d_value)

@@ -5,7 +5,6 @@ from numformer.checks import check_array, check_generator
 from numformer.functional.attention.masks import EVERYWHERE
 from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.head_projections import join_heads, split_heads
-from numformer.layers.attention.encoded_heads import encoded_heads_backward
 from numformer.layers.attention.multi_head import MultiHeadAttention
 
 
@@ -66,8 +65,10 @@ class PositionedAttention(MultiHeadAttention):
         for name, p, vectors in (("query_positions", query_positions, x),
                                  ("key_positions", key_positions, context)):
             check_array(owner, name, p, "(T, C)", dtype, T=vectors.shape[1], C=vectors.shape[2])
-        q, saved_query = self._queries(x + query_positions, 0)        # (B, H, T, D)
-        k, saved_key = self._keys(context + key_positions)            # (B, G, S, D)
+        q, saved_query = self.project(                                # (B, H, T, D)
+            x + query_positions, self.query, self.query_norm)
+        k, saved_key = self.project(                                  # (B, G, S, D)
+            context + key_positions, self.key, self.key_norm)
         v, saved_value = self.value.forward(context)
         v = split_heads(v, self.d_value)                              # (B, G, S, D_V)
         seed = None if rng is None else dropout_seed(rng)
@@ -87,9 +88,9 @@ class PositionedAttention(MultiHeadAttention):
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
         dq, dk, dv = self.positions.attend_backward(do, saved_attention)
 
-        # q = queries(x + query_positions);  k = keys(context + key_positions)
-        dx = encoded_heads_backward(dq, saved_query, self.query, self.query_norm, self.positions)
-        dkeys = encoded_heads_backward(dk, saved_key, self.key, self.key_norm, self.positions)
+        # q = project(x + query_positions);  k = project(context + key_positions)
+        dx = self.project_backward(dq, saved_query, self.query, self.query_norm)
+        dkeys = self.project_backward(dk, saved_key, self.key, self.key_norm)
 
         # v = split_heads(value(context))
         dcontext = add(dkeys, self.value.backward(join_heads(dv), saved_value))

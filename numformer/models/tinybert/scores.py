@@ -6,7 +6,6 @@ import numpy as np
 
 from numformer.functional import (
     imitation_loss, imitation_loss_backward, repeat_kv_heads, repeat_kv_heads_backward)
-from numformer.layers.attention.encoded_heads import encoded_heads, encoded_heads_backward
 
 
 def attention_scores(block, x):
@@ -49,8 +48,8 @@ def attention_scores(block, x):
     """
     a, norm = block.attention, block.branches["attention"].input_norm
     n, saved_norm = norm.forward(x)                                   # (B, T, C)
-    q, saved_q = encoded_heads(n, a.query, a.query_norm, a.positions, a.d_head)    # (B, H, T, D)
-    k, saved_k = encoded_heads(n, a.key, a.key_norm, a.positions, a.d_head)        # (B, G, T, D)
+    q, saved_q = a.project(n, a.query, a.query_norm)                   # (B, H, T, D)
+    k, saved_k = a.project(n, a.key, a.key_norm)                       # (B, G, T, D)
     k, saved_repeat = repeat_kv_heads(k, a.n_heads)                   # (B, H, T, D)
     scale = 1 / math.sqrt(a.d_head) if a.scale is None else a.scale
     scores = q @ k.mT * scale                                         # (B, H, T, T)
@@ -76,10 +75,10 @@ def attention_scores_backward(block, dscores, saved):
     dq = dscores @ k * scale                                          # (B, H, T, D)
     dk = dscores.mT @ q * scale                                       # (B, H, T, D)
 
-    # k = repeat_kv_heads(encoded_heads(n, key)), q = encoded_heads(n, query)
+    # k = repeat_kv_heads(project(n, key)), q = project(n, query)
     dk = repeat_kv_heads_backward(dk, saved_repeat)                   # (B, G, T, D)
-    dn = encoded_heads_backward(dk, saved_k, a.key, a.key_norm, a.positions)
-    dn = dn + encoded_heads_backward(dq, saved_q, a.query, a.query_norm, a.positions)
+    dn = a.project_backward(dk, saved_k, a.key, a.key_norm)
+    dn = dn + a.project_backward(dq, saved_q, a.query, a.query_norm)
 
     # n = norm(x)
     return norm.backward(dn, saved_norm)
