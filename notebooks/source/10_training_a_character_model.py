@@ -440,6 +440,6 @@ contribution_bars(contributions, vocabulary[token]).figure
 # - Pascanu, Mikolov and Bengio (2013), "On the Difficulty of Training Recurrent Neural Networks",
 #   algorithm 1: clipping.
 # - Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits": the residual stream.
-# - The code: `numformer/models/decoder.py`, `numformer/training/trainer.py`,
+# - The code: `numformer/models/decoder/model.py`, `numformer/training/trainer.py`,
 #   `numformer/functional/adam.py`, `numformer/generation/sampling.py`; all of it on one page:
 #   `numformer/minimal.py`.

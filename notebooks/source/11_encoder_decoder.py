@@ -441,4 +441,4 @@ for beams in (1, 2):
 # - A. Vaswani et al. (2017), "Attention Is All You Need": section 3 for the model, 6.1 for beams.
 # - Y. Wu et al. (2016), "Google's Neural Machine Translation System": equation 14 for the penalty.
 # - Code: `numformer/functional/attention/additive.py` and `scores.py`,
-#   `numformer/models/encoder_decoder.py`, `numformer/generation/beam_search.py`.
+#   `numformer/models/encoder_decoder/model.py`, `numformer/generation/beam_search.py`.

@@ -453,4 +453,4 @@ check("triplet_loss_backward", triplet_loss_backward, seed=0)
 # - N. Reimers, I. Gurevych (2019), "Sentence-BERT: Sentence Embeddings using Siamese
 #   BERT-Networks": section 3.
 # - Code: `numformer/functional/losses/`, `numformer/data/noise/masking.py`,
-#   `numformer/models/bert.py`, `numformer/models/sentence_bert.py`.
+#   `numformer/models/bert/model.py`, `numformer/models/bert/sentence_bert.py`.

@@ -376,4 +376,4 @@ for name in ("vit-base", "vit-large"):
 #   at Scale": section 3.1 for the model, appendix D.4 for positions, figure 3 for data.
 # - S. Abnar, W. Zuidema (2020), "Quantifying Attention Flow in Transformers": section 3.
 # - Code: `numformer/functional/vision/patches.py`, `numformer/functional/pooling.py`,
-#   `numformer/models/vision_transformer.py`.
+#   `numformer/models/vision_transformer/model.py`.

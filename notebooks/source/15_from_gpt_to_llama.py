@@ -378,5 +378,5 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 # - J. Kaplan et al. (2020), "Scaling Laws for Neural Language Models": table 1 for counts.
 # - J. Ainslie et al. (2023), "GQA: Training Generalized Multi-Query Transformer Models from
 #   Multi-Head Checkpoints": section 2.2.
-# - Code: `numformer/functional/norms/rms_norm.py`, `numformer/models/decoder.py`,
+# - Code: `numformer/functional/norms/rms_norm.py`, `numformer/models/decoder/model.py`,
 #   `numformer/analysis/costs.py`.

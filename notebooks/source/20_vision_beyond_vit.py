@@ -32,9 +32,8 @@ from numformer.functional import (
     box_corners, box_iou, box_loss, box_loss_backward, generalized_iou, match_objects,
     matching_costs, shifted_window_mask, softmax, window_partition)
 from numformer.models import (
-    SWIN_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig, SwinConfig,
+    SWIN_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig, SwinConfig, SwinStage,
     VisionTransformer, VisionTransformerConfig)
-from numformer.models.swin import SwinStage
 from numformer.plots import (
     architecture_diagram, boxes_in_images, image_grid, shifted_windows)
 from numformer.recipes.vision.canvas import on_canvas

@@ -8,7 +8,7 @@ from numformer.analysis.attention_views import Reading, attention_views
 from numformer.analysis.capture import capture
 from numformer.backend import one_blas_thread
 from numformer.layers import MultiHeadAttention
-from numformer.models.decoder import Decoder
+from numformer.models.decoder.model import Decoder
 
 
 class AttentionGradient(NamedTuple):

@@ -7,8 +7,8 @@ from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import EVERYWHERE
 from numformer.layers import FeedForward, GatedFeedForward, Linear, LMHead, MultiHeadAttention
 from numformer.analysis.counting import count
-from numformer.models.decoder import Decoder
-from numformer.models.decoder_config import DecoderConfig
+from numformer.models.decoder.config import DecoderConfig
+from numformer.models.decoder.model import Decoder
 from numformer.analysis.capture import capture
 from numformer.parameter import Layer
 

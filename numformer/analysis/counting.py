@@ -11,11 +11,12 @@ from numformer.functional.attention.masks import CAUSAL
 from numformer.layers import (
     GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, LocalAttentionBranch, MixtureOfExperts,
     MultiHeadAttention, TransformerBlock)
-from numformer.models.bert_encoder import BertEncoder
-from numformer.models.clip import CLIP, CLIPTextEncoder
-from numformer.models.seq2seq import Seq2Seq
+from numformer.models.bert.encoder import BertEncoder
+from numformer.models.clip.model import CLIP
+from numformer.models.clip.text_encoder import CLIPTextEncoder
+from numformer.models.recurrent.seq2seq import Seq2Seq
 from numformer.models.transformer import Encoder
-from numformer.models.vision_transformer import VisionTransformer
+from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.shapes_only import MOST_ARRAYS, MOST_NUMBERS, TooLarge, only_shapes
 
 SMALL = 1, 2, 4, 8, 16, 64                            # sizes to find the one that is too large

@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer.checks import check_ids, check_whole
 from numformer.layers import LayerNorm, SoftCappedLMHead
-from numformer.models.decoder import Decoder
+from numformer.models.decoder.model import Decoder
 from numformer.analysis.capture import capture, residual_stream
 from numformer.parameter import Layer
 

@@ -6,8 +6,8 @@ from numformer.backend import one_blas_thread
 from numformer.checks import check_array, check_ids, check_number, check_whole
 from numformer.functional import log_softmax
 from numformer.functional.softmax import count_of_top_p
-from numformer.models.decoder import Decoder
-from numformer.models.recurrent import StatefulLanguageModel
+from numformer.models.decoder.model import Decoder
+from numformer.models.recurrent.language_model import StatefulLanguageModel
 from numformer.underflow import underflow_is_zero
 
 

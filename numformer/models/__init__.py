@@ -1,38 +1,45 @@
-"""Layers wired into the architectures of the papers."""
+"""Layers wired into the architectures of the papers; a family is a folder."""
 
-from numformer.models.bert import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHead
-from numformer.models.bert_classifier import BertClassifier, BertClassifierConfig
-from numformer.models.bert_encoder import BertEncoder, BertEncoderConfig
-from numformer.models.classifiers import (
-    DecoderClassifier, DecoderClassifierConfig, backbone_options, load_pretrained_backbone)
-from numformer.models.bert_heads import (
-    BertSpanClassifier, BertSpanClassifierConfig, BertTokenClassifier, BertTokenClassifierConfig,
-    best_spans)
-from numformer.models.clip import (
-    CLIP, CLIP_CONFIGS, CLIPConfig, CLIPTextConfig, CLIPTextEncoder)
-from numformer.models.convolutional import (
-    ConvolutionLanguageModel, ConvolutionLanguageModelConfig)
-from numformer.models.decoder import Decoder
-from numformer.models.decoder_config import (
-    DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig)
-from numformer.models.detr import DETR, BoxHead, DETRBlock, DETRConfig
-from numformer.models.encoder_decoder import EncoderDecoder
-from numformer.models.encoder_decoder_config import (
-    BART, ENCODER_DECODERS, T5, EncoderDecoderConfig)
-from numformer.models.ngram import KneserNey
-from numformer.models.ngram_decoder import (
-    NGramDecoder, NGramDecoderConfig, TokenAndNGramEmbedding)
-from numformer.models.ngram_language_model import NGramLanguageModel, NGramLanguageModelConfig
-from numformer.models.recurrent import RecurrentLanguageModel, RecurrentLanguageModelConfig
-from numformer.models.sentence_bert import SentenceBert, SentenceBertConfig
-from numformer.models.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
-from numformer.models.swin import SWIN_CONFIGS, Swin, SwinConfig, SwinStage
-from numformer.models.tinybert import (
-    TinyBert, TinyBertConfig, check_teacher, taught, teacher_states)
-from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
-from numformer.models.vision import (
+from numformer.models.bert.classifier import BertClassifier, BertClassifierConfig
+from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.bert.model import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHead
+from numformer.models.bert.sentence_bert import SentenceBert, SentenceBertConfig
+from numformer.models.bert.span_classifier import (
+    BertSpanClassifier, BertSpanClassifierConfig, best_spans)
+from numformer.models.bert.token_classifier import BertTokenClassifier, BertTokenClassifierConfig
+from numformer.models.clip.config import CLIP_CONFIGS, CLIPConfig, CLIPTextConfig
+from numformer.models.clip.model import CLIP
+from numformer.models.clip.text_encoder import CLIPTextEncoder
+from numformer.models.convolutional.classifier import (
     CONVOLUTION_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig)
-from numformer.models.vision_transformer import (
+from numformer.models.convolutional.language_model import (
+    ConvolutionLanguageModel, ConvolutionLanguageModelConfig)
+from numformer.models.decoder.classifier import DecoderClassifier, DecoderClassifierConfig
+from numformer.models.decoder.config import (
+    DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig)
+from numformer.models.decoder.model import Decoder
+from numformer.models.detr.block import DETRBlock
+from numformer.models.detr.config import DETRConfig
+from numformer.models.detr.heads import BoxHead
+from numformer.models.detr.model import DETR
+from numformer.models.encoder_decoder.config import (
+    BART, ENCODER_DECODERS, T5, EncoderDecoderConfig)
+from numformer.models.encoder_decoder.model import EncoderDecoder
+from numformer.models.ngram.decoder import (
+    NGramDecoder, NGramDecoderConfig, TokenAndNGramEmbedding)
+from numformer.models.ngram.kneser_ney import KneserNey
+from numformer.models.ngram.language_model import NGramLanguageModel, NGramLanguageModelConfig
+from numformer.models.recurrent.language_model import (
+    RecurrentLanguageModel, RecurrentLanguageModelConfig)
+from numformer.models.recurrent.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
+from numformer.models.swin.config import SWIN_CONFIGS, SwinConfig
+from numformer.models.swin.model import Swin, SwinStage
+from numformer.models.tinybert.config import TinyBertConfig
+from numformer.models.tinybert.model import TinyBert
+from numformer.models.tinybert.teacher import check_teacher, taught, teacher_states
+from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
+from numformer.models.transformer.pretrained import backbone_options, load_pretrained_backbone
+from numformer.models.vision_transformer.model import (
     VISION_CONFIGS, VisionTransformer, VisionTransformerConfig)
 
 CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS          # the published sizes, for `count`

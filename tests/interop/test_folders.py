@@ -13,7 +13,7 @@ from numformer.interop import FAMILIES, family_of, gradients, load, save
 from numformer.interop.tensors import widened
 from numformer.models import (
     Decoder, DecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
-from numformer.models.decoder_config import GPT2
+from numformer.models.decoder.config import GPT2
 
 SIZES = dict(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=8)
 WEIGHTS = "model.safetensors"

@@ -6,7 +6,7 @@ import pytest
 
 from numformer.interop import FAMILIES, load, save
 from numformer.models import KINDS
-from numformer.models.decoder_config import LLAMA
+from numformer.models.decoder.config import LLAMA
 from test_folders import change, facts_of, model_of, refused
 from witness_sizes import SMALL
 

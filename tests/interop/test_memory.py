@@ -8,7 +8,7 @@ import pytest
 
 from numformer.interop import load, save
 from numformer.models import Decoder, DecoderConfig
-from numformer.models.decoder_config import LLAMA
+from numformer.models.decoder.config import LLAMA
 
 MEASURE = """
 import resource, sys

@@ -1,9 +1,9 @@
 """What a layer is called in a diagram, and its sizes."""
 
 from numformer import layers as L
-from numformer.models.bert import MaskedTokenHead
-from numformer.models.detr import BoxHead
-from numformer.models.ngram_decoder import TokenAndNGramEmbedding
+from numformer.models.bert.model import MaskedTokenHead
+from numformer.models.detr.heads import BoxHead
+from numformer.models.ngram.decoder import TokenAndNGramEmbedding
 from numformer.parameter import Parameter
 
 ATTENTION = "Multi-head attention"

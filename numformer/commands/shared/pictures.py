@@ -13,7 +13,7 @@ from numformer.analysis import (
     logit_contributions, logit_lens, model_costs, residual_stream)
 from numformer.finite import predicted_classes
 from numformer.models import Decoder, VisionTransformer
-from numformer.models.decoder_config import DecoderConfig
+from numformer.models.decoder.config import DecoderConfig
 from numformer.plots.axes import in_slides, panels
 from numformer.plots.tokens import visible
 from numformer import plots

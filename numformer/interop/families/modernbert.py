@@ -5,7 +5,7 @@ from numformer.interop.keys import IGNORED, NOTHING, Derived, Fixed, Key, Option
 from numformer.interop.operations import TRANSPOSED, Part
 from numformer.interop.rotary import LayerTypes, LocalBase, Rotary
 from numformer.interop.table import Row, linear, norm
-from numformer.models.bert import MODERNBERT as OPTIONS
+from numformer.models.bert.model import MODERNBERT as OPTIONS
 
 GATED = {"gelu": "geglu", "gelu_new": "geglu_tanh", "gelu_pytorch_tanh": "geglu_tanh",
          "silu": "swiglu"}

@@ -6,9 +6,3 @@
 
 The image encoder is the `VisionTransformer`.
 """
-
-from numformer.models.clip.config import CLIP_CONFIGS, CLIPConfig, CLIPTextConfig
-from numformer.models.clip.model import CLIP
-from numformer.models.clip.text_encoder import CLIPTextEncoder
-
-__all__ = ["CLIP", "CLIPConfig", "CLIPTextConfig", "CLIPTextEncoder", "CLIP_CONFIGS"]

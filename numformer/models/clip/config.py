@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from numformer.checks import check_divides
 from numformer.config import like, option
 from numformer.models.transformer import TransformerConfig
-from numformer.models.vision_transformer import VisionTransformerConfig
+from numformer.models.vision_transformer.model import VisionTransformerConfig
 from numformer.shapes_only import MOST_ARRAYS
 
 

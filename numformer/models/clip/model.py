@@ -9,7 +9,7 @@ from numformer.functional import (
     contrastive_loss, contrastive_loss_backward, cosine_similarity, cosine_similarity_backward,
     softmax)
 from numformer.models.clip.text_encoder import CLIPTextEncoder
-from numformer.models.vision_transformer import VisionTransformer
+from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.parameter import Layer, constant
 
 

@@ -5,10 +5,3 @@
     heads     the class and the box of every object query
     model     the whole, and its loss with bipartite matching
 """
-
-from numformer.models.detr.block import DETRBlock
-from numformer.models.detr.config import DETRConfig
-from numformer.models.detr.heads import BoxHead
-from numformer.models.detr.model import DETR
-
-__all__ = ["BoxHead", "DETR", "DETRBlock", "DETRConfig"]

@@ -6,7 +6,7 @@ from numformer.checks import check_divides, check_even
 from numformer.config import Config, like, option
 from numformer.layers.attention.head_width import check_head_width
 from numformer.models.transformer import TransformerConfig
-from numformer.models.vision_transformer import VisionTransformerConfig
+from numformer.models.vision_transformer.model import VisionTransformerConfig
 from numformer.shapes_only import MOST_ARRAYS
 
 

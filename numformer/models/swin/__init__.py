@@ -1,6 +1,5 @@
-"""The Swin Transformer: attention within windows that are shifted from block to block."""
+"""The Swin Transformer: attention within windows that are shifted from block to block.
 
-from numformer.models.swin.config import SWIN_CONFIGS, SwinConfig
-from numformer.models.swin.model import Swin, SwinStage
-
-__all__ = ["SWIN_CONFIGS", "Swin", "SwinConfig", "SwinStage"]
+    config    start here: the options, and the published sizes
+    model     stages of blocks, between which patches are merged
+"""

@@ -6,7 +6,7 @@ from numformer.checks import check_divides, check_whole
 from numformer.config import Config, like, option, whole_numbers
 from numformer.functional.activations.table import ACTIVATIONS
 from numformer.models.transformer import TransformerConfig
-from numformer.models.vision_transformer import VisionTransformerConfig
+from numformer.models.vision_transformer.model import VisionTransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,7 @@
-"""TinyBERT: a small classifier that learns from a large one."""
+"""TinyBERT: a small classifier that learns from a large one.
 
-from numformer.models.tinybert.config import TinyBertConfig
-from numformer.models.tinybert.model import TinyBert
-from numformer.models.tinybert.scores import (
-    attention_loss, attention_loss_backward, attention_scores, attention_scores_backward)
-from numformer.models.tinybert.teacher import check_teacher, taught, teacher_states
-
-__all__ = ["TinyBert", "TinyBertConfig", "attention_loss", "attention_loss_backward",
-           "attention_scores", "attention_scores_backward", "check_teacher", "taught",
-           "teacher_states"]
+    config     start here: the options
+    teacher    what the teacher gives: logits, hidden states and attention scores
+    scores     attention scores, and the loss on them
+    model      the student, and its loss
+"""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from numformer.config import option
-from numformer.models.bert_classifier import BertClassifierConfig
+from numformer.models.bert.classifier import BertClassifierConfig
 from numformer.models.transformer.config import NORMS
 
 WEIGHTS = "hard_weight", "soft_weight", "hidden_weight", "attention_weight"

@@ -7,7 +7,7 @@ from numformer.functional import (
     IGNORE_INDEX, distillation_loss, distillation_loss_backward, imitation_loss,
     imitation_loss_backward)
 from numformer.layers import Linear
-from numformer.models.bert_classifier import BertClassifier
+from numformer.models.bert.classifier import BertClassifier
 from numformer.models.tinybert.scores import attention_loss, attention_loss_backward
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
 
@@ -44,7 +44,7 @@ class TinyBert(LossOfParts, BertClassifier):
 
     Examples
     --------
-    >>> from numformer.models.tinybert import TinyBertConfig
+    >>> from numformer.models import TinyBertConfig
     >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
     >>> config = TinyBertConfig(**sizes, n_classes=3, teacher_width=32)
     >>> model = TinyBert(config, np.random.default_rng(0))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.backend import one_blas_thread
-from numformer.models.bert_classifier import BertClassifier
+from numformer.models.bert.classifier import BertClassifier
 from numformer.models.tinybert.scores import attention_scores
 
 

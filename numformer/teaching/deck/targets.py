@@ -45,7 +45,7 @@ def page(name):
     >>> page("functional.rotary")
     'numformer/functional/positions/rotary.py'
     >>> page("models.LLAMA")
-    'numformer/models/decoder_config.py'
+    'numformer/models/decoder/config.py'
     """
     found = inspect.unwrap(find(name)) if callable(find(name)) else find(name)
     try:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.models.tinybert import TinyBert, TinyBertConfig
+from numformer.models import TinyBert, TinyBertConfig
 from numformer.verify.registry.bert import IDS, WRONG, labelled, model
 from numformer.verify.registry.cases import Case, Pair, floats, seeded
 

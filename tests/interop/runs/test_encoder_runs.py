@@ -15,7 +15,7 @@ from numformer.data.tokenizers.published import published
 from numformer.interop import load, save
 from numformer.models import (
     Bert, BertConfig, SentenceBert, SentenceBertConfig, VisionTransformer, VisionTransformerConfig)
-from numformer.models.bert import MODERNBERT
+from numformer.models.bert.model import MODERNBERT
 from numformer.recipes.library import bert as bert_page
 
 TEXT = "return the number of items in a list, or raise an error if there are none. " * 9

@@ -9,7 +9,7 @@ from numformer.analysis import gradient_reach
 from numformer.models import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig, RecurrentLanguageModel,
     RecurrentLanguageModelConfig)
-from numformer.models.recurrent import CELLS
+from numformer.models.recurrent.language_model import CELLS
 
 torch = pytest.importorskip("torch")
 from torch_copies import close, random_layer  # noqa: E402  (needs PyTorch)

@@ -5,7 +5,7 @@ import pytest
 
 from numformer.functional import IGNORE_INDEX
 from numformer.models import BERT_CONFIGS, Bert, BertConfig
-from numformer.models.bert import MODERNBERT
+from numformer.models.bert.model import MODERNBERT
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -8,7 +8,7 @@ from numformer.teaching.deck.targets import conventions, find, page, slips
 @pytest.mark.parametrize("name, where", [
     ("functional.softmax", "functional/softmax.py"),
     ("functional.CAUSAL", "functional/attention/masks.py"),           # a value, imported twice
-    ("models.LLAMA", "models/decoder_config.py"),                      # a dict
+    ("models.LLAMA", "models/decoder/config.py"),                      # a dict
     ("models.CONFIGS", "models/__init__.py"),                          # a value made there
     ("layers.LSTM.step", "layers/recurrent/through_time.py"),          # an inherited method
     ("kernels.attention", "kernels/attention/__init__.py"),            # a folder

@@ -5,7 +5,7 @@ import numpy as np
 from numformer.analysis.structure.parts import Column, Residual, Row, Stack
 from numformer.analysis.structure.reader import VECTORS
 from numformer.functional import cosine_similarity
-from numformer.models.ngram import KneserNey
+from numformer.models.ngram.kneser_ney import KneserNey
 
 TOKENS, MASKED = "tokens (B, T)", "Masked self-attention"
 

@@ -1,0 +1,157 @@
+"""The answer to a question as a span of a text: its first and its last token."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from numformer.checks import check_mask
+from numformer.finite import predicted_classes
+from numformer.layers import Linear
+from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.transformer import CrossEntropyModel
+
+MASKED_LOGIT = -1e4                                           # its probability is 0 in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertSpanClassifierConfig(BertEncoderConfig):
+    """The config of a `BertSpanClassifier`: that of its backbone."""
+
+
+class BertSpanClassifier(CrossEntropyModel):
+    r"""Logits of the first and of the last token of an answer, ids (B, T) to (B, 2, T).
+
+    A row holds a question, segment 0, and a text, segment 1. Each of the two distributions runs
+    over the tokens of the row; padding has probability 0.
+
+    .. math:: z_{kt} = x_t \cdot w_k + b_k, \qquad x = \mathrm{backbone}(\mathrm{ids}), \qquad
+              L = -\tfrac{1}{2} \left( \log p_1(\mathrm{start}) + \log p_2(\mathrm{end}) \right)
+
+    .. math:: \bar{x}_t = \sum_k \bar{z}_{kt} w_k, \qquad \bar{w}_k = \sum_t \bar{z}_{kt} x_t
+
+    A batch of its loss is (ids, lengths, segments, targets): targets are int of shape (B, 2), the
+    positions of the first and the last token of each answer. The loss is the mean of both
+    cross-entropies.
+
+    Parameters
+    ----------
+    config : BertSpanClassifierConfig
+    rng : numpy.random.Generator or None
+        Draws the initial weights; see `load_pretrained_backbone` for those of a `Bert`.
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT", section 4.2.
+
+    Examples
+    --------
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> model = BertSpanClassifier(BertSpanClassifierConfig(**sizes), np.random.default_rng(0))
+    >>> ids, segments = np.array([[1, 5, 2, 7, 8, 2]]), np.array([[0, 0, 0, 1, 1, 1]])
+    >>> model(ids, np.array([6]), segments).shape
+    (1, 2, 6)
+    >>> loss, saved = model.loss((ids, np.array([6]), segments, np.array([[3, 4]])))
+    >>> model.loss_backward(saved)
+    """
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.config = config
+        self.backbone = BertEncoder(c, rng)
+        self.ends = Linear(c.d_model, 2, rng, c.bias, c.init_std, dtype=dtype)
+
+    def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
+        """Logits of the first and of the last token.
+
+        Parameters
+        ----------
+        ids, segments : ndarray of int, shape (B, T)
+            Tokens, and the segment of each; all 0 unless given.
+        lengths : ndarray of int, shape (B,), optional
+            Tokens of each row without its padding; T unless given.
+        rng : numpy.random.Generator, optional
+            For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, as far as its length allows.
+
+        Returns
+        -------
+        logits : ndarray, shape (B, 2, T)
+        saved : tuple
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `BertEncoder.forward`.
+        """
+        x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
+        z, saved_ends = self.ends.forward(x)                          # (B, T, 2)
+        real = None
+        if lengths is not None:
+            real = (np.arange(ids.shape[1]) < lengths[:, None])[:, None]              # (B, 1, T)
+        logits = np.ascontiguousarray(z.transpose(0, 2, 1))           # (B, 2, T)
+        if real is not None:
+            logits = np.where(real, logits, logits.dtype.type(MASKED_LOGIT))
+
+        saved = (saved_backbone, saved_ends, real)
+        return logits, saved
+
+    def backward(self, dlogits, saved):
+        saved_backbone, saved_ends, real = saved
+
+        # logits = where(real, z transposed, masked)
+        if real is not None:
+            dlogits = np.where(real, dlogits, dlogits.dtype.type(0))
+        dz = np.ascontiguousarray(dlogits.transpose(0, 2, 1))         # (B, T, 2)
+
+        # z = ends(backbone(ids))
+        return self.backbone.backward(self.ends.backward(dz, saved_ends), saved_backbone)
+
+
+def best_spans(logits, allowed, longest=None):
+    """The most probable spans with start <= end, both among allowed tokens.
+
+    Parameters
+    ----------
+    logits : ndarray, shape (B, 2, T)
+        Of a `BertSpanClassifier`.
+    allowed : ndarray of bool, shape (B, T)
+        Where an answer may start and end; at least one token of each row.
+    longest : int, optional
+        Tokens of an answer, at most.
+
+    Returns
+    -------
+    ndarray of int, shape (B, 2)
+        The first and the last token of each answer.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `allowed` is no mask of that shape, or a row allows no token.
+    NotFinite
+        If the logits of an allowed span are not finite.
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT", section 4.2: the sum of both logits is the score of a span.
+
+    Examples
+    --------
+    >>> logits = np.array([[[0.0, 1.0, 3.0], [4.0, 2.0, 0.5]]])       # alone: 2 and 0
+    >>> best_spans(logits, np.ones((1, 3), bool))
+    array([[0, 0]])
+    >>> best_spans(logits, np.array([[False, True, True]]))
+    array([[2, 2]])
+    """
+    B, _, T = logits.shape
+    check_mask("best_spans", allowed, (B, T))
+    if not allowed.any(axis=1).all():
+        raise ValueError("best_spans: a row allows no token; allow at least one of each.")
+    spans = np.triu(np.ones((T, T), bool))                            # start <= end
+    if longest is not None:
+        spans = spans & ~np.triu(spans, longest)
+    possible = spans & allowed[:, :, None] & allowed[:, None, :]      # (B, T, T)
+    scores = np.where(possible, logits[:, 0, :, None] + logits[:, 1, None, :], -np.inf)
+    best = predicted_classes("best_spans", scores.reshape(B, -1))     # (B,)
+    return np.stack(np.divmod(best, T), axis=1)

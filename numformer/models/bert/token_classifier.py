@@ -1,0 +1,97 @@
+"""A label for every token: a linear layer on each output of BERT's encoder."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from numformer.layers import Dropout, Linear
+from numformer.models.bert.classifier import BertClassifierConfig
+from numformer.models.bert.encoder import BertEncoder
+from numformer.models.transformer import CrossEntropyModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertTokenClassifierConfig(BertClassifierConfig):
+    """The config of a `BertTokenClassifier`: `n_classes` labels."""
+
+
+class BertTokenClassifier(CrossEntropyModel):
+    r"""Logits of the labels of every token, ids (B, T) to (B, T, n_classes).
+
+    .. math:: z_t = x_t W + b, \qquad x = \mathrm{backbone}(\mathrm{ids})
+
+    .. math:: \bar{x}_t = \bar{z}_t W^\top, \qquad
+              \bar{W} = \sum_t x_t^\top \bar{z}_t, \qquad \bar{b} = \sum_t \bar{z}_t
+
+    A batch of its loss is (ids, lengths, segments, targets): targets are int of shape (B, T),
+    `IGNORE_INDEX` for tokens without a label, such as special tokens and padding. The loss is the
+    mean over labelled tokens.
+
+    Parameters
+    ----------
+    config : BertTokenClassifierConfig
+    rng : numpy.random.Generator or None
+        Draws the initial weights; see `load_pretrained_backbone` for those of a `Bert`.
+
+    References
+    ----------
+    Devlin et al. (2019), "BERT", section 5.3 and figure 4 (d).
+
+    Examples
+    --------
+    >>> sizes = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=16)
+    >>> config = BertTokenClassifierConfig(**sizes, n_classes=3)
+    >>> model = BertTokenClassifier(config, np.random.default_rng(0))
+    >>> ids, lengths = np.array([[1, 5, 2, 0]]), np.array([3])
+    >>> model(ids, lengths).shape
+    (1, 4, 3)
+    >>> targets = np.array([[-100, 2, -100, -100]])
+    >>> loss, saved = model.loss((ids, lengths, np.zeros_like(ids), targets))
+    >>> model.loss_backward(saved)
+    """
+
+    def __init__(self, config, rng):
+        c, dtype = config, np.dtype(config.dtype)
+        self.config = config
+        self.backbone = BertEncoder(c, rng)
+        self.dropout = Dropout(c.dropout)
+        self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
+
+    def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
+        """Logits of the labels.
+
+        Parameters
+        ----------
+        ids, segments : ndarray of int, shape (B, T)
+            Tokens, and the segment of each; all 0 unless given.
+        lengths : ndarray of int, shape (B,), optional
+            Tokens of each row without its padding; T unless given.
+        rng : numpy.random.Generator, optional
+            For dropout.
+        mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
+            True: this query may attend to this key, as far as its length allows.
+
+        Returns
+        -------
+        logits : ndarray, shape (B, T, n_classes)
+            Meaningless at padding positions.
+        saved : tuple
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `BertEncoder.forward`.
+        """
+        x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
+        x, saved_dropout = self.dropout.forward(x, rng)
+        logits, saved_classes = self.classes.forward(x)               # (B, T, n_classes)
+
+        saved = (saved_backbone, saved_dropout, saved_classes)
+        return logits, saved
+
+    def backward(self, dlogits, saved):
+        saved_backbone, saved_dropout, saved_classes = saved
+
+        # logits = classes(dropout(backbone(ids)))
+        dx = self.classes.backward(dlogits, saved_classes)
+        return self.backbone.backward(self.dropout.backward(dx, saved_dropout), saved_backbone)
