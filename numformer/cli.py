@@ -79,9 +79,10 @@ def _status(error):
     """The exit status for an error that a user can fix; None for a bug."""
     from numformer.commands import UsageError
     from numformer.data import DataError, NoSuchFile
-    from numformer.training import CheckpointError, FolderInUse, NotFinite
+    from numformer.finite import NotFinite
+    from numformer.runs import CheckpointError, FolderInUse, RunError
 
-    if isinstance(error, (UsageError, NoSuchFile, FolderInUse)):
+    if isinstance(error, (UsageError, RunError, NoSuchFile, FolderInUse)):
         return 2
     return 1 if isinstance(error, (DataError, CheckpointError, NotFinite, OSError, ValueError,
                                    MemoryError)) else None

@@ -267,6 +267,18 @@ def _replica(part, copies):
     return copy
 
 
+def part_of(arrays, prefix):
+    """The arrays whose names begin with a prefix, by the names without it.
+
+    Examples
+    --------
+    >>> part_of({"model.a": 1, "optimizer.b": 2}, "model.")
+    {'a': 1}
+    """
+    return {name.removeprefix(prefix): array
+            for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def some_of(names):
     """At most five of the names, for a message."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""

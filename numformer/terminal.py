@@ -1,6 +1,7 @@
 """What messages show: control characters escaped, paths quoted, typos with a suggestion."""
 
 import shlex
+import sys
 import unicodedata
 
 # Surrogates stand for bytes of file names that are no UTF-8.
@@ -97,3 +98,15 @@ def did_you_mean(word, choices):
     """
     close = closest(word, choices)
     return f" (did you mean {close}?)" if close else ""
+
+
+def show_text(text, stream):
+    """Write text and flush; characters that the stream cannot encode become question marks.
+
+    A terminal would obey control characters of a generated text: it gets escapes for them.
+    """
+    encoding = stream.encoding or "utf-8"
+    if stream is sys.stderr or stream.isatty():
+        text = printable(text, keep="\n\t")
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()

@@ -10,7 +10,7 @@ import pytest
 from numformer.cli import main
 from numformer.commands import train
 from numformer.commands.shared import output
-from numformer.training.checkpoint import write_atomically
+from numformer.files import write_atomically
 
 TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
 SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "16", "--context-length", "16",

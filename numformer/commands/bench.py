@@ -12,7 +12,7 @@ from numformer.benchmarks.side_by_side import start_torch
 from numformer.checks import check_number, check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_picture, print_json, save_picture
-from numformer.commands.shared.runs import add_weights_argument, smaller_weights
+from numformer.commands.shared.run_arguments import add_weights_argument, smaller_weights
 from numformer.data import DOCUMENTATION, load_corpus
 
 SUBJECTS = {"attention": attention, "train": training, "generate": generating, "speedrun": speedrun}

@@ -10,13 +10,14 @@ from numformer import backend
 from numformer.benchmarks.side_by_side import medians_in_turns
 from numformer.checks import check_number
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import load_run, run_corpus
 from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.commands.shared.trainers import new_trainer
 from numformer.analysis import count, gradient_reach
 from numformer.models import NGramDecoder
+from numformer.runs import RunFolder, load_run
+from numformer.runs.load_run import run_corpus
 from numformer.terminal import printable
-from numformer.training import RunFolder, TrainingConfig, mean_loss
+from numformer.training import TrainingConfig, mean_loss
 
 DISTANCES = (1, 4, 16, 64)
 BLOCKS = 8                                                         # validation blocks for gradients

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import load_run, read_facts
 from numformer.commands.shared.output import print_json
 from numformer.analysis import count
 from numformer.models import (
     CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, SWIN_CONFIGS, VISION_CONFIGS)
+from numformer.runs import load_checkpoint, load_run
+from numformer.runs.load_run import read_facts
 from numformer.terminal import did_you_mean, printable
-from numformer.training import load_checkpoint
 
 PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS | SWIN_CONFIGS
 # how a field of a config is printed

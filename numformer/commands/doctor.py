@@ -19,10 +19,10 @@ from numformer import backend, functional
 from numformer.commands.shared.output import print_json
 from numformer.models import Decoder, DecoderConfig
 from numformer.data import BlockStream
+from numformer.runs import RunFolder, folder_lock, load_checkpoint
 from numformer.teaching import grading, isolation
 from numformer.terminal import printable
-from numformer.training import (
-    RunFolder, Trainer, TrainingConfig, folder_lock, load_checkpoint, train)
+from numformer.training import Trainer, TrainingConfig, train
 from numformer.verify.errors import largest, largest_difference
 from numformer.verify.registry.attention_cases import run as run_attention
 

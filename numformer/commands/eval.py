@@ -2,10 +2,12 @@
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
-from numformer.commands.shared.runs import (
-    add_run_arguments, add_weights_argument, load_run, run_corpus, smaller_weights)
+from numformer.commands.shared.run_arguments import (
+    add_run_arguments, add_weights_argument, smaller_weights)
 from numformer.generation import rounded_weights
 from numformer.layers.token_step import UnknownPart
+from numformer.runs import load_run
+from numformer.runs.load_run import run_corpus
 from numformer.training import mean_loss
 
 LOSS = ("val_loss", "tokens", "bits_per_character", "characters")     # printed in the first line

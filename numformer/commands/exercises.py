@@ -5,11 +5,11 @@ from pathlib import Path
 from numformer.checks import check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
+from numformer.files import write_atomically
 from numformer.teaching import all_exercises, notebook, write_assignment
 from numformer.teaching.notebooks import GRADERS
 from numformer.teaching.support.effort import effort
 from numformer.terminal import printable
-from numformer.training import write_atomically
 
 
 def add_arguments(parser):

@@ -6,13 +6,14 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.shared.output import print_json
+from numformer.commands.shared.run_arguments import add_run_arguments, add_text_argument
 from numformer.explorer import explore
 from numformer.explorer.live import BITS
 from numformer.explorer.page import MOST
+from numformer.files import write_atomically
+from numformer.runs import load_run
 from numformer.terminal import printable
-from numformer.training import write_atomically
 
 
 def add_arguments(parser):

@@ -16,7 +16,6 @@ from numformer.commands import UsageError, compare, train
 from numformer.commands.shared.deck_pictures import DECK
 from numformer.commands.shared.pictures import PICTURES
 from numformer.commands.shared.selection import Run
-from numformer.commands.shared.runs import load_run
 from numformer.commands.shared.output import add_style_arguments, print_json, save_picture, style_of
 from numformer.commands.views.film import film_of
 from numformer.commands.views.movies import FPS, HOLD, save_gif
@@ -33,7 +32,7 @@ from numformer.analysis import (
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
 from numformer.plots.training.film import Film
 from numformer.recipes.vision.vit import DigitTask
-from numformer.training.metrics import read_metrics
+from numformer.runs import load_run, read_metrics
 from numformer.verify import step_errors
 from numformer.terminal import did_you_mean, printable
 from numformer.verify.audit import audit

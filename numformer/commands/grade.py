@@ -6,6 +6,7 @@ from pathlib import Path
 from numformer.checks import check_number
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
+from numformer.files import write_atomically
 from numformer.teaching import grade
 from numformer.teaching.exercise import find_exercise
 from numformer.teaching.grading import SECONDS, assignment_of
@@ -14,7 +15,6 @@ from numformer.teaching.support.progress import (
     Graded, class_page, next_step, shown_parts, student_page)
 from numformer.teaching.support.record import count_attempts, with_record
 from numformer.terminal import printable, shortened
-from numformer.training import write_atomically
 
 INDENT = 14                                           # of feedback, below a name
 

@@ -7,9 +7,10 @@ import numpy as np
 from numformer.commands import UsageError
 from numformer.commands.shared.pictures import PICTURES, USES
 from numformer.commands.shared.selection import Run
-from numformer.commands.shared.runs import add_run_arguments, add_text_argument, load_run
 from numformer.commands.shared.output import (
     add_style_arguments, check_picture, print_json, save_picture, style_of)
+from numformer.commands.shared.run_arguments import add_run_arguments, add_text_argument
+from numformer.runs import load_run
 from numformer.terminal import did_you_mean, printable
 
 

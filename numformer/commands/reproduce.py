@@ -12,10 +12,10 @@ from numformer.commands import UsageError, train
 from numformer.commands.eval import evaluated
 from numformer.commands.shared.output import print_json, save_picture
 from numformer.experiments import EXPERIMENTS
-from numformer.files import MIB, parse_json, read_file
+from numformer.files import MIB, parse_json, read_file, write_atomically
 from numformer.recipes import PRESETS, all_claims, preset_and_start
+from numformer.runs import FolderLock
 from numformer.terminal import did_you_mean, printable, shell_word
-from numformer.training import FolderLock, write_atomically
 
 HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"]
 

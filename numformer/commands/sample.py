@@ -7,12 +7,14 @@ import numpy as np
 
 from numformer.checks import check_whole
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import (
-    add_run_arguments, add_weights_argument, load_run, show_text, smaller_weights)
 from numformer.commands.shared.output import print_json
+from numformer.commands.shared.run_arguments import (
+    add_run_arguments, add_weights_argument, smaller_weights)
 from numformer.generation import check_sampling, generate
 from numformer.layers.token_step import UnknownPart
 from numformer.recipes import PairTask, TextTask, first_prompt
+from numformer.runs import load_run
+from numformer.terminal import show_text
 
 DEFAULT_TOKENS, MOST_TOKENS = 500, 10**9
 

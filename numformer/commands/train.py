@@ -16,14 +16,15 @@ from numformer.commands.shared.folders import (
     check_out, folder_to_resume, how_to_go_on, new_folder, resume_command)
 from numformer.commands.shared.output import NoProgress, Progress, draw_pictures, print_json
 from numformer.commands.shared.process import stop_signals
-from numformer.commands.shared.runs import show_text
 from numformer.commands.shared.train_help import train_help
 from numformer.commands.shared.trainers import new_run, resumed_run
 from numformer.data import DOCUMENTATION
+from numformer.files import write_atomically
 from numformer.recipes import PRESETS
-from numformer.terminal import shell_word
-from numformer.training import CountingTrainer, NotFinite, train, write_atomically
-from numformer.training.snapshots import FEWEST, MOST
+from numformer.runs import snapshot_steps
+from numformer.runs.snapshots import FEWEST, MOST
+from numformer.terminal import shell_word, show_text
+from numformer.training import CountingTrainer, NotFinite, train
 
 DEFAULT_PRESET = "tiny"
 SIZE_OF_40 = "55 MB"                                  # of snapshots of the default preset
@@ -152,8 +153,9 @@ def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, fact
         described = {name: facts[name] for name in DESCRIBED if name in facts}
         if group.first:
             write_atomically(folder.config, _pretty(described))
+        due = () if snapshots is None else snapshot_steps(snapshots, steps)
         ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
-                      lambda: bool(stopped) or trainer.step == stop_at != steps, snapshots,
+                      lambda: bool(stopped) or trainer.step == stop_at != steps, due,
                       task.unit_of(tokenizer).startswith("nats"))
         stopped = trainer.agree(bool(stopped))
     metrics = folder.read_metrics()

@@ -9,6 +9,7 @@ import numpy as np
 
 from numformer.analysis.counting import model_of_shapes
 from numformer.backend import run_side_by_side
+from numformer.files import write_atomically
 from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
 from numformer.interop.keys import IGNORED
@@ -16,7 +17,6 @@ from numformer.interop.sentence_folder import MODULES, read_modules, write_modul
 from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of, widened, write_tensors
 from numformer.models import KINDS
 from numformer.parameter import some_of
-from numformer.training.checkpoint import write_atomically
 
 STRIP, BLOCK = 64, 2**17                              # columns; numbers
 SPARE = 2**20                                         # numbers that a folder may leave out

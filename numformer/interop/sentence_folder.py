@@ -11,8 +11,7 @@ import json
 import re
 from reprlib import repr as brief
 
-from numformer.files import MIB, parse_json, read_file
-from numformer.training.checkpoint import write_atomically
+from numformer.files import MIB, parse_json, read_file, write_atomically
 
 MODULES, MOST = "modules.json", 16 * MIB
 SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json",

@@ -8,15 +8,13 @@ bfloat16 into NumPy and copies what it reads; here a tensor is mapped, used, and
 import json
 import os
 import re
-from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from numformer.files import GIB, MIB, open_file, parse_json, read_file
-from numformer.training.checkpoint import flush_to_disk
+from numformer.files import GIB, MIB, open_file, parse_json, read_file, whole_file
 
 MOST, MOST_HEADER = 64 * GIB, 100 * MIB               # of a file, and of its header
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -169,17 +167,7 @@ def write_tensors(path, entries):
         start = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)                   # arrays begin at a multiple of 8 bytes
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for _, dtype, _, array in entries:
-                file.write(np.ascontiguousarray(array(), dtype.newbyteorder("<")).data)
-            file.flush()
-            flush_to_disk(file.fileno(), path)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    with whole_file(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, dtype, _, array in entries:
+            file.write(np.ascontiguousarray(array(), dtype.newbyteorder("<")).data)

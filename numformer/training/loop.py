@@ -6,13 +6,12 @@ import sys
 import numpy as np
 
 from numformer.finite import not_finite
-from numformer.training.snapshots import snapshot_steps
 
 LARGEST_LOSS = math.log(sys.float_info.max)                           # 709.8: of a finite e^loss
 
 
 def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=lambda: None,
-          should_stop=lambda: False, snapshots=None, in_nats=True):
+          should_stop=lambda: False, snapshots=(), in_nats=True):
     """Train until all steps are taken, patience has run out, or `should_stop` returns True.
 
     Checkpoints are written as often as the config says, and at the end.
@@ -30,8 +29,8 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         Called after every validation.
     should_stop : callable
         Called before every step, and before every batch of a validation.
-    snapshots : int, optional
-        Number of states whose weights are kept: of `snapshot_steps`, and of the end.
+    snapshots : iterable of int
+        Steps whose weights are kept, in addition to those of the end: `runs.snapshot_steps`.
     in_nats : bool
         Whether the loss is a mean cross-entropy: then one of more than 709 nats, whose perplexity
         is not finite, has diverged. Losses of boxes and distances may be of any size.
@@ -47,7 +46,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         loss.
     """
     c = trainer.config
-    due = set() if snapshots is None else set(snapshot_steps(snapshots, c.steps))
+    due = set(snapshots)
     while True:
         if is_due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
             loss = trainer.evaluate(should_stop)

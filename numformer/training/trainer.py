@@ -11,7 +11,7 @@ import time
 
 from numformer.finite import NotFinite, check_finite, check_parameters, not_finite, quiet
 from numformer.models.transformer import loss_counts
-from numformer.training.load_checkpoint import part_of
+from numformer.parameter import part_of
 from numformer.training.clipping import clip_factor
 from numformer.training.parallel.shards import Shards
 from numformer.training.schedules import learning_rate

@@ -142,7 +142,7 @@ class Workshop:
 
     def check_whole(self, out, where):
         """Every checkpoint that is there can be read."""
-        from numformer.training import load_checkpoint
+        from numformer.runs import load_checkpoint
 
         for name in CHECKPOINTS:
             if (out / name).exists():

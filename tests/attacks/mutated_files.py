@@ -28,10 +28,10 @@ from numformer.data import (
     BytePairTokenizer, CharacterTokenizer, DataError, WordTokenizer, load_corpus,
     tokenizer_from_json)
 from numformer.files import FileError, parse_json
+from numformer.runs import CheckpointError, RunFolder, load_checkpoint
+from numformer.runs.checkpoint import VERSION, checksum, format_of
 from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.grading import _manifest
-from numformer.training import CheckpointError, RunFolder, load_checkpoint
-from numformer.training.checkpoint import VERSION, checksum, format_of
 
 TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 30
 SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--context-length", "16",

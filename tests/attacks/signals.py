@@ -19,7 +19,7 @@ import time
 
 from attacked_runs import Workshop, main
 
-from numformer.training import RunFolder, load_checkpoint
+from numformer.runs import RunFolder, load_checkpoint
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # Python's own start cannot be helped: the signal is sent once our first line runs.

@@ -9,9 +9,9 @@ import pytest
 from command import SMALL, call, last_json
 from marks import slow_among
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.data import BytePairTokenizer, WordTokenizer, load_corpus
 from numformer.recipes import TextTask, first_prompt
+from numformer.runs import load_run
 
 # characters of one to four bytes, most of which are rare, so that tokens cut them
 TEXT = "the quick brown föx jumps over the läzy dog 狗, and\nthe dog sleeps on 🐶.\n" * 40

@@ -14,7 +14,7 @@ from command import SMALL, TEXT, call, last_json
 from numformer import backend
 from numformer.benchmarks.attention import Case
 from numformer.cli import VERBS
-from numformer.commands.shared.runs import load_run
+from numformer.runs import load_run
 
 
 def test_train_writes_checkpoints_config_metrics_and_pictures(run, text):

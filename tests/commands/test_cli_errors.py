@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, TEXT, call, content, last_json
-from numformer.commands.shared.runs import load_run
-from numformer.training import CheckpointError, RunFolder, load_checkpoint, save_checkpoint
+from numformer.runs import CheckpointError, RunFolder, load_checkpoint, load_run, save_checkpoint
 from numformer.terminal import shell_word
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from command import SMALL, TEXT, call
 from numformer.commands.shared import memory
-from numformer.commands.shared.facts import check_arrays
-from numformer.commands.shared.runs import show_text
 from numformer.commands import UsageError
 from numformer.models import DecoderConfig
 from numformer.parameter import Parameter
-from numformer.training import TrainingConfig, load_checkpoint, save_checkpoint
+from numformer.runs import check_arrays, load_checkpoint, save_checkpoint
+from numformer.terminal import show_text
+from numformer.training import TrainingConfig
 
 
 def config(**options):

@@ -8,8 +8,8 @@ from numformer.analysis import head_scores, token_losses
 from numformer.cli import main
 from numformer.commands.shared import model_pictures
 from numformer.commands.shared.pictures import PICTURES
-from numformer.commands.shared.runs import load_run
 from numformer.commands.shared.selection import Run
+from numformer.runs import load_run
 
 STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", "1"]
 OTHERS = {"recall": ["--preset", "recall"],

@@ -7,8 +7,8 @@ import pytest
 from command import call, last_json
 from numformer.analysis import attention_by_layer
 from numformer.commands.shared.pictures import PICTURES, USES
-from numformer.commands.shared.runs import load_run
 from numformer.commands.shared.selection import Run
+from numformer.runs import load_run
 
 OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "loss", "training",
                 "flow", "residual", "activations", "lens", "contributions", "costs")

@@ -12,7 +12,7 @@ import pytest
 from command import DEFAULT_SIGNALS, SECONDS, SMALL, call, content
 from numformer.commands import train as train_command
 from numformer.commands.shared import process
-from numformer.training import RunFolder
+from numformer.runs import RunFolder
 from numformer.terminal import shell_word
 
 posix = pytest.mark.skipif(os.name != "posix", reason="redirections of a POSIX shell")

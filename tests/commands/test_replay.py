@@ -21,7 +21,7 @@ from numformer.commands.views.states import States
 from numformer.generation import generate
 from numformer.plots.meaning.maps import first_two_directions
 from numformer.plots.training.curves import moving_average
-from numformer.training.metrics import read_metrics
+from numformer.runs import read_metrics
 
 FILMED, TEXT = ["--snapshots", "4", "--steps", "6"], "the lazy dog"
 

@@ -18,6 +18,7 @@ FLOORS = {
     "verify": 7, "interop": 7, "plots": 7,
     "explorer": 7.2,
     "recipes": 8, "teaching": 8,
+    "runs": 8.1,
     "experiments": 8.2,
     "testing": 8.5,
     "benchmarks": 9, "commands": 10, "cli": 11, "__main__": 12,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from command import call, last_json
-from numformer.commands.shared.runs import load_run
 from numformer.data import BytePairTokenizer, UnigramTokenizer
 from numformer.data.tokenizers.published import load_tokenizer, published
 from numformer.generation import greedy_search
 from numformer.interop import load, save
 from numformer.models import BART, T5, EncoderDecoder, EncoderDecoderConfig
+from numformer.runs import load_run
 from test_folders import change, facts_of, refused, rewrite, same_arrays
 
 TEXT = "sort: qfns add: 512+6 reverse: the quick brown fox french: cinq cent cinquante " * 3

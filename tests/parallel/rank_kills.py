@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from command import SMALL, TEXT, content                              # noqa: E402
-from numformer.training import load_checkpoint                        # noqa: E402
+from numformer.runs import load_checkpoint                            # noqa: E402
 from ranks import ranks_of, started                                   # noqa: E402
 
 WITHIN = 10                                           # seconds

@@ -8,7 +8,6 @@ import pytest
 
 from command import call, content, last_json
 from marks import slow_among
-from numformer.commands.shared.runs import load_run
 from numformer.data import library_text, topic_passages
 from numformer.data.corpora import library
 from numformer.functional import IGNORE_INDEX
@@ -17,6 +16,7 @@ from numformer.recipes import PRESETS, TASKS
 from numformer.recipes.library import bert as bert_page
 from numformer.recipes.library import library_task as tasks_library
 from numformer.recipes.library.fine_tuning import nearest_others
+from numformer.runs import load_run
 from numformer.terminal import shell_word
 
 TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",

@@ -7,10 +7,10 @@ import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.models import Seq2SeqConfig
 from numformer.recipes import PRESETS, TASKS
 from numformer.recipes.text_to_text.seq2seq import LENGTHS
+from numformer.runs import load_run
 
 TINY = ["--d-model", "8", "--d-hidden", "8", "--batch-size", "16", "--warmup-steps", "2",
         "--eval-blocks", "100"]

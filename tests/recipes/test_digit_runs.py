@@ -7,10 +7,9 @@ import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.plots import patch_attention, position_similarity
 from numformer.recipes import PRESETS, TASKS
-from numformer.training import load_checkpoint, save_checkpoint
+from numformer.runs import load_checkpoint, load_run, save_checkpoint
 from numformer.terminal import shell_word
 
 TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--batch-size", "16",

@@ -5,9 +5,9 @@ import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.data.corpora import library
 from numformer.recipes.library import library_task
+from numformer.runs import load_run
 
 TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",
         "--context-length", "32", "--batch-size", "8", "--warmup-steps", "2", "--steps", "4",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from command import call, last_json
-from numformer.commands.shared.runs import load_run
 from numformer.recipes import PRESETS
 from numformer.recipes.vision.canvas import nearest_neighbour_accuracy, on_canvas
+from numformer.runs import load_run
 
 SMALL = ["--batch-size", "16", "--warmup-steps", "2", "--eval-every", "3", "--save-every", "3",
          "--steps", "3", "--threads", "1"]

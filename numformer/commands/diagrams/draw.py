@@ -9,13 +9,13 @@ from numformer.commands.count import PUBLISHED
 from numformer.commands.diagrams.small_inputs import inputs_of
 from numformer.commands.shared.output import (
     add_style_arguments, check_picture, print_json, save_picture, style_of)
-from numformer.commands.shared.runs import load_run
 from numformer.analysis import architecture, computation
 from numformer.models import KINDS
 from numformer.plots import architecture_diagram
 from numformer.plots.diagrams.computation import draw_computation
 from numformer.plots.tokens import plain
 from numformer.recipes import PRESETS
+from numformer.runs import load_run
 from numformer.terminal import did_you_mean, printable
 from numformer.verify.registry import LAYERS
 

@@ -3,10 +3,12 @@
 import sys
 
 from numformer.commands.shared.output import print_json
-from numformer.commands.shared.padded_tokenizer import PaddedTokenizer
-from numformer.commands.shared.runs import add_run_arguments, load_run, show_text
+from numformer.commands.shared.run_arguments import add_run_arguments
 from numformer.interop import FAMILIES, family_of, save
 from numformer.recipes import PairTask
+from numformer.runs import load_run
+from numformer.runs.padded_tokenizer import PaddedTokenizer
+from numformer.terminal import show_text
 
 # Of config.json: the ids of padding, BOS and EOS of an encoder-decoder
 SPECIAL_KEYS = ("pad_token_id", "decoder_start_token_id", "eos_token_id")

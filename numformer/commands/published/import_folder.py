@@ -12,15 +12,15 @@ from numformer.commands import UsageError
 from numformer.commands.published.export_folder import SPECIAL_KEYS
 from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
-from numformer.commands.shared.padded_tokenizer import is_padded
-from numformer.commands.shared.runs import show_text
 from numformer.commands.train import DESCRIBED
-from numformer.files import MIB, parse_json, read_file
+from numformer.files import MIB, parse_json, read_file, write_atomically
 from numformer.interop import load
 from numformer.recipes import TASKS, Task, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
-from numformer.terminal import shell_word
-from numformer.training import TrainingConfig, save_checkpoint, write_atomically
+from numformer.runs import save_checkpoint
+from numformer.runs.padded_tokenizer import is_padded
+from numformer.terminal import shell_word, show_text
+from numformer.training import TrainingConfig
 
 # The state of a trainer that has not begun
 PROGRESS = {"step": 0, "n_targets": 0, "val_loss": None, "evaluated_at": None, "best_loss": None,

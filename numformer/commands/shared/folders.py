@@ -4,8 +4,8 @@ import errno
 from pathlib import Path
 
 from numformer.commands import UsageError
+from numformer.runs import RunFolder
 from numformer.terminal import shell_word
-from numformer.training import RunFolder
 
 _NO_SPACE = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 

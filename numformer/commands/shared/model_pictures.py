@@ -14,7 +14,6 @@ from numformer.analysis.attention_views import Reading, attention_views
 from numformer.analysis.predictions import check_language_model
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import run_corpus
 from numformer.commands.views.states import States
 from numformer.data import recall_batch, recall_examples
 from numformer.data.corpora.recall import EXAMPLE
@@ -27,8 +26,9 @@ from numformer.recipes.library.bert import MaskedTask
 from numformer.recipes.library.library_task import LibraryTask
 from numformer.recipes.text.recall import RecallTask, examples_in
 from numformer.recipes.world.world_task import WorldTask
+from numformer.runs import Snapshots
+from numformer.runs.load_run import run_corpus
 from numformer.training.evaluation import mean_loss
-from numformer.training.snapshots import Snapshots
 
 CLASSES = ("consonants", "vowels", "digits", "punctuation", "letters", "words",
            "parts of words")

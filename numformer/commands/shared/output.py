@@ -11,9 +11,9 @@ import numpy as np
 from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.process import Messages
-from numformer.commands.shared.runs import show_text
+from numformer.files import write_atomically
 from numformer.finite import NotFinite, quiet
-from numformer.training import write_atomically
+from numformer.terminal import show_text
 
 FORMATS = (".png", ".svg", ".pdf")
 

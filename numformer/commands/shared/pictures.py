@@ -7,7 +7,6 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
 from numformer.commands.shared import model_pictures
-from numformer.commands.shared.runs import run_corpus
 from numformer.analysis import (
     attention_rollout, dead_units, distinctive_heads, gradient_norm_by_block, hidden_activations,
     logit_contributions, logit_lens, model_costs, residual_stream)
@@ -18,7 +17,8 @@ from numformer.plots.axes import in_slides, panels
 from numformer.plots.tokens import visible
 from numformer import plots
 from numformer.recipes.vision.vit import patch_positions
-from numformer.training import RunFolder
+from numformer.runs import RunFolder
+from numformer.runs.load_run import run_corpus
 
 MOST_POSITIONS = 512                                  # of the vectors that are drawn
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.shared.runs import load_run
 from numformer.models import check_teacher
-from numformer.training.checkpoint import checksum
+from numformer.runs import load_run
+from numformer.runs.checkpoint import checksum
 
 
 def with_teacher(task, tokenizer, folder):

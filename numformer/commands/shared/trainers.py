@@ -10,8 +10,6 @@ from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.flags import check_flags, chosen_preset, flag_of, overrides
 from numformer.commands.shared.memory import check_memory
-from numformer.commands.shared.runs import (
-    MISSHAPEN, UNKNOWN, blame, check_options, data_argument, load_run, read_facts, run_corpus)
 from numformer.commands.shared.teachers import (
     check_student, with_teacher, with_teacher_again)
 from numformer.models import (
@@ -19,7 +17,10 @@ from numformer.models import (
 from numformer.parameter import Layer
 from numformer.recipes import RECIPES, Recipe, TextTask, recipe_of
 from numformer.recipes.bert_recipes import BertEncoderRecipe
-from numformer.training import TrainingConfig, load_checkpoint
+from numformer.runs import load_checkpoint, load_run
+from numformer.runs.load_run import (
+    MISSHAPEN, UNKNOWN, blame, check_options, data_argument, read_facts, run_corpus)
+from numformer.training import TrainingConfig
 
 CHANGEABLE = {"steps", "patience"}                    # may differ from the run's when it is resumed
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from numformer.files import write_atomically
 from numformer.plots.axes import styled
 from numformer.plots.training.film import film_frame
-from numformer.training import write_atomically
 
 DPI = 100                                             # 8 inches: 800 pixels
 COLOURS = 255

@@ -11,9 +11,9 @@ from numformer.commands.views.film import film_of
 from numformer.commands.views.movies import FPS, HOLD, save_gif, save_mp4
 from numformer.commands.views.states import States
 from numformer.explorer.replay import replay_page
+from numformer.files import write_atomically
+from numformer.runs import read_metrics
 from numformer.terminal import printable
-from numformer.training import write_atomically
-from numformer.training.metrics import read_metrics
 
 FORMATS = (".gif", ".mp4", ".html")
 MOST_FPS = 50.0

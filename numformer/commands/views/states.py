@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.commands.shared.facts import check_arrays
-from numformer.commands.shared.runs import MISSHAPEN, blame, load_run
 from numformer.finite import check_finite
-from numformer.training import CheckpointError, load_checkpoint, part_of
-from numformer.training.snapshots import Snapshots
+from numformer.parameter import part_of
+from numformer.runs import CheckpointError, Snapshots, check_arrays, load_checkpoint, load_run
+from numformer.runs.load_run import MISSHAPEN, blame
 
 
 class States:

@@ -5,10 +5,9 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from numformer.files import KIB, MIB, parse_json, read_file
+from numformer.files import KIB, MIB, parse_json, read_file, write_atomically
 from numformer.teaching.exercise import all_exercises
 from numformer.teaching.judge import is_not_begun
-from numformer.training import write_atomically
 
 RECORD = "progress.json"
 MOST = 64 * KIB                                       # bytes of a record

@@ -15,8 +15,8 @@ from command import call, content, last_json
 from numformer import backend, functional
 from numformer.commands import doctor
 from numformer.models import Decoder
+from numformer.runs import folder_lock
 from numformer.teaching import grading, isolation
-from numformer.training import folder_lock
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 
 from command import call, last_json
 from marks import slow_among
-from numformer.commands.shared.runs import load_run
 from numformer.data import BytePairTokenizer, WordPieceTokenizer
 from numformer.data.corpora import library
 from numformer.data.tokenizers.published import published
@@ -17,6 +16,7 @@ from numformer.models import (
     Bert, BertConfig, SentenceBert, SentenceBertConfig, VisionTransformer, VisionTransformerConfig)
 from numformer.models.bert.model import MODERNBERT
 from numformer.recipes.library import bert as bert_page
+from numformer.runs import load_run
 
 TEXT = "return the number of items in a list, or raise an error if there are none. " * 9
 WORDS = published(WordPieceTokenizer.of(TEXT, 60))

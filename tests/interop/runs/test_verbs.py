@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from command import call, last_json
-from numformer.commands.shared.runs import load_run
 from numformer.data import BytePairTokenizer
 from numformer.interop import folder as folders
 from numformer.interop import load, save
 from numformer.models import Bert, BertConfig, Decoder, DecoderConfig
-from numformer.training import load_checkpoint
+from numformer.runs import load_checkpoint, load_run
 
 TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
 TOKENIZER = BytePairTokenizer.of(TEXT, 30)

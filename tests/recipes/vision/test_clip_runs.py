@@ -5,11 +5,11 @@ import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.data import HELD_OUT_PHRASING, PHRASINGS, DataError, all_captions, digit_caption
 from numformer.experiments.training import trainer_of
 from numformer.recipes import TASKS
 from numformer.recipes.vision.clip import caption_ids
+from numformer.runs import load_run
 
 STEPS = ["--preset", "clip", "--steps", "4", "--eval-every", "2", "--save-every", "2",
          "--warmup-steps", "1", "--n-layers", "1", "--n-heads", "2", "--d-model", "8",

@@ -7,13 +7,13 @@ import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.data import Scenes, digit_scenes
 from numformer.experiments.training import trainer_of
 from numformer.functional import IGNORE_INDEX
 from numformer.recipes import PRESETS, TASKS
 from numformer.recipes.vision.components import centred, component_finds
 from numformer.recipes.vision.detection import HELD_OUT, SIZE, objects_of, precision_and_recall
+from numformer.runs import load_run
 
 STEPS = ["--preset", "detr", "--steps", "4", "--eval-every", "2", "--save-every", "2",
          "--warmup-steps", "1", "--encoder-layers", "1", "--decoder-layers", "1", "--n-heads", "2",

@@ -8,10 +8,10 @@ import pytest
 
 from command import call, content, last_json
 from numformer.cli import main
-from numformer.commands.shared.runs import load_run
 from numformer.recipes.vision.pixels import (
     DIGITS, LEVELS, PIXELS, histogram_bits, histogram_samples, nearest_digits, ngram_bits,
     pixel_batch, pixel_ids)
+from numformer.runs import load_run
 
 STEPS = ["--preset", "pixels", "--steps", "4", "--eval-every", "2", "--save-every", "2",
          "--warmup-steps", "1", "--n-layers", "1", "--n-heads", "2", "--d-model", "8",

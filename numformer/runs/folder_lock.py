@@ -44,7 +44,7 @@ class FolderLock:
     >>> with tempfile.TemporaryDirectory() as folder, FolderLock(folder):
     ...     FolderLock(folder).acquire()                              # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    numformer.training.folder_lock.FolderInUse: ... is in use by process ...
+    numformer.runs.folder_lock.FolderInUse: ... is in use by process ...
     """
 
     def __init__(self, folder):

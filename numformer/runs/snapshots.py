@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from numformer.checks import check_whole
-from numformer.files import MIB, open_file, parse_json
-from numformer.training.checkpoint import CheckpointError, save_checkpoint, write_atomically
+from numformer.files import MIB, open_file, parse_json, remove_unfinished, write_atomically
+from numformer.runs.checkpoint import CheckpointError, save_checkpoint
 
 FEWEST, MOST = 2, 1000
 _NAME = re.compile(r"(\d{1,12})\.safetensors")
-# Temporary files of `write_atomically`, of a process that was killed while it wrote
-_LEFTOVER = re.compile(r"\.(\d{1,12}\.safetensors|plan\.json)\.\d+\.tmp")
+_FILES = r"\d{1,12}\.safetensors|plan\.json"
 
 
 def snapshot_steps(count, steps):
@@ -110,9 +109,7 @@ class Snapshots:
         for later, path in self.files().items():
             if later > step:
                 path.unlink()
-        for leftover in self.path.glob(".*.tmp"):
-            if _LEFTOVER.fullmatch(leftover.name):
-                leftover.unlink()
+        remove_unfinished(self.path, _FILES)
 
     def save(self, step, model):
         """Write the weights of a model, unless there is a snapshot of that step."""

@@ -1,18 +1,17 @@
 """A run's folder: the last and the best checkpoint, the config, and the metrics of every step."""
 
 import json
-import re
 from contextlib import suppress
 from pathlib import Path
 
-from numformer.training.checkpoint import flush_to_disk, save_checkpoint, write_atomically
-from numformer.training.folder_lock import FolderLock
-from numformer.training.metrics import read_metrics
-from numformer.training.snapshots import Snapshots
+from numformer.files import flush_to_disk, remove_unfinished, write_atomically
+from numformer.runs.checkpoint import save_checkpoint
+from numformer.runs.folder_lock import FolderLock
+from numformer.runs.metrics import read_metrics
+from numformer.runs.snapshots import Snapshots
 
-# Temporary files of `write_atomically`, of a process that was killed while it wrote
-_LEFTOVER = re.compile(r"\.((checkpoint|best)\.safetensors|(config|reproduced)\.json|"
-                       r"metrics\.jsonl|\w+\.png)\.\d+\.tmp")
+_FILES = (r"(checkpoint|best)\.safetensors|(config|reproduced)\.json|metrics\.jsonl|"
+          r"\w+\.png")
 
 
 class RunFolder:
@@ -70,9 +69,7 @@ class RunFolder:
         kept = [line for line in read_metrics(self.metrics, until=step)
                 if line["step"] <= (step if "loss" in line else last_evaluation)]
         write_atomically(self.metrics, b"".join(_line(metrics) for metrics in kept))
-        for leftover in self.path.glob(".*.tmp"):
-            if _LEFTOVER.fullmatch(leftover.name):
-                leftover.unlink()
+        remove_unfinished(self.path, _FILES)
         self.snapshots.continue_from(step)
         if self._file is not None:
             self._file.close()

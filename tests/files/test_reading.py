@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from numformer import files
-from numformer.files import MIB, FileError, parse_json, read_file
+from numformer.files import MIB, FileError, parse_json, read_file, reading
 
 pipes_only = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 
@@ -57,7 +56,7 @@ def test_folders_missing_files_and_circles_are_errors_of_the_system(tmp_path):
 
 @pipes_only
 def test_a_pipe_is_read_only_where_it_is_allowed_and_to_its_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(reading, "WAIT_SECONDS", 0.1)
     os.mkfifo(tmp_path / "p")
     with pytest.raises(FileError, match="but is a pipe"):
         read_file(tmp_path / "p", MIB)
@@ -71,7 +70,7 @@ def test_a_pipe_is_read_only_where_it_is_allowed_and_to_its_limit(tmp_path, monk
             except BrokenPipeError:
                 pass
 
-    monkeypatch.setattr(files, "WAIT_SECONDS", 60)
+    monkeypatch.setattr(reading, "WAIT_SECONDS", 60)
     for size in (0, 300_000, 3 * MIB):
         writer = threading.Thread(target=write, args=(b"x" * size,))
         writer.start()
@@ -81,9 +80,9 @@ def test_a_pipe_is_read_only_where_it_is_allowed_and_to_its_limit(tmp_path, monk
         elif size:
             assert read_file(tmp_path / "p", MIB, pipes=True) == b"x" * size
         else:
-            monkeypatch.setattr(files, "WAIT_SECONDS", 0.5)
+            monkeypatch.setattr(reading, "WAIT_SECONDS", 0.5)
             assert read_file(tmp_path / "p", MIB, pipes=True) == b""
-            monkeypatch.setattr(files, "WAIT_SECONDS", 60)
+            monkeypatch.setattr(reading, "WAIT_SECONDS", 60)
         writer.join()
 
 

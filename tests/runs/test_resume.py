@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, call, content, last_json
-from numformer.training import load_checkpoint
+from numformer.runs import load_checkpoint
 from numformer.terminal import shell_word
 
 

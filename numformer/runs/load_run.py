@@ -1,49 +1,26 @@
 """Load a run: its model, tokenizer and corpus."""
 
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from numformer.commands import UsageError
-from numformer.commands.shared.facts import check_arrays, check_facts
-from numformer.commands.shared.padded_tokenizer import PaddedTokenizer, is_padded
-from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, WORLD, DataError
+from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, WORLD, DataError, tokenizer_from_json
 from numformer.finite import check_finite
-from numformer.functional.quantization import SMALLER_WEIGHTS
 from numformer.models import KINDS
+from numformer.parameter import part_of
 from numformer.recipes import TASKS, recipe_of
-from numformer.data import tokenizer_from_json
-from numformer.terminal import printable
-from numformer.training import CheckpointError, load_checkpoint, part_of
+from numformer.runs.checkpoint import CheckpointError
+from numformer.runs.facts import check_arrays, check_facts
+from numformer.runs.load_checkpoint import load_checkpoint
+from numformer.runs.padded_tokenizer import PaddedTokenizer, is_padded
 
 UNKNOWN = "does not describe a run of this version:"
 MISSHAPEN = "contains arrays whose shapes do not match its config:"
 
 
-def add_run_arguments(parser):
-    """Add RUN and --best."""
-    parser.add_argument("run", metavar="RUN", help="folder of a run")
-    parser.add_argument("--best", action="store_true", help="use the checkpoint with the lowest "
-                        "validation loss instead of the last")
-
-
-def add_weights_argument(parser, why):
-    """Add --weights."""
-    parser.add_argument("--weights", choices=["float32", *SMALLER_WEIGHTS], default="float32",
-                        help=f"{why}; float32 stands for weights as they are (default: float32)")
-
-
-def smaller_weights(arguments):
-    """What --weights says: "bfloat16", "int8", or None."""
-    return None if arguments.weights == "float32" else arguments.weights
-
-
-def add_text_argument(parser):
-    """Add --text, the input of the model."""
-    parser.add_argument("--text", default=None, help="input of the model (default: held-out or "
-                        "generated text); for vit the number of a test image")
+class RunError(Exception):
+    """There is no run, or its corpus is another one; the message names the cure."""
 
 
 def read_facts(arrays, facts, path):
@@ -115,7 +92,7 @@ def load_run(folder, best=False):
 
     Raises
     ------
-    UsageError
+    RunError
         If there is no run in that folder.
     CheckpointError
         If its checkpoint is broken.
@@ -124,7 +101,7 @@ def load_run(folder, best=False):
     """
     path = Path(folder) / ("best.safetensors" if best else "checkpoint.safetensors")
     if not path.exists() and not path.is_symlink():
-        raise UsageError(f"there is no {path}; give the folder of a run that `numformer train` "
+        raise RunError(f"there is no {path}; give the folder of a run that `numformer train` "
                          "wrote.")
     arrays, facts = load_checkpoint(path)
     task, kind, config, tokenizer = read_facts(arrays, facts, path)
@@ -148,7 +125,7 @@ def run_corpus(task, facts, data=None):
 
     Raises
     ------
-    UsageError
+    RunError
         If the corpus there has changed.
     DataError
         If there is no corpus.
@@ -158,18 +135,6 @@ def run_corpus(task, facts, data=None):
     except DataError as error:
         raise type(error)(f"the text of this run: {error}") from None
     if corpus.sha256 != facts["data"]["sha256"]:
-        raise UsageError(f"{corpus.name} is not the text of this run, {facts['data']['name']} with "
+        raise RunError(f"{corpus.name} is not the text of this run, {facts['data']['name']} with "
                          f"{facts['data']['characters']} characters; give that one with --data.")
     return corpus
-
-
-def show_text(text, stream):
-    """Write text and flush; characters that the stream cannot encode become question marks.
-
-    A terminal would obey control characters of a generated text: it gets escapes for them.
-    """
-    encoding = stream.encoding or "utf-8"
-    if stream is sys.stderr or stream.isatty():
-        text = printable(text, keep="\n\t")
-    stream.write(text.encode(encoding, "replace").decode(encoding))
-    stream.flush()

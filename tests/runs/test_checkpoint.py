@@ -7,7 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from numformer.training import CheckpointError, load_checkpoint, save_checkpoint, write_atomically
+from numformer.files import write_atomically
+from numformer.runs import CheckpointError, load_checkpoint, save_checkpoint
 
 ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(2.5)}
 FACTS = {"text": "é\n\"", "numbers": [1, 0.1, None], "nested": {"z": 1, "a": True}}

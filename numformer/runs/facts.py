@@ -11,8 +11,8 @@ from dataclasses import fields
 from numformer.analysis.counting import model_of_shapes
 from numformer.checks import check_whole
 from numformer.models import KINDS
-from numformer.parameter import Layer, some_of
-from numformer.training import TrainingConfig, part_of
+from numformer.parameter import Layer, part_of, some_of
+from numformer.training import TrainingConfig
 
 KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "teacher",
         "before", "progress", "blas"}

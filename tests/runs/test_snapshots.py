@@ -7,10 +7,9 @@ import pytest
 
 from command import SMALL, call
 from marks import slow_among
-from numformer.commands.shared.runs import load_run
 from numformer.models import Decoder
-from numformer.training import load_checkpoint, part_of
-from numformer.training.snapshots import Snapshots, snapshot_steps
+from numformer.parameter import part_of
+from numformer.runs import Snapshots, load_checkpoint, load_run, snapshot_steps
 
 ARGV = ["--steps", "30", "--eval-every", "10", "--save-every", "10", *SMALL]
 

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from numformer.files import GIB, MIB, open_file, parse_json
-from numformer.training.checkpoint import (
+from numformer.runs.checkpoint import (
     MOST_HEADER, VERSION, CheckpointError, checksum, format_of)
 
 MOST = 64 * GIB                                       # of a file
@@ -63,18 +63,6 @@ def load_checkpoint(path):
             return load(file.read(size)), facts
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path} is no checkpoint, or was cut short ({error}).") from None
-
-
-def part_of(arrays, prefix):
-    """The arrays whose names begin with a prefix, by the names without it.
-
-    Examples
-    --------
-    >>> part_of({"model.a": 1, "optimizer.b": 2}, "model.")
-    {'a': 1}
-    """
-    return {name.removeprefix(prefix): array
-            for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _header(file, size):

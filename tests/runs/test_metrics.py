@@ -5,8 +5,7 @@ import json
 import pytest
 
 from numformer.files import FileError
-from numformer.training import RunFolder
-from numformer.training.metrics import read_metrics
+from numformer.runs import RunFolder, read_metrics
 
 LINES = [{"step": 1, "loss": 2.5, "learning_rate": 0.1, "gradient_norm": 1.5,
           "update_ratio": {"a.weight": 0.01}},

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from command import call
-from numformer.training import CheckpointError, load_checkpoint
+from numformer.runs import CheckpointError, load_checkpoint
 
 
 def rewrite_as_version_1(path):

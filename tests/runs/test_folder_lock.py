@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from numformer.training import FolderInUse, FolderLock, RunFolder, folder_lock
+from numformer.runs import FolderInUse, FolderLock, RunFolder, folder_lock
 
-HOLD = ("import sys, time; from numformer.training import FolderLock; "
+HOLD = ("import sys, time; from numformer.runs import FolderLock; "
         "lock = FolderLock(sys.argv[1]); lock.acquire(); print('held', flush=True); "
         "time.sleep(600)")
 
