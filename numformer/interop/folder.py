@@ -12,11 +12,10 @@ from numformer.backend import run_side_by_side
 from numformer.files import write_atomically
 from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
-from numformer.interop.keys import IGNORED
 from numformer.interop.sentence_folder import MODULES, read_modules, write_modules
 from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of, widened, write_tensors
-from numformer.models import KINDS
 from numformer.parameter import some_of
+from numformer.weights.keys import IGNORED
 
 STRIP, BLOCK = 64, 2**17                              # columns; numbers
 SPARE = 2**20                                         # numbers that a folder may leave out
@@ -175,9 +174,8 @@ def family_of(model, name=None):
     """The `Family` of a model; ValueError if there is none with its options."""
     if name not in (None, *FAMILIES, *(family.model_type for family in FAMILIES.values())):
         raise ValueError(f"family={name!r} is unknown; choose from {', '.join(FAMILIES)}.")
-    kind = next((kind for kind, (cls, _) in KINDS.items() if cls is type(model)), None)
     chosen = [family for family in FAMILIES.values()
-              if family.kind == kind and name in (None, family.name, family.model_type)]
+              if family.model is type(model) and name in (None, family.name, family.model_type)]
     if not chosen:
         raise ValueError(f"a {type(model).__name__} is of no published family"
                          f"{f' {name!r}' if name else ''}; these can be written: "
@@ -188,7 +186,7 @@ def family_of(model, name=None):
         options = ", ".join(f"{option}={brief(value)}" for option, value in different.items())
         raise ValueError(f"the model is of no published family: {nearest.name} is the nearest, but "
                          f"has no {options}.")
-    plain = KINDS[kind][0](model.config, None)
+    plain = nearest.model(model.config, None)
     if _kinds_of_layers(plain) != _kinds_of_layers(model):
         raise ValueError("the model has other layers than its config says, as a recipe may change "
                          "them; only a model that is as its config says can be written.")

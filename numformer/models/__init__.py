@@ -43,28 +43,11 @@ from numformer.models.vision_transformer.model import (
     VISION_CONFIGS, VisionTransformer, VisionTransformerConfig)
 
 CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS          # the published sizes, for `count`
-KINDS = {                                                     # models that a checkpoint may hold
-    "Bert": (Bert, BertConfig),
-    "BertClassifier": (BertClassifier, BertClassifierConfig),
-    "BertSpanClassifier": (BertSpanClassifier, BertSpanClassifierConfig),
-    "BertTokenClassifier": (BertTokenClassifier, BertTokenClassifierConfig),
-    "CLIP": (CLIP, CLIPConfig),
-    "CLIPTextEncoder": (CLIPTextEncoder, CLIPTextConfig),
-    "ConvolutionClassifier": (ConvolutionClassifier, ConvolutionClassifierConfig),
-    "ConvolutionLanguageModel": (ConvolutionLanguageModel, ConvolutionLanguageModelConfig),
-    "DETR": (DETR, DETRConfig),
-    "Decoder": (Decoder, DecoderConfig),
-    "DecoderClassifier": (DecoderClassifier, DecoderClassifierConfig),
-    "EncoderDecoder": (EncoderDecoder, EncoderDecoderConfig),
-    "NGramDecoder": (NGramDecoder, NGramDecoderConfig),
-    "NGramLanguageModel": (NGramLanguageModel, NGramLanguageModelConfig),
-    "RecurrentLanguageModel": (RecurrentLanguageModel, RecurrentLanguageModelConfig),
-    "SentenceBert": (SentenceBert, SentenceBertConfig),
-    "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
-    "Swin": (Swin, SwinConfig),
-    "TinyBert": (TinyBert, TinyBertConfig),
-    "VisionTransformer": (VisionTransformer, VisionTransformerConfig),
-}
+KINDS = {model.__name__: (model, model.config_class) for model in (   # that a checkpoint may hold
+    Bert, BertClassifier, BertSpanClassifier, BertTokenClassifier, CLIP, CLIPTextEncoder,
+    ConvolutionClassifier, ConvolutionLanguageModel, DETR, Decoder, DecoderClassifier,
+    EncoderDecoder, NGramDecoder, NGramLanguageModel, RecurrentLanguageModel, SentenceBert,
+    Seq2Seq, Swin, TinyBert, VisionTransformer)}
 
 __all__ = [
     "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",

@@ -12,7 +12,7 @@ FLOORS = {
     "shapes_only": 0, "config": 1, "parameter": 1, "functional": 1,
     "kernels": 2,
     "flat_parameters": 2, "backend": 3,
-    "layers": 4,
+    "layers": 4, "weights": 4,
     "models": 5, "data": 5,
     "training": 6, "generation": 6, "analysis": 6,
     "verify": 7, "interop": 7, "plots": 7,

@@ -55,6 +55,8 @@ class BertClassifier(CrossEntropyModel):
     >>> model.loss_backward(saved)
     """
 
+    config_class = BertClassifierConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config

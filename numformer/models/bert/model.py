@@ -83,6 +83,8 @@ class Bert(LossOfParts):
     >>> model.loss_backward(saved)
     """
 
+    config_class = BertConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config

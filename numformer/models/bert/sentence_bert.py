@@ -106,6 +106,8 @@ class SentenceBert(Layer):
     >>> model.loss_backward(saved)
     """
 
+    config_class = SentenceBertConfig
+
     def __init__(self, config, rng):
         self.config = config
         self.backbone = BertEncoder(config, rng)

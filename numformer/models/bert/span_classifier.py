@@ -54,6 +54,8 @@ class BertSpanClassifier(CrossEntropyModel):
     >>> model.loss_backward(saved)
     """
 
+    config_class = BertSpanClassifierConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config

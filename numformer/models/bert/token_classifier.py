@@ -50,6 +50,8 @@ class BertTokenClassifier(CrossEntropyModel):
     >>> model.loss_backward(saved)
     """
 
+    config_class = BertTokenClassifierConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config

@@ -8,6 +8,7 @@ from numformer.checks import check_number
 from numformer.functional import (
     contrastive_loss, contrastive_loss_backward, cosine_similarity, cosine_similarity_backward,
     softmax)
+from numformer.models.clip.config import CLIPConfig
 from numformer.models.clip.text_encoder import CLIPTextEncoder
 from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.parameter import Layer, constant
@@ -59,6 +60,8 @@ class CLIP(Layer):
     >>> model.classify(ids, images[:1]).sum(axis=1)                   # probabilities of two classes
     array([1.], dtype=float32)
     """
+
+    config_class = CLIPConfig
 
     def __init__(self, config, rng):
         self.config = config

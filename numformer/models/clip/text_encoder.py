@@ -5,6 +5,7 @@ import numpy as np
 from numformer.checks import check_lengths, check_rows
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Linear
+from numformer.models.clip.config import CLIPTextConfig
 from numformer.models.transformer import Encoder, positions_of
 from numformer.parameter import Layer
 
@@ -41,6 +42,8 @@ class CLIPTextEncoder(Layer):
     >>> bool(np.allclose(y[1], model(np.array([[1, 8]]))[0], atol=1e-6))     # up to its end token
     True
     """
+
+    config_class = CLIPTextConfig
 
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)

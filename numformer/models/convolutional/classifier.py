@@ -93,6 +93,8 @@ class ConvolutionClassifier(CrossEntropyModel):
     >>> model.loss_backward(saved)
     """
 
+    config_class = ConvolutionClassifierConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config

@@ -53,6 +53,8 @@ class ConvolutionLanguageModel(StatefulLanguageModel):
     14
     """
 
+    config_class = ConvolutionLanguageModelConfig
+
     residual = True
 
     def __init__(self, config, rng):

@@ -73,6 +73,8 @@ class DecoderClassifier(LossOfParts, CrossEntropyModel):
     >>> model.loss_backward(saved)
     """
 
+    config_class = DecoderClassifierConfig
+
     lm_weight = 0.0
 
     def __init__(self, config, rng):

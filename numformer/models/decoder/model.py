@@ -13,6 +13,7 @@ from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.layers.token_step import TextsCache
+from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, LossOfParts, attention_of, block_of, counts_with_experts, embedding_of,
     feedforwards_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
@@ -56,6 +57,8 @@ class Decoder(LossOfParts, CrossEntropyModel):
     >>> loss, saved = model.loss((ids[:, :-1], ids[:, 1:]))           # inputs, targets
     >>> model.loss_backward(saved)
     """
+
+    config_class = DecoderConfig
 
     def __init__(self, config, rng, embedding=None):
         c, dtype = config, np.dtype(config.dtype)

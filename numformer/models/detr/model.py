@@ -10,6 +10,7 @@ from numformer.functional import (
 from numformer.layers import (
     LayerNorm, LearnedPositions2D, Linear, PatchEmbedding, SinusoidalPositions2D)
 from numformer.models.detr.block import DETRBlock
+from numformer.models.detr.config import DETRConfig
 from numformer.models.detr.heads import BoxHead
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
 from numformer.parameter import normal
@@ -56,6 +57,8 @@ class DETR(LossOfParts):
     >>> loss, saved = model.loss((images, boxes, labels))             # two objects, and one
     >>> model.loss_backward(saved)
     """
+
+    config_class = DETRConfig
 
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)

@@ -8,6 +8,7 @@ from numformer.backend import cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead
+from numformer.models.encoder_decoder.config import EncoderDecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, Encoder, LossOfParts, block_of, counts_with_experts, embedding_of,
     feedforwards_of, final_norm_of, for_each_part, norm_of, positions_of, relative_bias_of)
@@ -48,6 +49,8 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
     >>> model(inputs, lengths, outputs).shape                         # logits, (B, T, V)
     (2, 4, 65)
     """
+
+    config_class = EncoderDecoderConfig
 
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)

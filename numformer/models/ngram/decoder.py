@@ -48,6 +48,8 @@ class NGramDecoder(Decoder):
     (1, 3, 5)
     """
 
+    config_class = NGramDecoderConfig
+
     def __init__(self, config, rng):
         super().__init__(config, rng, TokenAndNGramEmbedding(config, rng))
 

@@ -39,6 +39,8 @@ class NGramLanguageModel:
     (True, [3, 3])
     """
 
+    config_class = NGramLanguageModelConfig
+
     def __init__(self, config, rng=None):
         self.config, self.counts = config, None
 

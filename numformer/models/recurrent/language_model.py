@@ -178,6 +178,8 @@ class RecurrentLanguageModel(StatefulLanguageModel):
     [(1, 16), (1, 16)]
     """
 
+    config_class = RecurrentLanguageModelConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         cell = CELLS[c.cell]

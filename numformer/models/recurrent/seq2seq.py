@@ -87,6 +87,8 @@ class Seq2Seq(CrossEntropyModel):
     >>> model.loss_backward(saved)
     """
 
+    config_class = Seq2SeqConfig
+
     def __init__(self, config, rng):
         c, half, dtype = config, config.d_hidden // 2, np.dtype(config.dtype)
         attentive = c.attention != "none"

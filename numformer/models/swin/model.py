@@ -7,6 +7,7 @@ from numformer.checks import check_array
 from numformer.layers import (
     Dropout, FeedForward, Identity, LayerNorm, Linear, PatchEmbedding, PatchMerging, Pooling,
     ResidualBranch, SelfAttentionBranch, TransformerBlock, WindowAttention)
+from numformer.models.swin.config import SwinConfig
 from numformer.models.transformer import CrossEntropyModel
 from numformer.parameter import Layer, normal
 
@@ -107,6 +108,8 @@ class Swin(CrossEntropyModel):
     >>> loss, saved = model.loss((images, labels))
     >>> model.loss_backward(saved)
     """
+
+    config_class = SwinConfig
 
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)

@@ -8,6 +8,7 @@ from numformer.functional import (
     imitation_loss_backward)
 from numformer.layers import Linear
 from numformer.models.bert.classifier import BertClassifier
+from numformer.models.tinybert.config import TinyBertConfig
 from numformer.models.tinybert.scores import attention_loss, attention_loss_backward
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
 
@@ -54,6 +55,8 @@ class TinyBert(LossOfParts, BertClassifier):
     >>> loss, saved = model.loss((ids, lengths, np.array([2]), *teacher))
     >>> model.loss_backward(saved)
     """
+
+    config_class = TinyBertConfig
 
     def __init__(self, config, rng):
         super().__init__(config, rng)

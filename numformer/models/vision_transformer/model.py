@@ -111,6 +111,8 @@ class VisionTransformer(CrossEntropyModel):
     (2, 2, 1, 16)
     """
 
+    config_class = VisionTransformerConfig
+
     def __init__(self, config, rng):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.interop.operations import TRANSPOSED
+from numformer.weights.operations import TRANSPOSED
 
 
 class Row(NamedTuple):

@@ -1,12 +1,13 @@
 """BART, and mBART, which is pre-norm: learned positions, and a norm of the embeddings."""
 
-from numformer.interop.families.bert import ACTIVATIONS
-from numformer.interop.families.t5 import DecoderLayers, EncoderLayers
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, NOTHING, Derived, Fixed, Option, Written
-from numformer.interop.operations import Part
-from numformer.interop.table import Row, linear, norm
-from numformer.models import BART as OPTIONS
+from numformer.models.bert.bert_weights import ACTIVATIONS
+from numformer.models.encoder_decoder.config import BART as OPTIONS
+from numformer.models.encoder_decoder.model import EncoderDecoder
+from numformer.models.encoder_decoder.t5_weights import DecoderLayers, EncoderLayers
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, NOTHING, Derived, Fixed, Option, Written
+from numformer.weights.operations import Part
+from numformer.weights.table import Row, linear, norm
 
 _LINEARS = (("attention.query", "self_attn.q_proj"), ("attention.key", "self_attn.k_proj"),
             ("attention.value", "self_attn.v_proj"), ("attention.output", "self_attn.out_proj"))
@@ -53,7 +54,7 @@ def _same(name, option, function):
 
 def _family(name, architecture, norm_first):
     return Family(
-        name=name, kind="EncoderDecoder", options={**OPTIONS, "norm_first": norm_first},
+        name=name, model=EncoderDecoder, options={**OPTIONS, "norm_first": norm_first},
         architectures=(f"{architecture}ForConditionalGeneration", f"{architecture}Model"),
         keys={
             "vocab_size": Option("vocab_size"), "d_model": Option("d_model"),

@@ -1,11 +1,11 @@
 """ModernBERT with its masked-token head: rotary positions, local layers, no biases."""
 
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, NOTHING, Derived, Fixed, Key, Option
-from numformer.interop.operations import TRANSPOSED, Part
-from numformer.interop.rotary import LayerTypes, LocalBase, Rotary
-from numformer.interop.table import Row, linear, norm
-from numformer.models.bert.model import MODERNBERT as OPTIONS
+from numformer.models.bert.model import MODERNBERT as OPTIONS, Bert
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, NOTHING, Derived, Fixed, Key, Option
+from numformer.weights.operations import TRANSPOSED, Part
+from numformer.weights.rotary import LayerTypes, LocalBase, Rotary
+from numformer.weights.table import Row, linear, norm
 
 GATED = {"gelu": "geglu", "gelu_new": "geglu_tanh", "gelu_pytorch_tanh": "geglu_tanh",
          "silu": "swiglu"}
@@ -142,7 +142,7 @@ def _rows(config):
 
 
 MODERNBERT = Family(
-    name="modernbert", kind="Bert", architectures=("ModernBertForMaskedLM",),
+    name="modernbert", model=Bert, architectures=("ModernBertForMaskedLM",),
     options=OPTIONS,
     keys={
         "vocab_size": Option("vocab_size"), "hidden_size": Option("d_model"),

@@ -1,10 +1,11 @@
 """LLaMA and its relatives: Mistral, Qwen2, Qwen3, Mixtral and Gemma."""
 
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Fixed, Key, Option, OtherName
-from numformer.interop.rotary import (
+from numformer.models.decoder.model import Decoder
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, Fixed, Key, Option, OtherName
+from numformer.weights.rotary import (
     ROTARY, HeadWidth, LayerTypes, LocalBase, PreAttention, RotaryByLayer, Window)
-from numformer.interop.table import Row, linear, norm
+from numformer.weights.table import Row, linear, norm
 
 _OPTIONS = dict(norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False)
 _KEYS = {
@@ -65,7 +66,7 @@ class AllFull(Key):
 
 
 def _family(name, architecture, options=None, body="Model", **keys):
-    return Family(name=name, kind="Decoder", options={**_OPTIONS, **(options or {})},
+    return Family(name=name, model=Decoder, options={**_OPTIONS, **(options or {})},
                   architectures=(f"{architecture}ForCausalLM", f"{architecture}{body}"),
                   keys={**_KEYS, **keys}, rows=_rows, copies=_COPIES, prefix="model.",
                   buffers=_BUFFERS)

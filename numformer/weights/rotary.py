@@ -3,7 +3,7 @@
 import math
 from reprlib import repr as brief
 
-from numformer.interop.keys import NOTHING, Key, Option, OtherName
+from numformer.weights.keys import NOTHING, Key, Option, OtherName
 
 # Published name -> ours, of the numbers that each kind of scaling has to have, and may have
 _FACTOR = {"factor": "factor"}

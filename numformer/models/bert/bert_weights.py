@@ -1,9 +1,10 @@
 """BERT, RoBERTa and DistilBERT, with the heads of their pre-training."""
 
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Derived, Fixed, Option, Rows
-from numformer.interop.operations import FLIPPED, TRANSPOSED, Part
-from numformer.interop.table import Row, linear, norm
+from numformer.models.bert.model import Bert
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, Derived, Fixed, Option, Rows
+from numformer.weights.operations import FLIPPED, TRANSPOSED, Part
+from numformer.weights.table import Row, linear, norm
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
                "relu": "relu", "silu": "silu"}
@@ -86,7 +87,7 @@ def _distilbert(config):
 # The masked-token head of ours has the exact GELU, as the one of the published code has if
 # hidden_act is "gelu"; RoBERTa's has it always
 BERT = Family(
-    name="bert", kind="Bert", architectures=("BertForMaskedLM", "BertForPreTraining"),
+    name="bert", model=Bert, architectures=("BertForMaskedLM", "BertForPreTraining"),
     keys={**_KEYS, "max_position_embeddings": Option("context_length"),
           "hidden_act": Option("feedforward", "gelu", {"gelu": "gelu"})},
     # TinyBERT's maps of its hidden states to those of its teacher are for distillation alone
@@ -99,7 +100,7 @@ BERT = Family(
     architecture=lambda c: "BertForPreTraining" if c.next_sentence else "BertForMaskedLM")
 
 ROBERTA = Family(
-    name="roberta", kind="Bert", architectures=("RobertaForMaskedLM",),
+    name="roberta", model=Bert, architectures=("RobertaForMaskedLM",),
     options=dict(next_sentence=False),
     keys={**_KEYS, "max_position_embeddings": Rows("context_length", 2),
           "hidden_act": Option("feedforward", "gelu", ACTIVATIONS),
@@ -110,7 +111,7 @@ ROBERTA = Family(
             "lm_head.decoder.bias": "lm_head.bias"})
 
 DISTILBERT = Family(
-    name="distilbert", kind="Bert", architectures=("DistilBertForMaskedLM",),
+    name="distilbert", model=Bert, architectures=("DistilBertForMaskedLM",),
     options=dict(segments=0, next_sentence=False, epsilon=1e-12),
     keys={
         "vocab_size": Option("vocab_size"), "max_position_embeddings": Option("context_length"),

@@ -7,11 +7,12 @@ see `sentence_folder`. Without such files it is their mean, as in that library.
 
 from dataclasses import replace
 
-from numformer.interop.families.bert import (
+from numformer.models.bert.bert_weights import (
     ACTIVATIONS, BERT, DISTILBERT, ROBERTA, distilbert_encoder, encoder)
-from numformer.interop.families.modernbert import MODERNBERT, encoder as modernbert_encoder
-from numformer.interop.keys import IGNORED, Option
-from numformer.interop.table import linear
+from numformer.models.bert.modernbert_weights import MODERNBERT, encoder as modernbert_encoder
+from numformer.models.bert.sentence_bert import SentenceBert
+from numformer.weights.keys import IGNORED, Option
+from numformer.weights.table import linear
 
 _OF_BERT = ("next_sentence", "head_bias")             # options of the heads
 
@@ -29,7 +30,7 @@ def _without_head(family, architecture, rows, heads, keys, pooler=False):
 
     buffers = rf"({outer})?embeddings\.(position_ids|token_type_ids)|{heads}|fit_dense.*"
     return replace(
-        family, name=f"sentence-{family.name}", model_type=family.name, kind="SentenceBert",
+        family, name=f"sentence-{family.name}", model_type=family.name, model=SentenceBert,
         architectures=(architecture,), architecture=None,
         keys=family.keys | keys, rows=its_rows, copies={}, prefix="",
         outer=outer, head="", elsewhere=("pooling", "normalize", "max_length"),

@@ -1,10 +1,13 @@
 """CLIP: both encoders, their projections, and the temperature; and each encoder alone."""
 
-from numformer.interop.families.bert import ACTIVATIONS
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Fixed, Key, Option, Same
-from numformer.interop.operations import CONVOLUTION, Leading, Part
-from numformer.interop.table import Row, linear, norm
+from numformer.models.bert.bert_weights import ACTIVATIONS
+from numformer.models.clip.model import CLIP as Model
+from numformer.models.clip.text_encoder import CLIPTextEncoder
+from numformer.models.vision_transformer.model import VisionTransformer
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, Fixed, Key, Option, Same
+from numformer.weights.operations import CONVOLUTION, Leading, Part
+from numformer.weights.table import Row, linear, norm
 
 _LAYER = (*((f"attention.{name}", f"self_attn.{name[0]}_proj")
             for name in ("query", "key", "value")), ("attention.output", "self_attn.out_proj"),
@@ -95,13 +98,13 @@ _IMAGE = {
     "hidden_act": Option("feedforward", "quick_gelu", _ACTIVATIONS),
     "layer_norm_eps": Option("epsilon", 1e-5), "initializer_range": Option("init_std", 0.02)}
 CLIP = Family(
-    name="clip", kind="CLIP", architectures=("CLIPModel",), parts=("text_config", "vision_config"),
+    name="clip", model=Model, architectures=("CLIPModel",), parts=("text_config", "vision_config"),
     keys={"projection_dim": Option("d_embedding", 512), "logit_scale_init_value": IGNORED,
           **{f"text_config.{key}": meaning for key, meaning in _TEXT.items()},
           **{f"vision_config.{key}": meaning for key, meaning in _IMAGE.items()}},
     rows=_rows, buffers=_BUFFERS)
 CLIP_TEXT = Family(
-    name="clip_text_model", kind="CLIPTextEncoder", architectures=("CLIPTextModelWithProjection",),
+    name="clip_text_model", model=CLIPTextEncoder, architectures=("CLIPTextModelWithProjection",),
     keys={**_TEXT, "projection_dim": Option("d_embedding", 512),
           "hidden_size": Option("d_model", 512), "intermediate_size": Option("d_hidden", 2048),
           "num_hidden_layers": Option("n_layers", 12), "num_attention_heads": Option("n_heads", 8),
@@ -110,7 +113,7 @@ CLIP_TEXT = Family(
           "initializer_range": Option("init_std", 0.02)},
     rows=_text_rows, buffers=_BUFFERS)
 CLIP_IMAGE = Family(
-    name="clip_vision_model", kind="VisionTransformer",
+    name="clip_vision_model", model=VisionTransformer,
     architectures=("CLIPVisionModelWithProjection",),
     options=dict(embedding_norm=True, patch_bias=False, head_bias=False),
     keys={**_IMAGE, "projection_dim": Option("n_classes", 512)}, rows=_image_rows, buffers=_BUFFERS)

@@ -1,9 +1,10 @@
 """GPT and GPT-2: one matrix for q, k and v, and matrices that are not transposed."""
 
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Derived, Fixed, Option
-from numformer.interop.operations import Part
-from numformer.interop.table import Row, norm
+from numformer.models.decoder.model import Decoder
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, Derived, Fixed, Option
+from numformer.weights.operations import Part
+from numformer.weights.table import Row, norm
 
 GELU_TANH = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 _KEYS = {
@@ -43,7 +44,7 @@ def _rows(embedding, positions, final_norm):
 
 
 GPT2 = Family(
-    name="gpt2", kind="Decoder", architectures=("GPT2LMHeadModel", "GPT2Model"),
+    name="gpt2", model=Decoder, architectures=("GPT2LMHeadModel", "GPT2Model"),
     keys={
         **_KEYS, "activation_function": Option("feedforward", "gelu_new", {
             **GELU_TANH, "gelu": "gelu", "relu": "relu", "silu": "silu"}),
@@ -56,7 +57,7 @@ GPT2 = Family(
     buffers=r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)")
 
 GPT1 = Family(
-    name="openai-gpt", kind="Decoder",
+    name="openai-gpt", model=Decoder,
     architectures=("OpenAIGPTLMHeadModel", "OpenAIGPTModel"), options=dict(norm_first=False),
     # what its code calls "gelu" is the approximation by tanh
     keys={**_KEYS, "afn": Option("feedforward", "gelu", {

@@ -1,12 +1,13 @@
 """T5: 1.0 with one table of tokens; 1.1, FLAN-T5 and mT5 with a gate and a head of their own."""
 
 from numformer.functional.activations.table import GATED
-from numformer.interop.family import Family
-from numformer.interop.keys import IGNORED, Derived, Fixed, Key, Option, Written
-from numformer.interop.operations import Times
-from numformer.interop.rotary import HeadWidth
-from numformer.interop.table import Row, linear, norm
-from numformer.models import T5 as OPTIONS
+from numformer.models.encoder_decoder.config import T5 as OPTIONS
+from numformer.models.encoder_decoder.model import EncoderDecoder
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, Derived, Fixed, Key, Option, Written
+from numformer.weights.operations import Times
+from numformer.weights.rotary import HeadWidth
+from numformer.weights.table import Row, linear, norm
 
 _FEEDFORWARD = {"relu": "relu", "gated-gelu": "geglu_tanh", "gated-silu": "swiglu", "gelu": "gelu",
                 "gelu_new": "gelu_tanh", "silu": "silu"}
@@ -110,7 +111,7 @@ _KEYS = {
 
 def _family(name, architecture, more=(), options=None, **keys):
     return Family(
-        name=name, kind="EncoderDecoder", options={**OPTIONS, **(options or {})},
+        name=name, model=EncoderDecoder, options={**OPTIONS, **(options or {})},
         architectures=(f"{architecture}ForConditionalGeneration", *more, f"{architecture}Model"),
         keys={**_KEYS, **keys}, rows=_rows, settle=_own_head,
         # Published files have a second table of distances, which is not used

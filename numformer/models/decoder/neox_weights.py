@@ -1,11 +1,12 @@
 """GPT-NeoX, which Pythia's models are, and BLOOM: q, k and v head by head in one matrix."""
 
-from numformer.interop.family import Family
-from numformer.interop.families.bert import ACTIVATIONS
-from numformer.interop.keys import IGNORED, NOTHING, Derived, Fixed, Option, OtherName
-from numformer.interop.operations import TRANSPOSED, Heads
-from numformer.interop.rotary import ROTARY, Rotary, Share
-from numformer.interop.table import Row, linear, norm
+from numformer.models.bert.bert_weights import ACTIVATIONS
+from numformer.models.decoder.model import Decoder
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, NOTHING, Derived, Fixed, Option, OtherName
+from numformer.weights.operations import TRANSPOSED, Heads
+from numformer.weights.rotary import ROTARY, Rotary, Share
+from numformer.weights.table import Row, linear, norm
 
 
 def _blocks(config, layers, attention):
@@ -39,7 +40,7 @@ def _bloom(config):
 
 
 GPT_NEOX = Family(
-    name="gpt_neox", kind="Decoder", architectures=("GPTNeoXForCausalLM", "GPTNeoXModel"),
+    name="gpt_neox", model=Decoder, architectures=("GPTNeoXForCausalLM", "GPTNeoXModel"),
     options=dict(positions="rotary"),
     keys={
         "vocab_size": Option("vocab_size"), "max_position_embeddings": Option("context_length"),
@@ -61,7 +62,7 @@ GPT_NEOX = Family(
     buffers=r"(gpt_neox\.)?layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)")
 
 BLOOM = Family(
-    name="bloom", kind="Decoder", architectures=("BloomForCausalLM", "BloomModel"),
+    name="bloom", model=Decoder, architectures=("BloomForCausalLM", "BloomModel"),
     # its GELU is the approximation by tanh
     options=dict(positions="alibi", embedding_norm=True, feedforward="gelu_tanh"),
     keys={

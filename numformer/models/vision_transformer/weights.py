@@ -3,11 +3,12 @@ DeiT's models are published as Vision Transformers."""
 
 from dataclasses import replace
 
-from numformer.interop.family import Family
-from numformer.interop.families.bert import ACTIVATIONS
-from numformer.interop.keys import IGNORED, Derived, Fixed, Labels, Option
-from numformer.interop.operations import CONVOLUTION, Leading, Part
-from numformer.interop.table import Row, linear, norm
+from numformer.models.bert.bert_weights import ACTIVATIONS
+from numformer.models.vision_transformer.model import VisionTransformer
+from numformer.weights.family import Family
+from numformer.weights.keys import IGNORED, Derived, Fixed, Labels, Option
+from numformer.weights.operations import CONVOLUTION, Leading, Part
+from numformer.weights.table import Row, linear, norm
 
 _LAYER = (("attention.query", "attention.attention.query"),
           ("attention.key", "attention.attention.key"),
@@ -58,7 +59,7 @@ def _deit_of_one_head(config):
 
 
 VIT = Family(
-    name="vit", kind="VisionTransformer", architectures=("ViTForImageClassification",),
+    name="vit", model=VisionTransformer, architectures=("ViTForImageClassification",),
     keys={
         "image_size": Option("image_size"), "patch_size": Option("patch_size"),
         "num_channels": Option("channels", 3), "id2label": Labels(),

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from numformer.interop.keys import COMMON, check_keys, flat, nested, read_keys, write_keys
-from numformer.models import KINDS
+from numformer.weights.keys import COMMON, check_keys, flat, nested, read_keys, write_keys
 
 # Options that change how a model is trained or stored, not what it computes
 TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight",
@@ -22,8 +21,8 @@ class Family:
         Its own, and ``model_type`` of config.json unless given.
     model_type : str, optional
         Several families may have the same one, with different heads.
-    kind : str
-        Our model: a name in `numformer.models.KINDS`.
+    model : type
+        Ours: a class of `numformer.models`.
     architectures : tuple of str
         Of config.json; the first one is written.
     options : dict
@@ -61,7 +60,7 @@ class Family:
     """
 
     name: str
-    kind: str
+    model: type
     architectures: tuple
     keys: dict
     rows: Callable
@@ -82,6 +81,11 @@ class Family:
 
     def __post_init__(self):
         object.__setattr__(self, "model_type", self.model_type or self.name)
+
+    @property
+    def kind(self):
+        """The name of our model in `numformer.models.KINDS`."""
+        return self.model.__name__
 
     @property
     def table(self):
@@ -111,7 +115,7 @@ class Family:
         facts = self.flat(facts)
         options = {**self.options, **read_keys(self.table, facts), **self.by_names(names),
                    "dtype": dtype, **options}
-        config = KINDS[self.kind][1].from_dict({**options, **self.settle(options, names)})
+        config = self.model.config_class.from_dict({**options, **self.settle(options, names)})
         check_keys(self.table, facts, config)
         return config
 
