@@ -7,6 +7,7 @@ from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import EVERYWHERE
 from numformer.layers import FeedForward, GatedFeedForward, Linear, LMHead, MultiHeadAttention
 from numformer.analysis.counting import count
+from numformer.layers.positions.schemes import IN_ATTENTION
 from numformer.models.decoder.config import DecoderConfig
 from numformer.models.decoder.model import Decoder
 from numformer.analysis.capture import capture
@@ -214,9 +215,11 @@ def _check(config):
         if getattr(config, name) != plain:
             raise ValueError(f"model_costs: {name}={getattr(config, name)} is not covered by the "
                              f"formulas; use {name}={plain}.")
-    concatenated = "concatenated_learned", "concatenated_sinusoidal"
-    for name, others in (("positions", ("t5", "shaw", *concatenated)),
-                         ("feedforward", ("swish", "gated_swish"))):
-        if getattr(config, name) in others:
+    kind = IN_ATTENTION.get(config.positions)
+    trained = kind is not None and kind.of_config(config, None).parameters()
+    for name, unknown in (
+            ("positions", trained or config.positions.startswith("concatenated")),
+            ("feedforward", config.feedforward in ("swish", "gated_swish"))):
+        if unknown:
             raise ValueError(f"model_costs: {name}={getattr(config, name)!r} is not covered by the "
                              "formulas; use another.")

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from reprlib import repr as brief
 
 from numformer.config import Config, option
-from numformer.layers import Identity, PlainBlock
+from numformer.layers import Identity, PlainBlock, RotaryPositions
 from numformer.models import KINDS
-from numformer.models.transformer import rotary_of
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class EncoderDecoderRecipe(CrossEntropyRecipe):
     def change(self, model):
         super().change(model)
         if self.add_rotary:
-            rotary = rotary_of(model.config)
+            rotary = RotaryPositions.of_config(model.config)
             for block in (*model.encoder.blocks, *model.blocks):
                 block.attention.positions = rotary
         if self.like_to_like:

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models import BertEncoder, BertEncoderConfig
 
 SENTENCE = "a big dog and a big cat".split()
 WORD = "big"
-KINDS = "none", "learned", "sinusoidal", "rotary", "alibi", "t5", "shaw"
+KINDS = "none", *ADDED, *IN_ATTENTION
 
 
 def same_word_differences(seed):

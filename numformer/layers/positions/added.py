@@ -12,10 +12,17 @@ class AddedPositions(Layer):
     .. math:: y_t = x_t + p_t
 
     A scheme is a subclass with two methods, `vectors` and, where the vectors are trained,
-    `vectors_backward`, and with the attribute `width`, C.
+    `vectors_backward`, and with the attribute `width`, C. Configs choose it by its `scheme`, and
+    `of_config` builds it.
     """
 
+    scheme = None                                             # its name in configs
     dtype = None                                              # of trained vectors; x must have it
+
+    @classmethod
+    def of_config(cls, config, rng, length):
+        """The layer of a stack that reads sequences of at most this length."""
+        return cls(config.d_model)
 
     def vectors(self, T, start, dtype):
         """The vectors p of T positions from `start` on.

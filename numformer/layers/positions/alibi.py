@@ -27,6 +27,8 @@ class ALiBi(AttentionPositions):
     array([[[[-0.0078125 , -0.00390625,  0.        ]]]])
     """
 
+    scheme = "alibi"
+
     def __init__(self, n_heads):
         self.n_heads, self.slopes = n_heads, alibi_slopes(n_heads)
 

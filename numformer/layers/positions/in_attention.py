@@ -11,7 +11,7 @@ class AttentionPositions(Layer):
     r"""How attention depends on positions; the methods of this base class ignore them.
 
     `MultiHeadAttention` calls the methods below, and a scheme is a subclass that overrides those
-    that it needs:
+    that it needs. Configs choose it by its `scheme`, and `of_config` builds it:
 
     .. math::
 
@@ -27,10 +27,24 @@ class AttentionPositions(Layer):
     ======================  =======================================================================
     """
 
+    scheme = None                                             # its name in configs
+    shared = False                                            # by all blocks of a stack
     slopes = None                                             # (H,)
     layout = None                                             # of rotated pairs: half, interleaved
     caps_scores = True                                        # `attend` knows the soft cap
     uses_distance = True                                      # q and k must share one sequence
+
+    @classmethod
+    def of_config(cls, config, rng, bidirectional=True):
+        """The layer of a block, or of a stack if it is `shared`; `rng` draws its parameters.
+
+        `bidirectional`: whether keys come after the query, too, as in an encoder.
+        """
+        return cls(config.n_heads)
+
+    @classmethod
+    def check_config(cls, owner, config):
+        """Raise ValueError if the scheme does not fit the other fields of a config."""
 
     def encode(self, x, start=0):
         """Encode queries or keys x (B, H, T, D), at positions from `start` on; (y, saved)."""
@@ -111,9 +125,8 @@ def fitting_positions(owner, positions, n_heads, d_head, d_value, softcap=None):
     if positions is None:
         return NO_POSITIONS
     if not isinstance(positions, AttentionPositions):
-        raise TypeError(f"{owner}: positions must be RotaryPositions, ALiBi, RelativePositionBias, "
-                        "ShawPositions, another AttentionPositions, or None, "
-                        f"but is {positions!r}.")
+        raise TypeError(f"{owner}: positions must be AttentionPositions, such as RotaryPositions, "
+                        f"or None, but is {positions!r}.")
     sizes = dict(n_heads=n_heads, d_head=d_head, d_value=d_value)
     if any(getattr(positions, name, size) != size for name, size in sizes.items()):
         raise ValueError(f"{owner}: {positions!r} does not fit n_heads={n_heads} heads of width "

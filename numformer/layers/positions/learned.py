@@ -37,10 +37,16 @@ class LearnedPositions(AddedPositions):
                 shorten it.
     """
 
+    scheme = "learned"
+
     def __init__(self, context_length, d_model, rng, std=0.02, dtype=np.float32):
         check_whole("LearnedPositions", "context_length", context_length)
         check_whole("LearnedPositions", "d_model", d_model)
         self.weight = normal(rng, (context_length, d_model), std, dtype)
+
+    @classmethod
+    def of_config(cls, config, rng, length):
+        return cls(length, config.d_model, rng, config.init_std, np.dtype(config.dtype))
 
     @property
     def width(self):

@@ -52,6 +52,9 @@ class RelativePositionBias(AttentionPositions):
     (1, 2, 3, 5)
     """
 
+    scheme = "t5"
+    shared = True
+
     def __init__(self, n_heads, rng, n_buckets=32, max_distance=128, bidirectional=True, std=0.02,
                  dtype=np.float32):
         check_whole("RelativePositionBias", "n_heads", n_heads)
@@ -62,6 +65,16 @@ class RelativePositionBias(AttentionPositions):
         self.weight = normal(rng, (n_buckets, n_heads), std, dtype)
         self.n_heads, self.max_distance = n_heads, max_distance
         self.bidirectional = bidirectional
+
+    @classmethod
+    def of_config(cls, config, rng, bidirectional=True):
+        c = config
+        return cls(c.n_heads, rng, c.n_buckets, c.max_distance, bidirectional, c.init_std,
+                   np.dtype(c.dtype))
+
+    @classmethod
+    def check_config(cls, owner, config):
+        relative_position_buckets(0, config.n_buckets, config.max_distance)   # checks them
 
     def forward(self, scores):
         sizes = check_array("RelativePositionBias", "scores", scores, "(B, H, T, S)",

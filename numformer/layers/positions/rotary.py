@@ -49,6 +49,8 @@ class RotaryPositions(AttentionPositions):
              [ 0.1 , -1.41]]]])
     """
 
+    scheme = "rotary"
+
     def __init__(self, d_head, base=10000.0, layout="half", d_rotary=None, scaling=None):
         check_choice("RotaryPositions", "layout", layout, ["half", "interleaved"])
         check_number("RotaryPositions", "base", base, least=1)
@@ -57,6 +59,19 @@ class RotaryPositions(AttentionPositions):
         self.d_rotary, self.scaling = d_rotary, scaling
         frequencies, factor = scaled_frequencies(self.rotated_width, base, scaling)
         self.angles = tuple(frequencies), factor
+
+    @classmethod
+    def of_config(cls, config, rng=None, bidirectional=True):
+        c = config
+        return cls(c.head_width, c.rotary_base, c.rotary_layout, c.d_rotary, c.rotary_scaling)
+
+    @classmethod
+    def check_config(cls, owner, config):
+        if config.d_rotary is None and config.head_width % 2:
+            name = "d_model / n_heads" if config.d_head is None else "d_head"
+            raise ValueError(
+                f"{owner}: rotary positions need heads of even width, but {name} = "
+                f"{config.head_width}; use another n_heads or d_head, or other positions.")
 
     def forward(self, x, start=0):
         T = check_array("RotaryPositions", "x", x, "(B, H, T, D)", D=self.d_head)["T"]

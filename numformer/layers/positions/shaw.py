@@ -50,6 +50,7 @@ class ShawPositions(AttentionPositions):
     (1, 2, 5, 4)
     """
 
+    scheme = "shaw"
     caps_scores = False
 
     def __init__(self, d_head, max_distance, rng, std=0.02, dtype=np.float32, d_value=None):
@@ -60,6 +61,11 @@ class ShawPositions(AttentionPositions):
         self.keys = normal(rng, (2 * max_distance + 1, d_head), std, dtype)
         self.values = normal(rng, (2 * max_distance + 1, d_value), std, dtype)
         self.d_head, self.d_value = d_head, d_value
+
+    @classmethod
+    def of_config(cls, config, rng, bidirectional=True):
+        c = config
+        return cls(c.head_width, c.max_distance, rng, c.init_std, np.dtype(c.dtype))
 
     def forward(self, q, k, v, pattern=EVERYWHERE, scale=None, dropout=0.0, seed=None):
         """Options as in `scaled_dot_product_attention`."""

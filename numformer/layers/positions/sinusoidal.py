@@ -27,6 +27,8 @@ class SinusoidalPositions(AddedPositions):
             [-0.28,  0.96,  0.06,  1.  ]]])
     """
 
+    scheme = "sinusoidal"
+
     def __init__(self, d_model):
         check_whole("SinusoidalPositions", "d_model", d_model)
         self.d_model = d_model

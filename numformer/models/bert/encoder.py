@@ -9,9 +9,10 @@ from numformer.config import option
 from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
+from numformer.layers.positions.schemes import ADDED
 from numformer.models.transformer import (
     POSITIONS, BatchNormsOfCall, Encoder, EncoderConfig, block_of, norm_of, positions_of,
-    relative_bias_of)
+    shared_positions_of)
 from numformer.parameter import Layer
 
 
@@ -37,7 +38,7 @@ class BertEncoderConfig(EncoderConfig):
     positions: str = option(
         "How the model depends on the order of its tokens: absolute positions that are added to "
         "the embeddings, or what attention can have, see `TransformerConfig`.", "learned",
-        choices=("learned", "sinusoidal", *POSITIONS))
+        choices=(*ADDED, *POSITIONS))
     epsilon: float = 1e-12
     window: int = option(
         "Tokens to each side that local layers attend to; 0 where all layers are global.", 0,
@@ -153,9 +154,9 @@ class BertEncoder(Layer):
         """Those of the config; but for the rotary base of local blocks, and the very first norm."""
         c, blocks = self.config, []
         local = c if c.local_rotary_base is None else replace(c, rotary_base=c.local_rotary_base)
-        relative = relative_bias_of(c, rng, bidirectional=True)
+        shared = shared_positions_of(c, rng, bidirectional=True)
         for pattern in self.patterns():
             norm = norm_of(c) if blocks or c.first_attention_norm else Identity()
             config = c if pattern.window is None else local
-            blocks.append(block_of(config, rng, relative, first_norm=norm))
+            blocks.append(block_of(config, rng, shared, first_norm=norm))
         return blocks

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from numformer.config import option
+from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models.transformer import POSITIONS, ExpertsConfig
 
 
@@ -22,7 +23,7 @@ class DecoderConfig(ExpertsConfig):
     positions: str = option(
         "How the model depends on the order of its tokens: absolute positions that are added to "
         "the embeddings, or what attention can have, see `TransformerConfig`.", "learned",
-        choices=("learned", "sinusoidal", *POSITIONS))
+        choices=(*ADDED, *POSITIONS))
     attention_weights: str = option(
         "Learned from queries and keys; or without them: even, the same for all keys, or by "
         "distance with a trained slope for each head. See `FixedWeightAttention`.", "learned",
@@ -53,7 +54,7 @@ class DecoderConfig(ExpertsConfig):
         unused = {"n_kv_heads": None, "d_head": None, "query_key_norm": False, "qkv_bias": None,
                   "score_scale": None, "score_softcap": None, "scaled_scores": True}
         given = [name for name, unset in unused.items() if getattr(self, name) != unset]
-        given += ["positions"] * (self.positions in ("rotary", "alibi", "t5", "shaw"))
+        given += ["positions"] * (self.positions in IN_ATTENTION)
         if self.attention_weights != "learned" and given:
             raise ValueError(
                 f"{owner}: attention_weights={self.attention_weights!r} has no queries and keys, "

@@ -17,7 +17,7 @@ from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, LossOfParts, attention_of, block_of, counts_with_experts, embedding_of,
     feedforwards_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
-    relative_bias_of)
+    shared_positions_of)
 from numformer.models.transformer.texts_cache import begun
 from numformer.parameter import constant, normal
 
@@ -292,7 +292,7 @@ def _blocks_of(config, rng):
     reach = c.sliding_window - 1                      # the right side is for causal=False
     of_layer = {False: (c, None), True: (local, (reach, reach))}
     attention = attention_of if c.attention_weights == "learned" else fixed_attention_of
-    relative = relative_bias_of(c, rng, bidirectional=False)
-    return [block_of(of_layer[is_local][0], rng, relative, window=of_layer[is_local][1],
+    shared = shared_positions_of(c, rng, bidirectional=False)
+    return [block_of(of_layer[is_local][0], rng, shared, window=of_layer[is_local][1],
                      feedforward=feedforward, attention=attention)
             for is_local, feedforward in zip(c.local_layers, feedforwards_of(c))]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from numformer.config import option
+from numformer.layers.positions.schemes import ADDED
 from numformer.models.transformer import POSITIONS, ExpertsConfig
 from numformer.shapes_only import MOST_ARRAYS
 
@@ -27,7 +28,7 @@ class EncoderDecoderConfig(ExpertsConfig):
     positions: str = option(
         "How both stacks depend on the order of tokens: absolute positions that are added to the "
         "embeddings, or what attention can have, see `TransformerConfig`. Cross-attention has "
-        "none.", "sinusoidal", choices=("sinusoidal", "learned", *POSITIONS))
+        "none.", "sinusoidal", choices=(*ADDED, *POSITIONS))
     tied: bool = option("Use the token embedding as the output head, too.", True)
     embedding_scale: bool = option("Multiply embeddings by sqrt(C).", True)
     embedding_norm: bool = option(

@@ -11,7 +11,7 @@ from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.encoder_decoder.config import EncoderDecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, Encoder, LossOfParts, block_of, counts_with_experts, embedding_of,
-    feedforwards_of, final_norm_of, for_each_part, norm_of, positions_of, relative_bias_of)
+    feedforwards_of, final_norm_of, for_each_part, norm_of, positions_of, shared_positions_of)
 from numformer.parameter import normal
 
 
@@ -61,8 +61,8 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
             norm_of(c) if c.embedding_norm else Identity() for _ in range(2))
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(replace(c, n_layers=c.n_encoder_layers or c.n_layers), rng)
-        relative = relative_bias_of(c, rng, bidirectional=False)
-        self.blocks = [block_of(c, rng, relative, reads_memory=True, feedforward=feedforward)
+        shared = shared_positions_of(c, rng, bidirectional=False)
+        self.blocks = [block_of(c, rng, shared, reads_memory=True, feedforward=feedforward)
                        for feedforward in feedforwards_of(c)]
         self.norm = final_norm_of(c)
         self.head = LMHead(self.embedding.weight if c.tied

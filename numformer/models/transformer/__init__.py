@@ -12,11 +12,11 @@ from numformer.models.transformer.loss_parts import (
     LossOfParts, counts_with_experts, for_each_part, loss_counts, n_counted)
 from numformer.models.transformer.parts import (
     attention_of, block_of, embedding_of, feedforward_of, final_norm_of, fixed_attention_of,
-    norm_of, positions_of, relative_bias_of, rotary_of)
+    norm_of, positions_of, shared_positions_of)
 
 __all__ = [
     "BatchNormsOfCall", "CrossEntropyModel", "Encoder", "EncoderConfig", "ExpertsConfig",
     "LossOfParts", "POSITIONS", "TransformerConfig", "attention_of", "block_of",
     "counts_with_experts", "embedding_of", "feedforward_of", "feedforwards_of", "final_norm_of",
     "fixed_attention_of", "for_each_part", "loss_counts", "n_counted", "norm_of", "positions_of",
-    "relative_bias_of", "rotary_of", "running_statistics"]
+    "shared_positions_of", "running_statistics"]

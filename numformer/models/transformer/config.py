@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from numformer.checks import check_divides
 from numformer.config import DTYPES, Config, option
 from numformer.functional.activations.table import ACTIVATIONS, GATED
-from numformer.functional.positions.relative_bias import relative_position_buckets
 from numformer.functional.positions.rotary_scaling import scaled_frequencies
 from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.positions.rotary import check_d_rotary
+from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.shapes_only import MOST_ARRAYS
 
 NORMS = "layer_norm", "rms_norm"
 FEEDFORWARDS = (*ACTIVATIONS, *GATED, "swish", "gated_swish")
 # What every stack can have; absolute positions, which a model adds to its input, come before these
-POSITIONS = ("rotary", "alibi", "t5", "shaw", "concatenated_learned", "concatenated_sinusoidal",
-             "none")
+POSITIONS = (*IN_ATTENTION, *(f"concatenated_{name}" for name in ADDED), "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +81,8 @@ class TransformerConfig(Config):
         check_head_width(owner, self.d_model, self.n_heads, self.d_head)
         if self.n_kv_heads is not None:
             check_divides(owner, "n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)
-        if self.positions == "t5":
-            relative_position_buckets(0, self.n_buckets, self.max_distance)           # checks them
+        if self.positions in IN_ATTENTION:
+            IN_ATTENTION[self.positions].check_config(owner, self)
         for name in ("sandwich_norm", "parallel_residual"):
             if getattr(self, name) and not self.norm_first:
                 raise ValueError(f"{owner}: {name}=True is a form of pre-norm blocks, but "
@@ -96,11 +95,6 @@ class TransformerConfig(Config):
                              f"{self.norm!r}; use norm='rms_norm'.")
         if self.d_rotary is not None:
             check_d_rotary(owner, self.head_width, self.d_rotary)
-        elif self.positions == "rotary" and self.head_width % 2:
-            name = "d_model / n_heads" if self.d_head is None else "d_head"
-            raise ValueError(
-                f"{owner}: rotary positions need heads of even width, but {name} = "
-                f"{self.head_width}; use another n_heads or d_head, or other positions.")
         scaled_frequencies(self.d_rotary or 2, self.rotary_base, self.rotary_scaling)
 
     @property

@@ -7,7 +7,7 @@ from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.models.transformer.batch_norms import BatchNormsOfCall
 from numformer.models.transformer.config import NORMS, TransformerConfig
 from numformer.models.transformer.experts import feedforwards_of
-from numformer.models.transformer.parts import block_of, final_norm_of, relative_bias_of
+from numformer.models.transformer.parts import block_of, final_norm_of, shared_positions_of
 from numformer.parameter import Layer
 
 
@@ -54,8 +54,8 @@ class Encoder(Layer):
 
     def __init__(self, config, rng, blocks=None):
         self.config = config
-        relative = relative_bias_of(config, rng, bidirectional=True)
-        self.blocks = blocks or [block_of(config, rng, relative, feedforward=feedforward)
+        shared = shared_positions_of(config, rng, bidirectional=True)
+        self.blocks = blocks or [block_of(config, rng, shared, feedforward=feedforward)
                                  for feedforward in feedforwards_of(config)]
         self.norm = final_norm_of(config)
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from numformer.functional.activations.table import GATED
 from numformer.layers import (
-    ALiBi, BatchNorm, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward,
-    FixedWeightAttention, GatedFeedForward, GatedSwishFeedForward, Identity, LayerNorm,
-    LearnedPositions, Linear, LocalAttentionBranch, MultiHeadAttention, ParallelBlock,
-    RelativePositionBias, ResidualBranch, RMSNorm, RotaryPositions, SelfAttentionBranch,
-    ShawPositions, SinusoidalPositions, SwishFeedForward, TransformerBlock)
+    BatchNorm, ConcatenatedPositions, CrossAttentionBranch, Embedding, FeedForward,
+    FixedWeightAttention, GatedFeedForward, GatedSwishFeedForward, Identity, LayerNorm, Linear,
+    LocalAttentionBranch, MultiHeadAttention, ParallelBlock, ResidualBranch, RMSNorm,
+    SelfAttentionBranch, SwishFeedForward, TransformerBlock)
+from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 
 
 def embedding_of(config, rng):
@@ -32,11 +32,10 @@ def positions_of(config, rng, length=None):
     The identity if attention handles positions. `length` is the context's unless given.
     """
     c, dtype = config, np.dtype(config.dtype)
-    kind, length = c.positions.removeprefix("concatenated_"), length or c.context_length
-    if kind not in ("learned", "sinusoidal"):
+    kind = c.positions.removeprefix("concatenated_")
+    if kind not in ADDED:
         return Identity()
-    vectors = (SinusoidalPositions(c.d_model) if kind == "sinusoidal" else
-               LearnedPositions(length, c.d_model, rng, c.init_std, dtype))
+    vectors = ADDED[kind].of_config(c, rng, length or c.context_length)
     if kind == c.positions:
         return vectors
     return ConcatenatedPositions(vectors, Linear(2 * c.d_model, c.d_model, rng, False, dtype=dtype))
@@ -57,20 +56,10 @@ def final_norm_of(config):
     return norm_of(config) if config.norm_first else Identity()
 
 
-def relative_bias_of(config, rng, bidirectional):
-    """T5's relative position bias, shared by all blocks of a stack; None for other positions."""
-    c = config
-    if c.positions != "t5":
-        return None
-    return RelativePositionBias(c.n_heads, rng, c.n_buckets, c.max_distance, bidirectional,
-                                c.init_std, np.dtype(c.dtype))
-
-
-def rotary_of(config):
-    """The rotary positions of a config."""
-    c = config
-    return RotaryPositions(c.head_width, c.rotary_base, c.rotary_layout, c.d_rotary,
-                           c.rotary_scaling)
+def shared_positions_of(config, rng, bidirectional):
+    """Positions that all blocks of a stack share, such as T5's bias; None for others."""
+    kind = IN_ATTENTION.get(config.positions)
+    return kind.of_config(config, rng, bidirectional) if kind and kind.shared else None
 
 
 def attention_of(config, initial, positions=None):
@@ -100,11 +89,11 @@ def feedforward_of(config, initial):
     return FeedForward(c.d_model, c.hidden_width, c.feedforward, **initial)
 
 
-def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedforward_of,
+def block_of(config, rng, shared=None, reads_memory=False, feedforward=feedforward_of,
              first_norm=None, window=None, attention=attention_of):
     """A block: self-attention, cross-attention to the encoder's output (optional), feed-forward.
 
-    `relative` is from `relative_bias_of`; `feedforward(config, initial)` builds the last sublayer,
+    `shared` is from `shared_positions_of`; `feedforward(config, initial)` builds the last sublayer,
     `attention(config, initial, positions)` the first; `first_norm` is that of self-attention,
     `norm_of` the config unless given; a `window` makes self-attention local.
     """
@@ -112,14 +101,9 @@ def block_of(config, rng, relative=None, reads_memory=False, feedforward=feedfor
     # Output matrices start at std / sqrt(number of residual branches): GPT-2, section 2.3.
     initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=np.dtype(c.dtype),
                    output_std=c.init_std * (branches * c.n_layers) ** -0.5)
-    positions = relative
-    if c.positions == "rotary":
-        positions = rotary_of(c)
-    elif c.positions == "alibi":
-        positions = ALiBi(c.n_heads)
-    elif c.positions == "shaw":
-        positions = ShawPositions(c.head_width, c.max_distance, rng, c.init_std, np.dtype(c.dtype))
-
+    positions = shared
+    if positions is None and c.positions in IN_ATTENTION:
+        positions = IN_ATTENTION[c.positions].of_config(c, rng)
     attention, norm = attention(c, initial, positions), first_norm or norm_of(c)
     branch = SelfAttentionBranch if window is None else partial(LocalAttentionBranch, window=window)
     parts = {"attention": branch_of(c, branch, norm, attention)}
