@@ -17,14 +17,14 @@ import numpy as np
 
 from numformer import backend, functional
 from numformer.commands.shared.output import print_json
-from numformer.models import Decoder, DecoderConfig
 from numformer.data import BlockStream
+from numformer.models import Decoder, DecoderConfig
 from numformer.runs import RunFolder, folder_lock, load_checkpoint
+from numformer.specifications.attention.random_cases import run as run_attention
 from numformer.teaching import grading, isolation
 from numformer.terminal import printable
 from numformer.training import Trainer, TrainingConfig, train
 from numformer.verify.errors import largest, largest_difference
-from numformer.verify.registry.attention_cases import run as run_attention
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
 EXTRAS = ("numba", "mkl", "pooch", "scikit-learn", "torch", "mpi4py")

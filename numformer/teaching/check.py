@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from numformer.checks import check_choice, check_whole
+from numformer.specifications import Instance, find_problem
 from numformer.teaching.calls import NOT_WRITTEN, RAISED, answer
 from numformer.teaching.comparison import (
     are_different, is_upcast, strange_output, wrong_output)
 from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import likely_cause
-from numformer.teaching.problems import Instance, find_problem
 from numformer.teaching.signatures import promises
 from numformer.teaching.support.hints import has_hints
 from numformer.teaching.support.solution import record_pass

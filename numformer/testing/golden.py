@@ -13,7 +13,7 @@ import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.files import GIB, open_file, parse_json
-from numformer.teaching.problems import PROBLEMS, Instance, find_problem
+from numformer.specifications import PROBLEMS, Instance, find_problem
 
 FORMAT = "numformer golden vectors, version 1"
 

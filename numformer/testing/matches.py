@@ -6,8 +6,8 @@ import numpy as np
 
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.other_libraries import as_array
+from numformer.specifications import find_problem
 from numformer.teaching.check import compared
-from numformer.teaching.problems import find_problem
 from numformer.testing.layouts import layouts_of
 
 RTOL = {np.float64: 1e-9, np.float32: 1e-4}           # erf in float32 alone has 4e-5 at -3.5

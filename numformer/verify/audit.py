@@ -11,9 +11,10 @@ from concurrent.futures import BrokenExecutor
 import numpy as np
 
 from numformer import backend
+from numformer.specifications import PAIRS
 from numformer.verify.compiled import compiled_jobs
 from numformer.verify.gradcheck import LAYER_BOUND, MODEL_BOUND, gradcheck
-from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
+from numformer.verify.registry import LAYERS, LOSSES, MODELS
 
 FEW = 20                                # cases that are not worth the start of processes
 

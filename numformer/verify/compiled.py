@@ -6,9 +6,10 @@ import numpy as np
 
 from numformer import backend
 from numformer import functional as reference
+from numformer.specifications import PAIRS
+from numformer.specifications.attention.random_cases import (
+    KINDS, attention_case, in_float64, run)
 from numformer.verify.errors import largest_difference, largest_magnitude
-from numformer.verify.registry import PAIRS
-from numformer.verify.registry.attention_cases import KINDS, attention_case, in_float64, run
 from numformer.verify.tensors import resolved
 
 # Largest error that passes, relative to the largest number of a tensor

@@ -12,7 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from numformer.verify.registry import LAYERS, MODELS, PAIRS
+from numformer.specifications import PAIRS
+from numformer.verify.registry import LAYERS, MODELS
 
 FLOATS = {
     "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),

@@ -7,7 +7,7 @@ from numformer import backend
 from numformer import functional as F
 from numformer.functional import CAUSAL
 from numformer.layers import MultiHeadAttention
-from numformer.verify.registry import PAIRS
+from numformer.specifications import PAIRS
 from numformer.verify.tensors import resolved
 
 pytest.importorskip("numba")

@@ -16,7 +16,7 @@ import scipy.special
 
 from numformer import backend
 from numformer import functional as F
-from numformer.teaching.problems import PROBLEMS
+from numformer.specifications import PROBLEMS
 
 LONG = np.longdouble
 TEXT = (Path(F.__file__).parent / "PRECISION.md").read_text()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numformer import functional as F
-from numformer.verify.registry.attention_cases import attention_case, in_float64, run
+from numformer.specifications.attention.random_cases import attention_case, in_float64, run
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numba")

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
-from numformer.verify.registry.attention_cases import KINDS, attention_case, in_float64, run
+from numformer.specifications.attention.random_cases import KINDS, attention_case, in_float64, run
 from random_attention import random
 
 pytest.importorskip("numba")

@@ -5,7 +5,7 @@ import pytest
 
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
-from numformer.verify.registry.attention_cases import run
+from numformer.specifications.attention.random_cases import run
 from random_attention import random
 
 pytest.importorskip("numba")

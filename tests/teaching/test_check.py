@@ -5,8 +5,7 @@ import pytest
 
 from numformer import check
 from numformer import functional as F
-from numformer.teaching.mistakes import MISTAKES
-from numformer.teaching.problems import PROBLEMS
+from numformer.specifications import MISTAKES, PROBLEMS
 
 
 def test_every_function_pair_is_a_problem():
@@ -204,7 +203,7 @@ def test_bad_arguments_are_refused():
             check("relu", F.relu, seed)
     with pytest.raises(ValueError,
                        match="'attenshun' is not a function that can be checked; choose from "
-                             "linear, softmax"):
+                             "add_by_distance, additive_scores"):
         check("attenshun", raises)
     with pytest.raises(ValueError, match="3 is not a function"):
         check(3, raises)

@@ -5,9 +5,9 @@ import pytest
 
 from numformer import check
 from numformer import functional as F
+from numformer.specifications import PROBLEMS, Instance
+from numformer.specifications.levels import SomeOfSizeOne, sizes
 from numformer.teaching.comparison import ROUNDINGS
-from numformer.teaching.problems import PROBLEMS, Instance
-from numformer.teaching.problems.problem import SomeOfSizeOne, sizes
 from numformer.teaching.rounding import sizes_of_terms
 
 

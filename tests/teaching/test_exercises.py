@@ -4,10 +4,10 @@ import ast
 
 import pytest
 
+from numformer.specifications import PROBLEMS
 from numformer.teaching import all_exercises, check
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.judge import judge, judge_answers
-from numformer.teaching.problems import PROBLEMS
 from numformer.teaching.support.effort import effort
 
 EXERCISES = all_exercises()

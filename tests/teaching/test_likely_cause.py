@@ -5,8 +5,7 @@ import pytest
 
 from numformer import check
 from numformer import functional as F
-from numformer.teaching.mistakes import MISTAKES
-from numformer.teaching.problems import find_problem
+from numformer.specifications import MISTAKES, find_problem
 
 SEVERAL = [(name, number) for name in MISTAKES for number in range(len(MISTAKES[name]))
            if len(find_problem(name)[1].wanted) > 1]

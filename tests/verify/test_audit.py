@@ -15,9 +15,9 @@ from numformer import functional as F
 from numformer.cli import main
 from numformer.commands.shared.process import STOPPED
 from numformer.plots import audit_errors
+from numformer.specifications.pair import Pair
 from numformer.verify import audit as audit_module
 from numformer.verify import compiled
-from numformer.verify.registry.cases import Pair
 
 
 def test_a_nan_in_a_kernel_fails_the_audit(monkeypatch):
@@ -47,8 +47,8 @@ def test_the_audit_command_prints_json_and_draws(tmp_path, capsys):
 
 
 def test_the_audit_finds_a_wrong_backward(monkeypatch, capsys):
-    wrong = Pair("planted", F.relu, lambda dy, saved: 1.000001 * F.relu_backward(dy, saved),
-                 [(3, 4)])
+    wrong = Pair("planted", [(3, 4)], function=F.relu,
+                 gradient=lambda dy, saved: 1.000001 * F.relu_backward(dy, saved))
     monkeypatch.setattr(audit_module, "PAIRS", [wrong])
     assert main(["audit", "planted"]) == 1
     assert "FAIL planted" in capsys.readouterr().out
@@ -64,7 +64,8 @@ def ends(x):
 
 def relus(name, **options):
     """Pairs of which the second has this name, and is wrong in some way."""
-    right = [Pair(f"right {n}", F.relu, F.relu_backward, [(3, 4)]) for n in range(3)]
+    right = [Pair(f"right {n}", [(3, 4)], function=F.relu, gradient=F.relu_backward)
+             for n in range(3)]
     wrong = {"function": F.relu, "gradient": F.relu_backward, "shapes": [(3, 4)], **options}
     return [right[0], Pair(name, **wrong), *right[1:]]
 

@@ -7,9 +7,10 @@ import pytest
 
 from numformer import functional, layers, models
 from numformer.parameter import Layer
+from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck, hessian_symmetry
+from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAGES
 from numformer.verify.tensors import resolved
-from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAGES, PAIRS
 
 CASES = LAYERS + MODELS
 

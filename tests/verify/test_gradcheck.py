@@ -5,8 +5,8 @@ import pytest
 
 from numformer.layers import Linear
 from numformer.parameter import Layer, Parameter
+from numformer.specifications.pair import Pair
 from numformer.verify import gradcheck, hessian_symmetry
-from numformer.verify.registry.cases import Pair
 
 X = np.array([[0.5, -1.25, 2.0], [1.5, 0.25, -0.75]])
 
@@ -214,7 +214,7 @@ def test_a_layer_that_is_not_complex_safe_is_still_compared():
     (lambda x: x / np.linalg.norm(x), lambda dy, x: dy / np.linalg.norm(x))])
 def test_differences_find_a_term_that_backward_and_complex_step_both_miss(forward, backward):
     """Both leave out the same term, so that they agree; differences show it."""
-    report = gradcheck(Pair("", lambda x: (forward(x), x), backward, []), [X])
+    report = gradcheck(Pair("", [], function=lambda x: (forward(x), x), gradient=backward), [X])
     assert not report.ok and report.method == "central differences"
     assert "the imaginary part is partly lost" in report.findings[0]
     assert report.worst.error > 0.01
@@ -232,7 +232,7 @@ def test_an_output_that_does_not_depend_on_an_input_may_be_real():
 
 
 def test_scalar_integer_and_empty_inputs():
-    square = Pair("", lambda x: (x * x, x), lambda dy, x: 2 * x * dy, [])
+    square = Pair("", [], function=lambda x: (x * x, x), gradient=lambda dy, x: 2 * x * dy)
     assert gradcheck(square, [np.array(3.0)]).ok
     of_integers = gradcheck(square, [np.array([1, 2, 3])])
     assert "y must be an array of float64, but is int64" in of_integers.findings[0]

@@ -7,9 +7,9 @@ from numformer import functional as F
 from numformer import verify
 from numformer.layers import FeedForward, LayerNorm
 from numformer.parameter import Layer, Parameter
+from numformer.specifications.pair import Pair
 from numformer.verify import (
     central_difference_jacobian, complex_step_jacobian, hessian_symmetry, step_errors)
-from numformer.verify.registry.cases import Pair
 
 X = np.array([[0.5, -1.25, 2.0], [1.5, 0.25, -0.75]])
 
@@ -66,9 +66,10 @@ def test_an_asymmetric_hessian_is_found():
         return dx, (dy * x_hat).sum(0), dy.sum(0)
 
     arrays = [X, np.array([1.0, 2.0, 0.5]), np.zeros(3)]
-    right = Pair("right", F.layer_norm, F.layer_norm_backward, [])
+    right = Pair("right", [], function=F.layer_norm, gradient=F.layer_norm_backward)
     assert hessian_symmetry(right, arrays) < 1e-15
-    assert hessian_symmetry(Pair("wrong", F.layer_norm, without_mean, []), arrays) > 1e-3
+    wrong = Pair("wrong", [], function=F.layer_norm, gradient=without_mean)
+    assert hessian_symmetry(wrong, arrays) > 1e-3
     assert hessian_symmetry(LayerNorm(3, dtype=np.float64), [X]) < 1e-15
 
 
@@ -79,4 +80,4 @@ def test_hessian_symmetry_refuses_a_backward_that_drops_imaginary_parts():
         return dx
 
     with pytest.raises(verify.ComplexUnsafe, match="imaginary part"):
-        hessian_symmetry(Pair("", lambda x: (x ** 3, x), into_floats, []), [X])
+        hessian_symmetry(Pair("", [], function=lambda x: (x ** 3, x), gradient=into_floats), [X])

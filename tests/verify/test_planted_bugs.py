@@ -9,8 +9,9 @@ import pytest
 import planted_bugs
 from numformer import check, layers, models
 from numformer import functional as F
+from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck
-from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
+from numformer.verify.registry import LAYERS, LOSSES, MODELS
 from patching import patched
 
 

@@ -8,8 +8,8 @@ import pytest
 import shape_comments
 from numformer import backend
 from numformer import functional as F
-from numformer.teaching.problems import PROBLEMS
-from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAIRS
+from numformer.specifications import PAIRS, PROBLEMS
+from numformer.verify.registry import LAYERS, LOSSES, MODELS
 from numformer.verify.tensors import resolved
 from shape_comments import Watch, fits, shapes_in
 

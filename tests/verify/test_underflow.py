@@ -9,8 +9,9 @@ from numformer import functional as F
 from numformer.data import BlockStream, CharacterTokenizer
 from numformer.generation import beam_search_prompts, choose_token, generate
 from numformer.models import Decoder, DecoderConfig
+from numformer.specifications import PAIRS
 from numformer.training import Trainer, TrainingConfig
-from numformer.verify.registry import LAYERS, LOSSES, PAIRS
+from numformer.verify.registry import LAYERS, LOSSES
 
 
 @pytest.fixture(params=["numpy", "numba"])

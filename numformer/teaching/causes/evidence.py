@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.teaching.problems import Instance
+from numformer.specifications import Instance
 
 CLOSE = 1e-9                                          # relative error of a right answer
 SAME = 1e-7                                           # difference from a suspected cause

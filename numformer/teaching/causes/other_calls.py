@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 
 from numformer import functional as F
-from numformer.teaching.textbook import versions
+from numformer.specifications import versions
 
 FAMILIES = [
     ("gelu", "gelu_tanh", "silu", "sigmoid", "relu", "relu_squared"),

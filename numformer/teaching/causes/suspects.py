@@ -6,10 +6,10 @@ from collections import namedtuple
 
 import numpy as np
 
+from numformer.specifications import GENERAL, MISTAKES
 from numformer.teaching.causes.other_calls import other_calls
 from numformer.teaching.causes.parts import parts
 from numformer.teaching.causes.products import products
-from numformer.teaching.mistakes import GENERAL, MISTAKES
 from numformer.teaching.mutations import pairs_of
 
 Suspect = namedtuple("Suspect", "rank cause make")

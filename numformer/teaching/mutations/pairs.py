@@ -5,9 +5,9 @@ from functools import lru_cache
 from inspect import unwrap
 
 from numformer import functional
+from numformer.specifications import versions
 from numformer.teaching.mutations.program import Program
 from numformer.teaching.mutations.statements import mutants
-from numformer.teaching.textbook import versions
 
 MOST = 4000                                               # mutants of one pair
 

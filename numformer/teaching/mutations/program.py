@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from inspect import unwrap
 from types import CodeType, FunctionType
 
-ROOMS = ("numformer.functional", "numformer.teaching.textbook")
+ROOMS = ("numformer.functional", "numformer.specifications")
 KEPT = ("numformer.functional.dropout_hash", "numformer.functional.attention.masks",
         "numformer.functional.attention.arguments")       # random bits, masks, checks: as they are
 

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 import numpy as np
 
+from numformer.specifications import find_problem
 from numformer.teaching.check import instances_of, offered_levels, outputs_of, same_buffer
 from numformer.teaching.comparison import strange_output, wrong_output
 from numformer.teaching.limits import Stopped
-from numformer.teaching.problems import find_problem
 from numformer.teaching.signatures import promises
 
 # of the points of each output

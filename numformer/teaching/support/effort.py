@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from numformer.teaching.mistakes import MISTAKES
+from numformer.specifications import MISTAKES
 
 A_LINE, AN_IDEA, A_MISTAKE = 1.5, 4.5, 1.5            # minutes; a convention, no class was timed
 MEDIUM, HARD = 15, 30                                 # minutes from which on an exercise is so

@@ -2,7 +2,7 @@
 
 import inspect
 
-from numformer.teaching.problems import find_problem
+from numformer.specifications import find_problem
 from numformer.teaching.support.layout import Note
 
 _passed = set()                                       # functions, in this process

@@ -1,8 +1,8 @@
-"""What the oracle checks: every function pair, layer and model, at several small configurations.
+"""What the oracle checks: every layer and model, at several small configurations.
 
 The contract test, the audit and the mutation run all read these lists: a layer is registered once
-and checked everywhere, and a class or a pair that is not registered fails a test. Each family has a
-page of its own, with those of LAYERS, MODELS and PAIRS that it needs.
+and checked everywhere, and a class that is not registered fails a test. Each family has a page of
+its own, with those of LAYERS and MODELS that it needs. Function pairs: `numformer.specifications`.
 """
 
 from numformer.verify.registry import (
@@ -13,8 +13,8 @@ from numformer.verify.registry.cases import Case, LossOf
 
 PAGES = (transformer, published, blocks, vision, images, scores, recurrent, mixture_of_experts,
          seq2seq, encoder_decoder, language_models, bert, decoder_options, efficient, distillation)
-LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name, [])]
-                         for name in ("LAYERS", "MODELS", "PAIRS"))
+LAYERS, MODELS = ([case for page in PAGES for case in getattr(page, name, [])]
+                  for name in ("LAYERS", "MODELS"))
 
 
 def loss_case(case):
@@ -27,4 +27,4 @@ def loss_case(case):
 
 LOSSES = [loss_case(case) for case in MODELS]
 
-__all__ = ["LAYERS", "LOSSES", "MODELS", "PAIRS"]
+__all__ = ["LAYERS", "LOSSES", "MODELS"]

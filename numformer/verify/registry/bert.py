@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.layers import ClassPooler, NoPositions
 from numformer.models import (
     Bert, BertClassifier, BertClassifierConfig, BertConfig, BertEncoder, BertEncoderConfig,
     BertSpanClassifier, BertSpanClassifierConfig, BertTokenClassifier, BertTokenClassifierConfig,
     MaskedTokenHead, SentenceBert, SentenceBertConfig)
 from numformer.parameter import Parameter
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 
 SIZES = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=4, d_hidden=5)
 IDS = np.array([[1, 5, 2, 4, 2],
@@ -151,15 +151,4 @@ MODELS = [
     Case("Sentence-BERT, normalized vectors",
          one_layer(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
          batch=triplets, wrong=WRONG),
-]
-
-PAIRS = [
-    Pair("cosine similarity", F.cosine_similarity, F.cosine_similarity_backward, [(3, 4), (2, 4)]),
-    Pair("contrastive loss", F.contrastive_loss, F.contrastive_loss_backward, [(4, 4)]),
-    Pair("pair features", F.pair_features, F.pair_features_backward, [(3, 4), (3, 4)]),
-    Pair("cosine regression", F.cosine_regression_loss, F.cosine_regression_loss_backward,
-         [(3, 4), (3, 4)], after=(np.array([1.0, -0.5, 0.25]),)),
-    Pair("triplet loss", F.triplet_loss, F.triplet_loss_backward, [(5, 3), (5, 3), (5, 3)]),
-    Pair("triplet loss, another margin", F.triplet_loss, F.triplet_loss_backward,
-         [(5, 3), (5, 3), (5, 3)], options=dict(margin=0.3)),
 ]

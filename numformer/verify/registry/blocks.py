@@ -6,7 +6,8 @@ from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
     CrossAttentionBranch, FeedForward, LayerNorm, MultiHeadAttention, ParallelBlock, PlainBlock,
     RMSNorm, ResidualBranch, SelfAttentionBranch, SwiGLU, TransformerBlock)
-from numformer.verify.registry.cases import Case, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 
 C = 6
 PADDED = AttentionPattern(lengths=[4, 2])                     # of a memory of S = 4 positions

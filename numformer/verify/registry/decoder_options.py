@@ -4,15 +4,14 @@ from functools import partial
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.functional import CAUSAL
-from numformer.functional.positions.rotary import angles_of
 from numformer.layers import (
     ALiBi, LMHead, LocalAttentionBranch, RotaryPositions, SoftCappedLMHead)
 from numformer.layers.blocks.residual import ORDERS
 from numformer.parameter import Parameter
+from numformer.specifications.pair import floats
 from numformer.verify.registry.blocks import C, attention_branch
-from numformer.verify.registry.cases import Case, Pair, floats
+from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import decoder, mha
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                                # with repeats
@@ -62,13 +61,4 @@ MODELS = [
     Case("decoder, a sliding window, local and global layers with rotary bases of their own",
          decoder(positions="rotary", sliding_window=2, global_every=2, local_rotary_base=50.0), [],
          ids=(np.array([[3, 1, 4, 1, 5], [1, 5, 1, 2, 6]]),)),
-]
-
-PAIRS = [
-    Pair("rotary, YaRN's angles", F.rotary, F.rotary_backward, [(2, 3, 4)],
-         after=angles_of(2, 5, (1.0, 0.3), attention_factor=1.4)),
-    Pair("partial rotary", F.partial_rotary, F.partial_rotary_backward, [(2, 3, 7)],
-         after=F.rotary_angles(2, 5, 4)),
-    Pair("partial rotary, interleaved", F.partial_rotary, F.partial_rotary_backward,
-         [(2, 2, 3, 6)], after=(*F.rotary_angles(2, 5, 4), "interleaved")),
 ]

@@ -4,8 +4,9 @@ import numpy as np
 
 from numformer import functional as F
 from numformer.models import TinyBert, TinyBertConfig
+from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.bert import IDS, WRONG, labelled, model
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.verify.registry.cases import Case
 
 TEACHER_LOGITS, TEACHER_STATES = 2 * floats(2, 3), floats(2, 3, 5, 6)
 TEACHER_SCORES = floats(2, 2, 2, 5, 5)
@@ -36,13 +37,4 @@ MODELS = [
          ids=(IDS,), batch=half_labelled),
     Case("TinyBERT, labels alone", model(TinyBert, TinyBertConfig, n_classes=3), [], ids=(IDS,),
          batch=labelled),
-]
-
-PAIRS = [
-    *(Pair(f"distillation loss{name}", F.distillation_loss, F.distillation_loss_backward, [(3, 4)],
-           after=(2 * floats(3, 4),), options=options)
-      for name, options in (("", {}), (", soft", dict(temperature=3.0)),
-                            (", hard", dict(temperature=0.5)))),
-    Pair("imitation loss", F.imitation_loss, F.imitation_loss_backward, [(2, 3, 4)],
-         after=(floats(2, 3, 4) + 1,)),
 ]

@@ -4,7 +4,8 @@ import numpy as np
 
 from numformer.layers import RotaryPositions
 from numformer.models import EncoderDecoder, EncoderDecoderConfig
-from numformer.verify.registry.cases import Case, seeded
+from numformer.specifications.pair import seeded
+from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import trained_with
 
 

@@ -5,7 +5,8 @@ import numpy as np
 from numformer.models import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig, DecoderClassifier,
     DecoderClassifierConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
-from numformer.verify.registry.cases import Case, seeded
+from numformer.specifications.pair import seeded
+from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import trained_with
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                               # with repeats

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.layers import (
     LayerNorm, MixtureOfExperts, MultiHeadAttention, ResidualBranch, SelfAttentionBranch,
     TransformerBlock)
 from numformer.models import Decoder, DecoderConfig
-from numformer.verify.registry.cases import Case, Pair, seeded
+from numformer.specifications.pair import seeded
+from numformer.verify.registry.cases import Case
 
 
 def experts(*arguments, **options):
@@ -31,10 +31,6 @@ def decoder(**options):
 
 
 IDS = np.array([[3, 1, 4], [1, 5, 1]])                               # with repeats
-CHOSEN = np.array([[2, 0], [2, 1], [3, 2], [2, 3],
-                   [0, 2]])           # of four experts, the third in every row
-SLOTS, _ = F.sort_by_expert(CHOSEN, 4)
-SERVED, _ = F.sort_by_expert(CHOSEN, 4, capacity=2)
 
 LAYERS = [
     Case("mixture of experts", experts(3, 5, 4, 2, "gelu"), [(2, 4, 3)],
@@ -66,23 +62,4 @@ MODELS = [
          decoder(feedforward="relu", norm_first=False, n_experts=3, experts_per_token=1,
                  gates_over="all", capacity_factor=1.0, balance_weight=0.3), [], seeded,
          ids=(IDS,)),
-]
-
-PAIRS = [
-    Pair("top-k gates", F.top_k_gates, F.top_k_gates_backward, [(5, 4)], after=(CHOSEN,)),
-    Pair("top-k gates, over all", F.top_k_gates_over_all, F.top_k_gates_over_all_backward,
-         [(5, 4)], after=(CHOSEN,)),
-    Pair("load-balance loss", F.load_balance_loss, F.load_balance_loss_backward, [(5, 4)],
-         after=(CHOSEN,)),
-    Pair("load-balance loss, one expert for each", F.load_balance_loss,
-         F.load_balance_loss_backward, [(5, 4)], after=(CHOSEN[:, :1],)),
-    Pair("router z-loss", F.router_z_loss, F.router_z_loss_backward, [(5, 4)]),
-    Pair("dispatch to experts", F.dispatch_to_experts, F.dispatch_to_experts_backward, [(5, 3)],
-         after=(SLOTS, 2)),
-    Pair("dispatch to experts, capacity", F.dispatch_to_experts, F.dispatch_to_experts_backward,
-         [(5, 3)], after=(SERVED, 2)),
-    Pair("combine experts", F.combine_experts, F.combine_experts_backward, [(10, 3), (5, 2)],
-         after=(SLOTS,)),
-    Pair("combine experts, capacity", F.combine_experts, F.combine_experts_backward,
-         [(len(SERVED), 3), (5, 2)], after=(SERVED,)),
 ]

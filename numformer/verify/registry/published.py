@@ -1,7 +1,8 @@
 """Options of published decoders, and the layers that they bring."""
 
 from numformer.layers import GatedSwishFeedForward, Swish, SwishFeedForward
-from numformer.verify.registry.cases import Case, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import IDS, decoder
 
 LAYERS = [

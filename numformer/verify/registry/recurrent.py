@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.layers import GRU, LSTM, RNN, Bidirectional, CausalConvolution, GatedConvolution
-from numformer.verify.registry.cases import Case, Pair, floats
+from numformer.specifications.pair import floats
+from numformer.verify.registry.cases import Case
 
 
 def recurrent(kind, *sizes, **options):
@@ -65,22 +65,4 @@ LAYERS = [
          lambda rng, dtype: GatedConvolution(3, 2, rng, dilation=2, dtype=dtype), [(2, 4, 3)],
          wrong=[((floats(2, 3, 4),), ValueError, "C=3"),
                 ((floats(2, 3),), ValueError, "(B, T, C)")]),
-]
-
-PAIRS = [
-    Pair("rnn cell", F.rnn_cell, F.rnn_cell_backward, [(2, 3), (2, 4), (3, 4), (4, 4), (4,)]),
-    Pair("lstm cell", F.lstm_cell, F.lstm_cell_backward, [(2, 3), (2, 4), (3, 8), (2, 8), (8,)]),
-    Pair("gru cell", F.gru_cell, F.gru_cell_backward, [(3, 3), (3, 2), (3, 6), (2, 6), (6,), (2,)]),
-    Pair("gru cell without a recurrent bias", F.gru_cell, F.gru_cell_backward,
-         [(2, 3), (2, 2), (3, 6), (2, 6), (6,)]),
-    Pair("gru cell, reset before", F.gru_cell_reset_before, F.gru_cell_reset_before_backward,
-         [(2, 3), (2, 2), (3, 6), (2, 6), (6,)]),
-    Pair("causal convolution", F.causal_convolution, F.causal_convolution_backward,
-         [(2, 4, 3), (2, 3, 2), (2,)]),
-    Pair("causal convolution, dilated", F.causal_convolution, F.causal_convolution_backward,
-         [(2, 6, 2), (3, 2, 2), (2,)],
-         options=dict(dilation=2)),
-    Pair("causal convolution, longer than the sequence", F.causal_convolution,
-         F.causal_convolution_backward,
-         [(1, 2, 2), (4, 2, 3), (3,)], options=dict(dilation=3)),
 ]

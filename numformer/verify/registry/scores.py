@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
     ConcatenatedPositions, FixedWeightAttention, LearnedPositions, MultiHeadAttention,
     RelativePositionBias, ScoreAttention, ShawPositions, SinusoidalPositions)
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 
 RAGGED = AttentionPattern(mask=np.random.default_rng(3).random((2, 1, 3, 4)) < 0.6)
 EMPTY_ROW = AttentionPattern(lengths=[4, 0])        # the second example has nothing to attend to
@@ -89,29 +89,4 @@ LAYERS = [
          seeded),
     Case("cross-attention, positions of Shaw, T != S", attention(shaw, d_context=3, n_kv_heads=1),
          [(1, 5, 8), (1, 3, 3)]),
-]
-
-PAIRS = [
-    Pair("distance weights", F.distance_weights, F.distance_weights_backward, [(2,)],
-         after=(np.tri(3, 5, 2, dtype=bool),)),
-    Pair("distance weights, batch, an empty row", F.distance_weights, F.distance_weights_backward,
-         [(2,)], after=(AttentionPattern(lengths=[4, 3, 0]).dense(3, 4),)),
-    Pair("additive scores", F.additive_scores, F.additive_scores_backward,
-         [(2, 3, 4), (2, 5, 4), (4,)]),
-    Pair("dot scores", F.dot_scores, F.dot_scores_backward, [(2, 3, 4), (2, 5, 4)]),
-    Pair("scaled dot scores", F.scaled_dot_scores, F.scaled_dot_scores_backward,
-         [(2, 3, 4), (2, 5, 4)]),
-    Pair("general scores", F.general_scores, F.general_scores_backward,
-         [(2, 3, 4), (2, 5, 3), (4, 3)]),
-    Pair("relative scores", F.relative_scores, F.relative_scores_backward, [(2, 2, 4, 3), (5, 3)],
-         after=(6,)),
-    Pair("relative scores, more queries than keys", F.relative_scores, F.relative_scores_backward,
-         [(1, 2, 5, 3), (3, 3)], after=(3,)),
-    Pair("relative values", F.relative_values, F.relative_values_backward, [(2, 2, 4, 6), (5, 3)]),
-    Pair("relative attention", F.relative_attention, F.relative_attention_backward,
-         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), (5, 4), (5, 4)]),
-    Pair("relative attention, all options", F.relative_attention, F.relative_attention_backward,
-         [(1, 4, 4, 2), (1, 2, 6, 2), (1, 2, 6, 2), (3, 2), (5, 2)],
-         options=dict(pattern=AttentionPattern(causal=True, lengths=[5]), scale=0.8, dropout=0.4,
-                      seed=11)),
 ]

@@ -4,7 +4,8 @@ import numpy as np
 
 from numformer.layers import AttentiveGRU
 from numformer.models import Seq2Seq, Seq2SeqConfig
-from numformer.verify.registry.cases import Case, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import trained_with
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.functional import AttentionPattern
 from numformer.layers import (
     ClassHeads, BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
 from numformer.models import (
     CLIP, CLIPConfig, CLIPTextConfig, CLIPTextEncoder, Encoder, EncoderConfig, VisionTransformer,
     VisionTransformerConfig)
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import trained_with
 
 
@@ -137,21 +137,4 @@ MODELS = [
     Case("CLIP, end token, dropout", clip(n_layers=1, eos_id=6, feedforward="gelu", dropout=0.2),
          [(1, 4, 4, 1)], seeded, ids=(CAPTIONS,), batch=captioned,
          wrong=[((CAPTIONS % 6, floats(2, 4, 4, 1)), ValueError, "row 0 of ids")]),
-]
-
-PAIRS = [
-    Pair("batch norm", F.batch_norm, F.batch_norm_backward, [(2, 3, 5), (5,), (5,)]),
-    Pair("batch norm, masked", F.masked_batch_norm, F.masked_batch_norm_backward,
-         [(2, 3, 5), (5,), (5,)], after=(REAL,)),
-    Pair("batch norm, statistics given", F.batch_norm_inference, F.batch_norm_inference_backward,
-         [(3, 5), (5,), (5,)], after=(GIVEN,), options=dict(epsilon=0.2)),
-    Pair("batch norm of a coordinate that hardly varies", F.batch_norm, F.batch_norm_backward,
-         [(6, 2), (2,), (2,)],
-         options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest),
-         condition=3e5),
-    Pair("patches", F.patches, F.patches_backward, [(2, 4, 6, 3)], after=(2,)),
-    Pair("patch convolution", F.patch_convolution, F.patch_convolution_backward,
-         [(2, 4, 6, 3), (2, 2, 3, 5), (5,)]),
-    Pair("mean pooling", F.mean_pooling, F.mean_pooling_backward, [(2, 3, 4)], after=(REAL,)),
-    Pair("max pooling", F.max_pooling, F.max_pooling_backward, [(2, 3, 4)], after=(REAL,)),
 ]

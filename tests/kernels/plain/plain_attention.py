@@ -9,7 +9,7 @@ import pytest
 from numformer import functional as F
 from numformer.functional import AttentionPattern
 from numformer.kernels.attention import flash
-from numformer.verify.registry.attention_cases import run
+from numformer.specifications.attention.random_cases import run
 
 
 def case(seed):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.teaching.problems import find_problem
+from numformer.specifications import find_problem
 
 RIGHT, WRONG, EDGES = [], [], []
 

@@ -7,9 +7,8 @@ import pytest
 
 from numformer import check
 from numformer import functional as F
+from numformer.specifications import PROBLEMS, Instance, find_problem, versions
 from numformer.teaching.mutations import Pair, pairs_of
-from numformer.teaching.problems import PROBLEMS, Instance, find_problem
-from numformer.teaching.textbook import versions
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "attention", "lstm_cell", "embedding"])

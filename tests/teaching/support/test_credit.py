@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from numformer import functional as F
+from numformer.specifications import PROBLEMS, find_problem
 from numformer.teaching import all_exercises
 from numformer.teaching.exercise import find_exercise
 from numformer.teaching.judge import judge
 from numformer.teaching.limits import Stopped
-from numformer.teaching.problems import PROBLEMS, find_problem
 from numformer.teaching.support.credit import GENERAL, credit
 
 

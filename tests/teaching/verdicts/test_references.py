@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from numformer import backend, check
-from numformer.teaching.problems import PROBLEMS, Instance
+from numformer.specifications import PROBLEMS, Instance
 from numformer.teaching.rounding import _distance
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import LinearAttention, LowRankAttention, SparseAttention
-from numformer.verify.registry.cases import Case, Pair, floats
+from numformer.specifications.pair import floats
+from numformer.verify.registry.cases import Case
 
 
 def linear(rng, dtype):
@@ -38,22 +38,4 @@ LAYERS = [
          wrong=[((floats(2, 7, 7),), ValueError, "C=8"),
                 ((floats(7, 8),), ValueError, "(B, T, C)")]),
     Case("sparse attention layer, fixed", sparse("fixed", 3), [(1, 8, 8)], causal),
-]
-
-PAIRS = [
-    Pair("linear attention", F.linear_attention, F.linear_attention_backward,
-         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)]),
-    Pair("linear attention, causal", F.linear_attention, F.linear_attention_backward,
-         [(2, 2, 5, 4), (2, 2, 5, 4), (2, 2, 5, 3)], options={"causal": True}),
-    Pair("linear attention, causal, two chunks", F.linear_attention, F.linear_attention_backward,
-         [(1, 1, 66, 2), (1, 1, 66, 2), (1, 1, 66, 2)], options={"causal": True}),
-    Pair("low-rank attention", F.low_rank_attention, F.low_rank_attention_backward,
-         [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3), (2, 5), (2, 5)]),
-    Pair("sparse attention, strided", F.sparse_attention, F.sparse_attention_backward,
-         [(2, 2, 7, 4), (2, 2, 7, 4), (2, 2, 7, 3)], after=(F.strided_keys(7, 3),)),
-    Pair("sparse attention, fixed", F.sparse_attention, F.sparse_attention_backward,
-         [(1, 2, 8, 3), (1, 2, 8, 3), (1, 2, 8, 3)], after=(F.fixed_keys(8, 3, 2),)),
-    Pair("sparse attention, T != S, a query without keys", F.sparse_attention,
-         F.sparse_attention_backward, [(1, 1, 3, 3), (1, 1, 5, 3), (1, 1, 5, 2)],
-         after=(np.array([[4, 0], [-1, -1], [4, -1]]),)),
 ]

@@ -3,5 +3,5 @@
 from numformer.verify.registry.images import convolutions, detection, swin
 
 PAGES = (convolutions, swin, detection)
-LAYERS, MODELS, PAIRS = ([case for page in PAGES for case in getattr(page, name)]
-                         for name in ("LAYERS", "MODELS", "PAIRS"))
+LAYERS, MODELS = ([case for page in PAGES for case in getattr(page, name)]
+                  for name in ("LAYERS", "MODELS"))

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.layers import Convolution2D, Pooling2D
 from numformer.models import ConvolutionClassifier, ConvolutionClassifierConfig
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 
 
 def network(**options):
@@ -45,19 +45,4 @@ MODELS = [
     Case("convolution classifier, mean pooling, dropout, two hidden layers",
          network(pooling="mean", hidden="4,3", dropout=0.3, activation="silu"), [(2, 4, 4, 2)],
          seeded, batch=labelled),
-]
-
-PAIRS = [
-    Pair("convolution 2-D", F.convolution_2d, F.convolution_2d_backward,
-         [(2, 4, 5, 2), (3, 2, 2, 3), (3,)], options=dict(padding=1)),
-    Pair("convolution 2-D, stride", F.convolution_2d, F.convolution_2d_backward,
-         [(2, 5, 6, 2), (2, 3, 2, 3), (3,)], options=dict(stride=2)),
-    Pair("max pooling 2-D", F.max_pooling_2d, F.max_pooling_2d_backward, [(2, 4, 5, 3)],
-         after=(2,)),
-    Pair("max pooling 2-D, overlapping", F.max_pooling_2d, F.max_pooling_2d_backward,
-         [(2, 5, 4, 2)], after=(3, 1)),
-    Pair("mean pooling 2-D", F.mean_pooling_2d, F.mean_pooling_2d_backward, [(2, 4, 5, 3)],
-         after=(2,)),
-    Pair("mean pooling 2-D, overlapping", F.mean_pooling_2d, F.mean_pooling_2d_backward,
-         [(2, 5, 4, 2)], after=(3, 2)),
 ]

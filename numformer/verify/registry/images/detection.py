@@ -5,7 +5,8 @@ import numpy as np
 from numformer import functional as F
 from numformer.layers import PositionedAttention
 from numformer.models import DETR, BoxHead, DETRBlock, DETRConfig
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 
 
 def config(dtype, **options):
@@ -27,18 +28,6 @@ def scenes():
     labels = np.array([[0, 2, 1], [1, F.IGNORE_INDEX, F.IGNORE_INDEX]])
     return rng.standard_normal((2, 4, 4, 1)), 0.1 + 0.8 * rng.random((2, 3, 4)), labels
 
-
-def corners(a, b):
-    """Boxes that overlap, contain each other, or do not meet; from any numbers."""
-    return tuple(np.concatenate([x[:, :2], x[:, :2] + 0.5 + x[:, 2:] ** 2], axis=1)
-                 for x in (a, b))
-
-
-def widths_above_zero(boxes):
-    return np.concatenate([boxes[:, :2], 0.2 + boxes[:, 2:] ** 2], axis=1),
-
-
-TARGETS = np.array([[0.5, 0.4, 0.3, 0.2], [0.1, 0.9, 0.6, 0.5], [0.3, 0.3, 1.0, 0.7]])
 
 LAYERS = [
     Case("attention with positions", lambda rng, dtype: PositionedAttention(4, 2, rng, dtype=dtype),
@@ -64,14 +53,4 @@ MODELS = [
     Case("DETR, learned positions, the last block alone, dropout",
          detr(positions="learned_2d", auxiliary_losses=False, dropout=0.2), [(2, 4, 4, 1)], seeded,
          batch=scenes),
-]
-
-PAIRS = [
-    Pair("box corners", F.box_corners, F.box_corners_backward, [(3, 2, 4)]),
-    Pair("generalized IoU", F.generalized_iou, F.generalized_iou_backward, [(6, 4), (6, 4)],
-         prepare=corners),
-    Pair("weighted cross-entropy", F.weighted_cross_entropy, F.weighted_cross_entropy_backward,
-         [(3, 4)], after=(np.array([2, 0, 3]), np.array([1.0, 2.0, 0.5, 0.1]))),
-    Pair("box loss", F.box_loss, F.box_loss_backward, [(3, 4)], after=(TARGETS,),
-         prepare=widths_above_zero),
 ]

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from numformer import functional as F
 from numformer.functional import AttentionPattern, shifted_window_mask
 from numformer.layers import PatchMerging, WindowAttention
 from numformer.layers.positions.window_bias import WindowPositionBias
 from numformer.models import Swin, SwinConfig, SwinStage
-from numformer.verify.registry.cases import Case, Pair, floats, seeded
+from numformer.specifications.pair import floats, seeded
+from numformer.verify.registry.cases import Case
 
 
 def config(dtype, **options):
@@ -62,21 +62,4 @@ MODELS = [
          [(1, 4, 4, 2)], seeded, batch=labelled),
     Case("Swin, no shifts", swin(shifted=False, feedforward="silu", patch_size=2, window=1),
          [(2, 4, 4, 2)], batch=labelled),
-]
-
-PAIRS = [
-    Pair("window partition", F.window_partition, F.window_partition_backward, [(2, 4, 6, 3)],
-         after=(2,)),
-    Pair("window reverse", F.window_reverse, F.window_reverse_backward, [(4, 9, 2)],
-         after=(3, 6)),
-    Pair("cyclic roll", F.cyclic_roll, F.cyclic_roll_backward, [(2, 3, 4, 2)], after=(1,)),
-    Pair("cyclic roll back", F.cyclic_roll, F.cyclic_roll_backward, [(1, 4, 5, 2)], after=(-2,)),
-    Pair("window position bias", F.window_position_bias, F.window_position_bias_backward,
-         [(25, 2)], after=(3,)),
-    Pair("window attention", F.window_attention, F.window_attention_backward,
-         [(2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 2), (2, 4, 4)]),
-    Pair("window attention, shifted, dropout", F.window_attention, F.window_attention_backward,
-         [(2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 3), (2, 4, 4)],
-         options=dict(pattern=SHIFTED, scale=0.7, dropout=0.4, seed=5)),
-    Pair("merged patches", F.merge_patches, F.merge_patches_backward, [(2, 4, 6, 3)]),
 ]

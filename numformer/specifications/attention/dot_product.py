@@ -1,0 +1,347 @@
+"""Dot-product attention: its core, patterns, tiles, grouped heads and dropped weights."""
+
+import math
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
+from numformer.specifications.edges import MASKED_ROW, MORE_QUERIES, NO_GENERATOR, left_out
+from numformer.specifications.levels import Level, sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- attention -----------------------------------------------------------------------------------
+
+def attention(q, k, v, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    return p @ v
+
+
+def attention_backward(do, q, k, v, mask=None):
+    scale = 1 / math.sqrt(q.shape[-1])
+    scores = q @ k.mT * scale
+    if mask is not None:
+        scores = np.where(mask, scores, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    dp = do @ v.mT
+    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dq = ds @ k * scale
+    dk = ds.mT @ q * scale
+    dv = p.mT @ do
+    return dq, dk, dv
+
+
+def attended(grouped=False, causal=False, more_queries=False, more_keys=0, **options):
+    def make(rng):
+        B, H, T, S, D = sizes(rng, 5)
+        G = H
+        if grouped:
+            G, H = 2, 4
+        T, S = min(T, S), max(T, S) + more_keys
+        if more_queries:
+            T, S = S, T
+        arguments = {"q": rng.standard_normal((B, H, T, D)), "k": rng.standard_normal((B, G, S, D)),
+                     "v": rng.standard_normal((B, G, S, D))}
+        return arguments, {**options, **({"pattern": F.CAUSAL} if causal else {})}
+    return make
+
+
+def attended_with_mask(rng):
+    arguments, _ = attended()(rng)
+    T, S = arguments["q"].shape[2], arguments["k"].shape[2]
+    return arguments, {"mask": F.CAUSAL.dense(T, S)}
+
+
+def attended_with_masked_row(rng):
+    arguments, options = attended_with_mask(rng)
+    mask = options["mask"].copy()
+    mask[0] = False
+    return arguments, {"mask": mask}
+
+
+def grouped(rng):
+    B, G, S, D = sizes(rng, 4)
+    return {"x": rng.standard_normal((B, G, S, D)), "n_heads": 3 * G}, {}
+
+
+def wrong_attention(mistake):
+    """A backward of attention, written out, with one mistake."""
+    def gradients(do, q, k, v, pattern=F.EVERYWHERE, scale=None):
+        groups, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
+        k_all, v_all = np.repeat(k, groups, axis=1), np.repeat(v, groups, axis=1)
+        mask = pattern.dense(q.shape[2], k.shape[2])
+        scores = q @ k_all.mT * (1 if mistake == "no scale in the forward" else scale)
+        p = F.softmax(scores, mask=mask)[0]
+        if mistake == "mask after the softmax":
+            p = F.softmax(scores)[0] * mask
+        if mistake == "no mask":
+            p = F.softmax(scores)[0]
+        dv, dp = p.mT @ do, do @ v_all.mT
+        if mistake == "dv from dp":
+            dv = dp.mT @ do
+        if mistake == "no softmax":
+            ds = dp * mask
+        elif mistake == "no sum":
+            ds = p * dp
+        else:
+            ds = p * (dp - (p * dp).sum(axis=-2 if mistake == "wrong axis" else -1, keepdims=True))
+        factor = {"no scale": 1, "no scale in the forward": 1, "scale twice": scale * scale}.get(
+            mistake, scale)
+        dq, dk = factor * ds @ k_all, factor * ds.mT @ q
+        if mistake == "no scale of dk":
+            dk = ds.mT @ q
+        dk, dv = (x.reshape(len(x), -1, groups, *x.shape[2:]) for x in (dk, dv))
+        if mistake == "no sum over the group":
+            return dq, *(x.reshape(len(x), -1, *x.shape[3:]) for x in (dk, dv))
+        if mistake == "first of the group":
+            return dq, dk[:, :, 0], dv[:, :, 0]
+        if mistake == "mean over the group":
+            return dq, dk.mean(axis=2), dv.mean(axis=2)
+        if mistake == "interleaved heads":
+            return dq, *(x.reshape(len(x), groups, -1, *x.shape[3:]).sum(axis=1) for x in (dk, dv))
+        return dq, dk.sum(axis=2), dv.sum(axis=2)
+    return gradients
+
+
+def attention_with_mask(mistake):
+    """The same for `attention`, whose mask is an array."""
+    def gradients(do, q, k, v, mask=None):
+        return wrong_attention(mistake)(do, q, k, v, F.AttentionPattern(mask=mask))
+    return gradients
+
+
+IN_ATTENTION = [
+    ("the factor 1 / sqrt(D) is missing in dq and dk", "no scale"),
+    ("the factor 1 / sqrt(D) is missing in dk", "no scale of dk"),
+    ("the factor 1 / sqrt(D) is missing in the scores too", "no scale in the forward"),
+    ("the factor 1 / sqrt(D) is applied twice", "scale twice"),
+    ("the Jacobian of the softmax is missing: ds = p * (dp - sum(p * dp))", "no softmax"),
+    ("the Jacobian of the softmax lacks its sum: ds = p * (dp - sum(p * dp))",
+     "no sum"),
+    ("the Jacobian of the softmax uses the wrong axis: its sum is over the keys", "wrong axis"),
+    ("the mask is applied after the softmax: masked scores must be -inf before it, or the "
+     "weights do not sum to 1",
+     "mask after the softmax"),
+    ("the mask is missing", "no mask"),
+    ("dv is computed from dp, but must be p.T @ do", "dv from dp")]
+
+
+specify(
+    F.attention, ("q", "k", "v"),
+    {
+        "plain": attended(), "a mask": attended_with_mask,
+        "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
+        "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
+                                            required=False)},
+    cases=[
+        Pair("attention core", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
+        Pair("attention core, a mask with an empty row",
+             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(np.tri(4, 3, -1, dtype=bool),))],
+    mistakes=[(cause, attention_with_mask(mistake))
+     for cause, mistake in IN_ATTENTION],
+    versions=[attention, attention_backward])
+
+
+# ---- scaled_dot_product_attention ----------------------------------------------------------------
+
+def scaled_dot_product_attention(q, k, v, pattern=EVERYWHERE, scale=None):
+    group = q.shape[1] // k.shape[1]
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    mask = pattern.dense(q.shape[2], k.shape[2])
+    k = np.repeat(k, group, axis=1)
+    v = np.repeat(v, group, axis=1)
+    scores = np.where(mask, q @ k.mT * scale, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    return p @ v
+
+
+def scaled_dot_product_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale=None):
+    B, H, T, D = q.shape
+    G, S = k.shape[1], k.shape[2]
+    group = H // G
+    scale = 1 / math.sqrt(D) if scale is None else scale
+    mask = pattern.dense(T, S)
+    k = np.repeat(k, group, axis=1)
+    v = np.repeat(v, group, axis=1)
+    scores = np.where(mask, q @ k.mT * scale, -1e30)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    dp = do @ v.mT
+    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) * scale
+    dq = ds @ k
+    dk = ds.mT @ q
+    dv = p.mT @ do
+    dk = dk.reshape(B, G, group, S, D).sum(axis=2)
+    dv = dv.reshape(B, G, group, S, D).sum(axis=2)
+    return dq, dk, dv
+
+
+def attended_with_padding(rng):
+    arguments, _ = attended()(rng)
+    B, _, S, _ = arguments["k"].shape
+    return arguments, {"pattern": F.AttentionPattern(lengths=rng.integers(1, S + 1, B))}
+
+
+PATTERNS = {
+    "grouped heads": Level(attended(grouped=True), needs=("pattern", "scale")),
+    "a window": attended(pattern=F.AttentionPattern(window=(2, 1))), "padding": Level(
+        attended_with_padding, "Only the first lengths[b] keys of example b are real here."),
+    "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
+    "a query without keys": Level(attended(causal=True, more_queries=True), MASKED_ROW,
+                                  required=False)}
+
+
+def with_patterns(levels):
+    """The levels of attention with a pattern."""
+    return {"plain": attended(), **levels, **PATTERNS}
+
+
+IN_GROUPED_HEADS = [
+    ("the sum over grouped heads is missing: a key-value head gets the gradients of all query "
+     "heads that share it",
+     "no sum over the group"),
+    ("only the first query head of each group contributes to its key-value head: all "
+     "gradients of the group must be summed", "first of the group"),
+    ("the gradients of grouped heads are averaged, but must be summed", "mean over the group"),
+    ("the heads of a group are adjacent (0 0 1 1), but were taken as interleaved (0 1 0 1)",
+     "interleaved heads")]
+
+
+RAGGED = AttentionPattern(mask=np.random.default_rng(3).random((4, 3)) < 0.6)
+THIN = dict(dropout=0.4, seed=11)
+
+
+def with_bias(q, k, v, bias, **options):
+    return F.scaled_dot_product_attention(q, k, v, bias=bias, **options)
+
+
+specify(
+    F.scaled_dot_product_attention, ("q", "k", "v"),
+    with_patterns({"a causal pattern": attended(causal=True), "scale=0.3": attended(scale=0.3)}),
+    cases=[
+        Pair("attention", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
+        Pair("attention, one query", [(1, 1, 1, 2), (1, 1, 1, 2), (1, 1, 1, 2)]),
+        Pair("attention, grouped, causal",
+             [(2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2)], after=(CAUSAL,),
+             options=dict(scale=0.7, slopes=F.alibi_slopes(4))),
+        Pair("attention, more queries than keys",
+             [(1, 2, 5, 2), (1, 2, 3, 2), (1, 2, 3, 2)], after=(CAUSAL,)),
+        Pair("attention, values of another width",
+             [(2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 3)], after=(CAUSAL,)),
+        Pair("attention, soft-capped",
+             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,),
+             options=dict(softcap=0.9, **THIN)),
+        Pair("attention, packed documents",
+             [(1, 2, 4, 3), (1, 2, 6, 3), (1, 2, 6, 3)],
+             after=(AttentionPattern(causal=True, documents=[[7, 7, 7, 2, 2, 5]]),)),
+        Pair("attention, relative position bias",
+             [(2, 2, 3, 2), (2, 1, 5, 2), (2, 1, 5, 2), (2, 7)],
+             options=dict(pattern=AttentionPattern(causal=True, lengths=[5, 4]), softcap=2.0,
+                          slopes=F.alibi_slopes(2), scale=0.9), function=with_bias),
+        Pair("attention, mask, dropout",
+             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN)],
+    mistakes=[
+        (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS],
+    versions=[scaled_dot_product_attention, scaled_dot_product_attention_backward])
+
+
+# ---- tiled_attention -----------------------------------------------------------------------------
+
+def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
+    return scaled_dot_product_attention(q, k, v, pattern, scale)
+
+
+def tiled_attention_in_tiles(q, k, v, pattern=EVERYWHERE, scale=None, tile=2):
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    k = np.repeat(k, q.shape[1] // k.shape[1], axis=1)
+    v = np.repeat(v, q.shape[1] // v.shape[1], axis=1)
+    m = np.full((*q.shape[:3], 1), -np.inf)
+    l = np.zeros((*q.shape[:3], 1))                                     # noqa: E741
+    acc = np.zeros(q.shape)
+    for j in range(0, k.shape[2], tile):
+        s = q @ k[:, :, j:j + tile].mT * scale
+        m_new = np.maximum(m, s.max(axis=-1, keepdims=True))
+        alpha = np.exp(m - m_new)
+        p = np.exp(s - m_new)
+        l = alpha * l + p.sum(axis=-1, keepdims=True)                   # noqa: E741
+        acc = alpha * acc + p @ v[:, :, j:j + tile]
+        m = m_new
+    return acc / l
+
+
+def tiled_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
+    return scaled_dot_product_attention_backward(do, q, k, v, pattern, scale)
+
+
+TILES = "There are several tiles here, and the last one may be shorter."
+
+
+specify(
+    F.tiled_attention, ("q", "k", "v"),
+    with_patterns({"tile=3": attended(tile=3),
+                   "tile=4, more keys": Level(attended(tile=4, more_keys=10), TILES)}),
+    cases=[
+        Pair("tiled attention", [(1, 2, 5, 3), (1, 2, 7, 3), (1, 2, 7, 3)], options=dict(tile=2)),
+        Pair("tiled attention, causal, grouped, padding",
+             [(2, 4, 5, 2), (2, 2, 5, 2), (2, 2, 5, 2)],
+             after=(AttentionPattern(causal=True, lengths=[4, 0]),),
+             options=dict(scale=0.7, tile=2)),
+        Pair("tiled attention, ragged mask",
+             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))],
+    versions=[tiled_attention, tiled_attention_in_tiles, tiled_attention_backward])
+
+
+# ---- repeat_kv_heads -----------------------------------------------------------------------------
+
+def repeat_kv_heads(x, n_heads):
+    group = n_heads // x.shape[1]
+    return np.repeat(x, group, axis=1)
+
+
+def repeat_kv_heads_backward(dy, x, n_heads):
+    B, G, S, D = x.shape
+    group = n_heads // G
+    return dy.reshape(B, G, group, S, D).sum(axis=2)
+
+
+specify(
+    F.repeat_kv_heads, ("x",),
+    {"plain": grouped},
+    cases=[Pair("grouped heads", [(2, 2, 3, 4)], after=(6,))],
+    versions=[repeat_kv_heads, repeat_kv_heads_backward])
+
+
+# ---- drop_weights --------------------------------------------------------------------------------
+
+def drop_weights(p, rate, seed):
+    from numformer.functional import attention_dropout_mask
+    kept = attention_dropout_mask(seed, p.shape, rate)
+    return p * kept / (1 - rate)
+
+
+def drop_weights_backward(dw, p, rate, seed):
+    from numformer.functional import attention_dropout_mask
+    kept = attention_dropout_mask(seed, p.shape, rate)
+    return dw * kept / (1 - rate)
+
+
+def dropped_weights(rng):
+    return {"p": rng.random(tuple(sizes(rng, 4))), "rate": 0.4, "seed": int(rng.integers(100))}, {}
+
+
+specify(
+    F.drop_weights, ("p",),
+    {
+        "plain": dropped_weights, "no seed": left_out(dropped_weights, "seed",
+                                                      hint=NO_GENERATOR)},
+    note="The dropout mask must be attention_dropout_mask(seed, p.shape, rate).",
+    cases=[Pair("dropped weights", [(2, 2, 3, 4)], after=(0.4, 11))],
+    versions=[drop_weights, drop_weights_backward])

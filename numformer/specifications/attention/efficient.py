@@ -1,0 +1,177 @@
+"""Linear, low-rank and sparse attention."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.specifications.edges import MORE_QUERIES
+from numformer.specifications.levels import Level, sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- linear_attention ----------------------------------------------------------------------------
+
+def draw_linear(causal):
+    def make(rng):
+        if causal:
+            B, H, T, D, D_V = sizes(rng, 5)
+            S = T
+        else:
+            B, H, T, S, D, D_V = sizes(rng, 6)
+        return {"q": rng.standard_normal((B, H, T, D)), "k": rng.standard_normal((B, H, S, D)),
+                "v": rng.standard_normal((B, H, S, D_V))}, {"causal": True} if causal else {}
+    return make
+
+
+def longer(rng):
+    B, H, D, D_V = sizes(rng, 4)
+    shape = B, H, 70, D
+    return {"q": rng.standard_normal(shape), "k": rng.standard_normal(shape),
+            "v": rng.standard_normal((*shape[:3], D_V))}, {"causal": True}
+
+
+def wrong_linear(mistake):
+    """A backward of linear attention, with all T x S weights, and one mistake."""
+    def gradients(do, q, k, v, causal=False):
+        a, b = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+        weights = a @ b.mT                               # (B, H, T, S)
+        allowed = np.tri(*weights.shape[2:], dtype=bool) if causal else np.True_
+        weights = np.where(allowed, weights, 0)
+        total = weights.sum(axis=-1, keepdims=True)
+        total = np.where(total == 0, 1, total)
+        o = weights @ v / total
+        through_sum = 0 if mistake == "no denominator" else (do * o).sum(axis=-1, keepdims=True)
+        dweights = (do @ v.mT - through_sum) / total     # (B, H, T, S)
+        da = np.where(allowed, dweights, 0) @ b
+        if causal and mistake == "keys read back":
+            allowed = allowed.T
+        db = np.where(allowed, dweights, 0).mT @ a
+        p = weights if mistake == "dv not divided" else weights / total
+        slopes = ((1, 1) if mistake == "no derivative" else
+                  (np.where(q > 0, 1, a), np.where(k > 0, 1, b)))
+        return da * slopes[0], db * slopes[1], p.mT @ do
+    return gradients
+
+
+specify(
+    F.linear_attention, ("q", "k", "v"),
+    {"plain": draw_linear(False), "causal=True": draw_linear(True),
+     "causal=True, 70 positions": Level(longer, "The sequences are longer here.",
+                                        instances=1)},
+    cases=[
+        Pair("linear attention", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)]),
+        Pair("linear attention, causal",
+             [(2, 2, 5, 4), (2, 2, 5, 4), (2, 2, 5, 3)], options={"causal": True}),
+        Pair("linear attention, causal, two chunks",
+             [(1, 1, 66, 2), (1, 1, 66, 2), (1, 1, 66, 2)], options={"causal": True})],
+    mistakes=[(cause, wrong_linear(mistake)) for cause, mistake in [
+        ("the gradient through the denominator is missing: the sum of the weights depends on q "
+         "and k too", "no denominator"),
+        ("the derivative of the features elu(x) + 1 is missing: 1 above 0, exp(x) below",
+         "no derivative"),
+        ("dv is not divided by the sum of the weights of each query", "dv not divided"),
+        ("with causal=True the sum of dk runs over the queries up to j, but must run over those "
+         "from j on: they attend to key j", "keys read back")]])
+
+
+# ---- low_rank_attention --------------------------------------------------------------------------
+
+def draw_low_rank(rng):
+    B, H, T, S, D, R = sizes(rng, 6)
+    k, v = rng.standard_normal((2, B, H, S, D))
+    key_projection, value_projection = rng.standard_normal((2, R, S))
+    return {"q": rng.standard_normal((B, H, T, D)), "k": k, "v": v,
+            "key_projection": key_projection, "value_projection": value_projection}, {}
+
+
+def wrong_low_rank(mistake):
+    """A backward of low-rank attention, written out, with one mistake."""
+    def gradients(do, q, k, v, key_projection, value_projection):
+        mixed_k, mixed_v = key_projection @ k, value_projection @ v
+        dq, dk, dv = F.attention_backward(do, F.attention(q, mixed_k, mixed_v)[1])
+        if mistake == "no scale":
+            dq, dk = (x * q.shape[-1] ** 0.5 for x in (dq, dk))
+        dkey, dvalue = dk @ k.mT, dv @ (k if mistake == "keys in F" else v).mT
+        if mistake == "first example":
+            dkey, dvalue = (x[0].sum(axis=0) for x in (dkey, dvalue))
+        elif mistake == "first head":
+            dkey, dvalue = (x[:, 0].sum(axis=0) for x in (dkey, dvalue))
+        else:
+            dkey, dvalue = (x.sum(axis=(0, 1)) for x in (dkey, dvalue))
+        one, two = ((value_projection, key_projection) if mistake == "exchanged"
+                    else (key_projection, value_projection))
+        return dq, one.T @ dk, two.T @ dv, dkey, dvalue
+    return gradients
+
+
+specify(
+    F.low_rank_attention, ("q", "k", "v", "key_projection", "value_projection"),
+    {"plain": draw_low_rank},
+    cases=[Pair("low-rank attention", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3), (2, 5), (2, 5)])],
+    mistakes=[(cause, wrong_low_rank(mistake)) for cause, mistake in [
+        ("the gradients of the projections are those of the first example only: the whole batch "
+         "shares them", "first example"),
+        ("the gradients of the projections are those of the first head only: all heads share them",
+         "first head"),
+        ("dvalue_projection is computed with the keys, but the projection was applied to v",
+         "keys in F"),
+        ("the two projections are exchanged in dk and dv", "exchanged"),
+        ("the factor 1 / sqrt(D) is missing in dq and dk", "no scale")]])
+
+
+# ---- sparse_attention ----------------------------------------------------------------------------
+
+def draw_sparse(keys, last=None):
+    """`last`: how many queries there are, at the last of all keys."""
+    def make(rng):
+        B, H, S, D, D_V = sizes(rng, 5)
+        table = keys(S)[-(last or S):]
+        return {"q": rng.standard_normal((B, H, len(table), D)),
+                "k": rng.standard_normal((B, H, S, D)), "v": rng.standard_normal((B, H, S, D_V)),
+                "keys": table}, {}
+    return make
+
+
+def wrong_sparse(mistake):
+    """A backward of sparse attention, pair by pair, with one mistake."""
+    def gradients(do, q, k, v, keys):
+        scale = q.shape[-1] ** -0.5
+        dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+        for i, row in enumerate(keys):
+            listed = row[row >= 0]
+            if not len(listed):
+                continue
+            z = (q[:, :, i, None] * k[:, :, listed]).sum(axis=-1) * scale         # (B, H, M)
+            p = np.exp(z - z.max(axis=-1, keepdims=True))
+            p /= p.sum(axis=-1, keepdims=True)
+            dp = (do[:, :, i, None] * v[:, :, listed]).sum(axis=-1)
+            dz = p * (dp - (0 if mistake == "no sum" else (p * dp).sum(axis=-1, keepdims=True)))
+            dq[:, :, i] = (dz[..., None] * k[:, :, listed]).sum(axis=2) * scale
+            keep = 0 if mistake == "overwritten" else 1
+            factor = 1 if mistake == "no scale in dk" else scale
+            dk[:, :, listed] = keep * dk[:, :, listed] + dz[..., None] * q[:, :, i, None] * factor
+            dv[:, :, listed] = keep * dv[:, :, listed] + p[..., None] * do[:, :, i, None]
+        return dq, dk, dv
+    return gradients
+
+
+specify(
+    F.sparse_attention, ("q", "k", "v"),
+    {"strided keys": draw_sparse(lambda S: F.strided_keys(S, 2)),
+     "fixed keys": draw_sparse(lambda S: F.fixed_keys(S, 2)),
+     "fewer queries than keys": Level(
+         draw_sparse(lambda S: F.strided_keys(S, 2), last=1), MORE_QUERIES.replace(
+             "more queries than keys here, T > S", "fewer queries than keys here, T < S"))},
+    cases=[
+        Pair("sparse attention, strided",
+             [(2, 2, 7, 4), (2, 2, 7, 4), (2, 2, 7, 3)], after=(F.strided_keys(7, 3),)),
+        Pair("sparse attention, fixed",
+             [(1, 2, 8, 3), (1, 2, 8, 3), (1, 2, 8, 3)], after=(F.fixed_keys(8, 3, 2),)),
+        Pair("sparse attention, T != S, a query without keys",
+             [(1, 1, 3, 3), (1, 1, 5, 3), (1, 1, 5, 2)],
+             after=(np.array([[4, 0], [-1, -1], [4, -1]]),))],
+    mistakes=[(cause, wrong_sparse(mistake)) for cause, mistake in [
+        ("only the last query that lists a key is kept in dk and dv, but all of them must be "
+         "summed: np.add.at sums repeated keys, `dk[keys] += g` does not", "overwritten"),
+        ("the factor 1 / sqrt(D) is missing in dk", "no scale in dk"),
+        ("the Jacobian of the softmax lacks its sum: it is p * (dp - sum(p * dp))", "no sum")]])

@@ -1,0 +1,168 @@
+"""Scores by distance: ALiBi, bias, and weights of distance alone; the soft cap."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import AttentionPattern
+from numformer.specifications.levels import sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- alibi ---------------------------------------------------------------------------------------
+
+def alibi(scores, slopes):
+    T, S = scores.shape[-2:]
+    distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))
+    return scores - slopes[:, None, None] * distance
+
+
+def alibi_backward(dy, scores, slopes):
+    return dy * 1.0
+
+
+def sloped(rng):
+    B, H, T, S = sizes(rng, 4)
+    return {"scores": rng.standard_normal((B, H, T, S)), "slopes": F.alibi_slopes(H)}, {}
+
+
+specify(
+    F.alibi, ("scores",),
+    {"plain": sloped},
+    cases=[Pair("alibi", [(2, 3, 4)], after=(F.alibi_slopes(2),))],
+    versions=[alibi, alibi_backward])
+
+
+# ---- soft_cap ------------------------------------------------------------------------------------
+
+def soft_cap(x, cap):
+    return cap * np.tanh(x / cap)
+
+
+def soft_cap_backward(dy, x, cap):
+    t = np.tanh(x / cap)
+    return dy * (1 - t ** 2)
+
+
+def capped(rng):
+    rows, columns = sizes(rng, 2)
+    return {"x": 2 * rng.standard_normal((rows, columns)), "cap": 1.5}, {}
+
+
+specify(
+    F.soft_cap, ("x",),
+    {"plain": capped},
+    cases=[Pair("soft cap", [(3, 4)], after=(1.5,))],
+    mistakes=[
+        ("the square is missing: the derivative is 1 - tanh(x / c)**2",
+         lambda dy, x, cap: dy * (1 - np.tanh(x / cap))),
+        ("x / c is used instead of tanh(x / c)", lambda dy, x, cap: dy * (1 - (x / cap) ** 2)),
+        ("y is not divided by the cap",
+         lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))],
+    versions=[soft_cap, soft_cap_backward])
+
+
+# ---- add_by_distance -----------------------------------------------------------------------------
+
+def add_by_distance(scores, bias):
+    T, S = scores.shape[-2:]
+    index = np.arange(S) - np.arange(T)[:, None] + T - 1
+    return scores + bias[:, index]
+
+
+def add_by_distance_backward(dy, scores, bias):
+    T, S = scores.shape[-2:]
+    index = np.arange(S) - np.arange(T)[:, None] + T - 1
+    dbias = np.zeros(bias.shape)
+    of_heads = dy.sum(axis=0)
+    for h in range(len(bias)):
+        np.add.at(dbias[h], index, of_heads[h])
+    return dy * 1.0, dbias
+
+
+def draw_by_distance(rng):
+    B, H, T, S = sizes(rng, 4)
+    return {"scores": rng.standard_normal((B, H, T, S)),
+            "bias": rng.standard_normal((H, T + S - 1))}, {}
+
+
+def bias_not_summed_over_the_batch(dy, scores, bias):
+    return dy, F.add_by_distance_backward(dy[:1], (dy.shape[-2], dy.shape[-1]))[1]
+
+
+def bias_of_the_opposite_distance(dy, scores, bias):
+    dscores, dbias = F.add_by_distance_backward(dy, (dy.shape[-2], dy.shape[-1]))
+    return dscores, dbias[:, ::-1]
+
+
+specify(
+    F.add_by_distance, ("scores", "bias"),
+    {"plain": draw_by_distance},
+    cases=[Pair("add by distance", [(2, 2, 3, 4), (2, 6)])],
+    mistakes=[
+        ("the sum over the batch is missing in the gradient of the bias",
+         bias_not_summed_over_the_batch),
+        ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)],
+    versions=[add_by_distance, add_by_distance_backward])
+
+
+# ---- distance_weights ----------------------------------------------------------------------------
+
+def distance_weights(slopes, mask):
+    T, S = mask.shape[-2:]
+    distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))
+    e = np.where(mask, np.exp(-slopes[:, None, None] * distance), 0)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def distance_weights_backward(dp, slopes, mask):
+    T, S = mask.shape[-2:]
+    distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))
+    e = np.where(mask, np.exp(-slopes[:, None, None] * distance), 0)
+    p = e / e.sum(axis=-1, keepdims=True)
+    dscores = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dslopes = -(dscores * distance).sum(axis=(-2, -1))
+    return dslopes if dslopes.ndim == 1 else dslopes.sum(axis=0)
+
+
+def draw_by_distance(batch):
+    def make(rng):
+        B, H = sizes(rng, 2)
+        T, S = sorted(int(size) for size in rng.permutation([6, 7, 8, 9])[:2])
+        mask = np.tri(T, S, S - T, dtype=bool)
+        if batch:                                     # padding on the right, but the first key
+            mask = mask & (np.arange(S) < rng.integers(1, S + 1, B)[:, None, None, None])
+        return {"slopes": rng.standard_normal(H), "mask": mask}, {}
+    return make
+
+
+def wrong_distance_weights(mistake):
+    def gradients(dp, slopes, mask):
+        p, (distance, _) = F.distance_weights(slopes, mask)
+        if mistake == "aligned at the start":
+            T, S = mask.shape[-2:]
+            distance = np.abs(np.arange(T)[:, None] - np.arange(S))
+        dscores = p * (dp - (0 if mistake == "no sum" else (p * dp).sum(axis=-1, keepdims=True)))
+        sign = 1 if mistake == "sign" else -1
+        dslopes = sign * (dscores * (1 if mistake == "no distance" else distance)).sum((-2, -1))
+        return dslopes if dslopes.ndim == 1 else (
+            dslopes[0] if mistake == "first example" else dslopes.sum(axis=0))
+    return gradients
+
+
+specify(
+    F.distance_weights, ("slopes",),
+    {"plain": draw_by_distance(False), "a mask with a batch": draw_by_distance(True)},
+    cases=[
+        Pair("distance weights", [(2,)], after=(np.tri(3, 5, 2, dtype=bool),)),
+        Pair("distance weights, batch, an empty row",
+             [(2,)], after=(AttentionPattern(lengths=[4, 3, 0]).dense(3, 4),))],
+    mistakes=[(cause, wrong_distance_weights(mistake)) for cause, mistake in [
+        ("the sign is wrong: the score is minus the slope times the distance", "sign"),
+        ("the factor of the distance is missing", "no distance"),
+        ("the sum over all weights is missing in the gradient of the softmax", "no sum"),
+        ("queries and keys are aligned at the start, but the last query is at the last key: the "
+         "distance is |i + S - T - j|", "aligned at the start"),
+        ("the gradient is that of the first example only: the whole batch shares the slopes",
+         "first example")]],
+    versions=[distance_weights, distance_weights_backward])

@@ -1,0 +1,221 @@
+"""Shaw's relative positions: tables for keys and values."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import EVERYWHERE, AttentionPattern
+from numformer.specifications.edges import MORE_QUERIES
+from numformer.specifications.levels import Level, sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- relative_scores -----------------------------------------------------------------------------
+
+def rows_of(T, S, n_rows):
+    K = n_rows // 2
+    distance = np.arange(S) - np.arange(T)[:, None] - (S - T)
+    return np.clip(distance, -K, K) + K
+
+
+def relative_scores(q, table, S):
+    rows = rows_of(q.shape[2], S, len(table))
+    return np.einsum("bhtd,tsd->bhts", q, table[rows])
+
+
+def relative_scores_backward(dscores, q, table, S):
+    rows = rows_of(q.shape[2], S, len(table))
+    dq = np.einsum("bhts,tsd->bhtd", dscores, table[rows])
+    da = np.einsum("bhts,bhtd->tsd", dscores, q)
+    dtable = np.zeros(table.shape)
+    np.add.at(dtable, rows, da)
+    return dq, dtable
+
+
+def sizes_and_reach(rng, more_queries):
+    """Sizes (B, H, T, S, D), and the reach of a table: shorter than the largest distance."""
+    B, H, D = sizes(rng, 3)
+    T, S = sorted(int(size) for size in rng.permutation([6, 7, 8, 9])[:2])
+    if more_queries:
+        T, S = S, T
+    return B, H, T, S, D, int(rng.integers(1, 4))
+
+
+def more_queries(make):
+    """The level with T > S."""
+    def turned(rng):
+        return make(rng, more_queries=True)
+    return Level(turned, MORE_QUERIES)
+
+
+def random_scores(rng, more_queries=False):
+    B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
+    return {"q": rng.standard_normal((B, H, T, D)),
+            "table": rng.standard_normal((2 * reach + 1, D)), "S": S}, {}
+
+
+def table_rows(T, S, rows, mistake=""):
+    """The row of the table for every pair: the clipped distance from query to key, ends aligned."""
+    reach, shift = rows // 2, 0 if mistake == "aligned at the start" else S - T
+    distance = np.arange(S) - np.arange(T)[:, None] - shift
+    return np.clip(-distance if mistake == "opposite" else distance, -reach, reach) + reach
+
+
+def table_gradient(x, y, where, rows, mistake=""):
+    """The sum of x[..., i, j] y[..., i, :] over each row's pairs; x (..., T, S), y (..., T, D)."""
+    table = np.zeros((*x.shape[:2], rows, y.shape[-1]))
+    for i, j in np.ndindex(*where.shape):
+        term = x[:, :, i, j, None] * y[:, :, i]
+        before = 0 if mistake == "overwritten" else table[:, :, where[i, j]]
+        table[:, :, where[i, j]] = before + term
+    if mistake == "no sum over heads":
+        return table.sum(axis=0)
+    return table[0].sum(axis=0) if mistake == "first example" else table.sum(axis=(0, 1))
+
+
+def wrong_relative_scores(mistake):
+    def gradients(dscores, q, table, S):
+        where = table_rows(q.shape[2], S, len(table), mistake)
+        return (dscores[..., None]
+                * table[where]).sum(axis=3), table_gradient(dscores, q, where, len(table), mistake)
+    return gradients
+
+
+OF_TABLES = [
+    ("only the last of the pairs that share a row of the table is kept, but their gradients must "
+     "be summed: np.add.at sums repeated rows, `dtable[rows] += g` does not", "overwritten"),
+    ("the sum over the heads is missing in dtable: all heads share the table", "no sum over heads"),
+    ("dtable is that of the first example only: the whole batch shares the table", "first example"),
+    ("the distance has the wrong sign: it is j - i", "opposite"),
+    ("queries and keys are aligned at the start, but the last query is at the last key: the "
+     "distance is j - (i + S - T)", "aligned at the start")]
+
+
+specify(
+    F.relative_scores, ("q", "table"),
+    {
+        "plain": random_scores, "more queries than keys": more_queries(random_scores)},
+    cases=[
+        Pair("relative scores", [(2, 2, 4, 3), (5, 3)], after=(6,)),
+        Pair("relative scores, more queries than keys", [(1, 2, 5, 3), (3, 3)], after=(3,))],
+    mistakes=[(cause, wrong_relative_scores(mistake)) for cause, mistake in OF_TABLES],
+    versions=[relative_scores, relative_scores_backward])
+
+
+# ---- relative_values -----------------------------------------------------------------------------
+
+def relative_values(p, table):
+    rows = rows_of(p.shape[2], p.shape[3], len(table))
+    return np.einsum("bhts,tsd->bhtd", p, table[rows])
+
+
+def relative_values_backward(do, p, table):
+    rows = rows_of(p.shape[2], p.shape[3], len(table))
+    dp = np.einsum("bhtd,tsd->bhts", do, table[rows])
+    da = np.einsum("bhts,bhtd->tsd", p, do)
+    dtable = np.zeros(table.shape)
+    np.add.at(dtable, rows, da)
+    return dp, dtable
+
+
+def random_values(rng, more_queries=False):
+    B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
+    return {"p": rng.random((B, H, T, S)), "table": rng.standard_normal((2 * reach + 1, D))}, {}
+
+
+def wrong_relative_values(mistake):
+    def gradients(do, p, table):
+        where = table_rows(*p.shape[2:], len(table), mistake)
+        return (do[:, :, :, None]
+                * table[where]).sum(axis=4), table_gradient(p, do, where, len(table), mistake)
+    return gradients
+
+
+specify(
+    F.relative_values, ("p", "table"),
+    {
+        "plain": random_values, "more queries than keys": more_queries(random_values)},
+    cases=[Pair("relative values", [(2, 2, 4, 6), (5, 3)])],
+    mistakes=[(cause, wrong_relative_values(mistake)) for cause, mistake in OF_TABLES],
+    versions=[relative_values, relative_values_backward])
+
+
+# ---- relative_attention --------------------------------------------------------------------------
+
+def relative_attention(q, k, v, key_table, value_table, pattern=EVERYWHERE, scale=None):
+    T, S = q.shape[2], k.shape[2]
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    rows = rows_of(T, S, len(key_table))
+    scores = q @ k.mT + np.einsum("bhtd,tsd->bhts", q, key_table[rows])
+    scores = np.where(pattern.dense(T, S), scores * scale, -np.inf)
+    e = np.exp(scores)
+    p = e / e.sum(axis=-1, keepdims=True)
+    return p @ v + np.einsum("bhts,tsd->bhtd", p, value_table[rows])
+
+
+def relative_attention_backward(do, q, k, v, key_table, value_table, pattern=EVERYWHERE,
+                                scale=None):
+    T, S = q.shape[2], k.shape[2]
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    rows = rows_of(T, S, len(key_table))
+    scores = q @ k.mT + np.einsum("bhtd,tsd->bhts", q, key_table[rows])
+    scores = np.where(pattern.dense(T, S), scores * scale, -np.inf)
+    e = np.exp(scores)
+    p = e / e.sum(axis=-1, keepdims=True)
+    dv = p.mT @ do
+    dp = do @ v.mT + np.einsum("bhtd,tsd->bhts", do, value_table[rows])
+    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) * scale
+    dq = ds @ k + np.einsum("bhts,tsd->bhtd", ds, key_table[rows])
+    dk = ds.mT @ q
+    dkey_table = np.zeros(key_table.shape)
+    np.add.at(dkey_table, rows, np.einsum("bhts,bhtd->tsd", ds, q))
+    dvalue_table = np.zeros(value_table.shape)
+    np.add.at(dvalue_table, rows, np.einsum("bhts,bhtd->tsd", p, do))
+    return dq, dk, dv, dkey_table, dvalue_table
+
+
+def random_attention(**options):
+    def make(rng, more_queries=False):
+        B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
+        k, v = rng.standard_normal((2, B, H, S, D))
+        key_table, value_table = rng.standard_normal((2, 2 * reach + 1, D))
+        return {"q": rng.standard_normal((B, H, T, D)), "k": k, "v": v, "key_table": key_table,
+                "value_table": value_table}, options
+    return make
+
+
+def wrong_relative_attention(mistake):
+    def gradients(do, q, k, v, key_table, value_table, pattern=F.EVERYWHERE, scale=None):
+        T, S = q.shape[2], k.shape[2]
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        where = table_rows(T, S, len(key_table))
+        of_keys = (q[:, :, :, None] * key_table[where]).sum(axis=4)
+        p, _ = F.softmax((q @ k.mT + of_keys) * scale, mask=pattern.dense(T, S))
+        dp = do @ v.mT + (0 if mistake == "values in dp"
+                          else (do[:, :, :, None] * value_table[where]).sum(axis=4))
+        ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) * scale
+        dq = ds @ k + (0 if mistake == "keys in dq"
+                       else (ds[..., None] * key_table[where]).sum(axis=3))
+        dkeys = table_gradient(ds / scale if mistake == "scale of the table" else ds, q, where,
+                               len(key_table))
+        return dq, ds.mT @ q, p.mT @ do, dkeys, table_gradient(p, do, where, len(value_table))
+    return gradients
+
+
+specify(
+    F.relative_attention, ("q", "k", "v", "key_table", "value_table"),
+    {"plain": random_attention(), "a causal pattern": random_attention(pattern=F.CAUSAL),
+     "scale=0.3": random_attention(scale=0.3),
+     "more queries than keys": more_queries(random_attention())},
+    cases=[
+        Pair("relative attention", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), (5, 4), (5, 4)]),
+        Pair("relative attention, all options",
+             [(1, 4, 4, 2), (1, 2, 6, 2), (1, 2, 6, 2), (3, 2), (5, 2)],
+             options=dict(pattern=AttentionPattern(causal=True, lengths=[5]), scale=0.8,
+                          dropout=0.4, seed=11))],
+    mistakes=[(cause, wrong_relative_attention(mistake)) for cause, mistake in [
+        ("the value table is missing in the gradient of the weights: they were multiplied by v + a",
+         "values in dp"),
+        ("the key table is missing in dq: q was multiplied by k + a", "keys in dq"),
+        ("the scale is missing in dkey_table", "scale of the table")]],
+    versions=[relative_attention, relative_attention_backward])

@@ -1,0 +1,264 @@
+"""BatchNorm."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.specifications.levels import Level, sizes
+from numformer.specifications.norms import OFFSET
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- batch_norm ----------------------------------------------------------------------------------
+
+def batch_norm(x, weight, bias, epsilon=1e-5):
+    mu = x.mean(axis=(0, 1))
+    var = ((x - mu) ** 2).mean(axis=(0, 1))
+    return weight * (x - mu) / np.sqrt(var + epsilon) + bias
+
+
+def batch_norm_backward(dy, x, weight, bias, epsilon=1e-5):
+    N = x.shape[0] * x.shape[1]
+    mu = x.mean(axis=(0, 1))
+    std = np.sqrt(((x - mu) ** 2).mean(axis=(0, 1)) + epsilon)
+    x_hat = (x - mu) / std
+    dx_hat = dy * weight
+    dweight = (dy * x_hat).sum(axis=(0, 1))
+    dbias = dy.sum(axis=(0, 1))
+    dx = (N * dx_hat - dx_hat.sum(axis=(0, 1)) - x_hat * (dx_hat * x_hat).sum(axis=(0, 1))) / (
+        N * std)
+    return dx, dweight, dbias
+
+
+def batch_norm_backward_in_means(dy, x, weight, bias, epsilon=1e-5):
+    N = x.shape[0] * x.shape[1]
+    mu = x.mean(axis=(0, 1), keepdims=True)
+    std = np.sqrt(((x - mu) ** 2).mean(axis=(0, 1), keepdims=True) + epsilon)
+    x_hat = (x - mu) / std
+    g = dy * weight
+    dx = (g - g.sum(axis=(0, 1)) / N - x_hat * (g * x_hat).sum(axis=(0, 1)) / N) / std
+    return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+
+
+def batch_norm_backward_in_parts(dy, x, weight, bias, epsilon=1e-5):
+    mu = x.mean(axis=(0, 1), keepdims=True)
+    std = np.sqrt(((x - mu) ** 2).mean(axis=(0, 1), keepdims=True) + epsilon)
+    x_hat = (x - mu) / std
+    g = dy * weight
+    m = g.mean(axis=(0, 1), keepdims=True)
+    dx = (g - m - x_hat * (g * x_hat).mean(axis=(0, 1), keepdims=True)) / std
+    return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+
+
+def normed(rng):
+    B, T, C = sizes(rng, 3)
+    T = max(T, 2)                                    # the statistics need two vectors
+    return {"x": 2 * rng.standard_normal((B, T, C)) + 0.7,
+            "weight": rng.standard_normal(C), "bias": rng.standard_normal(C)}, {}
+
+
+def offset(rng):
+    arguments, options = normed(rng)
+    return {**arguments, "x": arguments["x"] + 1e7}, options
+
+
+def wrong_batch_norm(change):
+    """A backward of BatchNorm with dx = `change(g, x_hat, r, n)`."""
+    def gradients(dy, x, weight, bias, epsilon=1e-5):
+        C = x.shape[-1]
+        vectors, dvectors = x.reshape(-1, C), dy.reshape(-1, C)
+        r = (vectors.var(axis=0) + epsilon) ** -0.5
+        x_hat = (vectors - vectors.mean(axis=0)) * r
+        dx = change(weight * dvectors, x_hat, r, len(vectors)).reshape(x.shape)
+        return dx, (dvectors * x_hat).sum(axis=0), dvectors.sum(axis=0)
+    return gradients
+
+
+def terms(g, x_hat, n):
+    """The terms of the mean and of the variance, each a sum over the vectors divided by n."""
+    return g.sum(axis=0) / n, x_hat * ((g * x_hat).sum(axis=0) / n)
+
+
+def right(g, x_hat, r, n):
+    return r * (g - sum(terms(g, x_hat, n)))
+
+
+def as_layer_norm(dy, x, weight, bias):
+    return F.layer_norm_backward(dy, F.layer_norm(x, weight, bias)[1])
+
+
+def norm_without_weight(dy, x, weight, bias):
+    dx, dweight, dbias = wrong_batch_norm(right)(dy, x, weight, bias)
+    return dx / weight, dweight, dbias
+
+
+def norm_of_each_sequence(dy, x, weight, bias):
+    parts = [F.batch_norm_backward(dy[b], F.batch_norm(x[b], weight, bias)[1])
+             for b in range(len(x))]
+    dx, dweight, dbias = zip(*parts)
+    return np.stack(dx), sum(dweight), sum(dbias)
+
+
+NORM_MISTAKES = [
+    ("the terms of the mean and of the variance are missing: they depend on x too",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * g)),
+    ("the term of the mean is missing: adding a constant to a coordinate changes nothing, so dx "
+     "must "
+     "sum to 0 over the batch",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * (g - terms(g, x_hat, n)[1]))),
+    ("the term of the variance is missing: it depends on x too",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * (g - terms(g, x_hat, n)[0]))),
+    ("sums are used instead of means",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * (g - sum(terms(g, x_hat, 1))))),
+    ("the leading factor 1 / sigma is missing",
+     wrong_batch_norm(lambda g, x_hat, r, n: right(g, x_hat, 1.0, n))),
+    ("the weight is missing: dy must be multiplied by it first", norm_without_weight),
+]
+
+
+specify(
+    F.batch_norm, ("x", "weight", "bias"),
+    {
+        "plain": normed, "a mean far from 0": Level(offset, OFFSET)},
+    cases=[
+        Pair("batch norm", [(2, 3, 5), (5,), (5,)]),
+        Pair("batch norm of a coordinate that hardly varies",
+             [(6, 2), (2,), (2,)],
+             options=dict(epsilon=1e-18), prepare=lambda x, *rest: (3 + 1e-5 * x, *rest),
+             condition=3e5)],
+    mistakes=[
+        *NORM_MISTAKES,
+        ("this is the gradient of LayerNorm: the means of BatchNorm are over the batch, for each "
+         "coordinate",
+         as_layer_norm),
+        ("every sequence is normalized separately: the means are over all vectors of the batch",
+         norm_of_each_sequence)],
+    versions=[batch_norm, batch_norm_backward, batch_norm_backward_in_means,
+              batch_norm_backward_in_parts])
+
+
+# ---- masked_batch_norm ---------------------------------------------------------------------------
+
+def masked_batch_norm(x, weight, bias, mask, epsilon=1e-5):
+    real = x.reshape(-1, x.shape[-1])[mask.reshape(-1)]
+    mu = real.mean(axis=0)
+    var = ((real - mu) ** 2).mean(axis=0)
+    return (weight * (x - mu) / np.sqrt(var + epsilon) + bias) * mask[:, :, None]
+
+
+def masked_batch_norm_in_sums(x, weight, bias, mask, epsilon=1e-5):
+    m = mask[:, :, None]
+    n = m.sum()
+    mu = (x * m).sum(axis=(0, 1)) / n
+    var = ((x - mu) ** 2 * m).sum(axis=(0, 1)) / n
+    return (weight * (x - mu) / np.sqrt(var + epsilon) + bias) * m
+
+
+def masked_batch_norm_backward(dy, x, weight, bias, mask, epsilon=1e-5):
+    real = x.reshape(-1, x.shape[-1])[mask.reshape(-1)]
+    mu = real.mean(axis=0)
+    std = np.sqrt(((real - mu) ** 2).mean(axis=0) + epsilon)
+    m = mask[:, :, None]
+    n = m.sum()
+    x_hat = (x - mu) / std
+    dy = dy * m
+    g = dy * weight
+    dx = (g - g.sum(axis=(0, 1)) / n - x_hat * (g * x_hat).sum(axis=(0, 1)) / n) / std * m
+    return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+
+
+def normed_with_padding(rng):
+    arguments, _ = normed(rng)
+    B, T, _ = arguments["x"].shape
+    mask = real(rng, B, T)
+    mask[-1] = True                                  # the statistics need two vectors
+    return {**arguments, "mask": mask}, {}
+
+
+def real(rng, B, T):
+    """A mask of real positions, at least one in each row; some row has padding."""
+    mask = rng.random((B, T)) < 0.6
+    mask[:, 0], mask[0, 1:2] = True, False
+    return mask
+
+
+def with_padding(gradients):
+    """A backward of masked BatchNorm, from one of BatchNorm: only real vectors take part."""
+    def masked(dy, x, weight, bias, mask):
+        dx = np.zeros_like(x)
+        dx[mask], dweight, dbias = gradients(dy[mask], x[mask], weight, bias)
+        return dx, dweight, dbias
+    return masked
+
+
+def norm_with_padding(dy, x, weight, bias, mask):
+    return F.batch_norm_backward(dy, F.batch_norm(x, weight, bias)[1])
+
+
+REAL = np.array([[True, True, False], [True, False, True]])
+
+
+specify(
+    F.masked_batch_norm, ("x", "weight", "bias"),
+    {
+        "plain": normed_with_padding},
+    cases=[Pair("batch norm, masked", [(2, 3, 5), (5,), (5,)], after=(REAL,))],
+    mistakes=[
+        *((cause, with_padding(gradients)) for cause, gradients in NORM_MISTAKES),
+        ("padding is counted in the means", norm_with_padding)],
+    versions=[masked_batch_norm, masked_batch_norm_in_sums, masked_batch_norm_backward])
+
+
+# ---- batch_norm_inference ------------------------------------------------------------------------
+
+def batch_norm_inference(x, weight, bias, statistics, epsilon=1e-5):
+    mean, var = statistics
+    return weight * (x - mean) / np.sqrt(var + epsilon) + bias
+
+
+def batch_norm_inference_backward(dy, x, weight, bias, statistics, epsilon=1e-5):
+    mean, var = statistics
+    std = np.sqrt(var + epsilon)
+    x_hat = (x - mean) / std
+    return dy * weight / std, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+
+
+def normed_with_statistics(rng):
+    arguments, _ = normed(rng)
+    C = len(arguments["weight"])
+    return {**arguments, "statistics": (rng.standard_normal(C), 0.5 + rng.random(C))}, {}
+
+
+def inference(change):
+    """A backward of BatchNorm at inference with dx = `change(g, x_hat, r, n)`."""
+    def gradients(dy, x, weight, bias, statistics, epsilon=1e-5):
+        C = x.shape[-1]
+        (mean, variance), dvectors = statistics, dy.reshape(-1, C)
+        r = (variance + epsilon) ** -0.5
+        x_hat = (x.reshape(-1, C) - mean) * r
+        dx = change(weight * dvectors, x_hat, r, len(dvectors)).reshape(x.shape)
+        return dx, (dvectors * x_hat).sum(axis=0), dvectors.sum(axis=0)
+    return gradients
+
+
+def inference_without_weight(dy, x, weight, bias, statistics):
+    dx, dweight, dbias = inference(lambda g, x_hat, r, n: r * g)(dy, x, weight, bias, statistics)
+    return dx / weight, dweight, dbias
+
+
+GIVEN = np.array([0.3, -0.2, 1.0, 0.0, 2.0]), np.array([0.5, 2.0, 1.0, 3.0, 0.1])
+
+
+specify(
+    F.batch_norm_inference, ("x", "weight", "bias"),
+    {
+        "plain": normed_with_statistics},
+    cases=[
+        Pair("batch norm, statistics given",
+             [(3, 5), (5,), (5,)], after=(GIVEN,), options=dict(epsilon=0.2))],
+    mistakes=[
+        ("given statistics are constants: the terms of the mean and of the variance must be left "
+         "out", inference(right)),
+        ("the leading factor 1 / sigma is missing", inference(lambda g, x_hat, r, n: g)),
+        ("the weight is missing: dy must be multiplied by it first", inference_without_weight)],
+    versions=[batch_norm_inference, batch_norm_inference_backward])

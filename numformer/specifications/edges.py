@@ -1,0 +1,96 @@
+"""Edges: levels that every function has, made from its first level.
+
+A function that is right on plain random numbers may still be wrong for sizes of 1, for very large
+and very small numbers, for large gradients, for arrays in another layout of memory, and in float32.
+"""
+
+import numpy as np
+
+from numformer.specifications.levels import Level, SomeOfSizeOne
+
+LARGE = 1e4
+
+
+def with_edges(levels, names, smallest):
+    """The levels, and their edges as further ones; `names` and `smallest` as in Specification."""
+    if not levels:
+        return {}
+    levels = {name: make if isinstance(make, Level) else Level(make)
+              for name, make in levels.items()}
+    plain = next(iter(levels.values())).make
+    edges = {
+        "sizes of 1": Level(
+            lambda rng: plain(SomeOfSizeOne(rng.bit_generator)), instances=6, hint=(
+                "Some axes have size 1 here. squeeze() removes them, and broadcasting stretches "
+                "them silently; name the axis, and use keepdims=True.")),
+        "large numbers": Level(
+            times(plain, names, 1, slice(-1), LARGE), instances=2, hint=(
+                "Most numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
+                "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
+                "exp that may both be 0 or Inf.")),
+        "small numbers": Level(
+            times(plain, names, 1e-6, slice(1), smallest / 1e-6), instances=2,
+            hint=(
+                "The numbers are about 0.000001 and less here. Look for a constant that was added "
+                "to avoid a division by 0, for a rounding, and for a comparison with a small "
+                "number.")),
+        "a large dy": Level(plain, dy=1e6, instances=2, hint=(
+            "dy is about 1,000,000 here, and a backward is linear in dy: nothing in it may be "
+            "clipped or bounded.")),
+        "a small dy": Level(plain, dy=1e-9, instances=2, hint=(
+            "dy is about 0.000000001 here, and a backward is linear in dy: nothing in it may be "
+            "rounded to 0, and no small constant may be added.")),
+        "views": Level(plain, arrange=view, hint=(
+            "The arrays are views here, transposed or with steps in memory, as x.T and x[::2] are. "
+            "Do not rely on the order of the numbers in memory: order='K' or 'A', .data, .strides, "
+            "ravel().view(), np.frombuffer.")),
+        "float32": Level(plain, dtype=np.float32, instances=2, hint=(
+            "The arrays are float32 here. Look for float16, for numbers above 3e38, and for tiny "
+            "constants that vanish: 1 + 1e-8 is 1 in float32.")),
+    }
+    return {**levels, **edges}
+
+
+NO_BIAS = "There is no bias here: the default of None must work, and its gradient is None."
+MASKED_ROW = "A row of the mask is False everywhere: its weights and its output are 0, not NaN."
+NO_GENERATOR = "There is no generator or seed here, rng=None: no dropout."
+MORE_QUERIES = ("There are more queries than keys here, T > S. Look for a T that should be S; the "
+                "last query is aligned with the last key.")
+
+
+def left_out(make, *names, hint=NO_BIAS):
+    """The level without some arguments: for functions that have a default of None there."""
+    def fewer(rng):
+        arguments, options = make(rng)
+        return {name: x for name, x in arguments.items() if name not in names}, options
+    return Level(fewer, hint, optional=True)
+
+
+def times(make, names, factor, rows, further):
+    """The maker of the same arguments, with those of some names multiplied by a factor.
+
+    Some rows of each are multiplied by a further one.
+    """
+    def scaled(rng):
+        arguments, options = make(rng)
+        for name in arguments.keys() & set(names):
+            arguments[name] = x = arguments[name] * factor
+            x[rows] *= further
+        return arguments, options
+    return scaled
+
+
+def view(x, number):
+    """The same numbers in another layout of memory; which one depends on the number."""
+    if not x.ndim:
+        return x
+    layout = number % 3
+    if layout == 0:
+        return np.asfortranarray(x)
+    if layout == 1:
+        wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
+        wide[..., ::2] = x
+        return wide[..., ::2]
+    high = np.zeros((2 * len(x), *x.shape[1:]), x.dtype)  # whoever ignores strides stays inside it
+    high[:len(x)] = x[::-1]
+    return high[:len(x)][::-1]

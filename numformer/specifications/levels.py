@@ -1,0 +1,92 @@
+"""Levels: the kinds of random instances on which an answer is compared with a function.
+
+All sizes of an instance differ, so that no axis can be mistaken for another. The plain level is the
+first. Options belong to a level: an answer without that option is not tested there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Level:
+    """One kind of random instances.
+
+    Parameters
+    ----------
+    make : callable
+        Takes a random generator and returns the arguments by name, in the order of the function,
+        and the options.
+    hint : str
+        For a student who passes the levels before and fails this one.
+    needs : tuple of str
+        Parameters that a function must have to be tested here, in addition to the options.
+    optional : bool
+        Whether the last argument is left out here: for functions that have a default of None there.
+    dy : float
+        The size of the gradient of the output. Other than 1: a level of backwards only.
+    arrange : callable, optional
+        Takes an array and a number, and returns the same numbers in another layout of memory.
+    dtype : type
+        Of the arrays of floats.
+    instances : int
+        How many are tested.
+    close : float, optional
+        The relative error of a right answer; by default that of the dtype.
+    required : bool
+        If not, a function that fails here is still right, with a remark.
+    """
+
+    make: object
+    hint: str = ""
+    needs: tuple = ()
+    optional: bool = False
+    dy: float = 1.0
+    arrange: object = None
+    dtype: type = np.float64
+    instances: int = 3
+    close: float | None = None
+    required: bool = True
+
+    def __call__(self, rng):
+        return self.make(rng)
+
+
+class SomeOfSizeOne(np.random.Generator):
+    """A generator with which `sizes` makes some sizes 1."""
+
+
+def sizes(rng, n):
+    """`n` different sizes from 2 to 7, in random order."""
+    drawn = [int(size) for size in rng.permutation(np.arange(2, 8))[:n]]
+    if isinstance(rng, SomeOfSizeOne):
+        ones = rng.permutation(n)[:rng.integers(1, n + 1)]
+        drawn = [1 if i in ones else size for i, size in enumerate(drawn)]
+    return drawn
+
+
+def one_array(**options):
+    """A maker of one array x, with these options."""
+    def make(rng):
+        rows, columns = sizes(rng, 2)
+        return {"x": 1.5 * rng.standard_normal((rows, columns))}, options
+    return make
+
+
+def huge(rng):
+    arguments, options = one_array()(rng)
+    arguments["x"][0] *= 1e150
+    return arguments, options
+
+
+def elementwise(at_zero=None, **options):
+    """The levels of a function of single numbers, with one for each option."""
+    levels = {"plain": one_array()}
+    levels.update({f"{name}={value}": one_array(**{name: value})
+                   for name, value in options.items()})
+    levels["numbers of 1e150"] = Level(huge, "The square or the cube of these numbers overflows.",
+                                       required=False)
+    if at_zero:
+        levels["zeros"] = at_zero
+    return levels

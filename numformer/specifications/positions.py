@@ -1,0 +1,157 @@
+"""Rotary positions, and T5's bias."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import relative_position_buckets
+from numformer.functional.positions.rotary import angles_of
+from numformer.specifications.levels import sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- rotary --------------------------------------------------------------------------------------
+
+def rotary(x, cosine, sine, layout="half"):
+    half = x.shape[-1] // 2
+    a = x[..., :half] if layout == "half" else x[..., 0::2]
+    b = x[..., half:] if layout == "half" else x[..., 1::2]
+    first = a * cosine - b * sine
+    second = a * sine + b * cosine
+    if layout == "half":
+        return np.concatenate([first, second], axis=-1)
+    return np.stack([first, second], axis=-1).reshape(x.shape)
+
+
+def rotary_backward(dy, x, cosine, sine, layout="half"):
+    half = x.shape[-1] // 2
+    da = dy[..., :half] if layout == "half" else dy[..., 0::2]
+    db = dy[..., half:] if layout == "half" else dy[..., 1::2]
+    first = da * cosine + db * sine
+    second = db * cosine - da * sine
+    if layout == "half":
+        return np.concatenate([first, second], axis=-1)
+    return np.stack([first, second], axis=-1).reshape(x.shape)
+
+
+def rotated(**options):
+    def make(rng):
+        B, T, half = sizes(rng, 3)
+        cosine, sine = F.rotary_angles(3, 3 + T, 2 * half)
+        return {"x": rng.standard_normal((B, T, 2 * half)), "cosine": cosine, "sine": sine}, options
+    return make
+
+
+def rotary_rotated_forward(dy, x, cosine, sine, layout="half"):
+    return F.rotary(dy, cosine, sine, layout)[0]
+
+
+def rotary_with_one_wrong_sign(dy, x, cosine, sine, layout="half"):
+    dx = F.rotary(dy, cosine, -sine, layout)[0]
+    b = slice(x.shape[-1] // 2, None) if layout == "half" else slice(1, None, 2)
+    dx[..., b] = F.rotary(dy, cosine, sine, layout)[0][..., b]
+    return dx
+
+
+def rotary_in_the_other_layout(dy, x, cosine, sine, layout="half"):
+    return F.rotary(dy, cosine, -sine, "interleaved" if layout == "half" else "half")[0]
+
+
+specify(
+    F.rotary, ("x",),
+    {"plain": rotated(), "interleaved": rotated(layout="interleaved")},
+    cases=[
+        Pair("rotary, YaRN's angles", [(2, 3, 4)],
+             after=angles_of(2, 5, (1.0, 0.3), attention_factor=1.4)),
+        Pair("rotary", [(2, 3, 4)], after=F.rotary_angles(2, 5, 4)),
+        Pair("rotary, interleaved", [(2, 2, 3, 6)],
+             after=(*F.rotary_angles(2, 5, 6), "interleaved"))],
+    mistakes=[
+        ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
+         rotary_rotated_forward),
+        ("the sine of the second coordinate has the sign of the forward: both signs change in the "
+         "backward", rotary_with_one_wrong_sign),
+        ("the pairs of coordinates are those of the other layout", rotary_in_the_other_layout)],
+    versions=[rotary, rotary_backward])
+
+
+# ---- partial_rotary ------------------------------------------------------------------------------
+
+def partial_rotary(x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    y = x.copy()
+    y[..., :R] = rotary(x[..., :R], cosine, sine, layout)
+    return y
+
+
+def partial_rotary_backward(dy, x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    dx = dy.copy()
+    dx[..., :R] = rotary_backward(dy[..., :R], x[..., :R], cosine, sine, layout)
+    return dx
+
+
+def rotated_in_part(**options):
+    def make(rng):
+        B, T, half, rest = sizes(rng, 4)
+        cosine, sine = F.rotary_angles(3, 3 + T, 2 * half)
+        return {"x": rng.standard_normal((B, T, 2 * half + rest)), "cosine": cosine,
+                "sine": sine}, options
+    return make
+
+
+def partial_rotary_without_the_rest(dy, x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    rotated = F.rotary(dy[..., :R], cosine, -sine, layout)[0]
+    return np.concatenate([rotated, np.zeros_like(dy[..., R:])], axis=-1)
+
+
+def partial_rotary_rotated_forward(dy, x, cosine, sine, layout="half"):
+    return F.partial_rotary(dy, cosine, sine, layout)[0]
+
+
+specify(
+    F.partial_rotary, ("x",),
+    {"plain": rotated_in_part(), "interleaved": rotated_in_part(layout="interleaved")},
+    cases=[
+        Pair("partial rotary", [(2, 3, 7)], after=F.rotary_angles(2, 5, 4)),
+        Pair("partial rotary, interleaved",
+             [(2, 2, 3, 6)], after=(*F.rotary_angles(2, 5, 4), "interleaved"))],
+    mistakes=[
+        ("coordinates that are not rotated have no gradient, but theirs passes through unchanged",
+         partial_rotary_without_the_rest),
+        ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
+         partial_rotary_rotated_forward)],
+    versions=[partial_rotary, partial_rotary_backward])
+
+
+# ---- relative_position_bias ----------------------------------------------------------------------
+
+def relative_position_bias_backward(dbias, table, T, S, max_distance=128, bidirectional=True):
+    distance = np.arange(1 - S, T)
+    buckets = relative_position_buckets(distance, len(table), max_distance, bidirectional)
+    dtable = np.zeros(table.shape)
+    np.add.at(dtable, buckets, dbias.T)
+    return dtable
+
+
+def by_bucket(rng):
+    H, T, S = sizes(rng, 3)
+    return {"table": rng.standard_normal((8, H)), "T": T + 8, "S": S + 8, "max_distance": 12}, {}
+
+
+def table_with_overwriting(dbias, table, T, S, max_distance=128, bidirectional=True):
+    dtable = np.zeros_like(table)
+    dtable[F.relative_position_buckets(np.arange(1 - S, T), len(table), max_distance,
+                                       bidirectional)] = dbias.T
+    return dtable
+
+
+specify(
+    F.relative_position_bias, ("table",),
+    {"plain": by_bucket},
+    cases=[Pair("relative position bias", [(8, 2)], after=(4, 12))],
+    mistakes=[
+        ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
+         "sums them, `dtable[buckets] += g` does not", table_with_overwriting)],
+    versions=[relative_position_bias_backward])

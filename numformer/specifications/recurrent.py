@@ -1,0 +1,417 @@
+"""Recurrent cells and causal convolution."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.specifications.activations import sigmoid
+from numformer.specifications.edges import left_out
+from numformer.specifications.levels import Level, sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- rnn_cell ------------------------------------------------------------------------------------
+
+def rnn_cell(x, state, input_weight, recurrent_weight, bias):
+    return np.tanh(x @ input_weight + state @ recurrent_weight + bias)
+
+
+def rnn_cell_backward(dstate, x, state, input_weight, recurrent_weight, bias):
+    a = x @ input_weight + state @ recurrent_weight + bias
+    after = np.tanh(a)
+    da = dstate * (1 - after ** 2)
+    dx = da @ input_weight.T
+    dbefore = da @ recurrent_weight.T
+    dinput_weight = x.T @ da
+    drecurrent_weight = state.T @ da
+    dbias = da.sum(axis=0)
+    return dx, dbefore, dinput_weight, drecurrent_weight, dbias
+
+
+def one_step(gates, parts=1, recurrent_bias=False, **options):
+    def make(rng):
+        B, C, width = sizes(rng, 3)
+        arguments = {
+            "x": rng.standard_normal((B, C)), "state": rng.standard_normal((B, parts * width)),
+            "input_weight": 0.6 * rng.standard_normal((C, gates * width)),
+            "recurrent_weight": 0.6 * rng.standard_normal((width, gates * width)),
+            "bias": rng.standard_normal(gates * width)}
+        return arguments, {**options,
+                           **({"recurrent_bias": rng.standard_normal(width)} if recurrent_bias
+                              else {})}
+    return make
+
+
+def cell(*arguments):
+    """The levels that every cell has."""
+    return {"plain": one_step(*arguments), "no bias": left_out(one_step(*arguments), "bias")}
+
+
+CELL = ("x", "state", "input_weight", "recurrent_weight", "bias")
+
+
+def linear_gradients(da, x, state, input_weight, recurrent_weight):
+    """dx, dstate and the gradients of both weights and the bias, of a = x W + h U + b."""
+    return da @ input_weight.T, da @ recurrent_weight.T, x.T @ da, state.T @ da, da.sum(axis=0)
+
+
+def rnn(mistake):
+    """A backward of the plain cell, written out, with one mistake."""
+    def gradients(dstate, x, state, input_weight, recurrent_weight, bias):
+        a = x @ input_weight + state @ recurrent_weight + bias
+        after = np.tanh(a)
+        da = dstate * {"no tanh": 1, "a for h": 1 - a * a,
+                       "no square": 1 - after}.get(mistake, 1 - after * after)
+        dx, dbefore, dinput, drecurrent, dbias = linear_gradients(da, x, state, input_weight,
+                                                                  recurrent_weight)
+        if mistake == "not transposed":
+            dbefore = da @ recurrent_weight
+        if mistake == "new state":
+            drecurrent = after.T @ da
+        if mistake == "passed on":
+            dbefore = dbefore + dstate
+        return dx, dbefore, dinput, drecurrent, da if mistake == "no sum" else dbias
+    return gradients
+
+
+specify(
+    F.rnn_cell, CELL, cell(1),
+    cases=[Pair("rnn cell", [(2, 3), (2, 4), (3, 4), (4, 4), (4,)])],
+    mistakes=[(cause, rnn(mistake)) for cause, mistake in [
+        ("the derivative of tanh is missing: 1 - h'**2", "no tanh"),
+        ("a is used instead of h' = tanh(a): the derivative of tanh is 1 - h'**2", "a for h"),
+        ("the square is missing in the derivative of tanh: 1 - h'**2", "no square"),
+        ("the recurrent weight is not transposed in dstate", "not transposed"),
+        ("drecurrent_weight is computed with the new state, but the weight multiplied the "
+         "previous one", "new state"),
+        ("dstate is also passed on directly: this cell has no path around the weight", "passed on"),
+        ("the sum over the batch is missing in the gradient of the bias", "no sum")]],
+    versions=[rnn_cell, rnn_cell_backward])
+
+
+# ---- lstm_cell -----------------------------------------------------------------------------------
+
+def lstm_cell(x, state, input_weight, recurrent_weight, bias):
+    h, c = np.split(state, 2, axis=1)
+    a_i, a_f, a_o, a_g = np.split(x @ input_weight + h @ recurrent_weight + bias, 4, axis=1)
+    i = sigmoid(a_i)
+    f = sigmoid(a_f)
+    o = sigmoid(a_o)
+    g = np.tanh(a_g)
+    memory = f * c + i * g
+    out = o * np.tanh(memory)
+    return np.concatenate([out, memory], axis=1)
+
+
+def lstm_cell_backward(dstate, x, state, input_weight, recurrent_weight, bias):
+    h, c = np.split(state, 2, axis=1)
+    a_i, a_f, a_o, a_g = np.split(x @ input_weight + h @ recurrent_weight + bias, 4, axis=1)
+    i = sigmoid(a_i)
+    f = sigmoid(a_f)
+    o = sigmoid(a_o)
+    g = np.tanh(a_g)
+    memory = f * c + i * g
+    t = np.tanh(memory)
+    dh, dmemory = np.split(dstate, 2, axis=1)
+    do = dh * t
+    dmemory = dmemory + dh * o * (1 - t ** 2)
+    df = dmemory * c
+    di = dmemory * g
+    dg = dmemory * i
+    dc = dmemory * f
+    da_i = di * i * (1 - i)
+    da_f = df * f * (1 - f)
+    da_o = do * o * (1 - o)
+    da_g = dg * (1 - g ** 2)
+    da = np.concatenate([da_i, da_f, da_o, da_g], axis=1)
+    dx = da @ input_weight.T
+    dh_before = da @ recurrent_weight.T
+    return (dx, np.concatenate([dh_before, dc], axis=1), x.T @ da, h.T @ da, da.sum(axis=0))
+
+
+def lstm(mistake):
+    """A backward of the LSTM's cell, written out, with one mistake."""
+    def gradients(dstate, x, state, input_weight, recurrent_weight, bias):
+        width = len(recurrent_weight)
+        h, c = state[:, :width], state[:, width:]
+        a = np.split(x @ input_weight + h @ recurrent_weight + bias, 4, axis=1)
+        if mistake == "other order":
+            a = [a[0], a[1], a[3], a[2]]
+        (i, f, o), g = (F.sigmoid(part)[0] for part in a[:3]), np.tanh(a[3])
+        memory = f * c + i * g
+        activated = np.tanh(memory)
+        dh, dmemory = dstate[:, :width], dstate[:, width:]
+        if mistake == "no memory from above":
+            dmemory = 0
+        if mistake != "no memory from the output":
+            dmemory = dmemory + dh * o * (1 if mistake == "no tanh of the memory"
+                                          else 1 - activated * activated)
+        do, df, di, dg = dh * (memory if mistake == "no tanh in do"
+                               else activated), dmemory * c, dmemory * g, dmemory * i
+        dgates = [d * (1 if mistake == "no sigmoid" else s * (1 - s))
+                  for d, s in ((di, i), (df, f), (do, o))]
+        dg = dg * (1 if mistake == "no tanh of the candidate" else 1 - g * g)
+        if mistake == "other order":
+            dgates, dg = [*dgates[:2], dg], dgates[2]
+        da = np.concatenate([*dgates, dg], axis=1)
+        dx, dbefore, dinput, drecurrent, dbias = linear_gradients(da, x, h, input_weight,
+                                                                  recurrent_weight)
+        if mistake == "new state":
+            drecurrent = (o * activated).T @ da
+        dc = dmemory if mistake == "no forget gate" else dmemory * f
+        return dx, np.concatenate([dbefore, dc], axis=1), dinput, drecurrent, dbias
+    return gradients
+
+
+specify(
+    F.lstm_cell, CELL, cell(4, 2),
+    note=(
+        "A state is output and memory concatenated, (B, 2F). The blocks of the weights are input, "
+        "forget and output gate, and candidate."),
+    cases=[Pair("lstm cell", [(2, 3), (2, 4), (3, 8), (2, 8), (8,)])],
+    mistakes=[(cause, lstm(mistake)) for cause, mistake in [
+        ("the gradient of the new memory is ignored: it is the second half of dstate",
+         "no memory from above"),
+        ("the gradient of the memory through the output is missing: dh' * o * (1 - tanh(c')**2)",
+         "no memory from the output"),
+        ("the derivative of tanh(c') is missing", "no tanh of the memory"),
+        ("c' is used instead of tanh(c') in the gradient of the output gate", "no tanh in do"),
+        ("the forget gate is missing in the gradient of the old memory: dc = dc' * f",
+         "no forget gate"),
+        ("the derivative of the gates is missing: s * (1 - s)", "no sigmoid"),
+        ("the derivative of the candidate is missing: 1 - g**2", "no tanh of the candidate"),
+        ("drecurrent_weight is computed with the new output, but the weight multiplied the "
+         "previous one", "new state"),
+        ("the blocks are read as i, f, g, o, but their order is i, f, o, g", "other order")]],
+    versions=[lstm_cell, lstm_cell_backward])
+
+
+# ---- gru_cell ------------------------------------------------------------------------------------
+
+def gru_cell(x, state, input_weight, recurrent_weight, bias, recurrent_bias=0.0):
+    x_r, x_z, x_n = np.split(x @ input_weight + bias, 3, axis=1)
+    h_r, h_z, h_n = np.split(state @ recurrent_weight, 3, axis=1)
+    r = sigmoid(x_r + h_r)
+    z = sigmoid(x_z + h_z)
+    n = np.tanh(x_n + r * (h_n + recurrent_bias))
+    return z * state + (1 - z) * n
+
+
+def gru_cell_backward(dstate, x, state, input_weight, recurrent_weight, bias, recurrent_bias=None):
+    x_r, x_z, x_n = np.split(x @ input_weight + bias, 3, axis=1)
+    h_r, h_z, h_n = np.split(state @ recurrent_weight, 3, axis=1)
+    if recurrent_bias is not None:
+        h_n = h_n + recurrent_bias
+    r = sigmoid(x_r + h_r)
+    z = sigmoid(x_z + h_z)
+    n = np.tanh(x_n + r * h_n)
+    dz = dstate * (state - n)
+    dn = dstate * (1 - z)
+    dbefore = dstate * z
+    da_n = dn * (1 - n ** 2)
+    dr = da_n * h_n
+    dh_n = da_n * r
+    da_r = dr * r * (1 - r)
+    da_z = dz * z * (1 - z)
+    da = np.concatenate([da_r, da_z, da_n], axis=1)
+    dp = np.concatenate([da_r, da_z, dh_n], axis=1)
+    dx = da @ input_weight.T
+    dbefore = dbefore + dp @ recurrent_weight.T
+    gradients = dx, dbefore, x.T @ da, state.T @ dp, da.sum(axis=0)
+    return gradients if recurrent_bias is None else (*gradients, dh_n.sum(axis=0))
+
+
+def gru(mistake, reset_after=True):
+    """A backward of the GRU's cell, written out, with one mistake."""
+    if mistake == "other side":
+        reset_after = not reset_after
+
+    def gradients(dstate, x, state, input_weight, recurrent_weight, bias, recurrent_bias=None):
+        width, before = len(recurrent_weight), state
+        of_gates, of_candidate = recurrent_weight[:, :2 * width], recurrent_weight[:, 2 * width:]
+        a = x @ input_weight + bias
+        r, z = np.split(F.sigmoid(a[:, :2 * width] + state @ of_gates)[0], 2, axis=1)
+        projected = state @ of_candidate + (0 if recurrent_bias is None else recurrent_bias)
+        n = np.tanh(a[:, 2 * width:]
+                    + (r * projected if reset_after else (r * state) @ of_candidate))
+        dn, dz, direct = dstate * (1 - z), dstate * (state - n), dstate * z
+        if mistake == "inverted update":
+            dn, dz, direct = dstate * z, dstate * (n - state), dstate * (1 - z)
+        if mistake == "dz without n":
+            dz = dstate * state
+        dn = dn * (1 if mistake == "no tanh" else 1 - n * n)
+        dproduct = dn @ of_candidate.T
+        dr = dn * projected if reset_after else dproduct * state
+        if mistake == "no reset":
+            dr = 0 * dr
+        if mistake == "no direct path":
+            direct = 0
+        dgates = np.concatenate([d if mistake == "no sigmoid" else d * s * (1 - s)
+                                 for d, s in ((dr, r), (dz, z))], axis=1)
+        dbefore = direct + dgates @ of_gates.T + ((dn * r) @ of_candidate.T if reset_after
+                                                  else dproduct * r)
+        dcandidate = state.T @ (dn * r) if reset_after else (r * before).T @ dn
+        if mistake == "no reset in the weight":
+            dcandidate = state.T @ dn
+        da = np.concatenate([dgates, dn], axis=1)
+        drecurrent = np.concatenate([state.T @ dgates, dcandidate], axis=1)
+        gradients = da @ input_weight.T, dbefore, x.T @ da, drecurrent, da.sum(axis=0)
+        return gradients if recurrent_bias is None else (*gradients, (dn * r).sum(axis=0))
+    return gradients
+
+
+GRU_MISTAKES = [
+    ("the update gate is inverted: z is the fraction of the old state", "inverted update"),
+    ("the direct path is missing in dstate: z * dh'", "no direct path"),
+    ("n is missing in the gradient of the update gate: dz = dh' * (h - n)", "dz without n"),
+    ("the reset gate is on the wrong side of the product", "other side"),
+    ("the gradient of the reset gate is missing", "no reset"),
+    ("the reset gate is missing in the gradient of the candidate's recurrent weight",
+     "no reset in the weight"),
+    ("the derivative of the gates is missing: s * (1 - s)", "no sigmoid"),
+    ("the derivative of the candidate is missing: 1 - n**2", "no tanh")]
+
+
+specify(
+    F.gru_cell, (*CELL, "recurrent_bias"),
+    {**cell(3), "a recurrent bias": one_step(3, recurrent_bias=True)},
+    note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
+    "multiplies the product of state and weight."),
+    cases=[
+        Pair("gru cell", [(3, 3), (3, 2), (3, 6), (2, 6), (6,), (2,)]),
+        Pair("gru cell without a recurrent bias", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
+    mistakes=[(cause, gru(mistake)) for cause, mistake in GRU_MISTAKES],
+    versions=[gru_cell, gru_cell_backward])
+
+
+# ---- gru_cell_reset_before -----------------------------------------------------------------------
+
+def gru_cell_reset_before(x, state, input_weight, recurrent_weight, bias):
+    x_r, x_z, x_n = np.split(x @ input_weight + bias, 3, axis=1)
+    w_r, w_z, w_n = np.split(recurrent_weight, 3, axis=1)
+    r = sigmoid(x_r + state @ w_r)
+    z = sigmoid(x_z + state @ w_z)
+    n = np.tanh(x_n + (r * state) @ w_n)
+    return z * state + (1 - z) * n
+
+
+def gru_cell_reset_before_backward(dstate, x, state, input_weight, recurrent_weight, bias):
+    x_r, x_z, x_n = np.split(x @ input_weight + bias, 3, axis=1)
+    w_r, w_z, w_n = np.split(recurrent_weight, 3, axis=1)
+    r = sigmoid(x_r + state @ w_r)
+    z = sigmoid(x_z + state @ w_z)
+    n = np.tanh(x_n + (r * state) @ w_n)
+    dz = dstate * (state - n)
+    dn = dstate * (1 - z)
+    dbefore = dstate * z
+    da_n = dn * (1 - n ** 2)
+    dproduct = da_n @ w_n.T
+    dr = dproduct * state
+    da_r = dr * r * (1 - r)
+    da_z = dz * z * (1 - z)
+    dbefore = dbefore + dproduct * r + da_r @ w_r.T + da_z @ w_z.T
+    da = np.concatenate([da_r, da_z, da_n], axis=1)
+    dx = da @ input_weight.T
+    drecurrent = np.concatenate([state.T @ da_r, state.T @ da_z, (r * state).T @ da_n], axis=1)
+    return dx, dbefore, x.T @ da, drecurrent, da.sum(axis=0)
+
+
+specify(
+    F.gru_cell_reset_before, CELL, cell(3),
+    note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
+    "multiplies the state, before the product with the weight."),
+    cases=[Pair("gru cell, reset before", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
+    mistakes=[(cause, gru(mistake, reset_after=False))
+     for cause, mistake in GRU_MISTAKES],
+    versions=[gru_cell_reset_before, gru_cell_reset_before_backward])
+
+
+# ---- causal_convolution --------------------------------------------------------------------------
+
+def causal_convolution(x, weight, bias, dilation=1):
+    B, T, C = x.shape
+    K, _, F = weight.shape
+    y = np.zeros((B, T, F))
+    for k in range(K):
+        back = (K - 1 - k) * dilation
+        for t in range(back, T):
+            y[:, t] += x[:, t - back] @ weight[k]
+    return y + bias
+
+
+def causal_convolution_backward(dy, x, weight, bias, dilation=1):
+    B, T, C = x.shape
+    K, _, F = weight.shape
+    dx = np.zeros(x.shape)
+    dweight = np.zeros(weight.shape)
+    for k in range(K):
+        back = (K - 1 - k) * dilation
+        for t in range(back, T):
+            dx[:, t - back] += dy[:, t] @ weight[k].T
+            dweight[k] += x[:, t - back].T @ dy[:, t]
+    dbias = dy.sum(axis=(0, 1))
+    return dx, dweight, dbias
+
+
+def convolved(**options):
+    def make(rng):
+        B, T, K, C, width = sizes(rng, 5)
+        T, K = max(T, K) + 1, min(T, K)
+        x, weight, bias = (rng.standard_normal(shape)
+                           for shape in ((B, T, C), (K, C, width), width))
+        return {"x": x, "weight": weight, "bias": bias}, options
+    return make
+
+
+def shorter_than_window(rng):
+    B, T, K, C, width = sizes(rng, 5)
+    T, K = min(T, K), max(T, K) + 1
+    x, weight, bias = (rng.standard_normal(shape)
+                       for shape in ((B, T, C), (K, C, width), width))
+    return {"x": x, "weight": weight, "bias": bias}, {}
+
+
+SHORT = "The sequence is shorter than the kernel here: T < K."
+
+
+def convolution(mistake):
+    """A backward of causal convolution, written out, with one mistake."""
+    def gradients(dy, x, weight, bias, dilation=1):
+        if mistake == "no dilation":
+            dilation = 1
+        K, T = len(weight), x.shape[1]
+        dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+        for k in range(K):
+            back = (k if mistake == "reversed" else K - 1 - k) * dilation
+            if mistake == "future":
+                dx[:, back:] += dy[:, :T - back] @ weight[k].T
+                dweight[k] = np.tensordot(x[:, back:], dy[:, :T - back], axes=((0, 1), (0, 1)))
+            else:
+                if mistake == "not moved back":
+                    dx[:, back:] += dy[:, :T - back] @ weight[k].T
+                else:
+                    dx[:, :T - back] += dy[:, back:] @ weight[k].T
+                dweight[k] = np.tensordot(x[:, :T - back], dy[:, back:], axes=((0, 1), (0, 1)))
+        dbias = dy.sum(axis=0 if mistake == "sum over the batch only" else (0, 1))
+        return dx, dweight, dbias
+    return gradients
+
+
+specify(
+    F.causal_convolution, ("x", "weight", "bias"),
+    {"plain": convolved(), "dilation=2": convolved(dilation=2),
+     "no bias": left_out(convolved(), "bias"), "T < K": Level(shorter_than_window, SHORT)},
+    cases=[
+        Pair("causal convolution", [(2, 4, 3), (2, 3, 2), (2,)]),
+        Pair("causal convolution, dilated", [(2, 6, 2), (3, 2, 2), (2,)], options=dict(dilation=2)),
+        Pair("causal convolution, longer than the sequence",
+             [(1, 2, 2), (4, 2, 3), (3,)], options=dict(dilation=3))],
+    mistakes=[(cause, convolution(mistake)) for cause, mistake in [
+        ("the weights are in reverse order: the last one is for the current position", "reversed"),
+        ("the window includes future positions: it must end at the current one", "future"),
+        ("dx is shifted the wrong way: a position gets gradients from later positions",
+         "not moved back"),
+        ("the dilation is missing", "no dilation"),
+        ("the gradient of the bias is summed over the batch only: it must be summed over all "
+         "positions", "sum over the batch only")]],
+    versions=[causal_convolution, causal_convolution_backward])

@@ -1,0 +1,168 @@
+"""The softmax and its logarithm."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.specifications.edges import MASKED_ROW
+from numformer.specifications.levels import Level, one_array, sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- softmax -------------------------------------------------------------------------------------
+
+def softmax(x, axis=-1, mask=None):
+    e = np.exp(x - x.max())
+    if mask is not None:
+        e = e * mask
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def softmax_in_scores(x, axis=-1, mask=None):
+    if mask is not None:
+        x = np.where(mask, x, -1e30)
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def softmax_backward(dp, x, axis=-1, mask=None):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    if mask is not None:
+        e = e * mask
+    p = e / e.sum(axis=axis, keepdims=True)
+    s = (p * dp).sum(axis=axis, keepdims=True)
+    return p * (dp - s)
+
+
+def softmax_backward_in_scores(dp, x, axis=-1, mask=None):
+    if mask is not None:
+        x = np.where(mask, x, -1e30)
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    p = e / e.sum(axis=axis, keepdims=True)
+    dx = p * dp - p * (p * dp).sum(axis=axis, keepdims=True)
+    return dx if mask is None else np.where(mask, dx, 0)
+
+
+def large(rng):
+    rows, columns = sizes(rng, 2)
+    return {"x": 800 + 300 * rng.standard_normal((rows, columns))}, {}
+
+
+def masked(rng):
+    rows, columns = sizes(rng, 2)
+    mask = rng.random((rows, columns)) < 0.6
+    mask[:, 0], mask[0, 1] = True, False
+    return {"x": rng.standard_normal((rows, columns))}, {"mask": mask}
+
+
+def far_apart(rng):
+    """All scores of some rows are far above all scores of the others."""
+    arguments, _ = one_array()(rng)
+    x = arguments["x"]
+    return {"x": x + 1000 * (np.arange(len(x)) % 3 - 1)[:, None]}, {}
+
+
+def masked_row(rng):
+    arguments, options = masked(rng)
+    options["mask"][-1] = False
+    return arguments, options
+
+
+ROWS = ("The scores of some rows are far above those of others: subtract the maximum of each row, "
+        "not of all.")
+
+
+def softmax_left_out(dp, x, axis=-1, mask=None):
+    return dp.copy()
+
+
+def softmax_without_sum(dp, x, axis=-1, mask=None):
+    return F.softmax(x, axis, mask)[0] * dp
+
+
+def softmax_over_the_other_axis(dp, x, axis=-1, mask=None):
+    p, other = F.softmax(x, axis, mask)[0], -2 if axis == -1 else -1
+    return p * (dp - (p * dp).sum(axis=other, keepdims=True))
+
+
+def softmax_forward_over_the_other_axis(dp, x, axis=-1, mask=None):
+    other = -2 if axis == -1 else -1
+    return F.softmax_backward(dp, F.softmax(x, other, mask)[1])
+
+
+def softmax_as_sigmoid(dp, x, axis=-1, mask=None):
+    p = F.softmax(x, axis, mask)[0]
+    return p * (1 - p) * dp
+
+
+def softmax_with_the_mean(dp, x, axis=-1, mask=None):
+    p = F.softmax(x, axis, mask)[0]
+    return p * (dp - (p * dp).mean(axis=axis, keepdims=True))
+
+
+def softmax_with_an_unweighted_sum(dp, x, axis=-1, mask=None):
+    return F.softmax(x, axis, mask)[0] * (dp - dp.sum(axis=axis, keepdims=True))
+
+
+specify(
+    F.softmax, ("x",),
+    {
+        "plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
+        "scores near 1000": large, "rows far apart": Level(far_apart, ROWS),
+        "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
+    cases=[
+        Pair("softmax", [(3, 4)]),
+        Pair("softmax, first axis, masked", [(3, 4)],
+             options=dict(axis=0, mask=np.eye(3, 4, dtype=bool)))],
+    mistakes=[
+        ("the Jacobian of the softmax is missing: dp is returned unchanged", softmax_left_out),
+        ("the sum over all weights is missing: softmax_backward is p * (dp - sum(p * dp))",
+         softmax_without_sum),
+        ("the sum of p * dp is over the wrong axis", softmax_over_the_other_axis),
+        ("the softmax itself is over the wrong axis", softmax_forward_over_the_other_axis),
+        ("only the diagonal of the Jacobian is used, p * (1 - p): every weight depends on all "
+         "scores", softmax_as_sigmoid),
+        ("the mean of p * dp is used instead of the sum", softmax_with_the_mean),
+        ("the sum is over dp, but must be weighted: sum(p * dp)", softmax_with_an_unweighted_sum)],
+    versions=[softmax, softmax_in_scores, softmax_backward, softmax_backward_in_scores])
+
+
+# ---- log_softmax ---------------------------------------------------------------------------------
+
+def log_softmax(x, axis=-1):
+    e = np.exp(x)
+    return x - np.log(e.sum(axis=axis, keepdims=True))
+
+
+def log_softmax_in_steps(x, axis=-1):
+    m = x.max()
+    e = np.exp(x - m)
+    return x - m - np.log(e.sum(axis=axis, keepdims=True))
+
+
+def log_softmax_backward(dy, x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    p = e / e.sum(axis=axis, keepdims=True)
+    return dy - p * dy.sum(axis=axis, keepdims=True)
+
+
+def log_softmax_without_sum(dy, x, axis=-1):
+    return dy - np.exp(F.log_softmax(x, axis)[0])
+
+
+def log_softmax_over_the_other_axis(dy, x, axis=-1):
+    return dy - np.exp(F.log_softmax(x, axis)[0]) * dy.sum(axis=-2 if axis == -1 else -1,
+                                                           keepdims=True)
+
+
+specify(
+    F.log_softmax, ("x",),
+    {
+        "plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": large,
+        "rows far apart": Level(far_apart, ROWS)},
+    cases=[Pair("log-softmax", [(3, 4)])],
+    mistakes=[
+        ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
+         log_softmax_without_sum),
+        ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)],
+    versions=[log_softmax, log_softmax_in_steps, log_softmax_backward])

@@ -1,0 +1,136 @@
+"""What is known about one function pair, in one object: everything that checks it reads this."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from numformer import functional
+from numformer.specifications.edges import with_edges
+
+SPECIFICATIONS = {}                                      # by the name of the function
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A function and its backward, and all that is known about them.
+
+    Parameters
+    ----------
+    function, gradient : callable
+        The reference: `name` and `name_backward`.
+    wanted : tuple of str
+        The arguments whose gradients `gradient` returns, in its order.
+    levels : dict of str to callable or Level
+        Kinds of random instances, the plain one first. A callable is the `make` of a level without
+        anything else. None for a function with several outputs: `check` compares one.
+    cases : list of Pair
+        Small configurations at which the audit compares the gradient with the complex step, and
+        compiled versions with the reference.
+    mistakes : list of (str, callable)
+        Likely mistakes in the backward: the cause in words, and a function that makes it. It takes
+        `(dy, *arguments, **options)` and returns gradients.
+    versions : list of function
+        Other ways to write the function, `name` or `name_in_...`, and its backward: as a textbook
+        does it, one formula after the other, nothing saved or shared. A student's mistake is a
+        change of one of these lines more often than of the reference's, which saves time and
+        memory. They take what a student's function takes.
+    note : str
+        A hint for everybody whose answer is wrong.
+    smallest : float
+        Of the size of numbers in the level of small numbers.
+    """
+
+    function: object
+    gradient: object
+    wanted: tuple
+    levels: dict
+    cases: list
+    mistakes: list
+    versions: list
+    note: str = ""
+    smallest: float = 1e-12
+
+
+def specify(function, wanted, levels=(), cases=(), mistakes=(), versions=(), **more):
+    """Add the Specification of a function of `numformer.functional`, with the edges of its levels.
+
+    The backward is found by its name; `function` and `gradient` of the cases may be left out.
+    """
+    name = function.__name__
+    gradient = getattr(functional, f"{name}_backward")
+    cases = [case if case.gradient else replace(case, function=case.function or function,
+                                                gradient=gradient) for case in cases]
+    SPECIFICATIONS[name] = Specification(function, gradient, wanted, with_edges(
+        dict(levels), wanted, more.get("smallest", Specification.smallest)), cases, list(mistakes),
+        list(versions), **more)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One random instance of the problem to write a function.
+
+    Every call makes its arrays again from the seed, so that an answer may write into them.
+    """
+
+    problem: Specification
+    level: str
+    seed: int
+
+    def arguments(self, dtype=None):
+        """(arguments by name, options); the floats are of the level's dtype unless given."""
+        level = self.problem.levels[self.level]
+        arguments, options = level(np.random.default_rng(self.seed))
+
+        def given(x):
+            if isinstance(x, tuple):
+                return tuple(map(given, x))
+            if not isinstance(x, np.ndarray):
+                return x
+            x = x.astype(level.dtype, copy=False) if x.dtype.kind == "f" else x
+            if dtype and x.dtype.kind == "f":
+                x = x.astype(dtype, copy=False)
+            return level.arrange(x, self.seed) if level.arrange else x
+
+        return ({name: given(x) for name, x in arguments.items()},
+                {name: given(x) for name, x in options.items()})
+
+    @np.errstate(all="ignore")                       # numbers of 1e150 are meant to overflow
+    def reference(self):
+        """(y, saved, dy, gradients by name) of the reference; what has no gradient is left out.
+
+        `saved` and `dy` are of the level's dtype, y and the gradients are computed in float64. They
+        are finite on every instance of every problem: a number that is NaN or infinite could not be
+        compared.
+        """
+        level = self.problem.levels[self.level]
+        arguments, options = self.arguments()
+        y, saved = self.problem.function(*arguments.values(), **options)
+        rng = np.random.default_rng(self.seed + 1)
+        dy = level.dy * (rng.standard_normal(np.shape(y)) if np.shape(y) else 1.7)
+        exact, exact_dy = saved, dy
+        if np.shape(dy):
+            dy = exact_dy = dy.astype(level.dtype, copy=False)
+            dy = level.arrange(dy, self.seed + 1) if level.arrange else dy
+        if level.dtype != np.float64:
+            arguments, options = self.arguments(np.float64)
+            y, exact = self.problem.function(*arguments.values(), **options)
+            exact_dy = np.float64(dy) if np.shape(dy) else dy
+        gradients = self.gradients(exact_dy, exact)
+        for key, x in {"y": y, **gradients}.items():  # any NaN would be right, as NaN > bound never
+            assert np.isfinite(x).all(), f"{self}: {key} of the reference is not finite."
+        return y, saved, dy, gradients
+
+    def expected(self, backward):
+        """The right outputs by name: the gradients, or y alone."""
+        y, _, _, gradients = self.reference()
+        return gradients if backward else {"y": y}
+
+    def __str__(self):
+        return f"{self.problem.function.__name__}, {self.level}, seed {self.seed}"
+
+    def gradients(self, dy, saved):
+        """The gradients of the reference by name."""
+        gradients = self.problem.gradient(dy, saved)
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+        named = zip((f"d{name}" for name in self.problem.wanted), gradients)
+        return {name: gradient for name, gradient in named if gradient is not None}

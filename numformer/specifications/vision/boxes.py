@@ -1,0 +1,174 @@
+"""Object detection: boxes, their overlap, and the losses of DETR."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.specifications.levels import sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- box_corners ---------------------------------------------------------------------------------
+
+def some_boxes(rng, n):
+    """Boxes by centre and size."""
+    return np.concatenate([rng.random((n, 2)), 0.2 + 0.5 * rng.random((n, 2))], axis=1)
+
+
+def to_convert(rng):
+    n, = sizes(rng, 1)
+    return {"boxes": some_boxes(rng, n)}, {}
+
+
+def halves(dy):
+    return dy[..., :2], dy[..., 2:]
+
+
+def size_with_signs_exchanged(dy, boxes):
+    lower, upper = halves(dy)
+    return np.concatenate([lower + upper, (lower - upper) / 2], axis=-1)
+
+
+def size_without_half(dy, boxes):
+    lower, upper = halves(dy)
+    return np.concatenate([lower + upper, upper - lower], axis=-1)
+
+
+specify(
+    F.box_corners, ("boxes",),
+    {"plain": to_convert},
+    cases=[Pair("box corners", [(3, 2, 4)])],
+    mistakes=[
+        ("the signs of the size are exchanged: the upper corner grows with it",
+         size_with_signs_exchanged),
+        ("the factor 1/2 of the size is missing", size_without_half)])
+
+
+# ---- generalized_iou -----------------------------------------------------------------------------
+
+def near(rng):
+    """Pairs of corners that overlap."""
+    n, = sizes(rng, 1)
+    a = some_boxes(rng, n)
+    b = np.concatenate([a[:, :2] + 0.05 * rng.standard_normal((n, 2)),
+                        a[:, 2:] * (0.8 + 0.4 * rng.random((n, 2)))], axis=1)
+    return {"a": F.box_corners(a)[0], "b": F.box_corners(b)[0]}, {}
+
+
+def apart(rng):
+    """Pairs of corners that do not meet."""
+    arguments, options = near(rng)
+    return {**arguments, "b": arguments["b"] + 3.0}, options
+
+
+def areas(a, b):
+    """Sides of the intersection, of both boxes, and of the enclosing box."""
+    inner = np.maximum(np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2]), 0)
+    outer = np.maximum(a[..., 2:], b[..., 2:]) - np.minimum(a[..., :2], b[..., :2])
+    return inner, outer
+
+
+def plain_iou(dg, a, b):
+    """The gradient without the enclosing box: the whole less that of union / enclosing area."""
+    inner, _ = areas(a, b)
+    area_a, area_b = ((x[..., 2:] - x[..., :2]).prod(axis=-1) for x in (a, b))
+    I = inner.prod(axis=-1)                                           # noqa: E741
+    U = area_a + area_b - I
+    dI, dA = dg * (1 / U + I / U ** 2), -dg * I / U ** 2
+    gradients = []
+    for one, other in ((a, b), (b, a)):
+        sides = one[..., 2:] - one[..., :2]
+        dsides, dinner = dA[..., None] * sides[..., ::-1], dI[..., None] * inner[..., ::-1]
+        dinner = np.where(inner > 0, dinner, 0)
+        gradients.append(np.concatenate([
+            -dsides - np.where(one[..., :2] >= other[..., :2], dinner, 0),
+            dsides + np.where(one[..., 2:] <= other[..., 2:], dinner, 0)], axis=-1))
+    return tuple(gradients)
+
+
+def iou_of_the_first_alone(dg, a, b):
+    da, db = F.generalized_iou_backward(dg, F.generalized_iou(a, b)[1])
+    return da, np.zeros_like(db)
+
+
+def corners(a, b):
+    """Boxes that overlap, contain each other, or do not meet; from any numbers."""
+    return tuple(np.concatenate([x[:, :2], x[:, :2] + 0.5 + x[:, 2:] ** 2], axis=1)
+                 for x in (a, b))
+
+
+specify(
+    F.generalized_iou, ("a", "b"),
+    {"plain": near, "boxes that do not meet": apart},
+    cases=[Pair("generalized IoU", [(6, 4), (6, 4)], prepare=corners)],
+    mistakes=[
+        ("the enclosing box is left out of union / enclosing area: this is less than the gradient "
+         "of the generalized IoU", plain_iou),
+        ("b gets no gradient, but the overlap depends on both boxes", iou_of_the_first_alone)])
+
+
+# ---- weighted_cross_entropy ----------------------------------------------------------------------
+
+def weighted(rng):
+    n, V = sizes(rng, 2)
+    return {"logits": rng.standard_normal((n, V)), "targets": rng.integers(0, V, n),
+            "weights": 0.1 + rng.random(V)}, {}
+
+
+def entropy(change):
+    """A backward with `change(p, onehot, w)`; w are the weights of the targets."""
+    def gradients(dloss, logits, targets, weights):
+        p, _ = F.softmax(logits)
+        return dloss * change(p, np.eye(logits.shape[-1])[targets], weights[targets][:, None])
+    return gradients
+
+
+specify(
+    F.weighted_cross_entropy, ("logits",),
+    {"plain": weighted},
+    cases=[
+        Pair("weighted cross-entropy",
+             [(3, 4)], after=(np.array([2, 0, 3]), np.array([1.0, 2.0, 0.5, 0.1])))],
+    mistakes=[
+        ("the one-hot target is not subtracted from the prediction",
+         entropy(lambda p, onehot, w: p * w / w.sum())),
+        ("the weights of the classes are left out",
+         entropy(lambda p, onehot, w: (p - onehot) / len(p))),
+        ("the sum is divided by the number of targets, not by the sum of their weights",
+         entropy(lambda p, onehot, w: (p - onehot) * w / len(p)))])
+
+
+# ---- box_loss ------------------------------------------------------------------------------------
+
+def distant(rng):
+    n, = sizes(rng, 1)
+    return {"boxes": some_boxes(rng, n), "targets": some_boxes(rng, n)}, {}
+
+
+def losses(l1=5.0, giou=2.0, mean=True):
+    """A backward of the box loss with these weights."""
+    def gradients(dloss, boxes, targets):
+        _, saved = F.box_loss(boxes, targets)
+        sign, saved_corners, saved_giou, *_ = saved
+        return F.box_loss_backward(dloss * (1 if mean else len(boxes)),
+                                   (sign, saved_corners, saved_giou, l1, giou))
+    return gradients
+
+
+def widths_above_zero(boxes):
+    return np.concatenate([boxes[:, :2], 0.2 + boxes[:, 2:] ** 2], axis=1),
+
+
+TARGETS = np.array([[0.5, 0.4, 0.3, 0.2], [0.1, 0.9, 0.6, 0.5], [0.3, 0.3, 1.0, 0.7]])
+
+
+specify(
+    F.box_loss, ("boxes",),
+    {"plain": distant},
+    cases=[Pair("box loss", [(3, 4)], after=(TARGETS,), prepare=widths_above_zero)],
+    mistakes=[
+        ("the L1 distance is missing", losses(l1=0.0)),
+        ("the overlap has the wrong sign: the loss is one minus it", losses(giou=-2.0)),
+        ("the overlap is missing", losses(giou=0.0)),
+        ("the gradient is that of the sum: it must be divided by the number of boxes",
+         losses(mean=False))])

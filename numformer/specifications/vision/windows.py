@@ -1,0 +1,180 @@
+"""Windows of images and attention within them."""
+
+import numpy as np
+
+from numformer import functional as F
+from numformer.functional import EVERYWHERE, AttentionPattern, shifted_window_mask
+from numformer.specifications.levels import SomeOfSizeOne, sizes
+from numformer.specifications.pair import Pair
+from numformer.specifications.specification import specify
+
+
+# ---- window_partition ----------------------------------------------------------------------------
+
+def partitioned(rng):
+    B, rows, columns, C = sizes(rng, 4)
+    M = int(rng.integers(2, 4))
+    return {"x": rng.standard_normal((B, M * rows, M * columns, C)), "window": M}, {}
+
+
+def partition_columns_first(dy, x, window):
+    B, height, width, C = x.shape
+    rows, columns = height // window, width // window
+    grid = dy.reshape(B, columns, rows, window * window, C).swapaxes(1, 2)
+    return F.window_partition_backward(grid.reshape(dy.shape), (x.shape, window))
+
+
+def partition_transposed_inside(dy, x, window):
+    inside = dy.reshape(len(dy), window, window, -1).swapaxes(1, 2)
+    return F.window_partition_backward(inside.reshape(dy.shape), (x.shape, window))
+
+
+specify(
+    F.window_partition, ("x",),
+    {"plain": partitioned},
+    cases=[Pair("window partition", [(2, 4, 6, 3)], after=(2,))],
+    mistakes=[
+        ("dy is only reshaped: the vectors of a window are not contiguous in the feature map",
+         lambda dy, x, window: dy.reshape(x.shape)),
+        ("the windows are placed column by column, but their order is row by row",
+         partition_columns_first),
+        ("rows and columns inside a window are exchanged", partition_transposed_inside)])
+
+
+# ---- window_reverse ------------------------------------------------------------------------------
+
+def reversed_(rng):
+    B, rows, columns, C = sizes(rng, 4)
+    M = int(rng.integers(2, 4))
+    return {"windows": rng.standard_normal((B * rows * columns, M * M, C)), "height": M * rows,
+            "width": M * columns}, {}
+
+
+def reverse_columns_first(dy, windows, height, width):
+    n, area, C = windows.shape
+    M = round(area ** 0.5)
+    found = F.window_partition(dy, M)[0].reshape(-1, height // M, width // M, area, C)
+    return found.swapaxes(1, 2).reshape(windows.shape)
+
+
+specify(
+    F.window_reverse, ("windows",),
+    {"plain": reversed_},
+    cases=[Pair("window reverse", [(4, 9, 2)], after=(3, 6))],
+    mistakes=[
+        ("dy is only reshaped: the vectors of a window are not contiguous in the feature map",
+         lambda dy, windows, height, width: dy.reshape(windows.shape)),
+        ("the windows are taken column by column, but their order is row by row",
+         reverse_columns_first)])
+
+
+# ---- cyclic_roll ---------------------------------------------------------------------------------
+
+def rolled(rng):
+    B, height, width, C = sizes(rng, 4)
+    return {"x": rng.standard_normal((B, height + 2, width + 2, C)), "offset": 1}, {}
+
+
+specify(
+    F.cyclic_roll, ("x",),
+    {"plain": rolled},
+    cases=[
+        Pair("cyclic roll", [(2, 3, 4, 2)], after=(1,)),
+        Pair("cyclic roll back", [(1, 4, 5, 2)], after=(-2,))],
+    mistakes=[
+        ("dy is rolled in the direction of the forward: the backward must undo the roll",
+         lambda dy, x, offset: np.roll(dy, (-offset, -offset), axis=(1, 2))),
+        ("dy is not rolled back", lambda dy, x, offset: dy.copy()),
+        ("only the rows are rolled back: the columns were rolled too",
+         lambda dy, x, offset: np.roll(dy, offset, axis=1)),
+        ("only the columns are rolled back: the rows were rolled too",
+         lambda dy, x, offset: np.roll(dy, offset, axis=2))])
+
+
+# ---- window_position_bias ------------------------------------------------------------------------
+
+def looked_up(rng):
+    H, M = sizes(rng, 2)
+    M = M if isinstance(rng, SomeOfSizeOne) else min(M, 4)
+    return {"table": rng.standard_normal(((2 * M - 1) ** 2, H)), "window": M}, {}
+
+
+def table_of_last_pairs(dbias, table, window):
+    dtable = np.zeros(table.shape, dbias.dtype)
+    dtable[F.window_distances(window)] = dbias.transpose(1, 2, 0)
+    return dtable
+
+
+def table_transposed(dbias, table, window):
+    _, saved = F.window_position_bias(table, window)
+    return F.window_position_bias_backward(dbias.swapaxes(1, 2), saved)
+
+
+def table_of_means(dbias, table, window):
+    _, saved = F.window_position_bias(table, window)
+    counts = np.bincount(F.window_distances(window).ravel())[:, None]
+    return F.window_position_bias_backward(dbias, saved) / counts
+
+
+specify(
+    F.window_position_bias, ("table",),
+    {"plain": looked_up},
+    cases=[Pair("window position bias", [(25, 2)], after=(3,))],
+    mistakes=[
+        ("a row of the table keeps its last pair only: dtable[index] = dbias loses repeated "
+         "distances, which must be summed", table_of_last_pairs),
+        ("the index is transposed: the distance from query to key has the opposite sign of that "
+         "from key to query", table_transposed),
+        ("the pairs of a distance are averaged, but must be summed", table_of_means)])
+
+
+# ---- window_attention ----------------------------------------------------------------------------
+
+def attended(shifted):
+    def make(rng):
+        B, H, D = sizes(rng, 3)
+        mask = np.tile(shifted_window_mask(4, 4, 2, 1), (B, 1, 1))[:, None]       # (4 B, 1, 4, 4)
+        q, k, v = rng.standard_normal((3, 4 * B, H, 4, D))
+        return {"q": q, "k": k, "v": v, "bias": rng.standard_normal((H, 4, 4))}, {
+            "pattern": AttentionPattern(mask=mask)} if shifted else {}
+    return make
+
+
+def wrong_attention(dy, q, k, v, bias, pattern=EVERYWHERE, scale=None, dropout=0.0, seed=None):
+    _, saved = F.window_attention(q, k, v, bias, pattern, scale, dropout, seed)
+    return F.window_attention_backward(dy, saved)
+
+
+def attention_with_mean_of_bias(dy, q, k, v, bias, **options):
+    *others, dbias = wrong_attention(dy, q, k, v, bias, **options)
+    return *others, dbias / len(q)
+
+
+def attention_with_scaled_bias(dy, q, k, v, bias, **options):
+    *others, dbias = wrong_attention(dy, q, k, v, bias, **options)
+    return *others, dbias * q.shape[-1] ** -0.5
+
+
+def attention_without_scale(dy, q, k, v, bias, **options):
+    dq, dk, dv, dbias = wrong_attention(dy, q, k, v, bias, **options)
+    return dq * q.shape[-1] ** 0.5, dk * q.shape[-1] ** 0.5, dv, dbias
+
+
+SHIFTED = AttentionPattern(mask=shifted_window_mask(4, 2, 2, 1)[:, None])    # two windows
+
+
+specify(
+    F.window_attention, ("q", "k", "v", "bias"),
+    {
+        "plain": attended(False), "a mask": attended(True)},
+    cases=[
+        Pair("window attention", [(2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 2), (2, 4, 4)]),
+        Pair("window attention, shifted, dropout",
+             [(2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 3), (2, 4, 4)],
+             options=dict(pattern=SHIFTED, scale=0.7, dropout=0.4, seed=5))],
+    mistakes=[
+        ("the gradient of the bias is averaged over the windows, but must be summed: the same bias "
+         "was added in every window", attention_with_mean_of_bias),
+        ("the gradient of the bias is multiplied by the scale, but the bias was added after the "
+         "scale", attention_with_scaled_bias),
+        ("the factor 1 / sqrt(D) is missing in the gradients of q and k", attention_without_scale)])
