@@ -10,6 +10,7 @@ from inspect import isfunction
 import numpy as np
 
 from numformer.checks import check_generator
+from numformer.description.parts import Description
 from numformer.other_libraries import as_array
 from numformer.shapes_only import counted
 from numformer.underflow import underflow_is_zero
@@ -47,6 +48,10 @@ class Parameter:
         """Set the gradient to zero."""
         if self._grad is not None:
             self._grad[...] = 0
+
+    def describe(self):
+        """The `Description` of a parameter that a model adds or multiplies without a layer."""
+        return Description("Parameter", gradient=(r"d\theta = \Sigma_b dy_b",))
 
     def __repr__(self):
         return f"Parameter(shape={self.data.shape}, dtype={self.data.dtype})"
@@ -128,6 +133,29 @@ class Layer:
         """y of `forward`; inputs may be arrays of other libraries that have `__array__`."""
         return self.forward(*map(as_array, inputs), **{
             name: as_array(value) for name, value in options.items()})[0]
+
+    drawn = True                                      # False for what a diagram leaves out
+
+    def describe(self):
+        """The `numformer.description.Description` of this layer: its name, sizes and gradient.
+
+        Every layer that a diagram shows, or that multiplies, has one of its own.
+        """
+        return Description(type(self).__name__)
+
+    def describe_parts(self, reader, box):
+        """What is in the box of this layer, in series, for a diagram of one block: the box alone.
+
+        `reader` is a `numformer.description.Reader`, which makes the boxes of sublayers.
+        """
+        return box,
+
+    def keys_seen(self, T):
+        """{attention: (mean number of its keys, whether it has a cache)} for a sequence of T.
+
+        For attention inside this layer that is not just causal.
+        """
+        return {}
 
     def named_parameters(self):
         """All (dotted name, Parameter), each object once: a tied parameter has its first name."""

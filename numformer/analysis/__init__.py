@@ -28,8 +28,8 @@ from numformer.analysis.predictions import next_token_distribution, token_losses
 from numformer.analysis.structure.architecture import architecture
 from numformer.analysis.structure.computation import Computation, computation
 from numformer.analysis.structure.model_sizes import model_sizes
-from numformer.analysis.structure.parts import Architecture
 from numformer.analysis.structure.traffic import attention_traffic, memory_levels
+from numformer.description import Architecture
 from numformer.analysis.rouge import longest_common_subsequence, rouge_l
 
 __all__ = [

@@ -4,18 +4,11 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from reprlib import repr as brief
 
-import numpy as np
-
 from numformer.config import whole_numbers
-from numformer.functional.attention.masks import CAUSAL
-from numformer.layers import (
-    GRU, LSTM, RNN, CausalConvolution, Linear, LMHead, LocalAttentionBranch, MixtureOfExperts,
-    MultiHeadAttention, TransformerBlock)
-from numformer.models.bert.encoder import BertEncoder
+from numformer.description import costs_per_token, flops_of, n_parameters
 from numformer.models.clip.model import CLIP
 from numformer.models.clip.text_encoder import CLIPTextEncoder
 from numformer.models.recurrent.seq2seq import Seq2Seq
-from numformer.models.transformer import Encoder
 from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.shapes_only import MOST_ARRAYS, MOST_NUMBERS, TooLarge, only_shapes
 
@@ -64,39 +57,15 @@ def count(config):
         return _of_images(config, model)
     if hasattr(model, "flops_per_image"):                             # another image model
         flops = model.flops_per_image()
-        return {"parameters": _numbers(model), "flops_per_image": flops,
+        return {"parameters": n_parameters(model), "flops_per_image": flops,
                 "training_flops_per_image": 3 * flops}
     if isinstance(model, CLIP):
         return _of_pairs(config, model)
     if isinstance(model, CLIPTextEncoder):
         return _of_texts(config, model)
     if isinstance(model, Seq2Seq):
-        return {"parameters": _numbers(model)}
-    T, seen, cached = config.context_length, *_keys_seen(model, config.context_length)
-    parameters, flops = _numbers(model), 2 * _multiplied(model)
-    active, kv_numbers, state_numbers = parameters, 0, 0
-    for _, layer in model.named_layers():
-        if isinstance(layer, MixtureOfExperts):
-            for expert in layer.experts[layer.k:]:                  # all experts have the same size
-                active -= _numbers(expert)
-                flops -= 2 * _multiplied(expert)
-        if isinstance(layer, MultiHeadAttention):
-            widths = layer.d_head + layer.d_value
-            flops += 2 * layer.n_heads * widths * seen.get(id(layer), (T + 1) / 2)
-            kv_numbers += layer.n_kv_heads * widths if id(layer) in cached else 0
-        if isinstance(layer, RECURRENT):
-            state_numbers += layer.state_width
-        if isinstance(layer, CausalConvolution):
-            state_numbers += layer.reach * layer.weight.data.shape[1]
-    itemsize = np.dtype(config.dtype).itemsize
-    return {
-        "parameters": parameters,
-        "active_parameters": active,
-        "flops_per_token": round(flops),
-        "training_flops_per_token": round(3 * flops),
-        "kv_bytes_per_token": kv_numbers * itemsize,
-        "state_bytes": state_numbers * itemsize,
-    }
+        return {"parameters": n_parameters(model)}
+    return costs_per_token(model, config.context_length)
 
 
 def parameter_shapes(config):
@@ -121,9 +90,6 @@ def parameter_shapes(config):
     """
     return {name: parameter.data.shape
             for name, parameter in model_of_shapes(config).named_parameters()}
-
-
-RECURRENT = (RNN, LSTM, GRU)
 
 
 def model_of_shapes(config, arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
@@ -190,38 +156,12 @@ def _largest(config, fits):
     return names[0]
 
 
-def _keys_seen(model, T):
-    """{id of an attention: mean keys per query}, if not just causal; and ids of those with a cache.
-    """
-    parts = [part for _, part in model.named_layers()]
-    cached = {id(part) for part in parts if isinstance(part, MultiHeadAttention)}
-    seen = {id(part.cross_attention): T for part in parts if hasattr(part, "cross_attention")}
-    for encoder in parts:
-        if isinstance(encoder, Encoder):                              # no cache
-            read = [id(block.attention) for block in encoder.blocks]
-            seen.update(dict.fromkeys(read, T))
-            cached.difference_update(read)
-    for block in parts:
-        for branch in block.branches.values() if isinstance(block, TransformerBlock) else ():
-            if isinstance(branch, LocalAttentionBranch):
-                first, last = CAUSAL.local(branch.window).intervals(T, T)
-                seen[id(branch.sublayer)] = float((last - first).mean())
-    for backbone in parts:
-        if isinstance(backbone, BertEncoder):
-            for block, pattern in zip(backbone.encoder.blocks, backbone.patterns()):
-                first, last = pattern.intervals(T, T)
-                seen[id(block.attention)] = float((last - first).mean())
-    return seen, cached
-
-
 def _of_images(config, model):
     """Counts of a Vision Transformer: full attention, and one vector through the head."""
     patches, T = config.side ** 2, config.side ** 2 + config.first_patch
-    flops = (2 * patches * model.patches.weight.data.size + 2 * T * _multiplied(model.encoder)
-             + 2 * _multiplied(model.head))
-    flops += sum(4 * layer.n_heads * layer.d_head * T * T for _, layer in model.named_layers()
-                 if isinstance(layer, MultiHeadAttention))
-    return {"parameters": _numbers(model), "flops_per_image": flops,
+    flops = (2 * patches * model.patches.weight.data.size + T * flops_of(model.encoder, T)
+             + flops_of(model.head, 0))
+    return {"parameters": n_parameters(model), "flops_per_image": flops,
             "training_flops_per_image": 3 * flops}
 
 
@@ -229,28 +169,13 @@ def _of_pairs(config, model):
     """Counts of CLIP: of an image and of a text."""
     image = _of_images(config.image, model.image)["flops_per_image"]
     text = _of_texts(config.text, model.text)["flops_per_text"]
-    return {"parameters": _numbers(model), "flops_per_image": image, "flops_per_text": text,
+    return {"parameters": n_parameters(model), "flops_per_image": image, "flops_per_text": text,
             "training_flops_per_pair": 3 * (image + text)}
 
 
 def _of_texts(config, model):
     """Counts of CLIP's text encoder: causal attention, full context, one vector projected."""
     T = config.context_length
-    flops = 2 * T * _multiplied(model.encoder) + 2 * _multiplied(model.projection)
-    flops += sum(2 * layer.n_heads * layer.d_head * T * (T + 1)
-                 for _, layer in model.named_layers() if isinstance(layer, MultiHeadAttention))
-    return {"parameters": _numbers(model), "flops_per_text": flops,
-            "training_flops_per_text": 3 * flops}
-
-
-def _numbers(layer):
-    """The number of parameters of a layer."""
-    return sum(parameter.data.size for parameter in layer.parameters())
-
-
-def _multiplied(layer):
-    """The number of weights in all matrices of a layer."""
-    parts = [part for _, part in layer.named_layers()]
-    return (sum(part.weight.data.size for part in parts
-                if isinstance(part, (Linear, LMHead, CausalConvolution)))
-            + sum(part.recurrent_weight.data.size for part in parts if isinstance(part, RECURRENT)))
+    flops = T * flops_of(model.encoder, (T + 1) / 2) + flops_of(model.projection, 0)
+    return {"parameters": n_parameters(model), "flops_per_text": round(flops),
+            "training_flops_per_text": round(3 * flops)}

@@ -3,11 +3,13 @@
 import numpy as np
 
 from numformer.checks import check_number, check_whole
+from numformer.description import Description
 from numformer.functional.norms.batch_norm import batch_norm, batch_norm_backward
 from numformer.functional.norms.batch_norm_variants import (
     batch_norm_inference, batch_norm_inference_backward, masked_batch_norm,
     masked_batch_norm_backward)
 from numformer.functional.norms.batch_statistics import gathered_statistics
+from numformer.layers.normalization import NORM_GRADIENT
 from numformer.parameter import Layer, constant
 
 
@@ -104,3 +106,6 @@ class BatchNorm(Layer):
         """
         _, saved_norm = saved
         return gathered_statistics(statistics, saved_norm, momentum)
+
+    def describe(self):
+        return Description("BatchNorm", gradient=NORM_GRADIENT)

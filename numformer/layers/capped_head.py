@@ -52,3 +52,7 @@ class SoftCappedLMHead(LMHead):
 
         # y = soft_cap(head(x), cap)
         return super().backward(soft_cap_backward(dy, saved_cap), saved_logits)
+
+    def describe(self):
+        return super().describe()._replace(name="LM head, soft-capped", gradient=(
+            r"dz = dy\,(1 - (y / c)^2)", r"dx = dz\,E", r"dE = dz^\top x"))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
 
@@ -68,3 +69,8 @@ class ClassHeads(Layer):
         dx = np.zeros(shape, dtokens[0].dtype)
         dx[:, :len(dtokens)] = np.stack(dtokens, axis=1)              # (B, K, C)
         return dx
+
+    def describe(self):
+        K, one = len(self.heads), self.heads[0].describe()
+        return Description("Class heads", f"mean of {K}, each {one.sizes}",
+                           (r"dx_k = dy\,W_k^\top / K", r"dW_k = x_k^\top dy / K"))

@@ -3,9 +3,11 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description
 from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
 from numformer.functional.convolution import (
     causal_convolution, causal_convolution_backward, convolve)
+from numformer.layers.feedforward import PRODUCT
 from numformer.layers.normalization import LayerNorm
 from numformer.parameter import Layer, constant, normal
 
@@ -102,6 +104,13 @@ class CausalConvolution(Layer):
         inputs = np.concatenate([state, x], axis=1)                   # (B, reach + T, C)
         return convolve(inputs, weight, bias, self.dilation), inputs[:, T:].copy()
 
+    def describe(self):
+        K, C, _ = self.weight.data.shape
+        return Description("Causal convolution", f"width {K}, dilation {self.dilation}",
+                           (r"dx_t = \Sigma_k dy_{t+o_k}\,W_k^\top",
+                            r"dW_k = \Sigma_t x_{t-o_k}^\top dy_t", r"o_k = (K - 1 - k)\,d"),
+                           weights=self.weight.data.size, state=self.reach * C)
+
 
 class GatedConvolution(Layer):
     r"""A causal convolution of a norm, with a gate for every output, (B, T, C) to (B, T, C).
@@ -175,3 +184,14 @@ class GatedConvolution(Layer):
         c, state = self.convolution.step(self.norm(x), state)
         a, g = np.split(c, 2, axis=2)
         return a * sigmoid(g)[0], state
+
+    def describe(self):
+        return Description("Gated causal convolution", self.convolution.describe().sizes,
+                           (r"da = dy\,\sigma(g)", r"dg = dy\,a\,\sigma'(g)",
+                            r"dn_t = \Sigma_k [da, dg]_{t+(K-1-k)d}\,W_k^\top"))
+
+    def describe_parts(self, reader, box):
+        B, T, C = box.shape
+        double = B, T, 2 * self.convolution.weight.data.shape[1]
+        return (*reader.boxes(box.shape, self.norm), reader.box(double, self.convolution),
+                reader.function(box.shape, "Product", GatedConvolution, "a sigmoid(g)", PRODUCT))

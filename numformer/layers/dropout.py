@@ -2,6 +2,7 @@
 
 from numformer.backend import dropout, dropout_backward
 from numformer.checks import check_number
+from numformer.description import Description
 from numformer.parameter import Layer
 
 
@@ -26,6 +27,8 @@ class Dropout(Layer):
     array([2., 2., 2., 0.])
     """
 
+    drawn = False
+
     def __init__(self, rate):
         check_number("Dropout", "rate", rate, least=0, below=1)
         self.rate = float(rate)
@@ -35,6 +38,9 @@ class Dropout(Layer):
 
     def backward(self, dy, saved):
         return dropout_backward(dy, saved)
+
+    def describe(self):
+        return Description("Dropout", f"rate {self.rate:g}", (r"dx = dy\,m / (1 - r)",))
 
 
 class Identity(Layer):
@@ -48,8 +54,13 @@ class Identity(Layer):
     'anything'
     """
 
+    drawn = False
+
     def forward(self, x, **options):
         return x, ()
 
     def backward(self, dy, saved):
         return dy
+
+    def describe(self):
+        return Description("Identity", gradient=(r"dx = dy",))

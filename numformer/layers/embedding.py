@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.backend import embedding, embedding_backward
 from numformer.checks import check_number, check_whole
+from numformer.description import Description, by
 from numformer.parameter import Layer, normal
 
 
@@ -53,3 +54,7 @@ class Embedding(Layer):
         # vectors = embedding(ids, weight)
         self.weight.grad += embedding_backward(dvectors, saved)
         return None                                                   # ids have no gradient
+
+    def describe(self):
+        return Description("Token embedding", by(*self.weight.data.shape),
+                           (r"dE_i = \Sigma_{t:\,id_t = i} dy_t",))

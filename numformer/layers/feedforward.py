@@ -6,8 +6,19 @@ from numformer.backend import (
     ACTIVATIONS, feed_forward, feed_forward_backward_accumulate, gated_feed_forward,
     gated_feed_forward_backward_accumulate, gated_linear_unit)
 from numformer.checks import check_choice
+from numformer.description import Description, Row, to
+from numformer.functional.activations.table import spelled
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
+
+# the gradients of both feed-forwards and of their parts, for diagrams
+FEED_FORWARD = (r"da = dy\,W_2^\top", r"dh = da\,f'(h)", r"dx = dh\,W_1^\top",
+                r"dW_1 = x^\top dh", r"dW_2 = a^\top dy")
+GATED_GRADIENT = (r"da = dy\,W_3^\top", r"dg = da\,h\,f'(g)", r"dh = da\,f(g)",
+                  r"dx = dg\,W_1^\top + dh\,W_2^\top")
+ACTIVATION = (r"dx = dy\,f'(x)",)
+PRODUCT = r"da = dy\,b", r"db = dy\,a"
+GATED = {"silu": "SwiGLU", "gelu": "GEGLU", "gelu_tanh": "GEGLU", "relu": "ReGLU"}
 
 
 class FeedForward(Layer):
@@ -61,6 +72,17 @@ class FeedForward(Layer):
         f, _ = ACTIVATIONS[self.activation]
         return f(self.hidden(x))[0]
 
+    def describe(self):
+        return Description("Feed-forward", to(self.hidden.weight.data, spelled(self.activation)),
+                           FEED_FORWARD)
+
+    def describe_parts(self, reader, box):
+        f, _ = ACTIVATIONS[self.activation]
+        hidden = *box.shape[:-1], reader.letter("F", self.hidden.weight.data.shape[1])
+        return (reader.box(hidden, self.hidden),
+                reader.function(hidden, spelled(self.activation), f, gradient=ACTIVATION),
+                reader.box(box.shape, self.output))
+
 
 class GatedFeedForward(Layer):
     r"""A feed-forward, (..., C) to (..., C), whose hidden layer is multiplied by a gate.
@@ -113,6 +135,24 @@ class GatedFeedForward(Layer):
     def hidden_units(self, x):
         """The hidden layer (..., F) of x, multiplied by its gates; to look at."""
         return gated_linear_unit(self.gate(x), self.hidden(x), self.activation)[0]
+
+    def describe(self):
+        return Description("Feed-forward", to(self.hidden.weight.data,
+                                              GATED.get(self.activation, "gated")), GATED_GRADIENT)
+
+    def describe_parts(self, reader, box):
+        f, _ = ACTIVATIONS[self.activation]
+        hidden = *box.shape[:-1], reader.letter("F", self.hidden.weight.data.shape[1])
+        gate = (reader.box(hidden, self.gate, name="Gate"),
+                reader.function(hidden, spelled(self.activation), f, gradient=ACTIVATION))
+        return gated_parts(self, reader, box, hidden, gate)
+
+
+def gated_parts(layer, reader, box, hidden, gate):
+    """The parts of a gated feed-forward, whose `gate` ends with an activation."""
+    return (Row((gate, (reader.box(hidden, layer.hidden),))),
+            reader.function(hidden, "Product", type(layer), "elementwise", PRODUCT),
+            reader.box(box.shape, layer.output))
 
 
 def SwiGLU(d_model, d_hidden, rng, **options):

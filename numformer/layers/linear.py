@@ -6,6 +6,7 @@ from numformer.backend import (
     cross_entropy, cross_entropy_backward, linear, linear_backward_accumulate, linear_cross_entropy,
     linear_cross_entropy_backward_accumulate)
 from numformer.checks import check_whole
+from numformer.description import Description, by, to
 from numformer.parameter import Layer, Parameter, constant, normal
 
 
@@ -59,6 +60,11 @@ class Linear(Layer):
         """The gradients of `arrays`."""
         return self.weight.grad, None if self.bias is None else self.bias.grad
 
+    def describe(self):
+        gradient = r"dx = dy\,W^\top", r"dW = x^\top dy", r"db = \Sigma\,dy"
+        return Description("Linear", to(self.weight.data), gradient[:2 + (self.bias is not None)],
+                           weights=self.weight.data.size)
+
 
 class LMHead(Layer):
     r"""Logits over the vocabulary, (..., C) to (..., V): products with the vector of every token.
@@ -109,6 +115,10 @@ class LMHead(Layer):
     def backward(self, dy, saved):
         return linear_backward_accumulate(                            # of W', (C, V)
             dy, saved, self.weight.grad.T, None if self.bias is None else self.bias.grad)
+
+    def describe(self):
+        V, C = self.weight.data.shape
+        return Description("LM head", by(C, V), (r"dx = dy\,E", r"dE = dy^\top x"), weights=V * C)
 
 
 def head_loss(head, x, targets, **options):

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import (
     check_array, check_choice, check_generator, check_number, check_whole)
+from numformer.description import Description, Row
 from numformer.functional.experts.dispatch import (
     combine_experts, combine_experts_backward, dispatch_to_experts, dispatch_to_experts_backward,
     sort_by_expert)
@@ -210,3 +211,25 @@ class MixtureOfExperts(Layer):
             expert.backward(rows, saved_expert) if len(rows) else rows
             for expert, rows, saved_expert in zip(
                 self.experts, np.split(doutputs, ends), saved_rows)])
+
+    def describe(self):
+        return Description("Mixture of experts", f"{len(self.experts)} experts, {self.k} for each "
+                           f"token: {self.experts[0].describe().sizes}",
+                           (r"dw_e = dy \cdot y_e", r"dy_e = w_e\,dy",
+                            r"dx = \Sigma_e dx_e + dz\,W_r^\top"),
+                           idle=tuple(self.experts[self.k:]))
+
+    def describe_parts(self, reader, box):
+        (*tokens, C), E = box.shape, len(self.experts)
+        router = (reader.box((*tokens, reader.letter("E", E)), self.router, name="Router"),
+                  reader.function((*tokens, self.k), "Top-k weights", MixtureOfExperts,
+                                  f"{self.k} of {E} for each token",
+                                  (r"dz = w\,(dw - \Sigma\,w\,dw)",)))
+        found = [reader.box(box.shape, expert) for expert in self.experts]
+        experts = reader.function((*tokens, self.k, C), "Experts", type(self.experts[0]),
+                                  f"{E} feed-forwards, {found[0].detail}",
+                                  (r"dx = \Sigma_e\,dx_e",))
+        experts = experts._replace(parameters=sum(each.parameters for each in found))
+        total = reader.function(box.shape, "Weighted sum of experts", MixtureOfExperts, "",
+                                (r"dw_e = dy \cdot y_e", r"dy_e = w_e\,dy"))
+        return Row((router, (experts,))), total

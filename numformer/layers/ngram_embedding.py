@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.backend import embedding, embedding_backward
 from numformer.checks import check_ids, check_whole
+from numformer.description import Description
 from numformer.functional.ngrams import ngram_rows
 from numformer.parameter import Layer, normal
 
@@ -90,3 +91,8 @@ class NGramEmbedding(Layer):
         for table, saved_table in zip(self.tables, saved):
             table.grad += embedding_backward(dy, saved_table)
         return None                                                   # ids have no gradient
+
+    def describe(self):
+        return Description("N-gram embedding", f"{len(self.tables)} tables of up to "
+                           f"{len(self.tables[-1].data):,} rows",
+                           (r"dE^{(n)}_r = \Sigma_{t:\,r_n(t) = r} dy_t",))

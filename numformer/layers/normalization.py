@@ -6,7 +6,13 @@ from numformer.backend import (
     layer_norm, layer_norm_backward, layer_norm_outside, layer_norm_outside_backward, rms_norm,
     rms_norm_backward, rms_norm_outside, rms_norm_outside_backward)
 from numformer.checks import check_choice, check_number, check_whole
+from numformer.description import Description
 from numformer.parameter import Layer, constant
+
+# of LayerNorm and BatchNorm, for diagrams
+NORM_GRADIENT = (
+    r"d\hat{x} = \gamma\,dy", r"d\gamma = \Sigma\,dy\,\hat{x}",
+    r"dx = r\,(d\hat{x} - \langle d\hat{x}\rangle - \hat{x}\langle d\hat{x}\,\hat{x}\rangle)")
 
 
 class LayerNorm(Layer):
@@ -63,6 +69,9 @@ class LayerNorm(Layer):
     def gradients(self):
         """The gradients of `arrays`; None where there is no bias."""
         return self.weight.grad, None if self.bias is None else self.bias.grad
+
+    def describe(self):
+        return Description("LayerNorm", gradient=NORM_GRADIENT)
 
 
 class RMSNorm(Layer):
@@ -127,3 +136,7 @@ class RMSNorm(Layer):
     def gradients(self):
         """The gradients of `arrays`."""
         return self.weight.grad,
+
+    def describe(self):
+        return Description("RMSNorm", gradient=(
+            *NORM_GRADIENT[:2], r"dx = r\,(d\hat{x} - \hat{x}\langle d\hat{x}\,\hat{x}\rangle)"))

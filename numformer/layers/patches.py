@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.backend import linear, linear_backward_accumulate
 from numformer.checks import check_choice, check_divides, check_whole
+from numformer.description import Description
 from numformer.functional.vision.patches import (
     check_images, patch_convolution, patch_convolution_backward, patches, patches_backward)
 from numformer.parameter import Layer, constant, normal
@@ -106,3 +107,8 @@ class PatchEmbedding(Layer):
             if self.bias is not None:
                 self.bias.grad += dbias
         return dimages
+
+    def describe(self):
+        P, _, channels, C = self.weight.data.shape
+        return Description("Patch embedding", f"{P} x {P} x {channels} to {C:,}", (
+            r"dW = \Sigma_t x_t^\top dy_t", r"db = \Sigma\,dy", r"dx_t = dy_t\,W^\top"))

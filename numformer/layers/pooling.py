@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_choice
+from numformer.description import Description, to
 from numformer.functional.pooling import (
     max_pooling, max_pooling_backward, mean_pooling, mean_pooling_backward)
 from numformer.layers.linear import Linear
@@ -78,6 +79,12 @@ class Pooling(Layer):
         dx[:, 0] = dy
         return dx
 
+    def describe(self):
+        gradient = (r"mean: $dx_t = dy / T$", r"class: $dx_0 = dy$", r"max: $dx_{t^*} = dy$")
+        if self.kind == "class":
+            return Description("Class token's vector", gradient=gradient)
+        return Description(f"{self.kind.title()} pooling", "over all positions", gradient)
+
 
 class ClassPooler(Layer):
     r"""BERT's vector of a sequence, (B, T, C) to (B, C): the class token's, mapped and bounded.
@@ -129,3 +136,7 @@ class ClassPooler(Layer):
 
         # h = linear(x[:, 0])
         return self.pooling.backward(self.linear.backward(dh, saved_linear), saved_pooling)
+
+    def describe(self):
+        return Description("Class pooler", to(self.linear.weight.data, "tanh"),
+                           (r"dz = dy\,(1 - y^2)", r"dx_0 = dz\,W^\top", r"dW = x_0^\top dz"))

@@ -3,7 +3,9 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description, to
 from numformer.functional import sigmoid, sigmoid_backward
+from numformer.layers.feedforward import FEED_FORWARD, GATED_GRADIENT, gated_parts
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer, constant
 
@@ -65,6 +67,10 @@ class Swish(Layer):
         self.beta.grad += (du * x).sum(axis=tuple(range(x.ndim - 1)))
         return dy * g + du * beta
 
+    def describe(self):
+        return Description("Swish", "trained slope",
+                           (r"dx = dy\,f'(x)", r"d\beta = \Sigma\,dy\,\partial f / \partial\beta"))
+
 
 class SwishFeedForward(Layer):
     r"""`FeedForward` whose nonlinearity is trained, too: (..., C) to (..., C).
@@ -117,6 +123,14 @@ class SwishFeedForward(Layer):
     def hidden_units(self, x):
         """The hidden layer (..., F) of x, after its nonlinearity; to look at."""
         return self.swish(self.hidden(x))
+
+    def describe(self):
+        return Description("Feed-forward", to(self.hidden.weight.data, "trained Swish"),
+                           (*FEED_FORWARD, r"d\beta = \Sigma\,da\,\partial f / \partial\beta"))
+
+    def describe_parts(self, reader, box):
+        hidden = *box.shape[:-1], reader.letter("F", self.hidden.weight.data.shape[1])
+        return (*reader.boxes(hidden, self.hidden, self.swish), reader.box(box.shape, self.output))
 
 
 class GatedSwishFeedForward(Layer):
@@ -179,3 +193,12 @@ class GatedSwishFeedForward(Layer):
     def hidden_units(self, x):
         """The hidden layer (..., F) of x, multiplied by its gates; to look at."""
         return self.swish(self.gate(x)) * self.hidden(x)
+
+    def describe(self):
+        return Description("Feed-forward", to(self.hidden.weight.data, "gated by trained Swish"),
+                           (*GATED_GRADIENT, r"d\beta = \Sigma\,da\,h\,\partial f / \partial\beta"))
+
+    def describe_parts(self, reader, box):
+        hidden = *box.shape[:-1], reader.letter("F", self.hidden.weight.data.shape[1])
+        gate = reader.box(hidden, self.gate, name="Gate"), reader.box(hidden, self.swish)
+        return gated_parts(self, reader, box, hidden, gate)

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from numformer.analysis import architecture, count
-from numformer.analysis.structure.backward_equations import EQUATIONS, backward_equations
-from numformer.analysis.structure.layer_labels import label_of
-from numformer.analysis.structure.parts import Residual, Row, Stack, boxes_of
+from numformer.description import Reader, Residual, Row, Stack, boxes_of
 from numformer.layers import Identity, MultiHeadAttention
 from numformer.models import (
     CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, KINDS, SWIN_CONFIGS, VISION_CONFIGS, BertConfig,
     Decoder, DecoderConfig, NGramLanguageModelConfig)
+from numformer.parameter import Layer
 from numformer.verify.registry import MODELS
 
 SMALL = dict(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=8)
@@ -40,7 +39,7 @@ def test_every_model_of_the_registry_has_a_diagram_with_shapes_equations_and_pag
         observe(layer, name, outputs)
     model.loss((case.batch or next_pairs)(*case.ids), **case.options())
     for box, times in found.boxes():
-        assert backward_equations(box.kind) and box.page.endswith(".py") and times >= 1
+        assert box.gradient and box.page.endswith(".py") and times >= 1
         shapes = [shape for shape in outputs.get(box.path, []) if len(shape) == len(box.shape)]
         known = [k for k, size in enumerate(box.shape)
                  if type(found.sizes.get(size, size)) is int]
@@ -134,7 +133,7 @@ def test_the_counts_of_n_grams_are_drawn_too():
 
 def test_options_of_attention_are_in_words():
     layer = MultiHeadAttention(8, 4, rng=None, n_kv_heads=2, query_key_norm=True)
-    assert label_of(layer)[1] == "4 heads of 2, 2 of keys and values, RMSNorm of q and k"
+    assert layer.describe().sizes == "4 heads of 2, 2 of keys and values, RMSNorm of q and k"
 
 
 @pytest.mark.parametrize("model, options, error, message", [
@@ -148,8 +147,10 @@ def test_what_has_no_diagram_is_refused(model, options, error, message):
         architecture(model, **options)
 
 
-def test_a_kind_without_an_equation_names_the_page_to_extend():
-    with pytest.raises(KeyError, match="Nothing has no equation; add it to analysis/structure"):
-        backward_equations("Nothing")
-    assert all("$" in line or line.startswith("no gradient")
-               for kind in EQUATIONS for line in backward_equations(kind))
+def test_a_layer_without_a_description_says_which_method_is_missing():
+    class Twice(Layer):
+        def forward(self, x):
+            return 2 * x, ()
+
+    with pytest.raises(TypeError, match=r"Twice is in a diagram, but .*give it a method describe"):
+        Reader(Twice()).box(("B", "C"), Twice())

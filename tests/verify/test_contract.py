@@ -140,6 +140,22 @@ def test_bad_input_is_named(case):
         assert words in str(caught.value) and ": " in str(caught.value)
 
 
+@pytest.mark.parametrize("case", [case for case in LAYERS if type(case.layer()) in vars(
+    layers).values()], ids=by_name)
+def test_a_layer_describes_itself(case):
+    """Its name and the equations of its gradient; its costs are whole numbers."""
+    layer = case.layer()
+    kind = type(layer).__name__
+    assert type(layer).describe is not Layer.describe, (
+        f"{kind}: the method describe() is missing; see numformer/ADDING_A_LAYER.md")
+    about = layer.describe()
+    assert about.name and about.gradient, f"{kind}.describe() gives no name, or no gradient"
+    assert all("$" not in line or line.count("$") % 2 == 0 for line in about.gradient)
+    assert all(type(number) is int for number in (
+        about.weights, about.keys, about.cache, about.state))
+    assert "\n" not in about.name + about.sizes
+
+
 @pytest.mark.parametrize("case", CASES, ids=by_name)
 def test_repr_is_one_line(case):
     layer = case.layer()

@@ -1,9 +1,8 @@
 """The architecture of a model, read from its layers: boxes in the order in which data pass them."""
 
-from numformer.analysis.structure.parts import Architecture, Column
-from numformer.analysis.structure.reader import Reader
 from numformer.analysis.structure.readers import READERS
 from numformer.checks import check_whole
+from numformer.description import Architecture, Column, Reader
 from numformer.models import KINDS, NGramLanguageModel
 from numformer.parameter import Layer
 

@@ -19,3 +19,17 @@ ACTIVATIONS = {
 ACTIVATIONS = {name: tuple(map(underflow_is_zero, pair)) for name, pair in ACTIVATIONS.items()}
 # Gated feed-forwards: the activation of the gate
 GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
+# How papers spell them
+_SPELLED = {"relu": "ReLU", "gelu": "GELU", "gelu_tanh": "GELU", "silu": "SiLU",
+            "relu_squared": "ReLU squared", "quick_gelu": "GELU"}
+
+
+def spelled(name):
+    """An activation as papers spell it, or its name.
+
+    Examples
+    --------
+    >>> spelled("relu"), spelled("tanh")
+    ('ReLU', 'tanh')
+    """
+    return _SPELLED.get(name, name)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_choice, check_divides, check_generator
+from numformer.description import Description
 from numformer.functional.attention.fixed_weights import (
     distance_weights, distance_weights_backward, uniform_weights)
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
@@ -139,3 +140,9 @@ class FixedWeightAttention(Layer):
             return distance_weights(self.slopes.data, mask)
         mask = np.broadcast_to(mask, (*mask.shape[:-3], self.n_heads, T, S))
         return uniform_weights(mask, self.value.weight.data.real.dtype), ()
+
+    def describe(self):
+        kind = {"even": "equal weights", "distance": "weights by distance"}[self.weights]
+        return Description("Multi-head attention", f"{self.n_heads} heads of {self.d_value}, "
+                           f"{kind}, not trained", (r"dv = p^\top do", r"do = dy\,W_o^\top",
+                                                    r"dx = dv\,W_v^\top"))

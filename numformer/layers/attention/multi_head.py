@@ -2,7 +2,8 @@
 
 Read `minimal.attention` first: the same without options. Here are the parameters, the forward and
 its mirror, the backward. `inference` continues a sequence with a cache and shows the weights;
-`at_once` computes the projections of the usual parts faster.
+`at_once` computes the projections of the usual parts faster; `described` has what diagrams and
+counts need.
 """
 
 import numpy as np
@@ -14,6 +15,7 @@ from numformer.functional.dropout_hash import dropout_seed
 from numformer.functional.head_projections import join_heads, split_heads
 from numformer.layers.attention.at_once import (
     project_at_once, project_at_once_backward, projects_at_once)
+from numformer.layers.attention.described import DescribedAttention
 from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.attention.inference import InferenceAttention
 from numformer.layers.dropout import Identity
@@ -24,7 +26,7 @@ from numformer.layers.positions.in_attention import fitting_positions
 UNCHANGED = Identity()
 
 
-class MultiHeadAttention(InferenceAttention):
+class MultiHeadAttention(InferenceAttention, DescribedAttention):
     r"""Project to queries, keys and values, attend in H subspaces, join the heads, project back.
 
     .. math::

@@ -36,6 +36,8 @@ class PositionedAttention(MultiHeadAttention):
     [(1, 3, 8), (1, 5, 8), (3, 8), (5, 8)]
     """
 
+    reads_of = "of x + positions"                             # queries and keys, in a diagram
+
     def forward(self, x, context, query_positions, key_positions, pattern=EVERYWHERE, rng=None):
         """Attend from `x` to `context`.
 
@@ -95,3 +97,9 @@ class PositionedAttention(MultiHeadAttention):
         # v = split_heads(value(context))
         dcontext = add(dkeys, self.value.backward(join_heads(dv), saved_value))
         return dx, dcontext, dx.sum(axis=0), dkeys.sum(axis=0)
+
+    def describe(self):
+        about = super().describe()
+        return about._replace(
+            sizes=f"{self.n_heads} heads of {self.d_head}, positions added to q and k",
+            gradient=(*about.gradient[:-1], r"dp_q = dq\,W_q^\top", r"dx = dp_q + \ldots"))

@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer import functional as F
 from numformer.checks import check_array, check_choice, check_whole
+from numformer.description import Description
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.functional.softmax import softmax, softmax_backward
 from numformer.layers.dropout import Identity
@@ -190,3 +191,8 @@ class ScoreAttention(Layer):
 
     def _weight(self):
         return () if self.weight is None else (self.weight.data,)
+
+    def describe(self):
+        words = {"general": "bilinear", "dot": "dot-product", "scaled_dot": "scaled dot-product"}
+        return Description("Attention", f"{words.get(self.score, self.score)} scores",
+                           (r"dv = p^\top dy", r"dp = dy\,v^\top", r"ds = p\,(dp - \Sigma\,p\,dp)"))

@@ -4,6 +4,7 @@ Read `minimal.block` first: one pre-norm block with its two branches written out
 """
 
 from numformer.backend import add, residual_dropout, residual_dropout_backward
+from numformer.description import Description, Residual, Row
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.layers.blocks.residual import NO_NORM, CrossAttentionBranch, SelfAttentionBranch
 from numformer.parameter import Layer
@@ -139,6 +140,26 @@ class TransformerBlock(Layer):
                 f"no branch reads a memory, but memory={type(memory).__name__} came; leave it out, "
                 "or add a CrossAttentionBranch."))
 
+    def describe(self):
+        return Description("Transformer block", " and ".join(self.branches),
+                           (r"dh = dy + J_2^\top dy", r"dx = dh + J_1^\top dh"))
+
+    def describe_block(self, reader, shape, attention, window=None):
+        """The branches in series: `sum_norm`, where there is one, reads the sum.
+
+        `attention` is what attention to the input is called, and `window` the (left, right) that a
+        model gives to this block.
+        """
+        parts = []
+        for branch in self.branches.values():
+            box = branch.sublayer_box(reader, shape, attention, window)
+            parts += self._joined(branch.describe_parts(reader, box))
+            parts += reader.boxes(shape, branch.sum_norm)
+        return tuple(parts)
+
+    def _joined(self, parts):
+        return [Residual(parts)]
+
 
 class ParallelBlock(TransformerBlock):
     r"""Residual branches in parallel: each has the input x, and their outputs are added to it.
@@ -216,3 +237,12 @@ class ParallelBlock(TransformerBlock):
             b, cache = branch.update_step(n, cache, memory, pattern, memory_pattern)
             y = y + b
         return y, cache
+
+    def describe(self):
+        return Description("Parallel block", " and ".join(self.branches),
+                           (r"dx = dy + J_1^\top dy + J_2^\top dy",))
+
+    def describe_block(self, reader, shape, attention, window=None):
+        return Residual((Row(tuple(
+            branch.describe_parts(reader, branch.sublayer_box(reader, shape, attention, window))
+            for branch in self.branches.values())),)),

@@ -59,3 +59,10 @@ class LocalAttentionBranch(SelfAttentionBranch):
             raise TypeError("LocalAttentionBranch: pattern must be an AttentionPattern, but is "
                             f"{type(pattern).__name__}.")
         return pattern.local(self.window)
+
+    def sublayer_box(self, reader, shape, attention, window=None):
+        return super().sublayer_box(reader, shape, attention, self.window)
+
+    def keys_seen(self, T):
+        first, last = CAUSAL.local(self.window).intervals(T, T)
+        return {self.sublayer: (float((last - first).mean()), True)}

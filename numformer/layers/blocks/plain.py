@@ -1,6 +1,7 @@
 """The block without skip connections: sublayers in sequence, each of which replaces its input."""
 
 from numformer.backend import dropout, dropout_backward
+from numformer.description import Description
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.layers.blocks.block import TransformerBlock
 
@@ -78,3 +79,10 @@ class PlainBlock(TransformerBlock):
                 branch.input_norm(x), cache, memory, pattern, memory_pattern)
             x = branch.sum_norm(b)
         return x, cache
+
+    def describe(self):
+        return Description("Plain block", " and ".join(self.branches),
+                           (r"dx = J_1^\top J_2^\top dy",))
+
+    def _joined(self, parts):
+        return parts

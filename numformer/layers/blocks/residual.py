@@ -2,6 +2,7 @@
 
 from numformer.backend import add
 from numformer.checks import check_choice, check_number
+from numformer.description import Description
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.layers.blocks.add_and_norm import add_and_norm, add_and_norm_backward
 from numformer.layers.dropout import Identity
@@ -218,6 +219,22 @@ class ResidualBranch(Layer):
     def _sublayer_step(self, x, cache, memory, pattern, memory_pattern):
         return self.sublayer(x), cache
 
+    def describe(self):
+        return Description("Residual branch", f"{self.order}-norm", {
+            "pre": (r"dx = dy + J_{\mathrm{norm}}^\top J_f^\top dy",),
+            "post": (r"ds = J_{\mathrm{norm}}^\top dy", r"dx = ds + J_f^\top ds"),
+            "sandwich": (r"db = J_{\mathrm{norm}_2}^\top dy",
+                         r"dx = dy + J_{\mathrm{norm}}^\top J_f^\top db")}[self.order])
+
+    def describe_parts(self, reader, box):
+        """The norms and the sublayer: `box` is that of the sublayer, see `sublayer_box`."""
+        return (*reader.boxes(box.shape, self.input_norm), *reader.parts(box, self.sublayer),
+                *reader.boxes(box.shape, self.output_norm))
+
+    def sublayer_box(self, reader, shape, attention, window=None):
+        """The box of the sublayer; `attention` is what attention to the input is called."""
+        return reader.box(shape, self.sublayer)
+
 
 class SelfAttentionBranch(ResidualBranch):
     """A residual branch whose sublayer attends from x to x, within `pattern`.
@@ -243,6 +260,14 @@ class SelfAttentionBranch(ResidualBranch):
 
     def _sublayer_step(self, x, cache, memory, pattern, memory_pattern):
         return self.sublayer.step(x, cache, pattern)
+
+    def sublayer_box(self, reader, shape, attention, window=None):
+        box = reader.box(shape, self.sublayer, name=attention)
+        if window in (None, (None, None)):
+            return box
+        left, right = window
+        width = left + 1 if attention.startswith("Masked") else left + right + 1
+        return box._replace(detail=f"{box.detail}, window of {width:,}")
 
 
 class CrossAttentionBranch(ResidualBranch):
@@ -286,3 +311,9 @@ class CrossAttentionBranch(ResidualBranch):
 
     def _sublayer_step(self, x, cache, memory, pattern, memory_pattern):
         return self.sublayer.cross_attend(x, memory, memory_pattern), cache
+
+    def sublayer_box(self, reader, shape, attention, window=None):
+        return reader.box(shape, self.sublayer, name="Cross-attention", reads_memory=True)
+
+    def keys_seen(self, T):
+        return {self.sublayer: (T, True)}

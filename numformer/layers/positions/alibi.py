@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.description import Description
 from numformer.functional import alibi, alibi_backward, alibi_slopes
 from numformer.layers.positions.in_attention import AttentionPositions
 
@@ -28,6 +29,8 @@ class ALiBi(AttentionPositions):
     """
 
     scheme = "alibi"
+    in_words = "ALiBi added to scores"
+    score_term = "ALiBi"
 
     def __init__(self, n_heads):
         self.n_heads, self.slopes = n_heads, alibi_slopes(n_heads)
@@ -40,3 +43,6 @@ class ALiBi(AttentionPositions):
 
     def added_to_scores(self, T, S, dtype=np.float64):
         return self(np.zeros((1, self.n_heads, T, S), dtype))[0]
+
+    def describe(self):
+        return Description("ALiBi", gradient=(r"dx = dy",))

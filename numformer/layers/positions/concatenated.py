@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.description import Description
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
 from numformer.layers.positions.added import AddedPositions
@@ -71,3 +72,7 @@ class ConcatenatedPositions(Layer):
         # p = positions.vectors(T, start)
         self.positions.vectors_backward(dp, saved_positions)
         return dx
+
+    def describe(self):
+        return Description("Concatenated positions", gradient=(
+            r"[dx, dp] = dy\,W^\top", r"dW = [x, p]^\top dy"))

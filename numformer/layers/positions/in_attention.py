@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.backend import scaled_dot_product_attention, scaled_dot_product_attention_backward
+from numformer.description import Description
 from numformer.functional import attention_weights
 from numformer.parameter import Layer
 
@@ -29,6 +30,7 @@ class AttentionPositions(Layer):
 
     scheme = None                                             # its name in configs
     shared = False                                            # by all blocks of a stack
+    in_words = score_term = None                              # for diagrams: what is done, added
     slopes = None                                             # (H,)
     layout = None                                             # of rotated pairs: half, interleaved
     caps_scores = True                                        # `attend` knows the soft cap
@@ -115,6 +117,9 @@ class NoPositions(AttentionPositions):
     """
 
     uses_distance = False
+
+    def describe(self):
+        return Description("No positions", gradient=(r"dx = dy",))
 
 
 NO_POSITIONS = NoPositions()

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_whole
+from numformer.description import Description, by
 from numformer.layers.positions.added import AddedPositions, positions_from
 from numformer.parameter import normal
 
@@ -75,3 +76,7 @@ class LearnedPositions(AddedPositions):
             self.weight.grad[positions] += dp.sum(axis=0)
         else:                                                 # sequences may share a position
             np.add.at(self.weight.grad, positions, dp)
+
+    def describe(self):
+        return Description("+ Learned positions", by(*self.weight.data.shape),
+                           (r"dx = dy", r"dP_t = \Sigma_b dy_{bt}"))

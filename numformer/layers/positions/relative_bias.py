@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description, by
 from numformer.functional import (
     add_by_distance, add_by_distance_backward, relative_position_bias,
     relative_position_bias_backward, relative_position_buckets)
@@ -54,6 +55,8 @@ class RelativePositionBias(AttentionPositions):
 
     scheme = "t5"
     shared = True
+    in_words = "relative bias added to scores"
+    score_term = "relative bias"
 
     def __init__(self, n_heads, rng, n_buckets=32, max_distance=128, bidirectional=True, std=0.02,
                  dtype=np.float32):
@@ -106,3 +109,7 @@ class RelativePositionBias(AttentionPositions):
     def added_to_scores(self, T, S, dtype=np.float64):
         scores, (bias, _) = np.zeros((1, self.n_heads, T, S), dtype), self.bias(T, S)
         return add_by_distance(scores, bias.astype(dtype))[0][0]
+
+    def describe(self):
+        return Description("Relative position bias", by(*self.weight.data.shape),
+                           (r"db_{h,n} = \Sigma_{i - j \in n} ds_{hij}",))

@@ -2,6 +2,7 @@
 
 from numformer.backend import rotary, rotary_backward
 from numformer.checks import check_array, check_choice, check_even, check_number, check_whole
+from numformer.description import Description
 from numformer.functional import partial_rotary, partial_rotary_backward, scaled_frequencies
 from numformer.functional.positions.rotary import angles_of
 from numformer.layers.positions.in_attention import AttentionPositions
@@ -50,6 +51,7 @@ class RotaryPositions(AttentionPositions):
     """
 
     scheme = "rotary"
+    in_words = "rotary positions at q and k"
 
     def __init__(self, d_head, base=10000.0, layout="half", d_rotary=None, scaling=None):
         check_choice("RotaryPositions", "layout", layout, ["half", "interleaved"])
@@ -106,6 +108,9 @@ class RotaryPositions(AttentionPositions):
 
     def encode_backward(self, dy, saved):
         return self.backward(dy, saved)
+
+    def describe(self):
+        return Description("Rotary positions", "pairs are rotated", (r"dx = R_t^\top dy",))
 
 
 def check_d_rotary(owner, d_head, d_rotary):

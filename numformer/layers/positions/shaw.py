@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_whole
+from numformer.description import Description
 from numformer.functional import (
     relative_attention, relative_attention_backward, relative_attention_weights)
 from numformer.functional.attention.masks import EVERYWHERE
@@ -51,6 +52,8 @@ class ShawPositions(AttentionPositions):
     """
 
     scheme = "shaw"
+    in_words = "relative positions at k and v"
+    score_term = "relative positions"
     caps_scores = False
 
     def __init__(self, d_head, max_distance, rng, std=0.02, dtype=np.float32, d_value=None):
@@ -87,3 +90,6 @@ class ShawPositions(AttentionPositions):
 
     def weights(self, q, k, pattern, scale, softcap=None):
         return relative_attention_weights(q, k, self.keys.data, pattern, scale)
+
+    def describe(self):
+        return Description("ShawPositions", gradient=(r"da_{j-i} = \Sigma\,ds_{ij}\,q_i",))

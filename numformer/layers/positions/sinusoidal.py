@@ -1,6 +1,7 @@
 """Sinusoidal positions: the fixed waves of the 2017 Transformer."""
 
 from numformer.checks import check_whole
+from numformer.description import Description
 from numformer.functional import sinusoidal_positions
 from numformer.layers.positions.added import AddedPositions, positions_from
 
@@ -43,3 +44,6 @@ class SinusoidalPositions(AddedPositions):
 
         saved = ()
         return p.reshape(*positions.shape, self.d_model), saved
+
+    def describe(self):
+        return Description("+ Sinusoidal positions", gradient=(r"dx = dy",))

@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from numformer.description import Description
 from numformer.functional import sinusoidal_positions_2d
 from numformer.functional.positions.two_dimensional import check_positions_2d
 from numformer.layers.positions.added import AddedPositions
@@ -47,6 +48,9 @@ class SinusoidalPositions2D(AddedPositions):
 
         saved = ()
         return p, saved
+
+    def describe(self):
+        return Description("+ Sinusoidal positions", "of row and column", (r"dx = dy",))
 
 
 class LearnedPositions2D(AddedPositions):
@@ -111,6 +115,12 @@ class LearnedPositions2D(AddedPositions):
         # p = concatenate([repeat(row), tile(column)])
         self.row.grad += dp[..., :half].sum(axis=1)
         self.column.grad += dp[..., half:].sum(axis=0)
+
+    def describe(self):
+        return Description("+ Learned positions", f"{len(self.row.data)} rows, "
+                           f"{len(self.column.data)} columns", (
+                               r"dx = dy", r"dR_r = \Sigma_{b,c} dy_{brc}",
+                               r"dS_c = \Sigma_{b,r} dy_{brc}"))
 
 
 def _check_grid(owner, T, start, rows, columns):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_whole
+from numformer.description import Description
 from numformer.functional import (
     softmax, window_attention, window_attention_backward, window_position_bias,
     window_position_bias_backward)
@@ -47,6 +48,9 @@ class WindowPositionBias(AttentionPositions):
     (3, 2, 49, 4)
     """
 
+    in_words = "relative bias added to scores"
+    score_term = "relative bias"
+
     caps_scores = False
 
     def __init__(self, n_heads, window, rng, std=0.02, dtype=np.float32):
@@ -86,3 +90,7 @@ class WindowPositionBias(AttentionPositions):
 
     def added_to_scores(self, T, S, dtype=np.float64):
         return window_position_bias(self.weight.data, self.window)[0].astype(dtype)
+
+    def describe(self):
+        return Description("WindowPositionBias", gradient=(
+            r"db_{h,n} = \Sigma_{i - j \in n} ds_{hij}",))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description
 from numformer.functional.recurrent.gru import (
     gru_step, gru_step_backward, gru_weight_gradients, state_and_reset)
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
@@ -208,3 +209,9 @@ class AttentiveGRU(Layer):
         check_array("AttentiveGRU", "state", state, "(B, F)", weight.dtype, B=sizes["B"],
                     F=self.width)
         return sizes["T"]
+
+    def describe(self):
+        return Description("GRU with attention", f"{self.attention.describe().sizes} of states and "
+                           "inputs", (r"dx_t = da_t\,W^\top", r"dc_t = dy^c_t + da_t\,W_c^\top",
+                                      r"dp_{tj} = dc_t \cdot h_j", r"ds = p\,(dp - \Sigma\,p\,dp)"),
+                           recurrent=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.description import Description
 from numformer.layers.recurrent.through_time import Recurrent
 from numformer.parameter import Layer
 
@@ -79,3 +80,9 @@ class Bidirectional(Layer):
         # y = concatenate([front, back])
         dx = self.backward_layer.backward(dy[:, :, width:], saved_back)
         return dx + self.forward_layer.backward(dy[:, :, :width], saved_front)
+
+    def describe(self):
+        one, other = self.forward_layer, self.backward_layer
+        return Description(f"Bidirectional {type(one).__name__}",
+                           f"{len(one.input.weight.data):,} to {one.width:,} + {other.width:,}",
+                           (r"dx = \overrightarrow{dx} + \overleftarrow{dx}",))

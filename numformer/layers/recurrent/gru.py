@@ -48,6 +48,9 @@ class GRU(Recurrent):
     ((2, 5, 4), True)
     """
 
+    gradient_equations = (r"dh_t = dy_t + u_{t+1}\,dh_{t+1} + da_{t+1} U^\top",
+                          r"dx_t = da_t\,W^\top", r"dW = \Sigma_t x_t^\top da_t")
+
     gates = 3
 
     def __init__(self, d_in, d_out, rng, bias=True, reverse=False, reset_after=True,

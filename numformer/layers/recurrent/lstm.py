@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.functional.recurrent.lstm import lstm_step, lstm_step_backward
-from numformer.layers.recurrent.through_time import Recurrent
+from numformer.layers.recurrent.through_time import THROUGH_TIME, Recurrent
 
 
 class LSTM(Recurrent):
@@ -46,6 +46,9 @@ class LSTM(Recurrent):
     >>> decoder(np.ones((2, 6, 3), np.float32), states[:, -1]).shape
     (2, 6, 4)
     """
+
+    gradient_equations = (
+        r"dc_t = dh_t\,o_t\,(1 - \tanh^2 c_t) + f_{t+1}\,dc_{t+1}", *THROUGH_TIME)
 
     gates, parts = 4, 2
 

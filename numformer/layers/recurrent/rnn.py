@@ -1,7 +1,7 @@
 """RNN: the plain recurrent network over whole sequences."""
 
 from numformer.functional.recurrent.rnn import rnn_step, rnn_step_backward
-from numformer.layers.recurrent.through_time import Recurrent
+from numformer.layers.recurrent.through_time import THROUGH_TIME, Recurrent
 
 
 class RNN(Recurrent):
@@ -45,6 +45,8 @@ class RNN(Recurrent):
     >>> np.allclose(np.concatenate([first, rest], axis=1), y), np.allclose(state, y[:, -1])
     (True, True)
     """
+
+    gradient_equations = r"dz_t = dh_t\,(1 - h_t^2)", *THROUGH_TIME
 
     def _step(self, a, state):
         return rnn_step(a, state, self.recurrent_weight.data)

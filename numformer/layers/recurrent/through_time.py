@@ -8,8 +8,13 @@ the loop. There the first axis is time, (T, B, ...), so that the numbers of a st
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer, Parameter, normal
+
+# of the weights and of h through time, for diagrams
+THROUGH_TIME = (r"dh_t = dy_t + dz_{t+1} U^\top", r"dU = \Sigma_t h_{t-1}^\top dz_t",
+                r"dx_t = dz_t\,W^\top", r"dW = \Sigma_t x_t^\top dz_t")
 
 
 class Recurrent(Layer):
@@ -171,6 +176,12 @@ class Recurrent(Layer):
         """From da (T B, gates F) and the outputs before each step (T B, F)."""
         # a + h @ recurrent_weight
         self.recurrent_weight.grad += h.T @ da
+
+    def describe(self):
+        return Description(type(self).__name__, f"{len(self.input.weight.data):,} to "
+                           f"{self.width:,}, state to state", self.gradient_equations,
+                           weights=self.recurrent_weight.data.size, state=self.state_width,
+                           recurrent=True)
 
 
 def orthogonal(rng, width, blocks, dtype):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_choice, check_whole
+from numformer.description import Description, by
 from numformer.functional import (
     convolution_2d, convolution_2d_backward, max_pooling_2d, max_pooling_2d_backward,
     mean_pooling_2d, mean_pooling_2d_backward)
@@ -71,6 +72,13 @@ class Convolution2D(Layer):
             self.bias.grad += dbias
         return dimages
 
+    def describe(self):
+        width, _, C, F = self.weight.data.shape
+        padding = f", padding {self.padding}" if self.padding else ""
+        return Description("Convolution", f"{width} x {width}, {C:,} to {F:,}{padding}", (
+            r"dx_{u} = \Sigma_k dy_{u-k}\,W_k^\top", r"dW_k = \Sigma_u x_{u+k}^\top dy_u",
+            r"db = \Sigma\,dy"))
+
 
 class Pooling2D(Layer):
     """The maximum or mean of every window, (B, height, width, C) to (B, rows, columns, C).
@@ -106,3 +114,7 @@ class Pooling2D(Layer):
 
     def backward(self, dy, saved):
         return POOLINGS_2D[self.kind][1](dy, saved)
+
+    def describe(self):
+        return Description(f"{self.kind.title()} pooling", by(self.size, self.size),
+                           (r"max: $dx_{u^*} = dy$", r"mean: $dx_u = dy / n$"))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_whole
+from numformer.description import Description, to
 from numformer.functional import (
     cyclic_roll, cyclic_roll_backward, merge_patches, merge_patches_backward, shifted_window_mask,
     window_partition, window_partition_backward, window_reverse, window_reverse_backward)
@@ -122,6 +123,23 @@ class WindowAttention(Layer):
         mask = shifted_window_mask(height, width, self.window, self.offset)
         return AttentionPattern(mask=np.tile(mask, (B, 1, 1))[:, None])       # (B N, 1, M M, M M)
 
+    def describe(self):
+        inside = self.attention.describe()
+        shifted = f", shifted by {self.offset}" if self.offset else ""
+        return Description("Window attention", f"{inside.sizes}, windows of {self.window} x "
+                           f"{self.window}{shifted}", inside.gradient)
+
+    def describe_parts(self, reader, box):
+        B, height, width, C = box.shape
+        side, moved = self.window, (r"dx = dy\;\mathrm{moved\ back}",)
+        shifted = f" shifted by {self.offset}" if self.offset else ""
+        N = reader.letter("N", (height // side) * (width // side))
+        attention = box._replace(name="Self-attention", shape=(f"{B} {N}", side * side, C))
+        return (reader.function(attention.shape, "Windows", WindowAttention,
+                                f"{side} x {side}{shifted}", moved),
+                *self.attention.describe_parts(reader, attention),
+                reader.function(box.shape, "Windows", WindowAttention, "joined again", moved))
+
 
 class PatchMerging(Layer):
     r"""Halve the resolution and double the width: (B, height, width, C) to (..., 2 C).
@@ -177,3 +195,7 @@ class PatchMerging(Layer):
         dy = self.reduction.backward(dy, saved_reduction)
         dy = self.norm.backward(dy, saved_norm)
         return merge_patches_backward(dy, saved_merging)
+
+    def describe(self):
+        return Description("Patch merging", to(self.reduction.weight.data, "2 x 2 neighbours"), (
+            r"dn = dy\,W^\top", r"dW = n^\top dy", r"[dx_1, \ldots, dx_4] = \mathrm{norm}'(dn)"))

@@ -160,3 +160,9 @@ class BertEncoder(Layer):
             config = c if pattern.window is None else local
             blocks.append(block_of(config, rng, shared, first_norm=norm))
         return blocks
+
+    def keys_seen(self, T):
+        """The mean over the queries of the keys that the pattern of a block allows; no cache."""
+        ends = (pattern.intervals(T, T) for pattern in self.patterns())
+        return {block.attention: (float((last - first).mean()), False)
+                for block, (first, last) in zip(self.encoder.blocks, ends)}

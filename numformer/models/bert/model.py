@@ -7,6 +7,7 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_backward
 from numformer.checks import check_ids
 from numformer.config import option
+from numformer.description import Description
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
@@ -49,6 +50,11 @@ class MaskedTokenHead(Layer):
         # h = norm(gelu(linear(x)))
         dh = gelu_backward(self.norm.backward(dh, saved_norm), saved_gelu)
         return self.linear.backward(dh, saved_linear)
+
+    def describe(self):
+        return Description("Masked-token head", self.lm_head.describe().sizes, (
+            r"da = dy\,E", r"dE = dy^\top a", r"db = \Sigma\,dy",
+            r"dx = \mathrm{norm}'(da)\,f'(h)\,W^\top"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.description import Description, to
 from numformer.functional import relu, relu_backward, sigmoid, sigmoid_backward
 from numformer.layers import Linear
 from numformer.parameter import Layer
@@ -52,3 +53,7 @@ class BoxHead(Layer):
         dh = self.output.backward(sigmoid_backward(dy, saved_sigmoid), saved_output)
         dh = self.second.backward(relu_backward(dh, saved_relu2), saved_second)
         return self.first.backward(relu_backward(dh, saved_relu1), saved_first)
+
+    def describe(self):
+        return Description("Box head", f"{to(self.first.weight.data)} twice, to 4",
+                           (r"dz = dy\,y\,(1 - y)", r"dx = dz\,W_3^\top \cdots W_1^\top"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.config import option
+from numformer.description import Description
 from numformer.layers import NGramEmbedding
 from numformer.layers.token_step import TextsCache
 from numformer.models.decoder.config import DecoderConfig
@@ -104,6 +105,11 @@ class TokenAndNGramEmbedding(Layer):
         # y = tokens(ids) + ngrams(ids)
         self.ngrams.backward(dy, saved_ngrams)
         return self.tokens.backward(dy, saved_tokens)
+
+    def describe(self):
+        tokens, ngrams = self.tokens.describe(), self.ngrams.describe()
+        return Description("Token and n-gram embedding", f"{tokens.sizes}, and {ngrams.sizes}",
+                           (*tokens.gradient, *ngrams.gradient))
 
 
 @dataclass(frozen=True)

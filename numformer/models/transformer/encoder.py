@@ -105,3 +105,7 @@ class Encoder(Layer):
             raise ValueError(f"Encoder: {len(patterns)} patterns came for {n} blocks; give one for "
                              "all, or one for each.")
         return patterns
+
+    def keys_seen(self, T):
+        """Queries attend to all keys, and there is no cache."""
+        return {block.attention: (T, False) for block in self.blocks}

@@ -1,7 +1,7 @@
 """The architecture of a model as a diagram of boxes and arrows, drawn from its layers."""
 
 from numformer.analysis.structure.architecture import architecture
-from numformer.analysis.structure.parts import Architecture
+from numformer.description import Architecture
 from numformer.plots.axes import in_slides, styled
 from numformer.plots.diagrams.ink import Canvas, axes_of, wrapped
 from numformer.plots.diagrams.layout import GAP, Drawing, Style, aside, series_size, size_of
@@ -67,7 +67,7 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None):
         title += f", block {block}"
     count = f"{found.parameters:,} parameters"
     ax, scale = axes_of(size, ax, f"{title}: {count}" if title else count)
-    trained = not any(box.kind == "Contexts" for box, _ in found.boxes())
+    trained = any("$" in line for box, _ in found.boxes() for line in box.gradient)
     canvas = Canvas(ax, backward and trained, scale)
     plan.draw(Drawing(canvas, style), (size[0] - plan.width) / 2, (size[1] - plan.height) / 2)
     return ax

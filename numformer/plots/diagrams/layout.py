@@ -3,8 +3,7 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from numformer.analysis.structure.backward_equations import backward_equations
-from numformer.analysis.structure.parts import Box, Residual, Row, Stack
+from numformer.description import Box, Residual, Row, Stack
 from numformer.plots.diagrams.ink import SMALL, Text, text_width, wrapped
 
 WIDE, NARROW = 3.9, 1.7                                       # of boxes: whole models; one block
@@ -37,8 +36,7 @@ def texts_of(box, style):
         texts = [Text(box.name, shape, bold=True, right_colour="blue")]
         texts += [Text(line) for line in wrapped(box.detail, inside)]
     if style.backward:
-        texts += [Text(line, colour="orange") for line in _packed(
-            backward_equations(box.kind), inside)]
+        texts += [Text(line, colour="orange") for line in _packed(box.gradient, inside)]
     page = Text(box.page, number if not style.narrow else "", "grey", SMALL)
     return (*texts, page), max(inside, *(text.width for text in (*texts, page))) + 0.2
 
@@ -138,7 +136,7 @@ class Drawing:
             self.canvas.arrow(*end, *corner, (x if corner else low, y), gradient=gradient)
         if box.reads_memory:
             self.memory_boxes.append((x - width / 2, y + height / 2))
-        if box.kind in ("RNN", "LSTM", "GRU", "AttentiveGRU"):
+        if box.recurrent:
             side, low, high = x + width / 2, y + height * 0.25, y + height * 0.75
             self.canvas.arrow((side, high), (side + 0.18, high), (side + 0.18, low), (side, low))
         return [((x, y + height),)], y + height

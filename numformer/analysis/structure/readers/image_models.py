@@ -1,10 +1,10 @@
 """Models of images: Vision Transformers, Swin, DETR, CLIP and convolutional networks."""
 
-from numformer.analysis.structure.layer_labels import ACTIVATIONS
-from numformer.analysis.structure.parts import Column, Residual, Row
-from numformer.analysis.structure.reader import stacked
-from numformer.analysis.structure.readers.text_models import clip_text_encoder, transformer_sizes
+from numformer.analysis.structure.readers.text_models import (
+    COSINE, clip_text_encoder, transformer_sizes)
+from numformer.description import Column, Residual, Row, stacked
 from numformer.functional import cosine_similarity
+from numformer.functional.activations.table import spelled
 from numformer.models import ConvolutionClassifier
 
 
@@ -22,7 +22,8 @@ def vision_transformer(m, reader):
     shape = "B", reader.letter("T", patches + c.first_patch), C
     before = ("B", patches, C) if c.first_patch else shape
     parts = [*reader.boxes(before, m.patches, m.positions)]
-    parts += (*reader.boxes(shape, m.class_token), *reader.boxes(shape, m.embedding_norm),
+    parts += (*reader.boxes(shape, m.class_token, name="Class token, prepended"),
+              *reader.boxes(shape, m.embedding_norm),
               *reader.stacks(m.encoder.blocks, shape=shape), *reader.boxes(shape, m.encoder.norm),
               *reader.boxes(("B", C), m.pooling),
               *reader.boxes(("B", c.n_classes), m.head, name="Linear head"))
@@ -34,7 +35,7 @@ def clip(m, reader):
     (image,), _ = vision_transformer(m.image, reader)
     shape = "B", "B"
     similarity = reader.function(shape, "Cosine similarity", cosine_similarity,
-                                 "of every image with every text")
+                                 "of every image with every text", COSINE)
     scale = reader.box(shape, m.logit_scale, name="Temperature", detail="times exp(logit scale)")
     return (image, text), (similarity, scale)
 
@@ -47,7 +48,7 @@ def swin(m, reader):
         if not parts:
             parts += reader.boxes(("B", side * side, C), m.patches, m.embedding_norm)
         parts += reader.boxes(shape, stage.merging)
-        parts += stacked([reader.block(block, shape=shape) for block in stage.blocks])
+        parts += stacked([reader.block(block, "Window attention", shape) for block in stage.blocks])
     width = c.stages[-1][2]
     parts += (*reader.boxes(("B", side * side, width), m.norm),
               *reader.boxes(("B", width), m.pooling),
@@ -94,7 +95,7 @@ def _detr_parts(block, reader, shape):
 def convolution_classifier(m, reader):
     """Convolutions, each with a nonlinearity and pooling; then a feed-forward network."""
     c, parts, size = m.config, [], m.config.image_size
-    f = f"then {ACTIVATIONS[c.activation]}"
+    f = f"then {spelled(c.activation)}"
     for convolution, side in zip(m.convolutions, c.sides):
         width, size = len(convolution.weight.data), size + 2 * c.padding
         size, F = size - width + 1, convolution.weight.data.shape[3]
@@ -103,8 +104,9 @@ def convolution_classifier(m, reader):
         parts += (box._replace(detail=f"{box.detail}, {f}"),
                   reader.box(("B", size, size, F), m.pooling))
     flat = size * size * F
-    parts.append(reader.method(("B", flat), "Flatten", ConvolutionClassifier,
-                               "the feature maps become one vector"))
+    parts.append(reader.function(("B", flat), "Flatten", ConvolutionClassifier,
+                                 "the feature maps become one vector",
+                                 (r"dx = dy\;\mathrm{in\ the\ shape\ of}\;x",)))
     for linear in m.hidden:
         box = reader.box(("B", linear.weight.data.shape[1]), linear)
         parts.append(box._replace(detail=f"{box.detail}, {f}"))

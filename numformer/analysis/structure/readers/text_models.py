@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from numformer.analysis.structure.parts import Column, Residual, Row, Stack
-from numformer.analysis.structure.reader import VECTORS
+from numformer.description import VECTORS, Column, Residual, Row, Stack
 from numformer.functional import cosine_similarity
 from numformer.models.ngram.kneser_ney import KneserNey
 
 TOKENS, MASKED = "tokens (B, T)", "Masked self-attention"
+COSINE = (r"d\hat{u} = ds\,\hat{v}",
+          r"du = (d\hat{u} - \hat{u}\,(\hat{u} \cdot d\hat{u})) / |u|")
+AT_TOKEN = (r"dx_t = dy\;\mathrm{at\ the\ token,\ else}\;0",)
 
 
 def transformer_sizes(config, reader):
@@ -45,7 +47,7 @@ def decoder(m, reader):
 
 def decoder_classifier(m, reader):
     features = decoder_features(m.backbone, reader)
-    last = reader.method(("B", "C"), "Last token", type(m), "its vector at the top")
+    last = reader.function(("B", "C"), "Last token", type(m), "its vector at the top", AT_TOKEN)
     head, = reader.boxes(("B", m.config.n_classes), m.classes, name="Linear head")
     unused = reader.boxes(("B", "T", "V"), m.backbone.head)
     return (Column(TOKENS, (*features, Row(((last, head), unused)))),), ()
@@ -68,7 +70,9 @@ def bert_encoder(b, reader):
     """The parts of the encoder of every BERT."""
     text_sizes(b.config, reader)
     windows = [pattern.window for pattern in b.patterns()]
-    return (*reader.boxes(VECTORS, b.embedding, b.positions, b.segments, b.norm),
+    return (*reader.boxes(VECTORS, b.embedding, b.positions),
+            *reader.boxes(VECTORS, b.segments, name="+ Segment embedding"),
+            *reader.boxes(VECTORS, b.norm),
             *reader.stacks(b.encoder.blocks, windows=windows),
             *reader.boxes(VECTORS, b.encoder.norm))
 
@@ -109,10 +113,13 @@ def sentence_bert(m, reader):
                                            *reader.boxes(("B", "C"), m.pooling)))
                for k in (1, 2)]
     if m.pair_head is None:
-        joint = reader.function(("B",), "Cosine similarity", cosine_similarity, "of the two texts"),
+        joint = reader.function(("B",), "Cosine similarity", cosine_similarity, "of the two texts",
+                                COSINE),
     else:
-        joint = (reader.method(("B", 3 * m.config.d_model), "Concatenation", type(m),
-                               "u, v and |u - v|"),
+        joint = (reader.function(("B", 3 * m.config.d_model), "Concatenation", type(m),
+                                 "u, v and |u - v|", (
+                                     r"du = dy_1 + \mathrm{sgn}(u - v)\,dy_3",
+                                     r"dv = dy_2 - \mathrm{sgn}(u - v)\,dy_3")),
                  *reader.boxes(("B", m.config.n_classes), m.pair_head, name="Linear head"))
     if m.pooler is not None:
         columns.append(Column("", reader.boxes(("B", "C"), m.pooler, name="Class pooler, unused")))
@@ -126,7 +133,7 @@ def clip_text_encoder(m, reader):
     transformer_sizes(c, reader)
     reader.letter("V", c.vocab_size)
     shape = "B", "T", C
-    last = reader.method(("B", C), "End token", type(m), "its vector at the top")
+    last = reader.function(("B", C), "End token", type(m), "its vector at the top", AT_TOKEN)
     parts = (*reader.boxes(shape, m.embedding, m.positions),
              *reader.stacks(m.encoder.blocks, MASKED, shape), *reader.boxes(shape, m.encoder.norm),
              last, *reader.boxes(("B", c.d_embedding), m.projection,
@@ -183,9 +190,12 @@ def ngram_model(m, reader):
     reader.at_most("T", m.config.context_length)
     reader.sizes["n"] = m.n or "chosen in training"
     size = sum(parameter.data.size for parameter in m.parameters())
-    contexts = reader.method(("B", "T", "n - 1"), "Contexts", type(m), "the last n - 1 tokens")
-    counts = reader.method(("B", "T", "n", V), "Counts of n-grams", KneserNey,
-                           "a table for each length up to n")
-    p = reader.method(("B", "T", V), "Kneser-Ney smoothing", KneserNey,
-                      "discounted counts, interpolated with those of shorter contexts")
+    contexts = reader.function(("B", "T", "n - 1"), "Contexts", type(m), "the last n - 1 tokens",
+                               ("no gradient: nothing is trained by descent",))
+    counts = reader.function(("B", "T", "n", V), "Counts of n-grams", KneserNey,
+                             "a table for each length up to n",
+                             ("no gradient: counting maximizes the likelihood",))
+    p = reader.function(("B", "T", V), "Kneser-Ney smoothing", KneserNey,
+                        "discounted counts, interpolated with those of shorter contexts",
+                        ("no gradient",))
     return (Column(TOKENS, (contexts, counts._replace(parameters=int(np.int64(size))), p)),), ()

@@ -51,6 +51,11 @@ class LinearAttention(ProjectedAttention):
     ((1, 2, 4, 6), True)
     """
 
+    kind_in_words = "linear in T"
+    gradient_equations = (            # of o = n / m, n = phi(q) S, m = phi(q) z
+        r"dn = do / m", r"dm = -\Sigma\,dn\,o", r"d\phi(q) = dn\,S^\top + dm\,z^\top",
+        r"dS = \phi(q)^\top dn", r"dv = \phi(k)\,dS")
+
     def attend(self, q, k, v, causal):
         """`linear_attention` of the heads."""
         return linear_attention(q, k, v, causal)

@@ -46,6 +46,11 @@ class LowRankAttention(ProjectedAttention):
     ValueError: LowRankAttention: x has T=5 positions, but the layer is for length=6; pad x.
     """
 
+    kind_in_words = "keys projected to few"
+    gradient_equations = (r"dv = F^\top p^\top do", r"dp = do\,(F v)^\top",
+                          r"ds = p\,(dp - \Sigma\,p\,dp)",
+                          r"dk = E^\top ds^\top q / \sqrt{D}", r"dE = ds^\top q\,k^\top / \sqrt{D}")
+
     causal = False
 
     def __init__(self, d_model, n_heads, length, rank, rng, bias=True, std=None, output_std=None,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_generator
+from numformer.description import Description
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.functional.head_projections import join_heads, split_heads
 from numformer.layers.attention.head_width import check_head_width
@@ -91,3 +92,7 @@ class ProjectedAttention(Layer):
             raise ValueError(f"{owner}: it {'is always' if self.causal else 'cannot be'} causal, "
                              f"but the pattern has causal={pattern.causal}; use pattern="
                              f"{'CAUSAL' if self.causal else 'EVERYWHERE'}, or another layer.")
+
+    def describe(self):
+        return Description("Multi-head attention", f"{self.n_heads} heads of {self.d_head}, "
+                           f"{self.kind_in_words}", self.gradient_equations)

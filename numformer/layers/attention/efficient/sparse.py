@@ -49,6 +49,10 @@ class SparseAttention(ProjectedAttention):
     (1, 9, 8)
     """
 
+    kind_in_words = "few keys each"
+    gradient_equations = (r"dp = do\,v^\top", r"ds = p\,(dp - \Sigma\,p\,dp)",
+                          r"dq = ds\,k / \sqrt{D}", r"dk = ds^\top q / \sqrt{D}", r"dv = p^\top do")
+
     causal = True
 
     def __init__(self, d_model, n_heads, stride, rng, kind="strided", bias=True, std=None,

@@ -1,18 +1,17 @@
-"""Read boxes and stacks from layers: their names, shapes, parameters and pages."""
+"""Boxes and stacks of layers: what models describe themselves with."""
 
 from itertools import groupby
 
-from numformer.analysis.structure.expanded import expanded
-from numformer.analysis.structure.layer_labels import ATTENTION, label_of
-from numformer.analysis.structure.parts import Box, Residual, Row, Stack
-from numformer.layers import Dropout, Identity, ParallelBlock, PlainBlock
-from numformer.parameter import Layer, Parameter
+from numformer.description.parts import Box, Row, Stack
 
 VECTORS = ("B", "T", "C")                                     # the shape of a residual stream
 
 
 class Reader:
-    """Turns the layers of one model into boxes.
+    """Turns the layers of one model into boxes, and notes what its letters mean.
+
+    A model's `describe_model` calls `letter` and `at_most` for its sizes, `boxes` for its layers,
+    `stacks` for its blocks, and `function` and `step` for what has no layer.
 
     Parameters
     ----------
@@ -33,7 +32,7 @@ class Reader:
     def __init__(self, model, wanted=None):
         self.model, self.sizes, self._counted = model, {}, set()
         self.wanted, self.n_blocks, self.single, self.expanded = wanted, 0, None, False
-        layers = model.named_layers() if isinstance(model, Layer) else ()
+        layers = model.named_layers() if hasattr(model, "named_layers") else ()
         self._names = {id(layer): name for name, layer in layers}
 
     def letter(self, name, size):
@@ -47,27 +46,24 @@ class Reader:
     def boxes(self, shape, *layers, **changes):
         """Boxes of layers whose outputs have this shape, without those that do nothing."""
         return tuple(self.box(shape, layer, **changes) for layer in layers
-                     if layer is not None and not isinstance(layer, (Identity, Dropout)))
+                     if layer is not None and getattr(layer, "drawn", True))
 
     def box(self, shape, layer, **changes):
         """The box of a layer or Parameter; `changes` replace what is read from it."""
-        name, detail = label_of(layer)
-        owner = self.model if isinstance(layer, Parameter) else layer
-        kind = "Parameter" if isinstance(layer, Parameter) else type(layer).__name__
-        if kind == "Linear" and layer.bias is None:
-            kind = "Linear without bias"
+        about = layer.describe()
+        if not about.gradient:
+            raise TypeError(f"{type(layer).__name__} is in a diagram, but describes no gradient; "
+                            "give it a method describe() that returns a Description with one, as "
+                            "Linear has in layers/linear.py.")
         new, tied = self._new_parameters(layer)
-        box = Box(name, detail, shape, new, self._names.get(id(layer), ""), page_of(type(owner)),
-                  kind, tied=tied)
+        page = page_of(type(layer if hasattr(layer, "forward") else self.model))
+        box = Box(about.name, about.sizes, shape, new, self._names.get(id(layer), ""), page,
+                  equations(about.gradient), tied=tied, recurrent=about.recurrent)
         return box._replace(**changes)
 
-    def function(self, shape, name, function, detail=""):
-        """The box of a function without parameters."""
-        return Box(name, detail, shape, 0, "", page_of(function), function.__name__)
-
-    def method(self, shape, name, owner, detail=""):
-        """The box of a step that a class computes without a layer for it."""
-        return Box(name, detail, shape, 0, "", page_of(owner), name)
+    def function(self, shape, name, code, detail="", gradient=()):
+        """The box of what a function, or a class without a layer for it, computes."""
+        return Box(name, detail, shape, 0, "", page_of(code), equations(gradient))
 
     def stacks(self, blocks, attention="Self-attention", shape=VECTORS, windows=None):
         """Runs of equal blocks.
@@ -93,8 +89,8 @@ class Reader:
         return stacked(read, shared)
 
     def block(self, block, attention="Self-attention", shape=VECTORS, window=None):
-        """The parts of a Transformer block, whichever way its branches are wired."""
-        return self.numbered(lambda reader: reader._wired(block, attention, shape, window))
+        """The parts of the next block; read twice where it is the wanted one."""
+        return self.numbered(lambda reader: block.describe_block(reader, shape, attention, window))
 
     def numbered(self, wire):
         """The parts ``wire(reader)`` of the next block; read twice where it is the wanted one."""
@@ -105,42 +101,17 @@ class Reader:
             self.single = wire(single)
         return wire(self)
 
-    def _wired(self, block, attention, shape, window):
-        series = [(*self.boxes(shape, branch.input_norm),
-                   *self.parts(self._sublayer(branch, attention, shape, window), branch.sublayer),
-                   *self.boxes(shape, branch.output_norm)) for branch in block.branches.values()]
-        if isinstance(block, ParallelBlock):
-            return Residual((Row(tuple(series)),)),
-        parts = []
-        for branch, boxes in zip(block.branches.values(), series):
-            parts += boxes if isinstance(block, PlainBlock) else [Residual(boxes)]
-            parts += self.boxes(shape, branch.sum_norm)
-        return tuple(parts)
-
     def parts(self, box, layer):
         """The box of a layer; or the boxes of its parts, in a block that is drawn by itself."""
         if not self.expanded:
             return box,
         again = Reader(self.model)                    # the box has counted the parameters
         again.sizes = self.sizes
-        return expanded(box, layer, again)
-
-    def _sublayer(self, branch, attention, shape, window):
-        box = self.box(shape, branch.sublayer)
-        if branch.reads_memory:
-            return box._replace(name="Cross-attention", reads_memory=True)
-        if box.name != ATTENTION:
-            return box
-        left, right = getattr(branch, "window", window) or (None, None)
-        detail = box.detail
-        if left is not None:
-            detail += (f", window of {left + 1:,}" if attention.startswith("Masked")
-                       else f", window of {left + right + 1:,}")
-        return box._replace(name=attention, detail=detail)
+        return layer.describe_parts(again, box)
 
     def _new_parameters(self, layer):
         """How many parameters of a layer no box has had; and whether all of them are tied."""
-        found = [layer] if isinstance(layer, Parameter) else layer.parameters()
+        found = layer.parameters() if hasattr(layer, "parameters") else [layer]
         new = [each for each in found if id(each) not in self._counted]
         self._counted.update(map(id, new))
         return sum(each.data.size for each in new), bool(found) and not new
@@ -160,7 +131,7 @@ def stacked(read, shared=()):
 
     Examples
     --------
-    >>> a, b = ((Box(name, "", (), 1, "", "", ""),) for name in "ab")
+    >>> a, b = ((Box(name, "", (), 1, "", "", ()),) for name in "ab")
     >>> [stack.repeat for stack in stacked([a, a, b])], stacked([a, b, a, b])[0].repeat
     ([2, 1], 2)
     """
@@ -173,6 +144,18 @@ def stacked(read, shared=()):
         equal = list(equal)
         stacks.append(Stack(len(equal), read[equal[0]]))
     return [stacks[0]._replace(shared=shared), *stacks[1:]]
+
+
+def equations(gradient):
+    r"""Lines of mathtext with their dollar signs; words stay as they are.
+
+    Examples
+    --------
+    >>> equations((r"dx = dy\,W^\top", "no gradient"))
+    ('$dx = dy\\,W^\\top$', 'no gradient')
+    """
+    return tuple(line if "$" in line or line.startswith("no gradient") else f"${line}$"
+                 for line in gradient)
 
 
 def page_of(code):

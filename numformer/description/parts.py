@@ -1,10 +1,70 @@
-"""What a diagram of a model consists of: boxes, rows, residual connections, stacks, columns."""
+"""How layers and models describe themselves: what a diagram, a count and a cost need of them."""
 
 from typing import NamedTuple
 
 
+class Description(NamedTuple):
+    """What a layer says of itself in its method `describe`.
+
+    Parameters
+    ----------
+    name : str
+        In the field's words.
+    sizes : str
+        Its sizes and options: see `to` and `by`.
+    gradient : tuple of str
+        The equations of its backward in mathtext, without dollar signs: dy is the gradient of the
+        loss with respect to its output y, dx that with respect to its input x.
+    weights : int
+        How many numbers its own matrices have, those of its sublayers left out: each is multiplied
+        once for a token.
+    keys : int
+        Multiplications for each key that a query attends to: q . k and p v of all heads.
+    cache, state : int
+        Numbers that inference keeps for each token, and for each sequence.
+    idle : tuple of Layer
+        The sublayers that a token does not pass, such as the other experts.
+    recurrent : bool
+        Whether it feeds its output back to itself.
+    """
+
+    name: str
+    sizes: str = ""
+    gradient: tuple = ()
+    weights: int = 0
+    keys: int = 0
+    cache: int = 0
+    state: int = 0
+    idle: tuple = ()
+    recurrent: bool = False
+
+
+def by(*sizes):
+    """Sizes as a diagram prints them.
+
+    Examples
+    --------
+    >>> by(50257, 768)
+    '50,257 x 768'
+    """
+    return " x ".join(f"{size:,}" for size in sizes)
+
+
+def to(weight, *more):
+    """From which width to which a matrix maps, and more about it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> to(np.zeros((768, 3072)), "GELU")
+    '768 to 3,072, GELU'
+    """
+    C, F = weight.shape[-2:]
+    return ", ".join([f"{C:,} to {F:,}", *more])
+
+
 class Box(NamedTuple):
-    """A layer or a function of a model.
+    """A layer or a function of a model, as a diagram shows it.
 
     Parameters
     ----------
@@ -20,14 +80,16 @@ class Box(NamedTuple):
         The layer's name in the model, as in `named_layers`; empty for a function.
     page : str
         The file that defines it, below ``numformer/``.
-    kind : str
-        The class, or the function: the key of its backward equations.
+    gradient : tuple of str
+        The equations of its backward, each with its dollar signs.
     reads_memory : bool
         Whether it also reads the output of the column before.
     reads_input : bool
         Whether it reads the output of the part before; False for keys of another column alone.
     tied : bool
         Whether it has parameters, but all of them are those of boxes before it.
+    recurrent : bool
+        Whether it feeds its output back to itself.
     """
 
     name: str
@@ -36,10 +98,11 @@ class Box(NamedTuple):
     parameters: int
     path: str
     page: str
-    kind: str
+    gradient: tuple
     reads_memory: bool = False
     reads_input: bool = True
     tied: bool = False
+    recurrent: bool = False
 
 
 class Row(NamedTuple):
@@ -103,7 +166,7 @@ def boxes_of(parts, times=1):
 
     Examples
     --------
-    >>> box = Box("Linear", "", ("B", "C"), 6, "", "layers/linear.py", "Linear")
+    >>> box = Box("Linear", "", ("B", "C"), 6, "", "layers/linear.py", ())
     >>> list(boxes_of((box, Stack(3, (Residual((box,)),)))))[1][1]
     3
     """
