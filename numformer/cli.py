@@ -1,42 +1,37 @@
 """The command line: `numformer VERB ...`. Exit status 0, 1 for a failed job, 2 for wrong usage."""
 
 import argparse
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
 
+from numformer import commands
 from numformer.commands.shared.parser import Parser
 from numformer.commands.shared.process import (
     STOPPED, answer_signals, check_limits, discard_stdout, launched_rank, started_by_launcher)
 from numformer.terminal import printable, shortened
 
-VERBS = {
-    "train": "train a model; by default a character-level language model",
-    "eval": "the loss of a run on all of its validation data",
-    "sample": "generate text with a run's model",
-    "import": "a folder of published weights becomes a run",
-    "export": "the model of a run becomes a folder that transformers loads",
-    "count": "parameters, FLOPs per token and KV cache of a model",
-    "draw": "draw a model's architecture or a layer's computation, forward and backward",
-    "plot": "draw one picture of a run: attention, positions, training or activations",
-    "explore": "write an HTML page to explore a run's attention by layer, head and query",
-    "replay": "the training of a run as a film, or as a page with a slider",
-    "figures": "draw all pictures in figures/ again, from small runs",
-    "compare": "compare language models: loss, time, memory and gradient reach",
-    "reproduce": "train presets with several seeds and write a table of their results",
-    "experiment": "answer a question of the lecture notes with figures and a picture",
-    "deck": "from a line of the lecture notes to formula, code, picture and experiment",
-    "exercises": "write a student's and a teacher's folder of exercises",
-    "grade": "grade exercises of a student, or the folders of a class",
-    "hint": "a hint for an exercise: at each call the next of three",
-    "solution": "our solution of an exercise that has all points",
-    "audit": "check every gradient against the complex step",
-    "bench": "measure time and memory, compared with PyTorch",
-    "doctor": "check versions, threads and gradients on this machine",
-}
-# verbs whose page is in a folder of the room of commands, or has another name
-PAGES = {"import": "published.import_folder", "export": "published.export_folder",
-         "deck": "course.deck", "draw": "diagrams.draw", "hint": "course.hint",
-         "solution": "course.solution", "replay": "views.replay"}
+
+def _pages():
+    """{verb: (module of its page, one line of help)}, in the order of the table in COMMANDS.md.
+
+    The page of a verb is a file of the room of commands whose docstring begins with "numformer",
+    the verb, a colon and the help. It is found without importing it.
+    """
+    room, found = Path(commands.__file__).parent, {}
+    for path in room.rglob("*.py"):
+        with path.open(encoding="utf-8") as file:
+            first = re.match(r'"""numformer ([\w-]+): (.+)\.(?:""")?$', file.readline())
+        if first is not None:
+            module = ".".join(path.relative_to(room).with_suffix("").parts)
+            found[first[1]] = f"numformer.commands.{module}", first[2]
+    table = re.findall(r"^\| `([\w-]+)", (room / "COMMANDS.md").read_text("utf-8"), re.MULTILINE)
+    return {verb: found[verb] for verb in dict.fromkeys([*table, *sorted(found)]) if verb in found}
+
+
+PAGES = _pages()
+VERBS = {verb: summary for verb, (_, summary) in PAGES.items()}
 
 
 def main(argv=None):
@@ -125,4 +120,4 @@ class _Version(argparse.Action):
 
 
 def _module(verb):
-    return import_module(f"numformer.commands.{PAGES.get(verb, verb)}")
+    return import_module(PAGES[verb][0])

@@ -1,4 +1,7 @@
-"""numformer audit: every gradient against the complex step, every kernel against its reference."""
+"""numformer audit: check every gradient against the complex step.
+
+    numformer audit relu --figure audit.png
+"""
 
 import sys
 import time

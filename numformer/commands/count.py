@@ -1,4 +1,7 @@
-"""numformer count: the costs of a model, without allocating it."""
+"""numformer count: parameters, FLOPs per token and KV cache of a model.
+
+    numformer count gpt2
+"""
 
 from pathlib import Path
 

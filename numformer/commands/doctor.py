@@ -1,4 +1,6 @@
-"""numformer doctor: check versions, threads, kernels, gradients and checkpoints.
+"""numformer doctor: check versions, threads and gradients on this machine.
+
+    numformer doctor
 
 A check fails where numbers are wrong or a required package is missing. What a machine lacks besides
 is a note that says what follows from it.

@@ -1,4 +1,7 @@
-"""numformer eval: the loss of a run on all of its validation data."""
+"""numformer eval: the loss of a run on all of its validation data.
+
+    numformer eval run
+"""
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json

@@ -1,4 +1,7 @@
-"""numformer exercises: write a folder for students and one for their teacher."""
+"""numformer exercises: write a student's and a teacher's folder of exercises.
+
+    numformer exercises 1 --out exercises
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""numformer experiment: one experiment, its figures and its picture."""
+"""numformer experiment: answer a question of the lecture notes with figures and a picture.
+
+    numformer experiment three-ways --steps 1 --out ways.png
+"""
 
 from contextlib import nullcontext
 from pathlib import Path

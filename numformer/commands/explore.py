@@ -1,4 +1,7 @@
-"""numformer explore: one HTML file to explore a model, which it computes where it can."""
+"""numformer explore: write an HTML page to explore a run's attention by layer, head and query.
+
+    numformer explore run --out run.html
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""numformer figures: draw all pictures in figures/, from small runs and from functions."""
+"""numformer figures: draw all pictures in figures/ again, from small runs.
+
+    numformer figures alibi --out figures
+"""
 
 import sys
 import tempfile

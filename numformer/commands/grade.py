@@ -1,4 +1,7 @@
-"""numformer grade: grade a student's exercises, or the folders of a class."""
+"""numformer grade: grade exercises of a student, or the folders of a class.
+
+    numformer grade 1 solved --html graded.html
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,8 @@
-"""numformer plot: one picture of a run."""
+"""numformer plot: draw one picture of a run: attention, positions, training or activations.
+
+    numformer plot attention run --out attention.png
+    numformer plot token-loss run --out token-loss.png
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""numformer sample: generate text with a run's model, or its answer to a prompt."""
+"""numformer sample: generate text with a run's model.
+
+    numformer sample run --tokens 3
+"""
 
 import sys
 import time

@@ -1,4 +1,9 @@
-"""numformer train: train a model and write a run."""
+"""numformer train: train a model; by default a character-level language model.
+
+    numformer train --data text.txt --snapshots 2 --n-layers 1 --n-heads 2 --d-model 8 \\
+        --context-length 16 --batch-size 2 --warmup-steps 2 --steps 2 --eval-every 0 \\
+        --save-every 0 --out trained
+"""
 
 import argparse
 import json

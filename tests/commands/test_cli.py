@@ -5,16 +5,19 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from command import SMALL, TEXT, call, last_json
-from numformer import backend
+from numformer import backend, commands
 from numformer.benchmarks.attention import Case
 from numformer.cli import VERBS
 from numformer.runs import load_run
+
+TABLE = Path(commands.__file__).with_name("COMMANDS.md")
 
 
 def test_train_writes_checkpoints_config_metrics_and_pictures(run, text):
@@ -169,6 +172,7 @@ def test_doctor_passes_all_its_checks(capsys):
 def test_every_verb_has_help(capsys, verb):
     status, out, _ = call(capsys, verb, "--help")
     assert status == 0 and "--json" in out
+    assert f"\n| `{verb}" in TABLE.read_text("utf-8"), "a row of its table says what it does"
 
 
 def test_the_module_runs_like_the_command():

@@ -1,4 +1,8 @@
-"""numformer deck: where the library has what a line of the lecture notes is about."""
+"""numformer deck: from a line of the lecture notes to formula, code, picture and experiment.
+
+    numformer deck
+    numformer deck A
+"""
 
 from textwrap import wrap
 

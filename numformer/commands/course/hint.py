@@ -1,4 +1,7 @@
-"""numformer hint: the next hint for an exercise, remembered in the student's folder."""
+"""numformer hint: a hint for an exercise: at each call the next of three.
+
+    numformer hint 1 exercises/student
+"""
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json

@@ -1,4 +1,7 @@
-"""numformer solution: our solution of an exercise, once the student's own has all points."""
+"""numformer solution: our solution of an exercise that has all points.
+
+    numformer solution 1 solved
+"""
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json

@@ -1,4 +1,7 @@
-"""numformer draw: the architecture of a model, or the computation of one layer."""
+"""numformer draw: draw a model's architecture or a layer's computation, forward and backward.
+
+    numformer draw run --out drawn.svg
+"""
 
 from pathlib import Path
 

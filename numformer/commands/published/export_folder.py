@@ -1,4 +1,7 @@
-"""numformer export: the model of a run becomes a folder that other libraries load."""
+"""numformer export: the model of a run becomes a folder that transformers loads.
+
+    numformer export run --out published
+"""
 
 import sys
 

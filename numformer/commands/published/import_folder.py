@@ -1,4 +1,7 @@
-"""numformer import: a folder of published weights becomes a run."""
+"""numformer import: a folder of published weights becomes a run.
+
+    numformer import published --out imported
+"""
 
 import json
 import sys

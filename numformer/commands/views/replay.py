@@ -1,4 +1,7 @@
-"""numformer replay: the training of a run as a film or as a page with a slider."""
+"""numformer replay: the training of a run as a film, or as a page with a slider.
+
+    numformer replay run --out run.gif
+"""
 
 from pathlib import Path
 from shutil import which

@@ -2,44 +2,35 @@
 
 `python tests/commands/environments/every_verb.py VERB ...` works in the working folder, where
 `text.txt` is a text, `run` a run and `solved` a student's folder, and prints as JSON what `outcome`
-returns of each command of these verbs.
+returns of each command that the page of a verb begins with.
 """
 
+import ast
 import io
 import json
+import re
+import shlex
 import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
 
-TRAIN = ["train", "--data", "text.txt", "--snapshots", "2", "--n-layers", "1", "--n-heads", "2",
-         "--d-model", "8", "--context-length", "16", "--batch-size", "2", "--warmup-steps", "2",
-         "--steps", "2", "--eval-every", "0", "--save-every", "0"]
-# verb: its commands, of which a later one may use what an earlier one wrote
-COMMANDS = {
-    "train": [[*TRAIN, "--out", "trained"]],
-    "eval": [["eval", "run"]],
-    "sample": [["sample", "run", "--tokens", "3"]],
-    "export": [["export", "run", "--out", "published"]],
-    "import": [["import", "published", "--out", "imported"]],
-    "count": [["count", "gpt2"]],
-    "draw": [["draw", "run", "--out", "drawn.svg"]],
-    "plot": [["plot", kind, "run", "--out", f"{kind}.png"] for kind in ("attention", "token-loss")],
-    "explore": [["explore", "run", "--out", "run.html"]],
-    "replay": [["replay", "run", "--out", "run.gif"]],
-    "figures": [["figures", "alibi", "--out", "figures"]],
-    "compare": [["compare", "trained", "--seconds", "0.01", "--out", "compared.png"]],
-    "reproduce": [["reproduce", "ngram", "--data", "text.txt", "--seeds", "1", "--out", "again"]],
-    "experiment": [["experiment", "three-ways", "--steps", "1", "--out", "ways.png"]],
-    "deck": [["deck"], ["deck", "A"]],
-    "exercises": [["exercises", "1", "--out", "exercises"]],
-    "grade": [["grade", "1", "solved", "--html", "graded.html"]],
-    "hint": [["hint", "1", "exercises/student"]],
-    "solution": [["solution", "1", "solved"]],        # once `grade` has given all points
-    "audit": [["audit", "relu", "--figure", "audit.png"]],
-    "bench": [["bench", "train", "--seconds", "0", "--no-memory", "--no-compile", "--case",
-               "1x1x8:1x8"]],
-    "doctor": [["doctor"]],
-}
+from numformer.cli import PAGES
+
+# they write what commands of others use
+FIRST = ("train", "export", "import", "exercises", "grade")
+
+
+def commands_of(page):
+    """The commands in the docstring of the page of a verb, each as its words after `numformer`."""
+    tree = ast.parse(Path(find_spec(page).origin).read_text("utf-8"))
+    text = ast.get_docstring(tree, clean=False)
+    lines = re.findall(r"^ {4}numformer (.*)", text.replace("\\\n", ""), re.MULTILINE)
+    return [shlex.split(line) for line in lines]
+
+
+COMMANDS = {verb: commands_of(PAGES[verb][0]) for verb in dict.fromkeys([*FIRST, *PAGES])}
 
 
 def outcome(words):
