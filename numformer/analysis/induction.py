@@ -41,6 +41,31 @@ def previous_token_scores(weights):
     return weights.diagonal(offset=-1, axis1=2, axis2=3).mean(axis=(0, 2))
 
 
+def induction_targets(ids):
+    """Which keys an induction head attends to, for every query of a text.
+
+    Parameters
+    ----------
+    ids : ndarray of int, shape (T,)
+
+    Returns
+    -------
+    ndarray of bool, shape (T, T)
+        True where key j + 1 follows an earlier copy j of the query's token.
+
+    Examples
+    --------
+    >>> induction_targets(np.array([5, 6, 5])).astype(int)
+    array([[0, 0, 0],
+           [0, 0, 0],
+           [0, 1, 0]])
+    """
+    earlier = (ids[:, None] == ids) & np.tri(len(ids), k=-1, dtype=bool)
+    after = np.zeros_like(earlier)
+    after[:, 1:] = earlier[:, :-1]
+    return after
+
+
 def induction_scores(weights, ids):
     r"""How much each head attends to the tokens that came after earlier copies of its token.
 

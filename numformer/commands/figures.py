@@ -17,7 +17,6 @@ from numformer.benchmarks.attention import Case, measure
 from numformer.benchmarks.training import growth, slope
 from numformer.commands import UsageError, compare, train
 from numformer.commands.shared.deck_pictures import DECK
-from numformer.commands.shared.pictures import PICTURES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.output import add_style_arguments, print_json, save_picture, style_of
 from numformer.commands.views.film import film_of
@@ -105,7 +104,7 @@ def run(arguments):
         for name in names:
             if name in OF_RUNS:
                 its_run, kind, chosen = OF_RUNS[name]
-                files.append(_saved(PICTURES[kind](_opened(runs, its_run, chosen)),
+                files.append(_saved(plots.PICTURES[kind].draw(_opened(runs, its_run, chosen)),
                                     out / f"{name}.png"))
             else:
                 files.append(_saved(DRAWN[name](runs),

@@ -9,19 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from numformer.commands import UsageError
-from numformer.commands.shared.pictures import PICTURES, USES
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.output import (
     add_style_arguments, check_picture, print_json, save_picture, style_of)
 from numformer.commands.shared.run_arguments import add_run_arguments, add_text_argument
+from numformer.plots import PICTURES
 from numformer.runs import load_run
 from numformer.terminal import did_you_mean, printable
 
 
 def add_arguments(parser):
-    kinds = "; ".join(f"{name}: {function.__doc__.splitlines()[0].rstrip('.')}"
-                      if function.__doc__ else name                   # `python -OO` has none
-                      for name, function in PICTURES.items())
+    kinds = "; ".join(f"{kind}: {picture.help}" if picture.help else kind
+                      for kind, picture in PICTURES.items())
     parser.add_argument("kind", metavar="KIND", help=kinds.replace("%", "%%"))
     add_run_arguments(parser)
     add_text_argument(parser)
@@ -49,7 +48,7 @@ def run(arguments):
                          f"{did_you_mean(arguments.kind, PICTURES)}; choose from "
                          f"{', '.join(PICTURES)}.")
     for name in ("text", "view", "layer", "head", "query", "token", "data"):
-        if getattr(arguments, name) is not None and name not in USES[arguments.kind]:
+        if getattr(arguments, name) is not None and name not in PICTURES[arguments.kind].takes:
             raise UsageError(f"plot: {arguments.kind} takes no --{name}; leave it out.")
     out = Path(arguments.out or Path(arguments.run) / f"{arguments.kind}.png")
     if arguments.out:
@@ -57,7 +56,7 @@ def run(arguments):
     opened = Run(arguments.run, *load_run(arguments.run, arguments.best), arguments)
     try:
         with style_of(arguments):
-            save_picture(PICTURES[arguments.kind](opened), out)
+            save_picture(PICTURES[arguments.kind].draw(opened), out)
     except ValueError as error:
         raise UsageError(f"{arguments.run}: {error}") from None
     print(f"wrote {printable(out)}")

@@ -10,7 +10,12 @@ wide; labels that would overlap are left out. ``with dark():`` makes pictures fo
 Texts may be of any script (`numformer.plots.text`): what the font lacks comes from another one that
 is installed, or becomes a mark, which a line below the picture explains. To choose a font, set
 ``matplotlib.rcParams["font.family"]``, to a list for several scripts.
+
+A page may register pictures of a run (`numformer.plots.pictures`): `PICTURES` has all of them.
 """
+
+import importlib
+import pkgutil
 
 from numformer.plots.attention.alignment import alignment_map
 from numformer.plots.attention.fixed import attention_maps
@@ -37,6 +42,7 @@ from numformer.plots.meaning.patterns import heads_by_pattern
 from numformer.plots.models.growth import model_growth
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
+from numformer.plots.pictures import PICTURES
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
 from numformer.plots.positions.learned import learned_positions
@@ -64,22 +70,8 @@ from numformer.plots.training.pipeline import pipeline_picture
 from numformer.plots.training.slips import slip_costs
 from numformer.plots.vision import patch_attention, position_similarity
 
-__all__ = [
-    "Plane", "accuracy_bars", "accuracy_by_images", "accuracy_by_shots", "activation_histograms",
-    "alignment_map", "architecture_diagram", "attention_costs", "attention_grid", "attention_heads",
-    "attention_map", "attention_maps", "attention_received", "audit_errors", "boxes_in_images",
-    "breakdown_bars", "clipping_curves", "computation_graph", "contribution_bars", "cost_treemap",
-    "dark", "dead_unit_bars", "embedding_map", "forward_and_backward", "gradient_flow",
-    "gradient_norm_curve", "gradient_ratio_by_depth", "gradient_reach_curves", "growth_of_time",
-    "head_statistics", "heads_by_pattern", "image_grid", "image_text_similarity",
-    "induction_panels", "learned_positions", "learning_rate_curve", "lens_map", "loss_contours",
-    "loss_curve", "losses_by_operations", "losses_by_position", "losses_by_step",
-    "losses_by_tokens", "lstm_gate_maps", "mask_panels", "memory_hierarchy", "model_growth",
-    "norm_comparison", "norm_cube", "patch_attention", "permutation_panels", "pipeline_picture",
-    "position_biases", "position_similarity", "position_vectors", "position_waves",
-    "power_law_panels", "query_attention", "query_detail", "rank_scaling", "residual_norms",
-    "results_by_batch_size", "rotary_animation", "rotary_clocks", "rotary_proof",
-    "scaling_law_curves", "shifted_windows", "similarity_by_distance", "slides", "slip_costs",
-    "step_error_curve", "temperature_panels", "tile_animation", "tile_frame", "tile_frames",
-    "tile_order", "tokens_by_loss", "unrolled_rnn", "update_ratio_curve",
-]
+for _page in pkgutil.walk_packages(__path__, "numformer.plots."):     # they register their pictures
+    importlib.import_module(_page.name)
+PICTURES = dict(sorted(PICTURES.items()))
+
+__all__ = ["PICTURES", *sorted(name for name, value in globals().items() if callable(value))]

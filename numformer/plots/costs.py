@@ -4,8 +4,11 @@ import re
 
 import numpy as np
 
+from numformer.analysis.costs import model_costs
+from numformer.models import DecoderConfig
 from numformer.plots.axes import (
     cell_inches, colours, entitle, in_slides, legend_below, panels, styled, styles, text_inches)
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.tokens import plain
 
 LEAST = 0.04                                          # share of a rectangle
@@ -183,3 +186,12 @@ def _with_slope(name, points):
     (t, low), (T, high) = points[-2:]
     # + 0.0: never -0.0
     return f"{name}: T^{round(np.log(high / low) / np.log(T / t), 1) + 0.0:.1f}"
+
+
+@picture_of_run("costs")
+def _costs(run):
+    """Parameters, FLOPs, activations and KV cache by part, predicted and measured."""
+    if not isinstance(run.model.config, DecoderConfig):
+        raise ValueError("costs by part are known for a Decoder, not for "
+                         f"{type(run.model).__name__}.")
+    return cost_treemap(model_costs(run.model.config))

@@ -4,7 +4,10 @@ import re
 
 import numpy as np
 
+from numformer.analysis.capture import dead_units, hidden_activations
+from numformer.backend import one_blas_thread
 from numformer.plots.axes import WIDTH, colours, new_axes, styled, styles
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.tokens import name_ticks, plain
 
 
@@ -96,3 +99,21 @@ def _place(name):
     """
     found = re.fullmatch(r"(.*?)\.?blocks\.(\d+)\.feedforward", name)
     return f"{found[1]} block {int(found[2]) + 1}".strip() if found else name
+
+
+@picture_of_run("activations", "text")
+def _of_units(run):
+    """Histograms of the activations of hidden units, with the fraction of dead ones."""
+    found = _activations(run)
+    return activation_histograms(found, {name: dead_units(x) for name, x in found.items()})
+
+
+@picture_of_run("dead", "text")
+def _dead(run):
+    """Fraction of dead hidden units in each feed-forward."""
+    return dead_unit_bars({name: dead_units(x) for name, x in _activations(run).items()})
+
+
+def _activations(run):
+    with one_blas_thread():
+        return hidden_activations(run.model, *run.reading().inputs)

@@ -4,11 +4,17 @@ import math
 
 import numpy as np
 
+from numformer.analysis.capture import residual_stream
+from numformer.analysis.logit_lens import logit_contributions, logit_lens
+from numformer.backend import one_blas_thread
 from numformer.checks import check_array
+from numformer.finite import predicted_classes
 from numformer.functional.softmax import softmax
+from numformer.models import Decoder
 from numformer.plots.axes import (
     WIDTH, colours, entitle, in_slides, new_axes, panels, plain_ticks, readable_on, sequential,
     styled, styles, text_inches)
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.labels import ORDINARY, label
 from numformer.plots.tokens import label_ticks, name_ticks, plain, visible
 
@@ -159,3 +165,39 @@ def contribution_bars(parts, token, ax=None, title=None):
     ax.set(xlabel="logit", title=f"Contributions to the logit of {visible(token, 12)}"
            if title is None else title)
     return ax
+
+
+@picture_of_run("residual", "text")
+def _residual(run):
+    """Norms of the residual stream between the blocks."""
+    with one_blas_thread():
+        return residual_norms(residual_stream(run.model, *run.reading().inputs))
+
+
+@picture_of_run("lens", "text")
+def _lens(run):
+    """Logit lens: the prediction of a decoder after each block."""
+    reading = _reading_of_a_decoder(run)
+    with one_blas_thread():
+        logits = logit_lens(run.model, reading.inputs[0])[:, 0]
+        return lens_map(logits, run.vocabulary(), reading.read)
+
+
+@picture_of_run("contributions", "text", "token")
+def _contributions(run):
+    """Contributions of components to the logit of the most likely token, or of --token."""
+    ids = _reading_of_a_decoder(run).inputs[0]
+    with one_blas_thread():
+        logits, token = run.model(ids)[0, -1], run.token()
+        if token is None:
+            token = int(predicted_classes("contributions", logits, run.model))
+        parts = logit_contributions(run.model, ids, token)
+    return contribution_bars(parts, run.vocabulary()[token])
+
+
+def _reading_of_a_decoder(run):
+    """The input of a model whose head can be applied after every block."""
+    if not isinstance(run.model, Decoder):
+        raise ValueError(f"{type(run.model).__name__} has no final norm and LM head after its "
+                         "blocks, as a Decoder has.")
+    return run.reading()

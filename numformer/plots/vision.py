@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 
+from numformer.analysis.attention_statistics import attention_rollout
 from numformer.checks import check_array, check_whole
+from numformer.models import VisionTransformer
 from numformer.plots.axes import (
     WIDTH, colours, faint, new_axes, sequential, signed_colours, styled)
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.labels import label
 from numformer.plots.tokens import plain, write_ticks
 
@@ -129,3 +132,19 @@ def _side(owner, name, T):
         raise ValueError(f"{owner}: {name} of T={T} patches form no square grid; T must be 1, 4, "
                          "9, 16, ...")
     return side
+
+
+@picture_of_run("patches", "text")
+def _patches(run):
+    """Attention to the patches of an image (--text): each layer of a ViT, and rollout."""
+    if not isinstance(run.model, VisionTransformer):
+        raise ValueError(f"{type(run.model).__name__} has no patches; give the run of a Vision "
+                         "Transformer.")
+    reading, view = run.reading(), run.view()
+    first = run.model.config.first_patch
+    layers = [weights.mean(axis=0) for weights in view.weights] + [attention_rollout(view.weights)]
+    weights = np.array([p[0, first:] if first else p.mean(axis=0) for p in layers])
+    labels = [f"layer {number}" for number in range(1, len(layers))] + ["rollout"]
+    grey = reading.image.mean(axis=2, keepdims=True)
+    return patch_attention(np.repeat(grey[None], len(layers), axis=0), weights, labels,
+                           title="Attention to patches")

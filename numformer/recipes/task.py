@@ -4,9 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from copy import copy
 
+import numpy as np
+
 from numformer.data import DataError
 from numformer.recipes.recipe import Recipe
 from numformer.training import Trainer
+
+MAP_TOKENS = 16                                       # of the maps of heads
 
 
 class Task(ABC):
@@ -113,6 +117,35 @@ class Task(ABC):
         ValueError if the text does not fit.
         """
         raise ValueError(f"the task {self.name} has no texts to look at.")
+
+    def held_out_ids(self, load, tokenizer, most):
+        """The first ids of a held-out text, of a dataset that is loaded if there is one; or None.
+        """
+        return None
+
+    def held_out_rows(self, tokenizer, config):
+        """The `PassageRows` of held-out texts for an encoder, or None."""
+        return None
+
+    def separator(self, tokenizer):
+        """The id of the token between the parts of an input, or None."""
+        return None
+
+    def repeating(self, config, tokenizer, count, rng):
+        """Sequences that an induction head predicts.
+
+        Returns
+        -------
+        sequences : ndarray of int, shape (count, T)
+            Random tokens, and the same again.
+        queries : ndarray of bool, shape (count, T), or None
+            The tokens to measure at; None for all.
+        shown : ndarray of int
+            A short one.
+        """
+        half = max(1, config.context_length // 2)
+        ids = rng.integers(len(tokenizer.special), len(tokenizer), (count, half))
+        return np.tile(ids, 2), None, np.tile(ids[0, :MAP_TOKENS // 2], 2)
 
     def source_ids(self, tokenizer, text):
         """The token ids of a text that a user gives."""

@@ -1,13 +1,12 @@
 """`numformer plot` draws every kind of picture for runs of several kinds."""
 
-
 import numpy as np
 import pytest
 
 from command import call, last_json
 from numformer.analysis import attention_by_layer
-from numformer.commands.shared.pictures import PICTURES, USES
 from numformer.commands.shared.selection import Run
+from numformer.plots import PICTURES
 from numformer.runs import load_run
 
 OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "loss", "training",
@@ -17,7 +16,7 @@ OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "
 @pytest.mark.parametrize("kind", OF_A_DECODER)
 def test_plot_draws_every_kind_for_a_decoder(capsys, runs, kind, tmp_path):
     out = tmp_path / "picture.png"
-    text = ["--text", "the lazy dog"] if "text" in USES[kind] else []
+    text = ["--text", "the lazy dog"] if "text" in PICTURES[kind].takes else []
     status, printed, _ = call(capsys, "plot", kind, runs("decoder"), *text, "--out", out, "--json")
     assert status == 0 and last_json(printed) == {"files": [str(out)]}
     assert out.read_bytes().startswith(b"\x89PNG")
@@ -58,28 +57,28 @@ def test_chosen_layer_head_and_query_are_drawn(runs):
     model, tokenizer, *_ = load_run(runs("decoder"))
     ids = tokenizer.encode("the lazy dog")[None]
     weights = [*attention_by_layer(model, ids).values()]
-    ax = PICTURES["attention"](run)
+    ax = PICTURES["attention"].draw(run)
     assert np.array_equal(ax.images[0].get_array(), weights[0][0, 1])
     assert "layer 1, head 2" in ax.get_title()
     assert [label.get_text() for label in ax.get_xticklabels()] == list("the␣lazy␣dog")
-    four = PICTURES["attention"](opened(runs("decoder"), text="the lazy dog")).figure
+    four = PICTURES["attention"].draw(opened(runs("decoder"), text="the lazy dog")).figure
     shown = {ax.get_title(): ax.images[0].get_array() for ax in four.axes if ax.get_title()}
     assert len(shown) == 4 and all(np.array_equal(shown[f"layer {layer + 1}, head {head + 1}"],
                                                   weights[layer][0, head])
                                    for layer in range(2) for head in range(2))
-    query = PICTURES["query"](opened(runs("decoder"), text="the lazy dog", layer=2, head=1,
+    query = PICTURES["query"].draw(opened(runs("decoder"), text="the lazy dog", layer=2, head=1,
                                      query=3))
     drawn = [text.get_text() for text in query.axes[2].texts]
     # the weights of the four keys that the query may attend to
     assert drawn[5:5 + 3 * 4:3] == [f"{weight:.2f}" for weight in weights[1][0, 0, 3, :4]]
-    encoder = PICTURES["grid"](opened(runs("t5"), view="encoder"))
+    encoder = PICTURES["grid"].draw(opened(runs("t5"), view="encoder"))
     assert "encoder" in encoder.get_suptitle()
 
 
 def test_contributions_of_a_token_sum_to_its_logit(runs):
     run = opened(runs("decoder"), text="the lazy dog", token="x")
     model, tokenizer, *_ = load_run(runs("decoder"))
-    ax = PICTURES["contributions"](run)
+    ax = PICTURES["contributions"].draw(run)
     logit = model(tokenizer.encode("the lazy dog")[None])[0, -1, tokenizer.encode("x")[0]]
     assert abs(ax.patches[-1].get_width() - logit) < 1e-5 and "x" in ax.get_title()
 
@@ -111,7 +110,7 @@ def test_dark_pictures_have_a_dark_background(capsys, runs, tmp_path):
     ("t5", ("plot", "rollout", "--view", "x"), "no view 'x'"),
     ("t5", ("plot", "attention", "--text", "sort: " + 99 * "a"),
      "does not fit a model with a context of"),
-    ("decoder", ("plot", "dance"), "dance is unknown; choose from attention"),
+    ("decoder", ("plot", "dance"), "dance is unknown; choose from activations"),
     ("decoder", ("plot", "loss", "--out", "loss.txt"), "loss.txt must end in .png"),
     ("decoder", ("plot", "patches"), "has no patches"),
     ("decoder", ("plot", "alignment"), "has no view 'cross'"),

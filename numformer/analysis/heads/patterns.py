@@ -4,6 +4,7 @@
 import numpy as np
 
 from numformer.analysis.attention_statistics import attention_entropy, check_layers
+from numformer.analysis.capture import attention_by_layer
 from numformer.checks import check_array
 
 PATTERNS = "previous", "own", "next", "first", "separator", "broad"
@@ -101,3 +102,22 @@ def attention_patterns(texts):
         sums["broad"] = sums.get("broad", 0) + T * attention_entropy(p) / np.log2(T)
         queries["broad"] = queries.get("broad", 0) + T
     return {name: sums[name] / queries[name] for name in PATTERNS if name in sums}
+
+
+def weights_of_rows(model, rows):
+    """The attention weights of an encoder for every row of a batch, without padding.
+
+    Parameters
+    ----------
+    model : Layer
+        Of ids, segments and lengths.
+    rows : Batch
+        With ``ids``, ``segments`` and ``lengths``.
+
+    Returns
+    -------
+    list of list of ndarray, each of shape (H, n, n)
+        Of every row those of each layer; n is the row's length.
+    """
+    layers = attention_by_layer(model, rows.ids, rows.segments, rows.lengths).values()
+    return [[layer[b, :, :n, :n] for layer in layers] for b, n in enumerate(rows.lengths)]

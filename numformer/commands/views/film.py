@@ -3,9 +3,9 @@
 import numpy as np
 
 from numformer.analysis.attention_views import attention_views
+from numformer.analysis.token_classes import class_of
 from numformer.backend import one_blas_thread
 from numformer.commands import UsageError
-from numformer.commands.shared.model_pictures import class_of
 from numformer.commands.shared.selection import Run
 from numformer.data import CharacterTokenizer
 from numformer.generation import generate

@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.checks import check_array
 from numformer.plots.axes import new_axes, sequential, styled
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.tokens import label_ticks
 
 
@@ -55,3 +56,18 @@ def alignment_map(weights, source, target, ax=None, title="Alignment", scale="we
     label_ticks(ax.yaxis, target)
     ax.set(xlabel="source", ylabel="target", title=title)
     return ax
+
+
+@picture_of_run("alignment", "text", "view", "layer", "head")
+def _alignment(run):
+    """Cross-attention of each target token to the source tokens."""
+    view = run.view("cross")
+    if view.name != "cross":
+        raise ValueError("alignment needs --view cross; leave --view out.")
+    return aligned(run, view)
+
+
+def aligned(run, view):
+    """The chosen layer and head of the cross-attention of a run."""
+    weights, name = run.weights(view)
+    return alignment_map(weights, view.keys, view.queries, title=f"Alignment, {name}")

@@ -5,6 +5,8 @@ import numpy as np
 from numformer.plots.axes import WIDTH, draw_map, entitle, panels, styled
 from numformer.analysis.attention_statistics import (
     attention_distance, attention_entropy, check_layers)
+from numformer.models import VisionTransformer
+from numformer.plots.pictures import picture_of_run
 
 
 @styled
@@ -46,3 +48,12 @@ def head_statistics(weights, ax=None, title="Attention heads", distance=True):
         panel.set(xlabel="head", ylabel="layer", title=label.split(",")[0])
     entitle(ax, axes[0], title)
     return axes[0].figure
+
+
+@picture_of_run("heads", "text", "view")
+def _heads(run):
+    """Entropy and mean distance of every head."""
+    view = run.view()
+    in_one_text = view.name != "cross" and not isinstance(run.model, VisionTransformer)
+    return head_statistics(view.weights, title=f"Attention heads ({view.name})",
+                           distance=in_one_text)

@@ -5,7 +5,10 @@ import numpy as np
 from numformer.checks import check_array
 from numformer.plots.axes import (
     entitle, hatch_cells, in_slides, new_axes, panels, sequential, styled)
-from numformer.analysis.attention_statistics import check_layers
+from numformer.analysis.attention_statistics import (
+    attention_rollout, check_layers, distinctive_heads)
+from numformer.plots.attention.alignment import aligned
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.tokens import label_ticks
 
 
@@ -184,3 +187,45 @@ def _root_scale(top):
     from matplotlib.colors import PowerNorm
 
     return PowerNorm(0.5, vmin=0, vmax=max(top, 1e-12))
+
+
+@picture_of_run("attention", "text", "view", "layer", "head")
+def _attention(run):
+    """Attention weights of the four heads that differ most, in all layers or one; or one head."""
+    view = run.view()
+    if view.name == "cross":
+        return aligned(run, view)
+    if run.chosen.head is None:
+        first, layers = 0, view.weights
+        if run.chosen.layer is not None:
+            first, layers = run.layer(view), [view.weights[run.layer(view)]]
+        found = [(first + layer, head) for layer, head in distinctive_heads(layers)]
+        return attention_heads(view.weights, found, view.keys, list(view.masks),
+                               title=f"The heads that differ most{_of(view)}")
+    weights, name = run.weights(view)
+    return attention_map(weights, view.keys, view.masks[run.layer(view)],
+                         title=f"Attention{_of(view)}, {name}")
+
+
+@picture_of_run("grid", "text", "view")
+def _grid(run):
+    """Attention weights of every head of every layer."""
+    view = run.view()
+    return attention_grid(view.weights, list(view.masks),
+                          title=f"Attention of all heads ({view.name})")
+
+
+@picture_of_run("rollout", "text", "view")
+def _rollout(run):
+    """Attention rollout through all layers."""
+    view = run.view(first=True)
+    if view.name == "cross":
+        raise ValueError("rollout needs self-attention, not cross-attention; choose another "
+                         "--view.")
+    reach = attention_rollout(view.weights)
+    return attention_map(reach, view.keys, reach > 0, title=f"Attention rollout{_of(view)}")
+
+
+def _of(view):
+    """The name of the view, if a model has more than one."""
+    return "" if view.name == "self" else f" of the {view.name}"

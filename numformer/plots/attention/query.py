@@ -7,6 +7,7 @@ import numpy as np
 from numformer.checks import check_array, check_number, check_whole
 from numformer.functional.softmax import softmax
 from numformer.plots.axes import WIDTH, cell_inches, draw_map, entitle, panels, styled, text_inches
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.labels import label
 from numformer.plots.tokens import LONGEST_TICK, visible, write_ticks
 
@@ -115,3 +116,17 @@ def _draw_mixture(values, contributions, weights, v):
              signed=True, numbers=False)
     contributions.set_yticks([0], ["o"])
     contributions.set(xlabel="coord.", title="weighted")
+
+
+@picture_of_run("query", "text", "view", "layer", "head", "query")
+def _query(run):
+    """One query of one head in numbers: q, k, their products, scores, weights, mixed values."""
+    view = run.view()
+    if view.q is None:
+        raise ValueError("its scores are not products of queries and keys.")
+    layer, head, t = run.layer(view), run.head(view) or 0, run.query(view)
+    bias = view.biases[layer]
+    return query_detail(view.q[layer][head, t], view.k[layer][head], view.keys,
+                        view.scales[layer], None if bias is None else bias[head, t],
+                        view.masks[layer][t], title=f"Query {t}, “{visible(view.queries[t])}”, "
+                        f"layer {layer + 1}, head {head + 1}", v=view.v[layer][head])

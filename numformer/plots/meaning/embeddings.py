@@ -2,13 +2,16 @@
 
 import numpy as np
 
+from numformer.analysis.token_classes import CLASSES, class_of
 from numformer.checks import check_array
 from numformer.plots.axes import (
     MARKERS, cell_inches, colours, faint, legend_below, new_axes, styled, text_inches)
 from numformer.plots.meaning.maps import two_directions
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.labels import label
 from numformer.plots.tokens import LONGEST_TICK, SHORT_NAME, legend_columns, plain, visible
 
+MOST_POINTS = 110                                     # of a run
 # where a label may be, in its own widths and heights from the point
 OFFSETS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
@@ -115,3 +118,21 @@ def _places(ax, points, labels, ends):
 def _overlap(box, others):
     """Whether a box (left, low, right, up) overlaps each of others (N, 4)."""
     return ((box[:2] < others[:, 2:]) & (others[:, :2] < box[2:])).all(axis=1)
+
+
+@picture_of_run("embeddings")
+def _embeddings(run):
+    """Token embeddings in two dimensions, by the principal components."""
+    table = getattr(getattr(run.model, "backbone", run.model), "embedding", None)
+    table = getattr(table, "tokens", table)                           # of n-grams: those of tokens
+    weight = getattr(table, "weight", None)
+    if run.tokenizer is None or weight is None or len(weight.data) < len(run.tokenizer):
+        raise ValueError(f"{type(run.model).__name__} has no embedding of tokens.")
+    ids = np.arange(len(run.tokenizer.special), len(run.tokenizer))
+    texts = {k: run.tokenizer.decode([k]) for k in ids}
+    if max(map(len, texts.values())) > 1 and len(ids) > MOST_POINTS:  # merged bytes first
+        ids = sorted(ids, key=lambda k: len(texts[k].strip()) < 2)
+    classes = {k: class_of(texts[k]) for k in ids}
+    shown = sorted(ids[:MOST_POINTS], key=lambda k: CLASSES.index(classes[k]))
+    return embedding_map(weight.data[shown], [texts[k] for k in shown],
+                         [classes[k] for k in shown], title=f"Embeddings of {len(shown)} tokens")

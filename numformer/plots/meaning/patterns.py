@@ -3,12 +3,20 @@
 import numpy as np
 
 from numformer.analysis.attention_statistics import check_layers
+from numformer.analysis.attention_views import Reading, attention_views
+from numformer.analysis.heads.patterns import (
+    attention_patterns, pattern_targets, weights_of_rows)
+from numformer.analysis.induction import head_scores, induction_targets
+from numformer.models import Decoder
 from numformer.plots.attention.maps import draw_weights
 from numformer.plots.axes import colours, draw_map, entitle, in_slides, panels, styled
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.labels import label
+from numformer.plots.text.letters import signs
 from numformer.plots.tokens import SHORT_NAME, label_ticks, name_ticks, plain, write_ticks
 
 MOST_HEADS = 16                                       # whose names are all written
+SEQUENCES = 32                                        # that scores of heads are measured on
 
 
 @styled
@@ -119,3 +127,62 @@ def _frame_cells(ax, cells):
               for y, x in np.argwhere(cells)]
     ax.add_collection(PolyCollection(shapes, facecolor="none", edgecolor=colours(ax)[1],
                                      linewidth=1.6), autolim=False)
+
+
+@picture_of_run("induction", "text")
+def _induction(run):
+    """Previous-token and induction heads of a decoder: scores of all heads, and maps."""
+    if not isinstance(run.model, Decoder):
+        raise ValueError(f"{type(run.model).__name__} has no causal self-attention, which "
+                         "induction heads need; give the run of a Decoder.")
+    if run.chosen.text is not None:
+        ids = run.reading().inputs[0][0]
+        sequences, queries = ids[None], None
+    else:
+        sequences, queries, ids = run.task.repeating(
+            run.model.config, run.tokenizer, SEQUENCES, np.random.default_rng(0))
+    scores, previous = head_scores(run.model, sequences, queries)
+    texts = [run.tokenizer.decode([token]) for token in ids]
+    (view,) = attention_views(run.model, Reading((ids[None],), texts))
+    after = induction_targets(ids)
+    if queries is not None:
+        after &= queries[0, :len(ids), None]
+    return heads_by_pattern(
+        {"previous token": previous, "induction": scores}, view.weights, texts,
+        {"previous token": np.eye(len(ids), k=-1, dtype=bool), "induction": after}, view.masks[0],
+        title="Previous-token and induction heads")
+
+
+@picture_of_run("patterns", "text", "view")
+def _patterns(run):
+    """Heads of an encoder by pattern: previous, own and next token, [CLS], [SEP], all alike."""
+    rows = run.task.held_out_rows(run.tokenizer, run.model.config)
+    if rows is not None and run.chosen.text is None:                  # the shortest held-out text
+        n = int(rows.lengths.argmin())
+        ids = rows.ids[n, :rows.lengths[n]]
+        reading = Reading((ids[None],), [run.tokenizer.decode([token]) for token in ids])
+        view = attention_views(run.model, reading)[0]
+    else:
+        reading, view = run.reading(), run.view(first=True)
+    if not all(mask.all() for mask in view.masks):
+        raise ValueError("its tokens attend to earlier ones alone; patterns need an encoder, such "
+                         "as that of a run of bert.")
+    separators = _separators(run, reading.inputs[0][0])
+    if rows is None:
+        texts, counted = [(view.weights, separators)], "for this text"
+    else:
+        some = rows.take(np.arange(min(SEQUENCES, len(rows.ids))))
+        texts = [(weights, _separators(run, ids[:n])) for weights, ids, n in zip(
+            weights_of_rows(run.model, some), some.ids, some.lengths)]
+        counted = f"mean of {len(texts)} held-out texts"
+    names = {"first": signs(view.keys[0])} | {"separator": signs(view.keys[t]) for t in separators}
+    scores, targets = ({names.get(name, name): value for name, value in found.items()}
+                       for found in (attention_patterns(texts),
+                                     pattern_targets(len(view.keys), separators)))
+    return heads_by_pattern(scores, view.weights, view.keys, targets,
+                            title=f"Attention by pattern, {counted}")
+
+
+def _separators(run, ids):
+    """The positions of [SEP] in a row, or of what a tokenizer has in its place; not the first."""
+    return [int(t) for t in np.flatnonzero(ids == run.task.separator(run.tokenizer)) if t]

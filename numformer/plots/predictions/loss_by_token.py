@@ -2,12 +2,15 @@
 
 import numpy as np
 
+from numformer.analysis.predictions import check_language_model, token_losses
 from numformer.checks import check_array
 from numformer.plots.axes import SLIDE, WIDTH, faint, in_slides, new_axes, readable_on, sequential
 from numformer.plots.axes import styled, text_inches
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.grid import cells_of, column_width, in_order, runs_right_to_left
 from numformer.plots.text.letters import SIGNS, signs
 
+SHOWN_TOKENS = 420                                    # of a held-out text
 LINE = 1.75                                           # ems from line to line
 
 
@@ -164,3 +167,13 @@ def _frame(x, y, width, colour):
     from matplotlib.patches import Rectangle
 
     return Rectangle((x, y - 0.44), width, 0.88, facecolor="none", edgecolor=colour, linewidth=1.5)
+
+
+@picture_of_run("token-loss", "text", "data")
+def _token_loss(run):
+    """The cross-entropy of every token of a text (default: a held-out one), of any length."""
+    check_language_model("token-loss", run.model)
+    ids = run.ids(SHOWN_TOKENS)
+    losses = token_losses(run.model, ids)
+    return tokens_by_loss([run.tokenizer.decode([token]) for token in ids], losses,
+                          top=float(np.log(run.model.config.vocab_size)))

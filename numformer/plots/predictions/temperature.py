@@ -2,10 +2,15 @@
 
 import numpy as np
 
-from numformer.analysis.predictions import next_token_distribution
+from numformer.analysis.predictions import check_language_model, next_token_distribution
+from numformer.backend import one_blas_thread
 from numformer.checks import check_array, check_whole
 from numformer.plots.axes import colours, entitle, faint, in_slides, panels, styled
-from numformer.plots.tokens import label_ticks
+from numformer.plots.pictures import picture_of_run
+from numformer.plots.tokens import label_ticks, visible
+
+TOP_P, TOP_K = 0.9, 8                                 # of a run
+MOST_LETTERS = 40                                     # of a text in a title
 
 
 @styled
@@ -112,3 +117,19 @@ def _unique(axes):
         for handle, label in sorted(pairs, key=lambda pair: "top-" in pair[1]):
             found.setdefault(label, handle)
     return list(found.values()), list(found)
+
+
+@picture_of_run("temperature", "text")
+def _temperature(run):
+    """The distribution of the next token at several temperatures, with top-k and top-p."""
+    check_language_model("temperature", run.model)
+    reading = run.reading()
+    with one_blas_thread():
+        logits = run.model(reading.inputs[0])[0, -1]
+    words, *earlier = [visible(token) for token in reading.read[:-25:-1]]
+    for token in earlier:                             # as many as a title has space for
+        if len(token) + len(words) > MOST_LETTERS:
+            break
+        words = token + words
+    return temperature_panels(logits, run.vocabulary(), top_k=TOP_K, top_p=TOP_P,
+                              title=f"The next token after “{words}”")

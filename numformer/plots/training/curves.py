@@ -1,11 +1,15 @@
 """Curves of one training run: loss, learning rate, gradients, updates."""
 
 import math
+from functools import partial
 
 import numpy as np
 
+from numformer.analysis.gradient_reach import gradient_norm_by_block
+from numformer.backend import one_blas_thread
 from numformer.plots.axes import (
-    WIDTH, colours, faint, in_slides, legend_below, new_axes, plain_ticks, styled, styles)
+    WIDTH, colours, faint, in_slides, legend_below, new_axes, panels, plain_ticks, styled, styles)
+from numformer.plots.pictures import picture_of_run
 from numformer.plots.tokens import plain
 
 USUAL_RATIO = 1e-3                           # of an update to the weights; see `update_ratio_curve`
@@ -236,3 +240,38 @@ def _needed(owner, metrics, name):
         raise ValueError(f"{owner}: metrics hold no {name}; train at least one step, or with "
                          "validation.")
     return steps, values
+
+
+@picture_of_run("loss")
+def _loss(run):
+    """Training and validation loss."""
+    return loss_curve(run.metrics(), unit=run.task.unit_of(run.tokenizer))
+
+
+@picture_of_run("training")
+def _training(run):
+    """Loss, learning rate, gradient norm and update-to-weight ratio."""
+    metrics = run.metrics()
+    if not any("loss" in line or "val_loss" in line for line in metrics):
+        raise ValueError("it has no steps of training to draw; train at least one.")
+    if not any("learning_rate" in line for line in metrics):
+        raise ValueError("it was trained without gradients; use `numformer plot loss`.")
+    axes = panels(None, *((2, 2) if in_slides() else (4, 1)), (8, 16))
+    losses = partial(loss_curve, unit=run.task.unit_of(run.tokenizer))
+    curves = [losses, gradient_norm_curve, learning_rate_curve]
+    if any("update_ratio" in line for line in metrics):
+        curves.append(update_ratio_curve)
+    else:
+        axes.flat[3].remove()
+    for panel, draw in zip(axes.flat, curves):
+        draw(metrics, ax=panel)
+    return axes[0, 0].figure
+
+
+@picture_of_run("flow", "data")
+def _flow(run):
+    """Gradient norm of each block, on the last validation batch."""
+    batch = run.validation(8)[-1]
+    with one_blas_thread():
+        return gradient_flow(gradient_norm_by_block(run.model, batch),
+                             title="Gradient norm by block")

@@ -1,14 +1,24 @@
 """The loss on planes through a trained model: contours, with the path of training."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from numformer.analysis.landscape.directions import (
+    filter_normalized_direction, path_directions)
+from numformer.analysis.landscape.surface import loss_surface
+from numformer.backend import one_blas_thread
 from numformer.checks import check_array
+from numformer.parameter import Layer
 from numformer.plots.axes import (
     colours, entitle, in_slides, is_dark, panels, sequential, styled)
+from numformer.plots.pictures import picture_of_run
+from numformer.training.evaluation import mean_loss
 
 LEVELS = 12
+POINTS, REACH = 25, 1.0                               # of a run: a side of a plane, and its half
+BLOCKS = 8                                            # of validation data at every point
 HIGHEST = 4.0                                         # of the scale, in losses of the trained model
 
 
@@ -142,3 +152,30 @@ def _check(plane):
     if plane.path is not None and (np.shape(plane.path) != (len(plane.steps), 2)):
         raise ValueError(f"loss_contours: path has shape {np.shape(plane.path)}, but must have "
                          f"(len(steps), 2) = {(len(plane.steps), 2)}.")
+
+
+@picture_of_run("landscape", "data")
+def _landscape(run):
+    """The loss around the trained parameters, and along the path of training (snapshots)."""
+    if not isinstance(run.model, Layer):
+        raise ValueError(f"{type(run.model).__name__} has no parameters that a gradient trains.")
+    loss = partial(mean_loss, run.model, run.validation(BLOCKS))
+    steps = np.linspace(-REACH, REACH, POINTS)
+    with one_blas_thread():
+        directions = [filter_normalized_direction(run.model, np.random.default_rng([0, k]))
+                      for k in range(2)]
+        planes = [Plane(loss_surface(run.model, directions, steps, steps, loss), steps, steps,
+                        "random directions", ("first direction, filter-normalized",
+                                              "second direction, filter-normalized"))]
+        path = run.path()
+        if path:
+            directions, points, shares = path_directions([*path.values()])
+            low, high = points.min(axis=0), points.max(axis=0)
+            alphas, betas = np.linspace(low - 0.2 * (high - low), high + 0.2 * (high - low),
+                                        POINTS).T
+            planes.append(Plane(
+                loss_surface(run.model, directions, alphas, betas, loss), alphas, betas,
+                "the plane of the path of training",
+                tuple(f"{name} direction of the path, {share:.0%}"
+                      for name, share in zip(("first", "second"), shares)), points, tuple(path)))
+    return loss_contours(planes, unit=run.task.unit_of(run.tokenizer))

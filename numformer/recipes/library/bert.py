@@ -49,6 +49,9 @@ class MaskedTask(LibraryTask):
         passages = list(zip(self.encoded(tokenizer, first), self.encoded(tokenizer, second)))
         return passage_rows(passages, config.context_length, *layout, follows)
 
+    def held_out_rows(self, tokenizer, config):
+        return self.rows(tokenizer, config, held_out=True)
+
     def masks(self, tokenizer, rate):
         """The arguments of `mask_tokens`."""
         return dict(special=[tokenizer.special_id(name) for name in tokenizer.special],

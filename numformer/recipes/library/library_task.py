@@ -33,6 +33,9 @@ class LibraryTask(Task):
         """The ids of the padding, class and separator tokens."""
         return special_ids(tokenizer)[:3]
 
+    def separator(self, tokenizer):
+        return self.layout(tokenizer)[2]
+
     def encoded(self, tokenizer, texts):
         """The token ids of each text; repeated texts are encoded once."""
         known = {text: tokenizer.encode(text) for text in set(texts)}

@@ -82,6 +82,12 @@ class TextTask(Task):
                              f"that reads 1 to {most}; choose another part of it.")
         return Reading((np.array([ids]),), [tokenizer.decode([token]) for token in ids])
 
+    def held_out_ids(self, load, tokenizer, most):
+        """Those after the first paragraph."""
+        text = load().split()[1]
+        start = text.find("\n\n", 0, len(text) // 2) + 2
+        return np.asarray(tokenizer.encode(text[start if start > 1 else 0:])[:most])
+
     def pictures(self, model, tokenizer):
         """The attention of the last block to a generated text."""
         from numformer.plots import attention_map

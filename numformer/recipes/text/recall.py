@@ -13,7 +13,7 @@ from numformer.data import (
 from numformer.data.corpora.recall import CHARACTERS, EXAMPLE, VALUES
 from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
-from numformer.recipes.task import Task
+from numformer.recipes.task import MAP_TOKENS, Task
 
 HELD_OUT, EXAMPLES = 1000, 16                         # contexts to measure on, and their examples
 VALIDATION_BATCH = 100
@@ -104,6 +104,14 @@ class RecallTask(Task):
                              f"reads 1 to {most}; leave examples out.")
         found = predicted_classes(self.name, model(ids[None])[0, -1:], model)
         return tokenizer.decode(found), 1
+
+    def repeating(self, config, tokenizer, count, rng):
+        """Random contexts, to measure at their keys."""
+        sequences, _ = recall_batch(*recall_examples(count, examples_in(config.context_length),
+                                                     rng))
+        queries = np.zeros(sequences.shape, bool)
+        queries[:, ::EXAMPLE] = True                                  # at keys
+        return sequences, queries, sequences[0, :MAP_TOKENS]
 
     def reading(self, model, tokenizer, text=None):
         """A text, by default the first held-out context."""

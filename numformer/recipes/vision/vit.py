@@ -7,6 +7,7 @@ import numpy as np
 
 from numformer.analysis import attention_by_layer
 from numformer.analysis.attention_views import Reading
+from numformer.analysis.patch_positions import patch_positions
 from numformer.backend import one_blas_thread
 from numformer.data import DataError, Digits, LabelledStream, labelled_batches, load_digits
 from numformer.files import MIB, open_file
@@ -52,12 +53,6 @@ def reading_of(image, config):
     side, first = range(1, config.side + 1), ["[CLS]"] * config.first_patch
     return Reading((image[None],), first + [f"{row},{column}" for row in side for column in side],
                    image=image)
-
-
-def patch_positions(model):
-    """The position vectors that a Vision Transformer gives to its patches, (patches, C)."""
-    c, layer = model.config, getattr(model.positions, "positions", model.positions)
-    return layer(np.zeros((1, c.side ** 2, c.d_model), c.dtype))[0]
 
 
 class DigitTask(Task):

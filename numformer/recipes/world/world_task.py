@@ -68,6 +68,9 @@ class WorldTask(Task):
         """The ids of the padding, class and separator tokens."""
         return tuple(tokenizer.special_id(name) for name in SPECIAL[:3])
 
+    def separator(self, tokenizer):
+        return self.layout(tokenizer)[2]
+
     def rows(self, tokenizer, config, passages):
         """The `PassageRows` of tuples of one or two lists of words."""
         passages = [tuple(word_ids(tokenizer, words) for words in each) for each in passages]

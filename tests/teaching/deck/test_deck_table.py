@@ -8,8 +8,8 @@ import pytest
 from numformer import plots
 from numformer.cli import VERBS
 from numformer.commands.count import PUBLISHED
-from numformer.commands.shared.pictures import PICTURES
 from numformer.experiments import EXPERIMENTS
+from numformer.plots import PICTURES
 from numformer.recipes import PRESETS
 from numformer.teaching.deck import DECKS
 from numformer.teaching.deck.targets import conventions, find, slips
