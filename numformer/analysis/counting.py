@@ -5,11 +5,6 @@ from dataclasses import fields, replace
 from reprlib import repr as brief
 
 from numformer.config import whole_numbers
-from numformer.description import costs_per_token, flops_of, n_parameters
-from numformer.models.clip.model import CLIP
-from numformer.models.clip.text_encoder import CLIPTextEncoder
-from numformer.models.recurrent.seq2seq import Seq2Seq
-from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.shapes_only import MOST_ARRAYS, MOST_NUMBERS, TooLarge, only_shapes
 
 SMALL = 1, 2, 4, 8, 16, 64                            # sizes to find the one that is too large
@@ -52,20 +47,7 @@ def count(config):
     >>> count(CONFIGS["bert-base"])["parameters"]
     110106428
     """
-    model = model_of_shapes(config)
-    if isinstance(model, VisionTransformer):
-        return _of_images(config, model)
-    if hasattr(model, "flops_per_image"):                             # another image model
-        flops = model.flops_per_image()
-        return {"parameters": n_parameters(model), "flops_per_image": flops,
-                "training_flops_per_image": 3 * flops}
-    if isinstance(model, CLIP):
-        return _of_pairs(config, model)
-    if isinstance(model, CLIPTextEncoder):
-        return _of_texts(config, model)
-    if isinstance(model, Seq2Seq):
-        return {"parameters": n_parameters(model)}
-    return costs_per_token(model, config.context_length)
+    return model_of_shapes(config).costs()
 
 
 def parameter_shapes(config):
@@ -154,28 +136,3 @@ def _largest(config, fits):
                 if fits(replace(config, **{name: value})):
                     return name
     return names[0]
-
-
-def _of_images(config, model):
-    """Counts of a Vision Transformer: full attention, and one vector through the head."""
-    patches, T = config.side ** 2, config.side ** 2 + config.first_patch
-    flops = (2 * patches * model.patches.weight.data.size + T * flops_of(model.encoder, T)
-             + flops_of(model.head, 0))
-    return {"parameters": n_parameters(model), "flops_per_image": flops,
-            "training_flops_per_image": 3 * flops}
-
-
-def _of_pairs(config, model):
-    """Counts of CLIP: of an image and of a text."""
-    image = _of_images(config.image, model.image)["flops_per_image"]
-    text = _of_texts(config.text, model.text)["flops_per_text"]
-    return {"parameters": n_parameters(model), "flops_per_image": image, "flops_per_text": text,
-            "training_flops_per_pair": 3 * (image + text)}
-
-
-def _of_texts(config, model):
-    """Counts of CLIP's text encoder: causal attention, full context, one vector projected."""
-    T = config.context_length
-    flops = T * flops_of(model.encoder, (T + 1) / 2) + flops_of(model.projection, 0)
-    return {"parameters": n_parameters(model), "flops_per_text": round(flops),
-            "training_flops_per_text": round(3 * flops)}

@@ -15,7 +15,7 @@ from numformer.checks import check_number
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.commands.shared.trainers import new_trainer
-from numformer.analysis import count, gradient_reach
+from numformer.analysis import gradient_reach
 from numformer.models import NGramDecoder
 from numformer.runs import RunFolder, load_run
 from numformer.runs.load_run import run_corpus
@@ -92,7 +92,7 @@ class Compared:
         """A row of the table, without times."""
         batches = self.task.validation(self.corpus, self.tokenizer, self.model.config)
         loss, progress = mean_loss(self.model, batches), self.facts["progress"]
-        costs = self.model.costs() if hasattr(self.model, "costs") else count(self.model.config)
+        costs = self.model.costs()
         gradients = None
         if hasattr(self.model, "backward") and not isinstance(self.model, NGramDecoder):
             with backend.one_blas_thread():

@@ -4,11 +4,13 @@ A layer has `describe`, which returns a `Description`; where a diagram of one bl
 inside it, also `describe_parts`. A model has `describe_model` and `costs`.
 """
 
-from numformer.description.costs import costs_per_token, flops_of, n_parameters
+from numformer.description.costs import costs_of_images, costs_per_token, flops_of, n_parameters
 from numformer.description.parts import (
     Architecture, Box, Column, Description, Residual, Row, Stack, boxes_of, by, to)
-from numformer.description.reader import VECTORS, Reader, stacked
+from numformer.description.reader import (
+    MASKED, OF_COSINE, OF_TOKEN, TOKENS, VECTORS, Reader, images_of, stacked)
 
-__all__ = ["Architecture", "Box", "Column", "Description", "Reader", "Residual", "Row", "Stack",
-           "VECTORS", "boxes_of", "by", "costs_per_token", "flops_of", "n_parameters", "stacked",
+__all__ = ["Architecture", "Box", "Column", "Description", "MASKED", "OF_COSINE", "OF_TOKEN",
+           "Reader", "Residual", "Row", "Stack", "TOKENS", "VECTORS", "boxes_of", "by",
+           "costs_of_images", "costs_per_token", "flops_of", "images_of", "n_parameters", "stacked",
            "to"]

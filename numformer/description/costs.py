@@ -18,7 +18,13 @@ def flops_of(layer, keys):
     return 2 * sum(each.weights + each.keys * keys for each in described)
 
 
-def costs_per_token(model, T):
+def costs_of_images(model, flops):
+    """The costs of a model of images whose forward takes so many FLOPs for one."""
+    return {"parameters": n_parameters(model), "flops_per_image": flops,
+            "training_flops_per_image": 3 * flops}
+
+
+def costs_per_token(model, T=None):
     """The costs of a language model at its full context of T tokens.
 
     Attention is causal and has a cache, unless a layer around it says otherwise in `keys_seen`.
@@ -27,7 +33,8 @@ def costs_per_token(model, T):
     ----------
     model : Layer
         With a config that has a dtype.
-    T : int
+    T : int, optional
+        ``context_length`` of the config unless given.
 
     Returns
     -------
@@ -36,6 +43,7 @@ def costs_per_token(model, T):
         forward pass; ``training_flops_per_token``; ``kv_bytes_per_token``, the growth of the KV
         cache; ``state_bytes``, the recurrent state of a sequence.
     """
+    T = model.config.context_length if T is None else T
     seen = {}                                         # the outermost layer that says so decides
     for _, part in model.named_layers():
         for attention, found in part.keys_seen(T).items():

@@ -2,9 +2,15 @@
 
 from itertools import groupby
 
-from numformer.description.parts import Box, Row, Stack
+from numformer.description.parts import Architecture, Box, Row, Stack
 
-VECTORS = ("B", "T", "C")                                     # the shape of a residual stream
+# what several models have in their diagrams: a shape, inputs, a name, equations of gradients
+VECTORS, TOKENS, MASKED = ("B", "T", "C"), "tokens (B, T)", "Masked self-attention"
+OF_TOKEN = (r"dx_t = dy\;\mathrm{at\ the\ token,\ else}\;0",)
+OF_COSINE = (r"d\hat{u} = ds\,\hat{v}",
+             r"du = (d\hat{u} - \hat{u}\,(\hat{u} \cdot d\hat{u})) / |u|")
+SIZES = {"C": "d_model", "H": "n_heads", "G": "n_kv_heads", "D": "head_width", "F": "hidden_width",
+         "E": "n_experts", "V": "vocab_size"}
 
 
 class Reader:
@@ -42,6 +48,19 @@ class Reader:
     def at_most(self, name, size):
         """Note that the size of this letter is given by the input, up to a limit."""
         self.sizes[name] = f"up to {size:,}"
+
+    def sizes_of(self, config):
+        """Note the sizes that the config of a Transformer has."""
+        if getattr(config, "context_length", None):
+            self.at_most("T", config.context_length)
+        usual = {"n_kv_heads": (None, getattr(config, "n_heads", None)), "n_experts": (None, 1)}
+        for letter, name in SIZES.items():
+            if getattr(config, name, None) not in usual.get(name, (None,)):
+                self.letter(letter, getattr(config, name))
+
+    def architecture(self, *columns, joint=()):
+        """The `Architecture` of these columns, with the sizes that were noted."""
+        return Architecture(columns, tuple(joint), self.sizes)
 
     def boxes(self, shape, *layers, **changes):
         """Boxes of layers whose outputs have this shape, without those that do nothing."""
@@ -144,6 +163,12 @@ def stacked(read, shared=()):
         equal = list(equal)
         stacks.append(Stack(len(equal), read[equal[0]]))
     return [stacks[0]._replace(shared=shared), *stacks[1:]]
+
+
+def images_of(config):
+    """What a column of images begins with."""
+    side = config.image_size
+    return f"images (B, {side}, {side}, {config.channels})"
 
 
 def equations(gradient):

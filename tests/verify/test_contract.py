@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from numformer import functional, layers, models
+from numformer.analysis import architecture
 from numformer.parameter import Layer
 from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck, hessian_symmetry
@@ -154,6 +155,15 @@ def test_a_layer_describes_itself(case):
     assert all(type(number) is int for number in (
         about.weights, about.keys, about.cache, about.state))
     assert "\n" not in about.name + about.sizes
+
+
+@pytest.mark.parametrize("case", MODELS, ids=by_name)
+def test_a_model_can_be_drawn_and_counted(case):
+    model = case.layer()
+    for method in ("describe_model", "costs"):
+        assert hasattr(model, method), (f"{type(model).__name__}: the method {method}() is "
+                                        "missing; see numformer/ADDING_A_MODEL.md")
+    assert architecture(model).parameters == model.costs()["parameters"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=by_name)

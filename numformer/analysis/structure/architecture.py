@@ -1,10 +1,8 @@
 """The architecture of a model, read from its layers: boxes in the order in which data pass them."""
 
-from numformer.analysis.structure.readers import READERS
 from numformer.checks import check_whole
-from numformer.description import Architecture, Column, Reader
-from numformer.models import KINDS, NGramLanguageModel
-from numformer.parameter import Layer
+from numformer.description import Column, Reader
+from numformer.models import KINDS
 
 
 def architecture(model, block=None):
@@ -42,33 +40,28 @@ def architecture(model, block=None):
     """
     model = built(model)
     reader = Reader(model, block)
-    columns, joint = _reader_of(model)(model, reader)
+    found = model.describe_model(reader)
     if block is None:
-        return Architecture(columns, joint, reader.sizes)
+        return found
     check_whole("architecture", "block", block)
     if reader.single is None:
         raise ValueError(f"architecture: block={block}, but {type(model).__name__} has "
                          f"{reader.n_blocks or 'no'} blocks; " + (
                              f"give 1 .. {reader.n_blocks}." if reader.n_blocks
                              else "leave it out."))
-    return Architecture((Column("x", reader.single),), (), reader.sizes)
+    return reader.architecture(Column("x", reader.single))
 
 
 def built(model):
     """The model itself, or the one of a config, with shapes only."""
-    if isinstance(model, (Layer, NGramLanguageModel)):
+    if hasattr(model, "describe_model"):
         return model
     for kind, its_config in KINDS.values():
         if type(model) is its_config:
             return kind(model, rng=None)
+    if hasattr(model, "forward"):
+        raise TypeError(f"architecture: {type(model).__name__} has no diagram of its own; give it "
+                        "a method describe_model (see numformer/ADDING_A_MODEL.md), or draw the "
+                        "layer with computation_graph.")
     raise TypeError(f"architecture: {type(model).__name__} is neither a model nor the config of "
                     "one in numformer.models.KINDS.")
-
-
-def _reader_of(model):
-    for kind in type(model).__mro__:
-        if kind in READERS:
-            return READERS[kind]
-    raise TypeError(f"architecture: {type(model).__name__} has no diagram of its own; give a "
-                    f"model, or the config, of {', '.join(KINDS)}, or draw the layer with "
-                    "computation_graph.")

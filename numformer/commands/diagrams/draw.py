@@ -78,7 +78,7 @@ def _drawn(arguments):
         _config(name), name)
     try:
         found = architecture(model, arguments.block)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:          # no such block, or no method describe_model
         raise UsageError(f"draw: {error}") from None
     ax = architecture_diagram(model, title=title, backward=arguments.backward,
                               block=arguments.block)

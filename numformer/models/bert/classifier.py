@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.config import option
+from numformer.description import TOKENS, Column, costs_per_token
 from numformer.layers import ClassPooler, Dropout, Linear
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
@@ -100,3 +101,15 @@ class BertClassifier(CrossEntropyModel):
         # logits = classes(dropout(pooler(backbone(ids))))
         dx = self.dropout.backward(self.classes.backward(dlogits, saved_classes), saved_dropout)
         return self.backbone.backward(self.pooler.backward(dx, saved_pooler), saved_backbone)
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_head(self, reader):
+        """The parts above the backbone."""
+        return (*reader.boxes(("B", "C"), self.pooler), *reader.boxes(
+            ("B", self.config.n_classes), self.classes, name="Linear head"))
+
+    def describe_model(self, reader):
+        return reader.architecture(Column(
+            TOKENS, (*self.backbone.describe_features(reader), *self.describe_head(reader))))

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_lengths, check_rows
 from numformer.config import option
+from numformer.description import TOKENS, VECTORS, Column, costs_per_token
 from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
@@ -166,3 +167,19 @@ class BertEncoder(Layer):
         ends = (pattern.intervals(T, T) for pattern in self.patterns())
         return {block.attention: (float((last - first).mean()), False)
                 for block, (first, last) in zip(self.encoder.blocks, ends)}
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_features(self, reader):
+        """The parts below the heads of every BERT."""
+        reader.sizes_of(self.config)
+        windows = [pattern.window for pattern in self.patterns()]
+        return (*reader.boxes(VECTORS, self.embedding, self.positions),
+                *reader.boxes(VECTORS, self.segments, name="+ Segment embedding"),
+                *reader.boxes(VECTORS, self.norm),
+                *reader.stacks(self.encoder.blocks, windows=windows),
+                *reader.boxes(VECTORS, self.encoder.norm))
+
+    def describe_model(self, reader):
+        return reader.architecture(Column(TOKENS, self.describe_features(reader)))

@@ -7,7 +7,7 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_backward
 from numformer.checks import check_ids
 from numformer.config import option
-from numformer.description import Description
+from numformer.description import TOKENS, Column, Description, Row, costs_per_token
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
@@ -180,6 +180,18 @@ class Bert(LossOfParts):
     def evaluation_parts(self, batch):
         """The same losses without dropout."""
         return self.loss_parts(batch)[0]
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        parts = self.backbone.describe_features(reader)
+        heads = reader.boxes(("B", "T", "V"), self.head)
+        if self.next_sentence is not None:
+            pairs = (*reader.boxes(("B", "C"), self.pooler),
+                     *reader.boxes(("B", 2), self.next_sentence, name="Next-sentence head"))
+            heads = Row((heads, pairs)),
+        return reader.architecture(Column(TOKENS, (*parts, *heads)))
 
 
 BERT = dict(vocab_size=30522, context_length=512)

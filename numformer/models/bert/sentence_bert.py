@@ -7,6 +7,7 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_ids
 from numformer.config import option
+from numformer.description import OF_COSINE, Column, costs_per_token
 from numformer.functional import (
     cosine_regression_loss, cosine_regression_loss_backward, cosine_similarity,
     cosine_similarity_backward, pair_features, pair_features_backward, triplet_loss,
@@ -256,3 +257,26 @@ class SentenceBert(Layer):
 
         # features = pair_features(u, v)
         return pair_features_backward(dfeatures, saved_features)
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        """Two texts through the same weights: the second column is tied to the first."""
+        columns = [Column(f"text {k} (B, T)", (*self.backbone.describe_features(reader),
+                                               *reader.boxes(("B", "C"), self.pooling)))
+                   for k in (1, 2)]
+        if self.pair_head is None:
+            joint = reader.function(("B",), "Cosine similarity", cosine_similarity,
+                                    "of the two texts", OF_COSINE),
+        else:
+            joint = (reader.function(("B", 3 * self.config.d_model), "Concatenation", SentenceBert,
+                                     "u, v and |u - v|", (
+                                         r"du = dy_1 + \mathrm{sgn}(u - v)\,dy_3",
+                                         r"dv = dy_2 - \mathrm{sgn}(u - v)\,dy_3")),
+                     *reader.boxes(("B", self.config.n_classes), self.pair_head,
+                                   name="Linear head"))
+        if self.pooler is not None:
+            columns.append(Column("", reader.boxes(("B", "C"), self.pooler,
+                                                   name="Class pooler, unused")))
+        return reader.architecture(*columns, joint=joint)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.checks import check_mask
+from numformer.description import TOKENS, Column, costs_per_token
 from numformer.finite import predicted_classes
 from numformer.layers import Linear
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
@@ -108,6 +109,14 @@ class BertSpanClassifier(CrossEntropyModel):
 
         # z = ends(backbone(ids))
         return self.backbone.backward(self.ends.backward(dz, saved_ends), saved_backbone)
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        return reader.architecture(Column(TOKENS, (
+            *self.backbone.describe_features(reader),
+            *reader.boxes(("B", "T", 2), self.ends, name="Start and end of the span"))))
 
 
 def best_spans(logits, allowed, longest=None):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from numformer.description import TOKENS, Column, costs_per_token
 from numformer.layers import Dropout, Linear
 from numformer.models.bert.classifier import BertClassifierConfig
 from numformer.models.bert.encoder import BertEncoder
@@ -97,3 +98,11 @@ class BertTokenClassifier(CrossEntropyModel):
         # logits = classes(dropout(backbone(ids)))
         dx = self.classes.backward(dlogits, saved_classes)
         return self.backbone.backward(self.dropout.backward(dx, saved_dropout), saved_backbone)
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        return reader.architecture(Column(TOKENS, (
+            *self.backbone.describe_features(reader),
+            *reader.boxes(("B", "T", self.config.n_classes), self.classes, name="Linear head"))))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from numformer.checks import check_number
+from numformer.description import OF_COSINE, n_parameters
 from numformer.functional import (
     contrastive_loss, contrastive_loss_backward, cosine_similarity, cosine_similarity_backward,
     softmax)
@@ -177,3 +178,17 @@ class CLIP(Layer):
         """
         check_number("CLIP", "largest", largest, above=0)
         np.minimum(self.logit_scale.data, math.log(largest), out=self.logit_scale.data)
+
+    def costs(self):
+        """Of an image and of a text; a pair is one of each."""
+        image, text = self.image.costs()["flops_per_image"], self.text.costs()["flops_per_text"]
+        return {"parameters": n_parameters(self), "flops_per_image": image, "flops_per_text": text,
+                "training_flops_per_pair": 3 * (image + text)}
+
+    def describe_model(self, reader):
+        text, image = (part.describe_model(reader).columns[0] for part in (self.text, self.image))
+        similarity = reader.function(("B", "B"), "Cosine similarity", cosine_similarity,
+                                     "of every image with every text", OF_COSINE)
+        scale = reader.box(("B", "B"), self.logit_scale, name="Temperature",
+                           detail="times exp(logit scale)")
+        return reader.architecture(image, text, joint=(similarity, scale))

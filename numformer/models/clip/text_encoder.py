@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_lengths, check_rows
+from numformer.description import MASKED, OF_TOKEN, Column, flops_of, n_parameters
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Linear
 from numformer.models.clip.config import CLIPTextConfig
@@ -123,3 +124,22 @@ class CLIPTextEncoder(Layer):
             raise ValueError(f"CLIPTextEncoder: row {without[0]} of ids has no end token, eos_id="
                              f"{self.config.eos_id}; end every text with it.")
         return ends.argmax(axis=1)
+
+    def costs(self):
+        """Of a text: causal attention, full context, one vector projected."""
+        T = self.config.context_length
+        flops = round(T * flops_of(self.encoder, (T + 1) / 2) + flops_of(self.projection, 0))
+        return {"parameters": n_parameters(self), "flops_per_text": flops,
+                "training_flops_per_text": 3 * flops}
+
+    def describe_model(self, reader):
+        c = self.config
+        reader.sizes_of(c)
+        shape = "B", "T", reader.letter("C", c.d_model)
+        return reader.architecture(Column("texts (B, T)", (
+            *reader.boxes(shape, self.embedding, self.positions),
+            *reader.stacks(self.encoder.blocks, MASKED, shape),
+            *reader.boxes(shape, self.encoder.norm),
+            reader.function((*shape[::2],), "End token", CLIPTextEncoder, "its vector at the top",
+                            OF_TOKEN),
+            *reader.boxes(("B", c.d_embedding), self.projection, name="Projection"))))

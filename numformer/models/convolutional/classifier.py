@@ -7,6 +7,8 @@ import numpy as np
 from numformer.backend import ACTIVATIONS
 from numformer.checks import check_array
 from numformer.config import Config, like, option, whole_numbers
+from numformer.description import Column, costs_of_images, images_of
+from numformer.functional.activations.table import spelled
 from numformer.layers import Convolution2D, Dropout, Linear, Pooling2D
 from numformer.models.transformer import CrossEntropyModel, TransformerConfig
 from numformer.models.vision_transformer.model import VisionTransformerConfig
@@ -179,6 +181,29 @@ class ConvolutionClassifier(CrossEntropyModel):
             windows = (side + 2 * c.padding - c.kernel_width + 1) ** 2
             products, side = products + windows * convolution.weight.data.size, pooled
         return 2 * (products + sum(linear.weight.data.size for linear in (*self.hidden, self.head)))
+
+    def costs(self):
+        return costs_of_images(self, self.flops_per_image())
+
+    def describe_model(self, reader):
+        """Convolutions, each with a nonlinearity and pooling; then a feed-forward network."""
+        c, parts, size = self.config, [], self.config.image_size
+        for convolution, side in zip(self.convolutions, c.sides):
+            size, F = size + 2 * c.padding - c.kernel_width + 1, convolution.weight.data.shape[3]
+            parts += (self._activated(reader, ("B", size, size, F), convolution),
+                      reader.box(("B", side, side, F), self.pooling))
+            size = side
+        parts.append(reader.function(("B", size * size * F), "Flatten", ConvolutionClassifier,
+                                     "the feature maps become one vector",
+                                     (r"dx = dy\;\mathrm{in\ the\ shape\ of}\;x",)))
+        parts += [self._activated(reader, ("B", linear.weight.data.shape[1]), linear)
+                  for linear in self.hidden]
+        parts += reader.boxes(("B", c.n_classes), self.head, name="Linear head")
+        return reader.architecture(Column(images_of(c), tuple(parts)))
+
+    def _activated(self, reader, shape, layer):
+        box = reader.box(shape, layer)
+        return box._replace(detail=f"{box.detail}, then {spelled(self.config.activation)}")
 
 
 CONVOLUTION_CONFIGS = {

@@ -7,6 +7,7 @@ import numpy as np
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
 from numformer.config import option
+from numformer.description import OF_TOKEN, TOKENS, Column, Row, costs_per_token
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import Linear
 from numformer.layers.linear import head_loss, head_loss_backward
@@ -173,6 +174,17 @@ class DecoderClassifier(LossOfParts, CrossEntropyModel):
 
         # losses[2] = auxiliary_loss
         self.backward(dlogits, saved_logits, dh, dauxiliary)
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        features = self.backbone.describe_features(reader)
+        head = (reader.function(("B", "C"), "Last token", DecoderClassifier,
+                                "its vector at the top", OF_TOKEN),
+                *reader.boxes(("B", self.config.n_classes), self.classes, name="Linear head"))
+        unused = reader.boxes(("B", "T", "V"), self.backbone.head)
+        return reader.architecture(Column(TOKENS, (*features, Row((head, unused)))))
 
 
 def next_tokens(ids, last):

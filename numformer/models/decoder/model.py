@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from numformer.checks import check_rows
+from numformer.description import MASKED, TOKENS, VECTORS, Column, costs_per_token
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
@@ -265,6 +266,20 @@ class Decoder(LossOfParts, CrossEntropyModel):
     @property
     def _parts(self):
         return self.blocks, self.norm, self.head
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_features(self, reader):
+        """The parts below the head."""
+        reader.sizes_of(self.config)
+        return (*reader.boxes(VECTORS, self.embedding, self.positions, self.embedding_norm),
+                *reader.stacks(self.blocks, MASKED), *reader.boxes(VECTORS, self.norm))
+
+    def describe_model(self, reader):
+        features = self.describe_features(reader)
+        logits = "B", "T", reader.letter("V", self.config.vocab_size)
+        return reader.architecture(Column(TOKENS, (*features, *reader.boxes(logits, self.head))))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.backend import add
+from numformer.description import Residual
 from numformer.layers import Dropout, FeedForward, LayerNorm
 from numformer.layers.attention.positioned import PositionedAttention
 from numformer.parameter import Layer
@@ -114,3 +115,15 @@ class DETRBlock(Layer):
         dqueries, dcontext, dp, dr = self.attention.backward(da, saved_attention)
         dx = add(dx, self.norm1.backward(add(dqueries, dcontext), saved_norm1))
         return dx, dpositions + dp + dr, *of_memory
+
+    def describe_block(self, reader, shape, attention, window=None):
+        parts = []
+        for norm, layer, changes in (
+                (self.norm1, self.attention, {"name": attention}),
+                (self.norm2, self.cross_attention,
+                 {"name": "Cross-attention", "reads_memory": True}),
+                (self.norm3, self.feedforward, {})):
+            if layer is not None:
+                box = reader.box(shape, layer, **changes)
+                parts.append(Residual((*reader.boxes(shape, norm), *reader.parts(box, layer))))
+        return tuple(parts)

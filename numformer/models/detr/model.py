@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.description import Column, Row, costs_of_images, flops_of, images_of, stacked
 from numformer.finite import predicted_classes, result_not_finite
 from numformer.functional import (
     IGNORE_INDEX, box_loss, box_loss_backward, match_objects, softmax, weighted_cross_entropy,
@@ -285,3 +286,42 @@ class DETR(LossOfParts):
 
         saved = (saved_class, saved_box, chosen, y)
         return losses, saved
+
+    def costs(self):
+        return costs_of_images(self, self.flops_per_image())
+
+    def flops_per_image(self):
+        """Two for each multiplication of a forward pass, as in `numformer.analysis.count`.
+
+        The keys and values of cross-attention are those of the patches, counted for each query; the
+        matching of the loss is left out.
+        """
+        S, Q = self.config.side ** 2, self.config.n_queries
+        flops = 2 * S * self.patches.weight.data.size
+        flops += sum(S * flops_of(block, S) for block in self.encoder)
+        for block in self.decoder:
+            flops += Q * (flops_of(block.attention, Q) + flops_of(block.feedforward, 0))
+            cross = block.cross_attention
+            flops += Q * (flops_of(cross.query, 0) + flops_of(cross.output, 0)
+                          + 2 * cross.describe().keys * S)
+            flops += S * (flops_of(cross.key, 0) + flops_of(cross.value, 0))
+        return flops + Q * (flops_of(self.class_head, 0) + flops_of(self.box_head, 0))
+
+    def describe_model(self, reader):
+        c = self.config
+        reader.letter("C", c.d_model)
+        Q, S = reader.letter("Q", c.n_queries), reader.letter("S", c.side ** 2)
+        memory, objects = ("B", S, "C"), ("B", Q, "C")
+        positions = reader.boxes(("S", "C"), self.positions, detail="to q and k")
+        encoder = (*reader.boxes(memory, self.patches),
+                   *stacked([reader.block(block, shape=memory) for block in self.encoder],
+                            positions),
+                   *reader.boxes(memory, self.encoder_norm))
+        heads = Row((reader.boxes(("B", Q, c.n_classes + 1), self.class_head, name="Class head"),
+                     reader.boxes(("B", Q, 4), self.box_head)))
+        decoder = (reader.box((Q, "C"), self.queries, name="Object queries",
+                              detail="trained; added to q and k"),
+                   *stacked([reader.block(block, shape=objects) for block in self.decoder]),
+                   *reader.boxes(objects, self.decoder_norm), heads)
+        return reader.architecture(Column(images_of(c), encoder),
+                                   Column("zeros (B, Q, C)", decoder))

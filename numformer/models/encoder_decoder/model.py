@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.backend import cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
+from numformer.description import MASKED, VECTORS, Column, costs_per_token
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.encoder_decoder.config import EncoderDecoderConfig
@@ -223,6 +224,23 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
         # memory = encoder(embed(inputs))
         dx = self.encoder.backward(dmemory, saved_encoder, dauxiliary)
         self._embed_backward(dx, saved_inputs, *self._input_parts)
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        reader.sizes_of(self.config)
+        reader.at_most("S", self.config.context_length)
+        logits = "B", "T", reader.letter("V", self.config.vocab_size)
+        memory = "B", "S", "C"
+        encoder = (*reader.boxes(memory, self.embedding, self.input_positions, self.input_norm),
+                   *reader.stacks(self.encoder.blocks, shape=memory),
+                   *reader.boxes(memory, self.encoder.norm))
+        decoder = (*reader.boxes(VECTORS, self.embedding, self.output_positions, self.output_norm),
+                   *reader.stacks(self.blocks, MASKED), *reader.boxes(VECTORS, self.norm),
+                   *reader.boxes(logits, self.head))
+        return reader.architecture(Column("inputs (B, S)", encoder),
+                                   Column("outputs so far (B, T)", decoder))
 
 
 @dataclass(frozen=True)

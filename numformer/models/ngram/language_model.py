@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_ids
 from numformer.config import Config, option
+from numformer.description import TOKENS, Column
 from numformer.models.ngram.kneser_ney import KneserNey
 from numformer.parameter import Parameter
 
@@ -141,3 +142,20 @@ class NGramLanguageModel:
 
     def __repr__(self):
         return f"NGramLanguageModel({self.counts!r})"
+
+    def describe_model(self, reader):
+        """Tables of counts instead of layers."""
+        V = reader.letter("V", self.config.vocab_size)
+        reader.at_most("T", self.config.context_length)
+        reader.sizes["n"] = self.n or "chosen in training"
+        counts = reader.function(("B", "T", "n", V), "Counts of n-grams", KneserNey,
+                                 "a table for each length up to n",
+                                 ("no gradient: counting maximizes the likelihood",))
+        return reader.architecture(Column(TOKENS, (
+            reader.function(("B", "T", "n - 1"), "Contexts", NGramLanguageModel,
+                            "the last n - 1 tokens",
+                            ("no gradient: nothing is trained by descent",)),
+            counts._replace(parameters=sum(each.data.size for each in self.parameters())),
+            reader.function(("B", "T", V), "Kneser-Ney smoothing", KneserNey,
+                            "discounted counts, interpolated with those of shorter contexts",
+                            ("no gradient",)))))

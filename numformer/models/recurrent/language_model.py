@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_rows
 from numformer.config import Config, like, option
+from numformer.description import TOKENS, VECTORS, Column, Residual, Stack, costs_per_token
 from numformer.layers import GRU, LSTM, RNN, Dropout, Embedding, Identity, LMHead
 from numformer.models.transformer import CrossEntropyModel, TransformerConfig
 from numformer.parameter import normal
@@ -131,6 +132,30 @@ class StatefulLanguageModel(CrossEntropyModel):
         for row, part in zip(logits, parts):
             row[-part.shape[1]:] = part[0]
         return logits, tuple(map(np.concatenate, zip(*caches)))
+
+    def costs(self):
+        return costs_per_token(self)
+
+    def describe_model(self, reader):
+        """Equal layers, which may differ in dilation."""
+        reader.sizes_of(self.config)
+        logits = "B", "T", reader.letter("V", self.config.vocab_size)
+        embedding = reader.boxes(VECTORS, self.embedding)
+        blocks = [reader.numbered(lambda each: self._described(each, layer))
+                  for layer in self.layers]
+        dilations = [layer.convolution.dilation for layer in self.layers
+                     if hasattr(layer, "convolution")]
+        if len(set(dilations)) > 1:
+            detail = (f"width {len(self.layers[0].convolution.weight.data)}, "
+                      f"dilations {', '.join(map(str, dilations))}")
+            blocks = [(Residual((block[0].parts[0]._replace(detail=detail),)),) for block in blocks]
+        return reader.architecture(Column(TOKENS, (
+            *embedding, Stack(len(blocks), blocks[0]), *reader.boxes(VECTORS, self.norm),
+            *reader.boxes(logits, self.head))))
+
+    def _described(self, reader, layer):
+        parts = reader.parts(reader.box(VECTORS, layer), layer)
+        return (Residual(parts),) if self.residual else parts
 
 
 CELLS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}

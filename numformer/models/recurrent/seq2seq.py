@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_lengths, check_rows
 from numformer.config import Config, like, option
+from numformer.description import Column, Row, n_parameters
 from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
 from numformer.layers.attention.score_attention import SCORES
 from numformer.models.transformer import CrossEntropyModel, TransformerConfig
@@ -234,6 +235,29 @@ class Seq2Seq(CrossEntropyModel):
             raise ValueError(f"Seq2Seq: {len(inputs)} inputs came with {len(outputs)} outputs; "
                              "give as many of each.")
         check_lengths("Seq2Seq", lengths, *inputs.shape, "S")
+
+    def costs(self):
+        return {"parameters": n_parameters(self)}
+
+    def describe_model(self, reader):
+        """Every state of the encoder goes to attention; the last becomes the decoder's first."""
+        c, attentive = self.config, self.config.attention != "none"
+        reader.letter("C", c.d_model)
+        F = reader.letter("F", c.d_hidden)
+        logits = "B", "T", reader.letter("V", c.vocab_size)
+        first = reader.boxes(("B", F), self.first, name="First state",
+                             detail="tanh of a linear map of the last state")
+        encoder = (*reader.boxes(("B", "S", "C"), self.source),
+                   *reader.boxes(("B", "S", F), self.encoder),
+                   *((Row(((), first)),) if attentive else first))
+        width = (2 if attentive else 1) * c.d_hidden
+        read = "the states, the contexts" if attentive else "the states"
+        decoder = (*reader.boxes(("B", "T", "C"), self.target),
+                   *reader.boxes(("B", "T", width), self.decoder, reads_memory=True),
+                   *reader.boxes(logits, self.output, name="Linear head",
+                                 detail=f"of {read} and the embeddings"))
+        return reader.architecture(Column("inputs (B, S)", encoder),
+                                   Column("outputs so far (B, T)", decoder))
 
 
 @dataclass(frozen=True)

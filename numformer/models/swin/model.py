@@ -4,6 +4,7 @@
 import numpy as np
 
 from numformer.checks import check_array
+from numformer.description import Column, costs_of_images, images_of, stacked
 from numformer.layers import (
     Dropout, FeedForward, Identity, LayerNorm, Linear, PatchEmbedding, PatchMerging, Pooling,
     ResidualBranch, SelfAttentionBranch, TransformerBlock, WindowAttention)
@@ -192,3 +193,21 @@ class Swin(CrossEntropyModel):
                         if isinstance(part, Linear)]
             products += T * (sum(matrices) + 2 * L * window * window * C)
         return 2 * products
+
+    def costs(self):
+        return costs_of_images(self, self.flops_per_image())
+
+    def describe_model(self, reader):
+        """Stages: between two of them, four neighbours are merged into one vector."""
+        c, parts = self.config, []
+        for stage, (_, _, C, side, _) in zip(self.stages, c.stages):
+            shape = "B", side, side, C
+            if not parts:
+                parts += reader.boxes(("B", side * side, C), self.patches, self.embedding_norm)
+            parts += reader.boxes(shape, stage.merging)
+            parts += stacked([reader.block(block, "Window attention", shape)
+                              for block in stage.blocks])
+        parts += (*reader.boxes(("B", side * side, C), self.norm),
+                  *reader.boxes(("B", C), self.pooling),
+                  *reader.boxes(("B", c.n_classes), self.head, name="Linear head"))
+        return reader.architecture(Column(images_of(c), tuple(parts)))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
+from numformer.description import Row
 from numformer.functional import (
     IGNORE_INDEX, distillation_loss, distillation_loss_backward, imitation_loss,
     imitation_loss_backward)
@@ -229,3 +230,12 @@ class TinyBert(LossOfParts, BertClassifier):
     def _projection(self, m):
         """That of the embedding, or the one that all blocks share."""
         return self.hidden_projection if m else self.embedding_projection
+
+    def describe_head(self, reader):
+        """The classifier, and in training the projections of what the teacher is compared with."""
+        head, shape = super().describe_head(reader), ("B", "T", self.config.teacher_width)
+        more = [reader.boxes(shape, layer, name=f"Projection of {of}",
+                             detail="in training, to the teacher's width")
+                for of, layer in (("embeddings", self.embedding_projection),
+                                  ("states", self.hidden_projection))]
+        return (Row((head, *more)),) if any(more) else head

@@ -6,6 +6,7 @@ import numpy as np
 
 from numformer.checks import check_divides
 from numformer.config import option
+from numformer.description import Column, costs_of_images, flops_of, images_of
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import (
     ClassHeads, Dropout, Identity, LearnedPositions2D, Linear, PatchEmbedding, Pooling,
@@ -190,6 +191,27 @@ class VisionTransformer(CrossEntropyModel):
 
         saved = (saved_patches, saved_positions, saved_norm)
         return x, saved
+
+    def costs(self):
+        """Of an image: full attention, and one vector through the head."""
+        patches = self.config.side ** 2
+        T = patches + self.config.first_patch
+        return costs_of_images(self, 2 * patches * self.patches.weight.data.size + T * flops_of(
+            self.encoder, T) + flops_of(self.head, 0))
+
+    def describe_model(self, reader):
+        c, patches = self.config, self.config.side ** 2
+        reader.sizes_of(c)
+        C = reader.letter("C", c.d_model)
+        shape = "B", reader.letter("T", patches + c.first_patch), C
+        before = ("B", patches, C) if c.first_patch else shape
+        return reader.architecture(Column(images_of(c), (
+            *reader.boxes(before, self.patches, self.positions),
+            *reader.boxes(shape, self.class_token, name="Class token, prepended"),
+            *reader.boxes(shape, self.embedding_norm),
+            *reader.stacks(self.encoder.blocks, shape=shape),
+            *reader.boxes(shape, self.encoder.norm), *reader.boxes(("B", C), self.pooling),
+            *reader.boxes(("B", c.n_classes), self.head, name="Linear head"))))
 
 
 def _positions_of(config, rng):
