@@ -241,8 +241,9 @@ def inference(change):
     return gradients
 
 
-def inference_without_weight(dy, x, weight, bias, statistics):
-    dx, dweight, dbias = inference(lambda g, x_hat, r, n: r * g)(dy, x, weight, bias, statistics)
+def inference_without_weight(dy, x, weight, bias, statistics, epsilon=1e-5):
+    right = inference(lambda g, x_hat, r, n: r * g)
+    dx, dweight, dbias = right(dy, x, weight, bias, statistics, epsilon)
     return dx / weight, dweight, dbias
 
 

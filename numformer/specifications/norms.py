@@ -203,7 +203,7 @@ def layer_norm_outside_backward(dy, x, weight, bias, epsilon=1e-5):
 specify(
     F.layer_norm_outside, ("x", "weight", "bias"), of_norm("bias", outside=True),
     cases=[
-        Pair("layer norm, outside", [(2, 5), (5,), (5,)], options=dict(epsilon=0.2)),
+        Pair("layer norm, outside", [(2, 3, 5), (5,), (5,)], options=dict(epsilon=0.2)),
         Pair("layer norm of a vector that hardly varies, outside", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-9), prepare=hardly_varying, condition=3e5)],
     mistakes=norm_mistakes(True, inside=False),
@@ -259,7 +259,7 @@ def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
 
 specify(
     F.rms_norm_outside, ("x", "weight"), of_norm(outside=True),
-    cases=[Pair("rms norm, outside", [(2, 5), (5,)], options=dict(epsilon=0.2))],
+    cases=[Pair("rms norm, outside", [(2, 3, 5), (5,)], options=dict(epsilon=0.2))],
     mistakes=rms_norm_mistakes(inside=False),
     versions=[rms_norm_outside, rms_norm_outside_backward])
 

@@ -1,17 +1,22 @@
-"""The checkers are checked: gradcheck finds every planted bug; `check` names a known cause."""
+"""The checkers are checked: gradcheck finds every planted bug and every likely mistake.
 
+That `check` names each likely mistake: tests/teaching/test_check.py.
+"""
+
+import copy
 import dataclasses
 import types
-from inspect import unwrap
+from inspect import signature, unwrap
 
 import pytest
 
 import planted_bugs
 from numformer import check, layers, models
 from numformer import functional as F
-from numformer.specifications import PAIRS
+from numformer.specifications import MISTAKES, PAIRS, SPECIFICATIONS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck
 from numformer.verify.registry import LAYERS, LOSSES, MODELS
+from numformer.verify.tensors import resolved
 from patching import patched
 
 
@@ -31,20 +36,61 @@ def bug_name(bug):
 
 def test_there_are_enough_bugs():
     assert len(planted_bugs.FUNCTIONS) + len(planted_bugs.LAYERS) >= 60
-    assert sum(cause is not None for *_, cause in planted_bugs.FUNCTIONS) >= 40
+    assert sum(map(len, MISTAKES.values())) >= 300
+
+
+def with_gradient(case, gradient):
+    """A case of a function, with a gradient `(dy, *arguments, **options)`."""
+    def forward(*arguments, **options):
+        given = copy.deepcopy((arguments, options))           # a random generator is used up
+        return case.function(*arguments, **options)[0], given
+
+    def backward(dy, given):
+        arguments, options = copy.deepcopy(given)
+        return gradient(dy, *arguments, **options)
+
+    return dataclasses.replace(case, function=forward, gradient=backward)
+
+
+def found(case, gradient):
+    case = with_gradient(case, gradient)
+    return not gradcheck(case, case.inputs(), case.options, condition=case.condition).ok
+
+
+def accepts(mistake, case):
+    try:
+        signature(mistake).bind(None, *case.before, *case.shapes, *case.after,
+                                **resolved(case.options))
+    except TypeError:                                         # it knows not all options
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_likely_mistake_is_found(name):
+    specification = SPECIFICATIONS[name.removesuffix("_backward")]
+    case = specification.cases[0]
+
+    def right(dy, *arguments, **options):
+        return specification.gradient(dy, case.function(*arguments, **options)[1])
+
+    assert not found(case, right)
+    for cause, mistake in specification.mistakes:
+        assert any(found(case, mistake) for case in specification.cases
+                   if accepts(mistake, case)), cause
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bug", planted_bugs.FUNCTIONS, ids=bug_name)
 def test_a_bug_in_a_function_is_found_and_its_cause_named(bug, seed):
-    name, old, new, cause = bug
+    name, old, new, *causes = bug
     gradient, name = planted_in(name, old, new), name.split(",")[0]
     pairs = [dataclasses.replace(pair, gradient=gradient) for pair in PAIRS
              if pair.gradient is getattr(F, name)]
     reports = (gradcheck(pair, pair.inputs(), pair.options, condition=pair.condition)
                for pair in pairs)
     assert any(not report.ok for report in reports)
-    if cause is not None:
+    for cause in causes:
         verdict = check(name, gradient, seed)
         text = " ".join(str(verdict).split())                     # lines are wrapped
         assert not verdict and cause in verdict.cause and cause in text, text

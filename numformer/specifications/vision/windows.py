@@ -60,7 +60,7 @@ def reverse_columns_first(dy, windows, height, width):
 specify(
     F.window_reverse, ("windows",),
     {"plain": reversed_},
-    cases=[Pair("window reverse", [(4, 9, 2)], after=(3, 6))],
+    cases=[Pair("window reverse", [(6, 4, 2)], after=(4, 6))],
     mistakes=[
         ("dy is only reshaped: the vectors of a window are not contiguous in the feature map",
          lambda dy, windows, height, width: dy.reshape(windows.shape)),

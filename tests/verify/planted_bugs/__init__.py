@@ -1,8 +1,8 @@
 """Bugs for the checkers to find: each is one small change to the source of one backward.
 
-FUNCTIONS holds (function, old text, new text, words of the cause that `check` must name, or None).
-"function, part" puts the bug into `part`, which the function calls. LAYERS holds (Class.method, old
-text, new text).
+FUNCTIONS holds (function, old text, new text), and sometimes words of the cause that `check` must
+name; "function, part" puts the bug into `part`, which the function calls. They are those that no
+likely mistake of `numformer.specifications` makes. LAYERS holds (Class.method, old text, new text).
 """
 
 from planted_bugs import (

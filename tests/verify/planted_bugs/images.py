@@ -1,32 +1,8 @@
 """Convolutions of images, pooling, and the windows of Swin."""
 
 FUNCTIONS = [
-    ("convolution_2d_backward", "return dimages, dweight.reshape(weight.shape), dbias",
-     "return dimages, dweight.reshape(weight.shape), dbias / (dy.shape[1] * dy.shape[2])",
-     "averaged over the positions"),
     ("convolution_2d_backward", "dpadded[:, padding:padding + height, padding:padding + width]",
-     "dpadded[:, :height, :width]", None),
-    ("convolution_2d_backward, windows_2d_backward", "] += dwindows", "] = dwindows",
-     "its last window only"),
-    ("max_pooling_2d_backward", "np.put_along_axis(dwindows, largest, dy[:, :, :, None], axis=3)",
-     "dwindows += dy[:, :, :, None]", "only the largest must get it"),
-    ("mean_pooling_2d_backward", "dy / size ** 2", "dy", "1 / P^2 of the mean is missing"),
-    ("mean_pooling_2d_backward", "dy / size ** 2", "dy / size", "a window has P^2 pixels"),
-    ("window_partition_backward", "dy = dy.transpose(0, 1, 3, 2, 4, 5) ", "",
-     "dy is only reshaped"),
-    ("window_partition_backward", "dy.transpose(0, 1, 3, 2, 4, 5)",
-     "dy.transpose(0, 1, 4, 2, 3, 5)", "inside a window are exchanged"),
-    ("cyclic_roll_backward", "(offset, offset)", "(-offset, -offset)", "must undo the roll"),
-    ("cyclic_roll_backward", "(offset, offset)", "(offset, 0)", "only the rows are rolled back"),
-    ("window_position_bias_backward", "dbias.transpose(1, 2, 0)", "dbias.transpose(2, 1, 0)",
-     "index is transposed"),
-    ("window_attention_backward", "dscores.sum(axis=0)", "dscores.mean(axis=0)",
-     "averaged over the windows"),
-    ("window_attention_backward", "dbias = dscores.sum(axis=0)",
-     "dbias = dscores.sum(axis=0) * scale", "added after the scale"),
-    ("window_attention_backward", "dproducts = dscores * scale", "dproducts = dscores",
-     "1 / sqrt(D) is missing"),
-    ("merge_patches_backward", "n = 2 * j + i", "n = 2 * i + j", "to the right before down"),
+     "dpadded[:, :height, :width]"),
 ]
 
 LAYERS = [
