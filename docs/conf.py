@@ -60,6 +60,7 @@ numformer/CONVENTIONS
 numformer/ADDING_A_LAYER
 numformer/ADDING_A_MODEL
 numformer/ADDING_AN_ACTIVATION
+numformer/ADDING_A_FUNCTION
 numformer/teaching/ADDING_AN_EXERCISE
 numformer/commands/COMMANDS
 numformer/data/world/WORLD

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = ("numformer/ADDING_AN_ACTIVATION.md",)
+PAGES = ("numformer/ADDING_AN_ACTIVATION.md", "numformer/ADDING_A_FUNCTION.md")
 
 
 def copied(folder):

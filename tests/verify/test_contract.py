@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from numformer import functional, layers, models
+from numformer import layers, models
 from numformer.analysis import architecture
 from numformer.parameter import Layer
 from numformer.specifications import PAIRS
@@ -178,9 +178,3 @@ def test_every_layer_and_model_is_registered():
     public = {thing for module in (layers, models) for thing in vars(module).values()
               if inspect.isclass(thing) and issubclass(thing, Layer)}
     assert public == registered
-
-
-def test_every_function_pair_is_registered():
-    backwards = {getattr(functional, name) for name in functional.__all__
-                 if name.endswith("_backward")}
-    assert backwards == {pair.gradient for pair in PAIRS}
