@@ -32,22 +32,17 @@ class Parameter:
 
     def __init__(self, data):
         self.data = data
-        self._grad = None
 
-    @property
-    def grad(self):
-        if self._grad is None:
-            self._grad = np.zeros(self.data.shape, self.data.dtype)
-        return self._grad
-
-    @grad.setter
-    def grad(self, value):
-        self._grad = value
+    def __getattr__(self, name):                      # called only for what is not there yet
+        if name != "grad":
+            raise AttributeError(f"Parameter has no attribute {name!r}.")
+        self.grad = np.zeros(self.data.shape, self.data.dtype)
+        return self.grad
 
     def zero_grad(self):
         """Set the gradient to zero."""
-        if self._grad is not None:
-            self._grad[...] = 0
+        if "grad" in vars(self):
+            self.grad[...] = 0
 
     def describe(self):
         """The `Description` of a parameter that a model adds or multiplies without a layer."""

@@ -10,14 +10,20 @@ FUNCTIONS = {LayerNorm: (residual_layer_norm, residual_layer_norm_backward_accum
              RMSNorm: (residual_rms_norm, residual_rms_norm_backward_accumulate)}
 
 
+def runs_with_the_sum(norm):
+    """Whether there is one function for the sum and this norm; not while its forward is recorded.
+    """
+    return type(norm) in FUNCTIONS and norm.epsilon_inside and "forward" not in vars(norm)
+
+
 def add_and_norm(norm, x, branch, rate, rng=None):
     """The sum x + dropout(branch), and what a norm makes of it.
 
     Parameters
     ----------
     norm : Layer
-        A `LayerNorm` or `RMSNorm` with epsilon inside the root runs in one function with the sum,
-        unless its `forward` is being recorded; any other layer runs on its own.
+        A `LayerNorm` or `RMSNorm` with epsilon inside the root runs in one function with the sum;
+        any other layer runs on its own.
     x, branch : ndarray, shape (..., C)
     rate : float in [0, 1)
         Of dropout.
@@ -36,7 +42,7 @@ def add_and_norm(norm, x, branch, rate, rng=None):
     >>> total, normed.round(3)
     (array([[2., 4., 6.]]), array([[-1.225,  0.   ,  1.225]]))
     """
-    if type(norm) in FUNCTIONS and norm.epsilon_inside and "forward" not in vars(norm):
+    if runs_with_the_sum(norm):
         forward, backward = FUNCTIONS[type(norm)]
         both, saved = forward(x, branch, *norm.arrays, norm.epsilon, rate, rng)
         return both, (backward, saved)

@@ -1,19 +1,30 @@
 """The Transformer block: residual branches in sequence, or in parallel.
 
-Read `minimal.block` first: one pre-norm block with its two branches written out.
+Read `minimal.block` first: one pre-norm block with its two branches written out. `in_one_pass`
+computes a pre-norm block faster.
 """
 
 from numformer.backend import add, residual_dropout, residual_dropout_backward
 from numformer.description import Description, Residual, Row
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
-from numformer.layers.blocks.residual import NO_NORM, CrossAttentionBranch, SelfAttentionBranch
+from numformer.layers.blocks.in_one_pass import (
+    backward_in_one_pass, forward_in_one_pass, joins_sums_and_norms)
+from numformer.layers.blocks.residual import CrossAttentionBranch, SelfAttentionBranch
 from numformer.parameter import Layer
 
 
 class TransformerBlock(Layer):
     r"""Residual branches in sequence: the output of each is the input of the next.
 
-    .. math:: h = \mathrm{branch}_1(x), \qquad y = \mathrm{branch}_2(h)
+    .. math::
+
+        h = \mathrm{branch}_1(x), \quad y = \mathrm{branch}_2(h), \qquad
+        \bar{h} = \mathrm{branch}_2'(\bar{y}), \quad \bar{x} = \mathrm{branch}_1'(\bar{h})
+
+    With pre-norm branches these are the two lines of GPT-2:
+
+    .. math:: h = x + \mathrm{attention}(\mathrm{norm}_1(x)), \qquad
+              y = h + \mathrm{feedforward}(\mathrm{norm}_2(h))
 
     A decoder's block is ``TransformerBlock(attention=..., feedforward=...)``. In an
     encoder-decoder, ``cross_attention=...`` comes between the two. The sublayers and norms of the
@@ -85,34 +96,29 @@ class TransformerBlock(Layer):
             If there is a memory but no branch that reads it, or the other way round.
         """
         self._check_memory(memory)
-        first_norm, next_norms = self._input_norms()
-        n, saved_norm = first_norm.forward(x)                         # the shape of x
+        branches, patterns = list(self.branches.values()), (pattern, memory_pattern)
+        if joins_sums_and_norms(branches):                            # the same, in fewer passes
+            return forward_in_one_pass(branches, x, memory, *patterns, rng)
         saved_branches = []
-        for branch, next_norm in zip(self.branches.values(), next_norms):
-            b, saved_update = branch.update(n, memory, pattern, memory_pattern, rng)
-            (x, n), saved_sum = branch.join(x, b, next_norm, rng)
-            saved_branches.append((saved_update, saved_sum))
+        for branch in branches:
+            x, saved_branch = branch.forward(x, memory, *patterns, rng)
+            saved_branches.append(saved_branch)
 
-        saved = (tuple(saved_branches), saved_norm)
+        saved = (saved_branches,)
         return x, saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
         """Gradient of `x`, or of `x` and the memory; `dauxiliary` is that of `auxiliary_loss`."""
-        saved_branches, saved_norm = saved
-        first_norm, next_norms = self._input_norms()
-        dx, dn = None, dy                                             # y is the last n
-        for branch, next_norm, (saved_update, saved_sum) in zip(
-                reversed(self.branches.values()), reversed(next_norms), reversed(saved_branches)):
-            # x = x + dropout(b), n = next_norm(x)
-            dx, db = branch.join_backward(dx, dn, next_norm, saved_sum)
-
-            # b = update(n, memory)
-            dn, *dmemory_of_branch = branch.update_backward(db, saved_update, dauxiliary)
+        branches, (saved_branches, *saved_norm) = list(self.branches.values()), saved
+        if saved_norm:
+            return backward_in_one_pass(branches, dy, saved, dauxiliary)
+        dx = dy
+        for branch, saved_branch in zip(reversed(branches), reversed(saved_branches)):
+            # x = branch(x, memory)
             if branch.reads_memory:
-                dmemory, = dmemory_of_branch
-
-        # n = first_norm(x)
-        dx = add(dx, first_norm.backward(dn, saved_norm))
+                dx, dmemory = branch.backward(dx, saved_branch, dauxiliary)
+            else:
+                dx = branch.backward(dx, saved_branch, dauxiliary)
         return (dx, dmemory) if self.reads_memory else dx
 
     def auxiliary_loss(self, saved):
@@ -126,11 +132,6 @@ class TransformerBlock(Layer):
         for branch in self.branches.values():
             x, cache = branch.step(x, cache, memory, pattern, memory_pattern)
         return x, cache
-
-    def _input_norms(self):
-        """That of the first branch; and for each branch that of the next, which reads its sum."""
-        first, *later = (branch.input_norm for branch in self.branches.values())
-        return first, [*later, NO_NORM]
 
     def _check_memory(self, memory):
         if (memory is not None) != self.reads_memory:

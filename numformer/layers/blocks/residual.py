@@ -106,7 +106,7 @@ class ResidualBranch(Layer):
         """
         n, saved_input = self.input_norm.forward(x)                   # (B, T, C)
         b, saved_update = self.update(n, memory, pattern, memory_pattern, rng)
-        (_, y), saved_sum = self.join(x, b, NO_NORM, rng)
+        (_, y), saved_sum = add_and_norm(self.sum_norm, x, b, self.dropout, rng)
 
         saved = (saved_update, saved_sum, saved_input)
         return y, saved
@@ -119,7 +119,7 @@ class ResidualBranch(Layer):
         saved_update, saved_sum, saved_input = saved
 
         # y = sum_norm(x + dropout(b))
-        dx, db = self.join_backward(None, dy, NO_NORM, saved_sum)
+        dx, db = add_and_norm_backward(self.sum_norm, None, dy, saved_sum)
 
         # b = update(n, memory)
         dn, *dmemory = self.update_backward(db, saved_update, dauxiliary)
@@ -143,29 +143,6 @@ class ResidualBranch(Layer):
         # b = output_norm(sublayer(n, memory))
         db = self.output_norm.backward(db, saved_norm)
         return self._sublayer_backward(db, saved_sublayer, dauxiliary)
-
-    def join(self, x, b, next_norm, rng=None):
-        """The residual stream y after the branch, and the norm of y that the next branch reads."""
-        if self.order != "post":
-            return add_and_norm(next_norm, x, b, self.dropout, rng)
-        (_, y), saved_sum = add_and_norm(self.sum_norm, x, b, self.dropout, rng)
-        n, saved_norm = next_norm.forward(y)
-
-        saved = (saved_sum, saved_norm)
-        return (y, n), saved
-
-    def join_backward(self, dy, dn, next_norm, saved):
-        """Gradients of x and b; dy is None where nothing but the norm reads y."""
-        if self.order != "post":
-            return add_and_norm_backward(next_norm, dy, dn, saved)
-        saved_sum, saved_norm = saved
-
-        # n = next_norm(y)
-        through_norm = next_norm.backward(dn, saved_norm)
-        dy = through_norm if dy is None else add(dy, through_norm)
-
-        # y = sum_norm(x + dropout(b))
-        return add_and_norm_backward(self.sum_norm, None, dy, saved_sum)
 
     def auxiliary_loss(self, saved):
         """The loss that the sublayer adds to the task's, such as the load balance of experts.

@@ -112,7 +112,7 @@ def keeps_the_batch(layer, dweight, dbias):
 
 def none(layer, dweight, dbias):
     layer.weight.grad += dweight
-    layer.bias._grad = layer.bias.grad = [0.0, 0.0]
+    layer.bias.grad = [0.0, 0.0]
 
 
 BUGS = [
