@@ -51,17 +51,6 @@ from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForwar
 from numformer.layers.vision.convolution2d import Convolution2D, Pooling2D
 from numformer.layers.vision.window_attention import PatchMerging, WindowAttention
 
-__all__ = [
-    "ALiBi", "AttentiveGRU", "BatchNorm", "Bidirectional", "CausalConvolution", "ClassHeads",
-    "ClassPooler", "ConcatenatedPositions", "Convolution2D", "CrossAttentionBranch", "Dropout",
-    "Embedding", "FeedForward", "FixedWeightAttention", "GEGLU", "GRU", "GatedConvolution",
-    "GatedFeedForward", "GatedSwishFeedForward", "Identity", "KeyValueCache", "LMHead", "LSTM",
-    "LayerNorm", "LearnedPositions", "LearnedPositions2D", "Linear", "LinearAttention",
-    "LocalAttentionBranch", "LowRankAttention", "MixtureOfExperts", "MultiHeadAttention",
-    "NGramEmbedding", "NoPositions", "ParallelBlock", "PatchEmbedding", "PatchMerging",
-    "PlainBlock", "Pooling", "Pooling2D", "PositionedAttention", "RMSNorm", "RNN",
-    "RelativePositionBias", "ResidualBranch", "RotaryPositions", "ScoreAttention",
-    "SelfAttentionBranch", "ShawPositions", "SinusoidalPositions", "SinusoidalPositions2D",
-    "SoftCappedLMHead", "SparseAttention", "SwiGLU", "Swish", "SwishFeedForward",
-    "TransformerBlock", "WindowAttention", "WindowPositionBias",
-]
+# All that the pages above define
+__all__ = sorted(name for name, value in globals().items()
+                 if getattr(value, "__module__", "").startswith(f"{__name__}."))

@@ -12,7 +12,8 @@ import subprocess
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = ("numformer/ADDING_AN_ACTIVATION.md", "numformer/ADDING_A_FUNCTION.md")
+PAGES = ("numformer/ADDING_AN_ACTIVATION.md", "numformer/ADDING_A_FUNCTION.md",
+         "numformer/ADDING_A_LAYER.md")
 
 
 def copied(folder):

@@ -9,18 +9,21 @@ import pytest
 from adding import PAGES, REPOSITORY, copied, follow
 
 # Files that each page may touch, and the name of what it adds
-MOST_FILES = {"numformer/ADDING_AN_ACTIVATION.md": 3, "numformer/ADDING_A_FUNCTION.md": 3}
-ADDED = {"numformer/ADDING_AN_ACTIVATION.md": "mish", "numformer/ADDING_A_FUNCTION.md": "softplus"}
+MOST_FILES = {"numformer/ADDING_AN_ACTIVATION.md": 3, "numformer/ADDING_A_FUNCTION.md": 3,
+              "numformer/ADDING_A_LAYER.md": 6}
+ADDED = {"numformer/ADDING_AN_ACTIVATION.md": "mish", "numformer/ADDING_A_FUNCTION.md": "softplus",
+         "numformer/ADDING_A_LAYER.md": "scale and norm"}
 pytestmark = pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="copies what git knows")
 
 
 @pytest.fixture(scope="module", params=PAGES)
 def extended(request, tmp_path_factory):
-    """A copy of the project in which a page was followed, and the name of what it added."""
+    """A copy of the project in which a page was followed, what it added, and its new files."""
     root = copied(tmp_path_factory.mktemp("copy"))
     touched = follow(REPOSITORY / request.param, root)
     assert len(touched) <= MOST_FILES[request.param]
-    return root, ADDED[request.param]
+    new = [path for path in touched if not (REPOSITORY / path).exists()]
+    return root, ADDED[request.param], new
 
 
 def passes(root, *words):
@@ -34,11 +37,11 @@ def passes(root, *words):
 
 
 def test_what_a_page_adds_is_tested(extended):
-    root, name = extended
+    root, name, new = extended
     out = passes(root, "tests/verify/test_contract.py", "tests/functional/test_ranges.py",
                  "tests/specifications", "tests/verify/test_planted_bugs.py",
                  "tests/teaching/test_check.py", "tests/teaching/mutations",
-                 "tests/backend/test_dispatch.py", "numformer/functional/activations", "-k", name)
+                 "tests/backend/test_dispatch.py", *new, "-k", name)
     assert int(out.split(" passed")[0].split()[-1]) >= 10
 
 
