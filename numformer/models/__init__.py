@@ -49,20 +49,6 @@ KINDS = {model.__name__: (model, model.config_class) for model in (   # that a c
     EncoderDecoder, NGramDecoder, NGramLanguageModel, RecurrentLanguageModel, SentenceBert,
     Seq2Seq, Swin, TinyBert, VisionTransformer)}
 
-__all__ = [
-    "BART", "BERT_CONFIGS", "Bert", "BertClassifier", "BertClassifierConfig", "BertConfig",
-    "BertEncoder", "BertEncoderConfig", "BertSpanClassifier", "BertSpanClassifierConfig",
-    "BertTokenClassifier", "BertTokenClassifierConfig", "BoxHead", "CLIP", "CLIPConfig",
-    "CLIPTextConfig", "CLIPTextEncoder", "CLIP_CONFIGS", "CONFIGS", "CONVOLUTION_CONFIGS",
-    "ConvolutionClassifier", "ConvolutionClassifierConfig", "ConvolutionLanguageModel",
-    "ConvolutionLanguageModelConfig", "DECODERS", "DETR", "DETRBlock", "DETRConfig", "Decoder",
-    "DecoderClassifier", "DecoderClassifierConfig", "DecoderConfig", "ENCODER_DECODERS", "Encoder",
-    "EncoderConfig", "EncoderDecoder", "EncoderDecoderConfig", "GPT2", "KINDS", "KneserNey",
-    "LLAMA", "MaskedTokenHead", "NGramDecoder", "NGramDecoderConfig", "NGramLanguageModel",
-    "NGramLanguageModelConfig", "RecurrentLanguageModel", "RecurrentLanguageModelConfig",
-    "SWIN_CONFIGS", "SentenceBert", "SentenceBertConfig", "Seq2Seq", "Seq2SeqCache",
-    "Seq2SeqConfig", "Swin", "SwinConfig", "SwinStage", "T5", "TRANSFORMER_2017", "TinyBert",
-    "TinyBertConfig", "TokenAndNGramEmbedding", "TransformerConfig", "VISION_CONFIGS",
-    "VisionTransformer", "VisionTransformerConfig", "backbone_options", "best_spans",
-    "check_teacher", "load_pretrained_backbone", "taught", "teacher_states",
-]
+# All that the pages above define, and constants
+__all__ = sorted(name for name, value in globals().items() if name.isupper()
+                 or getattr(value, "__module__", "").startswith(f"{__name__}."))
