@@ -9,8 +9,8 @@ import pytest
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
-    CrossAttentionBranch, Embedding, FeedForward, GEGLU, LayerNorm, Linear, MultiHeadAttention,
-    RMSNorm, ResidualBranch, SelfAttentionBranch, SwiGLU, SwishFeedForward,
+    CrossAttentionBranch, Embedding, FeedForward, GEGLU, LayerNorm, MultiHeadAttention,
+    ResidualBranch, SelfAttentionBranch, SwiGLU, SwishFeedForward,
     TransformerBlock, LMHead)
 from numformer.models import Decoder, DecoderConfig
 
@@ -23,12 +23,6 @@ nn = torch.nn.functional
 
 
 @pytest.mark.parametrize("layer, shape, theirs", [
-    (lambda r: Linear(4, 3, r, dtype=float), (2, 5, 4),
-     lambda p, x: nn.linear(x, p["weight"].T, p["bias"])),
-    (lambda r: LayerNorm(5, dtype=float), (2, 3, 5),
-     lambda p, x: nn.layer_norm(x, (5,), p["weight"], p["bias"], 1e-5)),
-    (lambda r: RMSNorm(5, dtype=float), (2, 3, 5),
-     lambda p, x: nn.rms_norm(x, (5,), p["weight"], 1e-5)),
     (lambda r: FeedForward(3, 7, "gelu", r, dtype=float), (2, 4, 3), lambda p, x: nn.linear(
         nn.gelu(nn.linear(x, p["hidden.weight"].T, p["hidden.bias"])),
         p["output.weight"].T, p["output.bias"])),
@@ -54,22 +48,6 @@ def test_embedding_and_head_equal_torch(rng):
     layer.zero_grad()
     agree(LMHead(layer.weight), [rng.standard_normal((2, 3, 4))], lambda p, x: x @ p["weight"].T,
           rng)
-
-
-@pytest.mark.parametrize("smoothing, ignore, weight_of_z",
-                         [(0.0, -100, 0.0), (0.3, -100, 0.0), (0.0, 2, 0.0), (0.2, 2, 0.1)])
-def test_cross_entropy_equals_torch_with_all_options(smoothing, ignore, weight_of_z, rng):
-    logits, targets = 2 * rng.standard_normal((3, 4, 5)), rng.integers(0, 5, (3, 4))
-    targets[0, 1] = targets[2, 3] = ignore
-    z = torch.tensor(logits, requires_grad=True)
-    counts = torch.tensor(targets != ignore)
-    expected = nn.cross_entropy(z.reshape(-1, 5), torch.tensor(targets).reshape(-1),
-                                ignore_index=ignore, label_smoothing=smoothing)
-    expected = expected + weight_of_z * (torch.logsumexp(z, -1)[counts] ** 2).mean()
-    loss, saved = F.cross_entropy(logits, targets, ignore, smoothing, weight_of_z)
-    close(loss, expected, 1e-12)
-    expected.backward()
-    close(F.cross_entropy_backward(1.0, saved), z.grad)
 
 
 @pytest.mark.parametrize("context_width", [None, 5])
@@ -152,41 +130,6 @@ def test_a_block_with_cross_attention_equals_torch(norm_first, rng):
         close(np.concatenate([p.weight.grad.T for p in projections(mine)]),
               other.in_proj_weight.grad)
         close(mine.output.weight.grad, other.out_proj.weight.grad.T)
-
-
-@pytest.mark.parametrize("pattern", [
-    CAUSAL, AttentionPattern(window=(2, 0)), AttentionPattern(window=(1, 2)),
-    AttentionPattern(lengths=[6, 3]),
-    AttentionPattern(causal=True, documents=[[1, 1, 1, 2, 2, 2], [5, 5, 6, 6, 6, 6]]),
-    AttentionPattern(mask=np.random.default_rng(1).random((2, 4, 6, 6)) < 0.8)])
-@pytest.mark.parametrize("extra", [None, "slopes", "bias"])
-def test_attention_equals_torch_with_every_mask(pattern, extra, rng):
-    arrays = [rng.standard_normal(shape) for shape in ((2, 4, 6, 3), (2, 2, 6, 3), (2, 2, 6, 3))]
-    options = {"slopes": {"slopes": F.alibi_slopes(4)},
-               "bias": {"bias": rng.standard_normal((4, 11))}, None: {}}[extra]
-    leaves = [tensor(x) for x in arrays]
-    added = torch.zeros(2, 4, 6, 6, dtype=torch.float64)
-    if extra == "slopes":
-        added = added + torch.tensor(F.alibi(np.zeros((2, 4, 6, 6)), options["slopes"])[0])
-    bias = torch.tensor(options["bias"], requires_grad=True) if extra == "bias" else None
-    if bias is not None:
-        distance = torch.arange(6)[None, :] - torch.arange(6)[:, None] + 5
-        added = added + bias[:, distance]
-    allowed = torch.tensor(np.broadcast_to(pattern.dense(6, 6), added.shape).copy())
-    added = added.masked_fill(~allowed, -torch.inf)
-    k, v = (x.repeat_interleave(2, 1) for x in leaves[1:])
-    expected = nn.scaled_dot_product_attention(leaves[0], k, v, attn_mask=added)
-    o, saved = F.scaled_dot_product_attention(*arrays, pattern, **options)
-    # PyTorch gives NaN to a query that sees nothing
-    seen = np.broadcast_to(pattern.dense(6, 6), added.shape).any(axis=-1)
-    assert (o[~seen] == 0).all()
-    do = rng.standard_normal(o.shape) * seen[..., None]
-    close(o[seen], expected[torch.tensor(seen)], 1e-12)
-    if seen.all():
-        expected.backward(torch.tensor(do))
-        for gradient, leaf in zip(F.scaled_dot_product_attention_backward(do, saved),
-                                  [*leaves, *([] if bias is None else [bias])]):
-            close(gradient, leaf.grad)
 
 
 def test_a_decoder_like_llama_equals_torch(rng):
