@@ -10,10 +10,9 @@ from numformer.specifications.pair import Pair
 from numformer.specifications.specification import SPECIFICATIONS, specify
 
 
-def pointwise(function, at_zero=None, cases=None, mistakes=(), versions=(), **options):
+def pointwise(function, at_zero=None, mistakes=(), versions=(), **options):
     """Specify a function of single numbers, with a level for each option."""
-    cases = cases or [Pair(function.__name__, [(3, 4)])]
-    specify(function, ("x",), elementwise(at_zero, **options), cases, mistakes, versions)
+    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, versions)
 
 
 # ---- relu ----------------------------------------------------------------------------------------
@@ -204,7 +203,7 @@ def swish_backward(dy, x, beta=1.0):
 
 
 pointwise(
-    F.swish, cases=[Pair("swish, beta 1.7", [(3, 4)], options=dict(beta=1.7))], beta=1.7,
+    F.swish, beta=1.7,
     mistakes=[
         ("the derivative of the gate is missing: the product rule has two terms",
          lambda dy, x, beta=1.0: dy * gate(x, beta)),

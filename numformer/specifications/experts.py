@@ -66,7 +66,6 @@ CHOSEN = np.array([[2, 0], [2, 1], [3, 2], [2, 3],
 specify(
     F.top_k_gates, ("logits",),
     {"plain": gated()},
-    cases=[Pair("top-k gates", [(5, 4)], after=(CHOSEN,))],
     mistakes=[
         ("the Jacobian of the softmax is missing: dweights is passed unchanged to the chosen "
          "logits", gates_without_softmax),
@@ -105,7 +104,6 @@ def gates_over_the_chosen(dweights, logits, chosen):
 specify(
     F.top_k_gates_over_all, ("logits",),
     {"plain": gated()},
-    cases=[Pair("top-k gates, over all", [(5, 4)], after=(CHOSEN,))],
     mistakes=[
         ("the Jacobian of the softmax is missing: dweights is passed unchanged to the chosen "
          "logits", gates_without_softmax),
@@ -226,7 +224,6 @@ def z_of_plain_squares(dloss, logits):
 specify(
     F.router_z_loss, ("logits",),
     {"plain": logits_alone},
-    cases=[Pair("router z-loss", [(5, 4)])],
     mistakes=[
         ("the mean over the tokens is missing", z_without_mean),
         ("the factor 2 is missing: the log-sum-exp is squared", z_without_two),
@@ -274,9 +271,6 @@ def dispatch_in_the_order_of_tokens(dy, x, slots, k):
     return dy.reshape(len(x), k, -1).sum(axis=1)
 
 
-SLOTS, _ = F.sort_by_expert(CHOSEN, 4)
-
-
 SERVED, _ = F.sort_by_expert(CHOSEN, 4, capacity=2)
 
 
@@ -286,9 +280,6 @@ SERVED, _ = F.sort_by_expert(CHOSEN, 4, capacity=2)
 specify(
     F.dispatch_to_experts, ("x",),
     {"plain": dispatched(), "tokens without a slot": dispatched(capacity=2)},
-    cases=[
-        Pair("dispatch to experts", [(5, 3)], after=(SLOTS, 2)),
-        Pair("dispatch to experts, capacity", [(5, 3)], after=(SERVED, 2))],
     mistakes=[
         ("only one of a token's copies gives its gradient, but all must be summed: np.add.at sums "
          "repeated rows, `dx[rows] += g` does not", dispatch_with_overwriting),
@@ -359,9 +350,6 @@ def combine_with_weight_in_dweights(dy, outputs, weights, slots):
 specify(
     F.combine_experts, ("outputs", "weights"),
     {"plain": combined(), "tokens without a slot": combined(capacity=2)},
-    cases=[
-        Pair("combine experts", [(10, 3), (5, 2)], after=(SLOTS,)),
-        Pair("combine experts, capacity", [(len(SERVED), 3), (5, 2)], after=(SERVED,))],
     mistakes=[
         ("the weight is missing in doutputs: the output of each expert was multiplied by its "
          "weight", combine_without_weights),

@@ -71,7 +71,6 @@ specify(
     F.linear, ("x", "weight", "bias"),
     {"as many inputs as outputs": draw_linear(True), "other widths": draw_linear(False),
      "no bias": left_out(draw_linear(False), "bias")},
-    cases=[Pair("linear", [(2, 3, 4), (4, 5), (5,)])],
     mistakes=[
         ("the weight is not transposed: dx is dy @ weight.T", linear_with_weight_not_transposed),
         ("dweight is transposed: it must be x.T @ dy", linear_with_dweight_transposed),
@@ -121,14 +120,10 @@ def embedding_with_overwriting(dy, ids, weight):
     return dweight
 
 
-IDS = np.array([[3, 1, 4], [1, 5, 1]])                                # with repeats
-
-
 specify(
     F.embedding, ("weight",),
     {"plain": looked_up, "ids of int8": Level(looked_up_by_int8,
                                               INT8)},
-    cases=[Pair("embedding", [(6, 3)], before=(IDS,))],
     mistakes=[
         ("the gradients of repeated ids must be summed, but only the last is kept: np.add.at sums "
          "them, `dweight[ids] += dy` does not",

@@ -87,6 +87,16 @@ class Pair:
         return [*names, *(f"{names[-1]}_{k}" for k in range(2, 2 + more))]
 
 
+def drawn_case(name, make, wanted):
+    """The Pair of a random instance: `make` and `wanted` as in a Level and a Specification."""
+    arguments, options = make(np.random.default_rng(1))
+    names = [key for key in arguments if key in wanted]
+    first = list(arguments).index(names[0])
+    arrays, others = [arguments[key] for key in names], list(arguments.values())
+    return Pair(name, [x.shape for x in arrays], tuple(others[:first]),
+                tuple(others[first + len(names):]), options, prepare=lambda *_: arrays)
+
+
 def floats(*shape):
     """An array of this shape, for inputs that must be refused."""
     return np.zeros(shape)

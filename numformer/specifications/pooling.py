@@ -3,9 +3,8 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.specifications.batch_norm import REAL, real
+from numformer.specifications.batch_norm import real
 from numformer.specifications.levels import Level, sizes
-from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
 
@@ -47,7 +46,6 @@ specify(
     F.mean_pooling, ("x",),
     {
         "plain": pooled(False), "a mask": pooled(True), "NaN behind the mask": PADDING},
-    cases=[Pair("mean pooling", [(2, 3, 4)], after=(REAL,))],
     mistakes=[
         ("the factor 1 / n of the mean is missing", lambda dy, x, mask=None:
          np.where(everywhere(x, mask)[..., None], dy[:, None], 0)),
@@ -90,7 +88,6 @@ specify(
     {
         "plain": pooled(False), "a mask": pooled(True), "NaN behind the mask": PADDING,
         "equal maxima": Level(pooled_with_equal_maxima, TIES, required=False)},
-    cases=[Pair("max pooling", [(2, 3, 4)], after=(REAL,))],
     mistakes=[
         ("every position gets the gradient: only the largest must get it", lambda dy, x, mask=None:
          np.broadcast_to(dy[:, None], x.shape)),

@@ -113,10 +113,6 @@ def partial_rotary_rotated_forward(dy, x, cosine, sine, layout="half"):
 specify(
     F.partial_rotary, ("x",),
     {"plain": rotated_in_part(), "interleaved": rotated_in_part(layout="interleaved")},
-    cases=[
-        Pair("partial rotary", [(2, 3, 7)], after=F.rotary_angles(2, 5, 4)),
-        Pair("partial rotary, interleaved",
-             [(2, 2, 3, 6)], after=(*F.rotary_angles(2, 5, 4), "interleaved"))],
     mistakes=[
         ("coordinates that are not rotated have no gradient, but theirs passes through unchanged",
          partial_rotary_without_the_rest),
@@ -150,7 +146,6 @@ def table_with_overwriting(dbias, table, T, S, max_distance=128, bidirectional=T
 specify(
     F.relative_position_bias, ("table",),
     {"plain": by_bucket},
-    cases=[Pair("relative position bias", [(8, 2)], after=(4, 12))],
     mistakes=[
         ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
          "sums them, `dtable[buckets] += g` does not", table_with_overwriting)],

@@ -76,7 +76,6 @@ def rnn(mistake):
 
 specify(
     F.rnn_cell, CELL, cell(1),
-    cases=[Pair("rnn cell", [(2, 3), (2, 4), (3, 4), (4, 4), (4,)])],
     mistakes=[(cause, rnn(mistake)) for cause, mistake in [
         ("the derivative of tanh is missing: 1 - h'**2", "no tanh"),
         ("a is used instead of h' = tanh(a): the derivative of tanh is 1 - h'**2", "a for h"),
@@ -168,7 +167,6 @@ specify(
     note=(
         "A state is output and memory concatenated, (B, 2F). The blocks of the weights are input, "
         "forget and output gate, and candidate."),
-    cases=[Pair("lstm cell", [(2, 3), (2, 4), (3, 8), (2, 8), (8,)])],
     mistakes=[(cause, lstm(mistake)) for cause, mistake in [
         ("the gradient of the new memory is ignored: it is the second half of dstate",
          "no memory from above"),
@@ -320,7 +318,6 @@ specify(
     F.gru_cell_reset_before, CELL, cell(3),
     note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
     "multiplies the state, before the product with the weight."),
-    cases=[Pair("gru cell, reset before", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
     mistakes=[(cause, gru(mistake, reset_after=False))
      for cause, mistake in GRU_MISTAKES],
     versions=[gru_cell_reset_before, gru_cell_reset_before_backward])

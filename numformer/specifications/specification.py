@@ -6,6 +6,8 @@ import numpy as np
 
 from numformer import functional
 from numformer.specifications.edges import with_edges
+from numformer.specifications.levels import Level
+from numformer.specifications.pair import drawn_case
 
 SPECIFICATIONS = {}                                      # by the name of the function
 
@@ -25,7 +27,8 @@ class Specification:
         anything else. None for a function with several outputs: `check` compares one.
     cases : list of Pair
         Small configurations at which the audit compares the gradient with the complex step, and
-        compiled versions with the reference.
+        compiled versions with the reference. By default, a random instance of every level that is
+        a mere callable.
     mistakes : list of (str, callable)
         Likely mistakes in the backward: the cause in words, and a function that makes it. It takes
         `(dy, *arguments, **options)` and returns gradients.
@@ -58,6 +61,9 @@ def specify(function, wanted, levels=(), cases=(), mistakes=(), versions=(), **m
     """
     name = function.__name__
     gradient = getattr(functional, f"{name}_backward")
+    cases = cases or [drawn_case(name if number == 0 else f"{name}, {level}", make, wanted)
+                      for number, (level, make) in enumerate(dict(levels).items())
+                      if not isinstance(make, Level)]
     cases = [case if case.gradient else replace(case, function=case.function or function,
                                                 gradient=gradient) for case in cases]
     SPECIFICATIONS[name] = Specification(function, gradient, wanted, with_edges(

@@ -57,8 +57,8 @@ OPTIONAL = [("linear", 2), ("feed-forward", 2), ("feed-forward", 4),
             *(("head projections", k) for k in (2, 4, 6, 7, 8)),
             ("patch convolution", 2), ("convolution 2-D", 2), ("causal convolution", 2),
             ("attention", 3),
-            ("rnn", 1), ("lstm", 1), ("gru", 1), ("rnn cell", 4), ("lstm cell", 4), ("gru cell", 4),
-            ("gru cell", 5), ("cross-attention", 1)]
+            ("rnn", 1), ("lstm", 1), ("gru", 1), ("rnn_cell", 4), ("lstm_cell", 4), ("gru cell", 4),
+            ("gru cell", 5), ("gru_cell_reset_before", 4), ("cross-attention", 1)]
 
 
 def wrong_calls():

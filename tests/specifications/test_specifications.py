@@ -16,7 +16,7 @@ def test_every_function_pair_is_specified(name):
     where = f"specify(F.{name}, ...) on the page of its family in numformer/specifications"
     assert name in SPECIFICATIONS, (
         f"{name} has no specification: write {where}, with the arguments that have a gradient, "
-        "levels (random problems), cases (of the audit), likely mistakes, and other versions.")
+        "levels (random problems, which the audit reads, too), likely mistakes, other versions.")
     found = SPECIFICATIONS[name]
     case = found.cases[0] if found.cases else None
     assert case, f"{name} has no case for the audit: write cases=[Pair(...)] in {where}."

@@ -315,7 +315,6 @@ def repeat_kv_heads_backward(dy, x, n_heads):
 specify(
     F.repeat_kv_heads, ("x",),
     {"plain": grouped},
-    cases=[Pair("grouped heads", [(2, 2, 3, 4)], after=(6,))],
     versions=[repeat_kv_heads, repeat_kv_heads_backward])
 
 
@@ -343,5 +342,4 @@ specify(
         "plain": dropped_weights, "no seed": left_out(dropped_weights, "seed",
                                                       hint=NO_GENERATOR)},
     note="The dropout mask must be attention_dropout_mask(seed, p.shape, rate).",
-    cases=[Pair("dropped weights", [(2, 2, 3, 4)], after=(0.4, 11))],
     versions=[drop_weights, drop_weights_backward])

@@ -6,7 +6,6 @@ import numpy as np
 
 from numformer import functional as F
 from numformer.specifications.levels import sizes
-from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
 
@@ -54,7 +53,6 @@ def wrong_additive(mistake):
 specify(
     F.additive_scores, ("q", "k", "v"),
     {"plain": draw_additive},
-    cases=[Pair("additive scores", [(2, 3, 4), (2, 5, 4), (4,)])],
     mistakes=[(cause, wrong_additive(mistake)) for cause, mistake in [
         ("the derivative of tanh, 1 - t * t, is missing", "no derivative"),
         ("the square in the derivative of tanh is missing: it is 1 - t * t", "no square"),
@@ -92,7 +90,6 @@ def dot_with_scale(dscores, q, k):
 specify(
     F.dot_scores, ("q", "k"),
     {"plain": dotted},
-    cases=[Pair("dot scores", [(2, 3, 4), (2, 5, 4)])],
     mistakes=[("there is a factor 1 / sqrt(D), but these scores are not scaled", dot_with_scale)],
     versions=[dot_scores, dot_scores_backward])
 
@@ -124,7 +121,6 @@ def scaled_in_dq_only(dscores, q, k):
 specify(
     F.scaled_dot_scores, ("q", "k"),
     {"plain": dotted},
-    cases=[Pair("scaled dot scores", [(2, 3, 4), (2, 5, 4)])],
     mistakes=[
         ("the factor 1 / sqrt(D) is missing", scaled_dot(0)),
         ("the factor 1 / sqrt(D) is applied twice", scaled_dot(-1)),
@@ -171,7 +167,6 @@ def wrong_general(mistake):
 specify(
     F.general_scores, ("q", "k", "weight"),
     {"keys as wide as queries": draw_general(True), "other widths": draw_general(False)},
-    cases=[Pair("general scores", [(2, 3, 4), (2, 5, 3), (4, 3)])],
     mistakes=[(cause, wrong_general(mistake)) for cause, mistake in [
         ("the weight is not transposed in dq", "dq not transposed"),
         ("the weight is transposed in dk, but must not be", "dk transposed"),

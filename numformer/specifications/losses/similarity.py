@@ -4,7 +4,6 @@ import numpy as np
 
 from numformer import functional as F
 from numformer.specifications.levels import Level, sizes
-from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
 
@@ -70,7 +69,6 @@ specify(
     {
         "plain": two_sets, "a zero vector": Level(with_zero_vector, ZERO, required=False)},
     smallest=1e-6,
-    cases=[Pair("cosine similarity", [(3, 4), (2, 4)])],
     mistakes=[
         ("this is the gradient of the dot product: the vectors must be divided by their norms "
          "first", cosine_as_product),
@@ -121,7 +119,6 @@ def contrastive(row=1.0, column=1.0, target=2.0, count=lambda N: 2 * N, transpos
 specify(
     F.contrastive_loss, ("logits",),
     {"plain": of_pairs},
-    cases=[Pair("contrastive loss", [(4, 4)])],
     mistakes=[
         ("the cross-entropy of the columns is missing: every image must find its text, too",
          contrastive(column=0.0, target=1.0)),
@@ -179,7 +176,6 @@ specify(
     {
         "plain": two_texts,
         "equal coordinates": Level(with_equal_coordinates, KINK, required=False)},
-    cases=[Pair("pair features", [(3, 4), (3, 4)])],
     mistakes=[
         ("the sign of u - v is missing: the gradient of an absolute value is a sign",
          features(sign=np.ones_like)),
@@ -242,7 +238,6 @@ specify(
         "plain": rated,
         "a zero vector": Level(rated_with_zero_vector, ZERO, required=False)},
     smallest=1e-6,
-    cases=[Pair("cosine regression", [(3, 4), (3, 4)], after=(np.array([1.0, -0.5, 0.25]),))],
     mistakes=[
         ("the factor 2 of the square is missing", regression(lambda c, y: c - y)),
         ("the mean over the pairs is missing", regression(weight=lambda B: 1.0)),
@@ -330,9 +325,6 @@ specify(
         "plain": triplets(), "margin=0.3": triplets(margin=0.3),
         "equal vectors": Level(with_equal_vectors, EQUAL, required=False)},
     smallest=1e-6,
-    cases=[
-        Pair("triplet loss", [(5, 3), (5, 3), (5, 3)]),
-        Pair("triplet loss, another margin", [(5, 3), (5, 3), (5, 3)], options=dict(margin=0.3))],
     mistakes=[
         ("triplets that satisfy the margin get a gradient, which must be 0: the loss is max(0, "
          "...)",

@@ -167,7 +167,6 @@ def merged_right_first(dy, x):
 specify(
     F.merge_patches, ("x",),
     {"plain": merged},
-    cases=[Pair("merged patches", [(2, 4, 6, 3)])],
     mistakes=[
         ("the quarters are taken to the right before down: the second is the vector below",
          merged_right_first),
