@@ -29,6 +29,7 @@ class Rule:
     below: float | None = None
     choices: tuple | None = None
     numbers: bool = False
+    several: bool = False
 
     def check(self, owner, name, kind, value):
         """`value` for a field of type `kind`, in the form in which it is kept.
@@ -45,6 +46,8 @@ class Rule:
             return None
         elif self.numbers:
             return whole_numbers(owner, name, value)[0]
+        elif self.several:
+            return _names(owner, name, value, self.choices)
         elif self.choices is not None:
             check_choice(owner, name, value, self.choices)
         elif kind is int:
@@ -62,6 +65,7 @@ class Rule:
         if self.choices is not None:
             *names, last = (f'"{choice}"' for choice in self.choices)
             text = f"{', '.join(names)} or {last}" if names else last
+            text += ", or several with commas" * self.several
         elif kind is int and self.least not in (None, 1):
             text += f", {self.least} or more"
         elif self.least is not None and self.below is not None:
@@ -85,8 +89,8 @@ def option(help, default=REQUIRED, **rule):
     **rule
         What its value may be: `least`, `most`, `above` and `below` for a number, where a whole
         number is 1 or more unless told otherwise; `choices` for a text, such as the names of a
-        table; `numbers=True` for a list of whole numbers such as "2,2,6,2". True and False, and
-        None for a type such as ``int | None``, need no rule.
+        table; `several=True` for a list of these; `numbers=True` for a list of whole numbers such
+        as "2,2,6,2". True and False, and None for a type such as ``int | None``, need no rule.
     """
     choices = rule.pop("choices", None)
     rule = Rule(help=help, choices=None if choices is None else tuple(choices), **rule)
@@ -215,6 +219,16 @@ def _is_a(kind, value):
     if kind is float:
         return type(value) is float or _is_a(int, value)
     return type(value) is kind and (kind is not int or abs(value) < LARGEST)
+
+
+def _names(owner, name, value, choices):
+    """A list of choices as text, in which form flags and files hold it; it may come as a list."""
+    names = ([name.strip() for name in value.split(",")] if isinstance(value, str) else value)
+    if not isinstance(names, (tuple, list)) or not names or not set(map(repr, names)) <= set(
+            map(repr, choices)):
+        raise ValueError(f"{owner}: {name}={brief(value)} must be {' or '.join(choices)}, or "
+                         f"several of them with commas, such as '{','.join(choices)}'.")
+    return ",".join(names)
 
 
 def whole_numbers(owner, name, value):

@@ -282,7 +282,7 @@ def _replica(part, copies):
         vars(copy).update({name: _replica(child, copies) for name, child in vars(part).items()})
     elif isinstance(part, dict):
         copy = {key: _replica(child, copies) for key, child in part.items()}
-    elif type(part) in (list, tuple):
+    elif type(part) is tuple or isinstance(part, list):
         copy = type(part)(_replica(child, copies) for child in part)
     else:
         copy = part                                   # settings are shared, and never written into

@@ -84,7 +84,7 @@ class Reader:
         """The box of what a function, or a class without a layer for it, computes."""
         return Box(name, detail, shape, 0, "", page_of(code), equations(gradient))
 
-    def stacks(self, blocks, attention="Self-attention", shape=VECTORS, windows=None):
+    def stacks(self, blocks, attention="Self-attention", shape=VECTORS):
         """Runs of equal blocks.
 
         Parameters
@@ -94,8 +94,6 @@ class Reader:
             The name of their attention to their own input.
         shape : tuple
             Of their outputs.
-        windows : list of (left, right) or None, optional
-            That of each block, where the blocks do not hold it.
 
         Returns
         -------
@@ -103,13 +101,12 @@ class Reader:
         """
         shared = self._shared(blocks)
         # all blocks are read, so that all of their parameters are counted
-        read = [self.block(block, attention, shape, window)
-                for block, window in zip(blocks, windows or [None] * len(blocks))]
+        read = [self.block(block, attention, shape) for block in blocks]
         return stacked(read, shared)
 
-    def block(self, block, attention="Self-attention", shape=VECTORS, window=None):
+    def block(self, block, attention="Self-attention", shape=VECTORS):
         """The parts of the next block; read twice where it is the wanted one."""
-        return self.numbered(lambda reader: block.describe_block(reader, shape, attention, window))
+        return self.numbered(lambda reader: block.describe_block(reader, shape, attention))
 
     def numbered(self, wire):
         """The parts ``wire(reader)`` of the next block; read twice where it is the wanted one."""

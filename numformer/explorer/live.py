@@ -9,8 +9,9 @@ import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.data import BytePairTokenizer, CharacterTokenizer
-from numformer.functional import alibi_slopes, relative_position_buckets, scaled_frequencies
+from numformer.functional import alibi_slopes, relative_position_buckets
 from numformer.functional.activations.table import GATED
+from numformer.layers.blocks.local import SLIDING
 from numformer.models import Decoder
 from numformer.plots.text.letters import signs
 from numformer.plots.tokens import LONGEST_TICK
@@ -135,22 +136,19 @@ def _config(model, most):
         "activation": GATED.get(c.feedforward, c.feedforward),
         "expertActivation": GATED.get(expert, expert), "expertsPerToken": c.experts_per_token,
         "gatesOver": c.gates_over,
-        "windows": [c.sliding_window if is_local else 0 for is_local in c.local_layers],
+        "windows": [c.sliding_window if kind == SLIDING else 0 for kind in c.layer_kinds],
         "slopes": list(alibi_slopes(c.n_heads)) if c.positions == "alibi" else None,
         "buckets": (relative_position_buckets(-distances, c.n_buckets, c.max_distance, False)
                     .tolist() if c.positions == "t5" else None),
-        "rotary": ([_rotary(c, is_local) for is_local in c.local_layers]
+        "rotary": ([_rotary(block.attention.positions) for block in model.blocks]
                    if c.positions == "rotary" else None)}
 
 
-def _rotary(c, is_local):
+def _rotary(positions):
     """Frequencies, factor and layout of the rotary positions of a layer."""
-    base, scaling = c.rotary_base, c.rotary_scaling
-    if is_local and c.local_rotary_base is not None:
-        base, scaling = c.local_rotary_base, None
-    frequencies, factor = scaled_frequencies(c.d_rotary or c.head_width, base, scaling)
+    frequencies, factor = positions.angles
     return {"frequencies": list(map(float, frequencies)), "factor": float(factor),
-            "layout": c.rotary_layout}
+            "layout": positions.layout}
 
 
 def _layers(model):

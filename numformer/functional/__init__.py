@@ -36,7 +36,6 @@ from numformer.functional.attention.efficient.sparse_patterns import (
     fixed_keys, mask_of_keys, strided_keys)
 from numformer.functional.attention.grouped_heads import (
     repeat_kv_heads, repeat_kv_heads_backward)
-from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.functional.attention.modifiers import (
     add_by_distance, add_by_distance_backward, alibi, alibi_backward, soft_cap, soft_cap_backward)

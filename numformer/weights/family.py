@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
+from numformer.layers.blocks.local import SLIDING
 from numformer.weights.keys import COMMON, check_keys, flat, nested, read_keys, write_keys
 
 # Options that change how a model is trained or stored, not what it computes
@@ -173,14 +174,12 @@ def _comparable(config):
     if c.scaled_scores and c.score_scale is None:
         c = replace(c, score_scale=c.head_width ** -0.5)
     values = c.as_dict()
-    if hasattr(c, "local_layers"):                    # that is what `global_every` is about
-        values["global_every"] = c.local_layers
     if hasattr(c, "n_encoder_layers"):
         values["n_encoder_layers"] = c.n_encoder_layers or c.n_layers
-    if hasattr(c, "window"):                          # of an encoder; its layers 0, 3, 6 are global
-        local = [c.window > 0 and n % c.global_every > 0 for n in range(c.n_layers)]
-        values |= {"global_every": local, "window": c.window * any(local)}
-        if c.local_rotary_base is None or not any(local):
+    if hasattr(c, "layer_kinds"):
+        local = SLIDING in c.layer_kinds
+        values |= {"layer_types": c.layer_kinds, "sliding_window": c.sliding_window * local}
+        if not local or c.local_rotary_base is None and c.rotary_scaling is None:
             values["local_rotary_base"] = c.rotary_base
     return values
 

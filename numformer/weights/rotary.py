@@ -1,9 +1,9 @@
-"""What the keys of a config.json mean that are about rotary positions and about local layers."""
+"""What the keys of a config.json mean that are about rotary positions and the scale of scores."""
 
 import math
 from reprlib import repr as brief
 
-from numformer.weights.keys import NOTHING, Key, Option, OtherName
+from numformer.weights.keys import NOTHING, Key, Option
 
 # Published name -> ours, of the numbers that each kind of scaling has to have, and may have
 _FACTOR = {"factor": "factor"}
@@ -48,7 +48,7 @@ class Rotary(Key):
             raise ValueError(f"has rope_type {brief(found)}, but must have 'default' or "
                              f"{' or '.join(map(repr, _NEEDED))}")
         if "rope_theta" in numbers:
-            options["rotary_base"] = _number("rope_theta", numbers.pop("rope_theta"))
+            options["rotary_base"] = finite_number("rope_theta", numbers.pop("rope_theta"))
         if self.share and "partial_rotary_factor" in numbers:
             Share().read(numbers.pop("partial_rotary_factor"), options)
         needed = _NEEDED.get(kind, {})
@@ -60,7 +60,7 @@ class Rotary(Key):
             raise ValueError(f"has no {missing[0]!r}")
         if kind == "default":
             return
-        scaling = {names[name]: number if name == "truncate" else _number(name, number)
+        scaling = {names[name]: number if name == "truncate" else finite_number(name, number)
                    for name, number in numbers.items()}
         if kind != "linear":                          # as theirs: of pretraining, unless given
             scaling.setdefault("original_length", options["context_length"])
@@ -86,37 +86,6 @@ class Rotary(Key):
                                       if ours in scaling}}
 
 
-class RotaryByLayer(Rotary):
-    """`Rotary` for two kinds of layers: ``{"full_attention": ..., "sliding_attention": ...}``."""
-
-    def read(self, value, options):
-        if not isinstance(value, dict) or not value.keys() & {"full_attention",
-                                                              "sliding_attention"}:
-            super().read(value, options)
-            return
-        unknown = sorted(value.keys() - {"full_attention", "sliding_attention"})
-        if unknown:
-            raise ValueError(f"has {brief(unknown[0])}, which is not known")
-        super().read(value.get("full_attention"), options)
-        local = {"context_length": options["context_length"]}
-        super().read(value.get("sliding_attention"), local)
-        if "rotary_scaling" in local:
-            raise ValueError("must have 'default' for layers of 'sliding_attention'")
-        if "rotary_base" in local:
-            options["local_rotary_base"] = local["rotary_base"]
-
-
-class LocalBase(OtherName):
-    """The base of rotary angles in local layers; without the key, as the family's options say."""
-
-    def read(self, value, options):
-        options[self.name] = _number("", value)
-
-    def write(self, config):
-        value = getattr(config, self.name)
-        return NOTHING if value is None else value
-
-
 class Share(Key):
     """Which share of a head is rotated; ours is the number of coordinates."""
 
@@ -125,7 +94,7 @@ class Share(Key):
 
     def read(self, value, options):
         width = _width(options)
-        rotated = int(width * _number("", value))
+        rotated = int(width * finite_number("", value))
         if not 2 <= rotated <= width or rotated % 2:
             raise ValueError(f"must be a share of the {width} coordinates of a head that is even, "
                              "and 2 or more of them")
@@ -155,54 +124,6 @@ class HeadWidth(Key):
         return config.head_width
 
 
-class Window(Key):
-    """Tokens that a local layer attends to; null: all of them, which is 0 for us.
-
-    Parameters
-    ----------
-    default : int, optional
-    null : bool
-        Whether it may be null; otherwise, `LayerTypes` say that no layer is local.
-    """
-
-    def __init__(self, default=None, null=True):
-        self.default, self.null = default, null
-
-    def read(self, value, options):
-        if (value is None and not self.null) or (
-                value is not None and (type(value) is not int or value < 1)):
-            raise ValueError(f"must be {'null or ' * self.null}a whole number, 1 or more")
-        options["sliding_window"] = value or 0
-
-    def write(self, config):
-        return config.sliding_window or (None if self.null else NOTHING)
-
-
-class LayerTypes(Key):
-    """The kinds of layers, one by one: local but for the last of every so many."""
-
-    KINDS = {True: "sliding_attention", False: "full_attention"}
-    default = None
-
-    def read(self, value, options):
-        if value is None:
-            return
-        if not isinstance(value, list) or any(kind not in self.KINDS.values() for kind in value):
-            raise ValueError("must be null or a list of 'sliding_attention' and 'full_attention'")
-        full = value.index("full_attention") + 1 if "full_attention" in value else 0
-        options["global_every"] = full
-        if "sliding_attention" not in value:
-            options["sliding_window"] = options["global_every"] = 0
-
-    def check(self, value, config):
-        if value is not None and value != self.write(config):
-            raise ValueError("must have sliding_attention for all layers but the last of every so "
-                             "many, and a sliding_window")
-
-    def write(self, config):
-        return [self.KINDS[local] for local in config.local_layers]
-
-
 class PreAttention(Key):
     """The number whose root divides scores: not D in some models."""
 
@@ -210,7 +131,7 @@ class PreAttention(Key):
         self.default = default
 
     def read(self, value, options):
-        if _number("", value) <= 0:
+        if finite_number("", value) <= 0:
             raise ValueError("must be above 0")
         options["score_scale"] = value ** -0.5
 
@@ -219,7 +140,7 @@ class PreAttention(Key):
         return config.head_width if scale is None else max(1, round(scale ** -2))
 
 
-def _number(name, value):
+def finite_number(name, value):
     if type(value) not in (int, float) or not math.isfinite(value):
         raise ValueError(f"{'has ' + name if name else 'must be a number, not'} {brief(value)}"
                          f"{', which is no number' if name else ''}")

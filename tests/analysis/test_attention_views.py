@@ -84,7 +84,8 @@ def test_views_of_an_encoder_decoder_hold_its_weights_and_scores(options):
 
 
 def test_views_of_local_layers_have_local_masks():
-    model = Bert(BertConfig(**SIZES, window=1, global_every=2), np.random.default_rng(0))
+    config = BertConfig(**SIZES, sliding_window=2, layer_types="full_attention,sliding_attention")
+    model = Bert(config, np.random.default_rng(0))
     (view,) = attention_views(model, Reading((IDS,), list("abcdef")))
     local = AttentionPattern(window=(1, 1)).dense(6, 6)
     assert [np.array_equal(mask, local) for mask in view.masks] == [False, True, False]

@@ -5,7 +5,7 @@ import pytest
 
 from numformer import backend, functional as F
 from numformer.models import Decoder, DecoderConfig
-from numformer.models.transformer import texts_cache
+from numformer.models.decoder import caches
 
 few_vectors = pytest.importorskip("numformer.kernels.few_vectors")
 C, WIDTH = 37, 50
@@ -71,7 +71,7 @@ def test_a_large_model_is_not_copied_for_a_generation(rng, monkeypatch):
     ids = rng.integers(0, 11, (2, 9))
     assert model.new_cache() is not None
     size = sum(parameter.data.nbytes for parameter in model.parameters())
-    monkeypatch.setattr(texts_cache, "LARGEST", size // 2)
+    monkeypatch.setattr(caches, "LARGEST", size // 2)
     assert model.new_cache() is None and model.new_cache("int8") is not None
     logits, cache = model.step(ids[:, :8])
     last, _ = model.step(ids[:, 8:], cache)

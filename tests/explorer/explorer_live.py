@@ -21,7 +21,8 @@ OPTIONS = {                                           # what presets use, and mo
     "t5, experts, sandwich": dict(positions="t5", n_experts=3, sandwich_norm=True,
                                   feedforward="gelu"),
     "alibi, parallel, windows": dict(parallel_residual=True, positions="alibi", sliding_window=3,
-                                     global_every=2, feedforward="geglu", logit_softcap=5.0),
+                                     layer_types="sliding_attention,full_attention",
+                                     feedforward="geglu", logit_softcap=5.0),
     "gemma, one expert": dict(
         positions="rotary", rotary_layout="interleaved", d_rotary=2, norm="rms_norm",
         unit_offset=True, n_experts=4, experts_per_token=1, gates_over="all",

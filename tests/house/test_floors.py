@@ -13,7 +13,7 @@ FLOORS = {
     "specifications": 1.5,
     "kernels": 2,
     "flat_parameters": 2, "backend": 3,
-    "layers": 4, "weights": 4,
+    "layers": 4, "weights": 4.5,
     "models": 5, "data": 5,
     "training": 6, "generation": 6, "analysis": 6,
     "verify": 7, "interop": 7, "plots": 7,

@@ -5,7 +5,7 @@ import pytest
 
 from numformer import functional as F
 from numformer.backend import dispatch
-from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern, layer_patterns
+from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
     ConcatenatedPositions, FeedForward, LayerNorm, LearnedPositions, MultiHeadAttention,
     RelativePositionBias,
@@ -119,7 +119,7 @@ class Stack(Layer):
 
     def forward(self, x):
         saved = []
-        for block, pattern in zip(self.blocks, layer_patterns(CAUSAL, 2, (1, 0), 2)):
+        for block, pattern in zip(self.blocks, (CAUSAL, CAUSAL.local((1, 0)))):
             x, saved_block = block.forward(x, pattern=pattern)
             saved.append(saved_block)
         return x, saved

@@ -9,7 +9,7 @@ from numformer.generation import generate, generate_batch
 from numformer.layers.attention.paged_cache import PagedCache
 from numformer.layers.token_step import TextsCache, TokenStep
 from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
-from numformer.models.decoder.model import DecoderCache
+from numformer.models.decoder.caches import DecoderCache
 
 pytest.importorskip("numba")
 V = 9

@@ -52,7 +52,7 @@ def test_compiled_heads_and_steps_have_that_epsilon(positions, rng):
     for parameter in model.parameters():
         parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
     by_kernels = model(ids)
-    assert TokenStep.of(*model._parts) is not None
+    assert TokenStep.of(model.blocks, model.norm, model.head) is not None
     steps = model.step(ids)[0]
     backend.use("numpy")
     try:

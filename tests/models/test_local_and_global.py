@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from numformer.analysis import count
-from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern, layer_patterns
+from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
     LayerNorm, LocalAttentionBranch, MultiHeadAttention, RotaryPositions, SelfAttentionBranch)
+from numformer.layers.blocks.local import FULL, SLIDING
 from numformer.layers.token_step import TokenStep
-from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
+from numformer.models import (
+    BertConfig, Decoder, DecoderConfig, EncoderConfig, NGramDecoder, NGramDecoderConfig)
 
 SIZES = dict(vocab_size=11, context_length=40, n_heads=2, d_model=8, dtype="float64")
 
@@ -33,32 +35,46 @@ def test_local_patterns_keep_all_other_rules(rules, T, S, rng):
     assert np.array_equal(pattern.dense(T, S), before)
 
 
-def test_one_layer_in_so_many_is_global():
-    def is_global(*arguments, **options):
-        return "".join("gl"[p.window is not None]
-                       for p in layer_patterns(CAUSAL, *arguments, **options))
+def test_layers_have_the_kinds_of_the_list_again_and_again():
+    def kinds(n_layers, types=None, window=4):
+        config = EncoderConfig(n_layers=n_layers, n_heads=2, d_model=8, sliding_window=window,
+                               layer_types=types)
+        assert EncoderConfig.from_dict(config.as_dict()) == config
+        return "".join(kind[0] for kind in config.layer_kinds)
 
-    assert (is_global(7, (4, 4), 3) == "gllgllg"
-            and is_global(4, (4, 0), 2, global_first=False) == "lglg")
-    assert (is_global(7, (4, 0), 6, global_first=False) == "lllllgl"
-            and is_global(3, (1, 1), 1) == "ggg")
-    patterns = layer_patterns(AttentionPattern(causal=True, window=(9, None)), 4, (4, None), 2)
-    assert (patterns[0] is patterns[2] and patterns[1] is patterns[3]
-            and [p.window for p in patterns[:2]] == [(9, None), (4, None)])
-    assert all(p.causal for p in patterns)
+    assert kinds(3) == "sss" and kinds(3, window=0) == "fff" and kinds(2, FULL) == "ff"
+    assert kinds(7, ",".join([FULL, SLIDING, SLIDING])) == "fssfssf"
+    assert kinds(7, [*5 * [SLIDING], FULL]) == "sssssfs" and kinds(1, f"{SLIDING}, {FULL}") == "s"
+    assert kinds(3, [SLIDING, FULL], window=0) == "fff"
 
 
-@pytest.mark.parametrize("change, error, words", [
-    (dict(window=3), ValueError, "window=3"), (dict(window=None), ValueError, "needs a window"),
-    (dict(window=(-1, 0)), ValueError, "window"), (dict(n_layers=0), ValueError, "n_layers=0"),
-    (dict(global_every=0), ValueError, "global_every=0"),
-    (dict(global_first=1), TypeError, "global_first=1"),
-    (dict(pattern=np.ones((2, 2), bool)), TypeError, "AttentionPattern")])
-def test_layer_patterns_that_do_not_fit_are_refused(change, error, words):
-    with pytest.raises(error) as caught:
-        layer_patterns(**{**dict(pattern=CAUSAL, n_layers=2, window=(1, 1), global_every=2),
-                          **change})
-    assert words in str(caught.value)
+@pytest.mark.parametrize("types", ["", "sliding", "full_attention,", [], [1], 3])
+def test_unknown_kinds_are_refused(types):
+    with pytest.raises(ValueError, match="layer_types=.* must be full_attention or sliding"):
+        DecoderConfig(**SIZES, n_layers=2, layer_types=types)
+
+
+def test_configs_of_earlier_runs_keep_their_meaning():
+    """global_every was the last of a group in decoders and the first in encoders, whose window had
+    the tokens of one side.
+    """
+    def read(config, **old):
+        new = {"sliding_window", "layer_types"}
+        options = {name: value for name, value in config(**SIZES, n_layers=6).as_dict().items()
+                   if name not in new}
+        found = config.from_dict(options | old)
+        return found.sliding_window, "".join(kind[0] for kind in found.layer_kinds)
+
+    for every, expected in ((0, "ssssss"), (1, "ffffff"), (2, "sfsfsf"), (6, "sssssf"),
+                            (7, "ssssss"), (10**15, "ssssss")):
+        assert read(DecoderConfig, sliding_window=4, global_every=every) == (4, expected)
+        assert read(DecoderConfig, sliding_window=0, global_every=every) == (0, "ffffff")
+    for every, expected in ((1, "ffffff"), (3, "fssfss"), (6, "fsssss"), (10**15, "fsssss")):
+        assert read(BertConfig, window=4, global_every=every) == (5, expected)
+        assert read(BertConfig, window=0, global_every=every) == (0, "ffffff")
+    for wrong in (dict(global_every="3"), dict(global_every=3, window="4")):
+        with pytest.raises(ValueError, match="global_every"):
+            read(BertConfig, **wrong)
 
 
 def test_each_local_layer_extends_the_receptive_field_by_a_window(rng):
@@ -78,9 +94,9 @@ def test_each_local_layer_extends_the_receptive_field_by_a_window(rng):
     def touched(patterns):
         return np.flatnonzero((run(x, patterns) != run(other, patterns)).any(axis=(0, 2))).tolist()
 
-    patterns = layer_patterns(EVERYWHERE, 3, (1, 1), 3, global_first=False)
-    assert touched(patterns[:2]) == [2, 3, 4, 5, 6] and touched(patterns) == list(range(9))
-    assert touched(layer_patterns(CAUSAL, 2, (1, 1), 9, global_first=False)) == [4, 5, 6]
+    local = [EVERYWHERE.local((1, 1))] * 2
+    assert touched(local) == [2, 3, 4, 5, 6] and touched([*local, EVERYWHERE]) == list(range(9))
+    assert touched([CAUSAL.local((1, 1))] * 2) == [4, 5, 6]
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
@@ -112,19 +128,18 @@ def test_the_layers_of_a_decoder_are_local_or_global():
         config = DecoderConfig(**SIZES, n_layers=n_layers, **options)
         found = [type(block.branches["attention"]) is SelfAttentionBranch
                  for block in Decoder(config, None).blocks]
-        assert found == [not local for local in config.local_layers]
+        assert found == [kind == FULL for kind in config.layer_kinds]
         return "".join("lg"[each] for each in found)
 
-    assert is_global(3) == is_global(3, global_every=2) == "ggg"
+    assert is_global(3) == is_global(3, layer_types=[SLIDING, FULL]) == "ggg"
     assert is_global(3, sliding_window=4) == "lll"
-    assert is_global(5, sliding_window=4, global_every=2) == "lglgl"
-    assert is_global(7, sliding_window=4, global_every=6) == "lllllgl"
-    assert is_global(2, sliding_window=4, global_every=1) == "gg"
+    assert is_global(5, sliding_window=4, layer_types=[SLIDING, FULL]) == "lglgl"
+    assert is_global(2, sliding_window=4, layer_types=FULL) == "gg"
 
 
 def test_each_kind_of_layer_has_its_rotary_base():
     config = DecoderConfig(**SIZES, n_layers=2, positions="rotary", rotary_base=1e6,
-                           sliding_window=4, global_every=2, local_rotary_base=1e4,
+                           sliding_window=4, layer_types=[SLIDING, FULL], local_rotary_base=1e4,
                            rotary_scaling=dict(kind="linear", factor=8.0))
     local, everywhere = (block.attention.positions for block in Decoder(config, None).blocks)
     assert (local.base, local.scaling) == (1e4, None)
@@ -136,7 +151,8 @@ def test_each_kind_of_layer_has_its_rotary_base():
 
 
 @pytest.mark.parametrize("options", [
-    dict(sliding_window=3), dict(sliding_window=3, global_every=2, local_rotary_base=50.0),
+    dict(sliding_window=3), dict(
+        sliding_window=3, layer_types=[SLIDING, FULL], local_rotary_base=50.0),
     dict(sliding_window=1, positions="learned", norm_first=False)], ids=str)
 @pytest.mark.parametrize("kind", [Decoder, NGramDecoder])
 def test_steps_with_a_window_are_those_of_the_forward(kind, options, rng):
@@ -145,7 +161,7 @@ def test_steps_with_a_window_are_those_of_the_forward(kind, options, rng):
     model = kind(config(**{**SIZES, "positions": "rotary", "n_layers": 3, **options}), rng)
     for parameter in model.parameters():
         parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
-    assert TokenStep.of(*model._parts) is None and model.new_cache() is None
+    assert TokenStep.of(model.blocks, model.norm, model.head) is None and model.new_cache() is None
     ids, padding = rng.integers(0, 11, (2, 14)), np.array([0, 5])
     logits, cache = model.step(ids[:, :6], left_padding=padding)
     parts = [logits]
@@ -163,7 +179,7 @@ def test_tokens_before_all_windows_have_no_effect(rng):
     ids = rng.integers(0, 11, (1, 12))
     other = ids.copy()
     other[0, 2] += 1 if other[0, 2] < 10 else -1
-    for options, reach in ((dict(), 6), (dict(global_every=3), 9)):
+    for options, reach in ((dict(), 6), (dict(layer_types=[SLIDING, SLIDING, FULL]), 9)):
         model = Decoder(DecoderConfig(**SIZES, n_layers=3, init_std=0.5, sliding_window=3,
                                       **options), rng)
         changed = (model(ids) != model(other)).any(axis=(0, 2))
@@ -190,7 +206,7 @@ def test_costs_count_the_keys_within_the_window():
     """Two local layers, one global: 4 C for each key that a query attends to."""
     config = DecoderConfig(**SIZES, n_layers=3)
     plain, local = count(config), count(DecoderConfig(
-        **{**config.as_dict(), "sliding_window": 4, "global_every": 3}))
+        **{**config.as_dict(), "sliding_window": 4, "layer_types": [SLIDING, SLIDING, FULL]}))
     keys, near = sum(range(1, 41)) / 40, (1 + 2 + 3 + 37 * 4) / 40
     assert plain["flops_per_token"] - local["flops_per_token"] == round(
         2 * 4 * 8 * (keys - near))

@@ -33,7 +33,9 @@ CASES = {                               # the model, its inputs, and its masks
                         dict(mask=allowed(2, 2, 4, 4))),
     "Bert": (lambda rng: Bert(BertConfig(**TEXT), rng), [IDS, IDS % 2, LENGTHS],
              dict(mask=allowed(2, 1, 4, 4))),
-    "Bert, local": (lambda rng: Bert(BertConfig(**TEXT, window=1), rng), [IDS, IDS % 2, LENGTHS],
+    "Bert, local": (lambda rng: Bert(BertConfig(
+        **TEXT, sliding_window=2, layer_types="full_attention,sliding_attention,"
+        "sliding_attention"), rng), [IDS, IDS % 2, LENGTHS],
                     dict(mask=allowed(4, 4))),
     "BertClassifier": (lambda rng: BertClassifier(BertClassifierConfig(**TEXT, n_classes=3), rng),
                        [IDS, LENGTHS], dict(mask=allowed(4, 4))),

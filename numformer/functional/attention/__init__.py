@@ -8,8 +8,8 @@
     scaled_dot_product    all of it composed: the public function
     tiled                 the same numbers, without ever holding the T x S weights
 
-Next to the ladder: `layer_patterns` (local and global layers), `shaw` and `relative_attention`
-(learned vectors of distances), `efficient` (linear, low-rank and sparse attention), `scores` and
-`additive` (older score functions), `fixed_weights` (weights without queries and keys), `nonfinite`
-(NaN and Inf behind a mask), `arguments` (checks).
+Next to the ladder: `shaw` and `relative_attention` (learned vectors of distances), `efficient`
+(linear, low-rank and sparse attention), `scores` and `additive` (older score functions),
+`fixed_weights` (weights without queries and keys), `nonfinite` (NaN and Inf behind a mask),
+`arguments` (checks).
 """

@@ -145,15 +145,14 @@ class TransformerBlock(Layer):
         return Description("Transformer block", " and ".join(self.branches),
                            (r"dh = dy + J_2^\top dy", r"dx = dh + J_1^\top dh"))
 
-    def describe_block(self, reader, shape, attention, window=None):
+    def describe_block(self, reader, shape, attention):
         """The branches in series: `sum_norm`, where there is one, reads the sum.
 
-        `attention` is what attention to the input is called, and `window` the (left, right) that a
-        model gives to this block.
+        `attention` is what attention to the input is called.
         """
         parts = []
         for branch in self.branches.values():
-            box = branch.sublayer_box(reader, shape, attention, window)
+            box = branch.sublayer_box(reader, shape, attention)
             parts += self._joined(branch.describe_parts(reader, box))
             parts += reader.boxes(shape, branch.sum_norm)
         return tuple(parts)
@@ -243,7 +242,7 @@ class ParallelBlock(TransformerBlock):
         return Description("Parallel block", " and ".join(self.branches),
                            (r"dx = dy + J_1^\top dy + J_2^\top dy",))
 
-    def describe_block(self, reader, shape, attention, window=None):
+    def describe_block(self, reader, shape, attention):
         return Residual((Row(tuple(
-            branch.describe_parts(reader, branch.sublayer_box(reader, shape, attention, window))
+            branch.describe_parts(reader, branch.sublayer_box(reader, shape, attention))
             for branch in self.branches.values())),)),

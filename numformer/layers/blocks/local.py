@@ -3,6 +3,9 @@
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers.blocks.residual import SelfAttentionBranch
 
+# The kinds of layers, as published configs name them; a local one is of the second
+FULL, SLIDING = LAYER_TYPES = "full_attention", "sliding_attention"
+
 
 class LocalAttentionBranch(SelfAttentionBranch):
     r"""A `SelfAttentionBranch` in which a query attends to the positions near by alone.
@@ -48,20 +51,11 @@ class LocalAttentionBranch(SelfAttentionBranch):
         super().__init__(norm, sublayer, order, dropout, output_norm)
         self.window = CAUSAL.local(window).window                     # checked
 
-    def _sublayer(self, x, memory, pattern, memory_pattern, rng):
-        return super()._sublayer(x, memory, self._near(pattern), memory_pattern, rng)
-
-    def _sublayer_step(self, x, cache, memory, pattern, memory_pattern):
-        return super()._sublayer_step(x, cache, memory, self._near(pattern), memory_pattern)
-
-    def _near(self, pattern):
+    def narrowed(self, pattern):
         if not isinstance(pattern, AttentionPattern):
             raise TypeError("LocalAttentionBranch: pattern must be an AttentionPattern, but is "
                             f"{type(pattern).__name__}.")
         return pattern.local(self.window)
-
-    def sublayer_box(self, reader, shape, attention, window=None):
-        return super().sublayer_box(reader, shape, attention, self.window)
 
     def keys_seen(self, T):
         first, last = CAUSAL.local(self.window).intervals(T, T)

@@ -208,7 +208,7 @@ class ResidualBranch(Layer):
         return (*reader.boxes(box.shape, self.input_norm), *reader.parts(box, self.sublayer),
                 *reader.boxes(box.shape, self.output_norm))
 
-    def sublayer_box(self, reader, shape, attention, window=None):
+    def sublayer_box(self, reader, shape, attention):
         """The box of the sublayer; `attention` is what attention to the input is called."""
         return reader.box(shape, self.sublayer)
 
@@ -232,17 +232,21 @@ class SelfAttentionBranch(ResidualBranch):
     (1, 5, 8)
     """
 
+    def narrowed(self, pattern):
+        """The pattern of this branch in a stack with a pattern; a subclass may narrow it."""
+        return pattern
+
     def _sublayer(self, x, memory, pattern, memory_pattern, rng):
-        return self.sublayer.forward(x, pattern=pattern, rng=rng)
+        return self.sublayer.forward(x, pattern=self.narrowed(pattern), rng=rng)
 
     def _sublayer_step(self, x, cache, memory, pattern, memory_pattern):
-        return self.sublayer.step(x, cache, pattern)
+        return self.sublayer.step(x, cache, self.narrowed(pattern))
 
-    def sublayer_box(self, reader, shape, attention, window=None):
+    def sublayer_box(self, reader, shape, attention):
         box = reader.box(shape, self.sublayer, name=attention)
-        if window in (None, (None, None)):
+        left, right = self.narrowed(EVERYWHERE).window or (None, None)
+        if left is None:
             return box
-        left, right = window
         width = left + 1 if attention.startswith("Masked") else left + right + 1
         return box._replace(detail=f"{box.detail}, window of {width:,}")
 
@@ -289,7 +293,7 @@ class CrossAttentionBranch(ResidualBranch):
     def _sublayer_step(self, x, cache, memory, pattern, memory_pattern):
         return self.sublayer.cross_attend(x, memory, memory_pattern), cache
 
-    def sublayer_box(self, reader, shape, attention, window=None):
+    def sublayer_box(self, reader, shape, attention):
         return reader.box(shape, self.sublayer, name="Cross-attention", reads_memory=True)
 
     def keys_seen(self, T):

@@ -1,19 +1,17 @@
 """The encoder of BERT, RoBERTa and ModernBERT: the backbone of every model built on it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from numformer.checks import check_lengths, check_rows
 from numformer.config import option
 from numformer.description import TOKENS, VECTORS, Column, costs_per_token
-from numformer.functional.attention.layer_patterns import layer_patterns
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
 from numformer.layers.positions.schemes import ADDED
 from numformer.models.transformer import (
-    POSITIONS, BatchNormsOfCall, Encoder, EncoderConfig, block_of, norm_of, positions_of,
-    shared_positions_of)
+    POSITIONS, BatchNormsOfCall, Encoder, EncoderConfig, InputEmbedding, norm_of, positions_of)
 from numformer.parameter import Layer
 
 
@@ -41,13 +39,6 @@ class BertEncoderConfig(EncoderConfig):
         "the embeddings, or what attention can have, see `TransformerConfig`.", "learned",
         choices=(*ADDED, *POSITIONS))
     epsilon: float = 1e-12
-    window: int = option(
-        "Tokens to each side that local layers attend to; 0 where all layers are global.", 0,
-        least=0)
-    global_every: int = option(
-        "With a window, the first of every `global_every` layers is global: 0, 3, 6 ... for 3.", 3)
-    local_rotary_base: float | None = option(
-        "The rotary base of local layers; `rotary_base` unless given.", None, least=1)
     first_attention_norm: bool = option(
         "Whether a pre-norm model has a norm before its first attention, where the embedding's "
         "norm comes right before it.", True)
@@ -83,7 +74,13 @@ class BertEncoder(Layer):
             self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype)
         self.norm = norm_of(c)
         self.dropout = Dropout(c.dropout)
-        self.encoder = Encoder(c, rng, self._blocks(rng))
+        self.encoder = Encoder(c, rng, None if c.first_attention_norm else Identity())
+
+    @property
+    def input(self):
+        """The layers below the first block."""
+        return InputEmbedding(self.embedding, self.positions, self.norm, self.dropout,
+                              self.segments)
 
     def forward(self, ids, segments=None, lengths=None, rng=None, mask=None, batch_norms=None):
         """A vector for every token.
@@ -113,60 +110,21 @@ class BertEncoder(Layer):
         if segments is not None and np.shape(segments) != np.shape(ids):
             raise ValueError(f"BertEncoder: segments must have the shape of ids, {np.shape(ids)}, "
                              f"but have {np.shape(segments)}.")
-        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
-        x, saved_positions = self.positions.forward(x, start=0)
-        saved_segments = None
-        if self.segments is not None:
-            segments = np.zeros_like(ids) if segments is None else segments
-            s, saved_segments = self.segments.forward(segments)       # (B, T, C)
-            x = x + s
         batch_norms = batch_norms or BatchNormsOfCall(self.statistics)
         norm = batch_norms.of_lengths(lengths, ids.shape[1]).norm(self.norm)
-        x, saved_norm = norm.forward(x)
-        x, saved_dropout = self.dropout.forward(x, rng)
-        y, saved_encoder = self.encoder.forward(x, self.patterns(lengths, mask), rng, batch_norms)
+        x, saved_input = self.input._replace(norm=norm).forward(ids, segments, rng)   # (B, T, C)
+        pattern = AttentionPattern(lengths=lengths, mask=mask)
+        y, saved_encoder = self.encoder.forward(x, pattern, rng, batch_norms)
 
-        saved_sum = (saved_embedding, saved_positions, saved_segments)
-        saved = (saved_sum, saved_norm, saved_dropout, saved_encoder)
+        saved = (saved_input, saved_encoder)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_sum, saved_norm, saved_dropout, saved_encoder = saved
-        saved_embedding, saved_positions, saved_segments = saved_sum
+        saved_input, saved_encoder = saved
 
-        # y = encoder(dropout(norm(x)))
+        # y = encoder(input(ids, segments))
         dx = self.encoder.backward(dy, saved_encoder)
-        dx = self.norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)
-
-        # x = positions(embedding(ids)) + segments(...)
-        if self.segments is not None:
-            self.segments.backward(dx, saved_segments)
-        dx = self.positions.backward(dx, saved_positions)
-        return self.embedding.backward(dx, saved_embedding)
-
-    def patterns(self, lengths=None, mask=None):
-        """The attention pattern of every block, a list; `lengths` and `mask` as in `forward`."""
-        c, pattern = self.config, AttentionPattern(lengths=lengths, mask=mask)
-        if not c.window:
-            return [pattern] * c.n_layers
-        return layer_patterns(pattern, c.n_layers, (c.window, c.window), c.global_every)
-
-    def _blocks(self, rng):
-        """Those of the config; but for the rotary base of local blocks, and the very first norm."""
-        c, blocks = self.config, []
-        local = c if c.local_rotary_base is None else replace(c, rotary_base=c.local_rotary_base)
-        shared = shared_positions_of(c, rng, bidirectional=True)
-        for pattern in self.patterns():
-            norm = norm_of(c) if blocks or c.first_attention_norm else Identity()
-            config = c if pattern.window is None else local
-            blocks.append(block_of(config, rng, shared, first_norm=norm))
-        return blocks
-
-    def keys_seen(self, T):
-        """The mean over the queries of the keys that the pattern of a block allows; no cache."""
-        ends = (pattern.intervals(T, T) for pattern in self.patterns())
-        return {block.attention: (float((last - first).mean()), False)
-                for block, (first, last) in zip(self.encoder.blocks, ends)}
+        return self.input.backward(dx, saved_input)
 
     def costs(self):
         return costs_per_token(self)
@@ -174,11 +132,10 @@ class BertEncoder(Layer):
     def describe_features(self, reader):
         """The parts below the heads of every BERT."""
         reader.sizes_of(self.config)
-        windows = [pattern.window for pattern in self.patterns()]
         return (*reader.boxes(VECTORS, self.embedding, self.positions),
                 *reader.boxes(VECTORS, self.segments, name="+ Segment embedding"),
                 *reader.boxes(VECTORS, self.norm),
-                *reader.stacks(self.encoder.blocks, windows=windows),
+                *reader.stacks(self.encoder.blocks),
                 *reader.boxes(VECTORS, self.encoder.norm))
 
     def describe_model(self, reader):

@@ -199,7 +199,9 @@ ROBERTA = dict(vocab_size=50265, context_length=512, segments=0, epsilon=1e-5, n
 MODERNBERT = dict(vocab_size=50368, context_length=8192, segments=0, epsilon=1e-5, norm_first=True,
                   first_attention_norm=False, positions="rotary", rotary_base=160000.0,
                   local_rotary_base=10000.0, feedforward="geglu", bias=False, head_bias=False,
-                  window=64, global_every=3, next_sentence=False)
+                  sliding_window=65,
+                  layer_types="full_attention,sliding_attention,sliding_attention",
+                  next_sentence=False)
 
 BERT_CONFIGS = {
     name: BertConfig(**choices, n_layers=L, n_heads=H, d_model=C, d_hidden=F)

@@ -7,7 +7,7 @@ from numformer.description import MASKED, OF_TOKEN, Column, flops_of, n_paramete
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Linear
 from numformer.models.clip.config import CLIPTextConfig
-from numformer.models.transformer import Encoder, positions_of
+from numformer.models.transformer import Encoder, InputEmbedding, positions_of
 from numformer.parameter import Layer
 
 
@@ -55,6 +55,11 @@ class CLIPTextEncoder(Layer):
         self.encoder = Encoder(c, rng)
         self.projection = Linear(c.d_model, c.d_embedding, rng, bias=False, dtype=dtype)
 
+    @property
+    def input(self):
+        """The layers below the first block."""
+        return InputEmbedding(self.embedding, self.positions, dropout=self.dropout)
+
     def forward(self, ids, lengths=None, rng=None, mask=None):
         """A vector for each text.
 
@@ -84,21 +89,17 @@ class CLIPTextEncoder(Layer):
         if lengths is not None:
             check_lengths("CLIPTextEncoder", lengths, *ids.shape)
         pattern = AttentionPattern(causal=True, lengths=lengths, mask=mask)
-        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
         ends = self.end_tokens(ids, lengths)                          # (B,)
-        x, saved_positions = self.positions.forward(x, start=0)
-        x, saved_dropout = self.dropout.forward(x, rng)
+        x, saved_input = self.input.forward(ids, rng=rng)             # (B, T, C)
         x, saved_encoder = self.encoder.forward(x, pattern, rng)
         rows = x[np.arange(len(x)), ends]                             # (B, C)
         y, saved_projection = self.projection.forward(rows)           # (B, E)
 
-        saved = (saved_embedding, saved_positions, saved_dropout, saved_encoder, (x.shape, ends),
-                 saved_projection)
+        saved = (saved_input, saved_encoder, (x.shape, ends), saved_projection)
         return y, saved
 
     def backward(self, dy, saved):
-        (saved_embedding, saved_positions, saved_dropout, saved_encoder, (shape, ends),
-         saved_projection) = saved
+        saved_input, saved_encoder, (shape, ends), saved_projection = saved
 
         # y = projection(rows)
         drows = self.projection.backward(dy, saved_projection)
@@ -107,11 +108,9 @@ class CLIPTextEncoder(Layer):
         dx = np.zeros(shape, drows.dtype)
         dx[np.arange(len(dx)), ends] = drows
 
-        # x = encoder(dropout(positions(embedding(ids))))
+        # x = encoder(input(ids))
         dx = self.encoder.backward(dx, saved_encoder)
-        dx = self.dropout.backward(dx, saved_dropout)
-        dx = self.positions.backward(dx, saved_positions)
-        return self.embedding.backward(dx, saved_embedding)
+        return self.input.backward(dx, saved_input)
 
     def end_tokens(self, ids, lengths=None):
         """The position of the first end token of each row, (B,)."""

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from numformer.config import option
 from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
-from numformer.models.transformer import POSITIONS, ExpertsConfig
+from numformer.models.transformer import POSITIONS, ExpertsConfig, LocalLayersConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig(ExpertsConfig):
+class DecoderConfig(LocalLayersConfig, ExpertsConfig):
     """The config of a `Decoder`; the defaults are GPT-2's.
 
     Examples
@@ -28,15 +28,6 @@ class DecoderConfig(ExpertsConfig):
         "Learned from queries and keys; or without them: even, the same for all keys, or by "
         "distance with a trained slope for each head. See `FixedWeightAttention`.", "learned",
         choices=("learned", "even", "distance"))
-    sliding_window: int = option(
-        "Tokens that a local layer attends to: the query and those right before it, and, where no "
-        "mask is causal, as many after it. 0: no layer is local.", 0, least=0)
-    global_every: int = option(
-        "With a sliding window, the last of every `global_every` layers is global: 5, 11, 17 ... "
-        "for 6. 0: all layers are local.", 0, least=0)
-    local_rotary_base: float | None = option(
-        "Of local layers, whose rotary positions are not scaled then; as in global ones unless "
-        "given.", None, least=1)
     tied: bool = option("Use the token embedding as the output head, too.", True)
     lm_head_bias: bool = option("Add a learned number to the logit of every token.", False)
     logit_softcap: float | None = option(
@@ -59,14 +50,6 @@ class DecoderConfig(ExpertsConfig):
             raise ValueError(
                 f"{owner}: attention_weights={self.attention_weights!r} has no queries and keys, "
                 f"for which {given[0]}={getattr(self, given[0])!r} is; leave one of them out.")
-
-    @property
-    def local_layers(self):
-        """Of each layer, whether it attends within the window only."""
-        if not self.sliding_window:
-            return [False] * self.n_layers
-        return [not self.global_every or k % self.global_every > 0
-                for k in range(1, self.n_layers + 1)]
 
 
 # Each paper's options; Mixtral's rotary base is that of its code.

@@ -2,9 +2,9 @@
 
 from numformer.models.decoder.model import Decoder
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Fixed, Key, Option, OtherName
-from numformer.weights.rotary import (
-    ROTARY, HeadWidth, LayerTypes, LocalBase, PreAttention, RotaryByLayer, Window)
+from numformer.weights.keys import IGNORED, Fixed, Option
+from numformer.weights.local_layers import Base, GlobalEvery, LayerTypes, RotaryByLayer, Window
+from numformer.weights.rotary import ROTARY, HeadWidth, PreAttention
 from numformer.weights.table import Row, linear, norm
 
 _OPTIONS = dict(norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False)
@@ -57,14 +57,6 @@ def _feedforward(config, ours, theirs):
             yield from linear(f"{ours}.experts.{e}.{name}", f"{theirs}.experts.{e}.{other}", False)
 
 
-class AllFull(Key):
-    """The kinds of layers, one by one: all of them with attention to every token before."""
-
-    def read(self, value, options):
-        if value is not None and any(kind != "full_attention" for kind in value):
-            raise ValueError("must be 'full_attention' for every layer")
-
-
 def _family(name, architecture, options=None, body="Model", **keys):
     return Family(name=name, model=Decoder, options={**_OPTIONS, **(options or {})},
                   architectures=(f"{architecture}ForCausalLM", f"{architecture}{body}"),
@@ -77,7 +69,7 @@ LLAMA = _family(
     attention_bias=Fixed(False), mlp_bias=Fixed(False), pretraining_tp=IGNORED)
 MISTRAL = _family("mistral", "Mistral", sliding_window=Window(4096))
 _FULL = dict(use_sliding_window=Fixed(False), sliding_window=IGNORED, max_window_layers=IGNORED,
-             layer_types=AllFull())
+             layer_types=LayerTypes())
 QWEN2 = _family("qwen2", "Qwen2", dict(qkv_bias=True), use_mrope=Fixed(False), **_FULL)
 QWEN3 = _family("qwen3", "Qwen3", dict(query_key_norm=True), attention_bias=Fixed(False),
                 head_dim=HeadWidth(128), **_FULL)
@@ -104,7 +96,9 @@ GEMMA = _family(
     "gemma", "Gemma", _GEMMA, **_GEMMA_KEYS, hidden_act=Fixed("gelu_pytorch_tanh", "gelu"),
     hidden_activation=Fixed(None, "gelu_pytorch_tanh"))
 GEMMA2 = _family(
-    "gemma2", "Gemma2", dict(_GEMMA, sandwich_norm=True, global_every=2), **_GEMMA2_KEYS,
+    "gemma2", "Gemma2", dict(
+        _GEMMA, sandwich_norm=True, layer_types="sliding_attention,full_attention"),
+    **_GEMMA2_KEYS,
     attn_logit_softcapping=Option("score_softcap", 50.0),
     final_logit_softcapping=Option("logit_softcap", 30.0), layer_types=LayerTypes())
 GEMMA3 = _family(
@@ -113,6 +107,6 @@ GEMMA3 = _family(
     body="TextModel", **_GEMMA2_KEYS, attn_logit_softcapping=Option("score_softcap", None),
     final_logit_softcapping=Option("logit_softcap", None),
     rope_theta=Option("rotary_base", 1000000.0),
-    rope_local_base_freq=LocalBase("local_rotary_base"), rope_parameters=RotaryByLayer(),
-    sliding_window_pattern=OtherName("global_every", 6, least=1),
+    rope_local_base_freq=Base("local_rotary_base"), rope_parameters=RotaryByLayer(),
+    sliding_window_pattern=GlobalEvery(6),
     _sliding_window_pattern=IGNORED, layer_types=LayerTypes())

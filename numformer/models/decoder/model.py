@@ -3,7 +3,6 @@
 Read `minimal.forward` and `minimal.backward` first: GPT without options and caches.
 """
 
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,13 +12,12 @@ from numformer.description import MASKED, TOKENS, VECTORS, Column, costs_per_tok
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
-from numformer.layers.token_step import TextsCache
+from numformer.models.decoder.caches import DecoderCache, begun, check_step, compiled_step
 from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import (
-    CrossEntropyModel, LossOfParts, attention_of, block_of, counts_with_experts, embedding_of,
-    feedforwards_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
-    shared_positions_of)
-from numformer.models.transformer.texts_cache import begun
+    CrossEntropyModel, InputEmbedding, LossOfParts, attention_of, counts_with_experts,
+    embedding_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
+    stack_of)
 from numformer.parameter import constant, normal
 
 
@@ -68,12 +66,18 @@ class Decoder(LossOfParts, CrossEntropyModel):
         self.positions = positions_of(c, rng)
         self.embedding_norm = norm_of(c) if c.embedding_norm else Identity()
         self.dropout = Dropout(c.dropout)
-        self.blocks = _blocks_of(c, rng)
+        self.blocks = stack_of(c, rng, bidirectional=False, attention=(
+            attention_of if c.attention_weights == "learned" else fixed_attention_of))
         self.norm = final_norm_of(c)
         kind = LMHead if c.logit_softcap is None else partial(SoftCappedLMHead, cap=c.logit_softcap)
         self.head = kind(self.embedding.weight if c.tied
                          else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype),
                          constant(0, (c.vocab_size,), dtype) if c.lm_head_bias else None)
+
+    @property
+    def input(self):
+        """The layers below the first block."""
+        return InputEmbedding(self.embedding, self.positions, self.embedding_norm, self.dropout)
 
     def forward(self, ids, rng=None, mask=None, causal=True):
         """Logits (B, T, V) for the token after each of ids (B, T).
@@ -103,17 +107,10 @@ class Decoder(LossOfParts, CrossEntropyModel):
     def features(self, ids, rng=None, pattern=CAUSAL):
         """What the head reads: the residual stream after the last block and norm, (B, T, C)."""
         check_rows("Decoder", "ids", ids)
-        x, saved_embedding = self.embedding.forward(ids)              # (B, T, C)
-        x, saved_positions = self.positions.forward(x, start=0)
-        x, saved_embedding_norm = self.embedding_norm.forward(x)
-        x, saved_dropout = self.dropout.forward(x, rng)
-        saved_blocks = []
-        for block in self.blocks:
-            x, saved_block = block.forward(x, pattern=pattern, rng=rng)               # (B, T, C)
-            saved_blocks.append(saved_block)
+        x, saved_input = self.input.forward(ids, rng=rng)             # (B, T, C)
+        x, saved_blocks = self.blocks.forward(x, pattern=pattern, rng=rng)
         x, saved_norm = self.norm.forward(x)
 
-        saved_input = (saved_embedding, saved_positions, saved_embedding_norm, saved_dropout)
         saved = (saved_input, saved_blocks, saved_norm)
         return x, saved
 
@@ -128,20 +125,11 @@ class Decoder(LossOfParts, CrossEntropyModel):
     def features_backward(self, dx, saved, dauxiliary):
         """Add to the gradients of all parameters below the head; `dauxiliary` as in `backward`."""
         saved_input, saved_blocks, saved_norm = saved
-        saved_embedding, saved_positions, saved_embedding_norm, saved_dropout = saved_input
 
-        # x = norm(x)
+        # x = norm(blocks(input(ids)))
         dx = self.norm.backward(dx, saved_norm)
-
-        # x = block(x), L times
-        for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dx = block.backward(dx, saved_block, dauxiliary)
-
-        # x = dropout(embedding_norm(positions(embedding(ids))))
-        dx = self.dropout.backward(dx, saved_dropout)
-        dx = self.embedding_norm.backward(dx, saved_embedding_norm)
-        dx = self.positions.backward(dx, saved_positions)
-        return self.embedding.backward(dx, saved_embedding)
+        dx = self.blocks.backward(dx, saved_blocks, dauxiliary)
+        return self.input.backward(dx, saved_input)
 
     def loss_counts(self, batch):
         _, targets = batch
@@ -172,7 +160,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
     def auxiliary_loss(self, saved):
         """The sum of the auxiliary losses of the blocks; `saved` is that of `features`."""
         _, saved_blocks, _ = saved
-        return sum(block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
+        return self.blocks.auxiliary_loss(saved_blocks)
 
     def step(self, ids, cache=None, left_padding=None, last=False):
         """Continue sequences: logits of new tokens only, from keys and values of earlier ones.
@@ -199,8 +187,20 @@ class Decoder(LossOfParts, CrossEntropyModel):
         cache : TextsCache or DecoderCache
             A new value; the old one stays valid.
         """
-        self.check_step(ids, cache, left_padding)
+        check_step(self, ids, cache, left_padding)
         return self.step_embedded(self.embedding(ids), cache, left_padding, last)
+
+    def step_embedded(self, x, cache=None, left_padding=None, last=False):
+        """The rest of `step`, from embedded tokens x (B, T, C)."""
+        compiled = compiled_step(self, x, cache, left_padding, last)
+        if compiled is not None:
+            return compiled
+        cache = DecoderCache.of(self, cache, left_padding)
+        x, _ = self.positions.forward(x, start=cache.start)           # (B, T, C)
+        x, blocks = self.blocks.step(
+            self.embedding_norm(x), cache.blocks, pattern=cache.pattern(x.shape[1]))
+        logits = self.head(self.norm(x[:, -1:] if last else x))
+        return logits, DecoderCache(blocks, cache.left_padding)
 
     def new_cache(self, weights=None):
         """A cache for `step` with the weights of now, without positions, of any number of texts.
@@ -209,63 +209,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
         large; `step` takes that, too. `weights`, "bfloat16" or "int8", stores them in fewer bits;
         then an unknown model is a ValueError, and a large one is copied.
         """
-        return begun(type(self).__name__, self._parts, weights)
-
-    def check_step(self, ids, cache, left_padding=None):
-        """Check that ids have shape (B, T), and that the cache and padding fit them."""
-        owner = type(self).__name__
-        check_rows(owner, "ids", ids)
-        if left_padding is not None:
-            if isinstance(cache, DecoderCache):
-                raise ValueError(f"{owner}: left_padding came with a cache that has one already; "
-                                 "begin with cache=None.")
-            if np.shape(left_padding) != ids.shape[:1] or not all(
-                    0 <= n < ids.shape[1] for n in left_padding):
-                raise ValueError(f"{owner}: left_padding must have shape (B,) = {ids.shape[:1]}, "
-                                 f"with numbers from 0 to T - 1 = {ids.shape[1] - 1}, but is "
-                                 f"{left_padding!r}.")
-        if isinstance(cache, TextsCache):
-            blocks, texts = cache.n_blocks, {cache.texts or len(ids)}
-        elif cache is not None:
-            blocks, texts = len(cache.blocks), {len(past.k) for past in cache.blocks}
-        if cache is not None and (blocks != len(self.blocks) or texts != {len(ids)}):
-            raise ValueError(f"{owner}: the cache must hold keys and values of {len(self.blocks)} "
-                             f"blocks for B={len(ids)} sequences; begin with cache=None.")
-
-    def step_embedded(self, x, cache=None, left_padding=None, last=False):
-        """The rest of `step`, from embedded tokens x (B, T, C)."""
-        B, T, _ = x.shape
-        if cache is None:
-            cache = begun(type(self).__name__, self._parts)
-        if isinstance(cache, TextsCache):
-            if cache.step.is_of(*self._parts):
-                pages = cache.pages if cache.texts else cache.step.begin(B).pages
-                padding = 0 if left_padding is None else left_padding
-                x, _ = self.positions.forward(x, start=pages.lengths - padding)
-                logits, pages = cache.step(self.embedding_norm(x), pages, left_padding, last)
-                return logits, TextsCache(cache.step, pages)
-            if len(cache) and left_padding is not None:
-                raise ValueError(f"{type(self).__name__}: left_padding came with a cache of other "
-                                 "weights; begin with cache=None.")
-            cache = DecoderCache(cache.blocks, cache.left_padding) if len(cache) else None
-        start, past_blocks, pattern = 0, [None] * len(self.blocks), CAUSAL
-        if cache is not None:
-            start, past_blocks, left_padding = len(cache), cache.blocks, cache.left_padding
-        if left_padding is not None:                          # mask padding as another document
-            is_token = np.arange(start + T) >= left_padding[:, None]                  # (B, S)
-            pattern = AttentionPattern(causal=True, documents=is_token.astype(int))
-        first = start if left_padding is None else start - left_padding               # or (B,)
-        x, _ = self.positions.forward(x, start=first)                 # (B, T, C)
-        x, new_blocks = self.embedding_norm(x), []
-        for block, past in zip(self.blocks, past_blocks, strict=True):
-            x, past = block.step(x, past, pattern=pattern)
-            new_blocks.append(past)
-        logits = self.head(self.norm(x[:, -1:] if last else x))
-        return logits, DecoderCache(tuple(new_blocks), left_padding)
-
-    @property
-    def _parts(self):
-        return self.blocks, self.norm, self.head
+        return begun(self, weights)
 
     def costs(self):
         return costs_per_token(self)
@@ -280,34 +224,3 @@ class Decoder(LossOfParts, CrossEntropyModel):
         features = self.describe_features(reader)
         logits = "B", "T", reader.letter("V", self.config.vocab_size)
         return reader.architecture(Column(TOKENS, (*features, *reader.boxes(logits, self.head))))
-
-
-@dataclass(frozen=True)
-class DecoderCache:
-    """Keys and values of every block, and left padding of every sequence."""
-
-    blocks: tuple                                                     # of KeyValueCache, L of them
-    left_padding: np.ndarray | None = None                            # (B,), int
-
-    def __len__(self):
-        return len(self.blocks[0]) if self.blocks else 0
-
-    def rows(self, order):
-        """The cache of the sequences with indices `order`, an int array; indices may repeat."""
-        padding = self.left_padding
-        return DecoderCache(tuple(past.rows(order) for past in self.blocks),
-                            None if padding is None else padding[order])
-
-
-def _blocks_of(config, rng):
-    """Local blocks have a window, and may have a rotary base of their own."""
-    c = local = config
-    if c.local_rotary_base is not None:
-        local = replace(c, rotary_base=c.local_rotary_base, rotary_scaling=None)
-    reach = c.sliding_window - 1                      # the right side is for causal=False
-    of_layer = {False: (c, None), True: (local, (reach, reach))}
-    attention = attention_of if c.attention_weights == "learned" else fixed_attention_of
-    shared = shared_positions_of(c, rng, bidirectional=False)
-    return [block_of(of_layer[is_local][0], rng, shared, window=of_layer[is_local][1],
-                     feedforward=feedforward, attention=attention)
-            for is_local, feedforward in zip(c.local_layers, feedforwards_of(c))]

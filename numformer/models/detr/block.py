@@ -116,7 +116,7 @@ class DETRBlock(Layer):
         dx = add(dx, self.norm1.backward(add(dqueries, dcontext), saved_norm1))
         return dx, dpositions + dp + dr, *of_memory
 
-    def describe_block(self, reader, shape, attention, window=None):
+    def describe_block(self, reader, shape, attention):
         parts = []
         for norm, layer, changes in (
                 (self.norm1, self.attention, {"name": attention}),

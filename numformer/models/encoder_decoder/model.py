@@ -11,8 +11,8 @@ from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.encoder_decoder.config import EncoderDecoderConfig
 from numformer.models.transformer import (
-    CrossEntropyModel, Encoder, LossOfParts, block_of, counts_with_experts, embedding_of,
-    feedforwards_of, final_norm_of, for_each_part, norm_of, positions_of, shared_positions_of)
+    CrossEntropyModel, Encoder, InputEmbedding, LossOfParts, counts_with_experts, embedding_of,
+    final_norm_of, for_each_part, norm_of, positions_of, stack_of)
 from numformer.parameter import normal
 
 
@@ -62,9 +62,7 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
             norm_of(c) if c.embedding_norm else Identity() for _ in range(2))
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(replace(c, n_layers=c.n_encoder_layers or c.n_layers), rng)
-        shared = shared_positions_of(c, rng, bidirectional=False)
-        self.blocks = [block_of(c, rng, shared, reads_memory=True, feedforward=feedforward)
-                       for feedforward in feedforwards_of(c)]
+        self.blocks = stack_of(c, rng, bidirectional=False, reads_memory=True)
         self.norm = final_norm_of(c)
         self.head = LMHead(self.embedding.weight if c.tied
                            else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype))
@@ -97,11 +95,8 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
         memory, saved_memory = self._encode(                          # (B, S, C)
             inputs, replace(pattern, mask=input_mask), rng)
         pattern, causal = replace(pattern, mask=memory_mask), replace(CAUSAL, mask=output_mask)
-        x, saved_outputs = self._embed(outputs, *self._output_parts, rng)             # (B, T, C)
-        saved_blocks = []
-        for block in self.blocks:
-            x, saved_block = block.forward(x, memory, causal, pattern, rng)           # (B, T, C)
-            saved_blocks.append(saved_block)
+        x, saved_outputs = self.output.forward(outputs, rng=rng)      # (B, T, C)
+        x, saved_blocks = self.blocks.forward(x, memory, causal, pattern, rng)
         x, saved_norm = self.norm.forward(x)
         logits, saved_head = self.head.forward(x)                     # (B, T, V)
 
@@ -116,15 +111,9 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
         dx = self.head.backward(dlogits, saved_head)
         dx = self.norm.backward(dx, saved_norm)
 
-        # x = block(x, memory), L times: the gradients of memory add up over the blocks
-        dmemory = 0
-        for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dx, dmemory_of_block = block.backward(                    # (B, T, C), (B, S, C)
-                dx, saved_block, dauxiliary)
-            dmemory = dmemory_of_block + dmemory
-
-        # x = embed(outputs);  memory = encode(inputs)
-        self._embed_backward(dx, saved_outputs, *self._output_parts)
+        # x = blocks(output(outputs), memory);  memory = encode(inputs)
+        dx, dmemory = self.blocks.backward(dx, saved_blocks, dauxiliary)          # and (B, S, C)
+        self.output.backward(dx, saved_outputs)
         self._encode_backward(dmemory, saved_memory, dauxiliary)
         return None                                                   # ids have no gradient
 
@@ -148,8 +137,8 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
     def auxiliary_loss(self, saved):
         """The sum of the auxiliary losses of all blocks; `saved` is that of `forward`."""
         (_, saved_encoder), _, saved_blocks, *_ = saved
-        return self.encoder.auxiliary_loss(saved_encoder) + sum(
-            block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
+        return (self.encoder.auxiliary_loss(saved_encoder)
+                + self.blocks.auxiliary_loss(saved_blocks))
 
     def begin(self, inputs, lengths):
         """Encode inputs (B, S): a cache for `step`, with keys and values of memory per block."""
@@ -179,40 +168,24 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
                              f"B={len(cache.lengths)} as in the cache, but have {np.shape(ids)}.")
         x, _ = self.embedding.forward(ids)                            # (B, T, C)
         x = self.output_norm(self.output_positions(x, start=len(cache)))
-        memory_pattern, new_blocks = AttentionPattern(lengths=cache.lengths), []
-        for block, past, memory in zip(self.blocks, cache.blocks, cache.memories, strict=True):
-            x, past = block.step(x, past, memory, memory_pattern=memory_pattern)
-            new_blocks.append(past)
-        cache = EncoderDecoderCache(tuple(new_blocks), cache.memories, cache.lengths)
+        x, blocks = self.blocks.step(x, cache.blocks, cache.memories,
+                                     memory_pattern=AttentionPattern(lengths=cache.lengths))
+        cache = EncoderDecoderCache(blocks, cache.memories, cache.lengths)
         return self.head(self.norm(x)), cache
 
     @property
-    def _input_parts(self):
-        return self.input_positions, self.input_norm
+    def input(self):
+        """The layers below the first block of the encoder."""
+        return InputEmbedding(self.embedding, self.input_positions, self.input_norm, self.dropout)
 
     @property
-    def _output_parts(self):
-        return self.output_positions, self.output_norm
-
-    def _embed(self, ids, positions, norm, rng=None):
-        x, saved_tokens = self.embedding.forward(ids)                 # (B, T, C)
-        x, saved_positions = positions.forward(x, start=0)
-        x, saved_norm = norm.forward(x)
-        x, saved_dropout = self.dropout.forward(x, rng)
-
-        saved = (saved_tokens, saved_positions, saved_norm, saved_dropout)
-        return x, saved
-
-    def _embed_backward(self, dx, saved, positions, norm):
-        saved_tokens, saved_positions, saved_norm, saved_dropout = saved
-
-        # x = dropout(norm(positions(embedding(ids))))
-        dx = norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)
-        dx = positions.backward(dx, saved_positions)
-        self.embedding.backward(dx, saved_tokens)
+    def output(self):
+        """The layers below the first block of the decoder."""
+        return InputEmbedding(self.embedding, self.output_positions, self.output_norm,
+                              self.dropout)
 
     def _encode(self, inputs, pattern, rng=None):
-        x, saved_inputs = self._embed(inputs, *self._input_parts, rng)
+        x, saved_inputs = self.input.forward(inputs, rng=rng)         # (B, S, C)
         memory, saved_encoder = self.encoder.forward(x, pattern, rng)
 
         saved = (saved_inputs, saved_encoder)
@@ -221,9 +194,9 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
     def _encode_backward(self, dmemory, saved, dauxiliary):
         saved_inputs, saved_encoder = saved
 
-        # memory = encoder(embed(inputs))
+        # memory = encoder(input(inputs))
         dx = self.encoder.backward(dmemory, saved_encoder, dauxiliary)
-        self._embed_backward(dx, saved_inputs, *self._input_parts)
+        self.input.backward(dx, saved_inputs)
 
     def costs(self):
         return costs_per_token(self)

@@ -8,8 +8,9 @@ from numformer.config import option
 from numformer.description import Description
 from numformer.layers import NGramEmbedding
 from numformer.layers.token_step import TextsCache
+from numformer.models.decoder.caches import DecoderCache, check_step
 from numformer.models.decoder.config import DecoderConfig
-from numformer.models.decoder.model import Decoder, DecoderCache
+from numformer.models.decoder.model import Decoder
 from numformer.models.transformer import embedding_of
 from numformer.parameter import Layer
 
@@ -63,7 +64,7 @@ class NGramDecoder(Decoder):
         before = None if cache is None or not len(cache) else cache.last
         if before is not None and left_padding is not None:
             raise ValueError("NGramDecoder: left_padding came with a cache; begin with cache=None.")
-        self.check_step(ids, past, left_padding)
+        check_step(self, ids, past, left_padding)
         tokens = ids
         if left_padding is not None:
             tokens = np.where(np.arange(ids.shape[1]) < left_padding[:, None], -1, ids)

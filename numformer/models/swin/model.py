@@ -9,7 +9,7 @@ from numformer.layers import (
     Dropout, FeedForward, Identity, LayerNorm, Linear, PatchEmbedding, PatchMerging, Pooling,
     ResidualBranch, SelfAttentionBranch, TransformerBlock, WindowAttention)
 from numformer.models.swin.config import SwinConfig
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import CrossEntropyModel, Stack
 from numformer.parameter import Layer, normal
 
 
@@ -37,7 +37,7 @@ class SwinStage(Layer):
         L, H, C, side, window = c.stages[number]
         self.merging = (PatchMerging(C // 2, rng, c.epsilon, c.init_std, dtype) if number
                         else Identity())
-        self.blocks = []
+        self.blocks = Stack()
         for n in range(L):
             # a single window cannot be shifted
             offset = window // 2 if n % 2 and c.shifted and side > window else 0
@@ -52,10 +52,7 @@ class SwinStage(Layer):
 
     def forward(self, x, rng=None):
         x, saved_merging = self.merging.forward(x)                    # (B, height, width, C)
-        saved_blocks = []
-        for block in self.blocks:
-            x, saved_block = block.forward(x, rng=rng)
-            saved_blocks.append(saved_block)
+        x, saved_blocks = self.blocks.forward(x, rng=rng)
 
         saved = (saved_merging, saved_blocks)
         return x, saved
@@ -63,12 +60,8 @@ class SwinStage(Layer):
     def backward(self, dy, saved):
         saved_merging, saved_blocks = saved
 
-        # x = block(x), for each block
-        for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dy = block.backward(dy, saved_block)
-
-        # x = merging(x)
-        return self.merging.backward(dy, saved_merging)
+        # x = blocks(merging(x))
+        return self.merging.backward(self.blocks.backward(dy, saved_blocks), saved_merging)
 
 
 class Swin(CrossEntropyModel):
@@ -123,7 +116,7 @@ class Swin(CrossEntropyModel):
         self.embedding_norm = (LayerNorm(c.d_model, epsilon=c.epsilon, dtype=dtype) if c.patch_norm
                                else Identity())
         self.dropout = Dropout(c.dropout)
-        self.stages = [SwinStage(c, n, rng) for n in range(len(c.stages))]
+        self.stages = Stack(SwinStage(c, n, rng) for n in range(len(c.stages)))
         width = c.stages[-1][2]
         self.norm = LayerNorm(width, epsilon=c.epsilon, dtype=dtype)
         self.pooling = Pooling("mean")
@@ -151,10 +144,7 @@ class Swin(CrossEntropyModel):
         x, saved_dropout = self.dropout.forward(x, rng)
         side = c.stages[0][3]
         x = x.reshape(len(x), side, side, -1)                         # (B, side, side, C)
-        saved_stages = []
-        for stage in self.stages:
-            x, saved_stage = stage.forward(x, rng)
-            saved_stages.append(saved_stage)
+        x, saved_stages = self.stages.forward(x, rng)
         shape, x = x.shape, x.reshape(len(x), -1, x.shape[-1])        # (B, T, C_L)
         x, saved_norm = self.norm.forward(x)
         x, saved_pooling = self.pooling.forward(x)                    # (B, C_L)
@@ -174,9 +164,8 @@ class Swin(CrossEntropyModel):
         dx = self.pooling.backward(dx, saved_pooling)                 # (B, T, C)
         dx = self.norm.backward(dx, saved_norm).reshape(shape)        # (B, height, width, C)
 
-        # x = stage(x), for each stage
-        for stage, saved_stage in zip(reversed(self.stages), reversed(saved_stages)):
-            dx = stage.backward(dx, saved_stage)
+        # x = stages(x)
+        dx = self.stages.backward(dx, saved_stages)
 
         # x = dropout(embedding_norm(patches(images)))
         dx = self.dropout.backward(dx.reshape(len(dx), -1, dx.shape[-1]), saved_dropout)

@@ -7,6 +7,7 @@ from numformer.description import Row
 from numformer.functional import (
     IGNORE_INDEX, distillation_loss, distillation_loss_backward, imitation_loss,
     imitation_loss_backward)
+from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Linear
 from numformer.models.bert.classifier import BertClassifier
 from numformer.models.tinybert.config import TinyBertConfig
@@ -69,29 +70,20 @@ class TinyBert(LossOfParts, BertClassifier):
 
     def states(self, ids, lengths=None, rng=None):
         """The embedding and the output of every block, a list of (B, T, C), and saved."""
-        b = self.backbone
-        x, saved_embedding = b.embedding.forward(ids)                 # (B, T, C)
-        x, saved_positions = b.positions.forward(x, start=0)
-        saved_segments = None
-        if b.segments is not None:
-            s, saved_segments = b.segments.forward(np.zeros_like(ids))
-            x = x + s
-        x, saved_norm = b.norm.forward(x)
-        x, saved_dropout = b.dropout.forward(x, rng)
+        b, pattern = self.backbone, AttentionPattern(lengths=lengths)
+        x, saved_input = b.input.forward(ids, rng=rng)                # (B, T, C)
         states, saved_blocks = [x], []
-        for block, pattern in zip(b.encoder.blocks, b.patterns(lengths)):
+        for block in b.encoder.blocks:
             x, saved_block = block.forward(x, pattern=pattern, rng=rng)
             states.append(x)
             saved_blocks.append(saved_block)
 
-        saved_input = (saved_embedding, saved_positions, saved_segments, saved_norm, saved_dropout)
         saved = (saved_input, saved_blocks)
         return states, saved
 
     def states_backward(self, dstates, saved):
         """Add to the gradients of the backbone, from those with respect to all states."""
         saved_input, saved_blocks = saved
-        saved_embedding, saved_positions, saved_segments, saved_norm, saved_dropout = saved_input
         b = self.backbone
 
         # x = block(x): a state has the gradient of its loss and of what follows
@@ -100,11 +92,8 @@ class TinyBert(LossOfParts, BertClassifier):
                 reversed(b.encoder.blocks), reversed(saved_blocks), reversed(dstates[:-1])):
             dx = block.backward(dx, saved_block) + dstate
 
-        # x = dropout(norm(positions(embedding(ids)) + segments(0)))
-        dx = b.norm.backward(b.dropout.backward(dx, saved_dropout), saved_norm)
-        if b.segments is not None:
-            b.segments.backward(dx, saved_segments)
-        b.embedding.backward(b.positions.backward(dx, saved_positions), saved_embedding)
+        # x = input(ids)
+        b.input.backward(dx, saved_input)
 
     def loss_counts(self, batch):
         """The numbers of texts, of their tokens, and of the pairs of two tokens of a text.

@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer.backend import one_blas_thread
+from numformer.functional.attention.masks import AttentionPattern
 from numformer.models.bert.classifier import BertClassifier
 from numformer.models.tinybert.scores import attention_scores
 
@@ -45,12 +46,9 @@ def teacher_states(teacher, ids, lengths, n_layers):
                          f"teacher of {N} layers; give 1 to {N}.")
     chosen = {(2 * m * N + n_layers) // (2 * n_layers) for m in range(n_layers + 1)}
     with one_blas_thread():
-        x = b.positions.forward(b.embedding(ids), start=0)[0]         # (B, T, C)
-        if b.segments is not None:
-            x = x + b.segments(np.zeros_like(ids))
-        x = b.norm(x)
-        states, scores = [x], []
-        for layer, (block, pattern) in enumerate(zip(b.encoder.blocks, b.patterns(lengths)), 1):
+        x, _ = b.input.forward(ids)                                   # (B, T, C)
+        states, scores, pattern = [x], [], AttentionPattern(lengths=lengths)
+        for layer, block in enumerate(b.encoder.blocks, start=1):
             if layer in chosen:
                 scores.append(attention_scores(block, x)[0])          # (B, H, T, T)
             x = block(x, pattern=pattern)

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from numformer.config import option
 from numformer.functional.attention.masks import EVERYWHERE, AttentionPattern
 from numformer.models.transformer.batch_norms import BatchNormsOfCall
-from numformer.models.transformer.config import NORMS, TransformerConfig
-from numformer.models.transformer.experts import feedforwards_of
-from numformer.models.transformer.parts import block_of, final_norm_of, shared_positions_of
+from numformer.models.transformer.config import NORMS
+from numformer.models.transformer.local_layers import LocalLayersConfig
+from numformer.models.transformer.parts import final_norm_of
+from numformer.models.transformer.stack import Stack, stack_of
 from numformer.parameter import Layer
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(TransformerConfig):
-    """The config of an `Encoder` alone: a `TransformerConfig` with exact GELU, as in BERT.
+class EncoderConfig(LocalLayersConfig):
+    """The config of an `Encoder` alone: a `LocalLayersConfig` with exact GELU, as in BERT.
 
     With ``norm="batch_norm"`` every coordinate is normalized over the texts and positions of a
     batch, without padding. If a batch is cut into shards, each shard has its own statistics.
@@ -52,27 +53,25 @@ class Encoder(Layer):
 
     statistics = None
 
-    def __init__(self, config, rng, blocks=None):
+    def __init__(self, config, rng, first_norm=None):
         self.config = config
-        shared = shared_positions_of(config, rng, bidirectional=True)
-        self.blocks = blocks or [block_of(config, rng, shared, feedforward=feedforward)
-                                 for feedforward in feedforwards_of(config)]
+        self.blocks = stack_of(config, rng, bidirectional=True, first_norm=first_norm)
         self.norm = final_norm_of(config)
 
     def forward(self, x, pattern=EVERYWHERE, rng=None, batch_norms=None):
-        """Run all blocks; `pattern` is an AttentionPattern, or a list with one for each block.
+        """Run all blocks within an `AttentionPattern`, which local layers narrow.
 
         `batch_norms` is a `BatchNormsOfCall`, of a caller that has BatchNorms of its own or gathers
         statistics.
         """
-        patterns, blocks, norm, saved_blocks = self._patterns(pattern), self.blocks, self.norm, []
+        if not isinstance(pattern, AttentionPattern):
+            raise TypeError(f"Encoder: pattern must be an AttentionPattern, but is {pattern!r}.")
+        blocks, norm = self.blocks, self.norm
         if self.config.norm == "batch_norm":
             batch_norms = batch_norms or BatchNormsOfCall(self.statistics)
-            batch_norms.of_lengths(patterns[0].lengths, x.shape[1])
-            blocks, norm = map(batch_norms.block, blocks), batch_norms.norm(norm)
-        for block, block_pattern in zip(blocks, patterns):
-            x, saved_block = block.forward(x, pattern=block_pattern, rng=rng)     # (B, T, C)
-            saved_blocks.append(saved_block)
+            batch_norms.of_lengths(pattern.lengths, x.shape[1])
+            blocks, norm = Stack(map(batch_norms.block, blocks)), batch_norms.norm(norm)
+        x, saved_blocks = blocks.forward(x, pattern=pattern, rng=rng)             # (B, T, C)
         y, saved_norm = norm.forward(x)
 
         saved = (saved_blocks, saved_norm)
@@ -82,30 +81,19 @@ class Encoder(Layer):
         """Gradient of `x`; `dauxiliary` is the gradient of `auxiliary_loss`."""
         saved_blocks, saved_norm = saved
 
-        # y = norm(x)
+        # y = norm(blocks(x))
         dx = self.norm.backward(dy, saved_norm)
-
-        # x = block(x), L times
-        for block, saved_block in zip(reversed(self.blocks), reversed(saved_blocks)):
-            dx = block.backward(dx, saved_block, dauxiliary)
-        return dx
+        return self.blocks.backward(dx, saved_blocks, dauxiliary)
 
     def auxiliary_loss(self, saved):
         """The sum of the auxiliary losses of the blocks; `saved` is that of `forward`."""
         saved_blocks, _ = saved
-        return sum(block.auxiliary_loss(each) for block, each in zip(self.blocks, saved_blocks))
-
-    def _patterns(self, pattern):
-        n = len(self.blocks)
-        patterns = list(pattern) if isinstance(pattern, (list, tuple)) else [pattern] * n
-        if not all(isinstance(each, AttentionPattern) for each in patterns):
-            raise TypeError("Encoder: pattern must be an AttentionPattern, or a list of them, but "
-                            f"is {pattern!r}.")
-        if len(patterns) != n:
-            raise ValueError(f"Encoder: {len(patterns)} patterns came for {n} blocks; give one for "
-                             "all, or one for each.")
-        return patterns
+        return self.blocks.auxiliary_loss(saved_blocks)
 
     def keys_seen(self, T):
-        """Queries attend to all keys, and there is no cache."""
-        return {block.attention: (T, False) for block in self.blocks}
+        """Queries attend to all keys, or to those in the window of a local block; without cache."""
+        seen = {}
+        for block in self.blocks:
+            first, last = block.branches["attention"].narrowed(EVERYWHERE).intervals(T, T)
+            seen[block.attention] = float((last - first).mean()), False
+        return seen

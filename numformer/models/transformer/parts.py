@@ -5,6 +5,7 @@ embedding_scale and n_buckets are fields that a model's config adds.
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from numformer.layers import (
     FixedWeightAttention, GatedFeedForward, GatedSwishFeedForward, Identity, LayerNorm, Linear,
     LocalAttentionBranch, MultiHeadAttention, ParallelBlock, ResidualBranch, RMSNorm,
     SelfAttentionBranch, SwishFeedForward, TransformerBlock)
+from numformer.layers.blocks.local import FULL, SLIDING
 from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 
 
@@ -90,14 +92,19 @@ def feedforward_of(config, initial):
 
 
 def block_of(config, rng, shared=None, reads_memory=False, feedforward=feedforward_of,
-             first_norm=None, window=None, attention=attention_of):
+             first_norm=None, kind=FULL, attention=attention_of):
     """A block: self-attention, cross-attention to the encoder's output (optional), feed-forward.
 
     `shared` is from `shared_positions_of`; `feedforward(config, initial)` builds the last sublayer,
     `attention(config, initial, positions)` the first; `first_norm` is that of self-attention,
-    `norm_of` the config unless given; a `window` makes self-attention local.
+    `norm_of` the config unless given; `kind` is the layer's, of `LAYER_TYPES`.
     """
-    c, branches = config, 3 if reads_memory else 2
+    c, branches, branch = config, 3 if reads_memory else 2, SelfAttentionBranch
+    if kind == SLIDING:
+        reach = c.sliding_window - 1                  # the right side is for what is not causal
+        branch = partial(LocalAttentionBranch, window=(reach, reach))
+        if c.local_rotary_base is not None:
+            c = replace(c, rotary_base=c.local_rotary_base, rotary_scaling=None)
     # Output matrices start at std / sqrt(number of residual branches): GPT-2, section 2.3.
     initial = dict(rng=rng, bias=c.bias, std=c.init_std, dtype=np.dtype(c.dtype),
                    output_std=c.init_std * (branches * c.n_layers) ** -0.5)
@@ -105,7 +112,6 @@ def block_of(config, rng, shared=None, reads_memory=False, feedforward=feedforwa
     if positions is None and c.positions in IN_ATTENTION:
         positions = IN_ATTENTION[c.positions].of_config(c, rng)
     attention, norm = attention(c, initial, positions), first_norm or norm_of(c)
-    branch = SelfAttentionBranch if window is None else partial(LocalAttentionBranch, window=window)
     parts = {"attention": branch_of(c, branch, norm, attention)}
     if reads_memory:
         attention = attention_of(c, initial)

@@ -165,6 +165,7 @@ PRESETS = {
     "roberta": Preset(
         _ROBERTA, dict(LIBRARY, steps=3000), _MASKED, "Bert", recipe=_MASKS, claims=(_BETTER,)),
     "modernbert": Preset(
-        dict(_ROBERTA, norm_first=True, feedforward="geglu", bias=False, window=8, global_every=3),
+        dict(_ROBERTA, norm_first=True, feedforward="geglu", bias=False, sliding_window=9,
+             layer_types="full_attention,sliding_attention,sliding_attention"),
         dict(LIBRARY, steps=3000), _MASKED, "Bert", recipe=_MASKS, claims=(_BETTER,)),
 }

@@ -207,7 +207,7 @@ ROWS = (
         run="preset:bert notebook:12", tests="test_masking"),
     Row(550, "ModernBERT",
         formula="rotary positions, GEGLU, pre-norm, windows in two of three layers",
-        code="models.BertEncoderConfig functional.layer_patterns layers.GEGLU",
+        code="models.BertEncoderConfig layers.GEGLU",
         run="preset:modernbert count:modernbert-base", tests="test_torch_witness_modernbert"),
     Row(554, "Sentence-BERT: vectors of sentences from pairs or triplets",
         formula="max(0, |a - p| - |a - n| + margin)",

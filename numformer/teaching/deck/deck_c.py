@@ -228,7 +228,7 @@ ROWS = (
         slip="C, summary|another name"),
     Row(739, "Summary: local attention costs less",
         formula="|t - s| <= w: O(T w) instead of O(T^2)",
-        code="functional.AttentionPattern layers.LocalAttentionBranch functional.layer_patterns "
+        code="functional.AttentionPattern layers.LocalAttentionBranch "
              "functional.sparse_attention functional.linear_attention "
              "functional.low_rank_attention", picture="figures/attention_costs.png",
         run="notebook:4 experiment:efficient-attention", tests="test_local_and_global"),

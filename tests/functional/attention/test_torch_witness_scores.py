@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numformer import functional as F
-from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern, layer_patterns
+from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import MultiHeadAttention, RelativePositionBias, ScoreAttention, ShawPositions
 
 torch = pytest.importorskip("torch")
@@ -126,13 +126,3 @@ def test_attention_equals_that_of_t5(decoder, t5, rng):
     close(ours[0].backward(ours[1].backward(dy, saved_two), saved_one), leaf.grad)
     close(table.weight.grad, theirs[0].relative_attention_bias.weight.grad)
     close(ours[0].query.weight.grad, theirs[0].q.weight.grad.T)
-
-
-def test_global_layers_are_those_of_published_models():
-    transformers = pytest.importorskip("transformers")
-    for config, every, first in ((transformers.ModernBertConfig(), 3, True),
-                                 (transformers.Gemma2Config(), 2, False),
-                                 (transformers.Gemma3TextConfig(), 6, False)):
-        patterns = layer_patterns(EVERYWHERE, config.num_hidden_layers, (4, 4), every, first)
-        kinds = ["full_attention" if p.window is None else "sliding_attention" for p in patterns]
-        assert kinds == config.layer_types

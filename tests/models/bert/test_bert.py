@@ -14,7 +14,7 @@ from numformer.models.bert.model import MaskedTokenHead
 
 SIZES = dict(vocab_size=20, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
 MODERN = dict(segments=0, norm_first=True, positions="rotary", feedforward="geglu", bias=False,
-              window=2, global_every=3)
+              sliding_window=3, layer_types="full_attention,sliding_attention,sliding_attention")
 SPECIAL, MASKS = (0, 1, 2), dict(special=[0, 1, 2, 3], vocab_size=20, mask_id=3)
 PUBLISHED = {"bert-base": 110, "bert-large": 340, "roberta-base": 125, "roberta-large": 355,
              "modernbert-base": 149, "modernbert-large": 395}         # in millions
@@ -51,7 +51,8 @@ def test_counts_of_the_published_checkpoints():
 
 def test_local_layers_cost_less():
     config = BertConfig(**{**SIZES, **MODERN, "context_length": 100, "n_layers": 3})
-    wide = BertConfig(**{**SIZES, **MODERN, "context_length": 100, "n_layers": 3, "window": 0})
+    wide = BertConfig(**{**SIZES, **MODERN, "context_length": 100, "n_layers": 3,
+                        "sliding_window": 0})
     keys = 5 - (1 + 2) * 2 / 100  # a window of 5 is cut at both ends of the text
     saved = count(wide)["flops_per_token"] - count(config)["flops_per_token"]
     assert saved == round(2 * 4 * 8 * (100 - keys))
@@ -83,7 +84,8 @@ def test_every_vector_depends_on_tokens_of_both_sides(rng):
 
 def test_local_and_global_layers_alternate(rng):
     config = BertEncoderConfig(**{**SIZES, **MODERN, "n_layers": 4})
-    windows = [pattern.window for pattern in BertEncoder(config, rng).patterns()]
+    branches = [block.branches["attention"] for block in BertEncoder(config, rng).encoder.blocks]
+    windows = [getattr(branch, "window", None) for branch in branches]
     assert windows == [None, (2, 2), (2, 2), None]
     backbone = BertEncoder(BertEncoderConfig(**{**SIZES, **MODERN}), rng)
     weights = [*attention_by_layer(backbone, rng.integers(0, 20, (1, 9))).values()]
@@ -99,8 +101,9 @@ def test_local_layers_may_have_another_rotary_base(rng):
 
     assert bases() == [500.0] * 4
     assert bases(local_rotary_base=20.0) == [500.0, 20.0, 20.0, 500.0]
-    assert bases(local_rotary_base=20.0, global_every=2) == [500.0, 20.0] * 2
-    assert bases(local_rotary_base=20.0, window=0) == [500.0] * 4
+    assert bases(local_rotary_base=20.0, layer_types="full_attention,sliding_attention") == [
+        500.0, 20.0] * 2
+    assert bases(local_rotary_base=20.0, sliding_window=0) == [500.0] * 4
 
 
 def test_only_the_first_attention_may_have_no_norm(rng):
@@ -204,8 +207,8 @@ def test_errors_name_what_does_not_fit_in_a_batch(change, error, words, rng):
 @pytest.mark.parametrize("config, change, words", [
     (BertConfig, dict(positions="spiral"), "positions='spiral'"),
     (BertConfig, dict(segments=-1), "segments=-1"),
-    (BertConfig, dict(window=1.5), "window=1.5"),
-    (BertConfig, dict(global_every=0), "global_every=0"),
+    (BertConfig, dict(sliding_window=1.5), "sliding_window=1.5"),
+    (BertConfig, dict(layer_types="all"), "layer_types='all'"),
     (BertConfig, dict(positions="rotary", d_model=6), "even width"),
     (BertConfig, dict(next_sentence=2), "next_sentence"),
     (BertConfig, dict(head_bias="no"), "head_bias='no'"),

@@ -7,7 +7,7 @@ from decoders import STYLES, decoder_of
 from numformer.functional import CAUSAL
 from numformer.analysis import attention_by_layer, count
 from numformer.models import CONFIGS, DECODERS, Decoder, DecoderConfig, NGramDecoderConfig
-from numformer.models.decoder.model import DecoderCache
+from numformer.models.decoder.caches import DecoderCache
 
 PUBLISHED = {  # in millions: the papers' figures, GPT-2's from its code release
     "gpt1": 117, "gpt2": 124, "gpt2-medium": 355, "gpt2-large": 774, "gpt2-xl": 1558,
@@ -133,7 +133,8 @@ def test_attention_weights_are_those_of_the_forward(style, rng):
                               low_frequency_factor=4.0)), "high_frequency_factor=4.0"),
     (dict(rotary_scaling=dict(kind="llama3", factor="2", original_length=4)), "factor='2'"),
     (dict(sliding_window=-1), "sliding_window=-1"), (dict(sliding_window=True), "sliding_window"),
-    (dict(global_every=1.5), "global_every=1.5"), (dict(local_rotary_base=0.5), "local_rotary_bas"),
+    (dict(layer_types="local"), "layer_types='local'"),
+    (dict(local_rotary_base=0.5), "local_rotary_bas"),
     (dict(lm_head_bias=None), "lm_head_bias=None"),
     (dict(d_model="wide"), "d_model='wide'"), (dict(bias="no"), "bias='no'")])
 def test_options_out_of_range_are_refused(options, words):

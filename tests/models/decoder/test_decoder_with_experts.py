@@ -15,7 +15,7 @@ from numformer.layers import MixtureOfExperts
 from numformer.layers.token_step import TokenStep
 from numformer.analysis import count
 from numformer.models import CONFIGS, Decoder, DecoderConfig
-from numformer.models.decoder.model import DecoderCache
+from numformer.models.decoder.caches import DecoderCache
 from numformer.data import Batch, BlockStream
 from numformer.training import Trainer, TrainingConfig, mean_loss
 from numformer.verify.registry.cases import LossOf
@@ -30,7 +30,8 @@ DROPLESS = DecoderConfig(**SIZES, n_experts=4, experts_per_token=2, feedforward=
     (MixtureOfExperts, "if dauxiliary:", "if False:"),
     (MixtureOfExperts, "self.z_weight * dauxiliary", "self.balance_weight * dauxiliary"),
     (MixtureOfExperts, "self.balance_weight * dauxiliary", "self.balance_weight"),
-    (Decoder, "block.backward(dx, saved_block, dauxiliary)", "block.backward(dx, saved_block)")])
+    (Decoder, "blocks.backward(dx, saved_blocks, dauxiliary)",
+     "blocks.backward(dx, saved_blocks)")])
 def test_bugs_in_the_auxiliary_gradient_are_found(kind, old, new, rng, monkeypatch):
     """By the loss of a decoder with experts, as it is registered."""
     config = replace(DROPLESS, vocab_size=5, context_length=3, d_model=4, d_hidden=2)

@@ -15,7 +15,7 @@ from numformer.verify.registry import LOSSES
 
 
 @pytest.mark.parametrize("kind, old, new", [
-    (Encoder, "block.backward(dx, saved_block, dauxiliary)", "block.backward(dx, saved_block)"),
+    (Encoder, "blocks.backward(dx, saved_blocks, dauxiliary)", "blocks.backward(dx, saved_blocks)"),
     (EncoderDecoder, "saved_memory, dauxiliary)", "saved_memory, 0.0)")])
 def test_bugs_in_the_auxiliary_gradient_are_found(kind, old, new, monkeypatch):
     """By the loss of an encoder-decoder with experts, as it is registered."""

@@ -124,13 +124,12 @@ def test_a_sliding_window(window, rng):
           llama_pairs, rng)
 
 
-@pytest.mark.parametrize("global_every, n_layers", [(2, 4), (3, 4), (6, 7), (1, 2)])
-def test_local_and_global_layers(global_every, n_layers, rng):
-    """Qwen3 with the layers of Gemma 2 and 3: a group ends with its global layer."""
-    kinds = ["full_attention" if k % global_every == 0 else "sliding_attention"
-             for k in range(1, n_layers + 1)]
-    config = llama_options(query_key_norm=True, sliding_window=3, global_every=global_every,
-                           n_layers=n_layers, d_head=4)
+@pytest.mark.parametrize("kinds", ["sfsf", "ssfs", "sssssfs", "ff", "fssf", "sffs"])
+def test_local_and_global_layers(kinds, rng):
+    """Qwen3 with the layers of Gemma 2 and 3, of ModernBERT, and others."""
+    kinds = ["full_attention" if kind == "f" else "sliding_attention" for kind in kinds]
+    config = llama_options(query_key_norm=True, sliding_window=3, layer_types=kinds,
+                           n_layers=len(kinds), d_head=4)
     agree(config, family("Qwen3", use_sliding_window=True, sliding_window=3, layer_types=kinds),
           llama_pairs, rng)
 
@@ -158,6 +157,6 @@ def test_local_layers_with_a_rotary_base_of_their_own(rng):
                 layer.register_forward_pre_hook(with_local_angles, with_kwargs=True)
         return model
 
-    agree(llama_options(query_key_norm=True, d_head=8, sliding_window=3, global_every=2,
+    agree(llama_options(query_key_norm=True, d_head=8, sliding_window=3, layer_types=kinds,
                         rotary_base=5000.0, local_rotary_base=20.0, rotary_scaling=ours), build,
           llama_pairs, rng)

@@ -60,7 +60,7 @@ def vectors(ours, theirs):
 @pytest.mark.parametrize("lengths", [[11, 11, 11], [11, 9, 10]], ids=["full", "padded"])
 def test_modernbert_for_masked_tokens(lengths, rng):
     """Global, local, local, global layers, of a window that is much shorter than the text."""
-    ours = Bert(BertConfig(**{**MODERNBERT, **SIZES, "window": 2}, dtype="float64"), rng)
+    ours = Bert(BertConfig(**{**MODERNBERT, **SIZES, "sliding_window": 3}, dtype="float64"), rng)
     for parameter in ours.parameters():
         parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
     theirs = theirs_of(ours.config, local_attention=4, pad_token_id=None, cls_token_id=None,
@@ -107,7 +107,8 @@ def test_published_options_and_sizes():
     bases = {kind: options["rope_theta"] for kind, options in published.rope_parameters.items()}
     assert bases == {"full_attention": config.rotary_base,
                      "sliding_attention": config.local_rotary_base}
-    assert published.local_attention == 2 * config.window and published.norm_eps == config.epsilon
+    assert published.local_attention == 2 * (config.sliding_window - 1)
+    assert published.norm_eps == config.epsilon
     assert published.classifier_bias == published.norm_bias == config.head_bias
     for name in ("modernbert-base", "modernbert-large"):
         config = BERT_CONFIGS[name]

@@ -100,11 +100,15 @@ ITS_GEMMA = dict(hidden_size=16, intermediate_size=20, num_attention_heads=4, nu
                  query_pre_attn_scalar=7, rms_norm_eps=1e-6, max_position_embeddings=32,
                  sliding_window=4)
 FAMILIES = {
-    "Gemma2": (gemma2, dict(**GEMMA, global_every=2, score_softcap=1.5, logit_softcap=2.0),
+    "Gemma2": (gemma2, dict(
+        **GEMMA, layer_types="sliding_attention,full_attention", score_softcap=1.5,
+        logit_softcap=2.0),
                dict(**ITS_GEMMA, num_hidden_layers=3, head_dim=4, attn_logit_softcapping=1.5,
                     final_logit_softcapping=2.0)),
     "Gemma3": (gemma2, dict(
-        **GEMMA, global_every=3, n_layers=4, d_head=6, query_key_norm=True, rotary_base=1e6,
+        **GEMMA, n_layers=4,
+        layer_types="sliding_attention,sliding_attention,full_attention", d_head=6,
+        query_key_norm=True, rotary_base=1e6,
         rotary_scaling=dict(kind="linear", factor=8.0), local_rotary_base=1e4),
         dict(**ITS_GEMMA, num_hidden_layers=4, head_dim=6, layer_types=[
             f"{kind}_attention" for kind in ("sliding", "sliding", "full", "sliding")],
