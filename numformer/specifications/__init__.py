@@ -1,8 +1,12 @@
 """All that is known about each function pair of `numformer.functional`, in one place.
 
-A page holds a family of functions; `specify` is called once for each pair. The audit, `check` and
-its causes, exercises, planted bugs, golden vectors and the comparison of compiled versions with the
-reference read it. Pages are found by themselves.
+A page holds a family of functions; `specify` is called once for each pair. A function on a page
+that has the name of one of `functional`, or `name_in_...`, is another way to write that one: as a
+textbook does, one formula after the other, nothing saved or shared. A student's mistake is a change
+of one of these lines more often than of the reference's, which saves time and memory.
+
+The audit, `check` and its causes, exercises, planted bugs, golden vectors and the comparison of
+compiled versions with the reference read this. Pages are found by themselves.
 """
 
 from importlib import import_module
@@ -11,8 +15,7 @@ from pkgutil import walk_packages
 from numformer.specifications.general_mistakes import GENERAL
 from numformer.specifications.specification import SPECIFICATIONS, Instance, Specification
 
-for _page in walk_packages(__path__, f"{__name__}."):
-    import_module(_page.name)
+PAGES = [import_module(page.name) for page in walk_packages(__path__, f"{__name__}.")]
 
 PROBLEMS = {name: each for name, each in SPECIFICATIONS.items() if each.levels}
 MISTAKES = {f"{name}_backward": each.mistakes for name, each in SPECIFICATIONS.items()
@@ -45,11 +48,13 @@ def find_problem(name):
 def versions(name):
     """The other ways to write a function or backward: a list of functions.
 
+    They take what a student's function takes: `(x, ...)`, or `(dy, x, ...)` for a backward.
+
     Examples
     --------
     >>> [version.__name__ for version in versions("layer_norm_backward")]
     ['layer_norm_backward', 'layer_norm_backward_in_steps']
     """
-    base = name.removesuffix("_backward")
-    return [version for version in SPECIFICATIONS[base].versions
-            if version.__name__ == name or version.__name__.startswith(f"{name}_in_")]
+    return [function for page in PAGES for key, function in vars(page).items()
+            if (key == name or key.startswith(f"{name}_in_"))
+            and getattr(function, "__module__", None) == page.__name__]

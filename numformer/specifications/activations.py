@@ -10,9 +10,9 @@ from numformer.specifications.pair import Pair
 from numformer.specifications.specification import SPECIFICATIONS, specify
 
 
-def pointwise(function, at_zero=None, mistakes=(), versions=(), **options):
+def pointwise(function, at_zero=None, mistakes=(), **options):
     """Specify a function of single numbers, with a level for each option."""
-    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, versions)
+    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes)
 
 
 # ---- relu ----------------------------------------------------------------------------------------
@@ -36,8 +36,7 @@ KINK = "At 0 the slope of ReLU is taken as 0."
 
 pointwise(
     F.relu, Level(with_zeros, KINK, required=False),
-    mistakes=[("the mask is dy > 0, but must be x > 0", lambda dy, x: np.where(dy > 0, dy, 0))],
-    versions=[relu, relu_backward])
+    mistakes=[("the mask is dy > 0, but must be x > 0", lambda dy, x: np.where(dy > 0, dy, 0))])
 
 
 # ---- relu_squared --------------------------------------------------------------------------------
@@ -55,8 +54,7 @@ pointwise(
     mistakes=[
         ("the factor 2 is missing: the derivative is 2 max(0, x)",
          lambda dy, x: dy * np.maximum(x, 0)),
-        ("the mask is missing: the derivative is 0 where x is negative", lambda dy, x: dy * 2 * x)],
-    versions=[relu_squared, relu_squared_backward])
+        ("the mask is missing: the derivative is 0 where x is negative", lambda dy, x: dy * 2 * x)])
 
 
 # ---- gelu ----------------------------------------------------------------------------------------
@@ -86,8 +84,7 @@ pointwise(
          lambda dy, x: F.gelu_tanh_backward(dy, F.gelu_tanh(x)[1])),
         ("the factor 1 / sqrt(2 pi) of the density is missing",
          lambda dy, x: F.gelu_backward(dy, F.gelu(x)[1]) + dy * x * normal_density(x)
-         * (np.sqrt(2 * np.pi) - 1))],
-    versions=[gelu, gelu_backward])
+         * (np.sqrt(2 * np.pi) - 1))])
 
 
 # ---- gelu_tanh -----------------------------------------------------------------------------------
@@ -112,8 +109,7 @@ pointwise(
         ("this is the derivative of the exact GELU",
          lambda dy, x: F.gelu_backward(dy, F.gelu(x)[1])),
         ("the term through the tanh is missing: the product rule has two terms",
-         lambda dy, x: dy * F.gelu_tanh(x)[0] / x)],
-    versions=[gelu_tanh, gelu_tanh_backward])
+         lambda dy, x: dy * F.gelu_tanh(x)[0] / x)])
 
 
 # ---- silu ----------------------------------------------------------------------------------------
@@ -144,8 +140,7 @@ pointwise(
         ("the derivative of the gate is missing: the product rule has two terms",
          lambda dy, x: dy * gate(x)),
         ("this is the derivative of the gate only, without x",
-         lambda dy, x: dy * gate(x) * (1 - gate(x)))],
-    versions=[silu, silu_backward, silu_backward_in_y])
+         lambda dy, x: dy * gate(x) * (1 - gate(x)))])
 
 
 # ---- quick_gelu ----------------------------------------------------------------------------------
@@ -163,8 +158,7 @@ pointwise(
     F.quick_gelu,
     mistakes=[
         ("1.702 is missing: this is the gradient of SiLU",
-         lambda dy, x: F.silu_backward(dy, F.silu(x)[1]))],
-    versions=[quick_gelu, quick_gelu_backward])
+         lambda dy, x: F.silu_backward(dy, F.silu(x)[1]))])
 
 
 # ---- sigmoid -------------------------------------------------------------------------------------
@@ -186,8 +180,7 @@ pointwise(
          lambda dy, x: dy * (1 - gate(x))),
         ("x is used instead of y = sigmoid(x)", lambda dy, x: dy * x * (1 - x)),
         ("1 - y**2 is the derivative of tanh: that of sigmoid is y * (1 - y)",
-         lambda dy, x: dy * (1 - gate(x) ** 2))],
-    versions=[sigmoid, sigmoid_backward])
+         lambda dy, x: dy * (1 - gate(x) ** 2))])
 
 
 # ---- swish ---------------------------------------------------------------------------------------
@@ -209,8 +202,7 @@ pointwise(
          lambda dy, x, beta=1.0: dy * gate(x, beta)),
         ("beta is missing in the derivative of the gate",
          lambda dy, x, beta=1.0: dy * (gate(x, beta) + x * gate(x, beta) * (1 - gate(x, beta)))),
-        ("beta is missing", lambda dy, x, beta=1.0: F.silu_backward(dy, F.silu(x)[1]))],
-    versions=[swish, swish_backward])
+        ("beta is missing", lambda dy, x, beta=1.0: F.silu_backward(dy, F.silu(x)[1]))])
 
 
 # ---- gated_linear_unit ---------------------------------------------------------------------------
@@ -258,8 +250,7 @@ specify(
          lambda dy, g, h, activation="silu": (dy * slope(g, activation),
                                               dy * value(g, activation))),
         ("dh is dy * g, but must be dy * f(g)",
-         lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g))],
-    versions=[gated_linear_unit, gated_linear_unit_backward])
+         lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g))])
 
 
 # ---- what else is in the table -------------------------------------------------------------------

@@ -118,8 +118,7 @@ NORM_MISTAKES = [
 
 specify(
     F.batch_norm, ("x", "weight", "bias"),
-    {
-        "plain": normed, "a mean far from 0": Level(offset, OFFSET)},
+    {"plain": normed, "a mean far from 0": Level(offset, OFFSET)},
     cases=[
         Pair("batch norm", [(2, 3, 5), (5,), (5,)]),
         Pair("batch norm of a coordinate that hardly varies",
@@ -132,9 +131,7 @@ specify(
          "coordinate",
          as_layer_norm),
         ("every sequence is normalized separately: the means are over all vectors of the batch",
-         norm_of_each_sequence)],
-    versions=[batch_norm, batch_norm_backward, batch_norm_backward_in_means,
-              batch_norm_backward_in_parts])
+         norm_of_each_sequence)])
 
 
 # ---- masked_batch_norm ---------------------------------------------------------------------------
@@ -197,12 +194,10 @@ def norm_with_padding(dy, x, weight, bias, mask):
 
 specify(
     F.masked_batch_norm, ("x", "weight", "bias"),
-    {
-        "plain": normed_with_padding},
+    {"plain": normed_with_padding},
     mistakes=[
         *((cause, with_padding(gradients)) for cause, gradients in NORM_MISTAKES),
-        ("padding is counted in the means", norm_with_padding)],
-    versions=[masked_batch_norm, masked_batch_norm_in_sums, masked_batch_norm_backward])
+        ("padding is counted in the means", norm_with_padding)])
 
 
 # ---- batch_norm_inference ------------------------------------------------------------------------
@@ -245,11 +240,9 @@ def inference_without_weight(dy, x, weight, bias, statistics, epsilon=1e-5):
 
 specify(
     F.batch_norm_inference, ("x", "weight", "bias"),
-    {
-        "plain": normed_with_statistics},
+    {"plain": normed_with_statistics},
     mistakes=[
         ("given statistics are constants: the terms of the mean and of the variance must be left "
          "out", inference(right)),
         ("the leading factor 1 / sigma is missing", inference(lambda g, x_hat, r, n: g)),
-        ("the weight is missing: dy must be multiplied by it first", inference_without_weight)],
-    versions=[batch_norm_inference, batch_norm_inference_backward])
+        ("the weight is missing: dy must be multiplied by it first", inference_without_weight)])

@@ -38,9 +38,7 @@ def kept(x, rate, rng):
 
 specify(
     F.dropout, ("x",),
-    {
-        "plain": with_dropout,
-        "no generator": left_out(with_dropout, "rng", hint=NO_GENERATOR)},
+    {"plain": with_dropout, "no generator": left_out(with_dropout, "rng", hint=NO_GENERATOR)},
     note=MASK,
     cases=[
         Pair("dropout", [(3, 4)], after=(0.4,), options=seeded),
@@ -48,8 +46,7 @@ specify(
     mistakes=[
         ("the factor 1 / (1 - rate) is missing", lambda dy, x, rate, rng: dy * kept(x, rate, rng)),
         ("the dropout mask is missing: dropped entries get no gradient",
-         lambda dy, x, rate, rng: dy / (1 - rate))],
-    versions=[dropout, dropout_backward])
+         lambda dy, x, rate, rng: dy / (1 - rate))])
 
 
 # ---- residual_dropout ----------------------------------------------------------------------------
@@ -73,8 +70,7 @@ def residual(rng):
 
 specify(
     F.residual_dropout, ("x", "branch"),
-    {
-        "plain": residual, "no generator": left_out(residual, "rng", hint=NO_GENERATOR)},
+    {"plain": residual, "no generator": left_out(residual, "rng", hint=NO_GENERATOR)},
     note=MASK,
     cases=[
         Pair("residual dropout", [(2, 3, 4), (2, 3, 4)], after=(0.4,), options=seeded),
@@ -85,5 +81,4 @@ specify(
         ("dropout is applied to the gradient of x too, but x is added unchanged",
          lambda dy, x, branch, rate, rng: 2 * (dy * kept(x, rate, rng) / (1 - rate),)),
         ("the factor 1 / (1 - rate) is missing",
-         lambda dy, x, branch, rate, rng: (dy, dy * kept(x, rate, rng)))],
-    versions=[residual_dropout, residual_dropout_backward])
+         lambda dy, x, branch, rate, rng: (dy, dy * kept(x, rate, rng)))])

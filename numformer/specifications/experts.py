@@ -71,8 +71,7 @@ specify(
          "logits", gates_without_softmax),
         ("the sum over the weights is missing in the Jacobian of the softmax",
          gates_without_sum(F.top_k_gates)),
-        ("the softmax is over all logits, but must be over the k chosen ones", gates_over_all)],
-    versions=[top_k_gates, top_k_gates_backward])
+        ("the softmax is over all logits, but must be over the k chosen ones", gates_over_all)])
 
 
 # ---- top_k_gates_over_all ------------------------------------------------------------------------
@@ -111,8 +110,7 @@ specify(
          gates_without_sum(F.top_k_gates_over_all)),
         ("the logits that were not chosen get no gradient: they are part of the softmax",
          gates_without_the_others),
-        ("the softmax is over the k chosen logits, but must be over all E", gates_over_the_chosen)],
-    versions=[top_k_gates_over_all, top_k_gates_over_all_backward])
+        ("the softmax is over the k chosen logits, but must be over all E", gates_over_the_chosen)])
 
 
 # ---- load_balance_loss ---------------------------------------------------------------------------
@@ -175,8 +173,7 @@ specify(
         ("the mean over the tokens is missing: P is a mean", scaled_balance(lambda N, k, E: N)),
         ("the factor E is missing", scaled_balance(lambda N, k, E: 1 / E)),
         ("f is divided by the number of tokens N, but is a fraction of all N k choices",
-         scaled_balance(lambda N, k, E: k))],
-    versions=[load_balance_loss, load_balance_loss_backward])
+         scaled_balance(lambda N, k, E: k))])
 
 
 # ---- router_z_loss -------------------------------------------------------------------------------
@@ -229,8 +226,7 @@ specify(
         ("the factor 2 is missing: the log-sum-exp is squared", z_without_two),
         ("the log-sum-exp itself is missing: the derivative of its square is 2 l", z_without_lse),
         ("this is the gradient of the squared logits, but the loss squares their log-sum-exp",
-         z_of_plain_squares)],
-    versions=[router_z_loss, router_z_loss_backward])
+         z_of_plain_squares)])
 
 
 # ---- dispatch_to_experts -------------------------------------------------------------------------
@@ -286,8 +282,7 @@ specify(
         ("the gradients of the copies of a token are averaged, but must be summed",
          dispatch_with_mean),
         ("the rows are read in the order of the tokens, but are in the order of the slots",
-         dispatch_in_the_order_of_tokens)],
-    versions=[dispatch_to_experts, dispatch_to_experts_backward])
+         dispatch_in_the_order_of_tokens)])
 
 
 # ---- combine_experts -----------------------------------------------------------------------------
@@ -359,5 +354,4 @@ specify(
         ("dweights is in the order of the slots, but must be in the order of the tokens",
          combine_with_dweights_in_the_order_of_slots),
         ("dweights is multiplied by the weights, but must be outputs . dy",
-         combine_with_weight_in_dweights)],
-    versions=[combine_experts, combine_experts_backward])
+         combine_with_weight_in_dweights)])

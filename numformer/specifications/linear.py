@@ -83,8 +83,7 @@ specify(
         ("the gradient of the bias is averaged over the tokens, but must be summed",
          linear_with_mean_of_bias),
         ("the sum over the batch is missing in the gradient of the weight",
-         linear_without_sum_of_weight)],
-    versions=[linear, linear_backward])
+         linear_without_sum_of_weight)])
 
 
 # ---- embedding -----------------------------------------------------------------------------------
@@ -127,8 +126,7 @@ specify(
     mistakes=[
         ("the gradients of repeated ids must be summed, but only the last is kept: np.add.at sums "
          "them, `dweight[ids] += dy` does not",
-         embedding_with_overwriting)],
-    versions=[embedding, embedding_backward])
+         embedding_with_overwriting)])
 
 
 # ---- feed_forward --------------------------------------------------------------------------------

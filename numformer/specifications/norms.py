@@ -176,8 +176,7 @@ specify(
         Pair("layer norm", [(2, 3, 5), (5,), (5,)]),
         Pair("layer norm of a vector that hardly varies", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-18), prepare=hardly_varying, condition=3e5)],
-    mistakes=norm_mistakes(True, inside=True),
-    versions=[layer_norm, layer_norm_in_sums, layer_norm_backward, layer_norm_backward_in_steps])
+    mistakes=norm_mistakes(True, inside=True))
 
 
 # ---- layer_norm_outside --------------------------------------------------------------------------
@@ -206,8 +205,7 @@ specify(
         Pair("layer norm, outside", [(2, 3, 5), (5,), (5,)], options=dict(epsilon=0.2)),
         Pair("layer norm of a vector that hardly varies, outside", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-9), prepare=hardly_varying, condition=3e5)],
-    mistakes=norm_mistakes(True, inside=False),
-    versions=[layer_norm_outside, layer_norm_outside_backward])
+    mistakes=norm_mistakes(True, inside=False))
 
 
 # ---- rms_norm ------------------------------------------------------------------------------------
@@ -236,8 +234,7 @@ def rms_norm_mistakes(inside):
 
 specify(
     F.rms_norm, ("x", "weight"), of_norm(),
-    mistakes=rms_norm_mistakes(inside=True),
-    versions=[rms_norm, rms_norm_backward])
+    mistakes=rms_norm_mistakes(inside=True))
 
 
 # ---- rms_norm_outside ----------------------------------------------------------------------------
@@ -258,8 +255,7 @@ def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
 
 specify(
     F.rms_norm_outside, ("x", "weight"), of_norm(outside=True),
-    mistakes=rms_norm_mistakes(inside=False),
-    versions=[rms_norm_outside, rms_norm_outside_backward])
+    mistakes=rms_norm_mistakes(inside=False))
 
 
 # ---- residual_layer_norm -------------------------------------------------------------------------

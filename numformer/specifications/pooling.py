@@ -44,16 +44,14 @@ def everywhere(x, mask):
 
 specify(
     F.mean_pooling, ("x",),
-    {
-        "plain": pooled(False), "a mask": pooled(True), "NaN behind the mask": PADDING},
+    {"plain": pooled(False), "a mask": pooled(True), "NaN behind the mask": PADDING},
     mistakes=[
         ("the factor 1 / n of the mean is missing", lambda dy, x, mask=None:
          np.where(everywhere(x, mask)[..., None], dy[:, None], 0)),
         ("padding is counted in n", lambda dy, x, mask=None:
          np.where(everywhere(x, mask)[..., None], dy[:, None] / x.shape[1], 0)),
         ("padding gets a gradient, which must be 0", lambda dy, x, mask=None:
-         np.broadcast_to((dy / everywhere(x, mask).sum(axis=1, keepdims=True))[:, None], x.shape))],
-    versions=[mean_pooling, mean_pooling_backward])
+         np.broadcast_to((dy / everywhere(x, mask).sum(axis=1, keepdims=True))[:, None], x.shape))])
 
 
 # ---- max_pooling ---------------------------------------------------------------------------------
@@ -85,9 +83,8 @@ TIES = "Of equal maxima, the gradient goes to the first."
 
 specify(
     F.max_pooling, ("x",),
-    {
-        "plain": pooled(False), "a mask": pooled(True), "NaN behind the mask": PADDING,
-        "equal maxima": Level(pooled_with_equal_maxima, TIES, required=False)},
+    {"plain": pooled(False), "a mask": pooled(True), "NaN behind the mask": PADDING,
+     "equal maxima": Level(pooled_with_equal_maxima, TIES, required=False)},
     mistakes=[
         ("every position gets the gradient: only the largest must get it", lambda dy, x, mask=None:
          np.broadcast_to(dy[:, None], x.shape)),
@@ -98,5 +95,4 @@ specify(
                                               -np.inf).argmax(1)[:, None])[..., None]),
         ("padding takes part in the maximum: it must be excluded, whatever its values",
          lambda dy, x, mask=None:
-         F.max_pooling_backward(dy, F.max_pooling(x)[1]))],
-    versions=[max_pooling, max_pooling_backward])
+         F.max_pooling_backward(dy, F.max_pooling(x)[1]))])

@@ -53,7 +53,7 @@ def rotary_with_one_wrong_sign(dy, x, cosine, sine, layout="half"):
     return dx
 
 
-def rotary_in_the_other_layout(dy, x, cosine, sine, layout="half"):
+def rotary_by_the_other_layout(dy, x, cosine, sine, layout="half"):
     return F.rotary(dy, cosine, -sine, "interleaved" if layout == "half" else "half")[0]
 
 
@@ -71,8 +71,7 @@ specify(
          rotary_rotated_forward),
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
-        ("the pairs of coordinates are those of the other layout", rotary_in_the_other_layout)],
-    versions=[rotary, rotary_backward])
+        ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout)])
 
 
 # ---- partial_rotary ------------------------------------------------------------------------------
@@ -117,8 +116,7 @@ specify(
         ("coordinates that are not rotated have no gradient, but theirs passes through unchanged",
          partial_rotary_without_the_rest),
         ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
-         partial_rotary_rotated_forward)],
-    versions=[partial_rotary, partial_rotary_backward])
+         partial_rotary_rotated_forward)])
 
 
 # ---- relative_position_bias ----------------------------------------------------------------------
@@ -148,5 +146,4 @@ specify(
     {"plain": by_bucket},
     mistakes=[
         ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
-         "sums them, `dtable[buckets] += g` does not", table_with_overwriting)],
-    versions=[relative_position_bias_backward])
+         "sums them, `dtable[buckets] += g` does not", table_with_overwriting)])

@@ -84,8 +84,7 @@ specify(
         ("drecurrent_weight is computed with the new state, but the weight multiplied the "
          "previous one", "new state"),
         ("dstate is also passed on directly: this cell has no path around the weight", "passed on"),
-        ("the sum over the batch is missing in the gradient of the bias", "no sum")]],
-    versions=[rnn_cell, rnn_cell_backward])
+        ("the sum over the batch is missing in the gradient of the bias", "no sum")]])
 
 
 # ---- lstm_cell -----------------------------------------------------------------------------------
@@ -180,8 +179,7 @@ specify(
         ("the derivative of the candidate is missing: 1 - g**2", "no tanh of the candidate"),
         ("drecurrent_weight is computed with the new output, but the weight multiplied the "
          "previous one", "new state"),
-        ("the blocks are read as i, f, g, o, but their order is i, f, o, g", "other order")]],
-    versions=[lstm_cell, lstm_cell_backward])
+        ("the blocks are read as i, f, g, o, but their order is i, f, o, g", "other order")]])
 
 
 # ---- gru_cell ------------------------------------------------------------------------------------
@@ -278,8 +276,7 @@ specify(
     cases=[
         Pair("gru cell", [(3, 3), (3, 2), (3, 6), (2, 6), (6,), (2,)]),
         Pair("gru cell without a recurrent bias", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
-    mistakes=[(cause, gru(mistake)) for cause, mistake in GRU_MISTAKES],
-    versions=[gru_cell, gru_cell_backward])
+    mistakes=[(cause, gru(mistake)) for cause, mistake in GRU_MISTAKES])
 
 
 # ---- gru_cell_reset_before -----------------------------------------------------------------------
@@ -319,8 +316,7 @@ specify(
     note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
     "multiplies the state, before the product with the weight."),
     mistakes=[(cause, gru(mistake, reset_after=False))
-     for cause, mistake in GRU_MISTAKES],
-    versions=[gru_cell_reset_before, gru_cell_reset_before_backward])
+     for cause, mistake in GRU_MISTAKES])
 
 
 # ---- causal_convolution --------------------------------------------------------------------------
@@ -410,5 +406,4 @@ specify(
          "not moved back"),
         ("the dilation is missing", "no dilation"),
         ("the gradient of the bias is summed over the batch only: it must be summed over all "
-         "positions", "sum over the batch only")]],
-    versions=[causal_convolution, causal_convolution_backward])
+         "positions", "sum over the batch only")]])

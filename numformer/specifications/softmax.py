@@ -105,10 +105,9 @@ def softmax_with_an_unweighted_sum(dp, x, axis=-1, mask=None):
 
 specify(
     F.softmax, ("x",),
-    {
-        "plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
-        "scores near 1000": Level(large), "rows far apart": Level(far_apart, ROWS),
-        "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
+    {"plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
+     "scores near 1000": Level(large), "rows far apart": Level(far_apart, ROWS),
+     "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
     mistakes=[
         ("the Jacobian of the softmax is missing: dp is returned unchanged", softmax_left_out),
         ("the sum over all weights is missing: softmax_backward is p * (dp - sum(p * dp))",
@@ -118,8 +117,7 @@ specify(
         ("only the diagonal of the Jacobian is used, p * (1 - p): every weight depends on all "
          "scores", softmax_as_sigmoid),
         ("the mean of p * dp is used instead of the sum", softmax_with_the_mean),
-        ("the sum is over dp, but must be weighted: sum(p * dp)", softmax_with_an_unweighted_sum)],
-    versions=[softmax, softmax_in_scores, softmax_backward, softmax_backward_in_scores])
+        ("the sum is over dp, but must be weighted: sum(p * dp)", softmax_with_an_unweighted_sum)])
 
 
 # ---- log_softmax ---------------------------------------------------------------------------------
@@ -152,11 +150,9 @@ def log_softmax_over_the_other_axis(dy, x, axis=-1):
 
 specify(
     F.log_softmax, ("x",),
-    {
-        "plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": Level(large),
-        "rows far apart": Level(far_apart, ROWS)},
+    {"plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": Level(large),
+     "rows far apart": Level(far_apart, ROWS)},
     mistakes=[
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
          log_softmax_without_sum),
-        ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)],
-    versions=[log_softmax, log_softmax_in_steps, log_softmax_backward])
+        ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)])

@@ -32,11 +32,6 @@ class Specification:
     mistakes : list of (str, callable)
         Likely mistakes in the backward: the cause in words, and a function that makes it. It takes
         `(dy, *arguments, **options)` and returns gradients.
-    versions : list of function
-        Other ways to write the function, `name` or `name_in_...`, and its backward: as a textbook
-        does it, one formula after the other, nothing saved or shared. A student's mistake is a
-        change of one of these lines more often than of the reference's, which saves time and
-        memory. They take what a student's function takes.
     note : str
         A hint for everybody whose answer is wrong.
     smallest : float
@@ -49,12 +44,11 @@ class Specification:
     levels: dict
     cases: list
     mistakes: list
-    versions: list
     note: str = ""
     smallest: float = 1e-12
 
 
-def specify(function, wanted, levels=(), cases=(), mistakes=(), versions=(), **more):
+def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
     """Add the Specification of a function of `numformer.functional`, with the edges of its levels.
 
     The backward is found by its name; `function` and `gradient` of the cases may be left out.
@@ -68,7 +62,7 @@ def specify(function, wanted, levels=(), cases=(), mistakes=(), versions=(), **m
                                                 gradient=gradient) for case in cases]
     SPECIFICATIONS[name] = Specification(function, gradient, wanted, with_edges(
         dict(levels), wanted, more.get("smallest", Specification.smallest)), cases, list(mistakes),
-        list(versions), **more)
+        **more)
 
 
 @dataclass(frozen=True)

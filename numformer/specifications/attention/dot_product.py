@@ -135,18 +135,16 @@ IN_ATTENTION = [
 
 specify(
     F.attention, ("q", "k", "v"),
-    {
-        "plain": attended(), "a mask": attended_with_mask,
-        "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
-        "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
-                                            required=False)},
+    {"plain": attended(), "a mask": attended_with_mask,
+     "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
+     "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
+                                         required=False)},
     cases=[
         Pair("attention core", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
         Pair("attention core, a mask with an empty row",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(np.tri(4, 3, -1, dtype=bool),))],
     mistakes=[(cause, attention_with_mask(mistake))
-     for cause, mistake in IN_ATTENTION],
-    versions=[attention, attention_backward])
+     for cause, mistake in IN_ATTENTION])
 
 
 # ---- scaled_dot_product_attention ----------------------------------------------------------------
@@ -249,8 +247,7 @@ specify(
         Pair("attention, mask, dropout",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN)],
     mistakes=[
-        (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS],
-    versions=[scaled_dot_product_attention, scaled_dot_product_attention_backward])
+        (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS])
 
 
 # ---- tiled_attention -----------------------------------------------------------------------------
@@ -295,8 +292,7 @@ specify(
              after=(AttentionPattern(causal=True, lengths=[4, 0]),),
              options=dict(scale=0.7, tile=2)),
         Pair("tiled attention, ragged mask",
-             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))],
-    versions=[tiled_attention, tiled_attention_in_tiles, tiled_attention_backward])
+             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))])
 
 
 # ---- repeat_kv_heads -----------------------------------------------------------------------------
@@ -314,8 +310,7 @@ def repeat_kv_heads_backward(dy, x, n_heads):
 
 specify(
     F.repeat_kv_heads, ("x",),
-    {"plain": grouped},
-    versions=[repeat_kv_heads, repeat_kv_heads_backward])
+    {"plain": grouped})
 
 
 # ---- drop_weights --------------------------------------------------------------------------------
@@ -338,8 +333,5 @@ def dropped_weights(rng):
 
 specify(
     F.drop_weights, ("p",),
-    {
-        "plain": dropped_weights, "no seed": left_out(dropped_weights, "seed",
-                                                      hint=NO_GENERATOR)},
-    note="The dropout mask must be attention_dropout_mask(seed, p.shape, rate).",
-    versions=[drop_weights, drop_weights_backward])
+    {"plain": dropped_weights, "no seed": left_out(dropped_weights, "seed", hint=NO_GENERATOR)},
+    note="The dropout mask must be attention_dropout_mask(seed, p.shape, rate).")

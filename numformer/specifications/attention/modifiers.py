@@ -28,8 +28,7 @@ def sloped(rng):
 
 specify(
     F.alibi, ("scores",),
-    {"plain": sloped},
-    versions=[alibi, alibi_backward])
+    {"plain": sloped})
 
 
 # ---- soft_cap ------------------------------------------------------------------------------------
@@ -56,8 +55,7 @@ specify(
          lambda dy, x, cap: dy * (1 - np.tanh(x / cap))),
         ("x / c is used instead of tanh(x / c)", lambda dy, x, cap: dy * (1 - (x / cap) ** 2)),
         ("y is not divided by the cap",
-         lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))],
-    versions=[soft_cap, soft_cap_backward])
+         lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))])
 
 
 # ---- add_by_distance -----------------------------------------------------------------------------
@@ -99,8 +97,7 @@ specify(
     mistakes=[
         ("the sum over the batch is missing in the gradient of the bias",
          bias_not_summed_over_the_batch),
-        ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)],
-    versions=[add_by_distance, add_by_distance_backward])
+        ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)])
 
 
 # ---- distance_weights ----------------------------------------------------------------------------
@@ -161,5 +158,4 @@ specify(
         ("queries and keys are aligned at the start, but the last query is at the last key: the "
          "distance is |i + S - T - j|", "aligned at the start"),
         ("the gradient is that of the first example only: the whole batch shares the slopes",
-         "first example")]],
-    versions=[distance_weights, distance_weights_backward])
+         "first example")]])

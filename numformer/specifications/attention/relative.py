@@ -93,13 +93,11 @@ OF_TABLES = [
 
 specify(
     F.relative_scores, ("q", "table"),
-    {
-        "plain": random_scores, "more queries than keys": more_queries(random_scores)},
+    {"plain": random_scores, "more queries than keys": more_queries(random_scores)},
     cases=[
         Pair("relative scores", [(2, 2, 4, 3), (5, 3)], after=(6,)),
         Pair("relative scores, more queries than keys", [(1, 2, 5, 3), (3, 3)], after=(3,))],
-    mistakes=[(cause, wrong_relative_scores(mistake)) for cause, mistake in OF_TABLES],
-    versions=[relative_scores, relative_scores_backward])
+    mistakes=[(cause, wrong_relative_scores(mistake)) for cause, mistake in OF_TABLES])
 
 
 # ---- relative_values -----------------------------------------------------------------------------
@@ -133,11 +131,9 @@ def wrong_relative_values(mistake):
 
 specify(
     F.relative_values, ("p", "table"),
-    {
-        "plain": random_values, "more queries than keys": more_queries(random_values)},
+    {"plain": random_values, "more queries than keys": more_queries(random_values)},
     cases=[Pair("relative values", [(2, 2, 4, 6), (5, 3)])],
-    mistakes=[(cause, wrong_relative_values(mistake)) for cause, mistake in OF_TABLES],
-    versions=[relative_values, relative_values_backward])
+    mistakes=[(cause, wrong_relative_values(mistake)) for cause, mistake in OF_TABLES])
 
 
 # ---- relative_attention --------------------------------------------------------------------------
@@ -217,5 +213,4 @@ specify(
         ("the value table is missing in the gradient of the weights: they were multiplied by v + a",
          "values in dp"),
         ("the key table is missing in dq: q was multiplied by k + a", "keys in dq"),
-        ("the scale is missing in dkey_table", "scale of the table")]],
-    versions=[relative_attention, relative_attention_backward])
+        ("the scale is missing in dkey_table", "scale of the table")]])

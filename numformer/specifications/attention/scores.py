@@ -62,8 +62,7 @@ specify(
         ("dv is computed without the tanh: v was multiplied by tanh(q + k)", "dv without tanh"),
         ("the sum over the batch is missing in dv", "no sum over B"),
         ("dq and dk are means, but must be sums: every query is combined with every key",
-         "means")]],
-    versions=[additive_scores, additive_scores_backward])
+         "means")]])
 
 
 # ---- dot_scores ----------------------------------------------------------------------------------
@@ -90,8 +89,7 @@ def dot_with_scale(dscores, q, k):
 specify(
     F.dot_scores, ("q", "k"),
     {"plain": dotted},
-    mistakes=[("there is a factor 1 / sqrt(D), but these scores are not scaled", dot_with_scale)],
-    versions=[dot_scores, dot_scores_backward])
+    mistakes=[("there is a factor 1 / sqrt(D), but these scores are not scaled", dot_with_scale)])
 
 
 # ---- scaled_dot_scores ---------------------------------------------------------------------------
@@ -125,8 +123,7 @@ specify(
         ("the factor 1 / sqrt(D) is missing", scaled_dot(0)),
         ("the factor 1 / sqrt(D) is applied twice", scaled_dot(-1)),
         ("the gradients are multiplied by sqrt(D), but must be divided by it", scaled_dot(0.5)),
-        ("the factor 1 / sqrt(D) is missing in dk", scaled_in_dq_only)],
-    versions=[scaled_dot_scores, scaled_dot_scores_backward])
+        ("the factor 1 / sqrt(D) is missing in dk", scaled_in_dq_only)])
 
 
 # ---- general_scores ------------------------------------------------------------------------------
@@ -172,5 +169,4 @@ specify(
         ("the weight is transposed in dk, but must not be", "dk transposed"),
         ("the weight is missing in dk", "dk without weight"),
         ("dweight is transposed", "dweight transposed"),
-        ("the sum over the batch is missing in dweight", "no sum over B")]],
-    versions=[general_scores, general_scores_backward])
+        ("the sum over the batch is missing in dweight", "no sum over B")]])

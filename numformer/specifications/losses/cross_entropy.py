@@ -55,10 +55,8 @@ TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
 
 specify(
     F.softmax_cross_entropy, ("logits",),
-    {
-        "plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM),
-        "targets of int8": Level(many_targets, INT8)},
-    versions=[softmax_cross_entropy, softmax_cross_entropy_backward])
+    {"plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM),
+     "targets of int8": Level(many_targets, INT8)})
 
 
 # ---- uniform_cross_entropy -----------------------------------------------------------------------
@@ -82,8 +80,7 @@ def scored(rng):
 
 specify(
     F.uniform_cross_entropy, ("logits",),
-    {"plain": scored},
-    versions=[uniform_cross_entropy, uniform_cross_entropy_backward])
+    {"plain": scored})
 
 
 # ---- z_loss --------------------------------------------------------------------------------------
@@ -107,8 +104,7 @@ def scored_rows(rng):
 
 specify(
     F.z_loss, ("logits",),
-    {"plain": scored_rows},
-    versions=[z_loss, z_loss_backward])
+    {"plain": scored_rows})
 
 
 # ---- cross_entropy -------------------------------------------------------------------------------
@@ -182,13 +178,12 @@ def loss_without_dloss(dloss, logits, targets, **options):
 
 specify(
     F.cross_entropy, ("logits",),
-    {
-        "plain": classified(), "an ignored target": Level(
-            classified(ignored=True), needs=("ignore_index",)),
-        "label_smoothing=0.2": classified(label_smoothing=0.2),
-        "z_loss=0.1": classified(z_loss=0.1), "ignore_index=0": classified_otherwise,
-        "unlikely targets": Level(far_logits, LOGARITHM),
-        "targets of int8": Level(many_targets, INT8)},
+    {"plain": classified(), "an ignored target": Level(
+         classified(ignored=True), needs=("ignore_index",)),
+     "label_smoothing=0.2": classified(label_smoothing=0.2),
+     "z_loss=0.1": classified(z_loss=0.1), "ignore_index=0": classified_otherwise,
+     "unlikely targets": Level(far_logits, LOGARITHM),
+     "targets of int8": Level(many_targets, INT8)},
     cases=[
         Pair("cross-entropy", [(2, 3, 6)], after=(TARGETS,)),
         Pair("cross-entropy, all options", [(2, 3, 6)],
@@ -208,8 +203,7 @@ specify(
          lambda dloss, logits, targets, label_smoothing=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1])),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
-         F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
-    versions=[cross_entropy, cross_entropy_backward])
+         F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))])
 
 
 # ---- linear_cross_entropy ------------------------------------------------------------------------

@@ -42,8 +42,7 @@ TEACHER = np.random.default_rng(2).standard_normal((3, 4))
 
 specify(
     F.distillation_loss, ("logits",),
-    {
-        "plain": predictions(), "temperature=3": predictions(temperature=3.0)},
+    {"plain": predictions(), "temperature=3": predictions(temperature=3.0)},
     cases=[Pair(f"distillation loss{name}", [(3, 4)], after=(TEACHER,), options=options)
            for name, options in (("", {}), (", soft", dict(temperature=3.0)),
                                  (", hard", dict(temperature=0.5)))],

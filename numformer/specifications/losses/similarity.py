@@ -66,8 +66,7 @@ def cosine_with_raw_partners(ds, a, b):
 
 specify(
     F.cosine_similarity, ("a", "b"),
-    {
-        "plain": two_sets, "a zero vector": Level(with_zero_vector, ZERO, required=False)},
+    {"plain": two_sets, "a zero vector": Level(with_zero_vector, ZERO, required=False)},
     smallest=1e-6,
     mistakes=[
         ("this is the gradient of the dot product: the vectors must be divided by their norms "
@@ -78,8 +77,7 @@ specify(
          "it",
          cosine(lambda g, u, size: g - u * (u * g).sum(axis=-1, keepdims=True))),
         ("the norm of the other vector is missing: ds must be multiplied by its unit vector",
-         cosine_with_raw_partners)],
-    versions=[cosine_similarity, cosine_similarity_backward])
+         cosine_with_raw_partners)])
 
 
 # ---- contrastive_loss ----------------------------------------------------------------------------
@@ -132,8 +130,7 @@ specify(
         ("the mean over the pairs is missing", contrastive(count=lambda N: 2)),
         ("the loss is the mean of the two cross-entropies, not their sum",
          contrastive(count=lambda N: N)),
-        ("the gradient of the columns is not transposed back", contrastive(transposed=True))],
-    versions=[contrastive_loss, contrastive_loss_backward])
+        ("the gradient of the columns is not transposed back", contrastive(transposed=True))])
 
 
 # ---- pair_features -------------------------------------------------------------------------------
@@ -173,9 +170,7 @@ def features(sign_u=1.0, sign_v=-1.0, sign=np.sign, own=1.0):
 
 specify(
     F.pair_features, ("u", "v"),
-    {
-        "plain": two_texts,
-        "equal coordinates": Level(with_equal_coordinates, KINK, required=False)},
+    {"plain": two_texts, "equal coordinates": Level(with_equal_coordinates, KINK, required=False)},
     mistakes=[
         ("the sign of u - v is missing: the gradient of an absolute value is a sign",
          features(sign=np.ones_like)),
@@ -184,8 +179,7 @@ specify(
         ("the third part of the features, |u - v|, is missing", features(sign_u=0.0, sign_v=0.0)),
         ("the first two parts, u and v themselves, are missing", features(own=0.0)),
         ("this is the gradient of (u - v) ** 2, not of the absolute value",
-         features(sign=lambda x: 2 * x))],
-    versions=[pair_features, pair_features_backward])
+         features(sign=lambda x: 2 * x))])
 
 
 # ---- cosine_regression_loss ----------------------------------------------------------------------
@@ -234,9 +228,7 @@ def regression(error=lambda c, y: 2 * (c - y), weight=lambda B: 1 / B, projected
 
 specify(
     F.cosine_regression_loss, ("u", "v"),
-    {
-        "plain": rated,
-        "a zero vector": Level(rated_with_zero_vector, ZERO, required=False)},
+    {"plain": rated, "a zero vector": Level(rated_with_zero_vector, ZERO, required=False)},
     smallest=1e-6,
     mistakes=[
         ("the factor 2 of the square is missing", regression(lambda c, y: c - y)),
@@ -247,8 +239,7 @@ specify(
         ("the norms are treated as constants: the component along the vector must be subtracted",
          regression(projected=0.0)),
         ("the factor 1 / |u| is missing: the larger the norm of a vector, the less a step rotates "
-         "it", regression(divided=False))],
-    versions=[cosine_regression_loss, cosine_regression_loss_backward])
+         "it", regression(divided=False))])
 
 
 # ---- triplet_loss --------------------------------------------------------------------------------
@@ -321,9 +312,8 @@ def units(near, far):
 
 specify(
     F.triplet_loss, ("anchors", "positives", "negatives"),
-    {
-        "plain": triplets(), "margin=0.3": triplets(margin=0.3),
-        "equal vectors": Level(with_equal_vectors, EQUAL, required=False)},
+    {"plain": triplets(), "margin=0.3": triplets(margin=0.3),
+     "equal vectors": Level(with_equal_vectors, EQUAL, required=False)},
     smallest=1e-6,
     mistakes=[
         ("triplets that satisfy the margin get a gradient, which must be 0: the loss is max(0, "
@@ -339,5 +329,4 @@ specify(
         ("the term of the negative is missing in the gradient of the anchor",
          triplet(units, anchor=lambda u, v: u)),
         ("the gradient of the anchor is zero, but the anchor is part of both distances",
-         triplet(units, anchor=lambda u, v: 0 * u))],
-    versions=[triplet_loss, triplet_loss_backward])
+         triplet(units, anchor=lambda u, v: 0 * u))])

@@ -54,9 +54,8 @@ def convolution_with_mean_of_weight(dy, images, weight, bias=None, stride=1, pad
 
 specify(
     F.convolution_2d, ("images", "weight", "bias"),
-    {
-        "plain": convolved(), "no bias": left_out(convolved(), "bias"),
-        "padding": convolved(padding=2), "stride": convolved(stride=2)},
+    {"plain": convolved(), "no bias": left_out(convolved(), "bias"),
+     "padding": convolved(padding=2), "stride": convolved(stride=2)},
     cases=[
         Pair("convolution 2-D", [(2, 4, 5, 2), (3, 2, 2, 3), (3,)], options=dict(padding=1)),
         Pair("convolution 2-D, stride",
@@ -112,9 +111,8 @@ def maximum_of_all_channels(dy, images, size, stride=None):
 
 specify(
     F.max_pooling_2d, ("images",),
-    {
-        "plain": pooled(False), "overlapping windows": Level(pooled(True), OVERLAP),
-        "equal maxima": Level(pooled_with_equal_maxima, TIES, required=False)},
+    {"plain": pooled(False), "overlapping windows": Level(pooled(True), OVERLAP),
+     "equal maxima": Level(pooled_with_equal_maxima, TIES, required=False)},
     cases=[
         Pair("max pooling 2-D", [(2, 4, 5, 3)], after=(2,)),
         Pair("max pooling 2-D, overlapping", [(2, 5, 4, 2)], after=(3, 1))],
@@ -131,8 +129,7 @@ specify(
 
 specify(
     F.mean_pooling_2d, ("images",),
-    {
-        "plain": pooled(False), "overlapping windows": Level(pooled(True), OVERLAP)},
+    {"plain": pooled(False), "overlapping windows": Level(pooled(True), OVERLAP)},
     cases=[
         Pair("mean pooling 2-D", [(2, 4, 5, 3)], after=(2,)),
         Pair("mean pooling 2-D, overlapping", [(2, 5, 4, 2)], after=(3, 2))],

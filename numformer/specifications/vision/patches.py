@@ -78,8 +78,7 @@ specify(
          patches_reshaped),
         ("rows and columns inside a patch are exchanged", patches_with_pixels_transposed),
         ("the patches are placed column by column, but their order is row by row",
-         patches_down_first)],
-    versions=[patches, patches_in_loops, patches_backward])
+         patches_down_first)])
 
 
 # ---- patch_convolution ---------------------------------------------------------------------------
@@ -138,8 +137,7 @@ def convolution_with_mean_of_weight(dy, images, weight, bias):
 
 specify(
     F.patch_convolution, ("images", "weight", "bias"),
-    {
-        "plain": convolved, "no bias": left_out(convolved, "bias")},
+    {"plain": convolved, "no bias": left_out(convolved, "bias")},
     cases=[Pair("patch convolution", [(2, 4, 6, 3), (2, 2, 3, 5), (5,)])],
     mistakes=[
         ("the filter is flipped: patches do not overlap, so pixel (i, j) belongs to weight[i, j] "
@@ -148,8 +146,7 @@ specify(
         ("the gradient of the bias is summed over the batch only: the bias was added to every "
          "patch", convolution_with_bias_of_the_batch),
         ("the gradient of the weight is averaged over the batch, but must be summed",
-         convolution_with_mean_of_weight)],
-    versions=[patch_convolution, patch_convolution_backward])
+         convolution_with_mean_of_weight)])
 
 
 # ---- merge_patches -------------------------------------------------------------------------------

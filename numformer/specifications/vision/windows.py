@@ -165,8 +165,7 @@ SHIFTED = AttentionPattern(mask=shifted_window_mask(4, 2, 2, 1)[:, None])    # t
 
 specify(
     F.window_attention, ("q", "k", "v", "bias"),
-    {
-        "plain": attended(False), "a mask": attended(True)},
+    {"plain": attended(False), "a mask": attended(True)},
     cases=[
         Pair("window attention", [(2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 2), (2, 4, 4)]),
         Pair("window attention, shifted, dropout",
