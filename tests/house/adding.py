@@ -13,7 +13,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = ("numformer/ADDING_AN_ACTIVATION.md", "numformer/ADDING_A_FUNCTION.md",
-         "numformer/ADDING_A_LAYER.md")
+         "numformer/ADDING_A_LAYER.md", "numformer/ADDING_A_POSITION_SCHEME.md")
 
 
 def copied(folder):

@@ -10,9 +10,10 @@ from adding import PAGES, REPOSITORY, copied, follow
 
 # Files that each page may touch, and the name of what it adds
 MOST_FILES = {"numformer/ADDING_AN_ACTIVATION.md": 3, "numformer/ADDING_A_FUNCTION.md": 3,
-              "numformer/ADDING_A_LAYER.md": 6}
+              "numformer/ADDING_A_LAYER.md": 6, "numformer/ADDING_A_POSITION_SCHEME.md": 4}
 ADDED = {"numformer/ADDING_AN_ACTIVATION.md": "mish", "numformer/ADDING_A_FUNCTION.md": "softplus",
-         "numformer/ADDING_A_LAYER.md": "scale and norm"}
+         "numformer/ADDING_A_LAYER.md": "scale and norm",
+         "numformer/ADDING_A_POSITION_SCHEME.md": "kerple"}
 pytestmark = pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="copies what git knows")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from numformer import layers, models
 from numformer.analysis import architecture
+from numformer.layers.positions.schemes import IN_ATTENTION
 from numformer.parameter import Layer
 from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck, hessian_symmetry
@@ -177,4 +178,4 @@ def test_every_layer_and_model_is_registered():
     registered = {type(part) for case in CASES for _, part in case.layer().named_layers()}
     public = {thing for module in (layers, models) for thing in vars(module).values()
               if inspect.isclass(thing) and issubclass(thing, Layer)}
-    assert public == registered
+    assert public | set(IN_ATTENTION.values()) == registered

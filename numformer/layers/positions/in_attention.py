@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer.backend import scaled_dot_product_attention, scaled_dot_product_attention_backward
 from numformer.description import Description
-from numformer.functional import attention_weights
+from numformer.functional import add_by_distance, attention_weights
 from numformer.parameter import Layer
 
 
@@ -104,7 +104,10 @@ class AttentionPositions(Layer):
 
     def added_to_scores(self, T, S, dtype=np.float64):
         """What the scheme adds to the scores, (H, T, S), or None; for plots."""
-        return None
+        bias, _ = self.bias(T, S)
+        if bias is None:
+            return None
+        return add_by_distance(np.zeros((len(bias), T, S), dtype), bias.astype(dtype))[0]
 
 
 class NoPositions(AttentionPositions):

@@ -106,10 +106,6 @@ class RelativePositionBias(AttentionPositions):
         # bias = relative_position_bias(weight, T, S)
         self.weight.grad += relative_position_bias_backward(dbias, saved)
 
-    def added_to_scores(self, T, S, dtype=np.float64):
-        scores, (bias, _) = np.zeros((1, self.n_heads, T, S), dtype), self.bias(T, S)
-        return add_by_distance(scores, bias.astype(dtype))[0][0]
-
     def describe(self):
         return Description("Relative position bias", by(*self.weight.data.shape),
                            (r"db_{h,n} = \Sigma_{i - j \in n} ds_{hij}",))

@@ -3,6 +3,8 @@
 import numpy as np
 
 from numformer.analysis.patch_positions import patch_positions
+from numformer.layers import RotaryPositions
+from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models import VisionTransformer
 from numformer.plots.pictures import picture_of_run
 from numformer.plots.positions.added import position_biases, position_vectors
@@ -23,18 +25,20 @@ def _positions(run):
     has_input_positions = hasattr(backbone, "input_positions")
     layer = getattr(backbone, "input_positions" if has_input_positions else "positions", None)
     layer = getattr(layer, "positions", layer)                        # of concatenated ones
-    vectors = kind.removesuffix("_2d") in ("learned", "sinusoidal")
+    vectors = kind.removesuffix("_2d") in ADDED
     if vectors and isinstance(model, VisionTransformer):
         return position_similarity(patch_positions(model))
     if vectors:
         found = layer(np.zeros((1, T, config.d_model), config.dtype), start=0)[0]
         draw = learned_positions if kind == "learned" else position_vectors
         return draw(found, title=f"Positions: {kind}")
-    if kind in ("alibi", "t5"):
+    if kind in IN_ATTENTION:
         encoder = getattr(backbone, "encoder", backbone)
-        bias = encoder.blocks[0].attention.positions.added_to_scores(T, T)
-        title = "ALiBi" if kind == "alibi" else "T5's position bias of the encoder"
-        return position_biases(bias, title=title)
-    if kind == "rotary":
-        return rotary_clocks(config.d_rotary or config.head_width, base=config.rotary_base)
+        layer = encoder.blocks[0].attention.positions
+        bias = layer.added_to_scores(T, T)                            # (H, T, T)
+        if bias is not None:
+            of_encoder = "" if encoder is backbone else " of the encoder"
+            return position_biases(bias, title=layer.describe().name + of_encoder)
+        if isinstance(layer, RotaryPositions):
+            return rotary_clocks(layer.rotated_width, base=layer.base)
     raise ValueError(f"{type(model).__name__} has no positions to draw.")

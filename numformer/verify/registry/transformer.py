@@ -9,7 +9,9 @@ from numformer.layers import (
     LearnedPositions, Linear, MultiHeadAttention,
     NGramEmbedding, RMSNorm, RotaryPositions, SinusoidalPositions,
     SoftCappedLMHead, SwiGLU, LMHead)
-from numformer.models import Decoder, DecoderConfig, NGramDecoder, NGramDecoderConfig
+from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
+from numformer.models import (
+    Decoder, DecoderConfig, EncoderConfig, NGramDecoder, NGramDecoderConfig)
 from numformer.parameter import Parameter
 from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.cases import Case
@@ -17,6 +19,16 @@ from numformer.verify.registry.cases import Case
 
 def mha(*arguments, **options):
     return lambda rng, dtype: MultiHeadAttention(*arguments, rng=rng, dtype=dtype, **options)
+
+
+def chosen(kind):
+    """Attention with positions as a config builds them."""
+    def build(rng, dtype):
+        config = EncoderConfig(n_layers=1, n_heads=2, d_model=8, positions=kind.scheme,
+                               dtype=np.dtype(dtype).name)
+        return MultiHeadAttention(8, 2, rng, positions=kind.of_config(config, rng), dtype=dtype)
+
+    return build
 
 
 def decoder(**options):
@@ -134,9 +146,13 @@ LAYERS = [
                  "context must have shape (B, S, C)"),
                 ((floats(2, 4, 8), floats(3, 5)), ValueError, "context must have shape (B, S, C)"),
                 ((floats(2, 4, 8), floats(3, 3, 5)), ValueError, "B=2")]),
+    *(Case(f"attention, {name} positions", chosen(kind), [(2, 4, 8)],
+           lambda: {"pattern": CAUSAL}) for name, kind in IN_ATTENTION.items()),
 ]
 
 MODELS = [
+    *(Case(f"decoder, positions={name!r}", decoder(positions=name), [], ids=(IDS,))
+      for name in (*ADDED, *IN_ATTENTION)),
     Case("decoder of 2017",
          trained_with(decoder(norm_first=False, feedforward="relu", positions="sinusoidal",
                               embedding_scale=True), label_smoothing=0.1), [],
