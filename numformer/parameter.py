@@ -170,6 +170,9 @@ class Layer:
         for parameter in self.parameters():
             parameter.zero_grad()
 
+    def after_step(self):
+        """What a trainer calls after each step, for a model that bounds a parameter."""
+
     def state_dict(self):
         """Copies of all parameters' data, by name."""
         return {name: parameter.data.copy() for name, parameter in self.named_parameters()}

@@ -292,9 +292,9 @@ def adam_step(data, *arguments, **options):
     _functions("adam_step", (data, *arguments)).adam_step(data, *arguments, **options)
 
 
-def sum_of_squares(x):
-    """`numformer.functional.sum_of_squares`, compiled where possible."""
-    return _functions("sum_of_squares", (x,)).sum_of_squares(x)
+def sums_of_squares(arrays):
+    """`numformer.functional.sums_of_squares`, compiled where possible."""
+    return _functions("sums_of_squares", arrays).sums_of_squares(arrays)
 
 
 ACTIVATIONS = {name: (function(name), function(f"{name}_backward"))

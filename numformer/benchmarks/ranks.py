@@ -51,7 +51,7 @@ def of_rank(case, seconds):
     comm, case = MPI.COMM_WORLD, Case.parse(case)
     backend.set_threads(1)
     made = trainer(case, shards=max(2, comm.size))
-    made.shards = shards = RankShards(made.model, made.optimizer, made.config, comm)
+    made.parallel = shards = RankShards(made.model, made.optimizer, made.config, comm)
     waited = []
     for name in ("_sum", "share"):
         setattr(shards, name, _timed(getattr(shards, name), waited))

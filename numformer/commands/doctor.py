@@ -28,7 +28,7 @@ from numformer.terminal import printable
 from numformer.training import Trainer, TrainingConfig, train
 from numformer.verify.errors import largest, largest_difference
 
-PACKAGES = ("numpy", "scipy", "matplotlib", "safetensors", "threadpoolctl", "tqdm")
+PACKAGES = ("numpy", "scipy", "matplotlib", "threadpoolctl", "tqdm")
 EXTRAS = ("numba", "mkl", "pooch", "scikit-learn", "torch", "mpi4py")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16,
                        positions="rotary", dtype="float64")

@@ -20,7 +20,7 @@ from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
 from numformer.functional.activations.swish import (
     quick_gelu, quick_gelu_backward, silu, silu_backward, swish, swish_backward)
 from numformer.functional.activations.table import ACTIVATIONS, GATED
-from numformer.functional.adam import adam_step, sum_of_squares
+from numformer.functional.adam import adam_step, sums_of_squares
 from numformer.functional.attention.additive import additive_scores, additive_scores_backward
 from numformer.functional.attention.core import attention, attention_backward
 from numformer.functional.attention.dropout import drop_weights, drop_weights_backward

@@ -1,4 +1,4 @@
-"""One step of Adam, in place; and the squared norm of a gradient, for clipping."""
+"""One step of AdamW, in place; and sums of squares, for the norm of a gradient."""
 
 import numpy as np
 
@@ -49,26 +49,35 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     >>> data
     array([0.75])
     """
+    # theta <- (1 - eta lambda) theta: the decay acts on the weights, and not through the gradient
     if weight_decay:
         data *= 1 - learning_rate * weight_decay
+
+    # g = s dtheta, clipped
     if grad_scale != 1:
         grad = grad * grad_scale
+
+    # m <- beta1 m + (1 - beta1) g, and v in the same way of g^2
     mean *= beta1
     mean += (1 - beta1) * grad
     square *= beta2
     square += (1 - beta2) * (grad * grad)
+
+    # sqrt(v / (1 - beta2^t)) + epsilon: m and v begin at 0, and so are too small at first
     root = np.sqrt(square * (1 / (1 - beta2 ** steps)))
     root += epsilon
+
+    # theta <- theta - eta (m / (1 - beta1^t)) / root
     step = (learning_rate / (1 - beta1 ** steps)) * mean
     data -= np.divide(step, root, out=np.zeros_like(step), where=root != 0)
 
 
-def sum_of_squares(x):
-    """The sum of the squares of all elements, in float64.
+def sums_of_squares(arrays):
+    """For each array the sum of the squares of its elements, in float64.
 
     Examples
     --------
-    >>> sum_of_squares(np.array([3, 4], np.float32))
-    25.0
+    >>> sums_of_squares([np.array([3, 4], np.float32), np.ones(2)])
+    [25.0, 2.0]
     """
-    return float(np.square(x, dtype=np.float64).sum())
+    return [float(np.square(x, dtype=np.float64).sum()) for x in arrays]

@@ -10,10 +10,11 @@ import numpy as np
 from numformer.analysis.counting import model_of_shapes
 from numformer.backend import run_side_by_side
 from numformer.files import write_atomically
+from numformer.files.tensors import widened, write_tensors
 from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
 from numformer.interop.sentence_folder import MODULES, read_modules, write_modules
-from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of, widened, write_tensors
+from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of
 from numformer.parameter import some_of
 from numformer.weights.keys import IGNORED
 
@@ -149,7 +150,7 @@ def save(model, tokenizer, folder, family=None, more=None):
             folder.rmdir()
         raise
     write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
-                                     for name, shape in arrays.shapes.items()])
+                                     for name, shape in arrays.shapes.items()], {"format": "pt"})
     if family.kind == "SentenceBert":
         write_modules(model.config, folder)
     facts = json.dumps({**family.facts(model.config), **more}, indent=2, sort_keys=True) + "\n"

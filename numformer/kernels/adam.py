@@ -53,6 +53,6 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
 
 
 @compiled_version
-def sum_of_squares(x):
-    """The compiled version of `numformer.functional.sum_of_squares`."""
-    return SQUARES[x.dtype](flat(x))
+def sums_of_squares(arrays):
+    """The compiled version of `numformer.functional.sums_of_squares`."""
+    return [SQUARES[x.dtype](flat(x)) for x in arrays]

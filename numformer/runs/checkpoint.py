@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 
-from numformer.files import MIB, size_in_words, write_atomically
+from numformer.files import MIB
+from numformer.files.tensors import order_of, write_tensors
 
 VERSION = 2                                                           # of the format
 MOST_HEADER = 16 * MIB                                # holds the names of arrays and the facts
@@ -25,18 +26,14 @@ def save_checkpoint(path, arrays, facts):
     facts : dict
         Anything that JSON can hold: configs, tokenizer, progress.
     """
-    from safetensors.numpy import save
-
-    # save() corrupts arrays that are not C-contiguous
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     digest = checksum(facts, ((name, array.dtype, array.shape, [array.data])
                               for name, array in sorted(arrays.items())))
     text = json.dumps({"format": format_of(VERSION), **facts, "sha256": digest}, sort_keys=True)
-    data = save(arrays, {"numformer": text})
-    if int.from_bytes(data[:8], "little") > MOST_HEADER:
-        raise ValueError(f"save_checkpoint: {path} would have a header of more than "
-                         f"{size_in_words(MOST_HEADER)}; use a smaller vocabulary.")
-    write_atomically(path, data)
+    entries = [(name, array.dtype, array.shape, lambda array=array: array)
+               for name, array in sorted(arrays.items(),
+                                         key=lambda item: (order_of(item[1].dtype), item[0]))]
+    write_tensors(path, entries, {"numformer": text}, MOST_HEADER)
 
 
 def format_of(version):

@@ -13,11 +13,11 @@ from numformer.checks import check_whole
 from numformer.models import KINDS
 from numformer.parameter import Layer, part_of, some_of
 from numformer.training import TrainingConfig
+from numformer.training.trainer import PROGRESS
 
 KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "teacher",
         "before", "progress", "blas"}
 DATA = ("argument", "name", "sha256", "characters")
-PROGRESS = ("step", "n_targets", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")
 LEAST_LIMIT = 2**17                                   # for sizes without arrays: context, window
 SPARE = 2**10                                         # arrays and numbers more than there are
 MOST_SHARDS = 64                                      # where the batch is smaller
@@ -82,7 +82,7 @@ def _check_number(name, value):
 
 
 def _check_progress(progress, training):
-    if not isinstance(progress, dict) or progress.keys() != set(PROGRESS):
+    if not isinstance(progress, dict) or progress.keys() != PROGRESS.keys():
         raise ValueError(f"progress must hold {', '.join(PROGRESS)}")
     for name in ("step", "n_targets", "worse"):
         check_whole("progress", name, progress[name], least=0)

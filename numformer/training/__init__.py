@@ -6,7 +6,8 @@ from numformer.training.counting_trainer import CountingTrainer
 from numformer.training.evaluation import accuracy, mean_loss
 from numformer.training.loop import train
 from numformer.training.muon import Muon
-from numformer.training.optimizers import SGD, Adam, AdamW, Optimizer
+from numformer.training.optimizer import Optimizer
+from numformer.training.optimizers import SGD, Adam, AdamW
 from numformer.training.schedules import SCHEDULES, learning_rate
 from numformer.training.trainer import Trainer
 from numformer.training.training_config import OPTIMIZERS, TrainingConfig

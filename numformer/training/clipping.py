@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 
-from numformer.backend import run_by_shares, sum_of_squares
+from numformer.backend import run_side_by_side, sums_of_squares
 from numformer.functional.scaling import rescaled
+
+SHARES = 4                              # of the arrays of a norm: work for as many threads
 
 
 def global_norm(parameters):
@@ -21,28 +23,39 @@ def global_norm(parameters):
     >>> global_norm([parameter])
     5.0
     """
-    return total_norm(run_by_shares(lambda parameter: squared_norm(parameter.grad), parameters))
+    return norm_of([parameter.grad for parameter in parameters])
 
 
-def squared_norm(x):
-    """(the sum of the squares of an array, its norm): the one over- or underflows before the other.
+def norm_of(arrays):
+    """The norm of arrays as one vector; parts of them on several threads."""
+    size = max(1, -(-len(arrays) // SHARES))
+    shares = [arrays[start:start + size] for start in range(0, len(arrays), size)]
+    return total_norm(sum(run_side_by_side(squared_norms, shares), []))
+
+
+def squared_norms(arrays):
+    """Of each array the sum of its squares, and its norm: the one over- or underflows before.
 
     Examples
     --------
-    >>> square, norm = squared_norm(np.array([3e200, 4e200]))
+    >>> (square, norm), = squared_norms([np.array([3e200, 4e200])])
     >>> square, round(norm / 1e200, 6)
     (inf, 5.0)
     """
-    with np.errstate(over="ignore"):                 # in float64: squares of float32 are in range
-        square = sum_of_squares(x)
-        if is_exact(square) or x.dtype != np.float64:
-            return square, math.sqrt(square)
-        scaled, scale = rescaled(x, axis=None)
-        return square, math.sqrt(sum_of_squares(scaled)) * float(np.max(scale))
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = sums_of_squares(arrays)
+        return [(square, math.sqrt(square) if is_exact(square) or x.dtype != np.float64
+                 else _rescaled_norm(x)) for x, square in zip(arrays, squares)]
+
+
+def _rescaled_norm(x):
+    """The norm of float64 numbers whose squares are out of range, as no square of float32 is."""
+    scaled, scale = rescaled(x, axis=None)
+    return math.sqrt(sums_of_squares([scaled])[0]) * float(np.max(scale))
 
 
 def total_norm(parts):
-    """The norm of all parts together, from the `squared_norm` of each."""
+    """The norm of all parts together, from the `squared_norms` of each."""
     square = sum(square for square, _ in parts)
     return math.sqrt(square) if is_exact(square) else math.hypot(*(norm for _, norm in parts))
 

@@ -1,26 +1,39 @@
-"""The trainer: the shards of a batch, one optimizer, and a resumable state.
+"""The trainer: gradients to zero, loss, backward, clip, step; and a state that can be resumed.
 
-Read `minimal.train` first: the same step without shards, accumulation and checkpoints.
+Read `minimal.train` first, which is the same step without validations and checkpoints.
 
-Of a model it knows `loss`, `loss_backward` and `replica`, and of one with several losses what
-`LossOfParts` names; of a batch, `n_targets` and `split`.
+Of a model it knows `loss` and `loss_backward`. Where a batch is divided, among threads, machines or
+in time, `numformer.training.parallel` computes the gradient; that needs `replica`, and of a model
+with several losses what `LossOfParts` names.
 """
 
 import math
 import time
 
+from numformer.backend import one_blas_thread
 from numformer.finite import NotFinite, check_finite, check_parameters, not_finite, quiet
 from numformer.models.transformer import loss_counts
 from numformer.parameter import part_of
 from numformer.training.clipping import clip_factor
-from numformer.training.parallel.shards import Shards
+from numformer.training.parallel.shards import Shards, dropout_rng
 from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
 from numformer.underflow import underflow_is_zero
 
+# The numbers that a run needs to continue, as they begin. With the seed, the step is also the
+# position of the data stream and the whole random state: see `numformer.data.Epochs`.
+PROGRESS = {
+    "step": 0,                                                        # steps taken so far
+    "n_targets": 0,                                                   # targets in them
+    "val_loss": None,                                                 # of the last validation
+    "evaluated_at": None,                                             # the step of that validation
+    "best_loss": None, "best_step": None,
+    "worse": 0,                                                       # validations since the best
+}
+
 
 class Trainer:
-    """Train a model, step by step: the gradient of a batch by `Shards`, then the optimizer.
+    """Train a model, step by step.
 
     Parameters
     ----------
@@ -50,13 +63,8 @@ class Trainer:
     def __init__(self, model, stream, validation, config):
         self.model, self.stream, self.validation, self.config = model, stream, validation, config
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
-        self.shards = Shards(model, self.optimizer, config)
-        self.step = 0                                                 # steps taken so far
-        self.n_targets = 0                                            # targets in them
-        self.val_loss = None                                          # of the last validation
-        self.evaluated_at = None                                      # the step of that validation
-        self.best_loss, self.best_step = None, None
-        self.worse = 0                                                # validations since the best
+        self.parallel = Shards(model, self.optimizer, config)
+        vars(self).update(PROGRESS)
         self.seconds = 0.0                                            # in train_step, this process
 
     @underflow_is_zero
@@ -79,20 +87,32 @@ class Trainer:
         if not any(loss_counts(self.model, batch)):
             raise ValueError(f"Trainer: the batch of step {self.step + 1} holds no target that "
                              "counts; leave such batches out of the stream.")
-        loss, norm = self.shards.gradient(batch, self.step)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            self.shards.whole_gradient()
-            self.check_finite()
-            raise not_finite(f"step {self.step + 1}: the loss is {loss}, the gradient norm {norm}")
         rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate,
                              c.warmup_steps)
-        with quiet():                                                 # found in the next step
+        with quiet(), one_blas_thread():                              # `_check` finds NaN and Inf
+            if self.parallel.is_one:
+                self.optimizer.zero_grad()
+                loss, saved = self.model.loss(batch, dropout_rng(c.seed, self.step))
+                self.model.loss_backward(saved)
+                norm = self.optimizer.gradient_norm()
+            else:                                                     # the same, from parts of it
+                loss, norm = self.parallel.gradient(batch, self.step)
+            self._check(loss, norm)
             self.optimizer.step(rate, clip_factor(norm, c.clip_norm))
-        self.shards.share()
+        self.parallel.share()
+        self.model.after_step()
         self.step += 1
         self.n_targets += batch.n_targets
         self.seconds += time.perf_counter() - started
-        return {"step": self.step, "loss": loss, "learning_rate": rate, "gradient_norm": norm}
+        return {"step": self.step, "loss": float(loss), "learning_rate": rate,
+                "gradient_norm": norm}
+
+    def _check(self, loss, norm):
+        """Raise `NotFinite` for what is not finite: before the parameters are changed by it."""
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            self.parallel.whole_gradient()
+            self.check_finite()
+            raise not_finite(f"step {self.step + 1}: the loss is {loss}, the gradient norm {norm}")
 
     def check_finite(self):
         """Raise `NotFinite` for the first parameter, or else gradient, with NaN or Inf."""
@@ -122,7 +142,7 @@ class Trainer:
             If there are no validation batches.
         """
         try:
-            loss = self.shards.mean_loss(self.validation, should_stop)
+            loss = self.parallel.mean_loss(self.validation, should_stop)
         except NotFinite as error:
             raise NotFinite(f"step {self.step}: {error}") from None
         if loss is None:
@@ -136,7 +156,7 @@ class Trainer:
 
     def agree(self, stop):
         """Whether this process wants to stop, or another one that trains with it."""
-        return self.shards.agree(stop)
+        return self.parallel.agree(stop)
 
     @property
     def out_of_patience(self):
@@ -145,10 +165,10 @@ class Trainer:
 
     def state_dict(self):
         """(arrays, numbers): with the config, all that a run needs to continue."""
-        model, optimizer = self.model.state_dict(), self.shards.optimizer_state()
+        model, optimizer = self.model.state_dict(), self.parallel.optimizer_state()
         arrays = {f"model.{name}": array for name, array in model.items()}
         arrays |= {f"optimizer.{name}": array for name, array in optimizer.items()}
-        return arrays, {name: getattr(self, name) for name in _PROGRESS}
+        return arrays, {name: getattr(self, name) for name in PROGRESS}
 
     def load_state_dict(self, arrays, numbers):
         """Continue from a `state_dict`.
@@ -158,15 +178,10 @@ class Trainer:
         ValueError, TypeError
             If it belongs to another model or optimizer.
         """
-        if numbers.keys() != set(_PROGRESS):
-            raise ValueError(f"Trainer: the progress must hold {', '.join(_PROGRESS)}, but holds "
+        if numbers.keys() != PROGRESS.keys():
+            raise ValueError(f"Trainer: the progress must hold {', '.join(PROGRESS)}, but holds "
                              f"{', '.join(numbers) or 'nothing'}.")
         self.model.load_state_dict(part_of(arrays, "model."))
         self.optimizer.load_state_dict(part_of(arrays, "optimizer."), numbers["step"])
-        for name in _PROGRESS:
+        for name in PROGRESS:
             setattr(self, name, numbers[name])
-
-
-# With the seed, the step is also the position of the data stream and the whole random state: see
-# `numformer.data.Epochs` and `Shards`.
-_PROGRESS = ("step", "n_targets", "val_loss", "evaluated_at", "best_loss", "best_step", "worse")

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from numformer.interop import FAMILIES, family_of, gradients, load, save
-from numformer.interop.tensors import widened
+from numformer.files.tensors import widened
 from numformer.models import (
     Decoder, DecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
 from numformer.models.decoder.config import GPT2

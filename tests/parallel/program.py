@@ -78,7 +78,7 @@ def on_ranks(comm):
         made = trainer(name)
         if comm.rank:                                 # those of rank 0 replace them
             made.optimizer.flat[0].data += 1
-        made.shards = RankShards(made.model, made.optimizer, made.config, comm)
+        made.parallel = RankShards(made.model, made.optimizer, made.config, comm)
         return made
 
     results = {}
@@ -87,14 +87,14 @@ def on_ranks(comm):
         results[name] = result(made)
         own = sum(vector.nbytes for moments in made.optimizer.state for vector in moments.values())
         results[name] |= {"moments": comm.allgather(own), "bytes": comm.allreduce(
-            made.shards.bytes_sent) / 6, "parameters": sum(
+            made.parallel.bytes_sent) / 6, "parameters": sum(
                 flat.data.nbytes for flat in made.optimizer.flat)}
 
     early = joined("adamw")
     order = []
-    send, last = early.shards._send, early.shards.replicas[-1]
+    send, last = early.parallel._send, early.parallel.replicas[-1]
     backward = last.loss_backward
-    early.shards._send = lambda bucket: (order.append(bucket), send(bucket))
+    early.parallel._send = lambda bucket: (order.append(bucket), send(bucket))
     last.loss_backward = lambda *arguments: (backward(*arguments), order.append("end"))
     early.train_step()
 

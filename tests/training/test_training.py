@@ -44,6 +44,17 @@ def test_any_number_of_threads_gives_the_same_bits(model):
         assert all(np.array_equal(other[name], state[name]) for name in state)
 
 
+@pytest.mark.parametrize("model", [CONFIG, DecoderConfig(**{**CONFIG.as_dict(), "dropout": 0.3})])
+def test_the_plain_step_has_the_bits_of_one_shard(model):
+    plain, shards = (trainer(model, shards=1) for _ in range(2))
+    assert plain.parallel.is_one
+    shards.parallel.is_one = False
+    for _ in range(4):
+        assert plain.train_step() == shards.train_step()
+    for p, q in zip(plain.model.parameters(), shards.model.parameters()):
+        np.testing.assert_array_equal(p.data, q.data)
+
+
 @pytest.mark.parametrize("settings", [
     dict(shards=1), dict(shards=5), dict(batch_size=2, accumulation=3),
     dict(batch_size=1, accumulation=6, shards=3)])
@@ -178,10 +189,10 @@ def test_a_nan_in_a_parameter_stops_training_and_is_named(value):
 def test_a_broken_gradient_is_named():
     t = trainer()
 
-    def loss_backward(saved, share, model=t.shards.replicas[1]):
+    def loss_backward(saved, share, model=t.parallel.replicas[1]):
         model.norm.weight.grad[0] = np.nan
 
-    t.shards.replicas[1].loss_backward = loss_backward
+    t.parallel.replicas[1].loss_backward = loss_backward
     with pytest.raises(NotFinite, match="gradient of norm.weight holds nan"):
         t.train_step()
 

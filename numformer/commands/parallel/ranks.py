@@ -179,7 +179,7 @@ class Ranks:
         from numformer.training.parallel.ranks import RankShards
 
         try:
-            trainer.shards = RankShards(trainer.model, trainer.optimizer, trainer.config,
+            trainer.parallel = RankShards(trainer.model, trainer.optimizer, trainer.config,
                                         self.comm)
         except ValueError as error:
             raise UsageError(str(error)) from None

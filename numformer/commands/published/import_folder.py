@@ -24,10 +24,7 @@ from numformer.runs import save_checkpoint
 from numformer.runs.padded_tokenizer import is_padded
 from numformer.terminal import shell_word, show_text
 from numformer.training import TrainingConfig
-
-# The state of a trainer that has not begun
-PROGRESS = {"step": 0, "n_targets": 0, "val_loss": None, "evaluated_at": None, "best_loss": None,
-            "best_step": None, "worse": 0}
+from numformer.training.trainer import PROGRESS
 
 
 class Imported(NamedTuple):

@@ -33,8 +33,8 @@ class CLIP(Layer):
     depends on which pairs are in a batch together; where a trainer cuts a batch into shards, each
     pair is compared with those of its shard.
 
-    Nothing in the loss bounds e^s. The paper does so after every step: a training loop calls
-    `clip_logit_scale`, as the trainer of the preset `clip` does. A plain `Trainer` does not.
+    Nothing in the loss bounds e^s. The paper does so after every step, and so does a `Trainer`, by
+    `after_step`; a training loop of your own calls `clip_logit_scale`.
 
     Parameters
     ----------
@@ -192,3 +192,6 @@ class CLIP(Layer):
         scale = reader.box(("B", "B"), self.logit_scale, name="Temperature",
                            detail="times exp(logit scale)")
         return reader.architecture(image, text, joint=(similarity, scale))
+
+    def after_step(self):
+        self.clip_logit_scale()

@@ -9,18 +9,8 @@ from numformer.data import (
 from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.vision.vit import DigitTask
-from numformer.training import Trainer
 
 DIGITS = 10
-
-
-class CLIPTrainer(Trainer):
-    """A trainer that bounds the temperature after every step, as the paper does."""
-
-    def train_step(self):
-        result = super().train_step()
-        self.model.clip_logit_scale()
-        return result
 
 
 class CaptionStream(EpochStream):
@@ -86,9 +76,6 @@ class CaptionTask(DigitTask):
             batches.append(Batch(ids=ids, images=images[chosen].astype(config.dtype),
                                  lengths=lengths))
         return batches
-
-    def trainer(self, model, stream, validation, training):
-        return CLIPTrainer(model, stream, validation, training)
 
     def sample(self, model, tokenizer, rng):
         """Images of the test set with the caption that fits best."""

@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from numformer.backend import run_by_shares
-from numformer.training.clipping import squared_norm
+from numformer.training.clipping import squared_norms
 from numformer.training.evaluation import mean_of, totals_of
-from numformer.training.optimizers import bounds_of
+from numformer.training.optimizer import bounds_of
 from numformer.training.parallel.buckets import blocks_of, buckets_of, watched
 from numformer.training.parallel.shards import Shards
 from numformer.training.parallel.tree import fold, roots
@@ -158,7 +158,7 @@ class RankShards(Shards):
         total = fold(arrays, 0, self.config.shards)
         if total is not own:
             own[...] = total
-        return squared_norm(own)
+        return squared_norms([own])[0]
 
     def whole_gradient(self):
         for k, flat in enumerate(self.optimizer.flat):

@@ -7,9 +7,14 @@ import numpy as np
 from numformer.backend import run_by_shares, run_side_by_side
 from numformer.finite import quiet
 from numformer.models.transformer import loss_counts
-from numformer.training.clipping import squared_norm, total_norm
+from numformer.training.clipping import squared_norms, total_norm
 from numformer.training.evaluation import mean_loss
 from numformer.training.parallel.tree import fold
+
+
+def dropout_rng(seed, step, shard=0):
+    """The generator of a shard's dropout masks, of all numbered through in their step."""
+    return np.random.default_rng([seed, 2, step, shard])              # 2: this branch of the seed
 
 
 class Shards:
@@ -43,6 +48,7 @@ class Shards:
     def __init__(self, model, optimizer, config, own=None):
         self.model, self.optimizer, self.config = model, optimizer, config
         self.own = range(config.shards) if own is None else own
+        self.is_one = config.shards == config.accumulation == 1       # and the trainer's step does
 
     # Both are made when they are first used: an object that is replaced needs no memory for them.
 
@@ -91,9 +97,9 @@ class Shards:
         if shard is None:
             return 0.0
         index = number * self.config.shards + self.own[k]             # of the shard in the step
-        rng = np.random.default_rng([self.config.seed, 2, step, index])  # 2: for dropout
         with quiet():
-            return self._forward_backward(k, shard, rng, totals, number)
+            return self._forward_backward(k, shard, dropout_rng(self.config.seed, step, index),
+                                          totals, number)
 
     def _forward_backward(self, k, shard, rng, totals, number):
         model, counts = self.replicas[k], loss_counts(self.model, shard)
@@ -117,7 +123,7 @@ class Shards:
         arrays = {(k, k + 1): chunk.of(gradient[chunk.vector])
                   for k, gradient in enumerate(self.gradients)}
         with quiet():
-            return squared_norm(fold(arrays, 0, len(arrays)))
+            return squared_norms([fold(arrays, 0, len(arrays))])[0]
 
     # What follows concerns several processes: here there is one.
 
