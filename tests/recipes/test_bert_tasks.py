@@ -6,80 +6,26 @@ import re
 import numpy as np
 import pytest
 
-from command import call, content, last_json
-from marks import slow_among
+from command import call, last_json
 from numformer.data import library_text, topic_passages
-from numformer.data.corpora import library
 from numformer.functional import IGNORE_INDEX
 from numformer.models import BertConfig, KneserNey
 from numformer.recipes import PRESETS, TASKS
 from numformer.recipes.library import bert as bert_page
-from numformer.recipes.library import library_task as tasks_library
 from numformer.recipes.library.fine_tuning import nearest_others
 from numformer.runs import load_run
-from numformer.terminal import shell_word
+from tiny_presets import tiny_flags
 
-TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",
-        "--context-length", "32", "--batch-size", "8",
-        "--warmup-steps", "2", "--steps", "4", "--eval-every", "2", "--eval-blocks", "6",
-        "--save-every", "2"]
-MEASURED = {
-    "bert": {"masked_accuracy", "n_gram_accuracy", "next_sentence_accuracy"},
-    "roberta": {"masked_accuracy", "n_gram_accuracy"},
-    "modernbert": {"masked_accuracy", "n_gram_accuracy"}, "topics": {"accuracy"},
-    "few-topics": {"accuracy"}, "tinybert": {"accuracy"},
-    "sbert": {"recall_at_1", "recall_at_1_before"},
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_library():
-    """Half of the library, and one pair of passages for each cut."""
-    all_of_it = library._sections
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bert_page, "ROUNDS", 1)
-        patch.setattr(bert_page, "EASY_ROUNDS", 1)
-        patch.setattr(library, "_sections", lambda root: all_of_it(root)[::2])
-        tasks_library._tokenizer.cache_clear()
-        yield
-    tasks_library._tokenizer.cache_clear()
+pytestmark = pytest.mark.usefixtures("few_examples")
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory):
+def bert(tmp_path_factory, few_examples):
     from numformer.cli import main
 
     out = tmp_path_factory.mktemp("bert") / "r"
-    assert main(["train", "--preset", "bert", "--out", str(out), *TINY, "--content-layers",
-                 "0"]) == 0
+    assert main(["train", *tiny_flags("bert"), "--out", str(out), "--content-layers", "0"]) == 0
     return out
-
-
-# The slow ones have the tasks of bert and topics
-@pytest.mark.parametrize("preset", slow_among(
-    MEASURED, ["roberta", "modernbert", "few-topics", "tinybert"]))
-def test_a_preset_trains_resumes_and_is_measured(preset, capsys, tmp_path):
-    one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
-    status, said, err = call(capsys, "train", "--preset", preset, "--out", one, "--json", *TINY)
-    assert status == 0 and "validation loss" in err
-    assert f"numformer eval {shell_word(one)}" in said
-    assert last_json(said)["steps"] == 4
-    assert call(capsys, "train", "--preset", preset, "--out", other, "--stop-at", "3",
-                *TINY)[0] == 0
-    assert call(capsys, "train", "--resume", "--out", other)[0] == 0
-    assert content(one) == content(other)
-    status, said, _ = call(capsys, "eval", one, "--json")
-    result = last_json(said)
-    assert status == 0 and set(result) == {"val_loss", "tokens", *MEASURED[preset]}
-    assert result["val_loss"] > 0
-    assert all(0 <= result[name] <= 1 for name in MEASURED[preset])
-    shown, again, other = (call(capsys, "sample", one, "--seed", seed)[1] for seed in (0, 0, 1))
-    assert shown == again != other
-    assert ("[CLS]" if preset in ("bert", "roberta", "modernbert") else "->") in shown
-    status, _, err = call(capsys, "sample", one, "--prompt", "very " * 31)
-    assert status == 2 and "too long for this model, which reads 30; shorten it" in err
-    status, said, _ = call(capsys, "count", one)
-    assert status == 0 and "parameters" in said
 
 
 @pytest.mark.parametrize("preset, flags", [
@@ -128,8 +74,6 @@ def test_reproduce_trains_the_starting_run_first(capsys, tmp_path, monkeypatch):
     (["--preset", "sbert", "--from", "DECODER"], "a Decoder, has no BERT backbone"),
     (["--preset", "sbert", "--from", "nowhere"], "there is no nowhere"),
     (["--resume", "--from", "RUN", "--out", "RUN"], "leave one of them out"),
-    (["--preset", "bert", "--data", "some.txt"], "leave --data out"),
-    (["--preset", "sbert", "--n-experts", "2"], "is not an option of SentenceBert"),
     (["--preset", "bert", "--positions", "spiral"], "positions='spiral'"),
     (["--preset", "bert", "--context-length", "4"], "fit into context_length=4")])
 def test_settings_that_do_not_fit_are_refused(argv, words, bert, run, capsys, tmp_path):
@@ -228,7 +172,7 @@ def test_few_topics_have_eight_passages_of_each():
 
 @pytest.mark.parametrize("preset", ["topics", "sbert"])
 def test_a_prompt_is_answered_with_its_topic_or_nearest_passage(preset, capsys, tmp_path):
-    assert call(capsys, "train", "--preset", preset, "--out", tmp_path / "r", *TINY,
+    assert call(capsys, "train", *tiny_flags(preset), "--out", tmp_path / "r",
                 "--context-length", 80)[0] == 0
     passages, names = topic_passages(8 if preset == "topics" else 16, held_out=True)
     short = [text for text, _ in passages if len(text) < 78][:3]

@@ -4,26 +4,21 @@ import re
 
 import pytest
 
-from command import SMALL, call
+from command import call
 from numformer.recipes import PRESETS
+from tiny_presets import tiny_flags
 
 LINE = re.compile(r"numformer: step \d+: (.*); begin anew with a lower learning rate\. The last "
                   r"checkpoint is kept in .*; choose another --out\.")
-TINY = ["--n-heads", "2", "--d-model", "8"]
-QUICK = {
-    "tiny": SMALL, "lstm": ["--n-layers", "1", "--d-model", "16", "--context-length", "16"],
-    "seq2seq": ["--d-model", "8", "--d-hidden", "8"],
-    "vit": [*TINY, "--n-layers", "1"],
-    "detr": [*TINY, "--encoder-layers", "1", "--decoder-layers", "1", "--d-hidden", "16",
-             "--n-queries", "4", "--patch-size", "6"]}
+QUICK = ("tiny", "lstm", "seq2seq", "vit", "detr")
 TRAINED = [name for name, preset in PRESETS.items() if "learning_rate" not in preset.task.unused]
 
 
 def diverged(capsys, out, preset, rate, *argv):
     """(exit status, what the line says is not finite, or None) of a short run."""
-    status, _, err = call(capsys, "train", "--preset", preset, "--learning-rate", rate, "--steps",
-                          5, "--eval-every", 2, "--warmup-steps", 0, "--shards", 2, "--out", out,
-                          *argv)
+    status, _, err = call(capsys, "train", "--preset", preset, *argv, "--learning-rate", rate,
+                          "--steps", 5, "--eval-every", 2, "--warmup-steps", 0, "--shards", 2,
+                          "--out", out)
     found = LINE.fullmatch(err.strip().splitlines()[-1])
     return status, found and found[1]
 
@@ -32,7 +27,7 @@ def diverged(capsys, out, preset, rate, *argv):
 def test_a_diverging_run_says_what_is_not_finite(capsys, tmp_path, preset, text):
     if preset in ("vit", "detr"):
         pytest.importorskip("sklearn")
-    argv = [*QUICK[preset], "--batch-size", "4"]
+    argv = tiny_flags(preset)
     argv += ["--data", text] if preset in ("tiny", "lstm") else []
     status, what = diverged(capsys, tmp_path / "run", preset, "1e30", *argv)
     assert status == 1 and re.search("holds (nan|-?inf) at|, so the perplexity", what)

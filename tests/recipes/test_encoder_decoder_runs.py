@@ -5,121 +5,22 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from command import call, content, last_json
-from numformer.data import library_sections
-from numformer.models import EncoderDecoder, EncoderDecoderConfig
-from numformer.recipes import PRESETS, TASKS
-from numformer.recipes.text_to_text import bart, documents, t5, tales, translate
+from command import call, last_json
+from numformer.recipes import TASKS
+from numformer.recipes.text_to_text import bart
 from numformer.data import CharacterTokenizer
 from numformer.data import NoiseStream, PairStream
 from numformer.training import TrainingConfig
 
 NAMES = ("translate", "t5", "t5-spans", "bart", "summarize")
-SMALL = ["--n-layers", 1, "--n-heads", 2, "--d-model", 16, "--batch-size", 8, "--warmup-steps", 2,
-         "--eval-blocks", 5, "--threads", 1]
-STEPS = ["--steps", 6, "--eval-every", 3, "--save-every", 3]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_examples():
-    """The tasks as they are, with few examples of each."""
-    with pytest.MonkeyPatch.context() as patch:
-        sections = {held_out: library_sections(held_out)[:40] for held_out in (False, True)}
-        patch.setattr(translate, "TRAINING_PAIRS", 1000)
-        patch.setattr(translate, "held_out_numbers",
-                      lambda whole=translate.held_out_numbers: whole()[::100])
-        patch.setattr(t5, "TRAINING_PAIRS", 400)
-        patch.setattr(t5, "HELD_OUT", 5)
-        patch.setattr(documents, "library_sections", sections.get)
-        patch.setattr(documents, "MERGES", 50)
-        patch.setattr(bart, "MEASURED", 4)
-        patch.setattr(tales, "TRAINING_TALES", 300)
-        patch.setattr(tales, "HELD_OUT", 12)
-        for task in ("translate", "instructions", "denoise", "spans", "summarize"):
-            patch.setattr(type(TASKS[task]), "longest", 8)
-        pages = [page for page in (translate._pairs, t5._pairs, documents._documents, tales._pairs)]
-        for page in pages:
-            page.cache_clear()
-        yield
-        for page in pages:
-            page.cache_clear()
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def run_of_preset(request, few_examples, tmp_path_factory):
-    from numformer.cli import main
-
-    out = tmp_path_factory.mktemp("runs") / request.param
-    assert main([str(word) for word in ("train", "--preset", request.param, "--out", out, *STEPS,
-                                        *SMALL)]) == 0
-    return request.param, out
-
-
-def test_a_preset_trains_and_resumes_byte_for_byte(capsys, run_of_preset, tmp_path):
-    name, run = run_of_preset
-    out = tmp_path / name
-    assert call(capsys, "train", "--preset", name, "--out", out, "--stop-at", 4, *STEPS,
-                *SMALL)[0] == 0
-    status, said, _ = call(capsys, "train", "--out", out, "--resume", "--json")
-    assert status == 0 and last_json(said)["steps"] == 6
-    assert np.isfinite(last_json(said)["val_loss"])
-    assert content(out) == content(run)
-    assert ("alignment.png" in content(run)) == (name in ("translate", "summarize"))
-
-
-MEASURES = {"translate": {"exact", "exact_greedily"}, "t5": {"exact", "reverse", "sort", "add",
-                                                             "french"},
-            "t5-spans": {"span_accuracy", "n_gram_accuracy"},
-            "bart": {f"{name}_{noise}" for name in ("restored", "copied") for noise in bart.NOISES},
-            "summarize": {"exact", "rouge_l", "rouge_l_of_the_first_sentence",
-                          "rouge_l_of_the_best_sentence"}}
-
-
-def test_a_run_is_measured(capsys, run_of_preset):
-    name, run = run_of_preset
-    status, said, _ = call(capsys, "eval", run, "--json")
-    found = last_json(said)
-    assert status == 0 and found.keys() == {"val_loss", "tokens"} | MEASURES[name]
-    assert all(0 <= found[measure] <= 1 for measure in MEASURES[name])
-    assert 1 < found["val_loss"] < 30
-    assert "nats per token" in said
-    assert {"bart": "restored masked: ", "t5-spans": "span accuracy: "}.get(name, "exact: ") in said
-
-
-PROMPTS = {"translate": "ninety-seven", "t5": "reverse: abc", "bart": "The [MASK] of a list.",
-           "t5-spans": "The <0> of a <1>.", "summarize": "summarize: tom had a ball."}
-UNKNOWN = {"translate": "douzaine", "t5": "REVERSE", "summarize": "xylophone"}
-
-
-def test_a_run_answers(capsys, run_of_preset):
-    name, run = run_of_preset
-    status, said, _ = call(capsys, "sample", run, "--prompt", PROMPTS[name], "--json")
-    assert status == 0 and last_json(said).keys() == {"text", "tokens", "seconds"}
-    first, again, other = (call(capsys, "sample", run, "--seed", seed)[1] for seed in (0, 0, 1))
-    assert first == again != other and "->" in first
-    if name in UNKNOWN:
-        status, _, err = call(capsys, "sample", run, "--prompt", UNKNOWN[name])
-        assert status == 2 and "--prompt: " in err and len(err.splitlines()) == 1
-    assert call(capsys, "sample", run, "--prompt", "")[0] == 2
-
-
-def test_a_run_is_counted(capsys, run_of_preset):
-    name, run = run_of_preset
-    status, said, _ = call(capsys, "count", run, "--json")
-    model = EncoderDecoder(EncoderDecoderConfig(vocab_size=50, **PRESETS[name].model),
-                           np.random.default_rng(0))
-    assert status == 0
-    assert (last_json(said)["parameters"]
-            < sum(parameter.data.size for parameter in model.parameters()))
+pytestmark = pytest.mark.usefixtures("few_examples")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bad_prompts_are_refused(name, capsys, text, tmp_path):
-    for argv, words in ((["--data", text], "makes its own examples"),
-                        (["--ngrams", 3], "--ngrams is not an option of EncoderDecoder"),
-                        (["--positions", "polar"], "positions='polar' is unknown"),
+def test_bad_settings_are_refused(name, capsys, tmp_path):
+    for argv, words in ((["--positions", "polar"], "positions='polar' is unknown"),
                         (["--schedule", "step"], "inverse_sqrt")):
-        status, _, err = call(capsys, "train", "--preset", name, "--out", tmp_path / "r", *SMALL,
+        status, _, err = call(capsys, "train", "--preset", name, "--out", tmp_path / "r",
                               *argv)
         assert status in (1, 2) and words in err and not (tmp_path / "r").exists()
 

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from command import call, last_json
+from command import call
 from numformer.recipes import PRESETS
 from numformer.recipes.vision.canvas import nearest_neighbour_accuracy, on_canvas
-from numformer.runs import load_run
 
 SMALL = ["--batch-size", "16", "--warmup-steps", "2", "--eval-every", "3", "--save-every", "3",
          "--steps", "3", "--threads", "1"]
@@ -17,27 +16,6 @@ SMALL = ["--batch-size", "16", "--warmup-steps", "2", "--eval-every", "3", "--sa
 @pytest.fixture(scope="module", autouse=True)
 def digits():
     pytest.importorskip("sklearn")
-
-
-@pytest.mark.parametrize("preset, options, pictures", [
-    ("digits-cnn", ["--widths", "4,6", "--hidden", "8"], {"loss.png"}),
-    ("swin", ["--depths", "2,1", "--heads", "1,2", "--d-model", "8"],
-     {"loss.png", "attention-1.png", "attention-2.png"}),
-    ("swin-unshifted", ["--depths", "1", "--heads", "2", "--d-model", "8"],
-     {"loss.png", "attention-1.png"})])
-def test_a_run_is_measured_drawn_and_counted(capsys, tmp_path, preset, options, pictures):
-    out = tmp_path / "run"
-    status, printed, _ = call(capsys, "train", "--preset", preset, "--out", out, *SMALL, *options,
-                              "--json")
-    assert status == 0 and {path.name for path in out.glob("*.png")} == pictures
-    parameters = last_json(printed)["parameters"]
-    status, printed, _ = call(capsys, "eval", out, "--json")
-    result = last_json(printed)
-    assert status == 0 and result["tokens"] == 355 and 0 <= result["accuracy"] < 1
-    model, _, facts, task = load_run(out)
-    assert task.name == PRESETS[preset].task.name and facts["data"]["characters"] > 1000
-    assert task.sample(model, None, np.random.default_rng(0)).count("predicted") == 8
-    assert last_json(call(capsys, "count", out, "--json")[1])["parameters"] == parameters
 
 
 def test_a_wrong_list_of_sizes_is_one_line(capsys, tmp_path):

@@ -1,16 +1,11 @@
-"""The task of associative recall: its measures and baselines, and runs from the command line."""
+"""The task of associative recall: its measures and baselines."""
 
 import numpy as np
-import pytest
 
-from command import call, content, last_json
 from numformer.data import recall_examples, recall_ids
 from numformer.recipes import PRESETS
 from numformer.recipes.text.recall import (
     RECALL, examples_in, predicted_values, without_matching)
-
-SMALL = ["--n-layers", 1, "--d-model", 16, "--n-heads", 2, "--context-length", 24, "--batch-size",
-         4, "--eval-every", 2, "--save-every", 2, "--warmup-steps", 1, "--steps", 4]
 
 
 class Matching:
@@ -60,27 +55,3 @@ def test_held_out_contexts_are_none_of_training():
     seen = {row.tobytes() for step in range(20) for row in stream.batch(step).inputs}
     assert len(held_out) == 1000 and len(seen) > 1270 and not seen & held_out     # of 1,280
     assert examples_in(chosen.model["context_length"]) == 16
-
-
-def test_a_run_trains_resumes_is_measured_and_answers(capsys, tmp_path):
-    whole, parts = tmp_path / "a" / "run", tmp_path / "b" / "run"
-    status, out, _ = call(capsys, "train", "--preset", "recall", "--out", whole, "--json", *SMALL)
-    result = last_json(out)
-    assert status == 0 and result["steps"] == 4 and result["val_loss"] < 5
-    call(capsys, "train", "--preset", "recall", "--out", parts, "--stop-at", 3, *SMALL)
-    assert call(capsys, "train", "--out", parts, "--resume")[0] == 0
-    assert content(parts) == content(whole)
-    measured = last_json(call(capsys, "eval", whole, "--json")[1])
-    assert 0 <= measured["recall"] <= 1 and measured["val_loss"] == result["val_loss"]
-    status, out, _ = call(capsys, "sample", whole, "--prompt", "hFcAh", "--json")
-    assert status == 0 and len(last_json(out)["text"]) == 1
-    assert len(call(capsys, "sample", whole)[1].splitlines()) == 3
-    status, _, err = call(capsys, "sample", whole, "--prompt", "hF" * 20)
-    assert status == 2 and "does not fit this model" in err
-
-
-@pytest.mark.parametrize("data", ["numbers.txt"])
-def test_it_has_no_other_data(data, capsys, tmp_path):
-    status, _, err = call(capsys, "train", "--preset", "recall", "--data", data, "--out",
-                          tmp_path / "r")
-    assert status != 0 and "makes its own examples" in err

@@ -7,18 +7,9 @@ from numformer.data import tales as tales_of
 from numformer.models import EncoderDecoderConfig
 from numformer.recipes import TASKS
 from numformer.recipes.recipe import EncoderDecoderRecipe
-from numformer.recipes.text_to_text import bart, tale_documents, tales
+from numformer.recipes.text_to_text import tales
 
-
-@pytest.fixture(autouse=True, scope="module")
-def few_tales():
-    """The tasks as they are, with few tales."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tales, "TRAINING_TALES", 400)
-        patch.setattr(tales, "HELD_OUT", 20)
-        tales._pairs.cache_clear()
-        yield
-        tales._pairs.cache_clear()
+pytestmark = pytest.mark.usefixtures("few_examples")
 
 
 def test_summaries_are_measured_against_single_sentences(monkeypatch):
@@ -58,18 +49,8 @@ def test_white_space_is_no_word_of_a_summary():
     assert np.isclose(tales.mean_rouge(["a b", "c"], ["a b", "d"]), 0.5)
 
 
-@pytest.fixture
-def few_documents(monkeypatch):
-    monkeypatch.setattr(tale_documents, "TRAINING_TALES", 200)
-    monkeypatch.setattr(tale_documents, "HELD_OUT", 10)
-    monkeypatch.setattr(bart, "MEASURED", 10)
-    tale_documents._documents.cache_clear()
-    yield
-    tale_documents._documents.cache_clear()
-
-
 @pytest.mark.parametrize("name", ["tale-spans", "tale-infilling"])
-def test_documents_are_whole_tales(name, few_documents):
+def test_documents_are_whole_tales(name):
     task = TASKS[name]
     dataset = task.load(None)
     tokenizer = task.tokenizer(dataset)
@@ -83,7 +64,7 @@ def test_documents_are_whole_tales(name, few_documents):
     assert len(text) == sum(map(len, dataset.training)) > len(set(text))
 
 
-def test_tales_are_infilled_only_and_measured_against_copying(few_documents, monkeypatch):
+def test_tales_are_infilled_only_and_measured_against_copying(monkeypatch):
     task = TASKS["tale-infilling"]
     dataset = task.load(None)
     tokenizer = task.tokenizer(dataset)

@@ -5,37 +5,21 @@ import shutil
 import pytest
 
 from command import call, content
-from numformer.data.corpora import library
-from numformer.recipes.library import library_task as tasks_library
 from numformer.runs import load_run
-
-SIZES = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12",
-         "--context-length", "32", "--batch-size", "8", "--warmup-steps", "2", "--steps", "4",
-         "--eval-every", "2", "--eval-blocks", "6", "--save-every", "2"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_library():
-    all_of_it = library._sections
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library, "_sections", lambda root: all_of_it(root)[::2])
-        tasks_library._tokenizer.cache_clear()
-        yield
-    tasks_library._tokenizer.cache_clear()
+from tiny_presets import tiny_flags
 
 
 @pytest.fixture(scope="module")
-def teacher(tmp_path_factory):
+def teacher(tmp_path_factory, few_examples):
     from numformer.cli import main
 
     out = tmp_path_factory.mktemp("teacher") / "r"
-    assert main(["train", "--preset", "few-topics", "--out", str(out), *SIZES, "--d-model",
-                 "12"]) == 0
+    assert main(["train", *tiny_flags("few-topics"), "--out", str(out), "--d-model", "12"]) == 0
     return out
 
 
 def train(capsys, out, *flags):
-    return call(capsys, "train", "--preset", "tinybert", "--out", out, *SIZES, *flags)
+    return call(capsys, "train", *tiny_flags("tinybert"), "--out", out, *flags)
 
 
 def test_a_student_learns_from_a_teacher_and_resumes_to_the_byte(teacher, capsys, tmp_path):
@@ -59,8 +43,8 @@ def test_a_run_says_that_its_teacher_is_missing_or_another(teacher, capsys, tmp_
     kept = moved.rename(tmp_path / "kept")
     status, _, err = call(capsys, "train", "--resume", "--out", out)
     assert status == 2 and "the teacher of this run is missing" in err
-    assert call(capsys, "train", "--preset", "few-topics", "--out", moved, *SIZES, "--d-model",
-                "12", "--seed", "5")[0] == 0
+    assert call(capsys, "train", *tiny_flags("few-topics"), "--out", moved, "--d-model", "12",
+                "--seed", "5")[0] == 0
     status, _, err = call(capsys, "train", "--resume", "--out", out)
     assert status == 2 and "has other weights than when the run began" in err
     shutil.rmtree(moved)

@@ -3,67 +3,34 @@
 import numpy as np
 import pytest
 
-from command import call, last_json
+from command import call
+from numformer.cli import main
 from numformer.data.world import tale, tales
 from numformer.recipes import PRESETS
-from numformer.recipes.world import answers, entailment, tags, world_task
+from numformer.recipes.world import tags
 from numformer.recipes.world.answers import last_of_kind, text_tokens
 from numformer.recipes.world.entailment import missing, naive_bayes
 from numformer.recipes.world.tags import entity_spans
+from numformer.runs import load_run
+from tiny_presets import tiny_flags
 
-TINY = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--d-hidden", "12", "--batch-size",
-        "8", "--warmup-steps", "1", "--steps", "2", "--eval-every", "2", "--eval-blocks", "6",
-        "--save-every", "2"]
-MEASURED = {
-    "pos-tags": {"accuracy", "macro_f1", "accuracy_of_the_baseline", "macro_f1_of_the_baseline"},
-    "entities": {"entity_f1", "entity_f1_of_the_baseline"},
-    "answers": {"exact", "token_f1", "exact_of_the_baseline", "token_f1_of_the_baseline"},
-    "entailment": {"accuracy", "majority_accuracy", "hypothesis_accuracy", "overlap_accuracy"},
-}
-PROMPTS = {"pos-tags": "mark saw a mark.", "entities": "mr reed saw miss hill near the old mill.",
-           "answers": "who had a ball? tom had a ball.",
-           "entailment": "tom gave a ball to anna. anna has the ball now."}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_tales():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world_task, "VOCABULARY_TALES", 300)
-        patch.setattr(world_task, "HELD_OUT_TALES", 8)
-        for kind in (answers.AnswerTask, entailment.EntailmentTask):
-            patch.setattr(kind, "n_tales", 20)
-        patch.setattr(type(PRESETS["world-bert"].task), "n_tales", 30)
-        world_task._tokenizer.cache_clear()
-        yield
-    world_task._tokenizer.cache_clear()
+pytestmark = pytest.mark.usefixtures("few_examples")
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    from numformer.cli import main
-
+def bert(tmp_path_factory, few_examples):
     out = tmp_path_factory.mktemp("world") / "bert"
-    assert main(["train", "--preset", "world-bert", "--out", str(out), *TINY]) == 0
+    assert main(["train", *tiny_flags("world-bert"), "--out", str(out)]) == 0
     return out
 
 
-def test_the_language_model_fills_masks(bert, capsys):
-    status, said, _ = call(capsys, "eval", bert, "--json")
-    assert status == 0 and {"masked_accuracy", "most_frequent_accuracy"} <= last_json(said).keys()
-    status, said, _ = call(capsys, "sample", bert, "--prompt", "tom had a [MASK].")
-    assert status == 0 and said.startswith("tom had a [")
-
-
-@pytest.mark.parametrize("preset", MEASURED)
-def test_a_preset_trains_is_measured_and_answers(preset, bert, capsys, tmp_path):
-    run = tmp_path / "run"
-    status, _, err = call(capsys, "train", "--preset", preset, "--from", bert, "--out", run, *TINY)
-    assert status == 0 and "validation loss" in err
-    status, said, _ = call(capsys, "eval", run, "--json")
-    assert status == 0 and MEASURED[preset] <= last_json(said).keys()
-    assert all(0 <= last_json(said)[name] <= 1 for name in MEASURED[preset])
-    status, said, _ = call(capsys, "sample", run, "--prompt", PROMPTS[preset])
-    assert status == 0 and said.strip()
+@pytest.mark.parametrize("preset", ["pos-tags", "entities", "answers", "entailment"])
+def test_a_preset_begins_with_a_run_of_world_bert(preset, bert, capsys, tmp_path):
+    run, still = tmp_path / "run", ["--learning-rate", 0, "--min-learning-rate", 0]
+    assert call(capsys, "train", *tiny_flags(preset), "--from", bert, "--out", run, *still,
+                "--steps", 1)[0] == 0
+    ids = np.array([[1, 50, 60, 70, 2]])
+    assert np.array_equal(load_run(run)[0].backbone(ids), load_run(bert)[0](ids))
 
 
 def test_spans_of_labels():
