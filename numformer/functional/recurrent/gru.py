@@ -107,7 +107,7 @@ def gru_cell_backward(dstate, saved):
     saved_input, saved_step, recurrent_weight, biased = saved
 
     # after = gru_step(a, state, recurrent_weight, recurrent_bias)
-    da, dbefore = gru_step_backward(dstate, saved_step, recurrent_weight.T)
+    da, dbefore = gru_step_backward(dstate, saved_step, recurrent_weight)
     drecurrent_weight, drecurrent_bias = gru_weight_gradients(da, *state_and_reset(saved_step))
 
     # a = linear(x, input_weight, bias)
@@ -130,11 +130,10 @@ def gru_step(a, state, recurrent_weight, recurrent_bias):
     return after, saved
 
 
-def gru_step_backward(dstate, saved, transposed):
-    """(da, dstate) of `gru_step`, given the transposed recurrent weight, (3F, F).
+def gru_step_backward(dstate, saved, recurrent_weight):
+    """Gradients of a and of the state: one step of backpropagation through time.
 
-    A loop over time transposes the weight once, and computes the gradients of the weights with
-    `gru_weight_gradients` for all time steps at once.
+    Those of the weights are from `gru_weight_gradients`: a loop over time calls it once.
     """
     state, gates, saved_gates, projected, n = saved
     F = state.shape[1]
@@ -148,12 +147,12 @@ def gru_step_backward(dstate, saved, transposed):
     dr = dcandidate * projected
 
     # projected = state @ recurrent_weight[:, 2 * F:] + recurrent_bias
-    dbefore = dbefore + (dcandidate * r) @ transposed[2 * F:]
+    dbefore = dbefore + (dcandidate * r) @ recurrent_weight[:, 2 * F:].T
 
     # gates = sigmoid(a[:, :2 * F] + state @ recurrent_weight[:, :2 * F])
     dgates = sigmoid_backward(np.concatenate([dr, dz], axis=1), saved_gates)
     da = np.concatenate([dgates, dcandidate], axis=1)
-    return da, dbefore + dgates @ transposed[:2 * F]
+    return da, dbefore + dgates @ recurrent_weight[:, :2 * F].T
 
 
 def gru_weight_gradients(da, state, reset):

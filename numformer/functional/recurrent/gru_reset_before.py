@@ -88,7 +88,7 @@ def gru_cell_reset_before_backward(dstate, saved):
     saved_input, saved_step, recurrent_weight = saved
 
     # after = gru_step_reset_before(a, state, recurrent_weight)
-    da, dbefore = gru_step_reset_before_backward(dstate, saved_step, recurrent_weight.T)
+    da, dbefore = gru_step_reset_before_backward(dstate, saved_step, recurrent_weight)
     drecurrent_weight = gru_weight_gradient_reset_before(da, *state_and_reset(saved_step))
 
     # a = linear(x, input_weight, bias)
@@ -108,8 +108,8 @@ def gru_step_reset_before(a, state, recurrent_weight):
     return after, saved
 
 
-def gru_step_reset_before_backward(dstate, saved, transposed):
-    """(da, dstate) of `gru_step_reset_before`, given the transposed recurrent weight, (3F, F)."""
+def gru_step_reset_before_backward(dstate, saved, recurrent_weight):
+    """Gradients of a and of the state: one step of backpropagation through time."""
     state, gates, saved_gates, n = saved
     F = state.shape[1]
     r, z = gates[:, :F], gates[:, F:]
@@ -119,14 +119,14 @@ def gru_step_reset_before_backward(dstate, saved, transposed):
 
     # n = tanh(a[:, 2 * F:] + (r * state) @ recurrent_weight[:, 2 * F:])
     dcandidate = dn * (1 - n * n)
-    dproduct = dcandidate @ transposed[2 * F:]
+    dproduct = dcandidate @ recurrent_weight[:, 2 * F:].T
     dr = dproduct * state
     dbefore = dbefore + dproduct * r
 
     # gates = sigmoid(a[:, :2 * F] + state @ recurrent_weight[:, :2 * F])
     dgates = sigmoid_backward(np.concatenate([dr, dz], axis=1), saved_gates)
     da = np.concatenate([dgates, dcandidate], axis=1)
-    return da, dbefore + dgates @ transposed[:2 * F]
+    return da, dbefore + dgates @ recurrent_weight[:, :2 * F].T
 
 
 def gru_weight_gradient_reset_before(da, state, reset):

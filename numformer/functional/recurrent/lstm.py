@@ -93,7 +93,7 @@ def lstm_cell_backward(dstate, saved):
     saved_input, saved_step, state, recurrent_weight = saved
 
     # after = lstm_step(a, state, recurrent_weight)
-    da, dbefore = lstm_step_backward(dstate, saved_step, recurrent_weight.T)
+    da, dbefore = lstm_step_backward(dstate, saved_step, recurrent_weight)
     drecurrent_weight = state[:, :len(recurrent_weight)].T @ da
 
     # a = linear(x, input_weight, bias)
@@ -105,41 +105,47 @@ def lstm_step(a, state, recurrent_weight):
     """`lstm_cell` from a = x W + b, shape (B, 4F)."""
     F = len(recurrent_weight)
     h, c = state[:, :F], state[:, F:]                                # (B, F)
-    a = a + h @ recurrent_weight                                     # (B, 4F)
-    gates, saved_gates = sigmoid(a[:, :3 * F])
-    i, f, o = gates[:, :F], gates[:, F:2 * F], gates[:, 2 * F:]
-    g = np.tanh(a[:, 3 * F:])
-    memory = f * c + i * g
-    activated = np.tanh(memory)
-    after = np.concatenate([o * activated, memory], axis=1)          # (B, 2F)
 
-    saved = (c, gates, saved_gates, g, activated)    # tanh costs more time than memory: keep it
+    a = a + h @ recurrent_weight                                     # (B, 4F)
+    gates, saved_gates = sigmoid(a[:, :3 * F])                       # (B, 3F)
+    i, f, o = gates[:, :F], gates[:, F:2 * F], gates[:, 2 * F:]      # (B, F)
+    g = np.tanh(a[:, 3 * F:])
+    c_after = f * c + i * g
+    tanh_c = np.tanh(c_after)
+    h_after = o * tanh_c
+    after = np.concatenate([h_after, c_after], axis=1)               # (B, 2F)
+
+    saved = (c, gates, saved_gates, g, tanh_c)       # tanh costs more time than memory: keep it
     return after, saved
 
 
-def lstm_step_backward(dstate, saved, transposed):
-    """(da, dstate) of `lstm_step`, given the transposed recurrent weight, (4F, F).
+def lstm_step_backward(dafter, saved, recurrent_weight):
+    """Gradients of a and of the state: one step of backpropagation through time.
 
-    A loop over time transposes the weight once. The gradient of the weight is h' da, a single
-    product for all time steps, once all da are known.
+    That of the weight, U, is h' da: a loop over time computes it once for all steps.
     """
-    c, gates, saved_gates, g, activated = saved
+    c, gates, saved_gates, g, tanh_c = saved
     F = c.shape[1]
     i, f, o = gates[:, :F], gates[:, F:2 * F], gates[:, 2 * F:]
 
-    # after = concatenate([o * activated, memory])
-    dh, dmemory = dstate[:, :F], dstate[:, F:]
-    do = dh * activated
+    # after = concatenate([h_after, c_after])
+    dh_after, dc_after = dafter[:, :F], dafter[:, F:]
 
-    # activated = tanh(memory)
-    dmemory = dmemory + dh * o * (1 - activated * activated)
+    # h_after = o * tanh_c
+    do = dh_after * tanh_c
+    dtanh_c = dh_after * o
 
-    # memory = f * c + i * g
-    df, dc, di, dg = dmemory * c, dmemory * f, dmemory * g, dmemory * i
+    # tanh_c = tanh(c_after), which is a part of the state, too: its two gradients add up
+    dc_after = dc_after + dtanh_c * (1 - tanh_c * tanh_c)
 
-    # gates = sigmoid(a[:, :3 * F]);  g = tanh(a[:, 3 * F:])
+    # c_after = f * c + i * g
+    df, dc = dc_after * c, dc_after * f
+    di, dg = dc_after * g, dc_after * i
+
+    # i, f, o = sigmoid(a[:, :3 * F]);  g = tanh(a[:, 3 * F:])
     dgates = sigmoid_backward(np.concatenate([di, df, do], axis=1), saved_gates)
-    da = np.concatenate([dgates, dg * (1 - g * g)], axis=1)
+    da = np.concatenate([dgates, dg * (1 - g * g)], axis=1)          # (B, 4F)
 
     # a = a + h @ recurrent_weight
-    return da, np.concatenate([da @ transposed, dc], axis=1)
+    dh = da @ recurrent_weight.T                                     # (B, F)
+    return da, np.concatenate([dh, dc], axis=1)

@@ -83,7 +83,7 @@ def rnn_cell_backward(dstate, saved):
     saved_input, saved_step, state, recurrent_weight = saved
 
     # after = rnn_step(a, state, recurrent_weight)
-    da, dbefore = rnn_step_backward(dstate, saved_step, recurrent_weight.T)
+    da, dbefore = rnn_step_backward(dstate, saved_step, recurrent_weight)
     drecurrent_weight = state.T @ da
 
     # a = linear(x, input_weight, bias)
@@ -99,17 +99,16 @@ def rnn_step(a, state, recurrent_weight):
     return after, saved
 
 
-def rnn_step_backward(dstate, saved, transposed):
-    """(da, dstate) of `rnn_step`, given the transposed recurrent weight, (F, F).
+def rnn_step_backward(dstate, saved, recurrent_weight):
+    """Gradients of a and of the state: one step of backpropagation through time.
 
-    A loop over time transposes the weight once. The gradient of the weight is h' da, a single
-    product for all time steps, once all da are known.
+    That of the weight, U, is h' da: a loop over time computes it once for all steps.
     """
     after, = saved
 
     # after = tanh(a + state @ recurrent_weight)
     da = dstate * (1 - after * after)
-    return da, da @ transposed
+    return da, da @ recurrent_weight.T
 
 
 def check_cell(owner, x, state, input_weight, recurrent_weight, bias, gates=1, parts=1):

@@ -111,8 +111,8 @@ class AttentiveGRU(Layer):
         """Gradients of `x`, `state` and `context`."""
         saved_memory, saved_input, steps, y = saved
         F = self.width
-        # Products with contiguous transposes are faster
-        recurrent_transposed = np.ascontiguousarray(self.recurrent_weight.data.T)      # (3F, F)
+        # Products with transposes that are contiguous are faster
+        recurrent_weight = np.asfortranarray(self.recurrent_weight.data)     # (F, 3F)
         context_transposed = np.ascontiguousarray(self.context_weight.data.T)          # (3F, K)
         dstate, dmemory, da = 0, [0, 0], [None] * len(steps)
         for t in reversed(range(len(steps))):
@@ -122,7 +122,7 @@ class AttentiveGRU(Layer):
             dstate, dc = dstate + dy[:, t, :F], dy[:, t, F:]
 
             # state = gru_step(a[t] + c @ context_weight, state, recurrent_weight, recurrent_bias)
-            da[t], dstate = gru_step_backward(dstate, saved_gru, recurrent_transposed)
+            da[t], dstate = gru_step_backward(dstate, saved_gru, recurrent_weight)
             dc = dc + da[t] @ context_transposed
 
             # c = attend(state, memory)

@@ -65,9 +65,9 @@ class GRU(Recurrent):
         bias = None if self.recurrent_bias is None else self.recurrent_bias.data
         return gru_step(a, state, self.recurrent_weight.data, bias)
 
-    def _step_backward(self, dstate, saved, transposed):
+    def _step_backward(self, dstate, saved, weight):
         step_backward = gru_step_backward if self.reset_after else gru_step_reset_before_backward
-        return step_backward(dstate, saved, transposed)
+        return step_backward(dstate, saved, weight)
 
     def _add_weight_gradients(self, da, h, steps):
         reset = np.concatenate([state_and_reset(saved_step)[1] for saved_step in steps])

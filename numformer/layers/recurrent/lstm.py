@@ -62,8 +62,8 @@ class LSTM(Recurrent):
     def _step(self, a, state):
         return lstm_step(a, state, self.recurrent_weight.data)
 
-    def _step_backward(self, dstate, saved, transposed):
-        return lstm_step_backward(dstate, saved, transposed)
+    def _step_backward(self, dafter, saved, weight):
+        return lstm_step_backward(dafter, saved, weight)
 
     def _outputs(self, states):
         return states if self.whole_state else states[..., :self.width]

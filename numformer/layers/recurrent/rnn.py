@@ -51,5 +51,5 @@ class RNN(Recurrent):
     def _step(self, a, state):
         return rnn_step(a, state, self.recurrent_weight.data)
 
-    def _step_backward(self, dstate, saved, transposed):
-        return rnn_step_backward(dstate, saved, transposed)
+    def _step_backward(self, dstate, saved, weight):
+        return rnn_step_backward(dstate, saved, weight)

@@ -69,7 +69,7 @@ class Recurrent(Layer):
         """Gradient of `x`, or of `x` and `state` where one was given."""
         states, steps, running, saved_input, given = saved
         dstates = self._outputs_backward(self._time_first(dy))        # (T, B, state_width)
-        transposed = np.ascontiguousarray(self.recurrent_weight.data.T)    # (gates F, F): faster
+        weight = np.asfortranarray(self.recurrent_weight.data)        # steps multiply by weight.T
         dstate, da = np.zeros_like(states[0]), [None] * len(steps)
         for t in reversed(range(len(steps))):
             # y[t] = outputs(states[t + 1])
@@ -77,10 +77,10 @@ class Recurrent(Layer):
 
             # states[t + 1] = where(running[t], step(a[t], states[t]), states[t])
             if running is None:
-                da[t], dstate = self._step_backward(dstate, steps[t], transposed)
+                da[t], dstate = self._step_backward(dstate, steps[t], weight)
             else:
                 dafter = np.where(running[t], dstate, 0)
-                da[t], dbefore = self._step_backward(dafter, steps[t], transposed)
+                da[t], dbefore = self._step_backward(dafter, steps[t], weight)
                 dstate = dbefore + np.where(running[t], 0, dstate)
 
         # step(a[t], states[t]), for every t: the gradients of the weights

@@ -1,8 +1,8 @@
 """Recurrent cells and layers, convolution, and the attentive GRU."""
 
 FUNCTIONS = [
-    ("rnn_cell_backward, rnn_step_backward", "return da, da @ transposed",
-     "return da, dstate @ transposed"),
+    ("rnn_cell_backward, rnn_step_backward", "return da, da @",
+     "return da, dstate @"),
     ("lstm_cell_backward, lstm_step_backward", "[di, df, do]", "[df, di, do]"),
     ("gru_cell_backward, gru_step_backward", "(dcandidate * r) @", "dcandidate @"),
     ("gru_cell_reset_before_backward, gru_step_reset_before_backward", "dbefore + dproduct * r",
