@@ -6,7 +6,7 @@ from numformer import functional as F
 from numformer.specifications.edges import left_out
 from numformer.specifications.levels import Level, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import specify
+from numformer.specifications.specification import changed, specify
 
 
 # ---- linear --------------------------------------------------------------------------------------
@@ -33,57 +33,24 @@ def draw_linear(square):
     return make
 
 
-def linear_with_weight_not_transposed(dy, x, weight, bias):
-    dx, dweight, dbias = wrong_linear(dy, x, weight, bias)
-    return dy @ weight, dweight, dbias
-
-
-def linear_without_sum_of_bias(dy, x, weight, bias):
-    dx, dweight, dbias = wrong_linear(dy, x, weight, bias)
-    return dx, dweight, dy
-
-
-def linear_with_sum_of_bias_over_the_batch_only(dy, x, weight, bias):
-    dx, dweight, dbias = wrong_linear(dy, x, weight, bias)
-    return dx, dweight, dy.sum(axis=0)
-
-
-def linear_with_mean_of_bias(dy, x, weight, bias):
-    dx, dweight, dbias = wrong_linear(dy, x, weight, bias)
-    return dx, dweight, dy.mean(axis=(0, 1))
-
-
-def linear_with_dweight_transposed(dy, x, weight, bias):
-    dx, dweight, dbias = wrong_linear(dy, x, weight, bias)
-    return dx, dweight.T, dbias
-
-
-def linear_without_sum_of_weight(dy, x, weight, bias):
-    dx, dweight, dbias = wrong_linear(dy, x, weight, bias)
-    return dx, np.swapaxes(x, -1, -2) @ dy, dbias
-
-
-def wrong_linear(dy, x, weight, bias):
-    return F.linear_backward(dy, F.linear(x, weight, bias)[1])
-
-
 specify(
     F.linear, ("x", "weight", "bias"),
     {"as many inputs as outputs": draw_linear(True), "other widths": draw_linear(False),
      "no bias": left_out(draw_linear(False), "bias")},
     mistakes=[
-        ("the weight is not transposed: dx is dy @ weight.T", linear_with_weight_not_transposed),
-        ("dweight is transposed: it must be x.T @ dy", linear_with_dweight_transposed),
+        ("the weight is not transposed: dx is dy @ weight.T",
+         changed(F.linear, dx=lambda dx, dy, x, weight, *_: dy @ weight)),
+        ("dweight is transposed: it must be x.T @ dy",
+         changed(F.linear, dweight=lambda dweight, *_: dweight.T)),
         ("the sum over all tokens is missing in the gradient of the bias: the bias was broadcast, "
-         "so its gradient is summed",
-         linear_without_sum_of_bias),
+         "so its gradient is summed", changed(F.linear, dbias=lambda dbias, dy, *_: dy)),
         ("the gradient of the bias is summed over the first axis only: the bias was broadcast "
          "over all axes but the last",
-         linear_with_sum_of_bias_over_the_batch_only),
+         changed(F.linear, dbias=lambda dbias, dy, *_: dy.sum(axis=0))),
         ("the gradient of the bias is averaged over the tokens, but must be summed",
-         linear_with_mean_of_bias),
+         changed(F.linear, dbias=lambda dbias, dy, *_: dy.mean(axis=(0, 1)))),
         ("the sum over the batch is missing in the gradient of the weight",
-         linear_without_sum_of_weight)])
+         changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy))])
 
 
 # ---- embedding -----------------------------------------------------------------------------------
@@ -121,8 +88,7 @@ def embedding_with_overwriting(dy, ids, weight):
 
 specify(
     F.embedding, ("weight",),
-    {"plain": looked_up, "ids of int8": Level(looked_up_by_int8,
-                                              INT8)},
+    {"plain": looked_up, "ids of int8": Level(looked_up_by_int8, INT8)},
     mistakes=[
         ("the gradients of repeated ids must be summed, but only the last is kept: np.add.at sums "
          "them, `dweight[ids] += dy` does not",
@@ -148,9 +114,8 @@ specify(
     F.feed_forward, ("x", "hidden_weight", "hidden_bias", "output_weight", "output_bias"),
     {"plain": fed_forward("hidden", "output"),
      'activation="relu"': fed_forward("hidden", "output", activation="relu")},
-    cases=[
-        *(Pair(f"feed-forward, {f}",
-               [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,)) for f in F.ACTIVATIONS)])
+    cases=[Pair(f"feed-forward, {f}", [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,))
+           for f in F.ACTIVATIONS])
 
 
 # ---- gated_feed_forward --------------------------------------------------------------------------
@@ -161,10 +126,8 @@ specify(
      "output_bias"),
     {"plain": fed_forward("gate", "hidden", "output"),
      'activation="gelu"': fed_forward("gate", "hidden", "output", activation="gelu")},
-    cases=[
-        *(Pair(f"gated feed-forward, {f}",
-               [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)], after=(f,))
-          for f in ("silu", "gelu", "gelu_tanh"))])
+    cases=[Pair(f"gated feed-forward, {f}", [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)],
+                after=(f,)) for f in ("silu", "gelu", "gelu_tanh")])
 
 
 # ---- head_projections ----------------------------------------------------------------------------
@@ -173,8 +136,6 @@ specify(
     F.head_projections,
     ("x", *(f"{map}_{kind}" for map in ("query", "key", "value") for kind in ("weight", "bias")),
      "query_norm", "key_norm"),
-    cases=[
-        *(Pair(f"head projections{kind}",
-               [(2, 3, 5), *3 * [(5, 8), (8,)], (4,), (4,)],
-               after=(4, rotation, 0.2)) for kind, rotation in (
-                   ("", None), (", rotated", (*F.rotary_angles(0, 3, 4), "interleaved"))))])
+    cases=[Pair(f"head projections{kind}", [(2, 3, 5), *3 * [(5, 8), (8,)], (4,), (4,)],
+                after=(4, rotation, 0.2)) for kind, rotation in (
+                    ("", None), (", rotated", (*F.rotary_angles(0, 3, 4), "interleaved")))])

@@ -65,6 +65,33 @@ def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
         **more)
 
 
+def changed(function, **changes):
+    """A mistake: the right gradients of a function, of which some are changed.
+
+    Parameters
+    ----------
+    function : callable
+        Of `numformer.functional`.
+    **changes : callable
+        By the name of the gradient; each takes it, dy and the arguments.
+
+    Examples
+    --------
+    >>> transposed = changed(functional.linear, dweight=lambda dweight, *_: dweight.T)
+    >>> dx, dweight, dbias = transposed(np.ones((1, 3)), np.ones((1, 2)), np.ones((2, 3)))
+    >>> dweight.shape
+    (3, 2)
+    """
+    def gradients(dy, *arguments, **options):
+        specification = SPECIFICATIONS[function.__name__]
+        right = specification.gradient(dy, function(*arguments, **options)[1])
+        return tuple(
+            gradient if gradient is None or change is None else change(gradient, dy, *arguments)
+            for gradient, change in zip(right, (changes.get(f"d{name}")
+                                                for name in specification.wanted)))
+    return gradients
+
+
 @dataclass(frozen=True)
 class Instance:
     """One random instance of the problem to write a function.

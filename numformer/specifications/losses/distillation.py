@@ -18,7 +18,7 @@ def predictions(**options):
     return make
 
 
-def wrong_softmax(x):
+def probabilities(x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
@@ -31,7 +31,7 @@ def distillation(scale=lambda T: T, count=lambda x: x.size // x.shape[-1], stude
     logits are divided by it.
     """
     def gradients(dloss, logits, teacher_logits, temperature=1.0):
-        q, p = (wrong_softmax(x / temperature if softened else x)
+        q, p = (probabilities(x / temperature if softened else x)
                 for x, softened in zip((logits, teacher_logits), soft))
         return dloss * scale(temperature) * (student * q - teacher * p) / count(logits)
     return gradients

@@ -7,7 +7,7 @@ from numformer.functional.vision.convolution2d import windows_2d_backward
 from numformer.specifications.edges import left_out
 from numformer.specifications.levels import Level, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import specify
+from numformer.specifications.specification import changed, specify
 
 
 # ---- convolution_2d ------------------------------------------------------------------------------
@@ -42,16 +42,6 @@ def convolution_that_overwrites(dy, images, weight, bias=None, stride=1, padding
     return dpadded[:, padding:padding + height, padding:padding + width], dweight, dbias
 
 
-def convolution_with_mean_of_bias(dy, images, weight, bias=None, stride=1, padding=0):
-    dimages, dweight, dbias = convolution(dy, images, weight, bias, stride, padding)
-    return dimages, dweight, None if bias is None else dbias / (dy.shape[1] * dy.shape[2])
-
-
-def convolution_with_mean_of_weight(dy, images, weight, bias=None, stride=1, padding=0):
-    dimages, dweight, dbias = convolution(dy, images, weight, bias, stride, padding)
-    return dimages, dweight / len(images), dbias
-
-
 specify(
     F.convolution_2d, ("images", "weight", "bias"),
     {"plain": convolved(), "no bias": left_out(convolved(), "bias"),
@@ -66,9 +56,11 @@ specify(
         ("a pixel keeps the gradient of its last window only: it is in several windows, and their "
          "gradients add up", convolution_that_overwrites),
         ("the gradient of the bias is averaged over the positions, but must be summed: the bias "
-         "was added to every window", convolution_with_mean_of_bias),
+         "was added to every window",
+         changed(F.convolution_2d, dbias=lambda dbias, dy, *_:
+                 dbias / (dy.shape[1] * dy.shape[2]))),
         ("the gradient of the weight is averaged over the batch, but must be summed",
-         convolution_with_mean_of_weight)])
+         changed(F.convolution_2d, dweight=lambda dweight, dy, x, *_: dweight / len(x)))])
 
 
 # ---- max_pooling_2d ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from numformer import functional as F
 from numformer.specifications.edges import left_out
 from numformer.specifications.levels import sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import specify
+from numformer.specifications.specification import changed, specify
 
 
 # ---- patches -------------------------------------------------------------------------------------
@@ -116,23 +116,9 @@ def convolved(rng):
             "bias": rng.standard_normal(C)}, {}
 
 
-def convolution(dy, images, weight, bias):
-    return F.patch_convolution_backward(dy, (images, weight, True))
-
-
-def convolution_with_filter_flipped(dy, images, weight, bias):
-    dimages, dweight, dbias = convolution(dy, images, weight, bias)
-    return convolution(dy, images, weight[::-1, ::-1], bias)[0], dweight, dbias
-
-
-def convolution_with_bias_of_the_batch(dy, images, weight, bias):
-    dimages, dweight, dbias = convolution(dy, images, weight, bias)
-    return dimages, dweight, dy.sum(axis=0)
-
-
-def convolution_with_mean_of_weight(dy, images, weight, bias):
-    dimages, dweight, dbias = convolution(dy, images, weight, bias)
-    return dimages, dweight / len(images), dbias
+def with_filter_flipped(dimages, dy, images, weight, bias=None):
+    flipped = weight[::-1, ::-1]
+    return F.patch_convolution_backward(dy, F.patch_convolution(images, flipped)[1])[0]
 
 
 specify(
@@ -141,12 +127,11 @@ specify(
     cases=[Pair("patch convolution", [(2, 4, 6, 3), (2, 2, 3, 5), (5,)])],
     mistakes=[
         ("the filter is flipped: patches do not overlap, so pixel (i, j) belongs to weight[i, j] "
-         "in the backward too",
-         convolution_with_filter_flipped),
+         "in the backward too", changed(F.patch_convolution, dimages=with_filter_flipped)),
         ("the gradient of the bias is summed over the batch only: the bias was added to every "
-         "patch", convolution_with_bias_of_the_batch),
+         "patch", changed(F.patch_convolution, dbias=lambda dbias, dy, *_: dy.sum(axis=0))),
         ("the gradient of the weight is averaged over the batch, but must be summed",
-         convolution_with_mean_of_weight)])
+         changed(F.patch_convolution, dweight=lambda dweight, dy, x, *_: dweight / len(x)))])
 
 
 # ---- merge_patches -------------------------------------------------------------------------------

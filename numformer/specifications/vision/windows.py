@@ -3,10 +3,10 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.functional import EVERYWHERE, AttentionPattern, shifted_window_mask
+from numformer.functional import AttentionPattern, shifted_window_mask
 from numformer.specifications.levels import SomeOfSizeOne, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import specify
+from numformer.specifications.specification import changed, specify
 
 
 # ---- window_partition ----------------------------------------------------------------------------
@@ -140,24 +140,8 @@ def attended(shifted):
     return make
 
 
-def wrong_attention(dy, q, k, v, bias, pattern=EVERYWHERE, scale=None, dropout=0.0, seed=None):
-    _, saved = F.window_attention(q, k, v, bias, pattern, scale, dropout, seed)
-    return F.window_attention_backward(dy, saved)
-
-
-def attention_with_mean_of_bias(dy, q, k, v, bias, **options):
-    *others, dbias = wrong_attention(dy, q, k, v, bias, **options)
-    return *others, dbias / len(q)
-
-
-def attention_with_scaled_bias(dy, q, k, v, bias, **options):
-    *others, dbias = wrong_attention(dy, q, k, v, bias, **options)
-    return *others, dbias * q.shape[-1] ** -0.5
-
-
-def attention_without_scale(dy, q, k, v, bias, **options):
-    dq, dk, dv, dbias = wrong_attention(dy, q, k, v, bias, **options)
-    return dq * q.shape[-1] ** 0.5, dk * q.shape[-1] ** 0.5, dv, dbias
+def scale_of(q):
+    return q.shape[-1] ** -0.5
 
 
 SHIFTED = AttentionPattern(mask=shifted_window_mask(4, 2, 2, 1)[:, None])    # two windows
@@ -173,7 +157,10 @@ specify(
              options=dict(pattern=SHIFTED, scale=0.7, dropout=0.4, seed=5))],
     mistakes=[
         ("the gradient of the bias is averaged over the windows, but must be summed: the same bias "
-         "was added in every window", attention_with_mean_of_bias),
+         "was added in every window",
+         changed(F.window_attention, dbias=lambda dbias, dy, q, *_: dbias / len(q))),
         ("the gradient of the bias is multiplied by the scale, but the bias was added after the "
-         "scale", attention_with_scaled_bias),
-        ("the factor 1 / sqrt(D) is missing in the gradients of q and k", attention_without_scale)])
+         "scale", changed(F.window_attention, dbias=lambda dbias, dy, q, *_: dbias * scale_of(q))),
+        ("the factor 1 / sqrt(D) is missing in the gradients of q and k",
+         changed(F.window_attention, dq=lambda dq, dy, q, *_: dq / scale_of(q),
+                 dk=lambda dk, dy, q, *_: dk / scale_of(q)))])

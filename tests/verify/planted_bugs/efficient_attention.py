@@ -13,7 +13,7 @@ FUNCTIONS = [
 
 LAYERS = [
     ("LinearAttention.attend_backward", "linear_attention_backward(do, saved)",
-     "linear_attention_backward(do, (*saved[:-1]))"),
+     "linear_attention_backward(do, (*saved[:-1], None))"),
     ("LowRankAttention.attend_backward", "self.value_projection.grad += dvalue_projection",
      "self.value_projection.grad += dkey_projection"),
     ("SparseAttention.attend_backward", "sparse_attention_backward(do, saved)",
