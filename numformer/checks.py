@@ -72,6 +72,38 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
     return found
 
 
+def check_arrays(owner, *arrays, **sizes):
+    """Check several arrays of one precision by `check_array`; a size found in one holds for all.
+
+    Parameters
+    ----------
+    owner : str
+    *arrays : (name, x, shape)
+        In the order in which they are checked. The precision is that of the first. A shape such as
+        ``"(F,) or None"`` allows None.
+    **sizes : int
+
+    Returns
+    -------
+    dict
+        Every named axis with its size.
+
+    Examples
+    --------
+    >>> check_arrays("demo", ("x", np.zeros((2, 3)), "(T, C)"), ("bias", None, "(C,) or None"))
+    {'T': 2, 'C': 3}
+    >>> check_arrays("demo", ("x", np.zeros((2, 3)), "(T, C)"), ("bias", np.zeros(2), "(C,)"))
+    Traceback (most recent call last):
+    ValueError: demo: bias must have shape (C,) with C=3, but has shape (2,).
+    """
+    dtype = None
+    for name, x, shape in arrays:
+        if x is not None or not shape.endswith(" or None"):
+            sizes = check_array(owner, name, x, shape.removesuffix(" or None"), dtype, **sizes)
+            dtype = x.dtype if dtype is None else dtype
+    return sizes
+
+
 def _check_plain(owner, name, x):
     """Check that an array is NumPy's own, with numbers in this machine's byte order."""
     # masked arrays and matrices have another arithmetic; a class with `is_plain` has not

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array, check_generator, check_number
+from numformer.checks import check_array, check_arrays, check_generator, check_number
 from numformer.functional.dropout_hash import dropout_mask, dropout_seed
 
 
@@ -100,10 +100,10 @@ def residual_dropout(x, branch, rate, rng=None):
     array([3., 3., 3., 1., 1., 1.])
     """
     check_residual(x, branch, rate, rng)
-    b, saved_dropout = dropout(branch, rate, rng)
-    y = x + b
+    seed = None if rng is None or rate == 0 else dropout_seed(rng)
+    y = x + (branch if seed is None else drop(branch, seed, float(rate)))
 
-    saved = saved_dropout
+    saved = (seed, float(rate))
     return y, saved
 
 
@@ -117,8 +117,10 @@ def residual_dropout_backward(dy, saved):
     dx, dbranch : ndarray, shape of `dy`
         `dx` is `dy` itself, and so is `dbranch` without dropout: do not write into them.
     """
-    # y = x + dropout(branch)
-    return dy, dy if saved[0] is None else dropout_backward(dy, saved)
+    seed, rate = saved
+
+    # y = x + drop(branch, seed, rate)
+    return dy, dy if seed is None else drop(dy, seed, rate)
 
 
 def drop(x, seed, rate):
@@ -135,8 +137,9 @@ def check_dropout(owner, x, rate, rng):
 
 def check_residual(x, branch, rate, rng):
     """Check the arguments of `residual_dropout`."""
-    check_dropout("residual_dropout", x, rate, rng)
-    check_array("residual_dropout", "branch", branch, "(...)", x.dtype)
+    check_arrays("residual_dropout", ("x", x, "(...)"), ("branch", branch, "(...)"))
+    check_number("residual_dropout", "rate", rate, least=0, below=1)
+    check_generator("residual_dropout", rng)
     if x.shape != branch.shape:
         raise ValueError(f"residual_dropout: x of shape {x.shape} and branch of shape "
                          f"{branch.shape} must have the same shape to be added.")

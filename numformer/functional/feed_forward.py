@@ -1,6 +1,6 @@
 """The feed-forward of a Transformer block: two linear maps with a nonlinearity between them."""
 
-from numformer.checks import check_array, check_choice
+from numformer.checks import check_arrays, check_choice
 from numformer.functional.activations.table import ACTIVATIONS
 from numformer.functional.linear import linear, linear_backward
 
@@ -88,11 +88,7 @@ def check_feed_forward(owner, x, hidden_weight, hidden_bias, output_weight, outp
                        activation):
     """Check the arguments of `feed_forward`, and those that `gated_feed_forward` has, too."""
     check_choice(owner, "activation", activation, ACTIVATIONS)
-    sizes = check_array(owner, "hidden_weight", hidden_weight, "(C, F)")
-    real, C, F = hidden_weight.dtype, sizes["C"], sizes["F"]
-    E = check_array(owner, "output_weight", output_weight, "(F, E)", real, F=F)["E"]
-    check_array(owner, "x", x, "(..., C)", real, C=C)
-    if hidden_bias is not None:
-        check_array(owner, "hidden_bias", hidden_bias, "(F,)", real, F=F)
-    if output_bias is not None:
-        check_array(owner, "output_bias", output_bias, "(E,)", real, E=E)
+    check_arrays(owner, ("hidden_weight", hidden_weight, "(C, F)"),
+                 ("output_weight", output_weight, "(F, E)"), ("x", x, "(..., C)"),
+                 ("hidden_bias", hidden_bias, "(F,) or None"),
+                 ("output_bias", output_bias, "(E,) or None"))

@@ -1,6 +1,7 @@
 """From vectors to the heads of attention: queries, keys and values, normalized and rotated."""
 
-from numformer.checks import check_array, check_choice, check_divides, check_even, check_number
+from numformer.checks import (
+    check_array, check_arrays, check_choice, check_divides, check_even, check_number)
 from numformer.functional.linear import linear, linear_backward
 from numformer.functional.norms.rms_norm import rms_norm, rms_norm_backward
 from numformer.functional.positions.rotary import rotary, rotary_backward
@@ -148,24 +149,21 @@ def check_head_projections(x, query_weight, query_bias, key_weight, key_bias, va
                            value_bias, query_norm, key_norm, d_head, rotation, epsilon):
     """Check the arguments of `head_projections`."""
     owner = "head_projections"
-    C, width = check_array(owner, "query_weight", query_weight, "(C, F)").values()
-    real = query_weight.dtype
-    kv_width = check_array(owner, "key_weight", key_weight, "(C, F)", real, C=C)["F"]
-    check_array(owner, "value_weight", value_weight, "(C, F)", real, C=C, F=kv_width)
-    check_divides(owner, "the width of query_weight", width, "d_head", d_head)
-    check_divides(owner, "the width of key_weight", kv_width, "d_head", d_head)
-    T = check_array(owner, "x", x, "(B, T, C)", real, C=C)["T"]
-    for name, bias, F in (("query_bias", query_bias, width), ("key_bias", key_bias, kv_width),
-                          ("value_bias", value_bias, kv_width)):
-        if bias is not None:
-            check_array(owner, name, bias, "(F,)", real, F=F)
-    for name, weight in (("query_norm", query_norm), ("key_norm", key_norm)):
-        if weight is not None:
-            check_array(owner, name, weight, "(D,)", real, D=d_head)
+    sizes = check_arrays(
+        owner, ("query_weight", query_weight, "(C, F)"), ("x", x, "(B, T, C)"),
+        ("query_bias", query_bias, "(F,) or None"))
+    kv_sizes = check_arrays(
+        owner, ("x", x, "(B, T, C)"), ("key_weight", key_weight, "(C, F)"),
+        ("value_weight", value_weight, "(C, F)"), ("key_bias", key_bias, "(F,) or None"),
+        ("value_bias", value_bias, "(F,) or None"))
+    check_divides(owner, "the width of query_weight", sizes["F"], "d_head", d_head)
+    check_divides(owner, "the width of key_weight", kv_sizes["F"], "d_head", d_head)
+    check_arrays(owner, ("x", x, "(B, T, C)"), ("query_norm", query_norm, "(D,) or None"),
+                 ("key_norm", key_norm, "(D,) or None"), D=d_head)
     check_number(owner, "epsilon", epsilon, least=0)
     if rotation is not None:
         cosine, sine, layout = rotation
         check_even(owner, "d_head", d_head)
         for name, table in (("cosine", cosine), ("sine", sine)):
-            check_array(owner, name, table, "(T, D/2)", **{"T": T, "D/2": d_head // 2})
+            check_array(owner, name, table, "(T, D/2)", **{"T": sizes["T"], "D/2": d_head // 2})
         check_choice(owner, "layout", layout, ["half", "interleaved"])

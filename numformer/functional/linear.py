@@ -1,6 +1,6 @@
 """The affine map: every learned projection of a Transformer is this function."""
 
-from numformer.checks import check_array
+from numformer.checks import check_arrays
 
 
 def linear(x, weight, bias=None):
@@ -111,7 +111,5 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
 
 def check_linear(x, weight, bias):
     """Check the arguments of `linear`."""
-    sizes = check_array("linear", "weight", weight, "(C, F)")
-    check_array("linear", "x", x, "(..., C)", weight.dtype, C=sizes["C"])
-    if bias is not None:
-        check_array("linear", "bias", bias, "(F,)", weight.dtype, F=sizes["F"])
+    check_arrays("linear", ("weight", weight, "(C, F)"), ("x", x, "(..., C)"),
+                 ("bias", bias, "(F,) or None"))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from numformer.backend import run_side_by_side, sums_of_squares
+from numformer.flat_parameters import CHUNK
 from numformer.functional.scaling import rescaled
 
 SHARES = 4                              # of the arrays of a norm: work for as many threads
@@ -28,7 +29,8 @@ def global_norm(parameters):
 
 def norm_of(arrays):
     """The norm of arrays as one vector; parts of them on several threads."""
-    size = max(1, -(-len(arrays) // SHARES))
+    n_shares = SHARES if sum(x.size for x in arrays) > CHUNK else 1   # few numbers: one thread
+    size = max(1, -(-len(arrays) // n_shares))
     shares = [arrays[start:start + size] for start in range(0, len(arrays), size)]
     return total_norm(sum(run_side_by_side(squared_norms, shares), []))
 

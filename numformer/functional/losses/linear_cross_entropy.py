@@ -1,6 +1,6 @@
 """The head of a language model and its loss in one: logits need not exist all at once."""
 
-from numformer.checks import check_array
+from numformer.checks import check_arrays
 from numformer.functional.linear import linear, linear_backward
 from numformer.functional.losses.cross_entropy import (
     IGNORE_INDEX, cross_entropy, cross_entropy_backward)
@@ -85,5 +85,4 @@ def linear_cross_entropy_backward(dloss, saved):
 
 def check_head(x, weight):
     """Check the arrays of `linear_cross_entropy`."""
-    C = check_array("linear_cross_entropy", "weight", weight, "(V, C)")["C"]
-    check_array("linear_cross_entropy", "x", x, "(..., C)", weight.dtype, C=C)
+    check_arrays("linear_cross_entropy", ("weight", weight, "(V, C)"), ("x", x, "(..., C)"))

@@ -1,6 +1,6 @@
 """LayerNorm: every vector gets zero mean and unit variance."""
 
-from numformer.checks import check_array, check_number
+from numformer.checks import check_arrays, check_number
 from numformer.functional.scaling import rescaled
 
 
@@ -94,7 +94,5 @@ def layer_norm_backward(dy, saved):
 def check_norm(owner, x, weight, epsilon, **bias):
     """Check the arguments of a norm over the last axis; only LayerNorm passes a bias."""
     check_number(owner, "epsilon", epsilon, least=0)
-    C = check_array(owner, "weight", weight, "(C,)")["C"]
-    check_array(owner, "x", x, "(..., C)", weight.dtype, C=C)
-    for name, vector in bias.items():
-        check_array(owner, name, vector, "(C,)", weight.dtype, C=C)
+    check_arrays(owner, ("weight", weight, "(C,)"), ("x", x, "(..., C)"),
+                 *((name, vector, "(C,)") for name, vector in bias.items()))
