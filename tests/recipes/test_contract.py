@@ -166,7 +166,7 @@ def test_a_preset_has_its_own_options_in_its_own_words(capsys, name):
             value = given.get(field.name, field.default)
             if value not in (MISSING, None):
                 shown = ("no", "yes")[value] if isinstance(value, bool) else value
-                assert text.endswith(f"[{shown}]")
+                assert text.replace(" ", "").endswith(f"[{shown}]".replace(" ", ""))
     general = {"--help-all", "--preset", "--data", "--out", "--from", "--resume", "--stop-at",
                "--snapshots", "--threads", "--json"}
     assert entries.keys() == own | general

@@ -81,7 +81,8 @@ def _shares(parts, room):
 def _help(field, whole):
     rule = field.metadata["rule"]
     if whole and rule.choices is not None:
-        return f"{rule.help} One of {', '.join(map(str, rule.choices))}."
+        number = "One or more, with commas," if rule.several else "One"
+        return f"{rule.help} {number} of {', '.join(map(str, rule.choices))}."
     return rule.help
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.checks import check_lengths, check_rows
-from numformer.config import option
+from numformer.config import like, option
 from numformer.description import TOKENS, VECTORS, Column, costs_per_token
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Dropout, Embedding, Identity
-from numformer.layers.positions.schemes import ADDED
+from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import (
-    POSITIONS, BatchNormsOfCall, Encoder, EncoderConfig, InputEmbedding, norm_of, positions_of)
+    BatchNormsOfCall, Encoder, EncoderConfig, InputEmbedding, norm_of, positions_of)
 from numformer.parameter import Layer
 
 
@@ -28,16 +28,13 @@ class BertEncoderConfig(EncoderConfig):
                 blocks have no norm before attention.
     """
 
-    vocab_size: int = option("V, the number of tokens.")
-    context_length: int = option("Longest sequence in training.")
+    vocab_size: int = like(DecoderConfig, "vocab_size")
+    context_length: int = like(DecoderConfig, "context_length")
+    positions: str = like(DecoderConfig, "positions")
     segments: int = option(
         "Number of segment embeddings, such as one for each of two passages; 0 for none.", 2,
         least=0)
     norm_first: bool = False
-    positions: str = option(
-        "How the model depends on the order of its tokens: absolute positions that are added to "
-        "the embeddings, or what attention can have, see `TransformerConfig`.", "learned",
-        choices=(*ADDED, *POSITIONS))
     epsilon: float = 1e-12
     first_attention_norm: bool = option(
         "Whether a pre-norm model has a norm before its first attention, where the embedding's "

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 from numformer.checks import check_divides
 from numformer.config import like, option
+from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import TransformerConfig
 from numformer.models.vision_transformer.model import VisionTransformerConfig
 from numformer.shapes_only import MOST_ARRAYS
@@ -13,7 +14,7 @@ from numformer.shapes_only import MOST_ARRAYS
 class CLIPTextConfig(TransformerConfig):
     """The config of a `CLIPTextEncoder`; the defaults are the paper's."""
 
-    vocab_size: int = option("V, the number of tokens.")
+    vocab_size: int = like(DecoderConfig, "vocab_size")
     context_length: int = option("Longest text, with its end token.")
     d_embedding: int = option(
         "E, the width of the vectors in which texts and images are compared.")

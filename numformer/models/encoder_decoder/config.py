@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
-from numformer.config import option
-from numformer.layers.positions.schemes import ADDED
-from numformer.models.transformer import POSITIONS, ExpertsConfig
+from numformer.config import like, option
+from numformer.models.decoder.config import DecoderConfig
+from numformer.models.transformer import ExpertsConfig
 from numformer.shapes_only import MOST_ARRAYS
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderConfig(ExpertsConfig):
     """The config of an `EncoderDecoder`; the defaults are those of Vaswani et al. (2017).
+
+    Both stacks have the same positions; cross-attention has none.
 
     Examples
     --------
@@ -25,14 +27,10 @@ class EncoderDecoderConfig(ExpertsConfig):
     n_layers: int = option("Blocks of the decoder.", most=MOST_ARRAYS)
     norm_first: bool = False
     feedforward: str = "relu"
-    positions: str = option(
-        "How both stacks depend on the order of tokens: absolute positions that are added to the "
-        "embeddings, or what attention can have, see `TransformerConfig`. Cross-attention has "
-        "none.", "sinusoidal", choices=(*ADDED, *POSITIONS))
-    tied: bool = option("Use the token embedding as the output head, too.", True)
-    embedding_scale: bool = option("Multiply embeddings by sqrt(C).", True)
-    embedding_norm: bool = option(
-        "Apply a norm to embeddings, positions included, as in BART.", False)
+    positions: str = like(DecoderConfig, "positions", "sinusoidal")
+    tied: bool = like(DecoderConfig, "tied")
+    embedding_scale: bool = like(DecoderConfig, "embedding_scale", True)
+    embedding_norm: bool = like(DecoderConfig, "embedding_norm")
     n_encoder_layers: int | None = option(
         "Blocks of the encoder; as many as in the decoder unless given.", None, most=MOST_ARRAYS)
 

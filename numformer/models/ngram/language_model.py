@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from numformer.checks import check_ids
-from numformer.config import Config, option
+from numformer.config import Config, like, option
 from numformer.description import TOKENS, Column
+from numformer.models.decoder.config import DecoderConfig
 from numformer.models.ngram.kneser_ney import KneserNey
 from numformer.parameter import Parameter
 
@@ -15,7 +16,7 @@ from numformer.parameter import Parameter
 class NGramLanguageModelConfig(Config):
     """The config of an `NGramLanguageModel`; the length of its n-grams grows in training."""
 
-    vocab_size: int = option("V, the number of tokens.")
+    vocab_size: int = like(DecoderConfig, "vocab_size")
     context_length: int = option(
         "Length of the blocks of its evaluation, to compare it with other models.")
 

@@ -8,6 +8,7 @@ from numformer.checks import check_rows
 from numformer.config import Config, like, option
 from numformer.description import TOKENS, VECTORS, Column, Residual, Stack, costs_per_token
 from numformer.layers import GRU, LSTM, RNN, Dropout, Embedding, Identity, LMHead
+from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import CrossEntropyModel, TransformerConfig
 from numformer.parameter import normal
 from numformer.shapes_only import MOST_ARRAYS
@@ -17,12 +18,12 @@ from numformer.shapes_only import MOST_ARRAYS
 class StatefulLanguageModelConfig(Config):
     """The config of a `StatefulLanguageModel`."""
 
-    vocab_size: int = option("V, the number of tokens.")
+    vocab_size: int = like(DecoderConfig, "vocab_size")
     context_length: int = option(
         "Length of the blocks in training, and most tokens that a generator reads again.")
     n_layers: int = option("Number of layers.", most=MOST_ARRAYS)
     d_model: int = option("C, the width.")
-    tied: bool = option("Use the token embedding as the output head, too.", True)
+    tied: bool = like(DecoderConfig, "tied")
     dropout: float = option(
         "Rate for embeddings and outputs of layers.", 0.0, least=0, below=1)
     init_std: float = option(

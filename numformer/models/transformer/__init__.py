@@ -21,6 +21,6 @@ __all__ = [
     "BatchNormsOfCall", "CrossEntropyModel", "Encoder", "EncoderConfig", "ExpertsConfig",
     "InputEmbedding", "LocalLayersConfig", "LossOfParts", "POSITIONS", "Stack",
     "TransformerConfig", "attention_of", "block_of", "counts_with_experts", "embedding_of",
-    "feedforward_of", "feedforwards_of", "final_norm_of", "fixed_attention_of", "for_each_part",
-    "loss_counts", "n_counted", "norm_of", "positions_of", "running_statistics",
-    "shared_positions_of", "stack_of"]
+    "feedforward_of", "feedforwards_of", "final_norm_of", "fixed_attention_of",
+    "for_each_part", "loss_counts", "n_counted", "norm_of", "positions_of",
+    "running_statistics", "shared_positions_of", "stack_of"]
