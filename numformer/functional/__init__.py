@@ -74,7 +74,8 @@ from numformer.functional.linear import (
 from numformer.functional.losses.contrastive import (
     contrastive_loss, contrastive_loss_backward)
 from numformer.functional.losses.cross_entropy import (
-    IGNORE_INDEX, cross_entropy, cross_entropy_backward)
+    IGNORE_INDEX, cross_entropy, cross_entropy_backward, softmax_cross_entropy,
+    softmax_cross_entropy_backward)
 from numformer.functional.losses.distillation import (
     distillation_loss, distillation_loss_backward, imitation_loss, imitation_loss_backward)
 from numformer.functional.losses.detection import (
@@ -86,9 +87,8 @@ from numformer.functional.losses.sentence_pairs import (
     pair_features_backward)
 from numformer.functional.losses.similarity import (
     cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
-from numformer.functional.losses.softmax_cross_entropy import (
-    softmax_cross_entropy, softmax_cross_entropy_backward, uniform_cross_entropy,
-    uniform_cross_entropy_backward)
+from numformer.functional.losses.uniform_cross_entropy import (
+    uniform_cross_entropy, uniform_cross_entropy_backward)
 from numformer.functional.losses.z_loss import z_loss, z_loss_backward
 from numformer.functional.ngrams import ngram_rows
 from numformer.functional.norms.batch_norm import batch_norm, batch_norm_backward

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array
-from numformer.functional.losses.softmax_cross_entropy import (
+from numformer.functional.losses.cross_entropy import (
     softmax_cross_entropy, softmax_cross_entropy_backward)
 
 

@@ -1,18 +1,95 @@
-"""The loss of classifiers and language models: cross-entropy, composed with its usual options.
+"""The loss of classifiers and language models: cross-entropy, and then with its usual options.
 
-Read `minimal.cross_entropy` first: the plain loss of every token and its gradient.
+Read `minimal.cross_entropy` first: the plain loss of every token and its gradient. The first pair
+here is the same for any shape; the second leaves out ignored targets and adds label smoothing and
+z-loss, each of which is a page of its own.
 """
 
 import numpy as np
 
 from numformer.checks import check_array, check_ids, check_number
-from numformer.functional.losses.softmax_cross_entropy import (
-    check_targets, softmax_cross_entropy, softmax_cross_entropy_backward, uniform_cross_entropy,
-    uniform_cross_entropy_backward)
+from numformer.functional.losses.uniform_cross_entropy import (
+    uniform_cross_entropy, uniform_cross_entropy_backward)
 from numformer.functional.losses.z_loss import z_loss as squared_log_sum_exp
 from numformer.functional.losses.z_loss import z_loss_backward
+from numformer.functional.softmax import log_softmax
 
 IGNORE_INDEX = -100                                 # a target that does not count; PyTorch's number
+
+
+def softmax_cross_entropy(logits, targets):
+    r"""The mean negative log-probability of the targets: what a language model minimizes.
+
+    .. math:: L = - \frac{1}{n} \sum_t \log p_{t y_t}, \qquad p_t = \mathrm{softmax}(z_t)
+
+    Parameters
+    ----------
+    logits : ndarray, shape (..., V)
+        z, unnormalized log-probabilities.
+    targets : ndarray of int, shape (...)
+        y, in 0 .. V-1.
+
+    Returns
+    -------
+    loss : scalar of the dtype of `logits`, nats a target
+    saved : tuple
+        For `softmax_cross_entropy_backward`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes differ, targets are not integers in that range, or there are none.
+
+    See Also
+    --------
+    cross_entropy : with ignored targets, label smoothing and z-loss.
+
+    Examples
+    --------
+    >>> loss, _ = softmax_cross_entropy(np.zeros((2, 65)), np.array([3, 64]))
+    >>> round(float(loss), 3)                        # guessing among 65: ln 65
+    4.174
+    """
+    check_array("softmax_cross_entropy", "logits", logits, "(..., V)")
+    check_ids("softmax_cross_entropy", "targets", targets, logits.shape[-1])
+    check_targets("softmax_cross_entropy", logits, targets)
+    log_p, _ = log_softmax(logits)                                   # (..., V)
+    loss = negative_log_likelihood(log_p, targets)
+
+    saved = (log_p, targets)
+    return loss, saved
+
+
+def softmax_cross_entropy_backward(dloss, saved):
+    r"""The gradient of `softmax_cross_entropy`: prediction minus target.
+
+    .. math::
+
+        -\log p_{t y_t} = \log \sum_k e^{z_{tk}} - z_{t y_t} \qquad \Rightarrow \qquad
+        \bar{z}_t = \frac{\bar{L}}{n} \left( p_t - \mathrm{onehot}(y_t) \right)
+
+    Parameters
+    ----------
+    dloss : float
+        The gradient with respect to the loss; 1 where the loss is the end.
+
+    Returns
+    -------
+    dlogits : ndarray, shape (..., V)
+    """
+    log_p, targets = saved
+
+    # loss = -log_p[targets].sum() / n, with log_p = log_softmax(logits): p minus onehot(targets)
+    dlogits = np.exp(log_p)
+    of_targets = np.take_along_axis(dlogits, targets[..., None], axis=-1)
+    np.put_along_axis(dlogits, targets[..., None], of_targets - 1, axis=-1)
+    return dlogits * float(dloss / targets.size)
+
+
+def negative_log_likelihood(log_p, targets):
+    """The mean of -log p of the targets, from log p of all classes, (..., V)."""
+    log_likelihood = np.take_along_axis(log_p, targets[..., None], axis=-1)      # (..., 1)
+    return -log_likelihood.sum() / targets.size
 
 
 def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0, z_loss=0.0):
@@ -66,10 +143,11 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
     check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
     counts = targets != ignore_index                                 # (...)
     smoothing, zeta = float(label_smoothing), float(z_loss)
-    counted = logits[counts]                                         # (n, V)
+    counted, targets = logits[counts], targets[counts]               # (n, V), (n,)
     saved_uniform = saved_z = None
 
-    loss, saved_targets = softmax_cross_entropy(counted, targets[counts])
+    log_p, _ = log_softmax(counted)                                  # (n, V)
+    loss = negative_log_likelihood(log_p, targets)
     if smoothing:
         uniform, saved_uniform = uniform_cross_entropy(counted)
         loss = (1 - smoothing) * loss + smoothing * uniform
@@ -77,7 +155,7 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
         penalty, saved_z = squared_log_sum_exp(counted)
         loss = loss + zeta * penalty
 
-    saved = (counts, smoothing, zeta, saved_targets, saved_uniform, saved_z)
+    saved = (counts, smoothing, zeta, (log_p, targets), saved_uniform, saved_z)
     return loss, saved
 
 
@@ -103,7 +181,7 @@ def cross_entropy_backward(dloss, saved):
     """
     counts, smoothing, zeta, saved_targets, saved_uniform, saved_z = saved
 
-    # loss = (1 - smoothing) * softmax_cross_entropy(counted, targets[counts])
+    # loss = (1 - smoothing) * softmax_cross_entropy(counted, targets)
     dcounted = softmax_cross_entropy_backward((1 - smoothing) * dloss, saved_targets)    # (n, V)
 
     # loss = loss + smoothing * uniform_cross_entropy(counted)
@@ -132,3 +210,10 @@ def check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss):
         raise ValueError(f"cross_entropy: every target is ignore_index={ignore_index}; leave such "
                          "a batch out.")
     return n
+
+
+def check_targets(owner, logits, targets):
+    """Check that there is one target for every vector of logits."""
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(f"{owner}: logits of shape {logits.shape} need targets of shape "
+                         f"{logits.shape[:-1]}, but they have {targets.shape}.")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_ids, check_number
-from numformer.functional.losses.softmax_cross_entropy import check_targets
+from numformer.functional.losses.cross_entropy import check_targets
 from numformer.functional.softmax import log_softmax
 from numformer.functional.vision.boxes import (
     box_corners, box_corners_backward, generalized_iou, generalized_iou_backward)
