@@ -8,13 +8,11 @@ from pathlib import Path
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.analysis import count
-from numformer.models import (
-    CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, SWIN_CONFIGS, VISION_CONFIGS)
+from numformer.models import PUBLISHED
 from numformer.runs import load_checkpoint, load_run
 from numformer.runs.load_run import read_facts
 from numformer.terminal import did_you_mean, printable
 
-PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS | SWIN_CONFIGS
 # how a field of a config is printed
 SIZES = {
     "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_model": "width {:,}",

@@ -1,21 +1,25 @@
-"""The families of published models, each a table in the folder of its model."""
+"""The families of published models: every table in a folder of `numformer.models`.
 
-from numformer.models.bert.bert_weights import BERT, DISTILBERT, ROBERTA
-from numformer.models.bert.modernbert_weights import MODERNBERT
-from numformer.models.bert.sentence_weights import SENTENCES
-from numformer.models.clip.weights import CLIP, CLIP_IMAGE, CLIP_TEXT
-from numformer.models.decoder.gpt_weights import GPT1, GPT2
-from numformer.models.decoder.llama_weights import (
-    GEMMA, GEMMA2, GEMMA3, LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3)
-from numformer.models.decoder.neox_weights import BLOOM, GPT_NEOX
-from numformer.models.encoder_decoder.bart_weights import BART, MBART
-from numformer.models.encoder_decoder.t5_weights import MT5, T5
-from numformer.models.vision_transformer.weights import DEIT, DEIT_OF_ONE_HEAD, VIT
+A table is a `Family` on a page whose name ends in ``weights``.
+"""
 
-# Of several that fit a model, the first is written
-FAMILIES = {family.name: family for family in (
-    GPT2, GPT1, GPT_NEOX, BLOOM, LLAMA, QWEN2, QWEN3, MIXTRAL, MISTRAL, GEMMA, GEMMA2, GEMMA3, BERT,
-    ROBERTA, DISTILBERT, MODERNBERT, *SENTENCES, T5, MT5, BART, MBART, VIT, DEIT, DEIT_OF_ONE_HEAD,
-    CLIP, CLIP_TEXT, CLIP_IMAGE)}
+from importlib import import_module
+from pkgutil import walk_packages
+
+from numformer import models
+from numformer.weights.family import Family
+
+
+def _tables():
+    """Those of all pages, in their order; a page may hold a tuple of them."""
+    for page in walk_packages(models.__path__, f"{models.__name__}."):
+        if page.name.endswith("weights"):
+            for value in vars(import_module(page.name)).values():
+                for table in value if isinstance(value, tuple) else (value,):
+                    if isinstance(table, Family):
+                        yield table
+
+
+FAMILIES = {family.name: family for family in _tables()}
 
 __all__ = ["FAMILIES"]

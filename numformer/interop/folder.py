@@ -182,7 +182,7 @@ def family_of(model, name=None):
                          f"{f' {name!r}' if name else ''}; these can be written: "
                          f"{', '.join(family.name for family in FAMILIES.values())}.")
     differences = [(family, family.differences(model.config)) for family in chosen]
-    nearest, different = min(differences, key=lambda pair: len(pair[1]))
+    nearest, different = min(differences, key=lambda pair: (len(pair[1]), "config.json" in pair[1]))
     if different:
         options = ", ".join(f"{option}={brief(value)}" for option, value in different.items())
         raise ValueError(f"the model is of no published family: {nearest.name} is the nearest, but "

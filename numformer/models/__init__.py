@@ -1,5 +1,6 @@
 """Layers wired into the architectures of the papers; a family is a folder."""
 
+from numformer.config import Config
 from numformer.models.bert.classifier import BertClassifier, BertClassifierConfig
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.models.bert.model import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHead
@@ -42,12 +43,13 @@ from numformer.models.transformer.pretrained import backbone_options, load_pretr
 from numformer.models.vision_transformer.model import (
     VISION_CONFIGS, VisionTransformer, VisionTransformerConfig)
 
-CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS          # the published sizes, for `count`
-KINDS = {model.__name__: (model, model.config_class) for model in (   # that a checkpoint may hold
-    Bert, BertClassifier, BertSpanClassifier, BertTokenClassifier, CLIP, CLIPTextEncoder,
-    ConvolutionClassifier, ConvolutionLanguageModel, DETR, Decoder, DecoderClassifier,
-    EncoderDecoder, NGramDecoder, NGramLanguageModel, RecurrentLanguageModel, SentenceBert,
-    Seq2Seq, Swin, TinyBert, VisionTransformer)}
+CONFIGS = DECODERS | ENCODER_DECODERS | BERT_CONFIGS          # the published language models
+# What `count` and `draw` know by name: all published sizes
+PUBLISHED = {name: config for table in list(globals().values()) if isinstance(table, dict)
+             for name, config in table.items() if isinstance(config, Config)}
+# What a checkpoint may hold: all models that have a config
+KINDS = {name: (model, model.config_class) for name, model in sorted(globals().items())
+         if hasattr(model, "config_class")}
 
 # All that the pages above define, and constants
 __all__ = sorted(name for name, value in globals().items() if name.isupper()

@@ -15,7 +15,14 @@ PRESETS = {**text.PRESETS, **text_to_text.PRESETS, **library.PRESETS, **vision.P
 TASKS = {task.name: task for task in (                                    # named in checkpoints
     *(preset.task for preset in PRESETS.values()), ImageTask())}
 
+
+def kinds_of(task):
+    """The kinds of models that a task trains, a set: those of its presets, and its own `kinds`."""
+    return {*task.kinds, *(preset.kind for preset in PRESETS.values()
+                           if preset.task.name == task.name)}
+
+
 __all__ = [
     "Claim", "PRESETS", "PairTask", "Preset", "RECIPES", "Recipe", "TASKS", "Task", "TextTask",
-    "all_claims", "first_prompt", "preset_and_start", "recipe_of",
+    "all_claims", "first_prompt", "kinds_of", "preset_and_start", "recipe_of",
 ]

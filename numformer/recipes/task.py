@@ -21,7 +21,7 @@ class Task(ABC):
     name : str
         Checkpoints name the task by it.
     kinds : tuple of str
-        Of `numformer.models.KINDS`: the models that can learn it.
+        Of `numformer.models.KINDS`: models that can learn it besides those of its presets.
     unit : str
         Of the loss; see `unit_of`.
     from_the_data : set of str

@@ -9,7 +9,7 @@ from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, WORLD, DataError, to
 from numformer.finite import check_finite
 from numformer.models import KINDS
 from numformer.parameter import part_of
-from numformer.recipes import TASKS, recipe_of
+from numformer.recipes import TASKS, kinds_of, recipe_of
 from numformer.runs.checkpoint import CheckpointError
 from numformer.runs.facts import check_arrays, check_facts
 from numformer.runs.load_checkpoint import load_checkpoint
@@ -38,7 +38,7 @@ def read_facts(arrays, facts, path):
         kind, task = facts["model"]["kind"], facts.get("task", "text")
         if not isinstance(task, str) or task not in TASKS:
             raise ValueError(f"its task is {task!r}")
-        if not isinstance(kind, str) or kind not in TASKS[task].kinds:
+        if not isinstance(kind, str) or kind not in kinds_of(TASKS[task]):
             raise ValueError(f"its model is called {kind!r}")
         tokenizer = tokenizer_from_json(facts["tokenizer"]) if TASKS[task].has_tokens else None
         config = KINDS[kind][1].from_dict(facts["model"]["config"])

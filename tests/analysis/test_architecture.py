@@ -7,13 +7,12 @@ from numformer.analysis import architecture, count
 from numformer.description import Reader, Residual, Row, Stack, boxes_of
 from numformer.layers import Identity, MultiHeadAttention
 from numformer.models import (
-    CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, KINDS, SWIN_CONFIGS, VISION_CONFIGS, BertConfig,
-    Decoder, DecoderConfig, NGramLanguageModelConfig)
+    CONFIGS, CONVOLUTION_CONFIGS, KINDS, PUBLISHED, BertConfig, Decoder, DecoderConfig,
+    NGramLanguageModelConfig)
 from numformer.parameter import Layer
 from numformer.verify.registry import MODELS
 
 SMALL = dict(vocab_size=11, context_length=8, n_layers=2, n_heads=2, d_model=8)
-PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS | SWIN_CONFIGS
 
 
 def stacks_of(parts):

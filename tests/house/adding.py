@@ -12,8 +12,12 @@ import subprocess
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = ("numformer/ADDING_AN_ACTIVATION.md", "numformer/ADDING_A_FUNCTION.md",
-         "numformer/ADDING_A_LAYER.md", "numformer/ADDING_A_POSITION_SCHEME.md")
+# The files that each page may touch, and the name of what it adds, for ``pytest -k``
+PAGES = {"numformer/ADDING_AN_ACTIVATION.md": (3, "mish"),
+         "numformer/ADDING_A_FUNCTION.md": (3, "softplus"),
+         "numformer/ADDING_A_LAYER.md": (6, "scale and norm"),
+         "numformer/ADDING_A_POSITION_SCHEME.md": (4, "kerple"),
+         "numformer/ADDING_A_MODEL.md": (6, "mean and language")}
 
 
 def copied(folder):
@@ -45,6 +49,7 @@ def follow(page, root):
         lines = text.splitlines(keepends=True)
         if kind == "python":
             assert not file.exists(), f"{path} is there already"
+            file.parent.mkdir(exist_ok=True)
             file.write_text(text)
             n_added = len(lines)
         else:

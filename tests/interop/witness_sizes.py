@@ -1,4 +1,7 @@
-"""Small configs of ours, one for each family."""
+"""Small configs of ours, one for each family; the registry's where there is none here."""
+
+from numformer.interop import FAMILIES
+from numformer.verify.registry import MODELS
 
 _SIZES = dict(n_layers=2, n_heads=2, d_model=8, d_hidden=12)
 _TEXT = dict(_SIZES, vocab_size=11, context_length=8)
@@ -25,3 +28,6 @@ SMALL = {
     "clip_text_model": dict(_TEXT, d_embedding=5),
     **dict.fromkeys(("vit", "deit", "deit-of-one-head", "clip_vision_model"), _IMAGES),
 }
+SMALL |= {name: next(model.config.as_dict() for model in (case.layer() for case in MODELS)
+                     if type(model) is family.model)
+          for name, family in FAMILIES.items() if name not in SMALL}

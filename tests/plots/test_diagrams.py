@@ -9,13 +9,12 @@ from plot_examples import texts
 from numformer.analysis import architecture
 from numformer.layers import LayerNorm, MultiHeadAttention
 from numformer.models import (
-    CLIP_CONFIGS, CONFIGS, CONVOLUTION_CONFIGS, SWIN_CONFIGS, VISION_CONFIGS, DecoderConfig,
-    NGramLanguageModelConfig, RecurrentLanguageModelConfig, SentenceBertConfig, Seq2SeqConfig)
+    PUBLISHED, DecoderConfig, NGramLanguageModelConfig, RecurrentLanguageModelConfig,
+    SentenceBertConfig, Seq2SeqConfig)
 from numformer.plots import architecture_diagram, computation_graph, dark, slides
 from numformer.plots.diagrams.ink import DARK, LIGHT, wrapped
 from numformer.plots.diagrams.layers import ranked
 
-PUBLISHED = CONFIGS | VISION_CONFIGS | CLIP_CONFIGS | CONVOLUTION_CONFIGS | SWIN_CONFIGS
 SMALL = dict(vocab_size=11, context_length=8, n_layers=3, n_heads=2, d_model=8)
 EXAMPLES = {
     **{name: PUBLISHED[name] for name in ("transformer-base", "bert-base", "gpt2", "t5-small",

@@ -18,7 +18,7 @@ from numformer.commands.shared.output import print_json
 from numformer.commands.train import DESCRIBED
 from numformer.files import MIB, parse_json, read_file, write_atomically
 from numformer.interop import load
-from numformer.recipes import TASKS, Task, recipe_of
+from numformer.recipes import TASKS, Task, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
 from numformer.runs import save_checkpoint
 from numformer.runs.padded_tokenizer import is_padded
@@ -139,7 +139,7 @@ def special_tokens(source, tokenizer):
 
 # By kind of model
 IMPORTED = {
-    **dict.fromkeys(TASKS["text"].kinds, Imported(TASKS["text"])),
+    **dict.fromkeys(sorted(kinds_of(TASKS["text"])), Imported(TASKS["text"])),
     "EncoderDecoder": Imported(TASKS["instructions"], special_tokens),
     "Bert": Imported(TASKS["masked"]),
     "SentenceBert": Imported(TASKS["passages"]),

@@ -30,7 +30,6 @@ class MaskedTask(LibraryTask):
     """
 
     name = "masked"
-    kinds = ("Bert",)
     unit = "nats"
     recipe = BertRecipe()
 

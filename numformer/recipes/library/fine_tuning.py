@@ -35,7 +35,6 @@ class TopicTask(ExamplesTask):
 
     name = "topics"
     each = None                                                       # passages a topic; None: all
-    kinds = ("BertClassifier",)
     unit = "nats per passage"
     from_the_data = frozenset({"vocab_size", "n_classes"})
 
@@ -84,7 +83,6 @@ class PassageTask(ExamplesTask):
     """
 
     name = "passages"
-    kinds = ("SentenceBert",)
     unit = "per triplet"
     measured_before = True
 

@@ -13,7 +13,6 @@ class LibraryTextTask(TextTask):
     """Predict the next token of the library's texts: the sections in a row, in byte pairs."""
 
     name = "library-text"
-    kinds = ("Decoder",)
     unit = "nats per token"
     default_data = None
 
@@ -40,7 +39,6 @@ class GPTTopicsTask(FewTopicsTask):
     """
 
     name = "gpt-topics"
-    kinds = ("DecoderClassifier",)
 
 
 _MODEL = dict(n_layers=3, n_heads=4, d_model=128, positions="rotary", init_std=0.05,

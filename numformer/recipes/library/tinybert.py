@@ -33,7 +33,6 @@ class TinyBertTask(FewTopicsTask):
     """
 
     name = "taught-topics"
-    kinds = ("TinyBert",)
     from_the_data = FewTopicsTask.from_the_data | {"teacher_width"}
     teachers = ("topics", "few-topics")
     teacher = None

@@ -21,7 +21,6 @@ class TextTask(Task):
     """Train on the first nine tenths of a text; the loss is the mean over the last tenth."""
 
     name = "text"
-    kinds = ("Decoder", "NGramDecoder", "RecurrentLanguageModel", "ConvolutionLanguageModel")
     unit = "nats per character"
     from_the_data = frozenset({"vocab_size"})
     default_data = DOCUMENTATION

@@ -16,7 +16,6 @@ class NGramTask(TextTask):
     """Count n-grams, longer ones with every step: see `CountingTrainer`."""
 
     name = "ngrams"
-    kinds = ("NGramLanguageModel",)
     unused = frozenset(field.name for field in fields(TrainingConfig)) - {
         "steps", "seed", "eval_every", "eval_blocks", "save_every", "patience"}
 

@@ -54,7 +54,6 @@ class RecallTask(Task):
     """
 
     name = "recall"
-    kinds = ("Decoder",)
     unit = "nats per value"
     from_the_data = frozenset({"vocab_size"})
 

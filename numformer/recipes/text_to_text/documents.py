@@ -51,7 +51,6 @@ class DocumentTask(PairTask):
         As in `NoiseStream`.
     """
 
-    kinds = ("EncoderDecoder",)
     longest = 160
     samples = 2
     marks = ()

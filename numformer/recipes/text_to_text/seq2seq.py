@@ -20,7 +20,6 @@ class DateTask(PairTask):
     """
 
     name = "dates"
-    kinds = ("Seq2Seq",)
     unit = "nats per character"
     longest = 16
     alignment = "Attention from output to source characters"

@@ -25,7 +25,6 @@ class InstructionTask(PairTask):
     """
 
     name = "instructions"
-    kinds = ("EncoderDecoder",)
     longest = 72                                                      # a French answer may have 61
     pool = 1                                                          # mix the tasks in every batch
 

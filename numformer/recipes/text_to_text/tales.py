@@ -20,7 +20,6 @@ class SummarizeTask(PairTask):
     """"summarize: " and a tale, to its summary. In held-out tales, people have other things."""
 
     name = "summarize"
-    kinds = ("EncoderDecoder",)
     longest = 24
     samples = 2
     alignment = "Attention from a summary to its tale"

@@ -19,7 +19,6 @@ class TranslateTask(PairTask):
     """
 
     name = "translate"
-    kinds = ("EncoderDecoder",)
     longest = 40
     alignment = "Attention from French to English"
 

@@ -41,7 +41,7 @@ class CanvasTask(DigitTask):
     """
 
     name = "digits-on-canvas"
-    kinds = ("Swin", "VisionTransformer", "ConvolutionClassifier")
+    kinds = ("VisionTransformer", "ConvolutionClassifier")
 
     def load(self, data):
         dataset = super().load(data)

@@ -42,7 +42,6 @@ class CaptionTask(DigitTask):
     """Match images of digits and captions; measured by classification with captions alone."""
 
     name = "captions"
-    kinds = ("CLIP",)
     unit = "nats per pair"
     from_the_data = frozenset({"channels", "vocab_size", "eos_id"})
     has_tokens = True

@@ -56,7 +56,6 @@ class DetectionTask(Task):
     """
 
     name = "scenes"
-    kinds = ("DETR",)
     unit = "per scene"
     from_the_data = frozenset({"channels", "n_classes"})
     has_tokens = False

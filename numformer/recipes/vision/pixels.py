@@ -32,7 +32,6 @@ class PixelTask(DigitTask):
     """Predict every pixel of a digit from its class and the pixels before it."""
 
     name = "pixels"
-    kinds = ("Decoder",)
     unit = "nats per pixel"
     from_the_data = frozenset({"vocab_size"})
 

@@ -59,7 +59,6 @@ class DigitTask(Task):
     """Classify images of digits; measured by the accuracy on the test set."""
 
     name = "digits"
-    kinds = ("VisionTransformer", "ConvolutionClassifier")
     unit = "nats per image"
     from_the_data = frozenset({"channels", "n_classes"})
     has_tokens = False

@@ -18,7 +18,6 @@ class AnswerTask(LabelledTask):
     """Find the answer to a question in a tale; people have other things than in training."""
 
     name = "answers"
-    kinds = ("BertSpanClassifier",)
     unit = "nats per end"
     n_tales = 100
 

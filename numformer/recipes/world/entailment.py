@@ -19,7 +19,6 @@ class EntailmentTask(LabelledTask):
     """Classify pairs of a hypothesis and a premise of two or three sentences of a tale."""
 
     name = "entailment"
-    kinds = ("BertClassifier",)
     unit = "nats per pair"
     from_the_data = frozenset({"vocab_size", "n_classes"})
     n_tales = 600

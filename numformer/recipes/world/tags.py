@@ -15,7 +15,6 @@ from numformer.recipes.world.world_task import LabelledTask, TargetRows, shown, 
 class TagTask(LabelledTask):
     """Label every word; a subclass names its labels and where a tale has them."""
 
-    kinds = ("BertTokenClassifier",)
     unit = "nats per word"
     from_the_data = frozenset({"vocab_size", "n_classes"})
     n_tales = 16
