@@ -4,8 +4,8 @@
 whole architectures. `check` tests a gradient of your own, `hint` helps with one; `use` chooses
 between NumPy, the reference, and the compiled kernels.
 
-Names and rooms are imported on first use: NumPy and SciPy take half a second, in which the command
-`numformer` could not answer Ctrl-C.
+Names and packages are imported on first use: NumPy and SciPy take half a second, in which the
+command `numformer` could not answer Ctrl-C.
 """
 
 from importlib import import_module

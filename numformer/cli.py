@@ -14,9 +14,9 @@ from numformer.terminal import printable, shortened
 
 
 def _pages():
-    """{verb: (module of its page, one line of help)}, in the order of the table in COMMANDS.md.
+    """{verb: (its module, one line of help)}, in the order of the table in COMMANDS.md.
 
-    The page of a verb is a file of the room of commands whose docstring begins with "numformer",
+    The module of a verb is in the package of commands, and its docstring begins with "numformer",
     the verb, a colon and the help. It is found without importing it.
     """
     room, found = Path(commands.__file__).parent, {}

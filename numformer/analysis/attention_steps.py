@@ -1,4 +1,4 @@
-"""The arrays of one head of self-attention, in the order of computation; to look at."""
+"""The arrays of one head of self-attention, in the order of computation."""
 
 import numpy as np
 

@@ -246,7 +246,9 @@ def blas_libraries():
 
 @lru_cache(maxsize=1)
 def _blas(modules):
-    """The BLAS libraries of this process, for so many imported modules: SciPy brings its own."""
+    """The BLAS libraries of this process. The number of imported modules is the key of the cache:
+    SciPy brings a library of its own.
+    """
     try:
         found = ThreadpoolController().select(user_api="blas").lib_controllers
     except Exception:                   # of a system that it does not know: none can be held
@@ -255,7 +257,7 @@ def _blas(modules):
 
 
 def _submitted(threads, function, *arguments):
-    """[the future of a call in one of so many threads], or [] where no thread can be started."""
+    """[the future of a call in a pool of n threads], or [] where no thread can be started."""
     future = Future()
 
     def work():

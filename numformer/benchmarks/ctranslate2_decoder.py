@@ -68,13 +68,13 @@ def save(model, folder):
 
 
 def _set_norm(spec, ours, name):
-    """Of a norm: CTranslate2 calls the weight gamma and the bias beta, and needs both."""
+    """Set a norm: CTranslate2 calls the weight gamma and the bias beta, and needs both."""
     weight = ours[f"{name}.weight"]
     spec.gamma, spec.beta = weight, ours.get(f"{name}.bias", np.zeros_like(weight))
 
 
 def _set_linear(spec, ours, *names):
-    """Of layers with the same input: one product, with weights as rows of outputs."""
+    """Set layers with the same input: one product, with weights as rows of outputs."""
     spec.weight = np.concatenate([ours[f"{name}.weight"] for name in names], axis=1).T
     if f"{names[0]}.bias" in ours:
         spec.bias = np.concatenate([ours[f"{name}.bias"] for name in names])

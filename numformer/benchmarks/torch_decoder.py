@@ -102,7 +102,7 @@ def torch_decoder(model):
 
 
 def _norm(ours, mine, theirs):
-    """Of a norm: PyTorch calls the weight weight, and the shift bias."""
+    """The state of a norm: PyTorch calls gamma weight, and beta bias."""
     parts = (("weight", "weight"), ("bias", "bias"))
     return {f"{theirs}.{name}": ours[f"{mine}.{part}"] for part, name in parts
             if f"{mine}.{part}" in ours}

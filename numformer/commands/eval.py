@@ -52,7 +52,7 @@ def run(arguments):
 def evaluated(folder, best=False, data=None, weights=None):
     """The measures of a run: ({name: number}, unit of the loss).
 
-    With `weights`, "bfloat16" or "int8", among them is the loss with weights of so few bits.
+    With `weights`, "bfloat16" or "int8", among them is the loss with weights of 16 or 8 bits.
     """
     model, tokenizer, facts, task = load_run(folder, best)
     corpus = run_corpus(task, facts) if data is None else task.load(data)

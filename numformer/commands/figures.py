@@ -252,7 +252,7 @@ def _model_costs(runs):
 
 
 def _memory_hierarchy(runs):
-    """Of the compiled kernel's tiles, with the caches of this machine."""
+    """A picture of the compiled kernel's tiles, with the caches of this machine."""
     T, D = 4096, 64
     return plots.memory_hierarchy(attention_traffic(T, T, D), memory_levels(),
                                   title=f"One head in the memory hierarchy: T = S = {T}, D = {D}")

@@ -189,7 +189,7 @@ def _rows(records, claims):
 
 
 def _median(figures):
-    """Of several seeds; NaN if one is NaN, which could be sorted anywhere."""
+    """The median of several seeds; NaN if one is NaN, which could be sorted anywhere."""
     return math.nan if any(map(math.isnan, figures)) else statistics.median(figures)
 
 

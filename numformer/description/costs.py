@@ -19,7 +19,7 @@ def flops_of(layer, keys):
 
 
 def costs_of_images(model, flops):
-    """The costs of a model of images whose forward takes so many FLOPs for one."""
+    """The costs of a model of images, given the FLOPs of its forward for one image."""
     return {"parameters": n_parameters(model), "flops_per_image": flops,
             "training_flops_per_image": 3 * flops}
 

@@ -58,7 +58,7 @@ def trained(trainer, every=None, observe=None):
     ----------
     trainer : Trainer
     every : int, optional
-        Call ``observe(trainer)`` before the first step, after every so many, and after the last.
+        Call ``observe(trainer)`` before the first step, every `every` steps, and after the last.
     observe : callable, optional
     """
     steps = trainer.config.steps

@@ -1,6 +1,6 @@
 """Read files that others wrote: regular ones of limited size, and JSON without surprises.
 
-Every page that reads a file reads it here. A path may lead to a device that never ends, to a pipe
+Every module that reads a file reads it here. A path may lead to a device that never ends, to a pipe
 that nobody writes into, or to a file that grows; its content may be nested so deeply, or hold
 numbers so long, that parsing it fails in unexpected ways.
 """

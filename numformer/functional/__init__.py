@@ -144,7 +144,7 @@ from numformer.functional.vision.windows import (
     window_partition_backward, window_reverse, window_reverse_backward)
 from numformer.underflow import underflow_is_zero
 
-# All that the pages above define, and constants
+# All that the modules above define, and constants
 __all__ = sorted(name for name, value in globals().items() if name.isupper()
                  or getattr(value, "__module__", "").startswith(f"{__name__}."))
 

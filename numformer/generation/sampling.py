@@ -135,7 +135,7 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     ids : ndarray of int, shape (T,)
         The prompt, at least one token.
     tokens : int
-        Number of new tokens; at most so many with `end`.
+        Number of new tokens; with `end`, the largest number.
     rng, temperature, top_k, top_p
         As in `choose_token`.
     weights : "bfloat16" or "int8", optional
@@ -184,7 +184,7 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     prompts : list of ndarray of int, shape (T,)
         Prompts of at least one token.
     tokens : int
-        Number of new tokens of each; at most so many with `end`.
+        Number of new tokens of each; with `end`, the largest number.
     rngs : list of numpy.random.Generator, optional
         One for each prompt; needed unless the temperature is 0.
     temperature, top_k, top_p
@@ -253,7 +253,7 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
 
 
 def next_logits(owner, model, logits):
-    """Of the logits (B, T, V) of a step the last ones, (B, V), from which a token is chosen.
+    """The last logits (B, V) of a step's (B, T, V), from which a token is chosen.
 
     Raises
     ------

@@ -51,6 +51,6 @@ from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForwar
 from numformer.layers.vision.convolution2d import Convolution2D, Pooling2D
 from numformer.layers.vision.window_attention import PatchMerging, WindowAttention
 
-# All that the pages above define
+# All that the modules above define
 __all__ = sorted(name for name, value in globals().items()
                  if getattr(value, "__module__", "").startswith(f"{__name__}."))

@@ -68,7 +68,7 @@ class FeedForward(Layer):
             dy, saved, *self.hidden.gradients, *self.output.gradients)
 
     def hidden_units(self, x):
-        """The hidden layer (..., F) of x, after its nonlinearity; to look at."""
+        """The hidden layer (..., F) of x, after its nonlinearity."""
         f, _ = ACTIVATIONS[self.activation]
         return f(self.hidden(x))[0]
 
@@ -133,7 +133,7 @@ class GatedFeedForward(Layer):
             dy, saved, *self.gate.gradients, *self.hidden.gradients, *self.output.gradients)
 
     def hidden_units(self, x):
-        """The hidden layer (..., F) of x, multiplied by its gates; to look at."""
+        """The hidden layer (..., F) of x, multiplied by its gates."""
         return gated_linear_unit(self.gate(x), self.hidden(x), self.activation)[0]
 
     def describe(self):

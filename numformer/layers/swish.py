@@ -121,7 +121,7 @@ class SwishFeedForward(Layer):
         return self.hidden.backward(self.swish.backward(da, saved_swish), saved_hidden)
 
     def hidden_units(self, x):
-        """The hidden layer (..., F) of x, after its nonlinearity; to look at."""
+        """The hidden layer (..., F) of x, after its nonlinearity."""
         return self.swish(self.hidden(x))
 
     def describe(self):
@@ -191,7 +191,7 @@ class GatedSwishFeedForward(Layer):
         return self.gate.backward(dg, saved_gate) + self.hidden.backward(dh, saved_hidden)
 
     def hidden_units(self, x):
-        """The hidden layer (..., F) of x, multiplied by its gates; to look at."""
+        """The hidden layer (..., F) of x, multiplied by its gates."""
         return self.swish(self.gate(x)) * self.hidden(x)
 
     def describe(self):

@@ -84,7 +84,7 @@ class TokenStep:
         return bool(kinds) and kinds[0] is not None and kinds.count(kinds[0]) == len(kinds)
 
     def begin(self, texts=0):
-        """The cache of so many texts without positions; of none, of any number."""
+        """A cache without positions, for `texts` texts; 0: for any number."""
         return TextsCache(self, PagedCache(*self.page, texts))
 
     def is_of(self, blocks, norm, head):
@@ -160,7 +160,7 @@ class TextsCache:
 
     @property
     def left_padding(self):
-        """Of each text in `blocks`; None if all have one length."""
+        """Left padding of each text in `blocks`; None if all have one length."""
         padding = len(self) - self.pages.lengths
         return padding if padding.any() else None
 
@@ -179,7 +179,7 @@ class TextsCache:
         return tuple(found)
 
     def restarted(self, which):
-        """A cache in which those texts begin anew, with the same weights; `which` is a mask."""
+        """A cache in which some texts begin again, with the same weights; `which` is a mask."""
         return TextsCache(self.step, self.pages.restarted(which))
 
     def rows(self, order):

@@ -51,6 +51,6 @@ PUBLISHED = {name: config for table in list(globals().values()) if isinstance(ta
 KINDS = {name: (model, model.config_class) for name, model in sorted(globals().items())
          if hasattr(model, "config_class")}
 
-# All that the pages above define, and constants
+# All that the modules above define, and constants
 __all__ = sorted(name for name, value in globals().items() if name.isupper()
                  or getattr(value, "__module__", "").startswith(f"{__name__}."))

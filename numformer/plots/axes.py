@@ -189,8 +189,7 @@ def legend_below(ax, columns, middle=0.5, **options):
 
 
 def cell_inches(ax, columns, rows):
-    """Width and height of a cell if `ax` holds so many columns and rows; an estimate before layout.
-    """
+    """Width and height of a cell of a grid that fills `ax`; an estimate before layout."""
     extent, dpi = ax.get_window_extent(), ax.figure.dpi
     width, height = 0.92 * extent.width / dpi / columns, 0.92 * extent.height / dpi / rows
     return (min(width, height),) * 2 if ax.get_aspect() == 1 else (width, height)

@@ -76,7 +76,7 @@ class Task(ABC):
 
     @abstractmethod
     def validation(self, dataset, tokenizer, config, blocks=None):
-        """Batches of held-out examples; of only so many examples for an estimate."""
+        """Batches of held-out examples; of a number of them for an estimate."""
 
     def unit_of(self, tokenizer):
         """The unit of the loss of a run with this tokenizer."""

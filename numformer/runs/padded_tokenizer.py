@@ -2,7 +2,7 @@
 
 from numformer.data.tokenizers.base import Tokenizer
 
-MOST = 1024                                           # sizes are multiples of at most so many
+MOST = 1024                                           # the largest number whose multiples are sizes
 
 
 class PaddedTokenizer(Tokenizer):

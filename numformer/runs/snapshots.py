@@ -70,7 +70,7 @@ class Snapshots:
         self.plan = self.path / "plan.json"
 
     def begin(self, count):
-        """Plan so many snapshots, or none, for a new run; a killed one may have left its own."""
+        """Plan `count` snapshots, or none, for a new run; a killed one may have left its own."""
         self.continue_from(-1)
         self.plan.unlink(missing_ok=True)
         if count is None:

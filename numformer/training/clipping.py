@@ -36,7 +36,7 @@ def norm_of(arrays):
 
 
 def squared_norms(arrays):
-    """Of each array the sum of its squares, and its norm: the one over- or underflows before.
+    """The sum of squares and the norm of each array: the first over- or underflows before.
 
     Examples
     --------

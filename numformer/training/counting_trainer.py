@@ -5,7 +5,7 @@ import time
 from numformer.checks import check_whole
 from numformer.training.trainer import Trainer
 
-MOST_N = 1000                                         # tokens of an n-gram; each n is counted anew
+MOST_N = 1000                                         # tokens of an n-gram; each n is counted again
 
 
 class CountingTrainer(Trainer):
@@ -44,7 +44,7 @@ class CountingTrainer(Trainer):
         super().__init__(model, stream, validation, config)
 
     def train_step(self):
-        """Count anew, n-grams that are longer by one.
+        """Count again, n-grams that are longer by one.
 
         Returns
         -------

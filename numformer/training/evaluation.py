@@ -46,7 +46,7 @@ def mean_loss(model, batches, should_stop=lambda: False):
 
 
 def totals_of(model, batches, should_stop=lambda: False):
-    """Of each batch the parts of its loss, a list of (sum, count); None if `should_stop` did."""
+    """The parts of the loss of each batch, a list of (sum, count); None if `should_stop` did."""
     def total(batch):
         if should_stop():
             return None

@@ -85,7 +85,7 @@ def _check_loss(step, name, loss, in_nats):
 
 
 def is_due(step, config):
-    """Whether a validation comes after so many steps."""
+    """Whether a validation comes after `step` steps."""
     every = config.eval_every
     return step == config.steps or bool(every and step and step % every == 0)
 

@@ -42,7 +42,7 @@ def complex_step_jacobian(layer, inputs, options=None, step=COMPLEX_STEP):
         float64 where they are differentiated; integer arrays are passed on unchanged.
     options : dict, or callable that makes one, optional
         Keyword arguments of `forward`. A callable is called for every run, so that a random
-        generator starts anew each time.
+        generator starts again each time.
     step : float
         h.
 

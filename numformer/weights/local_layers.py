@@ -38,7 +38,7 @@ class Window(Key):
 
 
 class GlobalEvery(Key):
-    """One layer in so many is global, the others are local; `LayerTypes` overrule it.
+    """Every n-th layer is global, the others are local; `LayerTypes` overrule it.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class ScalingLaw(NamedTuple):
     beta: float
 
     def loss(self, parameters, tokens):
-        """The loss of models with so many parameters, trained on so many tokens.
+        """The loss of models by number of parameters and of training tokens.
 
         Examples
         --------

@@ -182,7 +182,7 @@ def bubble_share(schedule):
 
 
 def most_held(schedule):
-    """Of how many micro-batches each stage holds the saved activations at most.
+    """The most micro-batches whose saved activations each stage holds.
 
     A stage holds them from the start of a forward to the stop of its backward. In GPipe these are
     all m micro-batches. In 1F1B, stage s of p runs p - 1 - s forwards to warm up and one more

@@ -57,7 +57,7 @@ def model_sizes():
     >>> largest.name, largest.parameters // 10 ** 9
     ('llama3-405b', 405)
     """
-    from numformer.models import CONFIGS, VISION_CONFIGS               # imports this room
+    from numformer.models import CONFIGS, VISION_CONFIGS               # imports this package
 
     configs = CONFIGS | VISION_CONFIGS
     return [ModelSize(name, year + (month - 0.5) / 12, count(configs[name])["parameters"], family,

@@ -94,7 +94,7 @@ class Run(NamedTuple):
         return [self.tokenizer.decode([token]) for token in range(len(self.tokenizer))]
 
     def ids(self, most):
-        """The ids of --text, two or more, of any length; of a held-out text, at most so many."""
+        """The ids of --text, two or more, of any length; of a held-out text, at most `most`."""
         if self.chosen.text is None:
             ids = self.task.held_out_ids(self._corpus, self.tokenizer, most)
             ids = self.reading().inputs[0][0] if ids is None else ids
@@ -109,7 +109,7 @@ class Run(NamedTuple):
         return ids
 
     def validation(self, blocks):
-        """Batches of so many held-out examples."""
+        """Batches of `blocks` held-out examples."""
         return self.task.validation(self._corpus(), self.tokenizer, self.model.config, blocks)
 
     def metrics(self):

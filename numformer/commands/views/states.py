@@ -18,7 +18,7 @@ class States:
     ----------
     folder : path
     most : int, optional
-        Of more states, so many are chosen, evenly spaced, with the first and the last.
+        Of more states, this number is chosen, evenly spaced, with the first and the last.
 
     Attributes
     ----------

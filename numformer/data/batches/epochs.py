@@ -10,7 +10,7 @@ POOL = 32                                                             # batches 
 
 
 class Epochs:
-    """Which examples each step trains on: all of them once in every epoch, shuffled anew.
+    """Which examples each step trains on: all of them once in every epoch, in a new order.
 
     The examples of a step are a pure function of the seed and the step, so the step is all that a
     checkpoint keeps of a stream. There are two orders:

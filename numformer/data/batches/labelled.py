@@ -6,7 +6,7 @@ from numformer.data.batches.epochs import Epochs, EpochStream, consecutive_rows
 
 
 class LabelledStream(EpochStream):
-    """Batches of labelled examples, without end: every example once in each epoch, shuffled anew.
+    """Batches of labelled examples, without end: every example once in each epoch, in a new order.
 
     All batches have the same size: one may begin in an epoch and end in the next.
 

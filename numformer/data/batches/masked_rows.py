@@ -8,7 +8,7 @@ from numformer.data.noise.masking import check_mask, mask_tokens
 
 
 class MaskedStream(EpochStream):
-    """Batches of rows with masked tokens, without end: all rows once in each epoch, shuffled anew.
+    """Batches of rows with masked tokens, without end: all rows once in each epoch, in a new order.
 
     Dynamic masks are new in every step (RoBERTa). Static masks are made once for each row and
     reused in every epoch (BERT, which had ten of them for each row).

@@ -71,7 +71,7 @@ def pair_batch(pairs, padding, bos, eos):
 
 
 class PairStream(EpochStream):
-    """Batches of pairs, without end: all pairs once in each epoch, shuffled anew.
+    """Batches of pairs, without end: all pairs once in each epoch, in a new order.
 
     Pairs of similar length share a batch, which saves padding: see `Epochs`. Where that would group
     examples of one kind, `pool=1` mixes them; `PairBatch.split` then removes what padding it can.

@@ -92,7 +92,7 @@ class Triplets:
 
 
 class PassageStream(EpochStream):
-    """Batches of passages or triplets, without end: all once in each epoch, shuffled anew.
+    """Batches of passages or triplets, without end: all once in each epoch, in a new order.
 
     Parameters
     ----------

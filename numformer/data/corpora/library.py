@@ -25,7 +25,7 @@ from typing import NamedTuple
 from numformer.data.corpora.texts import Corpus, DataError, load_corpus
 from numformer.files import MIB, read_file
 
-SECTION_CHARACTERS = 500                                              # at least so many
+SECTION_CHARACTERS = 500                                              # the fewest
 MOST = 16 * MIB                                                       # of a source file
 EVERY = 5                                                             # of a topic's is held out
 _LEFT_OUT = {"test", "tests", "encodings", "idlelib", "lib2to3", "turtledemo", "ensurepip",

@@ -216,7 +216,7 @@ def _run(sentences, characters):
 
 
 def _by_topic(sections, characters):
-    """The passages of each topic, of between half and all of so many characters."""
+    """The passages of each topic, of half to all of the given number of characters."""
     found = {}
     for section in sections:
         sentences = section.sentences

@@ -2,7 +2,7 @@
 
 A context samples some keys (lower-case letters) and a value (an upper-case letter) for each. Its
 examples are a key and its value: "hFcAbAhF". No weight can hold a mapping that is
-sampled anew in each context: what a key means is to be read from the examples before it.
+sampled for each context: what a key means is to be read from the examples before it.
 """
 
 import numpy as np

@@ -174,7 +174,7 @@ class _Members(dict):
 
 
 class _Memory(dict):
-    """Of each fork an array: for each character of a text the end of the match from there."""
+    """An array for each fork: for each character of a text the end of the match from there."""
 
     def __init__(self, length):
         self.length, self.size = length, 0

@@ -51,7 +51,7 @@ def _run(family, size, seed, steps):
 
 
 def _best(points):
-    """The lowest loss with at most so many operations: strictly falling."""
+    """The lowest loss within each number of operations: strictly falling."""
     best, least = [], np.inf
     for operations, loss in sorted(points):
         if loss < least:

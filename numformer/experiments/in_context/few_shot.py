@@ -30,7 +30,7 @@ def prompts_of(shots, keys=KEYS):
 
 
 def shot_accuracy(model, shots):
-    """The fraction of right values after so many examples of a mapping of four keys."""
+    """The fraction of right values after `shots` examples of a mapping of four keys."""
     keys, values = prompts_of(shots)
     return float((predicted_values(model, keys, values) == values)[:, -1].mean())
 

@@ -48,7 +48,7 @@ def examples_of(states, pronouns):
 
 
 def scores(examples, A, b):
-    """Of every candidate, (N, K)."""
+    """The scores of all candidates, (N, K)."""
     mapped = examples.pronouns @ A                                    # (N, C)
     s = np.einsum("nkc,nc->nk", examples.mentions, mapped) + b[examples.nearness]
     return np.where(examples.real, s, NEVER)

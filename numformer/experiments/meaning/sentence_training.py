@@ -82,7 +82,7 @@ def batch_of(*rows, last):
 
 
 def cosines(a, b):
-    """Of all pairs, (N, M), in float64."""
+    """The cosines of all pairs, (N, M), in float64."""
     a, b = (x.astype(np.float64) / np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
             for x in (a, b))
     return a @ b.T

@@ -13,7 +13,7 @@ from numformer.experiments.meaning.world_bert import pretrained
 from numformer.experiments.training import trainer_of
 from numformer.recipes.preset import more
 
-NEIGHBOURS, FEWEST, TEXT = 5, 20, 1500                # occurrences of a word in so many tales
+NEIGHBOURS, FEWEST, TEXT = 5, 20, 1500                # least occurrences of a word; number of tales
 NAMED = ("person", "thing", "number", "place", "adjective", "pronoun", "verb")
 COUNTING = NUMBERS[2:]                                # "one" opens tales: "one morning"
 _SPECIAL = {

@@ -17,7 +17,7 @@ MAPPED = "bank", "bat", "ran", "key"                                  # words of
 
 
 def occurrences(tales):
-    """Of all ambiguous words of tales: (tale, token, word, sense), each an array."""
+    """All ambiguous words of tales: (tale, token, word, sense), each an array."""
     found = [(n, t, *sense.split(".")) for n, tale in enumerate(tales)
              for t, sense in enumerate(tale.senses) if sense.partition(".")[0] in AMBIGUOUS]
     return tuple(map(np.array, zip(*found)))

@@ -142,7 +142,7 @@ def spans_are_right(model, examples):
 
 
 def flops(model, family, examples):
-    """Of the forward pass of an example, mean: two for each weight and token, in all matrices.
+    """FLOPs of the forward pass of an example, mean: two for each weight and token, in matrices.
 
     The products of attention are left out, and so are those of the LM head.
     """

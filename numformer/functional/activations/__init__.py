@@ -1,4 +1,4 @@
-"""Activation functions, one idea a page.
+"""Activation functions, one idea a file.
 
     relu       ReLU and its square
     gelu       exact, and with a tanh

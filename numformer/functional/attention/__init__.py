@@ -1,4 +1,4 @@
-"""Attention, one idea a page, from the plain function to the tiled one. Read in this order:
+"""Attention, one idea a file, from the plain function to the tiled one. Read in this order:
 
     core                  attention(q, k, v, mask) and its backward: start here
     masks                 AttentionPattern: causal, window, padding, packed documents

@@ -2,7 +2,7 @@
 
 The last of T queries is aligned with the last of S keys, so the distance from query i to key j is
 j - (i + S - T). It is clipped to -K .. K, so a table has 2 K + 1 rows: row r for distance r - K.
-All heads share it. `relative_attention` puts the two terms of this page together.
+All heads share it. `relative_attention` puts the two terms of this module together.
 """
 
 import numpy as np

@@ -16,7 +16,7 @@ backward needs to compute the weights of any tile again:
           \delta_i = \sum_j p_{ij}\, \bar{o}_i \cdot v_j = \bar{o}_i \cdot o_i
 
 The last equation is what makes tiles possible: the sum over all keys in the gradient of the softmax
-is a dot product of two vectors of width D_V. The compiled kernel is this page, made fast.
+is a dot product of two vectors of width D_V. The compiled kernel is this module, made fast.
 
 References: Milakov and Gimelshein (2018), "Online normalizer calculation for softmax", algorithm 3;
 Dao et al. (2022), "FlashAttention"; Dao (2023), "FlashAttention-2", algorithms 1 and 2.

@@ -2,7 +2,7 @@
 
 Read `minimal.cross_entropy` first: the plain loss of every token and its gradient. The first pair
 here is the same for any shape; the second leaves out ignored targets and adds label smoothing and
-z-loss, each of which is a page of its own.
+z-loss, each of which is a module of its own.
 """
 
 import numpy as np

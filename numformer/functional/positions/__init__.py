@@ -1,4 +1,4 @@
-"""Position information, one scheme a page.
+"""Position information, one scheme a file.
 
     sinusoidal         fixed vectors, added to the embeddings
     two_dimensional    the same for the patches of an image

@@ -2,7 +2,7 @@
 
 Kernels call BLAS through symbols of ours, such as `numformer_sgemm`. Compiled code, also from the
 cache, looks symbols up by name when it is loaded. So the library is chosen in each process, and
-another choice compiles nothing anew.
+another choice compiles nothing again.
 
 Products of small tiles that are in the cache, those of attention, stay with SciPy's library: there
 the others are up to a tenth slower (`numformer bench attention`). Our own product is for float32

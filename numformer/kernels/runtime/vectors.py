@@ -1,6 +1,6 @@
 """Tiles of matrix products in vector registers: some rows of a factor times a panel of the other.
 
-Numba has no vectors of its own, so this page writes LLVM's. LLVM makes of them the instructions
+Numba has no vectors of its own, so this module writes LLVM's. LLVM makes of them the instructions
 that the processor has: AVX-512, AVX2 or NEON.
 """
 
@@ -29,7 +29,7 @@ def most_rows():
 
 
 def _multiply_rows(rows):
-    """The tile for so many rows."""
+    """The tile for a number of rows."""
     @intrinsic
     def multiply(context, kind, x, i, start, terms, panel, scale, bias, y, j, column, add):
         """y[j:j+rows, column:] = x[i:i+rows, start:start+terms] panel * scale + bias, or += that.
@@ -60,10 +60,10 @@ def _multiply_rows(rows):
 
 
 def _multiply_tile(rows):
-    """The tile of `own_product` for so many rows."""
+    """The tile of `own_product` for a number of rows."""
     @intrinsic
     def multiply(context, vectors, a, a_row, a_term, panel, terms, alpha, c, c_row, add):
-        """c = alpha a panel, or c += that, for so many vectors of columns, at most 3.
+        """c = alpha a panel, or c += that, for 1, 2 or 3 vectors of columns.
 
         a, panel and c are addresses. From a row of `a` to the next it is `a_row` bytes, from a term
         to the next `a_term`; in c it is `c_row` bytes from a row to the next. The numbers are of
@@ -114,7 +114,7 @@ class _Tile:
                 for r in range(rows)]
 
     def bytes_of(self, stored):
-        """Of a number of the panel."""
+        """How many bytes a number of the panel has."""
         return ITEM_BYTES.get(stored, self.size)
 
     def sums(self, stored, vectors, x_rows, x_term, terms, panel, prefetch):
@@ -204,7 +204,7 @@ class _Tile:
         return self.builder.call(function, [a, b, c])
 
     def prefetch(self, address, size):
-        """Request so many bytes at an address from memory, for reading, into the first cache."""
+        """Request `size` bytes at an address from memory, for reading, into the first cache."""
         builder, byte, flag = self.builder, ir.IntType(8).as_pointer(), ir.IntType(32)
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag]),

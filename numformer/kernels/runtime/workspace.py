@@ -43,7 +43,7 @@ def release():
 
 
 def _allocate(size):
-    """A buffer of so many bytes, reused or new; it is kept until no array or view refers to it."""
+    """A buffer of `size` bytes, reused or new; it is kept until no array or view refers to it."""
     global _free_bytes
     with _lock:
         block = _free[size].pop() if _free.get(size) else None

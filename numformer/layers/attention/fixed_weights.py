@@ -116,7 +116,7 @@ class FixedWeightAttention(Layer):
         return self.value.backward(join_heads(dv), saved_value)
 
     def attention_weights(self, saved):
-        """The weights (B, H, T, S) of the forward that saved; to look at."""
+        """The weights (B, H, T, S) of the forward that saved."""
         p, v, *_ = saved
         return np.broadcast_to(p, (len(v), self.n_heads, *p.shape[-2:]))
 

@@ -40,7 +40,7 @@ class PagedCache:
 
     @property
     def addresses(self):
-        """Of the pages of each text, for a kernel: (B, most pages), 0 behind the last one."""
+        """Addresses of the pages of each text, for a kernel: (B, most pages), 0 after the last."""
         found = np.zeros((len(self.pages), max(map(len, self.pages))), np.int64)
         for row, pages in zip(found, self.pages):
             row[:len(pages)] = [page.address for page in pages]

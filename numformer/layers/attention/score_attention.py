@@ -185,7 +185,7 @@ class ScoreAttention(Layer):
         return self.query.backward(dq, saved_query), dkeys, dvalues
 
     def attention_weights(self, saved):
-        """The weights (B, T, S) of the forward that saved; to look at."""
+        """The weights (B, T, S) of the forward that saved."""
         _, (p, *_) = saved
         return p
 

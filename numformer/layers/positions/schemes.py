@@ -1,4 +1,4 @@
-"""The position schemes by the names that configs use: every page of this folder that has one."""
+"""The position schemes by the names that configs use: every file of this folder that has one."""
 
 import pkgutil
 from importlib import import_module

@@ -183,7 +183,7 @@ class AttentiveGRU(Layer):
         return y[:, None], y[:, :self.width].copy()
 
     def attention_weights(self, saved):
-        """The attention weights (B, T, S) of all steps of the forward that saved; to look at."""
+        """The attention weights (B, T, S) of all steps of the forward that saved."""
         *_, steps, _ = saved
         return np.concatenate([p for (p, *_), _ in steps], axis=1)
 

@@ -180,7 +180,7 @@ class CLIP(Layer):
         np.minimum(self.logit_scale.data, math.log(largest), out=self.logit_scale.data)
 
     def costs(self):
-        """Of an image and of a text; a pair is one of each."""
+        """The costs of an image and of a text; a pair is one of each."""
         image, text = self.image.costs()["flops_per_image"], self.text.costs()["flops_per_text"]
         return {"parameters": n_parameters(self), "flops_per_image": image, "flops_per_text": text,
                 "training_flops_per_pair": 3 * (image + text)}

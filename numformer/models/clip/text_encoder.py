@@ -125,7 +125,7 @@ class CLIPTextEncoder(Layer):
         return ends.argmax(axis=1)
 
     def costs(self):
-        """Of a text: causal attention, full context, one vector projected."""
+        """The costs of a text: causal attention, full context, one vector projected."""
         T = self.config.context_length
         flops = round(T * flops_of(self.encoder, (T + 1) / 2) + flops_of(self.projection, 0))
         return {"parameters": n_parameters(self), "flops_per_text": flops,

@@ -108,7 +108,7 @@ class DecoderClassifier(LossOfParts, CrossEntropyModel):
         return logits, saved
 
     def backward(self, dlogits, saved, dnext=None, dauxiliary=0.0):
-        """Of `loss`, with `dnext` (B, T, C) of the features and `dauxiliary` of its other parts."""
+        """The gradient of `loss`, with `dnext` (B, T, C) of the features and `dauxiliary`."""
         h, last, saved_backbone, saved_classes = saved
 
         # logits = classes(h[each text, its last token])

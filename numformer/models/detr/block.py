@@ -10,7 +10,7 @@ from numformer.parameter import Layer
 
 
 class DETRBlock(Layer):
-    r"""Residual branches whose attentions get the positions anew, (B, T, C) to (B, T, C).
+    r"""Residual branches with positions in every attention, (B, T, C) to (B, T, C).
 
     .. math::
 

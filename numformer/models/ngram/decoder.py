@@ -124,7 +124,7 @@ class NGramDecoderCache:
         return len(self.decoder)
 
     def restarted(self, which):
-        """A cache in which all texts begin anew: those that do not would need their last tokens."""
+        """A cache in which all texts begin again: others would need their last tokens."""
         if not isinstance(self.decoder, TextsCache):
             return None
         return NGramDecoderCache(self.decoder.restarted(np.ones_like(which)), None)

@@ -1,6 +1,6 @@
 """What Transformers share: the options, the layers built from them, the encoder, and the loss.
 
-Together with these pages, the file of a model is complete: config, class and published sizes.
+Together with these modules, the file of a model is complete: config, class and published sizes.
 """
 
 from numformer.models.transformer.batch_norms import BatchNormsOfCall, running_statistics

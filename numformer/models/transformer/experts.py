@@ -51,7 +51,7 @@ class ExpertsConfig(TransformerConfig):
 
     @property
     def expert_layers(self):
-        """Of each layer, whether it has experts."""
+        """Whether each layer has experts."""
         return [self.n_experts > 1 and k % self.experts_every == 0
                 for k in range(1, self.n_layers + 1)]
 

@@ -193,7 +193,7 @@ class VisionTransformer(CrossEntropyModel):
         return x, saved
 
     def costs(self):
-        """Of an image: full attention, and one vector through the head."""
+        """The costs of an image: full attention, and one vector through the head."""
         patches = self.config.side ** 2
         T = patches + self.config.first_patch
         return costs_of_images(self, 2 * patches * self.patches.weight.data.size + T * flops_of(

@@ -196,7 +196,7 @@ def take_key():
 
 
 def in_lines(key, most):
-    """The key of marks in lines of at most so many ems.
+    """The key of marks in lines of limited width, in ems.
 
     Examples
     --------

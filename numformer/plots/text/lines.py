@@ -7,7 +7,7 @@ from numformer.plots.text.letters import letters
 
 
 def wrapped(text, columns, kept=0):
-    """Lines of at most so many letters, broken at white space, but not in the first `kept`.
+    """Lines of at most `columns` letters, broken at white space, but not in the first `kept`.
 
     Examples
     --------

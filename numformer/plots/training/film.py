@@ -31,7 +31,7 @@ class Film(NamedTuple):
     steps : list of int
         Of the N states, rising.
     losses, validations : list of (int, float)
-        Loss after so many steps: of the next training batch, and of every validation.
+        Loss by number of steps: of the next training batch, and of every validation.
     prompt : str
         The text that is continued, or answered.
     samples : list of str

@@ -17,7 +17,7 @@ class CaptionStream(EpochStream):
     """Pairs of images and captions in tens that hold every digit once.
 
     So no image of a ten fits the caption of another, and a shard of ten pairs has no wrong
-    negatives. The caption of an image is chosen anew in every step.
+    negatives. The caption of an image is chosen again in every step.
     """
 
     def __init__(self, digits, tokenizer, length, batch_size, seed, dtype):

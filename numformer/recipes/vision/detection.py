@@ -172,7 +172,7 @@ def objects_of(scenes):
 
 
 def precision_and_recall(found, objects, overlap=0.5):
-    """Of the finds with a probability of one half or more: (precision, recall).
+    """(precision, recall) of the finds with a probability of one half or more.
 
     A find is right if its class is that of an object that it overlaps enough, and that no surer
     find has had.

@@ -13,7 +13,7 @@ def most_characters(length):
 
 
 def check_growth(where, length, most):
-    """Check that a step makes at most so many characters, before it makes them.
+    """Check how many characters a step makes, before it makes them.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def check_growth(where, length, most):
 
 
 def replaced(where, search, content, text, most):
-    """A text with a content in place of all matches, of at most so many characters.
+    """A text with a content in place of all matches, of limited length.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from numformer.checks import check_whole
 
 
 def strided_keys(T, stride):
-    r"""The keys of strided attention: the last `stride`, and one in so many before them.
+    r"""The keys of strided attention: the last `stride`, and every `stride`-th before them.
 
     .. math:: A_i = \{ i - l + 1, \dots, i \} \cup \{ j \le i : (i - j) \bmod l = 0 \}
 
