@@ -94,3 +94,6 @@ def view(x, number):
     high = np.zeros((2 * len(x), *x.shape[1:]), x.dtype)  # whoever ignores strides stays inside it
     high[:len(x)] = x[::-1]
     return high[:len(x)][::-1]
+
+
+EDGES = set(with_edges({"": None}, (), 1.0)) - {""}                   # the names of all

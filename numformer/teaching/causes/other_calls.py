@@ -60,7 +60,8 @@ def _call(evidence, case, dy=None, function=None, arguments=(), options=(), writ
 def _siblings(evidence):
     base = evidence.name.removesuffix("_backward")
     end = "_backward" * evidence.backward
-    for sibling in {name for family in FAMILIES if base in family for name in family} - {base}:
+    siblings = (name for family in FAMILIES if base in family for name in family if name != base)
+    for sibling in dict.fromkeys(siblings):
         yield (1, f"these are the numbers of {sibling}{end}, another function",
                lambda case, sibling=sibling: _call(evidence, case, function=sibling))
 

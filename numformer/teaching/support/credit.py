@@ -5,6 +5,7 @@ from contextlib import suppress
 import numpy as np
 
 from numformer.specifications import find_problem
+from numformer.specifications.edges import EDGES as OF_EVERY_FUNCTION
 from numformer.teaching.check import instances_of, offered_levels, outputs_of, same_buffer
 from numformer.teaching.comparison import strange_output, wrong_output
 from numformer.teaching.limits import Stopped
@@ -12,8 +13,6 @@ from numformer.teaching.signatures import promises
 
 # of the points of each output
 SHAPE, PLAIN, SPECIAL, EDGES = 0.1, 0.6, 0.2, 0.1
-GENERAL = {"sizes of 1", "large numbers", "small numbers", "a large dy", "a small dy", "views",
-           "float32"}                                 # edges of every function
 RULE = ("Of the points of each output, 1/10 is for its shape and 6/10 for its numbers on plain "
         "random problems. Once these are right, 2/10 are for what this function must also do: "
         "options, such as an ignored target, and special cases, such as scores near 1000. 1/10 is "
@@ -57,7 +56,7 @@ def credit(exercise, function, name, seed):
             edges += [dict.fromkeys(keys, ok) for ok in
                       _sound(name, watched, instances[0], backward)]
         else:
-            group = edges if level in GENERAL else special
+            group = edges if level in OF_EVERY_FUNCTION else special
             group.append({key: all(each[key][1] for each in found) for key in keys})
     points = {}
     for key, of in shares.items():

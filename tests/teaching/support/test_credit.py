@@ -5,11 +5,12 @@ import pytest
 
 from numformer import functional as F
 from numformer.specifications import PROBLEMS, find_problem
+from numformer.specifications.edges import EDGES
 from numformer.teaching import all_exercises
 from numformer.teaching.exercise import find_exercise
 from numformer.teaching.judge import judge
 from numformer.teaching.limits import Stopped
-from numformer.teaching.support.credit import GENERAL, credit
+from numformer.teaching.support.credit import credit
 
 
 def of(number, function, seed=0):
@@ -53,7 +54,7 @@ def test_each_gradient_counts_for_itself(index, change, points):
 
 def test_general_edges_are_levels_of_every_problem():
     for problem in PROBLEMS.values():
-        assert GENERAL <= set(problem.levels) and not set(problem.levels) == GENERAL
+        assert EDGES <= set(problem.levels) and not set(problem.levels) == EDGES
 
 
 def test_outputs_that_are_missing_cost_their_points():
