@@ -5,7 +5,7 @@ import numpy as np
 from numformer.checks import check_whole
 from numformer.functional.activations.table import GATED
 from numformer.functional.attention.masks import EVERYWHERE
-from numformer.layers import FeedForward, GatedFeedForward, Linear, LMHead, MultiHeadAttention
+from numformer.layers import MultiHeadAttention
 from numformer.analysis.counting import count
 from numformer.layers.positions.schemes import IN_ATTENTION
 from numformer.models.decoder.config import DecoderConfig
@@ -148,12 +148,14 @@ def _run(model, T):
     """FLOPs and bytes per token of each part, in a forward of T tokens."""
     with capture(model, Layer) as seen:
         _, saved = model.forward(np.arange(T)[None] % model.config.vocab_size)
-    flops = {}
-    for name, layer, _, options, _, _ in seen:
-        operations = 2 * sum(part.weight.data.size for part in _maps(layer))
-        if isinstance(layer, MultiHeadAttention):
+    flops, multiplied = {}, set()
+    for name, layer, _, options, _, _ in seen:        # inner layers end first; an outer one may
+        parts = {part for _, part in layer.named_layers()} - multiplied     # multiply for others
+        multiplied |= parts
+        operations = 2 * sum(part.describe().weights for part in parts)
+        if layer.describe().keys:
             first, last = options.get("pattern", EVERYWHERE).intervals(T, T)
-            operations += 4 * layer.n_heads * layer.d_head * int((last - first).sum()) / T
+            operations += 2 * layer.describe().keys * int((last - first).sum()) / T
         if operations:
             flops[_part(name)] = flops.get(_part(name), 0) + operations
     parameters, counted, kept = [parameter.data for parameter in model.parameters()], set(), {}
@@ -168,19 +170,6 @@ def _run(model, T):
                 counted.add(memory)
                 kept[_part(name)] = kept.get(_part(name), 0) + array.nbytes / T
     return {"flops": flops, "activations": kept}
-
-
-def _maps(layer):
-    """The linear maps that a layer does itself, once for each token."""
-    if isinstance(layer, (Linear, LMHead)):
-        return [layer]
-    if isinstance(layer, MultiHeadAttention):
-        return [layer.query, layer.key, layer.value]
-    if isinstance(layer, FeedForward):
-        return [layer.hidden, layer.output]
-    if isinstance(layer, GatedFeedForward):
-        return [layer.gate, layer.hidden, layer.output]
-    return []
 
 
 def _cache(model, T):

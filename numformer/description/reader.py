@@ -16,8 +16,9 @@ SIZES = {"C": "d_model", "H": "n_heads", "G": "n_kv_heads", "D": "head_width", "
 class Reader:
     """Turns the layers of one model into boxes, and notes what its letters mean.
 
-    A model's `describe_model` calls `letter` and `at_most` for its sizes, `boxes` for its layers,
-    `stacks` for its blocks, and `function` and `step` for what has no layer.
+    A model's `describe_model` calls `sizes_of`, `letter` and `at_most` for its sizes, `boxes` for
+    its layers, `stacks` for its blocks, `function` for what has no layer, and `architecture` at the
+    end.
 
     Parameters
     ----------
