@@ -3,7 +3,6 @@
 import numpy as np
 
 from numformer.analysis.patch_positions import patch_positions
-from numformer.layers import RotaryPositions
 from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models import VisionTransformer
 from numformer.plots.pictures import picture_of_run
@@ -39,6 +38,6 @@ def _positions(run):
         if bias is not None:
             of_encoder = "" if encoder is backbone else " of the encoder"
             return position_biases(bias, title=layer.describe().name + of_encoder)
-        if isinstance(layer, RotaryPositions):
+        if layer.layout is not None:                                  # rotary
             return rotary_clocks(layer.rotated_width, base=layer.base)
     raise ValueError(f"{type(model).__name__} has no positions to draw.")
