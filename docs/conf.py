@@ -61,6 +61,9 @@ numformer/ADDING_A_LAYER
 numformer/ADDING_A_MODEL
 numformer/ADDING_AN_ACTIVATION
 numformer/ADDING_A_FUNCTION
+numformer/recipes/ADDING_A_PRESET
+numformer/plots/ADDING_A_PLOT
+numformer/commands/ADDING_A_VERB
 numformer/teaching/ADDING_AN_EXERCISE
 numformer/commands/COMMANDS
 numformer/data/world/WORLD

@@ -17,7 +17,11 @@ PAGES = {"numformer/ADDING_AN_ACTIVATION.md": (3, "mish"),
          "numformer/ADDING_A_FUNCTION.md": (3, "softplus"),
          "numformer/ADDING_A_LAYER.md": (6, "scale and norm"),
          "numformer/ADDING_A_POSITION_SCHEME.md": (4, "kerple"),
-         "numformer/ADDING_A_MODEL.md": (6, "mean and language")}
+         "numformer/ADDING_A_MODEL.md": (6, "mean and language"),
+         "numformer/recipes/ADDING_A_PRESET.md": (2, "gru"),
+         "numformer/plots/ADDING_A_PLOT.md": (2, "singular_values"),
+         "numformer/commands/ADDING_A_VERB.md": (3, "tokens"),
+         "numformer/teaching/ADDING_AN_EXERCISE.md": (1, "37_log_softmax_backward")}
 
 
 def copied(folder):

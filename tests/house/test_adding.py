@@ -4,12 +4,41 @@ import os
 import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
 from adding import PAGES, REPOSITORY, copied, follow
 
 pytestmark = pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="copies what git knows")
+
+
+class Checks(NamedTuple):
+    """Where what a page adds is tested besides its new files, how often, and the rooms around it.
+    """
+
+    paths: tuple = ("tests/verify/test_contract.py", "tests/functional/test_ranges.py",
+                    "tests/specifications", "tests/verify/test_planted_bugs.py",
+                    "tests/teaching/test_check.py", "tests/teaching/mutations",
+                    "tests/backend/test_dispatch.py")
+    fewest: int = 10
+    rooms: tuple = ("functional", "specifications", "verify", "layers", "models", "kernels",
+                    "backend", "teaching", "house", "explorer", "analysis")
+
+
+MATHEMATICS = Checks()
+OTHERS = {
+    "numformer/recipes/ADDING_A_PRESET.md": Checks(
+        ("tests/recipes/test_preset_contract.py", "-m", "slow or not slow"), 5,
+        ("recipes", "commands", "house")),
+    "numformer/plots/ADDING_A_PLOT.md": Checks(
+        (), 3, ("plots", "commands", "teaching/deck", "house")),
+    "numformer/commands/ADDING_A_VERB.md": Checks(
+        ("tests/commands/test_cli.py", "tests/commands/environments"), 3,
+        ("commands", "teaching/deck", "house")),
+    "numformer/teaching/ADDING_AN_EXERCISE.md": Checks(
+        ("tests/teaching/test_exercises.py",), 2, ("teaching", "house")),
+}
 
 
 @pytest.fixture(scope="module", params=PAGES)
@@ -21,27 +50,28 @@ def extended(request, tmp_path_factory):
     return root, [path for path in touched if not (REPOSITORY / path).exists()], request.param
 
 
-def run(root, module, *words):
+def run(root, module, *words, **variables):
     """What a module prints in a copy, where it must succeed."""
     path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    found = subprocess.run([sys.executable, "-m", module, *words], cwd=root,
-                           env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    found = subprocess.run([sys.executable, "-m", module, *words], cwd=root, text=True,
+                           env={**os.environ, "PYTHONPATH": path, **variables}, capture_output=True)
     assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
     return found.stdout
 
 
-def passes(root, *words):
+def passes(root, *words, **variables):
     """What pytest prints in a copy, whose tests must pass."""
-    return run(root, "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *words)
+    return run(root, "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *words,
+               **variables)
 
 
 def test_what_a_page_adds_is_tested(extended):
     root, new, page = extended
-    out = passes(root, "tests/verify/test_contract.py", "tests/functional/test_ranges.py",
-                 "tests/specifications", "tests/verify/test_planted_bugs.py",
-                 "tests/teaching/test_check.py", "tests/teaching/mutations",
-                 "tests/backend/test_dispatch.py", *new, "-k", PAGES[page][1])
-    assert int(out.split(" passed")[0].split()[-1]) >= 10
+    tests = OTHERS.get(page, MATHEMATICS)
+    # where no mathematics is added, no kernel need be compiled
+    variables = {"NUMBA_DISABLE_JIT": "1"} if page in OTHERS else {}
+    out = passes(root, *tests.paths, *new, "-k", PAGES[page][1], **variables)
+    assert int(out.split(" passed")[0].split()[-1]) >= tests.fewest
 
 
 def test_what_a_page_adds_is_drawn_and_counted(extended):
@@ -53,6 +83,14 @@ def test_what_a_page_adds_is_drawn_and_counted(extended):
 
 @pytest.mark.slow
 def test_the_rooms_it_touches_still_pass(extended):
-    passes(extended[0], *(f"tests/{room}" for room in (
-        "functional", "specifications", "verify", "layers", "models", "kernels", "backend",
-        "teaching", "house", "explorer", "analysis")), "--deselect=tests/house/test_adding.py")
+    root, _, page = extended
+    rooms = OTHERS.get(page, MATHEMATICS).rooms
+    passes(root, *(f"tests/{room}" for room in rooms), "--ignore=tests/house/test_adding.py")
+
+
+@pytest.mark.slow
+def test_all_pages_together_leave_the_quick_suite_as_it_was(tmp_path):
+    root = copied(tmp_path / "copy")
+    for page in PAGES:
+        follow(REPOSITORY / page, root)
+    passes(root, "--ignore=tests/house/test_adding.py")

@@ -20,7 +20,7 @@ def by_kind(kind):
 
 def test_there_are_enough_exercises_of_each_kind():
     names = [exercise.name for exercise in EXERCISES]
-    assert len(EXERCISES) == 36 and names == sorted(names)
+    assert [int(name[:2]) for name in names] == [*range(1, len(names) + 1)] and len(names) >= 36
     assert sum("_bug_in_" in name
                for name in names) == 6 and sum("_figure_" in name for name in names) == 6
     functions = [exercise.function(0) for exercise in by_kind("check")]
