@@ -223,7 +223,7 @@ class Layer:
         """
         for parameter in self.parameters():
             parameter.data = np.empty(parameter.data.shape, parameter.data.dtype)
-            parameter.grad = None
+            vars(parameter).pop("grad", None)
         return self
 
     def replica(self):

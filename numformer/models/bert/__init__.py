@@ -6,4 +6,6 @@
     token_classifier    a label for every token: parts of speech, entities
     span_classifier     the first and the last token of an answer
     sentence_bert       one vector for a sentence
+
+`bert_weights`, `modernbert_weights` and `sentence_weights` are tables of published weights.
 """

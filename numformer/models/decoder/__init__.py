@@ -1,6 +1,9 @@
 """The Transformer's decoder without an encoder: GPT, LLaMA and their relatives.
 
     config        start here: the options, and the published sizes
-    model         embedding, blocks, norm, head; the loss, and a step of generation with caches
+    model         embedding, blocks, norm, head; the loss, and a step of generation
+    caches        keys and values of earlier tokens, and the compiled step
     classifier    a class for a text, from the output at its last token
+
+`gpt_weights`, `llama_weights` and `neox_weights` are tables of published weights.
 """

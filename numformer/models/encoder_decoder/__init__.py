@@ -2,4 +2,6 @@
 
     config    start here: the options, and the published sizes
     model     both stacks, the loss, and a step of generation with caches
+
+`t5_weights` and `bart_weights` are tables of published weights.
 """

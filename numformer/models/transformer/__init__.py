@@ -1,6 +1,13 @@
-"""What Transformers share: the options, the layers built from them, the encoder, and the loss.
+"""What Transformers share. Together with these modules, the folder of a family is complete.
 
-Together with these modules, the file of a model is complete: config, class and published sizes.
+    config             start here: the options; `experts` and `local_layers` add some
+    parts              layers built from them: norms, attention, feed-forwards, blocks
+    input_embedding    what is below the first block
+    stack              blocks, walked forward, and backward in reverse
+    encoder            a stack in which every vector may attend to every other
+    loss               cross-entropy; `loss_parts` for a loss of several means
+    pretrained         weights of a backbone, for a model that is fine-tuned
+    batch_norms        BatchNorms in an encoder, for comparison
 """
 
 from numformer.models.transformer.batch_norms import BatchNormsOfCall, running_statistics

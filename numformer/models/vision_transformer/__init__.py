@@ -1,4 +1,5 @@
 """The Vision Transformer (Dosovitskiy et al. 2020): patches of an image, read as tokens.
 
-    model    the options, the model, and the published sizes
+    model      start here: the options, the model, and the published sizes
+    weights    tables of published weights
 """
