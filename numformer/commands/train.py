@@ -6,7 +6,6 @@
 """
 
 import argparse
-import json
 import sys
 from contextlib import ExitStack, closing, redirect_stdout
 from functools import partial
@@ -24,7 +23,6 @@ from numformer.commands.shared.process import stop_signals
 from numformer.commands.shared.train_help import train_help
 from numformer.commands.shared.trainers import new_run, resumed_run
 from numformer.data import DOCUMENTATION
-from numformer.files import write_atomically
 from numformer.recipes import PRESETS
 from numformer.runs import snapshot_steps
 from numformer.runs.snapshots import FEWEST, MOST
@@ -33,9 +31,6 @@ from numformer.training import CountingTrainer, NotFinite, train
 
 DEFAULT_PRESET = "tiny"
 SIZE_OF_40 = "55 MB"                                  # of snapshots of the default preset
-# What config.json holds
-DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "teacher",
-             "blas")
 
 
 def add_arguments(parser):
@@ -155,9 +150,7 @@ def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, fact
             folder.snapshots.begin(snapshots)
             folder.save(folder.checkpoint, trainer, facts)           # from now on it can be resumed
         folder.open(trainer.step, trainer.evaluated_at)
-        described = {name: facts[name] for name in DESCRIBED if name in facts}
-        if group.first:
-            write_atomically(folder.config, _pretty(described))
+        folder.describe(facts)
         due = () if snapshots is None else snapshot_steps(snapshots, steps)
         ended = train(trainer, folder, facts, progress.stepped, progress.evaluated,
                       lambda: bool(stopped) or trainer.step == stop_at != steps, due,
@@ -197,10 +190,6 @@ def _planned(folder, count):
                          f"{'none' if planned is None else planned}; leave it out, or begin a new "
                          "run.")
     return planned
-
-
-def _pretty(value):
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
 def _print_result(result, trainer, unit, stopped):

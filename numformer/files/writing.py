@@ -27,7 +27,8 @@ def whole_file(path):
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb") as file:                           # never what was put there
             yield file
             file.flush()
             flush_to_disk(file.fileno(), path)

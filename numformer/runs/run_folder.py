@@ -10,6 +10,8 @@ from numformer.runs.folder_lock import FolderLock
 from numformer.runs.metrics import read_metrics
 from numformer.runs.snapshots import Snapshots
 
+# What config.json holds
+DESCRIBED = ("preset", "task", "data", "model", "recipe", "training", "from", "teacher", "blas")
 _FILES = (r"(checkpoint|best)\.safetensors|(config|reproduced)\.json|metrics\.jsonl|"
           r"\w+\.png")
 
@@ -91,6 +93,12 @@ class RunFolder:
     def read_metrics(self):
         """All whole lines of metrics, as a list of dict."""
         return read_metrics(self.metrics)
+
+    def describe(self, facts):
+        """Write the facts of a run that people may want to read."""
+        described = {name: facts[name] for name in DESCRIBED if name in facts}
+        text = json.dumps(described, indent=2, sort_keys=True) + "\n"
+        write_atomically(self.config, text.encode())
 
     def save(self, path, trainer, facts):
         """Write a checkpoint of the trainer with these facts (configs, tokenizer, data)."""

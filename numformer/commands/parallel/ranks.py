@@ -233,6 +233,9 @@ class NoFolder:
     def append(self, metrics):
         pass
 
+    def describe(self, facts):
+        pass
+
     def read_metrics(self):
         return []
 

@@ -3,7 +3,6 @@
     numformer import published --out imported
 """
 
-import json
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +14,7 @@ from numformer.commands import UsageError
 from numformer.commands.published.export_folder import SPECIAL_KEYS
 from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
-from numformer.commands.train import DESCRIBED
-from numformer.files import MIB, parse_json, read_file, write_atomically
+from numformer.files import MIB, parse_json, read_file
 from numformer.interop import load
 from numformer.recipes import TASKS, Task, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
@@ -67,9 +65,7 @@ def run(arguments):
     with closing(new_folder(arguments.out, source.resolve().name)) as folder:
         save_checkpoint(folder.checkpoint, arrays, facts)
         folder.open()
-        described = {name: facts[name] for name in DESCRIBED if name in facts}
-        write_atomically(folder.config,
-                         (json.dumps(described, indent=2, sort_keys=True) + "\n").encode())
+        folder.describe(facts)
         path = folder.path
     parameters = sum(parameter.data.size for parameter in model.parameters())
     tokens = len(tokenizer) if task.has_tokens else None

@@ -3,14 +3,13 @@
 import ctypes
 import json
 import math
-import os
 import time
 from contextlib import contextmanager
 
 import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-from numformer.files import KIB, parse_json, read_file
+from numformer.files import KIB, parse_json, read_file, write_atomically
 from numformer.kernels.runtime.cache import find_cache
 
 ROWS, WIDTH, HIDDEN = 384, 128, 512     # tokens of a shard; widths of a feed-forward layer
@@ -51,7 +50,8 @@ def kept_milliseconds(versions, load, find=find_cache, measure=None):
     if found is None:
         found = (measure or milliseconds)(load())
         try:
-            _write(file, {"versions": versions, "milliseconds": found})
+            content = {"versions": versions, "milliseconds": found}
+            write_atomically(file, json.dumps(content).encode())
         except OSError as error:
             return None, f"{file}: {error.strerror}"
     return found, ""
@@ -119,11 +119,3 @@ def _read(file, versions):
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return found if right else None
-
-
-def _write(file, content):
-    temporary = file.with_name(f".blas.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    with open(temporary, "x") as new:                 # never what somebody left there
-        new.write(json.dumps(content))
-    os.replace(temporary, file)
