@@ -28,8 +28,8 @@ class DETR(LossOfParts):
 
     where q are the trained object queries, which are the positions of the decoder's zeros, and r
     the positions of patches. Nothing says which query is for which object: in training, the
-    `match_objects` of the lowest cost decides in every step. All other queries are trained to find no
-    object. So a model that has learned this finds no object twice, and nothing has to be
+    `match_objects` of the lowest cost decides in every step. All other queries are trained to find
+    no object. So a model that has learned this finds no object twice, and nothing has to be
     suppressed afterwards.
 
     It differs from the paper in its size, in patches instead of a convolutional backbone, and in
