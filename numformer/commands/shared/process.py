@@ -133,7 +133,7 @@ def answer_signals():
 
 
 def _raise_later(unraisable):
-    """Raise an end again that a finalizer has swallowed; what else a finalizer raises is printed."""
+    """Raise an end that a finalizer has swallowed; what else a finalizer raises is printed."""
     error = unraisable.exc_value
     if not isinstance(error, (Ended, KeyboardInterrupt)):
         return sys.__unraisablehook__(unraisable)
