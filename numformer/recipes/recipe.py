@@ -88,7 +88,7 @@ class DecoderRecipe(CrossEntropyRecipe):
         if not self.norms:
             model.norm = Identity()
         if not (self.norms and self.skip_connections):
-            model.blocks = [self._changed(block) for block in model.blocks]
+            model.blocks[:] = [self._changed(block) for block in model.blocks]
         if self.zero_branches:
             for block in model.blocks:
                 feedforwards = getattr(block.feedforward, "experts", [block.feedforward])

@@ -79,7 +79,7 @@ def _norms_over_vectors(model):
 
 
 def _sum_not_normalized(model):
-    model.blocks = [others.SumNotNormalized(block) for block in model.blocks]
+    model.blocks[:] = [others.SumNotNormalized(block) for block in model.blocks]
 
 
 RIGHT = "right"

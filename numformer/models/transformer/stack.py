@@ -28,7 +28,7 @@ class Stack(list):
         """Run all blocks; what they all get besides x, such as a pattern, comes after it."""
         saved = []
         for block in self:
-            x, saved_block = block.forward(x, *given, **options)      # (B, T, C)
+            x, saved_block = block.forward(x, *given, **options)      # the shape of x
             saved.append(saved_block)
         return x, saved
 
