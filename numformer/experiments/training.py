@@ -1,9 +1,8 @@
 """Train a preset, or a changed one, within an experiment: without a run folder."""
 
-import numpy as np
-
 from numformer.models import KINDS
 from numformer.recipes import PRESETS, recipe_of
+from numformer.seeds import WEIGHTS, branch
 from numformer.training import TrainingConfig
 
 
@@ -46,7 +45,7 @@ def trainer_of(preset, seed, steps=None, *, model=None, training=None, recipe=No
     training_config = TrainingConfig.from_dict(options)
     stream = task.stream(dataset, tokenizer, config, training_config)
     validation = task.validation(dataset, tokenizer, config, None)
-    rng = np.random.default_rng([seed, 0])            # 0: the branch of the seed for weights
+    rng = branch(seed, WEIGHTS)
     made = task.recipe.model(chosen.kind, config, rng)
     return task.trainer(made, stream, validation, training_config), task, tokenizer
 

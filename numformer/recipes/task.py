@@ -14,7 +14,9 @@ MAP_TOKENS = 16                                       # of the maps of heads
 
 
 class Task(ABC):
-    """A task has no state: what it needs of a run are arguments, or settings of its recipe.
+    """A task keeps nothing of a run: what it needs are arguments.
+
+    Its settings, a recipe and for some a teacher, are those of a copy: see `with_recipe`.
 
     Attributes
     ----------

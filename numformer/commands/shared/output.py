@@ -13,6 +13,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.process import Messages
 from numformer.files import write_atomically
 from numformer.finite import NotFinite, quiet
+from numformer.seeds import SAMPLES, branch
 from numformer.terminal import show_text
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -52,8 +53,7 @@ class Progress:
         bits = "" if bits is None else f", {bits:.3f} bits per character"
         self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{bits}"
                    f"{estimate}, {self.tokens_per_second():,.0f} tokens/s")
-        # 3: a branch of the seed, so that training is unaffected
-        rng = np.random.default_rng([trainer.config.seed, 3, trainer.step])
+        rng = branch(trainer.config.seed, SAMPLES, trainer.step)
         try:
             with quiet():                             # found by the checks of logits
                 sample = self.task.sample(trainer.model, self.tokenizer, rng)

@@ -4,8 +4,6 @@ import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-import numpy as np
-
 from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.flags import check_flags, chosen_preset, flag_of, overrides
@@ -20,6 +18,7 @@ from numformer.recipes.bert_recipes import BertEncoderRecipe
 from numformer.runs import load_checkpoint, load_run
 from numformer.runs.load_run import (
     MISSHAPEN, UNKNOWN, blame, check_options, data_argument, read_facts, run_corpus)
+from numformer.seeds import WEIGHTS, branch
 from numformer.training import TrainingConfig
 
 CHANGEABLE = {"steps", "patience"}                    # may differ from the run's when it is resumed
@@ -176,7 +175,7 @@ def new_trainer(task, kind, model_config, config, tokenizer, corpus):
                  model_config.context_length if isinstance(task, TextTask) else 1)
     stream = task.stream(corpus, tokenizer, model_config, config)
     validation = task.validation(corpus, tokenizer, model_config, config.eval_blocks or None)
-    rng = np.random.default_rng([config.seed, 0])     # 0: the branch of the seed for weights
+    rng = branch(config.seed, WEIGHTS)
     model = task.recipe.model(kind, model_config, rng)
     return task.trainer(model, stream, validation, config)
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.checks import check_ids, check_whole
 from numformer.data.batches.batch import Batch
+from numformer.seeds import ORDER, branch
 
 
 class BlockStream:
@@ -43,7 +44,7 @@ class BlockStream:
 
     def batch(self, step):
         """The batch of a step."""
-        rng = np.random.default_rng([self.seed, 1, step])             # 1: see the package
+        rng = branch(self.seed, ORDER, step)
         starts = rng.integers(0, len(self.ids) - self.context_length, size=self.batch_size)
         positions = starts[:, None] + np.arange(self.context_length)  # (B, T)
         return Batch(inputs=self.ids[positions], targets=self.ids[positions + 1])

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from numformer.checks import check_whole
+from numformer.seeds import BY_LENGTH, ORDER, branch
 
 POOL = 32                                                             # batches sorted together
 
@@ -70,15 +71,15 @@ class Epochs:
     def _shuffled(self, step):
         first, N, B = step * self.batch_size, self.n_examples, self.batch_size
         epochs = range(first // N, (first + B - 1) // N + 1)
-        order = np.concatenate([np.random.default_rng([self.seed, 1, epoch]).permutation(N)
-                                for epoch in epochs])                 # 1: see the package
+        order = np.concatenate([branch(self.seed, ORDER, epoch).permutation(N)
+                                for epoch in epochs])
         return epochs[0], order[first % N : first % N + B]
 
     def _sorted(self, step):
         epoch, index = divmod(step, -(-self.n_examples // self.batch_size))
         cached, batches = self._batches_of                            # read once: threads share it
         if cached != epoch:
-            batches = self._sorted_batches(np.random.default_rng([self.seed, 3, epoch]))
+            batches = self._sorted_batches(branch(self.seed, BY_LENGTH, epoch))
             self._batches_of = epoch, batches
         return epoch, batches[index]
 

@@ -5,6 +5,7 @@ import numpy as np
 from numformer.data.batches.batch import Batch
 from numformer.data.batches.epochs import Epochs, EpochStream, consecutive_rows
 from numformer.data.noise.masking import check_mask, mask_tokens
+from numformer.seeds import DYNAMIC_MASKS, STATIC_MASKS, branch
 
 
 class MaskedStream(EpochStream):
@@ -50,12 +51,12 @@ class MaskedStream(EpochStream):
         self.rows, self.dynamic, self.seed = rows, dynamic, seed
         self.masks = dict(special=special, vocab_size=vocab_size, mask_id=mask_id, rate=rate)
         if not dynamic:
-            rng = np.random.default_rng([seed, 5])                    # 5, 6: see the package
+            rng = branch(seed, STATIC_MASKS)
             self.static = mask_tokens(rows.ids, rng=rng, **self.masks)
 
     def build(self, rows, epoch, step):
         if self.dynamic:
-            rng = np.random.default_rng([self.seed, 6, step])
+            rng = branch(self.seed, DYNAMIC_MASKS, step)
             masked = mask_tokens(self.rows.ids[rows], rng=rng, **self.masks)
         else:
             masked = (array[rows] for array in self.static)

@@ -6,6 +6,7 @@ from numformer.checks import check_number
 from numformer.data.batches.epochs import Epochs, EpochStream
 from numformer.data.batches.pairs import PairBatch, check_special, pair_batch
 from numformer.functional import IGNORE_INDEX
+from numformer.seeds import NOISE, WRONG_INPUTS, branch
 
 
 class NoiseStream(EpochStream):
@@ -61,11 +62,11 @@ class NoiseStream(EpochStream):
         self.special, self.wrong_inputs = (padding, bos, eos), wrong_inputs
 
     def build(self, rows, epoch, step):
-        rngs = (np.random.default_rng([self.seed, 4, epoch, int(row)]) for row in rows)
+        rngs = (branch(self.seed, NOISE, epoch, int(row)) for row in rows)
         pairs = [self.noise(self.texts[row], rng) for row, rng in zip(rows, rngs)]
         batch = pair_batch(pairs, *self.special)
         if self.wrong_inputs:
-            rng = np.random.default_rng([self.seed, 8, step])         # 4, 8: see the package
+            rng = branch(self.seed, WRONG_INPUTS, step)
             batch = with_wrong_inputs(batch, self.wrong_inputs, rng)
         return batch
 

@@ -7,6 +7,7 @@ from numformer.data.batches.batch import Batch
 from numformer.data.corpora.recall import (
     EXAMPLE, earlier_examples, recall_examples, recall_ids)
 from numformer.functional import IGNORE_INDEX
+from numformer.seeds import CONTEXTS, branch
 
 
 class RecallStream:
@@ -42,7 +43,7 @@ class RecallStream:
 
     def batch(self, step):
         """The batch of a step."""
-        rng = np.random.default_rng([self.seed, 9, step])             # 9: see the package
+        rng = branch(self.seed, CONTEXTS, step)
         periodic = rng.random(self.batch_size) < 0.5
         keys, values = recall_examples(self.batch_size, self.examples, rng, periodic=periodic)
         return recall_batch(keys, values, periodic)

@@ -7,6 +7,7 @@ import numpy as np
 from numformer.checks import check_generator, check_whole
 from numformer.data.batches.batch import Batch
 from numformer.functional import IGNORE_INDEX
+from numformer.seeds import NOISE, branch
 
 MOST = 4                                                              # digits in a scene
 SHARED = 12                                                           # pixels two digits may share
@@ -120,7 +121,7 @@ class SceneStream:
 
     def batch(self, step):
         """The `Batch` of a step: images, boxes and targets, the labels."""
-        rng = np.random.default_rng([self.seed, 4, step])
+        rng = branch(self.seed, NOISE, step)
         return scene_batch(digit_scenes(self.digits, self.labels, self.batch_size, rng, self.size),
                            self.dtype)
 

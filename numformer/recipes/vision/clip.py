@@ -9,6 +9,7 @@ from numformer.data import (
 from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.vision.vit import DigitTask
+from numformer.seeds import NOISE, branch
 
 DIGITS = 10
 
@@ -27,7 +28,7 @@ class CaptionStream(EpochStream):
         self.by_digit, self.seed, self.dtype = by_digit, seed, dtype
 
     def build(self, rows, epoch, step):
-        rng = np.random.default_rng([self.seed, 4, step])
+        rng = branch(self.seed, NOISE, step)
         chosen = np.concatenate([[rng.choice(self.by_digit[k]) for k in rng.permutation(DIGITS)]
                                  for _ in rows])
         captions = [digit_caption(label, PHRASINGS[rng.integers(len(PHRASINGS))],

@@ -7,6 +7,7 @@ import numpy as np
 from numformer.backend import run_by_shares, run_side_by_side
 from numformer.finite import quiet
 from numformer.models.transformer import loss_counts
+from numformer.seeds import DROPOUT, branch
 from numformer.training.clipping import squared_norms, total_norm
 from numformer.training.evaluation import mean_loss
 from numformer.training.parallel.tree import fold
@@ -14,7 +15,7 @@ from numformer.training.parallel.tree import fold
 
 def dropout_rng(seed, step, shard=0):
     """The generator of a shard's dropout masks, of all numbered through in their step."""
-    return np.random.default_rng([seed, 2, step, shard])              # 2: this branch of the seed
+    return branch(seed, DROPOUT, step, shard)
 
 
 class Shards:
