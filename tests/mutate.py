@@ -41,8 +41,8 @@ SUBJECTS = [
     "functional/recurrent/*.py", "functional/experts/*.py", "functional/attention/*.py",
     "functional/**/*.py", "data/batches/*.py", "data/tokenizers/*.py", "data/noise/*.py",
     "generation/*.py", "layers/recurrent/*.py", "layers/attention/*.py", "layers/**/*.py",
-    "models/**/*.py", "training/optimizer.py", "training/optimizers.py", "training/muon.py", "training/clipping.py",
-    "training/schedules.py", "training/loop.py", "training/evaluation.py",
+    "models/**/*.py", "training/optimizer.py", "training/optimizers.py", "training/muon.py",
+    "training/clipping.py", "training/schedules.py", "training/loop.py", "training/evaluation.py",
     "training/counting_trainer.py", "minimal.py", "parameter.py", "flat_parameters.py",
     "analysis/**/*.py", "data/corpora/*.py", "data/world/*.py"]
 SUITE = [*(f"tests/{name}" for name in (
