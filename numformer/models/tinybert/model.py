@@ -70,8 +70,9 @@ class TinyBert(LossOfParts, BertClassifier):
 
     def states(self, ids, lengths=None, rng=None):
         """The embedding and the output of every block, a list of (B, T, C), and saved."""
-        b, pattern = self.backbone, AttentionPattern(lengths=lengths)
+        b = self.backbone
         x, saved_input = b.input.forward(ids, rng=rng)                # (B, T, C)
+        pattern = AttentionPattern(lengths=lengths)
         states, saved_blocks = [x], []
         for block in b.encoder.blocks:
             x, saved_block = block.forward(x, pattern=pattern, rng=rng)
