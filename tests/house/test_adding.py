@@ -34,7 +34,11 @@ OTHERS = {
 }
 
 
-@pytest.fixture(scope="module", params=PAGES)
+LONG = ("MODEL.md", "POSITION_SCHEME.md", "PRESET.md")               # over ten seconds each
+
+
+@pytest.fixture(scope="module", params=[
+    pytest.param(page, marks=[pytest.mark.slow] * page.endswith(LONG)) for page in PAGES])
 def extended(request, tmp_path_factory):
     """A copy of the project in which a page was followed, its new files, and the page."""
     root, (most, _) = copied(tmp_path_factory.mktemp("copy")), PAGES[request.param]
