@@ -53,18 +53,13 @@ CONTENTS = """
 
 ```{toctree}
 :hidden:
+:glob:
 :caption: Pages
 
 docs/api
 numformer/CONVENTIONS
-numformer/ADDING_A_LAYER
-numformer/ADDING_A_MODEL
-numformer/ADDING_AN_ACTIVATION
-numformer/ADDING_A_FUNCTION
-numformer/recipes/ADDING_A_PRESET
-numformer/plots/ADDING_A_PLOT
-numformer/commands/ADDING_A_VERB
-numformer/teaching/ADDING_AN_EXERCISE
+numformer/ADDING_*
+numformer/*/ADDING_*
 numformer/commands/COMMANDS
 numformer/data/world/WORLD
 numformer/recipes/PRESETS
