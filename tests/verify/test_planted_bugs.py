@@ -96,6 +96,12 @@ def test_a_bug_in_a_function_is_found_and_its_cause_named(bug, seed):
         assert not verdict and cause in verdict.cause and cause in text, text
 
 
+def has_part(layer, kind):
+    """Whether a part is of a class; a Stack or an InputEmbedding is an attribute of one."""
+    return any(isinstance(each, kind) for _, part in layer.named_layers()
+               for each in (part, getattr(part, "blocks", None), getattr(part, "input", None)))
+
+
 OF_LOSSES = "loss_backward", "states_backward"        # endings of methods that only losses call
 # One bug of each page in every run; the others take about half a minute
 SAMPLE = [page.LAYERS[0] for page in planted_bugs.PAGES]
@@ -107,10 +113,10 @@ SAMPLE = [page.LAYERS[0] for page in planted_bugs.PAGES]
 def test_a_bug_in_a_layer_is_found(bug, monkeypatch):
     name, old, new = bug
     owner, method = name.split(".")
-    kind = getattr(layers if hasattr(layers, owner) else models, owner)
+    kind = next(getattr(room, owner) for room in (layers, models, models.transformer)
+                if hasattr(room, owner))
     monkeypatch.setattr(kind, method, patched(getattr(kind, method), old, new))
-    cases = [case for case in LAYERS + MODELS
-             if any(isinstance(part, kind) for _, part in case.layer().named_layers())]
+    cases = [case for case in LAYERS + MODELS if has_part(case.layer(), kind)]
     if method.endswith(OF_LOSSES):
         cases = [LOSSES[MODELS.index(case)] for case in cases]
     reports = (gradcheck(case.layer(), case.inputs(), case.options,

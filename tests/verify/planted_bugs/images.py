@@ -18,7 +18,7 @@ LAYERS = [
     ("WindowAttention.backward", "return cyclic_roll_backward(dx, saved_roll)",
      "return cyclic_roll_backward(dx, saved_back)"),
     ("PatchMerging.backward", "dy = self.norm.backward(dy, saved_norm)", "pass"),
-    ("Swin.backward", "reversed(self.stages), reversed(saved_stages)",
-     "reversed(self.stages[1:]), reversed(saved_stages[1:])"),
+    ("Swin.backward", "self.stages.backward(dx, saved_stages)",
+     "type(self.stages)(self.stages[1:]).backward(dx, saved_stages[1:])"),
     ("Swin.backward", "dx = self.embedding_norm.backward(dx, saved_embedding_norm)", "pass"),
 ]

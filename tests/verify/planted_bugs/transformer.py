@@ -75,7 +75,6 @@ LAYERS = [
     ("PlainBlock.backward", "dx = branch.input_norm", "dx = dx + branch.input_norm"),
     ("PlainBlock.backward", "branch.sum_norm.backward(dx, saved_norm)", "dx"),
     ("PlainBlock.backward", "return (dx, dmemory)", "return (dx, 2 * dmemory)"),
-    ("Decoder.features_backward", "self.positions.backward(dx, saved_positions)", "dx"),
-    ("Decoder.features_backward", "reversed(self.blocks), reversed(saved_blocks)",
-     "self.blocks, saved_blocks"),
+    ("InputEmbedding.backward", "self.positions.backward(dx, saved_positions)", "dx"),
+    ("Stack.backward", "reversed(self), reversed(saved)", "self, saved"),
 ]
