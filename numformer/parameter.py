@@ -15,6 +15,8 @@ from numformer.other_libraries import as_array
 from numformer.shapes_only import counted
 from numformer.underflow import underflow_is_zero
 
+__all__ = ["Layer", "Parameter", "constant", "normal", "part_of", "some_of"]
+
 
 class Parameter:
     """A trainable array `data`, and the gradient `grad` that backward passes accumulate for it.
