@@ -129,9 +129,7 @@ class BertEncoder(Layer):
     def describe_features(self, reader):
         """The parts below the heads of every BERT."""
         reader.sizes_of(self.config)
-        return (*reader.boxes(VECTORS, self.embedding, self.positions),
-                *reader.boxes(VECTORS, self.segments, name="+ Segment embedding"),
-                *reader.boxes(VECTORS, self.norm),
+        return (*self.input.boxes(reader, VECTORS),
                 *reader.stacks(self.encoder.blocks),
                 *reader.boxes(VECTORS, self.encoder.norm))
 

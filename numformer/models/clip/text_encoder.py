@@ -136,7 +136,7 @@ class CLIPTextEncoder(Layer):
         reader.sizes_of(c)
         shape = "B", "T", reader.letter("C", c.d_model)
         return reader.architecture(Column("texts (B, T)", (
-            *reader.boxes(shape, self.embedding, self.positions),
+            *self.input.boxes(reader, shape),
             *reader.stacks(self.encoder.blocks, MASKED, shape),
             *reader.boxes(shape, self.encoder.norm),
             reader.function((*shape[::2],), "End token", CLIPTextEncoder, "its vector at the top",

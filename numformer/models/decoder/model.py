@@ -217,7 +217,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
     def describe_features(self, reader):
         """The parts below the head."""
         reader.sizes_of(self.config)
-        return (*reader.boxes(VECTORS, self.embedding, self.positions, self.embedding_norm),
+        return (*self.input.boxes(reader, VECTORS),
                 *reader.stacks(self.blocks, MASKED), *reader.boxes(VECTORS, self.norm))
 
     def describe_model(self, reader):

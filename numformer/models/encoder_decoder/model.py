@@ -206,10 +206,10 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
         reader.at_most("S", self.config.context_length)
         logits = "B", "T", reader.letter("V", self.config.vocab_size)
         memory = "B", "S", "C"
-        encoder = (*reader.boxes(memory, self.embedding, self.input_positions, self.input_norm),
+        encoder = (*self.input.boxes(reader, memory),
                    *reader.stacks(self.encoder.blocks, shape=memory),
                    *reader.boxes(memory, self.encoder.norm))
-        decoder = (*reader.boxes(VECTORS, self.embedding, self.output_positions, self.output_norm),
+        decoder = (*self.output.boxes(reader, VECTORS),
                    *reader.stacks(self.blocks, MASKED), *reader.boxes(VECTORS, self.norm),
                    *reader.boxes(logits, self.head))
         return reader.architecture(Column("inputs (B, S)", encoder),

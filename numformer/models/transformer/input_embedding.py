@@ -49,3 +49,9 @@ class InputEmbedding(NamedTuple):
             self.segments.backward(dx, saved_segments)
         dx = self.positions.backward(dx, saved_positions)
         return self.tokens.backward(dx, saved_tokens)
+
+    def boxes(self, reader, shape):
+        """These layers as a diagram shows them."""
+        return (*reader.boxes(shape, self.tokens, self.positions),
+                *reader.boxes(shape, self.segments, name="+ Segment embedding"),
+                *reader.boxes(shape, self.norm))
