@@ -7,7 +7,7 @@ from numformer.backend import (
     gated_feed_forward_backward_accumulate, gated_linear_unit)
 from numformer.checks import check_choice
 from numformer.description import Description, Row, to
-from numformer.functional.activations.table import spelled
+from numformer.functional.activations.table import GATED, spelled
 from numformer.layers.linear import Linear
 from numformer.parameter import Layer
 
@@ -18,7 +18,7 @@ GATED_GRADIENT = (r"da = dy\,W_3^\top", r"dg = da\,h\,f'(g)", r"dh = da\,f(g)",
                   r"dx = dg\,W_1^\top + dh\,W_2^\top")
 ACTIVATION = (r"dx = dy\,f'(x)",)
 PRODUCT = r"da = dy\,b", r"db = dy\,a"
-GATED = {"silu": "SwiGLU", "gelu": "GEGLU", "gelu_tanh": "GEGLU", "relu": "ReGLU"}
+GATED_UNITS = {"relu": "ReGLU"} | {f: spelled(name) for name, f in GATED.items()}
 
 
 class FeedForward(Layer):
@@ -138,7 +138,8 @@ class GatedFeedForward(Layer):
 
     def describe(self):
         return Description("Feed-forward", to(self.hidden.weight.data,
-                                              GATED.get(self.activation, "gated")), GATED_GRADIENT)
+                                              GATED_UNITS.get(self.activation, "gated")),
+                           GATED_GRADIENT)
 
     def describe_parts(self, reader, box):
         f, _ = ACTIVATIONS[self.activation]

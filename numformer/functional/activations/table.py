@@ -21,11 +21,12 @@ ACTIVATIONS = {name: tuple(map(underflow_is_zero, pair)) for name, pair in ACTIV
 GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 # How papers spell them
 _SPELLED = {"relu": "ReLU", "gelu": "GELU", "gelu_tanh": "GELU", "silu": "SiLU",
-            "relu_squared": "ReLU squared", "quick_gelu": "GELU"}
+            "relu_squared": "ReLU squared", "quick_gelu": "GELU",
+            "swiglu": "SwiGLU", "geglu": "GEGLU", "geglu_tanh": "GEGLU"}
 
 
 def spelled(name):
-    """An activation as papers spell it, or its name.
+    """An activation, or a gated unit, as papers spell it; or its name.
 
     Examples
     --------
