@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from numformer import seeds
 from numformer.experiments.attention.slip_parts import attention, others
 from numformer.experiments.attention.slip_parts.checks import first_notice, noticed_by
 from numformer.experiments.experiment import Experiment, Outcome
@@ -161,7 +162,7 @@ def measure(seed, steps=None):
                           for batch in held_out])                     # (blocks, T + 1)
     figures, rows, texts = {}, [], []
     for name, slip in SLIPS.items():
-        model = slipped(name, Decoder(config, np.random.default_rng([seed, 0])))
+        model = slipped(name, Decoder(config, seeds.branch(seed, seeds.WEIGHTS)))
         trainer = task.trainer(model, first.stream, [], first.config)
         losses = [trainer.train_step()["loss"] for _ in range(first.config.steps)]
         row = {"name": name, "deck": slip.deck, "printed": slip.printed,

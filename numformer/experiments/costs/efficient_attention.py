@@ -15,6 +15,7 @@ from numformer.layers import LinearAttention, LowRankAttention, SparseAttention
 from numformer.models import Decoder
 from numformer.recipes.preset import Claim, Preset, more
 from numformer.recipes.text.characters import TEXT
+from numformer.seeds import WEIGHTS, branch
 from numformer.training import Trainer, mean_loss
 
 T, STRIDE, RANK = 128, 11, 32
@@ -113,7 +114,7 @@ def _encoder_loss(seed, steps, layer=None, window=0):
     c = trainer.model.config
     config = type(c).from_dict({**c.as_dict(), "vocab_size": c.vocab_size + 1,
                                 "sliding_window": window})
-    model = with_attention(MaskedEncoder(config, np.random.default_rng([seed, 0])), layer, seed)
+    model = with_attention(MaskedEncoder(config, branch(seed, WEIGHTS)), layer, seed)
     stream = BlockStream(trainer.stream.ids, T, trainer.config.batch_size, seed)
     rng = np.random.default_rng(0)
     held_out = [masked(batch.inputs, c.vocab_size, rng) for batch in _some(trainer.validation)

@@ -12,6 +12,7 @@ from numformer.recipes.library.library_task import in_batches
 from numformer.recipes.recipe_table import recipe_of
 from numformer.recipes.world.world_bert import CONTENT, WORLD
 from numformer.recipes.world.world_task import WorldTask
+from numformer.seeds import WEIGHTS, branch
 from numformer.training import Trainer, TrainingConfig
 
 
@@ -37,7 +38,7 @@ def sentence_bert(bert, objective, seed, **options):
     config = SentenceBertConfig(**backbone_options(bert.model.config), objective=objective,
                                 **options)
     recipe = recipe_of("SentenceBert", CONTENT)
-    model = recipe.model("SentenceBert", config, np.random.default_rng([seed, 0]))
+    model = recipe.model("SentenceBert", config, branch(seed, WEIGHTS))
     load_pretrained_backbone(model, bert.model)
     return model
 

@@ -18,6 +18,7 @@ from numformer.models import (
     EncoderDecoderConfig, best_spans)
 from numformer.recipes.world.answers import LONGEST, text_tokens
 from numformer.recipes.world.world_task import TargetRows
+from numformer.seeds import WEIGHTS, branch
 
 MOST_TOKENS = 144                                                     # of a source and target
 BATCH = 50                                                            # examples measured at once
@@ -31,7 +32,7 @@ def families(vocab_size, seed):
     Three of those of the encoder-decoder are its encoder's.
     """
     def rng():
-        return np.random.default_rng([seed, 0])
+        return branch(seed, WEIGHTS)
 
     sizes = dict(SIZES, vocab_size=vocab_size)
     return {

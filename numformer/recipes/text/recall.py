@@ -14,6 +14,7 @@ from numformer.data.corpora.recall import CHARACTERS, EXAMPLE, VALUES
 from numformer.finite import predicted_classes
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import MAP_TOKENS, Task
+from numformer.seeds import CONTEXTS, branch
 
 HELD_OUT, EXAMPLES = 1000, 16                         # contexts to measure on, and their examples
 VALIDATION_BATCH = 100
@@ -165,7 +166,7 @@ def without_matching(values):
 
 @lru_cache(maxsize=1)
 def _held_out():
-    rng = np.random.default_rng([HELD_OUT_SEED, 9])
+    rng = branch(HELD_OUT_SEED, CONTEXTS)
     return Contexts(*recall_examples(HELD_OUT, EXAMPLES, rng))
 
 
