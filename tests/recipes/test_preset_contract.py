@@ -14,8 +14,8 @@ from command import call, content, last_json
 from marks import slow_among
 from numformer.commands.shared.flags import flag_of
 from numformer.commands.shared.train_help import LINES
-from numformer.models import KINDS
-from numformer.recipes import PRESETS, RECIPES, Recipe
+from numformer.models import KINDS, Decoder
+from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask
 from numformer.terminal import shell_word
 from numformer.training import TrainingConfig
 from tiny_presets import tiny_flags
@@ -46,9 +46,9 @@ FRACTIONS = {
 PICTURES = {                                          # beside that of the loss
     "seq2seq": "alignment", "translate": "alignment", "summarize": "alignment",
     "vit": "attention positions", "swin": "attention-1", "swin-unshifted": "attention-1",
-    "detr": "boxes queries", "clip": "similarity", "pixels": "samples"} | dict.fromkeys(
-        ("tiny", "nanogpt-cpu", "nanogpt", "speedrun", "speedrun-long", "decoder-2017", "gpt",
-         "llama", "moe", "library-gpt"), "attention")
+    "detr": "boxes queries", "clip": "similarity", "pixels": "samples"} | {
+        name: "attention" for name, preset in PRESETS.items()
+        if isinstance(preset.task, TextTask) and issubclass(KINDS[preset.kind][0], Decoder)}
 # of samples; a prompt that does not fit, and what is said of it
 PROMPTS = {
     "ngram": "the", "lstm": "the", "tiny": "the", "library-gpt": "The value", "recall": "hFcAh",
