@@ -10,18 +10,52 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 REPOSITORY = Path(__file__).parents[2]
-# The files that each page may touch, and the name of what it adds, for ``pytest -k``
-PAGES = {"numformer/ADDING_AN_ACTIVATION.md": (3, "mish"),
-         "numformer/ADDING_A_FUNCTION.md": (3, "softplus"),
-         "numformer/ADDING_A_LAYER.md": (6, "scale and norm"),
-         "numformer/ADDING_A_POSITION_SCHEME.md": (4, "kerple"),
-         "numformer/ADDING_A_MODEL.md": (6, "mean and language"),
-         "numformer/recipes/ADDING_A_PRESET.md": (2, "gru"),
-         "numformer/plots/ADDING_A_PLOT.md": (2, "singular_values"),
-         "numformer/commands/ADDING_A_VERB.md": (3, "tokens"),
-         "numformer/teaching/ADDING_AN_EXERCISE.md": (1, "37_log_softmax_backward")}
+MATHEMATICS = ("tests/verify/test_contract.py", "tests/functional/test_ranges.py",
+               "tests/specifications", "tests/verify/test_planted_bugs.py",
+               "tests/teaching/test_check.py", "tests/teaching/mutations",
+               "tests/backend/test_dispatch.py")
+
+
+class Page(NamedTuple):
+    """What is expected of a page.
+
+    Parameters
+    ----------
+    most : int
+        Files that it may touch.
+    adds : str
+        The name of what it adds, for ``pytest -k``.
+    tests : tuple of str
+        Where that is tested besides its new files.
+    fewest : int
+        How many tests of it there are.
+    slow : bool
+        Whether they take more than ten seconds.
+    """
+
+    most: int
+    adds: str
+    tests: tuple = MATHEMATICS
+    fewest: int = 10
+    slow: bool = False
+
+
+PAGES = {
+    "numformer/ADDING_AN_ACTIVATION.md": Page(3, "mish"),
+    "numformer/ADDING_A_FUNCTION.md": Page(3, "softplus"),
+    "numformer/ADDING_A_LAYER.md": Page(6, "scale and norm"),
+    "numformer/ADDING_A_POSITION_SCHEME.md": Page(4, "kerple", slow=True),
+    "numformer/ADDING_A_MODEL.md": Page(6, "mean and language", slow=True),
+    "numformer/recipes/ADDING_A_PRESET.md": Page(
+        2, "gru", ("tests/recipes/test_preset_contract.py", "-m", "slow or not slow"), 5, True),
+    "numformer/plots/ADDING_A_PLOT.md": Page(2, "singular_values", (), 3),
+    "numformer/commands/ADDING_A_VERB.md": Page(
+        3, "tokens", ("tests/commands/test_cli.py", "tests/commands/environments"), 3),
+    "numformer/teaching/ADDING_AN_EXERCISE.md": Page(
+        1, "37_log_softmax_backward", ("tests/teaching/test_exercises.py",), 2)}
 
 
 def copied(folder):

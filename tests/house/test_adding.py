@@ -4,46 +4,21 @@ import os
 import re
 import subprocess
 import sys
-from typing import NamedTuple
 
 import pytest
 
-from adding import PAGES, REPOSITORY, copied, follow
+from adding import MATHEMATICS, PAGES, REPOSITORY, copied, follow
 
 pytestmark = pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="copies what git knows")
 
 
-class Checks(NamedTuple):
-    """Where what a page adds is tested besides its new files, and how often."""
-
-    paths: tuple = ("tests/verify/test_contract.py", "tests/functional/test_ranges.py",
-                    "tests/specifications", "tests/verify/test_planted_bugs.py",
-                    "tests/teaching/test_check.py", "tests/teaching/mutations",
-                    "tests/backend/test_dispatch.py")
-    fewest: int = 10
-
-
-MATHEMATICS = Checks()
-OTHERS = {
-    "numformer/recipes/ADDING_A_PRESET.md": Checks(
-        ("tests/recipes/test_preset_contract.py", "-m", "slow or not slow"), 5),
-    "numformer/plots/ADDING_A_PLOT.md": Checks((), 3),
-    "numformer/commands/ADDING_A_VERB.md": Checks(
-        ("tests/commands/test_cli.py", "tests/commands/environments"), 3),
-    "numformer/teaching/ADDING_AN_EXERCISE.md": Checks(("tests/teaching/test_exercises.py",), 2),
-}
-
-
-LONG = ("MODEL.md", "POSITION_SCHEME.md", "PRESET.md")               # over ten seconds each
-
-
 @pytest.fixture(scope="module", params=[
-    pytest.param(page, marks=[pytest.mark.slow] * page.endswith(LONG)) for page in PAGES])
+    pytest.param(name, marks=[pytest.mark.slow] * page.slow) for name, page in PAGES.items()])
 def extended(request, tmp_path_factory):
-    """A copy of the project in which a page was followed, its new files, and the page."""
-    root, (most, _) = copied(tmp_path_factory.mktemp("copy")), PAGES[request.param]
+    """A copy of the project in which a page was followed, its new files, and the page's name."""
+    root = copied(tmp_path_factory.mktemp("copy"))
     touched = follow(REPOSITORY / request.param, root)
-    assert len(touched) <= most
+    assert len(touched) <= PAGES[request.param].most
     return root, [path for path in touched if not (REPOSITORY / path).exists()], request.param
 
 
@@ -63,12 +38,12 @@ def passes(root, *words, **variables):
 
 
 def test_what_a_page_adds_is_tested(extended):
-    root, new, page = extended
-    tests = OTHERS.get(page, MATHEMATICS)
+    root, new, name = extended
+    page = PAGES[name]
     # where no mathematics is added, no kernel need be compiled
-    variables = {"NUMBA_DISABLE_JIT": "1"} if page in OTHERS else {}
-    out = passes(root, *tests.paths, *new, "-k", PAGES[page][1], **variables)
-    assert int(out.split(" passed")[0].split()[-1]) >= tests.fewest
+    variables = {} if page.tests is MATHEMATICS else {"NUMBA_DISABLE_JIT": "1"}
+    out = passes(root, *page.tests, *new, "-k", page.adds, **variables)
+    assert int(out.split(" passed")[0].split()[-1]) >= page.fewest
 
 
 def test_what_a_page_adds_is_drawn_and_counted(extended):
