@@ -32,7 +32,7 @@ def add_arguments(parser):
                         "(default: the one whose weights change most from the first to the last "
                         "state)")
     parser.add_argument("--frames", type=int, default=None, metavar="N",
-                        help="at most so many states (default: all)")
+                        help="at most this number of states (default: all)")
     parser.add_argument("--fps", type=float, default=None, metavar="X",
                         help=f"states per second (default: {FPS:g})")
     parser.add_argument("--seconds", type=float, default=None, metavar="X", help="duration of the "
