@@ -279,7 +279,7 @@ def check_mask(owner, mask, shape):
 
 
 def check_rows(owner, name, ids, axis="T"):
-    """Check that an array of ids has one row for each sequence; `check_ids` checks the rest.
+    """Check that `ids` holds integers, a row for each sequence; `check_ids` checks the rest.
 
     Examples
     --------
@@ -287,14 +287,14 @@ def check_rows(owner, name, ids, axis="T"):
     Traceback (most recent call last):
     ValueError: demo: ids must have shape (B, T), but have (2,); a single sequence is ids[None].
     """
-    if not isinstance(ids, np.ndarray):
+    if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iu":
         raise TypeError(f"{owner}: {name} must be an array of integers, but is {_kind(ids)}; "
                         f"use np.asarray({name}, np.int64).")
     if ids.ndim != 2:
         raise ValueError(f"{owner}: {name} must have shape (B, {axis}), but have {ids.shape}; "
                          f"a single sequence is {name}[None].")
-    if not len(ids):
-        raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one row.")
+    if not ids.size:
+        raise ValueError(f"{owner}: {name} is empty, shape {ids.shape}; give at least one id.")
 
 
 def check_lengths(owner, lengths, B, T, axis="T"):
