@@ -96,6 +96,13 @@ def add_contents(app, page, source):
         source[0] += f"\n## Slides\n\nOne deck a lesson; S shows the speaker's notes: {links}\n"
 
 
+def nearby_contents(app, page, template, context, tree):
+    """The sidebar of a page opens the branch of that page: all 640 in each take most of the time."""
+    if "toctree" in context:
+        contents = context["toctree"]
+        context["toctree"] = lambda **options: contents(**{**options, "collapse": True})
+
+
 def write_slides(app, exception):
     """The decks of all lessons, in the folder `slides` of the site."""
     if exception is None and app.builder.name == "html":
@@ -108,4 +115,5 @@ def write_slides(app, exception):
 
 def setup(app):
     app.connect("source-read", add_contents)
+    app.connect("html-page-context", nearby_contents, priority=400)       # before the theme's
     app.connect("build-finished", write_slides)
