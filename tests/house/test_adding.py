@@ -54,12 +54,6 @@ def test_what_a_page_adds_is_drawn_and_counted(extended):
 
 
 @pytest.mark.slow
-def test_the_rules_of_the_project_hold_with_it(extended):
-    root, *_ = extended
-    passes(root, "tests/house", "--ignore=tests/house/test_adding.py")
-
-
-@pytest.mark.slow
 def test_all_of_them_can_be_added_together(tmp_path):
     root = copied(tmp_path / "copy")
     for page in PAGES:

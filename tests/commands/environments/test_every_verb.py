@@ -57,6 +57,13 @@ ENVIRONMENTS = {
                    "MPLCONFIGDIR": NOWHERE, "TMPDIR": NOWHERE}, ()),
     "one core": ({"ONE_CORE": "1", "PYTHONPATH": "raising"}, ()),
 }
+# Tried at once, as none of a line hides another
+TOGETHER = (
+    ("notebook", "bars", "optimized", "no home"),
+    ("settings", "terminal", "ascii", "without docstrings"),
+    ("unreadable settings", "no terminal", "numba"),
+    ("no compiler", "backend", "raising"),
+    ("no caches", "one core"))
 PICTURES = ("trained/attention.png", "drawn.svg", "attention.png", "token-loss.png", "run.gif",
             "figures/alibi.png")
 PROGRAM, ROOT = Path(every_verb.__file__), Path(__file__).parents[3]
@@ -125,25 +132,37 @@ def test_the_page_of_a_verb_begins_with_commands(verb):
 
 def test_some_verbs_where_everything_is_unusual(base, tmp_path):
     """Without a compiler, as that takes long; then without docstrings, with warnings as errors."""
-    unusual = ("settings", "no compiler", "raising", "ascii", "terminal")
-    variables = {name: value for which in unusual
-                 for name, value in ENVIRONMENTS[which][0].items()}
+    variables, _ = joined(("settings", "no compiler", "raising", "ascii", "terminal"))
     found = outcomes(base, tmp_path, ["train", "sample", "plot", "deck"], {
         **variables, "MPLBACKEND": "module://nosuchmodule", "TQDM_MININTERVAL": "x",
         "HOME": NOWHERE}, ("-OO",))
     assert len(found) == 6
 
 
+def joined(names):
+    """The variables and options of several environments in one."""
+    variables, options = {}, ()
+    for name in names:
+        assert not variables.keys() & ENVIRONMENTS[name][0].keys() - {"PYTHONPATH"}, name
+        variables |= ENVIRONMENTS[name][0]
+        options += ENVIRONMENTS[name][1]
+    return variables, options
+
+
+def test_every_environment_is_tried():
+    assert sorted(name for names in TOGETHER for name in names) == sorted(ENVIRONMENTS)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_verb_in_every_environment(base, usual, tmp_path, name):
-    found = outcomes(base, tmp_path, every_verb.COMMANDS, *ENVIRONMENTS[name])
+@pytest.mark.parametrize("names", TOGETHER, ids=" and ".join)
+def test_every_verb_in_every_environment(base, usual, tmp_path, names):
+    found = outcomes(base, tmp_path, every_verb.COMMANDS, *joined(names))
     stdout = {each["words"][0]: each["stdout"] for each in found}
     assert stdout.keys() == VERBS.keys()
-    if name in ("notebook", "settings", "unreadable settings"):
+    if {"notebook", "settings", "unreadable settings"} & set(names):
         for picture in PICTURES:
             assert (tmp_path / picture).read_bytes() == (usual / picture).read_bytes(), picture
-    if name == "no compiler":
+    if "no compiler" in names:
         assert "note  kernels                 none: NUMBA_DISABLE_JIT is set" in stdout["doctor"]
-    if name == "one core":
+    if "one core" in names:
         assert "threads                 1 of " in stdout["doctor"]
