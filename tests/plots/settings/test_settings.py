@@ -69,13 +69,13 @@ def test_the_settings_are_as_before_after_a_picture():
 
 
 @pytest.mark.slow
-def test_all_pictures_of_all_tests_are_the_same_under_other_settings():
-    """Those of plots and of the experiments, each of which is drawn in a test."""
+def test_all_pictures_of_quick_tests_are_the_same_under_other_settings():
+    """Those of plots, each of which is drawn in a test, and of some experiments."""
     root = HERE.parents[2]
     paths = os.pathsep.join([str(HERE), str(root), os.environ.get("PYTHONPATH", "")])
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", drawn_twice.__name__,
-         "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "", "tests/plots", "tests/experiments",
+         "-p", "no:cacheprovider", "-p", "no:xdist", "tests/plots", "tests/experiments",
          f"--ignore={Path(__file__).relative_to(root)}"],
         cwd=root, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout[-3000:]
