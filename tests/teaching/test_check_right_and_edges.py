@@ -24,7 +24,7 @@ def test_no_right_answer_is_refused(answer):
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", RIGHT, ids=str)
 def test_no_right_answer_is_refused_for_more_seeds(answer):
-    for seed in range(2, 10):
+    for seed in range(2, 5):
         verdict = check(answer.name, answer.fn, seed=seed)
         assert verdict, f"seed {seed}: {verdict}"
 
