@@ -12,7 +12,7 @@ from numformer.specifications.specification import SPECIFICATIONS, specify
 
 def pointwise(function, at_zero=None, mistakes=(), **options):
     """Specify a function of single numbers, with a level for each option."""
-    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes)
+    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, last_axes={"x": 0})
 
 
 # ---- relu ----------------------------------------------------------------------------------------
@@ -250,7 +250,8 @@ specify(
          lambda dy, g, h, activation="silu": (dy * slope(g, activation),
                                               dy * value(g, activation))),
         ("dh is dy * g, but must be dy * f(g)",
-         lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g))])
+         lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g))],
+    last_axes={"g": 0, "h": 0})
 
 
 # ---- what else is in the table -------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.specifications.levels import Level, sizes
+from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.norms import OFFSET
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
@@ -55,6 +55,11 @@ def normed(rng):
     T = max(T, 2)                                    # the statistics need two vectors
     return {"x": 2 * rng.standard_normal((B, T, C)) + 0.7,
             "weight": rng.standard_normal(C), "bias": rng.standard_normal(C)}, {}
+
+
+def some_statistics(arguments, rng):
+    C = len(arguments["weight"])
+    return rng.standard_normal(C), 0.5 + rng.random(C)
 
 
 def offset(rng):
@@ -118,7 +123,8 @@ NORM_MISTAKES = [
 
 specify(
     F.batch_norm, ("x", "weight", "bias"),
-    {"plain": normed, "a mean far from 0": Level(offset, OFFSET)},
+    {"plain": normed, "epsilon=0.3": also(normed, epsilon=0.3),
+     "a mean far from 0": Level(offset, OFFSET)},
     cases=[
         Pair("batch norm", [(2, 3, 5), (5,), (5,)]),
         Pair("batch norm of a coordinate that hardly varies",
@@ -131,7 +137,8 @@ specify(
          "coordinate",
          as_layer_norm),
         ("every sequence is normalized separately: the means are over all vectors of the batch",
-         norm_of_each_sequence)])
+         norm_of_each_sequence)],
+    last_axes={"x": 2})                                        # two vectors at least
 
 
 # ---- masked_batch_norm ---------------------------------------------------------------------------
@@ -194,10 +201,12 @@ def norm_with_padding(dy, x, weight, bias, mask):
 
 specify(
     F.masked_batch_norm, ("x", "weight", "bias"),
-    {"plain": normed_with_padding},
+    {"plain": normed_with_padding, "epsilon=0.3": also(normed_with_padding, epsilon=0.3),
+     "statistics": also(normed_with_padding, statistics=some_statistics)},
     mistakes=[
         *((cause, with_padding(gradients)) for cause, gradients in NORM_MISTAKES),
-        ("padding is counted in the means", norm_with_padding)])
+        ("padding is counted in the means", norm_with_padding)],
+    last_axes={"x": 2, "mask": 1})                             # two vectors at least
 
 
 # ---- batch_norm_inference ------------------------------------------------------------------------
@@ -216,8 +225,7 @@ def batch_norm_inference_backward(dy, x, weight, bias, statistics, epsilon=1e-5)
 
 def normed_with_statistics(rng):
     arguments, _ = normed(rng)
-    C = len(arguments["weight"])
-    return {**arguments, "statistics": (rng.standard_normal(C), 0.5 + rng.random(C))}, {}
+    return {**arguments, "statistics": some_statistics(arguments, rng)}, {}
 
 
 def inference(change):
@@ -240,9 +248,10 @@ def inference_without_weight(dy, x, weight, bias, statistics, epsilon=1e-5):
 
 specify(
     F.batch_norm_inference, ("x", "weight", "bias"),
-    {"plain": normed_with_statistics},
+    {"plain": normed_with_statistics, "epsilon=0.3": also(normed_with_statistics, epsilon=0.3)},
     mistakes=[
         ("given statistics are constants: the terms of the mean and of the variance must be left "
          "out", inference(right)),
         ("the leading factor 1 / sigma is missing", inference(lambda g, x_hat, r, n: g)),
-        ("the weight is missing: dy must be multiplied by it first", inference_without_weight)])
+        ("the weight is missing: dy must be multiplied by it first", inference_without_weight)],
+    last_axes={"x": 1})

@@ -46,7 +46,8 @@ specify(
     mistakes=[
         ("the factor 1 / (1 - rate) is missing", lambda dy, x, rate, rng: dy * kept(x, rate, rng)),
         ("the dropout mask is missing: dropped entries get no gradient",
-         lambda dy, x, rate, rng: dy / (1 - rate))])
+         lambda dy, x, rate, rng: dy / (1 - rate))],
+    last_axes={"x": 0})
 
 
 # ---- residual_dropout ----------------------------------------------------------------------------
@@ -81,4 +82,5 @@ specify(
         ("dropout is applied to the gradient of x too, but x is added unchanged",
          lambda dy, x, branch, rate, rng: 2 * (dy * kept(x, rate, rng) / (1 - rate),)),
         ("the factor 1 / (1 - rate) is missing",
-         lambda dy, x, branch, rate, rng: (dy, dy * kept(x, rate, rng)))])
+         lambda dy, x, branch, rate, rng: (dy, dy * kept(x, rate, rng)))],
+    last_axes={"x": 0, "branch": 0})

@@ -6,13 +6,13 @@ and very small numbers, for large gradients, for arrays in another layout of mem
 
 import numpy as np
 
-from numformer.specifications.levels import Level, SomeOfSizeOne
+from numformer.specifications.levels import Level, OneLong, SomeOfSizeOne, in_pairs
 
 LARGE = 1e4
 
 
-def with_edges(levels, names, smallest):
-    """The levels, and their edges as further ones; `names` and `smallest` as in Specification."""
+def with_edges(levels, names, smallest, last_axes=None):
+    """The levels, pairs of their options, and their edges; other arguments as in Specification."""
     if not levels:
         return {}
     levels = {name: make if isinstance(make, Level) else Level(make)
@@ -23,6 +23,13 @@ def with_edges(levels, names, smallest):
             lambda rng: plain(SomeOfSizeOne(rng.bit_generator)), instances=6, hint=(
                 "Some axes have size 1 here. squeeze() removes them, and broadcasting stretches "
                 "them silently; name the axis, and use keepdims=True.")),
+        "a long axis": Level(long_axis(plain), instances=n_sizes(plain), hint=(
+            "An axis is long here, up to 257. Look for what holds for few numbers only: a tile or "
+            "chunk that is the last one, a loop with a fixed end, a table of a fixed size.")),
+        "another number of axes": Level(
+            with_axes(plain, last_axes or {}), instances=4, hint=(
+                "The arrays have another number of axes here, as the shape with ... allows. Count "
+                "axes from the end, as axis=-1 does, and sum over all axes before the last ones.")),
         "large numbers": Level(
             times(plain, names, 1, slice(-1), LARGE), instances=2, hint=(
                 "Most numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
@@ -48,7 +55,41 @@ def with_edges(levels, names, smallest):
             "The arrays are float32 here. Look for float16, for numbers above 3e38, and for tiny "
             "constants that vanish: 1 + 1e-8 is 1 in float32.")),
     }
-    return {**levels, **edges}
+    if last_axes is None:
+        del edges["another number of axes"]
+    return {**levels, **in_pairs(levels), **edges}
+
+
+def n_sizes(make):
+    """How many sizes a maker draws."""
+    rng = OneLong(np.random.default_rng(0).bit_generator)
+    make(rng)
+    return rng.n_sizes
+
+
+def long_axis(make):
+    """The maker of the same arguments with one long axis, by the seed another one."""
+    return lambda rng: make(OneLong(rng.bit_generator))
+
+
+def with_axes(make, last_axes):
+    """The maker of the same arguments with other axes in front, by the seed another number."""
+    def changed(rng):
+        arguments, options = make(rng)
+        first = next(iter(last_axes))
+        n_axes = arguments[first].ndim
+        numbers = [n for n in range(max(last_axes[first], 1), n_axes + 3) if n != n_axes]
+        n_front = numbers[rng.bit_generator.seed_seq.entropy % len(numbers)] - last_axes[first]
+        front = tuple(int(size) for size in rng.permutation(np.arange(2, 6))[:n_front])
+        rows = None
+        for name, n_last in last_axes.items():
+            x = arguments[name]
+            x = x.reshape(-1, *x.shape[x.ndim - n_last:])
+            if rows is None:                             # the same for all arguments
+                rows = rng.permutation(np.resize(np.arange(len(x)), int(np.prod(front))))
+            arguments[name] = x[rows].reshape((*front, *x.shape[1:]))
+        return arguments, options
+    return changed
 
 
 NO_BIAS = "There is no bias here: the default of None must work, and its gradient is None."
@@ -96,4 +137,4 @@ def view(x, number):
     return high[:len(x)][::-1]
 
 
-EDGES = set(with_edges({"": None}, (), 1.0)) - {""}                   # the names of all
+EDGES = set(with_edges({"": lambda rng: ({}, {})}, (), 1.0, {})) - {""}   # the names of all

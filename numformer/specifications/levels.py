@@ -4,7 +4,7 @@ All sizes of an instance differ, so that no axis can be mistaken for another. Th
 first. Options belong to a level: an answer without that option is not tested there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,12 +57,27 @@ class SomeOfSizeOne(np.random.Generator):
     """A generator with which `sizes` makes some sizes 1."""
 
 
+class OneLong(np.random.Generator):
+    """A generator with which `sizes` makes one size long: that of the axis seed % n.
+
+    So n consecutive seeds make each axis long in turn.
+    """
+
+    n_sizes = 0                                          # of the last call of `sizes`
+
+
+LONG = (15, 16, 17, 31, 33, 63, 65, 127, 129, 257)       # about the sizes of tiles and chunks
+
+
 def sizes(rng, n):
     """`n` different sizes from 2 to 7, in random order."""
     drawn = [int(size) for size in rng.permutation(np.arange(2, 8))[:n]]
     if isinstance(rng, SomeOfSizeOne):
         ones = rng.permutation(n)[:rng.integers(1, n + 1)]
         drawn = [1 if i in ones else size for i, size in enumerate(drawn)]
+    if isinstance(rng, OneLong):
+        drawn[rng.bit_generator.seed_seq.entropy % n] = int(rng.choice(LONG))
+        rng.n_sizes = n
     return drawn
 
 
@@ -72,6 +87,39 @@ def one_array(**options):
         rows, columns = sizes(rng, 2)
         return {"x": 1.5 * rng.standard_normal((rows, columns))}, options
     return make
+
+
+def also(make, **options):
+    """The maker of the same arguments with further options; one that is callable makes its value.
+
+    It takes the arguments and the generator.
+    """
+    def more(rng):
+        arguments, given = make(rng)
+        return arguments, given | {name: value(arguments, rng) if callable(value) else value
+                                   for name, value in options.items()}
+    return more
+
+
+def in_pairs(levels):
+    """Levels in which two options meet: those of one level, and the numbers of another.
+
+    A pair that some level has already is left out, and one of an option that a level needs.
+    """
+    options = {name: level(np.random.default_rng(0))[1] for name, level in levels.items()}
+    numbers = {name: given for name, given in options.items() if given and levels[name].required
+               and all(isinstance(value, (bool, int, float, str)) for value in given.values())}
+    found, met = {}, [set(given) for given in options.values()]
+    for one, level in list(levels.items())[1:]:
+        for other, further in numbers.items():
+            both = options[one].keys() | further.keys()
+            if (level.required and not {*options[one], *level.needs} & further.keys()
+                    and (not options[one] or not any(both <= each for each in met))):
+                found[f"{one}, {other}"] = replace(
+                    level, make=also(level.make, **further), instances=1,
+                    needs=(*level.needs, *levels[other].needs))
+                met.append(both)
+    return found
 
 
 def huge(rng):

@@ -50,7 +50,8 @@ specify(
         ("the gradient of the bias is averaged over the tokens, but must be summed",
          changed(F.linear, dbias=lambda dbias, dy, *_: dy.mean(axis=(0, 1)))),
         ("the sum over the batch is missing in the gradient of the weight",
-         changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy))])
+         changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy))],
+    last_axes={"x": 1})
 
 
 # ---- embedding -----------------------------------------------------------------------------------
@@ -92,7 +93,8 @@ specify(
     mistakes=[
         ("the gradients of repeated ids must be summed, but only the last is kept: np.add.at sums "
          "them, `dweight[ids] += dy` does not",
-         embedding_with_overwriting)])
+         embedding_with_overwriting)],
+    last_axes={"ids": 0})
 
 
 # ---- feed_forward --------------------------------------------------------------------------------
@@ -115,7 +117,8 @@ specify(
     {"plain": fed_forward("hidden", "output"),
      'activation="relu"': fed_forward("hidden", "output", activation="relu")},
     cases=[Pair(f"feed-forward, {f}", [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,))
-           for f in F.ACTIVATIONS])
+           for f in F.ACTIVATIONS],
+    last_axes={"x": 1})
 
 
 # ---- gated_feed_forward --------------------------------------------------------------------------
@@ -127,7 +130,8 @@ specify(
     {"plain": fed_forward("gate", "hidden", "output"),
      'activation="gelu"': fed_forward("gate", "hidden", "output", activation="gelu")},
     cases=[Pair(f"gated feed-forward, {f}", [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)],
-                after=(f,)) for f in ("silu", "gelu", "gelu_tanh")])
+                after=(f,)) for f in ("silu", "gelu", "gelu_tanh")],
+    last_axes={"x": 1})
 
 
 # ---- head_projections ----------------------------------------------------------------------------

@@ -176,7 +176,8 @@ specify(
         Pair("layer norm", [(2, 3, 5), (5,), (5,)]),
         Pair("layer norm of a vector that hardly varies", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-18), prepare=hardly_varying, condition=3e5)],
-    mistakes=norm_mistakes(True, inside=True))
+    mistakes=norm_mistakes(True, inside=True),
+    last_axes={"x": 1})
 
 
 # ---- layer_norm_outside --------------------------------------------------------------------------
@@ -205,7 +206,8 @@ specify(
         Pair("layer norm, outside", [(2, 3, 5), (5,), (5,)], options=dict(epsilon=0.2)),
         Pair("layer norm of a vector that hardly varies, outside", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-9), prepare=hardly_varying, condition=3e5)],
-    mistakes=norm_mistakes(True, inside=False))
+    mistakes=norm_mistakes(True, inside=False),
+    last_axes={"x": 1})
 
 
 # ---- rms_norm ------------------------------------------------------------------------------------
@@ -234,7 +236,8 @@ def rms_norm_mistakes(inside):
 
 specify(
     F.rms_norm, ("x", "weight"), of_norm(),
-    mistakes=rms_norm_mistakes(inside=True))
+    mistakes=rms_norm_mistakes(inside=True),
+    last_axes={"x": 1})
 
 
 # ---- rms_norm_outside ----------------------------------------------------------------------------
@@ -255,7 +258,8 @@ def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
 
 specify(
     F.rms_norm_outside, ("x", "weight"), of_norm(outside=True),
-    mistakes=rms_norm_mistakes(inside=False))
+    mistakes=rms_norm_mistakes(inside=False),
+    last_axes={"x": 1})
 
 
 # ---- residual_layer_norm -------------------------------------------------------------------------

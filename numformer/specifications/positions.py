@@ -5,7 +5,7 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import relative_position_buckets
 from numformer.functional.positions.rotary import angles_of
-from numformer.specifications.levels import sizes
+from numformer.specifications.levels import also, sizes
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
@@ -71,7 +71,8 @@ specify(
          rotary_rotated_forward),
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
-        ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout)])
+        ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout)],
+    last_axes={"x": 2})
 
 
 # ---- partial_rotary ------------------------------------------------------------------------------
@@ -116,7 +117,8 @@ specify(
         ("coordinates that are not rotated have no gradient, but theirs passes through unchanged",
          partial_rotary_without_the_rest),
         ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
-         partial_rotary_rotated_forward)])
+         partial_rotary_rotated_forward)],
+    last_axes={"x": 2})
 
 
 # ---- relative_position_bias ----------------------------------------------------------------------
@@ -143,7 +145,7 @@ def table_with_overwriting(dbias, table, T, S, max_distance=128, bidirectional=T
 
 specify(
     F.relative_position_bias, ("table",),
-    {"plain": by_bucket},
+    {"plain": by_bucket, "bidirectional=False": also(by_bucket, bidirectional=False)},
     mistakes=[
         ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
          "sums them, `dtable[buckets] += g` does not", table_with_overwriting)])

@@ -54,6 +54,12 @@ def masked(rng):
     return {"x": rng.standard_normal((rows, columns))}, {"mask": mask}
 
 
+def masked_columns(rng):
+    arguments, options = masked(rng)
+    options["mask"][0] = True
+    return arguments, {**options, "axis": 0}
+
+
 def far_apart(rng):
     """All scores of some rows are far above all scores of the others."""
     arguments, _ = one_array()(rng)
@@ -106,7 +112,8 @@ def softmax_with_an_unweighted_sum(dp, x, axis=-1, mask=None):
 specify(
     F.softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
-     "scores near 1000": Level(large), "rows far apart": Level(far_apart, ROWS),
+     "a mask, axis=0": masked_columns, "scores near 1000": Level(large),
+     "rows far apart": Level(far_apart, ROWS),
      "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
     mistakes=[
         ("the Jacobian of the softmax is missing: dp is returned unchanged", softmax_left_out),
@@ -117,7 +124,8 @@ specify(
         ("only the diagonal of the Jacobian is used, p * (1 - p): every weight depends on all "
          "scores", softmax_as_sigmoid),
         ("the mean of p * dp is used instead of the sum", softmax_with_the_mean),
-        ("the sum is over dp, but must be weighted: sum(p * dp)", softmax_with_an_unweighted_sum)])
+        ("the sum is over dp, but must be weighted: sum(p * dp)", softmax_with_an_unweighted_sum)],
+    last_axes={"x": 1})
 
 
 # ---- log_softmax ---------------------------------------------------------------------------------
@@ -155,4 +163,5 @@ specify(
     mistakes=[
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
          log_softmax_without_sum),
-        ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)])
+        ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)],
+    last_axes={"x": 1})

@@ -36,6 +36,9 @@ class Specification:
         A hint for everybody whose answer is wrong.
     smallest : float
         Of the size of numbers in the level of small numbers.
+    last_axes : dict of str to int, optional
+        The arguments whose shape begins with "...", the same axes in all, and how many axes follow:
+        ``{"x": 1}`` for x (..., C). None where the number of axes is fixed.
     """
 
     function: object
@@ -46,6 +49,7 @@ class Specification:
     mistakes: list
     note: str = ""
     smallest: float = 1e-12
+    last_axes: dict | None = None
 
 
 def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
@@ -61,8 +65,8 @@ def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
     cases = [case if case.gradient else replace(case, function=case.function or function,
                                                 gradient=gradient) for case in cases]
     SPECIFICATIONS[name] = Specification(function, gradient, wanted, with_edges(
-        dict(levels), wanted, more.get("smallest", Specification.smallest)), cases, list(mistakes),
-        **more)
+        dict(levels), wanted, more.get("smallest", Specification.smallest), more.get("last_axes")),
+        cases, list(mistakes), **more)
 
 
 def changed(function, **changes):

@@ -11,7 +11,7 @@ from numformer.teaching.comparison import (
     are_different, is_upcast, strange_output, wrong_output)
 from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import likely_cause
-from numformer.teaching.signatures import promises
+from numformer.teaching.signatures import accepts, named_parameters, promises, takes_saved
 from numformer.teaching.support.hints import has_hints
 from numformer.teaching.support.solution import record_pass
 from numformer.teaching.verdict import Verdict
@@ -97,16 +97,19 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     The signature decides which levels are tested: one with an option if `fn` has that parameter or
     ``**options``; one that leaves an argument out, such as the bias, if it may be left out of `fn`,
     with a default of None; grouped heads if `fn` has a pattern and a scale; a target of -100 if it
-    has `ignore_index`. A function that takes `saved` is tested on all. The verdict names the
-    levels that were tested, and those that were not.
+    has `ignore_index`. A function that takes `saved` is tested on all. The verdict says how many
+    problems there were, with how many axes and how long ones, and what was not tested and why:
+    options without a parameter, and parameters of `fn` that no problem gives. The levels that were
+    tested are its `levels`.
 
-    Everybody gets the edges: axes of size 1, large numbers (exp overflows), small numbers, a large
-    and a small dy (nothing is clipped), arrays that are views, and float32. Not tested: special
-    points such as the kink of ReLU, or equal maxima. A few levels lie beyond what a plain function
-    must do: a row of a mask that is False everywhere, zero vectors, and float32 that should stay
-    float32. What goes wrong there is remarked in the verdict of a right function, unless `levels`
-    names the level. A function that raises an exception for views, as PyTorch does for negative
-    strides, gets copies of them, which is remarked, too.
+    Options are tested alone and in pairs. Everybody gets the edges: axes of size 1, a long axis (up
+    to 257), other numbers of axes where a shape has "...", large numbers (exp overflows), small
+    numbers, a large and a small dy (nothing is clipped), arrays that are views, and float32. Not
+    tested: special points such as the kink of ReLU, or equal maxima. A few levels lie beyond what a
+    plain function must do: a row of a mask that is False everywhere, zero vectors, and float32 that
+    should stay float32. What goes wrong there is remarked in the verdict of a right function,
+    unless `levels` names the level. A function that raises an exception for views, as PyTorch does
+    for negative strides, gets copies of them, which is remarked, too.
 
     Examples
     --------
@@ -154,12 +157,12 @@ def compared(name, problem, backward, fn, seed, levels, cause=True):
 
 def _compared(name, problem, backward, fn, seed, levels, cause):
     offered = offered_levels(problem, backward)
-    passed, left_out, remarks, n = [], [], [], 0
+    passed, left_out, remarks, tested = [], [], [], []
     for level, instances in instances_of(problem, offered, seed):
         if levels and level not in levels:
             continue
         if not promises(fn, instances[0], backward, named=level in (levels or ())):
-            left_out.append(level)
+            left_out.append(instances[0])
             continue
         verdict = _first_wrong(name, fn, instances, backward, remarks, cause)
         if verdict is None and not passed:
@@ -172,12 +175,44 @@ def _compared(name, problem, backward, fn, seed, levels, cause):
             remarks.append(f"{verdict.text} (level: {level}) {offered[level].hint}")
             continue
         passed.append(level)
-        n += len(instances)
-    text = f"right: {name} on {n} random problems ({', '.join(passed)})"
-    if left_out:
-        text += f"; not tested, as its signature does not promise them: {', '.join(left_out)}"
+        tested += instances
+    text = f"right: {name} on {extent(tested)}."
+    missing = not_tested(fn, tested, left_out, backward, complete=not levels)
+    text += f" Not tested: {'; '.join(missing)}." if missing else ""
     remarks = tuple(dict.fromkeys(remarks))
-    return Verdict(True, "\nRemark: ".join([text + ".", *remarks]), remarks=remarks)
+    return Verdict(True, "\nRemark: ".join([text, *remarks]), remarks=remarks,
+                   levels=tuple(passed))
+
+
+def extent(instances):
+    """How many problems were tested, with how many axes of the first array, and how long ones."""
+    shapes = [[x.shape for x in instance.arguments()[0].values() if isinstance(x, np.ndarray)]
+              for instance in instances]
+    axes = sorted({len(first) for first, *_ in shapes})
+    axes = f"{axes[0]} to {axes[-1]} axes" if len(axes) > 1 else f"{axes[0]} ax{'ei'[axes == [1]]}s"
+    longest = max(size for each in shapes for shape in each for size in (*shape, 1))
+    n = len(instances)
+    return f"{n} random problem{'s' * (n > 1)} of {axes}, with sizes up to {longest}"
+
+
+def not_tested(fn, tested, left_out, backward, complete):
+    """Why some of what could be tested was not: a list of names with a reason.
+
+    The parameters of `fn` that no instance gives are among them if the levels are `complete`.
+    """
+    missing = {name: None for instance in left_out for name in
+               (*instance.arguments()[1], *_kind(instance).needs) if not accepts(fn, name)}
+    found = [f"{', '.join(missing)} (no such {'parameter' if len(missing) == 1 else 'parameters'})"
+             ] if missing else []
+    found += [f"{instance.level} (its default must be None)" for instance in left_out
+              if all(accepts(fn, name) for name in instance.arguments()[1])
+              and _kind(instance).optional]
+    if complete and not (backward and takes_saved(fn)):
+        given = {name for instance in tested for name in instance.arguments()[1]}
+        n = max((len(instance.arguments()[0]) for instance in tested), default=0) + backward
+        unused = [name for name in named_parameters(fn)[n:] if name not in given | set(missing)]
+        found += [f"{', '.join(unused)} (no problem gives it)"] if unused else []
+    return found
 
 
 def _first_wrong(name, fn, instances, backward, remarks, cause):

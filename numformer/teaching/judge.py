@@ -103,9 +103,10 @@ def _judge_function(exercise, function, path, seed, seconds):
                         cause=bug is None)                            # which is to be found
         text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
         if verdict:                                   # the signature is ours: no word about options
-            first, *remarks, told = verdict.text.split("\n")
-            first = first.partition("; not tested")[0].rstrip(".") + "."
-            text = " ".join([first, *remarks, *([f"The bug was: {bug}."] if bug else []), told])
+            first, _, told = verdict.text.rpartition("seed=")
+            first = re.sub(r" Not tested: .*?\.(?= |\n|$)", "", first)
+            bug_was = f"The bug was: {bug}. " if bug else ""
+            text = " ".join(f"{first} {bug_was}seed={told}".split())
         if verdict or not verdict.written:
             return _judgement(verdict.ok, text if verdict else _undone(verdict.text))
         if verdict.random:                            # its points would be random, too

@@ -35,9 +35,11 @@ class Verdict:
         False for a function that does nothing yet.
     seed : int or None
         Of the random problems: ``check(..., seed=seed)`` gives the same verdict again. It is the
-        last line of the text.
+        end of the text.
     random : bool
         Whether two calls with the same arguments gave different results.
+    levels : tuple of str
+        The levels that a right function was tested on.
     """
 
     ok: bool
@@ -53,10 +55,12 @@ class Verdict:
     written: bool = True
     seed: int | None = None
     random: bool = False
+    levels: tuple = ()
 
     def of_seed(self, seed):
-        """The verdict with its seed, which the last line of its text tells."""
-        return replace(self, seed=seed, text=f"{self.text}\nseed={seed}")
+        """The verdict with its seed, with which its text ends."""
+        between = " " if self.ok and not self.remarks else "\n"
+        return replace(self, seed=seed, text=f"{self.text}{between}seed={seed}")
 
     def __bool__(self):
         return self.ok

@@ -1,5 +1,7 @@
 """The cause that `numformer.check` names: right if one is named, not lost by other errors."""
 
+from functools import wraps
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ SEVERAL = [(name, number) for name in MISTAKES for number in range(len(MISTAKES[
 def test_a_cause_survives_an_error_of_the_last_output(name, number):
     _, mistake = MISTAKES[name][number]
 
+    @wraps(mistake)                                              # it has the same parameters
     def first_alone(*arguments, **options):
         outputs = mistake(*arguments, **options)
         right = reference(name, *arguments, **options)

@@ -7,7 +7,7 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.specifications.edges import MASKED_ROW, MORE_QUERIES, NO_GENERATOR, left_out
-from numformer.specifications.levels import Level, sizes
+from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
@@ -38,7 +38,8 @@ def attention_backward(do, q, k, v, mask=None):
     return dq, dk, dv
 
 
-def attended(grouped=False, causal=False, more_queries=False, more_keys=0, **options):
+def attended(grouped=False, causal=False, more_queries=False, more_keys=0, other_width=False,
+             **options):
     def make(rng):
         B, H, T, S, D = sizes(rng, 5)
         G = H
@@ -48,7 +49,7 @@ def attended(grouped=False, causal=False, more_queries=False, more_keys=0, **opt
         if more_queries:
             T, S = S, T
         arguments = {"q": rng.standard_normal((B, H, T, D)), "k": rng.standard_normal((B, G, S, D)),
-                     "v": rng.standard_normal((B, G, S, D))}
+                     "v": rng.standard_normal((B, G, S, D + 3 * other_width))}
         return arguments, {**options, **({"pattern": F.CAUSAL} if causal else {})}
     return make
 
@@ -136,6 +137,7 @@ IN_ATTENTION = [
 specify(
     F.attention, ("q", "k", "v"),
     {"plain": attended(), "a mask": attended_with_mask,
+     "values of another width": attended(other_width=True),
      "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
      "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
                                          required=False)},
@@ -182,6 +184,36 @@ def scaled_dot_product_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale
     return dq, dk, dv
 
 
+def with_all_rules(rng):
+    """Grouped heads, causal, in a window, with padding, and a mask of their own."""
+    arguments, _ = attended(grouped=True)(rng)
+    (B, H, T, _), S = arguments["q"].shape, arguments["k"].shape[2]
+    mask = rng.random((B, H, T, S)) < 0.7
+    return arguments, {"pattern": F.AttentionPattern(
+        causal=True, window=(S - 1, 0), lengths=np.full(B, S - 1) if S > T else None,
+        mask=mask | (np.arange(S) < 1))}
+
+
+def packed(rng):
+    """Sequences packed into one: causal within each document."""
+    arguments, _ = attended()(rng)
+    B, _, S, _ = arguments["k"].shape
+    documents = np.sort(rng.integers(0, 3, (B, S)), axis=1)
+    return arguments, {"pattern": F.AttentionPattern(causal=True, documents=documents)}
+
+
+def slopes_of_heads(arguments, rng):
+    return 0.1 + rng.random(arguments["q"].shape[1])
+
+
+def bias_of_distances(arguments, rng):
+    (_, H, T, _), S = arguments["q"].shape, arguments["k"].shape[2]
+    return rng.standard_normal((H, T + S - 1))
+
+
+DROPPED = dict(dropout=0.4, seed=7)
+
+
 def attended_with_padding(rng):
     arguments, _ = attended()(rng)
     B, _, S, _ = arguments["k"].shape
@@ -192,6 +224,9 @@ PATTERNS = {
     "grouped heads": Level(attended(grouped=True), needs=("pattern", "scale")),
     "a window": attended(pattern=F.AttentionPattern(window=(2, 1))), "padding": Level(
         attended_with_padding, "Only the first lengths[b] keys of example b are real here."),
+    "packed documents": packed,
+    "all rules at once": Level(with_all_rules, needs=("pattern", "scale")),
+    "values of another width": attended(other_width=True),
     "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
     "a query without keys": Level(attended(causal=True, more_queries=True), MASKED_ROW,
                                   required=False)}
@@ -222,8 +257,14 @@ def with_bias(q, k, v, bias, **options):
 
 
 specify(
-    F.scaled_dot_product_attention, ("q", "k", "v"),
-    with_patterns({"a causal pattern": attended(causal=True), "scale=0.3": attended(scale=0.3)}),
+    F.scaled_dot_product_attention, ("q", "k", "v", "bias"),
+    with_patterns({
+        "a causal pattern": attended(causal=True), "scale=0.3": attended(scale=0.3),
+        "slopes": also(attended(), slopes=slopes_of_heads),
+        "a bias": also(attended(), bias=bias_of_distances),
+        "causal, a bias, slopes": also(attended(causal=True), bias=bias_of_distances,
+                                       slopes=slopes_of_heads),
+        "softcap=0.8": attended(softcap=0.8), "dropout": attended(**DROPPED)}),
     cases=[
         Pair("attention", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
         Pair("attention, one query", [(1, 1, 1, 2), (1, 1, 1, 2), (1, 1, 1, 2)]),
@@ -262,7 +303,7 @@ def tiled_attention_in_tiles(q, k, v, pattern=EVERYWHERE, scale=None, tile=2):
     v = np.repeat(v, q.shape[1] // v.shape[1], axis=1)
     m = np.full((*q.shape[:3], 1), -np.inf)
     l = np.zeros((*q.shape[:3], 1))                                     # noqa: E741
-    acc = np.zeros(q.shape)
+    acc = np.zeros((*q.shape[:3], v.shape[3]))
     for j in range(0, k.shape[2], tile):
         s = q @ k[:, :, j:j + tile].mT * scale
         m_new = np.maximum(m, s.max(axis=-1, keepdims=True))
@@ -283,7 +324,7 @@ TILES = "There are several tiles here, and the last one may be shorter."
 
 specify(
     F.tiled_attention, ("q", "k", "v"),
-    with_patterns({"tile=3": attended(tile=3),
+    with_patterns({"tile=3": attended(tile=3), "scale=0.3": attended(scale=0.3),
                    "tile=4, more keys": Level(attended(tile=4, more_keys=10), TILES)}),
     cases=[
         Pair("tiled attention", [(1, 2, 5, 3), (1, 2, 7, 3), (1, 2, 7, 3)], options=dict(tile=2)),

@@ -28,7 +28,8 @@ def sloped(rng):
 
 specify(
     F.alibi, ("scores",),
-    {"plain": sloped})
+    {"plain": sloped},
+    last_axes={"scores": 3})
 
 
 # ---- soft_cap ------------------------------------------------------------------------------------
@@ -55,7 +56,8 @@ specify(
          lambda dy, x, cap: dy * (1 - np.tanh(x / cap))),
         ("x / c is used instead of tanh(x / c)", lambda dy, x, cap: dy * (1 - (x / cap) ** 2)),
         ("y is not divided by the cap",
-         lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))])
+         lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))],
+    last_axes={"x": 0})
 
 
 # ---- add_by_distance -----------------------------------------------------------------------------
@@ -97,7 +99,8 @@ specify(
     mistakes=[
         ("the sum over the batch is missing in the gradient of the bias",
          bias_not_summed_over_the_batch),
-        ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)])
+        ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)],
+    last_axes={"scores": 3})
 
 
 # ---- distance_weights ----------------------------------------------------------------------------

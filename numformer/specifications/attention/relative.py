@@ -201,7 +201,7 @@ def wrong_relative_attention(mistake):
 specify(
     F.relative_attention, ("q", "k", "v", "key_table", "value_table"),
     {"plain": random_attention(), "a causal pattern": random_attention(pattern=F.CAUSAL),
-     "scale=0.3": random_attention(scale=0.3),
+     "scale=0.3": random_attention(scale=0.3), "dropout": random_attention(dropout=0.4, seed=7),
      "more queries than keys": more_queries(random_attention())},
     cases=[
         Pair("relative attention", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), (5, 4), (5, 4)]),

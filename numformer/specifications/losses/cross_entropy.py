@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.specifications.levels import Level, sizes
+from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.linear import INT8
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
@@ -56,7 +56,8 @@ TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
 specify(
     F.softmax_cross_entropy, ("logits",),
     {"plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM),
-     "targets of int8": Level(many_targets, INT8)})
+     "targets of int8": Level(many_targets, INT8)},
+    last_axes={"logits": 1, "targets": 0})
 
 
 # ---- uniform_cross_entropy -----------------------------------------------------------------------
@@ -80,7 +81,8 @@ def scored(rng):
 
 specify(
     F.uniform_cross_entropy, ("logits",),
-    {"plain": scored})
+    {"plain": scored},
+    last_axes={"logits": 1})
 
 
 # ---- z_loss --------------------------------------------------------------------------------------
@@ -203,7 +205,8 @@ specify(
          lambda dloss, logits, targets, label_smoothing=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1])),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
-         F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))])
+         F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
+    last_axes={"logits": 1, "targets": 0})
 
 
 # ---- linear_cross_entropy ------------------------------------------------------------------------
@@ -220,10 +223,22 @@ def classified_by_table(ignored=False):
     return make
 
 
+def classified_by_table_otherwise(rng):
+    """Class 0 is ignored."""
+    arguments, _ = classified_by_table()(rng)
+    arguments["targets"][0, 0], arguments["targets"][-1, -1] = 0, 1
+    return arguments, {"ignore_index": 0}
+
+
 specify(
     F.linear_cross_entropy, ("x", "weight"),
-    {"plain": classified_by_table(), "ignored targets": classified_by_table(ignored=True)},
+    {"plain": classified_by_table(), "ignored targets": Level(
+         classified_by_table(ignored=True), needs=("ignore_index",)),
+     "label_smoothing=0.2": also(classified_by_table(), label_smoothing=0.2),
+     "z_loss=0.1": also(classified_by_table(), z_loss=0.1),
+     "ignore_index=0": classified_by_table_otherwise},
     cases=[
         Pair("linear cross-entropy", [(2, 3, 4), (6, 4)], after=(TARGETS,)),
         Pair("linear cross-entropy, all options", [(2, 3, 4), (6, 4)], after=(TARGETS,),
-             options=dict(label_smoothing=0.2, z_loss=0.3))])
+             options=dict(label_smoothing=0.2, z_loss=0.3))],
+    last_axes={"x": 1, "targets": 0})

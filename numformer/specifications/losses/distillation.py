@@ -59,7 +59,8 @@ specify(
          distillation(soft=(False, True))),
         ("the mean over the vectors of logits is missing", distillation(count=lambda x: 1)),
         ("the mean is over vectors of logits, not over all logits",
-         distillation(count=lambda x: x.size))])
+         distillation(count=lambda x: x.size))],
+    last_axes={"logits": 1, "teacher_logits": 1})
 
 
 # ---- imitation_loss ------------------------------------------------------------------------------
@@ -84,4 +85,5 @@ specify(
         ("the factor 2 of the square is missing", imitation(1.0)),
         ("the mean over all elements is missing", imitation(count=lambda x: 1)),
         ("the mean is over all elements, not over vectors",
-         imitation(count=lambda x: x.size // x.shape[-1]))])
+         imitation(count=lambda x: x.size // x.shape[-1]))],
+    last_axes={"x": 1, "teacher": 1})

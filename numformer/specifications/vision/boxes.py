@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.specifications.levels import sizes
+from numformer.specifications.levels import also, sizes
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
@@ -41,7 +41,8 @@ specify(
     mistakes=[
         ("the signs of the size are exchanged: the upper corner grows with it",
          size_with_signs_exchanged),
-        ("the factor 1/2 of the size is missing", size_without_half)])
+        ("the factor 1/2 of the size is missing", size_without_half)],
+    last_axes={"boxes": 1})
 
 
 # ---- generalized_iou -----------------------------------------------------------------------------
@@ -104,7 +105,8 @@ specify(
     mistakes=[
         ("the enclosing box is left out of union / enclosing area: this is less than the gradient "
          "of the generalized IoU", plain_iou),
-        ("b gets no gradient, but the overlap depends on both boxes", iou_of_the_first_alone)])
+        ("b gets no gradient, but the overlap depends on both boxes", iou_of_the_first_alone)],
+    last_axes={"a": 1, "b": 1})
 
 
 # ---- weighted_cross_entropy ----------------------------------------------------------------------
@@ -132,7 +134,8 @@ specify(
         ("the weights of the classes are left out",
          entropy(lambda p, onehot, w: (p - onehot) / len(p))),
         ("the sum is divided by the number of targets, not by the sum of their weights",
-         entropy(lambda p, onehot, w: (p - onehot) * w / len(p)))])
+         entropy(lambda p, onehot, w: (p - onehot) * w / len(p)))],
+    last_axes={"logits": 1, "targets": 0})
 
 
 # ---- box_loss ------------------------------------------------------------------------------------
@@ -154,7 +157,8 @@ def losses(l1=5.0, giou=2.0, mean=True):
 
 specify(
     F.box_loss, ("boxes",),
-    {"plain": distant},
+    {"plain": distant, "l1_weight=0.7": also(distant, l1_weight=0.7),
+     "giou_weight=0.3": also(distant, giou_weight=0.3)},
     mistakes=[
         ("the L1 distance is missing", losses(l1=0.0)),
         ("the overlap has the wrong sign: the loss is one minus it", losses(giou=-2.0)),

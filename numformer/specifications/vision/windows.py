@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer import functional as F
 from numformer.functional import AttentionPattern, shifted_window_mask
-from numformer.specifications.levels import SomeOfSizeOne, sizes
+from numformer.specifications.levels import SomeOfSizeOne, also, sizes
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import changed, specify
 
@@ -149,7 +149,9 @@ SHIFTED = AttentionPattern(mask=shifted_window_mask(4, 2, 2, 1)[:, None])    # t
 
 specify(
     F.window_attention, ("q", "k", "v", "bias"),
-    {"plain": attended(False), "a mask": attended(True)},
+    {"plain": attended(False), "a mask": attended(True),
+     "scale=0.3": also(attended(False), scale=0.3),
+     "dropout": also(attended(False), dropout=0.4, seed=7)},
     cases=[
         Pair("window attention", [(2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 2), (2, 4, 4)]),
         Pair("window attention, shifted, dropout",

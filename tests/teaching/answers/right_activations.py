@@ -18,11 +18,11 @@ def softmax_by_scipy(x, axis=-1):
 @right("softmax", "loop over rows")
 def softmax_by_rows(z):
     rows = []
-    for row in z:
+    for row in z.reshape(-1, z.shape[-1]):
         largest = max(row)
         weights = [math.exp(number - largest) for number in row]
         rows.append([w / math.fsum(weights) for w in weights])
-    return np.array(rows, z.dtype)
+    return np.array(rows, z.dtype).reshape(z.shape)
 
 
 @right("softmax", "exp of log_softmax")
@@ -39,8 +39,8 @@ def softmax_long(scores, dim=-1):
 
 
 right("softmax", "lambda, Fortran order")(
-    lambda x: np.asfortranarray(np.exp(x - x.max(-1)[:, None])
-                                / np.exp(x - x.max(-1)[:, None]).sum(-1)[:, None]))
+    lambda x: np.asfortranarray(np.exp(x - x.max(-1)[..., None])
+                                / np.exp(x - x.max(-1)[..., None]).sum(-1)[..., None]))
 
 
 @right("softmax", "pair with saved")
@@ -57,7 +57,7 @@ def softmax_pair(x, axis=-1, mask=None):
 def softmax_jacobian(dp, x):
     p = special.softmax(x, axis=-1)
     dx = np.empty_like(x)
-    for i in range(len(p)):
+    for i in np.ndindex(p.shape[:-1]):
         jacobian = np.diag(p[i]) - np.outer(p[i], p[i])
         dx[i] = jacobian @ dp[i]
     return dx
@@ -73,9 +73,9 @@ def softmax_multiplied_out(dp, x):
 @right("softmax_backward", "einsum Jacobian")
 def softmax_einsum(dp, x):
     p = special.softmax(x, axis=-1)
-    identity = np.eye(p.shape[1], dtype=p.dtype)
-    jacobian = np.einsum("ni,ij->nij", p, identity) - np.einsum("ni,nj->nij", p, p)
-    return np.einsum("nij,nj->ni", jacobian, dp)
+    identity = np.eye(p.shape[-1], dtype=p.dtype)
+    jacobian = np.einsum("...i,ij->...ij", p, identity) - np.einsum("...i,...j->...ij", p, p)
+    return np.einsum("...ij,...j->...i", jacobian, dp)
 
 
 @right("softmax_backward", "quotient rule")
@@ -110,16 +110,16 @@ def log_softmax_by_scipy(x, axis=-1):
 
 @right("log_softmax", "logaddexp.reduce")
 def log_softmax_by_logaddexp(scores):
-    return scores - np.logaddexp.reduce(scores, axis=1)[:, np.newaxis]
+    return scores - np.logaddexp.reduce(scores, axis=-1)[..., np.newaxis]
 
 
 @right("log_softmax_backward", "Jacobian, strided view")
 def log_softmax_jacobian(dy, x):
-    p = special.softmax(x, axis=1)
-    out = np.zeros((x.shape[0], 2 * x.shape[1]), x.dtype)
-    for n in range(len(x)):
-        out[n, ::2] = (np.eye(x.shape[1]) - np.outer(np.ones(x.shape[1]), p[n])).T @ dy[n]
-    return out[:, ::2]
+    p, V = special.softmax(x, axis=-1), x.shape[-1]
+    out = np.zeros((*x.shape[:-1], 2 * V), x.dtype)
+    for n in np.ndindex(x.shape[:-1]):
+        out[(*n, slice(None, None, 2))] = (np.eye(V) - np.outer(np.ones(V), p[n])).T @ dy[n]
+    return out[..., ::2]
 
 
 @right("log_softmax_backward", "SciPy, keyword axis")
@@ -239,7 +239,7 @@ def silu_listed(dy, x):
     def slope(t):
         s = 0.5 + 0.5 * math.tanh(t / 2)
         return s + t * s * (1 - s)
-    return np.array([[g * slope(t) for g, t in zip(*pair)] for pair in zip(dy, x)], x.dtype)
+    return np.array([g * slope(t) for g, t in zip(dy.flat, x.flat)], x.dtype).reshape(x.shape)
 
 
 @right("swish", "float64 inside, out=")

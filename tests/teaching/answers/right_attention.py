@@ -17,7 +17,7 @@ def attention_einsum(q, k, v):
 
 @right("attention", "queries one by one")
 def attention_loop(q, k, v, mask=None):
-    o = np.zeros_like(q)
+    o = np.zeros((*q.shape[:3], v.shape[3]), v.dtype)
     for b, h, t in np.ndindex(*q.shape[:3]):
         keep = slice(None) if mask is None else np.flatnonzero(mask[t])
         if not k[b, h][keep].size:
@@ -93,7 +93,7 @@ def sdpa_backward_plain(grad, query, key, value):
 @right("tiled_attention", "keys one by one")
 def tiled_online(q, k, v):
     m = np.full(q.shape[:3], -np.inf, q.dtype)
-    total, acc = np.zeros_like(m), np.zeros_like(q)
+    total, acc = np.zeros_like(m), np.zeros((*m.shape, v.shape[3]), v.dtype)
     for j in range(k.shape[2]):
         s = np.einsum("bhtd,bhd->bht", q, k[:, :, j]) / math.sqrt(q.shape[3])
         new = np.maximum(m, s)
@@ -172,8 +172,8 @@ def rotary_matrices(dy, x, cosine, sine, layout="half"):
 def alibi_heads(scores, slopes):
     T, S = scores.shape[-2:]
     i, j = np.meshgrid(np.arange(S - T, S), np.arange(S), indexing="ij")
-    return np.stack([scores[:, h] - float(m) * abs(i - j).astype(scores.dtype)
-                     for h, m in enumerate(slopes)], axis=1)
+    return np.stack([scores[..., h, :, :] - float(m) * abs(i - j).astype(scores.dtype)
+                     for h, m in enumerate(slopes)], axis=-3)
 
 
 right("alibi_backward", "lambda, np.positive")(lambda dy, scores, slopes: np.positive(dy))
@@ -182,7 +182,8 @@ right("alibi_backward", "lambda, np.positive")(lambda dy, scores, slopes: np.pos
 @right("add_by_distance_backward", "sums of diagonals")
 def add_by_distance_traces(dy, scores, bias):
     T, S = dy.shape[-2:]
-    dbias = [dy.trace(offset=r - T + 1, axis1=2, axis2=3).sum(axis=0) for r in range(T + S - 1)]
+    batch = dy.reshape(-1, *dy.shape[-3:])
+    dbias = [batch.trace(offset=r - T + 1, axis1=2, axis2=3).sum(axis=0) for r in range(T + S - 1)]
     return dy, np.array(dbias).T
 
 

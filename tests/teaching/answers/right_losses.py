@@ -28,11 +28,10 @@ def cross_entropy_one_hot(logits, targets, ignore_index=-100, label_smoothing=0.
 @right("cross_entropy_backward", "0-d dloss, loop")
 def cross_entropy_loop(dloss, logits, targets):
     dlogits = np.zeros_like(logits)
-    for b in range(logits.shape[0]):
-        for t in range(logits.shape[1]):
-            e = np.exp(logits[b, t] - logits[b, t].max())
-            dlogits[b, t] = e / e.sum()
-            dlogits[b, t, targets[b, t]] -= 1
+    for i in np.ndindex(targets.shape):
+        e = np.exp(logits[i] - logits[i].max())
+        dlogits[i] = e / e.sum()
+        dlogits[(*i, targets[i])] -= 1
     return dlogits * np.asarray(dloss, logits.dtype) / targets.size
 
 

@@ -58,8 +58,9 @@ def layer_norm_steps(dout, x, gamma, beta, epsilon=1e-5):
     var = np.mean(xmu ** 2, axis=-1, keepdims=True)
     sqrtvar = np.sqrt(var + epsilon)
     ivar = 1. / sqrtvar
-    dbeta = dout.sum(axis=(0, 1))
-    dgamma = (dout * (xmu * ivar)).sum(axis=(0, 1))
+    vectors = tuple(range(x.ndim - 1))
+    dbeta = dout.sum(axis=vectors)
+    dgamma = (dout * (xmu * ivar)).sum(axis=vectors)
     dxhat = dout * gamma
     divar = np.sum(dxhat * xmu, axis=-1, keepdims=True)
     dxmu1 = dxhat * ivar
@@ -78,7 +79,7 @@ def layer_norm_saved(dy, saved):
     x_hat = rstd * (x - mean)
     g = weight * dy
     dx = rstd / C * (C * g - g.sum(-1, keepdims=True) - x_hat * (g * x_hat).sum(-1, keepdims=True))
-    return dx, np.einsum("btc,btc->c", dy, x_hat), np.einsum("btc->c", dy)
+    return dx, *(np.einsum("nc->c", y.reshape(-1, C)) for y in (dy * x_hat, dy))
 
 
 @right("layer_norm_outside_backward", "standard deviation explicit")
@@ -91,12 +92,13 @@ def layer_norm_outside_std(dy, x, weight, bias, epsilon=1e-5):
     dsigma = -(d * centred).sum(-1, keepdims=True) / (sigma + epsilon) ** 2
     dcentred = d / (sigma + epsilon) + dsigma * centred / (C * safe)
     dx = dcentred - dcentred.mean(-1, keepdims=True)
-    return dx, (dy * centred / (sigma + epsilon)).sum((0, 1)), np.sum(dy, axis=(0, 1))
+    vectors = tuple(range(x.ndim - 1))
+    return dx, (dy * centred / (sigma + epsilon)).sum(vectors), np.sum(dy, axis=vectors)
 
 
 @right("layer_norm_outside", "np.std")
 def layer_norm_outside_forward(x, w, b, epsilon=1e-5):
-    return w * (x - np.mean(x, 2)[..., None]) / (np.std(x, 2)[..., None] + epsilon) + b
+    return w * (x - np.mean(x, -1)[..., None]) / (np.std(x, -1)[..., None] + epsilon) + b
 
 
 @right("rms_norm", "np.linalg.norm")
@@ -109,9 +111,10 @@ def rms_norm_by_norm(x, weight):
 def rms_norm_outer(dy, x, weight, epsilon=1e-5):
     C = x.shape[-1]
     s = 1 / np.sqrt(np.square(x).mean(-1, keepdims=True) + epsilon)
-    outer = np.einsum("bti,btj->btij", x, x) * s[..., None] ** 3 / C
+    outer = np.einsum("...i,...j->...ij", x, x) * s[..., None] ** 3 / C
     jacobian = s[..., None] * np.eye(C, dtype=x.dtype) - outer
-    return np.einsum("btij,btj->bti", jacobian, dy * weight), np.sum(dy * x * s, axis=(0, 1))
+    dweight = np.sum(dy * x * s, axis=tuple(range(x.ndim - 1)))
+    return np.einsum("...ij,...j->...i", jacobian, dy * weight), dweight
 
 
 @right("rms_norm_backward", "other association, view")
@@ -132,7 +135,7 @@ def rms_norm_outside_steps(dy, x, weight, epsilon=1e-5):
     dd = np.sum(dy * weight * x, axis=-1, keepdims=True)
     dr = -dd * d * d
     safe = np.where(r == 0, 1, r)
-    return dy * weight * d + dr * x / (safe * C), (dy * x * d).sum(axis=0).sum(axis=0)
+    return dy * weight * d + dr * x / (safe * C), (dy * x * d).reshape(-1, C).sum(axis=0)
 
 
 @right("batch_norm", "scipy.stats.zscore")
@@ -161,26 +164,28 @@ def batch_norm_channels(dy, x, weight, bias, epsilon=1e-5):
 def batch_norm_folded(dy, x, weight, bias, statistics):
     mean, variance = statistics
     inverse = 1 / np.sqrt(variance + 1e-5)
-    return dy * (weight * inverse), ((x - mean) * dy).sum((0, 1)) * inverse, dy.sum(1).sum(0)
+    g, h = (y.reshape(-1, y.shape[-1]).sum(0) for y in (dy, (x - mean) * dy))
+    return dy * (weight * inverse), h * inverse, g
 
 
 @right("masked_batch_norm", "np.average with weights")
 def masked_batch_norm_average(x, weight, bias, mask, epsilon=1e-5):
     w = np.repeat(mask[..., None], x.shape[-1], axis=-1).astype(x.dtype)
-    mu = np.average(x, axis=(0, 1), weights=w)
-    var = np.average((x - mu)**2, axis=(0, 1), weights=w)
+    vectors = tuple(range(x.ndim - 1))
+    mu = np.average(x, axis=vectors, weights=w)
+    var = np.average((x - mu)**2, axis=vectors, weights=w)
     return w * (weight * (x - mu) / np.sqrt(var + epsilon) + bias)
 
 
 @right("masked_batch_norm_backward", "masked with zeros")
 def masked_batch_norm_zeros(dy, x, weight, bias, mask, epsilon=1e-5):
-    m = mask[:, :, None].astype(x.dtype)
+    m, vectors = mask[..., None].astype(x.dtype), tuple(range(mask.ndim))
     n = float(m.sum())
-    mu = (x * m).sum((0, 1)) / n
+    mu = (x * m).sum(vectors) / n
     centred = (x - mu) * m
-    rstd = 1 / np.sqrt((centred**2).sum((0, 1)) / n + epsilon)
+    rstd = 1 / np.sqrt((centred**2).sum(vectors) / n + epsilon)
     h, g = centred * rstd, dy * m
-    dweight, dbias = (g * h).sum((0, 1)), g.sum((0, 1))
+    dweight, dbias = (g * h).sum(vectors), g.sum(vectors)
     return weight * rstd * (g - m * dbias / n - h * dweight / n), dweight, dbias
 
 

@@ -17,16 +17,17 @@ def linear_dot(x, weight, bias=None):
 
 @right("linear", "loops of Python")
 def linear_loops(inputs, w, b):
-    y = np.zeros((*inputs.shape[:2], w.shape[1]), inputs.dtype)
-    for i, j, f in np.ndindex(*y.shape):
-        y[i, j, f] = b[f] + sum(inputs[i, j, c] * w[c, f] for c in range(w.shape[0]))
+    y = np.zeros((*inputs.shape[:-1], w.shape[1]), inputs.dtype)
+    for *i, f in np.ndindex(*y.shape):
+        y[(*i, f)] = b[f] + sum(inputs[(*i, c)] * w[c, f] for c in range(w.shape[0]))
     return y
 
 
 @right("linear_backward", "einsum")
 def linear_einsum(dy, x, weight, bias):
-    return (np.einsum("btf,cf->btc", dy, weight), np.einsum("btc,btf->cf", x, dy),
-            np.einsum("btf->f", dy))
+    rows, gradients = x.reshape(-1, len(weight)), dy.reshape(-1, len(bias))
+    return (np.einsum("...f,cf->...c", dy, weight), np.einsum("nc,nf->cf", rows, gradients),
+            np.einsum("nf->f", gradients))
 
 
 @right("linear_backward", "outer products added")
@@ -34,13 +35,14 @@ def linear_outer(dy, x, weight, bias):
     dweight = np.zeros_like(weight)
     for vector, gradient in zip(x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])):
         dweight += np.outer(vector, gradient)
-    return (weight @ dy.mT).mT, dweight, dy.sum(axis=1).sum(axis=0)
+    return np.inner(dy, weight), dweight, dy.reshape(-1, dy.shape[-1]).sum(axis=0)
 
 
 def any_linear_backward(order, dy, x, weight, bias):
     """The gradients, the weight's in this memory order."""
-    dweight = np.tensordot(x, dy, axes=([0, 1], [0, 1]))
-    return np.inner(dy, weight), np.asarray(dweight, order=order), dy.sum(axis=(0, 1))
+    tokens = list(range(x.ndim - 1))
+    dweight = np.tensordot(x, dy, axes=(tokens, tokens))
+    return np.inner(dy, weight), np.asarray(dweight, order=order), dy.sum(axis=tuple(tokens))
 
 
 right("linear_backward", "partial, Fortran order")(functools.partial(any_linear_backward, "F"))

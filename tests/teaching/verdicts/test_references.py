@@ -28,7 +28,7 @@ def refused(seeds, names=PROBLEMS):
                 except AssertionError as error:       # of `Instance`
                     yield called, seed, str(error)
                     continue
-                if not verdict or verdict.remarks or "not tested" in verdict.text:
+                if not verdict or verdict.remarks or "Not tested" in verdict.text:
                     yield called, seed, verdict.text
 
 

@@ -50,8 +50,8 @@ def test_the_seed_of_a_verdict_gives_the_same_verdict(fn, process):
     assert again == first and again.text == first.text and repr(again) == repr(first)
     assert repr([again.found, again.error]) == repr([first.found, first.error])
     for shown in (first.text, repr(first), str(first)):
-        assert shown.splitlines()[-1] == f"seed={first.seed}"
-    assert f"\nseed={first.seed}</div>" in first._repr_html_()
+        assert shown.split()[-1] == f"seed={first.seed}"
+    assert f"seed={first.seed}</div>" in first._repr_html_()
 
 
 def test_without_a_seed_each_check_has_another():
