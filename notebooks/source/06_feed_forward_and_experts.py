@@ -255,9 +255,9 @@ for name in ("relu", "gelu"):
 # %% [markdown]
 # **What came out.** The ReLU units behave as expected: with all three seeds their activations are
 # still exactly 0. (A few units that we did not touch are 0 on all these tokens, too.) The GELU
-# units do get a gradient, and their largest activation grows to 1.7 to 3.7 times its value. But it
-# is still small: after 100 steps they have survived rather than recovered. A small slope means slow
-# learning.
+# units do get a gradient, so they move. With most seeds their largest activation grows, to up to
+# 3.7 times its value; with one it fell on one processor and grew on another. And it is still small:
+# after 100 steps they have survived rather than recovered. A small slope means slow learning.
 
 # %% [markdown] minutes=15
 # ## Gates: one projection multiplies another

@@ -312,9 +312,9 @@ for seed, model in models.items():
           + f"; prefix exchanged ({len(exchanged)} prompts): {np.mean(after):.1%}")
 
 # %% [markdown]
-# **What came out.** As expected, with each seed. The model has 93% to 96% of the held-out prompts
+# **What came out.** As expected, with each seed. The model has 91% to 96% of the held-out prompts
 # right for "reverse:" and 98% to 100% for "sort:". With the prefix exchanged it gives the answer of
-# the other task in 93% to 95% of the cases: it follows the prefix. Reversing is harder with every
+# the other task in 92% to 98% of the cases: it follows the prefix. Reversing is harder with every
 # seed. A likely reason is that it needs the exact order of the letters, while sorting needs only
 # how often each occurs; this experiment does not test it.
 

@@ -75,7 +75,7 @@ def mean_of(totals, model):
     means = [_sum(part) / n for part, n in zip(sums.T, counts.sum(axis=0)) if n]
     if not means:
         raise ValueError("mean_loss: no target of the batches counts; give at least one.")
-    loss = sum(means)
+    loss = float(sum(means))
     if not math.isfinite(loss):
         raise result_not_finite(f"the validation loss is {loss}", model)
     return loss
