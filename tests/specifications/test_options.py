@@ -26,9 +26,10 @@ def occurring(name):
 def test_every_option_occurs_alone_and_with_each_other(name):
     found = list(occurring(name))
     for option in WITH_DEFAULTS[name]:
-        assert any(option in each for each in found), option
+        assert any(option in each for each in found), (
+            f"no level of {name} gives {option}: add one, as also(make, {option}=...)")
     for both in combinations(WITH_DEFAULTS[name], 2):
-        assert any(set(both) <= each for each in found), both
+        assert any(set(both) <= each for each in found), f"no level of {name} gives both {both}"
 
 
 def test_pairs_are_made_of_levels():
