@@ -97,7 +97,7 @@ def add_contents(app, page, source):
 
 
 def nearby_contents(app, page, template, context, tree):
-    """The sidebar of a page opens the branch of that page: all 640 in each take most of the time."""
+    """The sidebar of a page opens its branch alone: all 640 pages in each take most of the time."""
     if "toctree" in context:
         contents = context["toctree"]
         context["toctree"] = lambda **options: contents(**{**options, "collapse": True})
