@@ -8,12 +8,13 @@ from numformer.verify.adapters import ArrayWithGradient, PlainObject
 from numformer.verify.errors import largest_magnitude
 from numformer.verify.layouts import layout_violations, shared_memory
 from numformer.verify.rounding import gradient_noise
-from numformer.verify.state import changed, contents, state
+from numformer.verify.state import changed, contents, state, unnamed_parameters
 from numformer.verify.tensors import (
     aligned, input_names, is_differentiable, named_gradients, resolved)
 
 # Powers of two: every sum and product in a linear backward scales with them exactly
 SCALES = (-2.0 ** 40, 2.0 ** -100)
+OTHER_SEED = 20_240_229                              # of random generators in another call
 
 
 class Contract:
@@ -33,11 +34,12 @@ class Contract:
         self.data = {name: parameter.data for name, parameter in self.parameters.items()}
         self.subject = getattr(layer, "subject", layer)
         self.remarks, self.unused = [], _copy(layer)
+        self.before = state(self.subject, self.parameters.values())
 
     def violations(self):
         """The rules that are broken, each as a sentence: those of the first check that fails."""
-        for check in (self._first_call, self._results, self._second_backward, self._other_inputs,
-                      self._same_again, self._linear, self._layouts):
+        for check in (self._unnamed, self._first_call, self._results, self._second_backward,
+                      self._other_inputs, self._same_again, self._linear, self._layouts):
             found = list(check())
             if found:
                 return found
@@ -46,6 +48,12 @@ class Contract:
     def _backward(self, dy, saved):
         """The gradients by name; those of parameters start at 0."""
         return named_gradients(self.layer, self.inputs, dy, saved)
+
+    def _unnamed(self):
+        """Parameters that the layer holds, but does not name."""
+        for path in unnamed_parameters(self.subject, self.parameters.values()):
+            yield (f"the parameter {path} is not among named_parameters: it is neither checked nor "
+                   "trained; keep it where they are looked for")
 
     def _first_call(self):
         """What is written into, and what forward returns."""
@@ -111,6 +119,10 @@ class Contract:
                           **{name: parameter.grad for name, parameter in self.parameters.items()}}
             self.copies = {name: np.copy(gradient) for name, gradient in self.found.items()}
             findings, self.remarks = shared_memory(self)
+            path = changed(self.before, state(self.subject, self.parameters.values()))
+            if path:
+                self.remarks.append(f"the first call sets {path}: what a call leaves behind may be "
+                                    "another's when backward runs; return it in saved")
             yield from findings
 
     def _second_backward(self):
@@ -142,7 +154,7 @@ class Contract:
 
         before = now()
         inputs = self._other_numbers()
-        y, saved = self.layer.forward(*inputs, **resolved(self.options))
+        y, saved = self.layer.forward(*inputs, **self._other_options())
         path = changed(before, now())
         if path:
             yield f"it keeps state between calls: forward changes {path}"
@@ -162,10 +174,15 @@ class Contract:
                     if isinstance(self.layer, PlainObject) else "")
             yield f"it keeps state between calls: backward changes {path}{hint}"
         elif self.unused is not None:
-            y_of_unused, _ = self.unused.forward(*inputs, **resolved(self.options))
+            y_of_unused, _ = self.unused.forward(*inputs, **self._other_options())
             if not np.allclose(y, y_of_unused, 1e-9, 1e-9 * np.abs(y).max(initial=0), True):
                 yield ("it keeps state between calls: for other inputs, y is not that of a layer "
                        "that has not been called before")
+
+    def _other_options(self):
+        """The same options with other random numbers: a mask that is kept would not change."""
+        return {name: np.random.default_rng(OTHER_SEED) if isinstance(value, np.random.Generator)
+                else value for name, value in resolved(self.options).items()}
 
     def _other_numbers(self):
         """Inputs of the same shapes with other numbers; the domain of the function is unknown."""

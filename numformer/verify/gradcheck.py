@@ -60,9 +60,10 @@ def gradcheck(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0, com
     -------
     Report
         Its `findings` name what breaks the contract: an exception, an argument written into, state
-        kept between calls, a backward that is not linear in dy, or depends on the layout of arrays,
-        gradients of a wrong number, shape or dtype, gradients that do not accumulate, a forward
-        that is not complex-safe. Its `remarks` name what is right but deserves care.
+        kept between calls, a parameter that is held but not named, a backward that is not linear in
+        dy, or depends on the layout of arrays, gradients of a wrong number, shape or dtype,
+        gradients that do not accumulate, a forward that is not complex-safe. Its `remarks` name
+        what is right but deserves care.
 
     Raises
     ------

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from numformer.verify.adapters import as_layer
 from numformer.verify.errors import largest
 from numformer.verify.jacobians import COMPLEX_STEP, ComplexUnsafe
 from numformer.verify.tensors import aligned, is_differentiable, resolved
@@ -23,7 +24,9 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
 
     Parameters
     ----------
-    layer, inputs, options
+    layer : Layer, other object, or pair of functions
+        As in `gradcheck`.
+    inputs, options
         As in `complex_step_jacobian`.
     seed : int
         Seed of u, v and w.
@@ -45,9 +48,17 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
     >>> layer = FeedForward(2, 3, "gelu", np.random.default_rng(0), dtype=np.float64)
     >>> hessian_symmetry(layer, [np.array([[0.3, -1.0]])]) < 1e-14
     True
+
+    A pair of functions:
+
+    >>> def gradient(dy, x):
+    ...     return 3 * x ** 2 * dy
+    >>> hessian_symmetry((lambda x: x ** 3, gradient), [np.array([0.3, -1.0])]) < 1e-14
+    True
     """
+    layer = as_layer(layer)
     rng, inputs = np.random.default_rng(seed), list(inputs)
-    parameters = layer.parameters() if hasattr(layer, "parameters") else []
+    parameters = [parameter for _, parameter in layer.named_parameters()]
     differentiable = [k for k, x in enumerate(inputs) if is_differentiable(x)]
     data = [parameter.data for parameter in parameters]
     grads = [parameter.grad for parameter in parameters]

@@ -30,6 +30,8 @@ def shared_memory(contract):
     owner = next((owner for owner, x in owners if np.may_share_memory(contract.y, x)), "")
     if owner:
         remarks.append(f"y is a view of {owner}: write into neither")
+    if any(np.may_share_memory(contract.y, x) for x in _arrays(contract.saved)):
+        remarks.append("y is kept in saved: write into it only after backward")
     return findings, remarks
 
 

@@ -34,6 +34,33 @@ def changed(before, after):
                  if path not in before or path not in after or before[path] != after[path]), "")
 
 
+def unnamed_parameters(subject, parameters):
+    """The paths of what has arrays `data` and `grad` and is reached from a layer, but is not in
+    `parameters`: through attributes, lists, tuples, sets, deques and the values of dicts."""
+    seen = {id(parameter) for parameter in parameters}
+
+    def reached(value, path):
+        if id(value) in seen or len(seen) > MOST or isinstance(value, (*PLAIN, np.ndarray, type)):
+            return
+        seen.add(id(value))
+        if isinstance(value, dict):
+            parts = [(f"{path}[{key!r}]", part) for key, part in value.items()]
+        elif isinstance(value, (list, tuple, deque, set, frozenset)):
+            parts = [(f"{path}[{k}]", part) for k, part in enumerate(value)]
+        elif isinstance(value, (types.FunctionType, types.ModuleType)) or not hasattr(
+                value, "__dict__"):
+            parts = []
+        elif all(isinstance(getattr(value, name, None), np.ndarray) for name in ("data", "grad")):
+            yield path
+            return
+        else:
+            parts = [(f"{path}.{name}", part) for name, part in vars(value).items()]
+        for name, part in parts:
+            yield from reached(part, name)
+
+    return [] if isinstance(subject, tuple) else list(reached(subject, "self"))
+
+
 def contents(value):
     """{path: value} of nested dicts, lists and arrays; objects and generators are left out."""
     found = {}

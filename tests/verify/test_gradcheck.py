@@ -281,3 +281,68 @@ def test_bad_arguments_are_refused():
         gradcheck(Cube(), [[1.0]])
     with pytest.raises(ValueError, match="condition=0.5"):
         gradcheck(Cube(), [X], condition=0.5)
+
+
+# ---- what a layer keeps, holds and returns -------------------------------------------------------
+
+class KeepsItsMask(Cube):
+    """The mask depends on the generator alone, which is the same in each call of the check."""
+
+    def forward(self, x, rng):
+        self.mask = rng.random(x.shape) < 0.7
+        y, saved = super().forward(x * self.mask)
+        return y, (*saved, self.mask)
+
+    def backward(self, dy, saved):
+        return super().backward(dy, saved[:1]) * saved[1]
+
+
+class KeepsItsShape(Cube):
+    def forward(self, x):
+        self.shape = x.shape
+        return super().forward(x)
+
+
+class HoldsAParameterInASet(Cube):
+    def __init__(self):
+        super().__init__()
+        self.more = {"parts": {Parameter(np.ones(3))}}
+
+
+class SavesItsOutput(Cube):
+    def forward(self, x):
+        y, saved = super().forward(x)
+        return y, (*saved, y)
+
+    def backward(self, dy, saved):
+        return super().backward(dy, saved[:1])
+
+
+def test_a_mask_that_is_kept_is_found_with_another_generator():
+    report = gradcheck(KeepsItsMask(), [X], {"rng": np.random.default_rng(0)})
+    assert "keeps state between calls: forward changes self.mask" in str(report)
+
+
+def test_what_the_first_call_sets_is_remarked():
+    report = gradcheck(KeepsItsShape(), [X])
+    assert report.ok and any("the first call sets self.shape" in each for each in report.remarks)
+
+
+def test_a_parameter_that_is_reached_but_not_named_is_found():
+    report = gradcheck(HoldsAParameterInASet(), [X])
+    assert not report.ok and "the parameter self.more['parts'][0] is not among" in str(report)
+
+
+def test_an_output_that_is_saved_is_remarked():
+    report = gradcheck(SavesItsOutput(), [X])
+    assert report.ok and "y is kept in saved: write into it only after backward" in report.remarks
+
+
+def test_second_derivatives_of_a_pair_of_functions():
+    def product(x, y):
+        return x * y
+
+    for factor, symmetric in ((1, True), (1.1, False)):
+        def gradient(dy, x, y):
+            return dy * y, factor * dy * x
+        assert (hessian_symmetry((product, gradient), [X, 2 - X]) < 1e-14) == symmetric
