@@ -36,11 +36,11 @@ def with_edges(levels, names, smallest, last_axes=None):
                 "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
                 "exp that may both be 0 or Inf.")),
         "small numbers": Level(
-            times(plain, names, 1e-6, slice(1), smallest / 1e-6), instances=2,
-            hint=(
-                "The numbers are about 0.000001 and less here. Look for a constant that was added "
-                "to avoid a division by 0, for a rounding, and for a comparison with a small "
-                "number.")),
+            times(plain, names, 1e-6, slice(1), smallest / 1e-6, one_at_a_time=True),
+            instances=max(2, len(names)), hint=(
+                "The numbers of an array are about 0.000001 and less here. Look for a constant "
+                "that was added to avoid a division by 0, for a rounding, and for a comparison "
+                "with a small number.")),
         "a large dy": Level(plain, dy=1e6, instances=2, hint=(
             "dy is about 1,000,000 here, and a backward is linear in dy: nothing in it may be "
             "clipped or bounded.")),
@@ -107,14 +107,18 @@ def left_out(make, *names, hint=NO_BIAS):
     return Level(fewer, hint, optional=True)
 
 
-def times(make, names, factor, rows, further):
+def times(make, names, factor, rows, further, one_at_a_time=False):
     """The maker of the same arguments, with those of some names multiplied by a factor.
 
-    Some rows of each are multiplied by a further one.
+    Some rows of each are multiplied by a further one. Of several small arrays the product would be
+    so small that 0 is right up to rounding: so the seed chooses one.
     """
     def scaled(rng):
         arguments, options = make(rng)
-        for name in arguments.keys() & set(names):
+        chosen = [name for name in names if name in arguments]
+        if one_at_a_time and chosen:
+            chosen = [chosen[rng.bit_generator.seed_seq.entropy % len(chosen)]]
+        for name in chosen:
             arguments[name] = x = arguments[name] * factor
             x[rows] *= further
         return arguments, options
