@@ -58,7 +58,7 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
     """
     layer = as_layer(layer)
     rng, inputs = np.random.default_rng(seed), list(inputs)
-    parameters = [parameter for _, parameter in layer.named_parameters()]
+    parameters = layer.parameters() if hasattr(layer, "parameters") else []
     differentiable = [k for k, x in enumerate(inputs) if is_differentiable(x)]
     data = [parameter.data for parameter in parameters]
     grads = [parameter.grad for parameter in parameters]
