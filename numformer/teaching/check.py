@@ -11,10 +11,11 @@ from numformer.teaching.comparison import (
     are_different, is_upcast, strange_output, wrong_output)
 from numformer.teaching.isolation import check_limits, isolated
 from numformer.teaching.likely_cause import likely_cause
-from numformer.teaching.signatures import accepts, named_parameters, promises, takes_saved
+from numformer.teaching.signatures import accepts, promises, takes_saved
 from numformer.teaching.support.hints import has_hints
 from numformer.teaching.support.solution import record_pass
 from numformer.teaching.verdict import Verdict
+from numformer.verify.adapters import positional_names
 
 RANDOM = ("random: two calls with the same arguments gave different results. Fill every entry of "
           "np.empty, keep nothing between calls (in global variables, attributes, or arrays as "
@@ -210,7 +211,8 @@ def not_tested(fn, tested, left_out, backward, complete):
     if complete and not (backward and takes_saved(fn)):
         given = {name for instance in tested for name in instance.arguments()[1]}
         n = max((len(instance.arguments()[0]) for instance in tested), default=0) + backward
-        unused = [name for name in named_parameters(fn)[n:] if name not in given | set(missing)]
+        unused = [name for name in positional_names(fn, keywords=True)[n:]
+                  if name not in given | set(missing)]
         found += [f"{', '.join(unused)} (no problem gives it)"] if unused else []
     return found
 

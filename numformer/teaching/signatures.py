@@ -22,15 +22,6 @@ def accepts(fn, option):
                for p in parameters)
 
 
-def named_parameters(fn):
-    """The names of the parameters of a function, but for *args and **options."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-
-
 def promises(fn, instance, backward, named=False):
     """Whether the signature of a function promises the level of an instance.
 

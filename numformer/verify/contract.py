@@ -34,7 +34,7 @@ class Contract:
         self.data = {name: parameter.data for name, parameter in self.parameters.items()}
         self.subject = getattr(layer, "subject", layer)
         self.remarks, self.unused = [], _copy(layer)
-        self.before = state(self.subject, self.parameters.values())
+        self.before = self._state()
 
     def violations(self):
         """The rules that are broken, each as a sentence: those of the first check that fails."""
@@ -44,6 +44,10 @@ class Contract:
             if found:
                 return found
         return []
+
+    def _state(self):
+        """What the layer remembers now."""
+        return state(self.subject, self.parameters.values())
 
     def _backward(self, dy, saved):
         """The gradients by name; those of parameters start at 0."""
@@ -119,7 +123,7 @@ class Contract:
                           **{name: parameter.grad for name, parameter in self.parameters.items()}}
             self.copies = {name: np.copy(gradient) for name, gradient in self.found.items()}
             findings, self.remarks = shared_memory(self)
-            path = changed(self.before, state(self.subject, self.parameters.values()))
+            path = changed(self.before, self._state())
             if path:
                 self.remarks.append(f"the first call sets {path}: what a call leaves behind may be "
                                     "another's when backward runs; return it in saved")
@@ -149,13 +153,10 @@ class Contract:
 
     def _other_inputs(self):
         """A call with other inputs changes neither the layer nor the results of earlier calls."""
-        def now():
-            return state(self.subject, self.parameters.values())
-
-        before = now()
+        before = self._state()
         inputs = self._other_numbers()
         y, saved = self.layer.forward(*inputs, **self._other_options())
-        path = changed(before, now())
+        path = changed(before, self._state())
         if path:
             yield f"it keeps state between calls: forward changes {path}"
             return
@@ -168,7 +169,7 @@ class Contract:
                 yield (f"one array for all calls: a later call changed the gradient of {name} that "
                        "backward had returned")
                 return
-        path = changed(before, now())
+        path = changed(before, self._state())
         if path:
             hint = ("; if that is a gradient, keep it in a Parameter, or as dw next to an array w"
                     if isinstance(self.layer, PlainObject) else "")

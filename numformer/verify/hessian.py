@@ -24,8 +24,8 @@ def hessian_symmetry(layer, inputs, options=None, seed=0):
 
     Parameters
     ----------
-    layer : Layer, other object, or pair of functions
-        As in `gradcheck`.
+    layer : Layer, or pair of functions
+        As in `gradcheck`; the parameters are those of `parameters()`, where there is one.
     inputs, options
         As in `complex_step_jacobian`.
     seed : int
