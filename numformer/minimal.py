@@ -77,7 +77,7 @@ def gelu(x):
 
 def gelu_backward(dy, saved):
     x, t = saved
-    x = np.where(t * t < 1, x, 0)        # where tanh is flat, x needs no gradient: it may overflow
+    x = np.where(t * t < 1, x, 0)        # where tanh is flat, dt_dx is 0, and x * x may overflow
     # t = tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)), and the derivative of tanh is 1 - tanh^2
     dt_dx = (1 - t * t) * (2 / np.pi) ** 0.5 * (1 + 3 * 0.044715 * x * x)
     # y = 0.5 * x * (1 + t), a product of two functions of x
@@ -104,7 +104,7 @@ def attention(qkv):
     q, k, v = [part.reshape(B, T, HEADS, -1).swapaxes(1, 2)           # (B, H, T, D) each
                for part in np.split(qkv, 3, axis=-1)]
     causal = np.tri(T, dtype=bool)                                  # (T, T): causal[t, s] is s <= t
-    # A product of D numbers of variance 1 has variance D: divided by sqrt(D), again 1
+    # q . k is a sum of D products of variance 1, so its variance is D; divided by sqrt(D), it is 1
     scores = q @ k.swapaxes(2, 3) / q.shape[-1] ** 0.5                # (B, H, T, T)
     weights = softmax(np.where(causal, scores, -np.inf))              # exp(-inf) is 0
     o = weights @ v                                                   # (B, H, T, D)

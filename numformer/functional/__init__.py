@@ -3,6 +3,8 @@
     y, saved = name(x, ...)              saved is opaque: pass it to the backward unchanged
     dx = name_backward(dy, saved)        one gradient for every differentiated array, in order
 
+dx is the gradient of the loss with respect to x; in formulas it is an x with a bar.
+
 Arrays are float32 or float64 (or complex, inside a complex step); outputs have the dtype of the
 inputs. Arguments that do not fit raise a ValueError or a TypeError before any work. Underflow to 0
 raises nothing, whatever `np.seterr` says.

@@ -9,7 +9,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
 
     .. math::
 
-        \theta \leftarrow (1 - \eta \lambda)\, \theta, \qquad g = s\, \bar{\theta}, \qquad
+        \theta \leftarrow (1 - \eta \lambda)\, \theta, \qquad g = s\, \nabla_\theta L, \qquad
         m \leftarrow \beta_1 m + (1 - \beta_1) g, \qquad v \leftarrow \beta_2 v + (1 - \beta_2) g^2
 
     .. math::
@@ -22,8 +22,9 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     data : ndarray, any shape
         theta; updated in place, as are the two running means.
     grad : ndarray, shape of `data`
+        The gradient of the loss L.
     mean, square : ndarray, shape of `data`
-        m and v.
+        m and v, the running means of the gradient and of its square; zeros before the first step.
     learning_rate : float
         eta.
     steps : int
@@ -42,7 +43,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
 
     Examples
     --------
-    The first step has the size of the learning rate, whatever the gradient:
+    The first step has the size of the learning rate for any gradient much larger than epsilon:
 
     >>> data, mean, square = np.array([1.0]), np.zeros(1), np.zeros(1)
     >>> adam_step(data, np.array([2.0]), mean, square, 0.25, 1)
@@ -53,7 +54,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     if weight_decay:
         data *= 1 - learning_rate * weight_decay
 
-    # g = s dtheta, clipped
+    # g = s * gradient, clipped
     if grad_scale != 1:
         grad = grad * grad_scale
 
@@ -68,8 +69,8 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     root += epsilon
 
     # theta <- theta - eta (m / (1 - beta1^t)) / root
-    step = (learning_rate / (1 - beta1 ** steps)) * mean
-    data -= np.divide(step, root, out=np.zeros_like(step), where=root != 0)
+    change = (learning_rate / (1 - beta1 ** steps)) * mean
+    data -= np.divide(change, root, out=np.zeros_like(change), where=root != 0)     # 0 / 0: stays
 
 
 def sums_of_squares(arrays):

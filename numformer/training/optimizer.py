@@ -1,6 +1,12 @@
 """What all optimizers share: long vectors of parameters, their chunks, and the moments of a run.
 
-The rules themselves, AdamW first, are in `numformer.training.optimizers`.
+The rules themselves, AdamW first, are in `numformer.training.optimizers`. This page is about speed:
+a rule such as AdamW's is the same for every number, so all parameters of a group are put into one
+long vector, and the rule runs over pieces of it that fit into a processor's cache.
+
+    layer1.weight  layer1.bias  layer2.weight ...      parameters, each a view of
+    [------------------------------------------]       the vector `flat.data`; `flat.grad` likewise
+    [--chunk--][--chunk--][--chunk--][--chunk--]       `update` moves one chunk at a time
 """
 
 from typing import NamedTuple
@@ -118,7 +124,7 @@ class Optimizer:
     def zero_grad(self):
         """Set the gradients of all parameters to zero."""
         for flat in self.flat:
-            flat.adopt()
+            flat.adopt()                              # arrays that were replaced meanwhile
             flat.grad.fill(0)
 
     def gradient_norm(self):
@@ -152,8 +158,8 @@ class Optimizer:
         Parameters
         ----------
         whole : callable
-            The whole vector, or None where it is not wanted, for one of vector k that is kept in
-            part.
+            ``whole(k, vector)``: where this process keeps only a part of the moments of vector k
+            (see `keep`), the whole, gathered from all processes; or None, to leave it out.
         """
         found = {}
         for k, (flat, moments) in enumerate(zip(self.flat, self.state)):

@@ -11,7 +11,7 @@ from numformer.training.optimizer import Optimizer
 
 
 class AdamW(Optimizer):
-    r"""Steps of similar size for every number, whatever its gradients, and decay of the weights.
+    r"""Steps of similar size for numbers with small and large gradients, and decay of the weights.
 
     For the gradient g of step t = 1, 2, ..., the weight decay comes first, for matrices alone. It
     is decoupled: it acts on the weights, and is no part of the gradient.
@@ -23,7 +23,8 @@ class AdamW(Optimizer):
     .. math:: m \leftarrow \beta_1 m + (1 - \beta_1)\, g, \qquad
               v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2
 
-    So they are too small at first, by the factors that are divided out here:
+    So they are too small at first: with the same g in each step, m is (1 - beta_1^t) g after t
+    steps, and v likewise. These factors are divided out:
 
     .. math:: \hat m = \frac{m}{1 - \beta_1^t}, \qquad \hat v = \frac{v}{1 - \beta_2^t}
 
@@ -31,8 +32,8 @@ class AdamW(Optimizer):
 
     .. math:: \theta \leftarrow \theta - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon}
 
-    The decay scales with the learning rate eta, as in PyTorch; the paper multiplies it by the
-    schedule alone.
+    The decay is eta times lambda, as in PyTorch. In the paper it does not depend on the size of
+    eta, only on the schedule's factor, which lowers both in the course of training.
 
     Parameters
     ----------
@@ -44,7 +45,8 @@ class AdamW(Optimizer):
 
     See Also
     --------
-    numformer.functional.adam_step : These equations, line by line.
+    numformer.functional.adam_step : These equations, line by line; the one of
+        `numformer.backend`, which runs here, may be its compiled version.
 
     References
     ----------

@@ -1,9 +1,10 @@
 """The trainer: gradients to zero, loss, backward, clip, step; and a state that can be resumed.
 
-Read `minimal.train` first, which is the same step without validations and checkpoints.
+Read `minimal.train` first: the same step, but gradients are not clipped and not checked for NaN,
+and there are neither validations nor checkpoints.
 
-Of a model it knows `loss` and `loss_backward`. Where a batch is divided, among threads, machines or
-in time, `numformer.training.parallel` computes the gradient; that needs `replica`, and of a model
+`Trainer.update` is the step. Where a batch is divided, among threads, machines or in time,
+`numformer.training.parallel` computes the gradient; that needs the model's `replica`, and of one
 with several losses what `LossOfParts` names.
 """
 
@@ -38,7 +39,7 @@ class Trainer:
     Parameters
     ----------
     model : Layer
-        With ``loss(batch, rng) -> (loss, saved)`` and ``loss_backward(saved, dloss)``.
+        With ``loss(batch, rng) -> (loss, saved)`` and ``loss_backward(saved, dloss=1.0)``.
     stream : object
         With ``batch(step)``: the `Batch` of a step, `batch_size` times `accumulation` examples.
     validation : list of Batch
@@ -64,12 +65,45 @@ class Trainer:
         self.model, self.stream, self.validation, self.config = model, stream, validation, config
         self.optimizer = OPTIMIZERS[config.optimizer](model, config)
         self.parallel = Shards(model, self.optimizer, config)
-        vars(self).update(PROGRESS)
+        vars(self).update(PROGRESS)                                   # self.step = 0, and so on
         self.seconds = 0.0                                            # in train_step, this process
+
+    def update(self, batch, rate):
+        r"""Gradients to zero, loss, backward, clip, step.
+
+        The backward adds to each parameter's ``grad``, so these begin at zero. Clipping bounds the
+        step that a rare steep gradient would take.
+
+        .. math:: g = \nabla_\theta L, \qquad
+                  \theta \leftarrow \mathrm{optimizer}\left(
+                  \theta, \; g \cdot \min(1, \mathrm{clip\_norm} / \lVert g \rVert) \right)
+
+        Parameters
+        ----------
+        batch : Batch
+        rate : float
+            The learning rate.
+
+        Returns
+        -------
+        loss, norm : float
+            Both before the step, the norm of the gradient before clipping.
+        """
+        c = self.config
+        if self.parallel.is_one:
+            self.optimizer.zero_grad()
+            loss, saved = self.model.loss(batch, dropout_rng(c.seed, self.step))
+            self.model.loss_backward(saved)
+            norm = self.optimizer.gradient_norm()
+        else:                                         # the same, from the parts of a divided batch
+            loss, norm = self.parallel.gradient(batch, self.step)
+        self._check(loss, norm)                       # NaN or Inf: nothing has changed yet
+        self.optimizer.step(rate, clip_factor(norm, c.clip_norm))
+        return loss, norm
 
     @underflow_is_zero
     def train_step(self):
-        """Take one step.
+        """The next step: its batch, its learning rate, the `update`, and the counts.
 
         Returns
         -------
@@ -89,18 +123,10 @@ class Trainer:
                              "counts; leave such batches out of the stream.")
         rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate,
                              c.warmup_steps)
-        with quiet(), one_blas_thread():                              # `_check` finds NaN and Inf
-            if self.parallel.is_one:
-                self.optimizer.zero_grad()
-                loss, saved = self.model.loss(batch, dropout_rng(c.seed, self.step))
-                self.model.loss_backward(saved)
-                norm = self.optimizer.gradient_norm()
-            else:                                                     # the same, from parts of it
-                loss, norm = self.parallel.gradient(batch, self.step)
-            self._check(loss, norm)
-            self.optimizer.step(rate, clip_factor(norm, c.clip_norm))
-        self.parallel.share()
-        self.model.after_step()
+        with quiet(), one_blas_thread():              # no warnings: `update` finds NaN and Inf
+            loss, norm = self.update(batch, rate)
+        self.parallel.share()                         # each machine has moved some parameters
+        self.model.after_step()                       # CLIP bounds its temperature here
         self.step += 1
         self.n_targets += batch.n_targets
         self.seconds += time.perf_counter() - started

@@ -31,7 +31,8 @@ def softmax_cross_entropy(logits, targets):
 
     Returns
     -------
-    loss : scalar of the dtype of `logits`, nats a target
+    loss : scalar of the dtype of `logits`
+        In nats, as the logarithm is the natural one; a mean over the targets.
     saved : tuple
         For `softmax_cross_entropy_backward`.
 
@@ -53,7 +54,7 @@ def softmax_cross_entropy(logits, targets):
     check_array("softmax_cross_entropy", "logits", logits, "(..., V)")
     check_ids("softmax_cross_entropy", "targets", targets, logits.shape[-1])
     check_targets("softmax_cross_entropy", logits, targets)
-    log_p, _ = log_softmax(logits)                                   # (..., V)
+    log_p, _ = log_softmax(logits)                   # (..., V): z - max z - log sum exp(z - max z)
     loss = negative_log_likelihood(log_p, targets)
 
     saved = (log_p, targets)
@@ -63,10 +64,18 @@ def softmax_cross_entropy(logits, targets):
 def softmax_cross_entropy_backward(dloss, saved):
     r"""The gradient of `softmax_cross_entropy`: prediction minus target.
 
+    The loss of one target is a log-sum-exp less one logit, and the derivative of the log-sum-exp
+    is the softmax:
+
     .. math::
 
-        -\log p_{t y_t} = \log \sum_k e^{z_{tk}} - z_{t y_t} \qquad \Rightarrow \qquad
-        \bar{z}_t = \frac{\bar{L}}{n} \left( p_t - \mathrm{onehot}(y_t) \right)
+        -\log p_{t y_t} = \log \sum_k e^{z_{tk}} - z_{t y_t}, \qquad
+        \frac{\partial}{\partial z_{tj}} \log \sum_k e^{z_{tk}}
+        = \frac{e^{z_{tj}}}{\sum_k e^{z_{tk}}} = p_{tj}
+
+    .. math:: \bar{z}_t = \frac{\bar{L}}{n} \left( p_t - \mathrm{onehot}(y_t) \right)
+
+    A bar is the gradient of the loss, here dlogits and dloss.
 
     Parameters
     ----------
@@ -79,7 +88,7 @@ def softmax_cross_entropy_backward(dloss, saved):
     """
     log_p, targets = saved
 
-    # loss = -log_p[targets].sum() / n, with log_p = log_softmax(logits): p minus onehot(targets)
+    # loss = negative_log_likelihood(log_softmax(logits), targets): p, and p - 1 at the target
     dlogits = np.exp(log_p)
     of_targets = np.take_along_axis(dlogits, targets[..., None], axis=-1)
     np.put_along_axis(dlogits, targets[..., None], of_targets - 1, axis=-1)
@@ -100,8 +109,14 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
         L = (1 - \epsilon)\, L_\mathrm{targets} + \epsilon\, L_\mathrm{uniform}
             + \zeta\, L_\mathrm{z}
 
-    where the three losses are `softmax_cross_entropy`, `uniform_cross_entropy` and `z_loss`, each a
-    mean over the targets that are not ignored.
+    The three are means over the n targets that are not ignored, of -log p of the target, of its
+    mean over all V classes, and of the squared log-sum-exp of the logits:
+
+    .. math::
+
+        L_\mathrm{targets} = -\frac{1}{n} \sum_t \log p_{t y_t}, \qquad
+        L_\mathrm{uniform} = -\frac{1}{nV} \sum_{tk} \log p_{tk}, \qquad
+        L_\mathrm{z} = \frac{1}{n} \sum_t \Big( \log \sum_k e^{z_{tk}} \Big)^2
 
     Parameters
     ----------

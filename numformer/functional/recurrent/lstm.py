@@ -15,8 +15,11 @@ def lstm_cell(x, state, input_weight, recurrent_weight, bias=None):
 
     .. math::
 
-        (i, f, o) = \sigma(a_{1..3}), \quad g = \tanh(a_4), \qquad a = x W + h U + b, \qquad
+        (a_i, a_f, a_o, a_g) = x W + h U + b, \qquad
+        (i, f, o) = \sigma(a_i, a_f, a_o), \quad g = \tanh(a_g), \qquad
         c' = f c + i g, \qquad h' = o \tanh(c')
+
+    Products of gates are elementwise.
 
     Parameters
     ----------
@@ -79,7 +82,10 @@ def lstm_cell_backward(dstate, saved):
 
         \bar{a} = \left( \bar{s}\, s (1 - s) \text{ for each gate } s,\;
                   \bar{g} (1 - g^2) \right), \qquad
-        \bar{h} = \bar{a} U^\top, \quad \bar{U} = h^\top \bar{a}
+        \bar{h} = \bar{a} U^\top, \quad \bar{U} = h^\top \bar{a}, \qquad
+        \bar{x} = \bar{a} W^\top, \quad \bar{W} = x^\top \bar{a}, \quad \bar{b} = \bar{a}
+
+    A bar is the gradient of the loss, in code a d; those of U, W and b are summed over B.
 
     Returns
     -------
@@ -102,7 +108,7 @@ def lstm_cell_backward(dstate, saved):
 
 
 def lstm_step(a, state, recurrent_weight):
-    """`lstm_cell` from a = x W + b, shape (B, 4F)."""
+    """`lstm_cell` from x W + b, which comes as `a`, shape (B, 4F)."""
     F = len(recurrent_weight)
     h, c = state[:, :F], state[:, F:]                                # (B, F)
 
@@ -122,7 +128,7 @@ def lstm_step(a, state, recurrent_weight):
 def lstm_step_backward(dafter, saved, recurrent_weight):
     """Gradients of a and of the state: one step of backpropagation through time.
 
-    That of the weight, U, is h' da: a loop over time computes it once for all steps.
+    That of the weight, U, is h^T da: a loop over time computes it once for all steps.
     """
     c, gates, saved_gates, g, tanh_c = saved
     F = c.shape[1]

@@ -32,20 +32,36 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
     .. math::
 
         q_h = x W_Q^h, \quad k_g = c\, W_K^g, \quad v_g = c\, W_V^g, \qquad
-        o_h = \mathrm{attention}(q_h, k_{g(h)}, v_{g(h)}), \qquad
-        y = \mathrm{concat}(o_1, \dots, o_H)\, W_O
+        s_h = q_h k_g^\top / \sqrt{D} + \mathrm{mask}, \quad A_h = \mathrm{softmax}(s_h), \quad
+        o_h = A_h v_g
 
-    where c = x (self-attention) or another sequence (cross-attention), and H / G query heads share
-    a key-value head g. The backward is the same in reverse order:
+    .. math:: y = \mathrm{concat}(o_0, \dots, o_{H-1})\, W_O
+
+    where c is x (self-attention) or another sequence, the context (cross-attention). The mask is
+    -Inf where a query must not see a key, such as a later one, and 0 elsewhere. With G < H
+    (grouped-query attention), H / G heads in a row share a key-value head: g = floor(h G / H). The
+    biases of the four maps are left out here.
+
+    The backward goes the same way in reverse order. A bar denotes the gradient of the loss, in code
+    a d: :math:`\bar{y}` is dy.
 
     .. math::
 
-        \bar{o} = \mathrm{split}(\bar{y}\, W_O^\top), \qquad
-        \bar{q}, \bar{k}, \bar{v} = \mathrm{attention}'(\bar{o}), \qquad
-        \bar{x} = \bar{q}\, W_Q^\top, \qquad
-        \bar{c} = \bar{k}\, W_K^\top + \bar{v}\, W_V^\top
+        (\bar{o}_0, \dots, \bar{o}_{H-1}) = \bar{y}\, W_O^\top, \qquad
+        \bar{v}_g = \sum_h A_h^\top \bar{o}_h, \qquad
+        \bar{A}_h = \bar{o}_h v_g^\top, \qquad
+        \bar{s}_h = A_h \odot \left( \bar{A}_h - \mathrm{rowsum}(A_h \odot \bar{A}_h) \right)
 
-    and in self-attention the gradient of x is the sum of the last two.
+    .. math::
+
+        \bar{q}_h = \bar{s}_h k_g / \sqrt{D}, \qquad
+        \bar{k}_g = \sum_h \bar{s}_h^\top q_h / \sqrt{D}, \qquad
+        \bar{x} = \sum_h \bar{q}_h W_Q^{h\top}, \qquad
+        \bar{c} = \sum_g \left( \bar{k}_g W_K^{g\top} + \bar{v}_g W_V^{g\top} \right)
+
+    where a sum over h at one g is over the heads that share it. In self-attention c is x, and its
+    gradient is the sum of these two. `scaled_dot_product_attention` derives the
+    steps through the softmax; the weights of the four maps get theirs in `Linear.backward`.
 
     Parameters
     ----------
@@ -97,9 +113,12 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
 
     Examples
     --------
+    >>> from numformer.functional import CAUSAL
     >>> layer = MultiHeadAttention(8, 2, np.random.default_rng(0))
-    >>> layer(np.ones((1, 5, 8), np.float32)).shape
-    (1, 5, 8)
+    >>> x = np.random.default_rng(1).standard_normal((1, 5, 8)).astype(np.float32)
+    >>> y, earlier = (layer(part, pattern=CAUSAL) for part in (x, x[:, :3]))
+    >>> np.allclose(y[:, :3], earlier)                # no query sees a later key
+    True
     >>> MultiHeadAttention(10, 4, np.random.default_rng(0))  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ValueError: MultiHeadAttention: d_model=10 is not divisible by n_heads=4;
@@ -131,9 +150,10 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         self.key = Linear(d_context, n_kv_heads * d_head, rng, qkv_bias, std, dtype)
         self.value = Linear(d_context, n_kv_heads * d_value, rng, qkv_bias, std, dtype)
         self.output = Linear(n_heads * d_value, d_output, rng, bias, output_std, dtype)
-        self.query_norm, self.key_norm = (
-            RMSNorm(d_head, epsilon, dtype=dtype, unit_offset=unit_offset) if query_key_norm
-            else UNCHANGED for _ in "qk")
+        self.query_norm = self.key_norm = UNCHANGED
+        if query_key_norm:
+            self.query_norm = RMSNorm(d_head, epsilon, dtype=dtype, unit_offset=unit_offset)
+            self.key_norm = RMSNorm(d_head, epsilon, dtype=dtype, unit_offset=unit_offset)
         self.positions = positions
         self.scale, self.softcap = (None if x is None else float(x) for x in (scale, softcap))
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
@@ -146,8 +166,11 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         Parameters
         ----------
         x : ndarray, shape (B, T, C)
+            B sequences of T positions, each with a query.
         context : ndarray, shape (B, S, d_context), optional
+            S positions, each with a key and a value; x unless given.
         pattern : AttentionPattern
+            Which keys a query may see: all of them by default, the earlier ones with `CAUSAL`.
         rng : numpy.random.Generator, optional
             For dropout.
 
@@ -161,31 +184,34 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         context = self._check(x, context)
         at_once = itself and projects_at_once(self)
 
-        if at_once:                                                   # the next four lines in one
+        if at_once:                                           # all of `else` in one compiled call
             (q, k, v), saved_heads = project_at_once(self, x)
         else:
-            q, saved_query = self.project(                            # (B, H, T, D)
-                x, self.query, self.query_norm, start=context.shape[1] - x.shape[1])
+            start = context.shape[1] - x.shape[1]             # the last query is at the last key
+            q, saved_query = self.project(x, self.query, self.query_norm, start)     # (B, H, T, D)
             k, saved_key = self.project(context, self.key, self.key_norm)    # (B, G, S, D)
             v, saved_value = self.value.forward(context)              # (B, S, G D_V)
             v = split_heads(v, self.d_value)                          # (B, G, S, D_V)
             saved_heads = saved_query, saved_key, saved_value
-        seed = None if rng is None else dropout_seed(rng)
+        # o = softmax(scores, by the pattern) v, with scores = scale * q k^T. `positions` does it,
+        # as some of them, such as ALiBi, add to the scores
+        seed = None if rng is None else dropout_seed(rng)             # the backward drops the same
         o, saved_attention = self.positions.attend(                   # (B, H, T, D_V)
             q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
         y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
 
-        saved = (itself, at_once, saved_heads, saved_attention, saved_output, (q, k, v, pattern))
+        shown = (q, k, v, pattern)                                    # what `inference` looks at
+        saved = (itself, at_once, saved_heads, saved_attention, saved_output, shown)
         return y, saved
 
     def backward(self, dy, saved):
         """Gradient of `x`, or of `x` and `context` where there was one."""
-        itself, at_once, saved_heads, saved_attention, saved_output, _ = saved
+        itself, at_once, saved_heads, saved_attention, saved_output, _shown = saved
 
         # y = output(join_heads(o))
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
 
-        # o = attend(q, k, v)
+        # o = attend(q, k, v): softmax(scale * q k^T) v
         dq, dk, dv = self.positions.attend_backward(do, saved_attention)
 
         # q, k, v = project_at_once(x)

@@ -16,15 +16,17 @@ from numformer.parameter import Layer
 class TransformerBlock(Layer):
     r"""Residual branches in sequence: the output of each is the input of the next.
 
-    .. math::
-
-        h = \mathrm{branch}_1(x), \quad y = \mathrm{branch}_2(h), \qquad
-        \bar{h} = \mathrm{branch}_2'(\bar{y}), \quad \bar{x} = \mathrm{branch}_1'(\bar{h})
-
     With pre-norm branches these are the two lines of GPT-2:
 
     .. math:: h = x + \mathrm{attention}(\mathrm{norm}_1(x)), \qquad
               y = h + \mathrm{feedforward}(\mathrm{norm}_2(h))
+
+    The sums come from `ResidualBranch`, where the orders of norm and sum are told. In the backward
+    the gradient goes along each sum unchanged, and through the sublayer and its norm as well:
+
+    .. math:: dh = dy + J_2^\top dy, \qquad dx = dh + J_1^\top dh
+
+    with the Jacobians of attention(norm_1(x)) and of feedforward(norm_2(h)).
 
     A decoder's block is ``TransformerBlock(attention=..., feedforward=...)``. In an
     encoder-decoder, ``cross_attention=...`` comes between the two. The sublayers and norms of the
@@ -97,24 +99,27 @@ class TransformerBlock(Layer):
         """
         self._check_memory(memory)
         branches, patterns = list(self.branches.values()), (pattern, memory_pattern)
-        if joins_sums_and_norms(branches):                            # the same, in fewer passes
-            return forward_in_one_pass(branches, x, memory, *patterns, rng)
-        saved_branches = []
-        for branch in branches:
-            x, saved_branch = branch.forward(x, memory, *patterns, rng)
-            saved_branches.append(saved_branch)
+        saved_branches, saved_norm, at_once = [], None, joins_sums_and_norms(branches)
 
-        saved = (saved_branches,)
+        if at_once:                                   # all of `else` in fewer passes over memory
+            x, (saved_branches, saved_norm) = forward_in_one_pass(
+                branches, x, memory, *patterns, rng)
+        else:
+            for branch in branches:                   # pre-norm: n = norm(x);  x = x + sublayer(n)
+                x, saved_branch = branch.forward(x, memory, *patterns, rng)
+                saved_branches.append(saved_branch)
+
+        saved = (saved_branches, saved_norm, at_once)
         return x, saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
         """Gradient of `x`, or of `x` and the memory; `dauxiliary` is that of `auxiliary_loss`."""
-        branches, (saved_branches, *saved_norm) = list(self.branches.values()), saved
-        if saved_norm:
-            return backward_in_one_pass(branches, dy, saved, dauxiliary)
+        branches, (saved_branches, saved_norm, at_once) = list(self.branches.values()), saved
+        if at_once:
+            return backward_in_one_pass(branches, dy, (saved_branches, saved_norm), dauxiliary)
         dx = dy
         for branch, saved_branch in zip(reversed(branches), reversed(saved_branches)):
-            # x = branch(x, memory)
+            # x = branch(x, memory): pre-norm, x + sublayer(norm(x))
             if branch.reads_memory:
                 dx, dmemory = branch.backward(dx, saved_branch, dauxiliary)
             else:

@@ -46,7 +46,7 @@ class RNN(Recurrent):
     (True, True)
     """
 
-    gradient_equations = r"dz_t = dh_t\,(1 - h_t^2)", *THROUGH_TIME
+    gradient_equations = r"da_t = dh_t\,(1 - h_t^2)", *THROUGH_TIME
 
     def _step(self, a, state):
         return rnn_step(a, state, self.recurrent_weight.data)

@@ -13,8 +13,8 @@ from numformer.layers.linear import Linear
 from numformer.parameter import Layer, Parameter, normal
 
 # of the weights and of h through time, for diagrams
-THROUGH_TIME = (r"dh_t = dy_t + dz_{t+1} U^\top", r"dU = \Sigma_t h_{t-1}^\top dz_t",
-                r"dx_t = dz_t\,W^\top", r"dW = \Sigma_t x_t^\top dz_t")
+THROUGH_TIME = (r"dh_t = dy_t + da_{t+1} U^\top", r"dU = \Sigma_t h_{t-1}^\top da_t",
+                r"dx_t = da_t\,W^\top", r"dW = \Sigma_t x_t^\top da_t")
 
 
 class Recurrent(Layer):

@@ -26,11 +26,17 @@ class Decoder(LossOfParts, CrossEntropyModel):
 
     .. math::
 
-        x^0 = \mathrm{embedding}(\mathrm{ids}) + \mathrm{positions}, \qquad
+        x^0_t = E[\mathrm{id}_t] + P_t, \qquad
         x^{\ell+1} = \mathrm{block}_\ell(x^\ell), \qquad z = \mathrm{norm}(x^L)\, W^\top
 
-    as in GPT-2. Rotary positions and ALiBi act inside attention instead. With post-norm blocks, as
-    in Vaswani et al. (2017), there is no final norm.
+    These are the L blocks of GPT-2, in which every position sees the earlier ones. E (V, C) embeds
+    tokens, P positions, and W (V, C) gives the logits z of the next token; W is E itself if `tied`.
+    Rotary positions and ALiBi act inside attention, and there is no P. With post-norm blocks, as in
+    Vaswani et al. (2017), there is no final norm. The loss is the mean over all targets of
+
+    .. math:: -\log \mathrm{softmax}(z_t)[\mathrm{id}_{t+1}]
+
+    With a mixture of experts, their `auxiliary_loss` is added: the balance of their load.
 
     Parameters
     ----------
@@ -133,7 +139,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
 
     def loss_counts(self, batch):
         _, targets = batch
-        return counts_with_experts(self.config, targets)
+        return counts_with_experts(self.config, targets)              # as of `LossOfParts`
 
     def loss_parts(self, batch, rng=None):
         """The cross-entropy of a batch (inputs, targets) and the `auxiliary_loss`; and saved."""
@@ -165,9 +171,9 @@ class Decoder(LossOfParts, CrossEntropyModel):
     def step(self, ids, cache=None, left_padding=None, last=False):
         """Continue sequences: logits of new tokens only, from keys and values of earlier ones.
 
-        Where the compiled step knows all parts of the model, the logits of a sequence do not
-        depend, to the bit, on how many others are next to it or how its tokens were split into
-        calls. A generation then goes on with the weights with which it began: see `TokenStep`.
+        Most models have a compiled step, `TokenStep`. With it, the logits of a sequence are the
+        same, to the bit, alone or beside others, and however its tokens are split into calls; and
+        a sequence is continued with the weights with which it was begun.
 
         Parameters
         ----------
@@ -203,11 +209,11 @@ class Decoder(LossOfParts, CrossEntropyModel):
         return logits, DecoderCache(blocks, cache.left_padding)
 
     def new_cache(self, weights=None):
-        """A cache for `step` with the weights of now, without positions, of any number of texts.
+        """An empty cache for `step`, which keeps the weights that the model has now.
 
-        None if the compiled step does not know the model, or copies of its weights would be too
-        large; `step` takes that, too. `weights`, "bfloat16" or "int8", stores them in fewer bits;
-        then an unknown model is a ValueError, and a large one is copied.
+        None if the model has no compiled step, or copies of its weights would be too large; `step`
+        takes None, too. `weights`, "bfloat16" or "int8", stores them in fewer bits; then a model
+        without a compiled step is a ValueError, and a large one is copied.
         """
         return begun(self, weights)
 
