@@ -1,73 +1,200 @@
-"""Call a function of a student on one instance, and say what is wrong with the call."""
+"""Calls of a student's function: the judge makes them, the student's process answers them.
+
+Judge and student may be one process, as in a notebook, or two (`numformer.teaching.isolation`).
+What crosses is described in `numformer.teaching.apart.messages`.
+"""
 
 import dis
 import inspect
 import traceback
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 
 from numformer.other_libraries import as_array
-from numformer.teaching.isolation import own_process
-from numformer.teaching.limits import Stopped
-from numformer.teaching.signatures import missing_defaults, takes_saved
+from numformer.teaching.apart.messages import (
+    NOT_WRITTEN, RAISED, STOPPED, WRITES, Trouble, plain)
+from numformer.teaching.apart.names import their_names
+from numformer.teaching.limits import Stopped, limited
+from numformer.teaching.signatures import defaults, missing_defaults, takes_saved
 from numformer.terminal import printable, shortened
 
 LONGEST = 500                                         # characters of an exception's message
-NOT_WRITTEN, RAISED = "not written yet", "it raised"
+UNWRITTEN = "not written yet"
 # instructions of a function that only returns None
 NOTHING = {"RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "POP_TOP"}
 
 
-def answer(fn, instance, backward):
+class Ended(Exception):
+    """The process of a student's function has ended; the text says how."""
+
+
+@dataclass
+class Call:
+    """One call, as it is asked for.
+
+    Parameters
+    ----------
+    defaults : dict of str to object
+        Those of the reference, for a function that requires what may be left out.
+    given : dict of str to object
+        The arguments by position; the names are those of the reference.
+    options : dict of str to object
+        The arguments by name.
+    saved : tuple or None
+        What the reference forward saved, for a backward that takes it in place of the arguments.
+    one_array : bool
+        Whether a single array is expected, as which nested lists of numbers are taken.
+    backward : bool
+        A forward may return further things behind y.
+    """
+
+    defaults: dict
+    given: dict
+    options: dict
+    saved: object
+    one_array: bool
+    backward: bool
+
+
+@dataclass
+class Limits:
+    """Of each call: seconds and bytes of memory, or None."""
+
+    seconds: float | None = None
+    memory: int | None = None
+
+
+@dataclass
+class Student:
+    """A student's function, which answers calls: in this process.
+
+    Parameters
+    ----------
+    fn : callable
+    limits : Limits
+    keeps_interrupts : bool
+        Whether a KeyboardInterrupt is the user's, and not the function's.
+    signature : callable
+        Its parameters are what the function promises to take; by default `fn`.
+    """
+
+    apart = False                                     # whether it runs in a process of its own
+
+    fn: object
+    limits: Limits = field(default_factory=Limits)
+    keeps_interrupts: bool = True
+    signature: object = None
+
+    def __post_init__(self):
+        self.signature = self.fn if self.signature is None else self.signature
+
+    def answers(self, calls):
+        """(for each call (outputs or None, Trouble or None), whether two return the same memory).
+
+        Raises
+        ------
+        Ended
+            If the function has ended its process.
+        """
+        with their_names():
+            return perform(self.fn, calls, self.limits, self.keeps_interrupts)
+
+    def with_limits(self, **changes):
+        """The same student with other limits."""
+        return replace(self, limits=replace(self.limits, **changes))
+
+
+def student_of(fn):
+    """A Student of a function without limits; a Student as it is."""
+    return fn if isinstance(fn, Student) else Student(fn)
+
+
+def call_of(student, instance, backward):
+    """The Call of a student's function on an instance."""
+    arguments, options = instance.arguments()
+    y, saved, dy, gradients = instance.reference()
+    given = {**({"dy": dy} if backward else {}), **arguments}
+    expected = list(gradients.values()) if backward else [y]
+    takes = backward and takes_saved(student.signature)
+    return Call(defaults(instance.problem.function), given, options, saved if takes else None,
+                len(expected) == 1 and np.ndim(expected[0]) > 0, backward)
+
+
+def answer(student, instance, backward):
     """(outputs of a function as a tuple, None), or (None, what is wrong with the call).
 
     If all that is wrong is an argument that was written into, there are outputs all the same.
     """
-    arguments, options = instance.arguments()
-    y, saved, dy, gradients = instance.reference()
-    given = {**({"dy": dy} if backward else {}), **arguments}
-    before = {key: value.copy() for key, value in given.items() if isinstance(value, np.ndarray)}
-    held = [(x, x.copy()) for x in _arrays(saved)]
+    (found,), _ = student.answers([call_of(student, instance, backward)])
+    return found
+
+
+def perform(fn, calls, limits, keeps_interrupts=False):
+    """Answer calls in this process: the result of `Student.answers`."""
+    answers, arrays = [], []                          # of each call; they are kept until the end
+    for call in calls:
+        answers.append(_called(fn, call, limits, keeps_interrupts, arrays))
+    shared = any(np.may_share_memory(x, y) for earlier, later in combinations(arrays, 2)
+                 for x in earlier for y in later)
+    return answers, shared
+
+
+def _called(fn, call, limits, keeps_interrupts, arrays):
+    """(outputs or None, Trouble or None); the arrays as they were returned are added to `arrays`.
+
+    """
+    given, options = call.given, call.options
+    held = [(f"its argument {key}", value, value.copy()) for key, value in given.items()
+            if isinstance(value, np.ndarray)]
+    held += [("an array of saved", x, x.copy()) for x in _arrays(call.saved)]
+    run = limited(fn, limits.seconds, limits.memory)
     try:
         with np.errstate(all="ignore"):
-            if backward and takes_saved(fn):
-                returned = fn(given["dy"], saved)
+            if call.saved is not None:
+                returned = run(given["dy"], call.saved)
             else:
-                defaults = missing_defaults(fn, instance.problem.function, len(given))
-                returned = fn(*given.values(), **{**defaults, **options})
+                missing = missing_defaults(fn, call.defaults, len(given))
+                returned = run(*given.values(), **{**missing, **options})
         if returned is None or returned is ...:
-            return None, _nothing(fn)
-        returned = _arrays_of(returned, gradients.values() if backward else [y])
+            return None, Trouble(_nothing(fn), NOT_WRITTEN)
+        returned = _outputs(_arrays_of(returned, call), call.backward)
+        arrays.append([x for x in returned if isinstance(x, np.ndarray)])
+        outputs = tuple(map(plain, returned))
     except Stopped as error:
-        return None, f"{error}{_line_of(fn, error)}"
+        return None, Trouble(f"{error}{_line_of(fn, error)}", STOPPED)
     except NotImplementedError:
-        return None, NOT_WRITTEN
+        return None, Trouble(UNWRITTEN, NOT_WRITTEN)
     except BaseException as error:                    # SystemExit, too
-        if isinstance(error, KeyboardInterrupt) and not own_process():
-            raise                                     # it is the user's
-        shapes = ", ".join(f"{key} {value.shape}" for key, value in before.items())
-        return None, (f"{RAISED} {_described(error)}{_line_of(fn, error)}; "
-                      f"its arguments were {shapes}")
-    changed = [f"its argument {key}" for key, value in before.items()
-               if not _same(given[key], value)]
-    if not all(_same(x, copy) for x, copy in held):
-        changed.append("an array of saved")
-    trouble = (f"it writes into {changed[0]}; work on a copy, or on a new array" if changed
-               else None)
+        if isinstance(error, KeyboardInterrupt) and keeps_interrupts:
+            raise
+        shapes = ", ".join(f"{key} {value.shape}" for key, value in given.items()
+                           if isinstance(value, np.ndarray))
+        return None, Trouble(f"it raised {_described(error)}{_line_of(fn, error)}; "
+                             f"its arguments were {shapes}", RAISED)
+    changed = [what for what, x, copy in held if not _same(x, copy)]
+    trouble = (Trouble(f"it writes into {changed[0]}; work on a copy, or on a new array", WRITES)
+               if changed else None)
+    return outputs, trouble
+
+
+def _outputs(returned, backward):
+    """The outputs as a tuple: of a forward y alone, which may be the first of several."""
     if not backward:
-        return (returned[0] if isinstance(returned, tuple) and returned else returned,), trouble
-    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,), trouble
+        return (returned[0] if isinstance(returned, tuple) and returned else returned,)
+    return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
 
-def _arrays_of(returned, expected):
+def _arrays_of(returned, call):
     """What a function returned, with arrays of NumPy for those of other libraries.
 
     Nested lists of numbers are one array, if one array is expected.
     """
     if not isinstance(returned, (tuple, list)):
         return as_array(returned)
-    if isinstance(returned, list) and len(expected) == 1 and np.ndim(*expected):
+    if isinstance(returned, list) and call.one_array:
         with suppress(ValueError):                    # of lists of different lengths
             array = np.array(returned)
             if _are_numbers(returned) and array.dtype.kind == "f":
@@ -85,8 +212,8 @@ def _nothing(fn):
     """What to say of a function that returned None."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is None or {line.opname for line in dis.get_instructions(code)} <= NOTHING:
-        return NOT_WRITTEN
-    return f"{NOT_WRITTEN}: it returns None (is the last line a `return`?)"
+        return UNWRITTEN
+    return f"{UNWRITTEN}: it returns None (is the last line a `return`?)"
 
 
 def _arrays(saved):

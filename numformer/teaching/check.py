@@ -6,10 +6,11 @@ import numpy as np
 
 from numformer.checks import check_choice, check_whole
 from numformer.specifications import Instance, find_problem
-from numformer.teaching.calls import NOT_WRITTEN, RAISED, answer
+from numformer.teaching.apart.messages import NOT_WRITTEN, RAISED, Trouble
+from numformer.teaching.calls import Ended, answer, call_of, student_of
 from numformer.teaching.comparison import (
     are_different, is_upcast, strange_output, wrong_output)
-from numformer.teaching.isolation import check_limits, isolated
+from numformer.teaching.isolation import check_limits, student
 from numformer.teaching.likely_cause import likely_cause
 from numformer.teaching.signatures import accepts, promises, takes_saved
 from numformer.teaching.support.hints import has_hints
@@ -129,11 +130,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     for level in levels or ():
         check_choice("check", "level", level, list(offered_levels(problem, backward)))
     check_limits(seconds, memory, process)
-    verdict, ended = isolated(
-        lambda limited: compared(name, problem, backward, limited, seed, levels, cause),
-        fn, seconds, memory, process)
-    if ended is not None:
-        return Verdict(False, f"{name}: {ended}.").of_seed(seed)
+    with student(fn, seconds, memory, process) as asked:
+        verdict = compared(name, problem, backward, asked, seed, levels, cause)
     if verdict:
         record_pass(name)
     return verdict
@@ -152,37 +150,42 @@ def instances_of(problem, offered, seed):
 
 
 def compared(name, problem, backward, fn, seed, levels, cause=True):
-    """The verdict on a function, which is called in this process: `check` without its limits."""
-    return _compared(name, problem, backward, fn, seed, levels, cause).of_seed(seed)
+    """The verdict on a function, or on a `Student` with limits: `check` without what is around it.
+
+    """
+    student = student_of(fn)
+    try:
+        verdict = _compared(name, problem, backward, student, seed, levels, cause)
+    except Ended as ended:
+        verdict = Verdict(False, f"{name}: {ended}.")
+    return replace(verdict, seed=seed, apart=student.apart)
 
 
-def _compared(name, problem, backward, fn, seed, levels, cause):
+def _compared(name, problem, backward, student, seed, levels, cause):
     offered = offered_levels(problem, backward)
     passed, left_out, remarks, tested = [], [], [], []
     for level, instances in instances_of(problem, offered, seed):
         if levels and level not in levels:
             continue
-        if not promises(fn, instances[0], backward, named=level in (levels or ())):
+        if not promises(student.signature, instances[0], backward,
+                        named=level in (levels or ())):
             left_out.append(instances[0])
             continue
-        verdict = _first_wrong(name, fn, instances, backward, remarks, cause)
+        verdict = _first_wrong(name, student, instances, backward, remarks, cause)
         if verdict is None and not passed:
-            verdict = same_buffer(name, fn, instances[0], backward)
+            verdict = same_buffer(name, student, instances[0], backward)
         if verdict is not None and not verdict.written and not passed:
             return verdict
         if verdict is not None and (offered[level].required or level in (levels or ())):
             return _with_levels(verdict, problem, level, passed)
         if verdict is not None:
-            remarks.append(f"{verdict.text} (level: {level}) {offered[level].hint}")
+            remarks.append(f"{verdict.words} (level: {level}) {offered[level].hint}")
             continue
         passed.append(level)
         tested += instances
-    text = f"right: {name} on {extent(tested)}."
-    missing = not_tested(fn, tested, left_out, backward, complete=not levels)
-    text += f" Not tested: {'; '.join(missing)}." if missing else ""
-    remarks = tuple(dict.fromkeys(remarks))
-    return Verdict(True, "\nRemark: ".join([text, *remarks]), remarks=remarks,
-                   levels=tuple(passed))
+    missing = not_tested(student.signature, tested, left_out, backward, complete=not levels)
+    return Verdict(True, f"right: {name} on {extent(tested)}.", not_tested=tuple(missing),
+                   remarks=tuple(dict.fromkeys(remarks)), levels=tuple(passed))
 
 
 def extent(instances):
@@ -196,46 +199,47 @@ def extent(instances):
     return f"{n} random problem{'s' * (n > 1)} of {axes}, with sizes up to {longest}"
 
 
-def not_tested(fn, tested, left_out, backward, complete):
+def not_tested(signature, tested, left_out, backward, complete):
     """Why some of what could be tested was not: a list of names with a reason.
 
-    The parameters of `fn` that no instance gives are among them if the levels are `complete`.
+    The parameters that no instance gives are among them if the levels are `complete`.
     """
     missing = {name: None for instance in left_out for name in
-               (*instance.arguments()[1], *_kind(instance).needs) if not accepts(fn, name)}
+               (*instance.arguments()[1], *_kind(instance).needs) if not accepts(signature, name)}
     found = [f"{', '.join(missing)} (no such {'parameter' if len(missing) == 1 else 'parameters'})"
              ] if missing else []
     found += [f"{instance.level} (its default must be None)" for instance in left_out
-              if all(accepts(fn, name) for name in instance.arguments()[1])
+              if all(accepts(signature, name) for name in instance.arguments()[1])
               and _kind(instance).optional]
-    if complete and not (backward and takes_saved(fn)):
+    if complete and not (backward and takes_saved(signature)):
         given = {name for instance in tested for name in instance.arguments()[1]}
         n = max((len(instance.arguments()[0]) for instance in tested), default=0) + backward
-        unused = [name for name in positional_names(fn, keywords=True)[n:]
+        unused = [name for name in positional_names(signature, keywords=True)[n:]
                   if name not in given | set(missing)]
         found += [f"{', '.join(unused)} (no problem gives it)"] if unused else []
     return found
 
 
-def _first_wrong(name, fn, instances, backward, remarks, cause):
+def _first_wrong(name, student, instances, backward, remarks, cause):
     """None if the function is right on all instances, else a Verdict."""
     for instance in instances:
-        verdict = _compare(name, fn, instance, backward, remarks, cause, instance is instances[0])
+        verdict = _compare(name, student, instance, backward, remarks, cause,
+                           instance is instances[0])
         if verdict is not None:
             return verdict
     return None
 
 
-def outputs_of(fn, instance, backward, remarks=None):
+def outputs_of(student, instance, backward, remarks=None):
     """(outputs, trouble) as of `answer`; None for an argument that was left out is left out.
 
     A function that raises an exception for views gets copies; that is added to the remarks.
     """
-    outputs, trouble = answer(fn, instance, backward)
-    if trouble and trouble.startswith(RAISED) and _kind(instance).arrange:
+    outputs, trouble = answer(student, instance, backward)
+    if trouble and trouble.kind == RAISED and _kind(instance).arrange:
         levels = {instance.level: replace(_kind(instance), arrange=None)}
         copies = replace(instance, problem=replace(instance.problem, levels=levels))
-        outputs, trouble_with_copies = answer(fn, copies, backward)
+        outputs, trouble_with_copies = answer(student, copies, backward)
         if remarks is not None and trouble_with_copies is None:
             remarks.append(f"For arrays that are views {trouble.partition('; its arguments')[0]}; "
                            "it was tested with copies of them.")
@@ -249,11 +253,12 @@ def outputs_of(fn, instance, backward, remarks=None):
         return outputs, trouble
     for found, of in zip(outputs, wanted):
         if of not in given and found is not None:
-            return None, f"there is no {of} here, so d{of} must be None, or be left out"
+            return None, Trouble(f"there is no {of} here, so d{of} must be None, or be left out",
+                                 "another number of outputs")
     return tuple(found for found, of in zip(outputs, wanted) if of in given), trouble
 
 
-def _compare(name, fn, instance, backward, remarks, cause, twice):
+def _compare(name, student, instance, backward, remarks, cause, twice):
     """None if the function is right on this instance, else a Verdict.
 
     It is called again if `twice`, or if something is wrong, which may be random.
@@ -268,14 +273,13 @@ def _compare(name, fn, instance, backward, remarks, cause, twice):
         if strange is not None:
             return strange, None
         wrong = wrong_output(name, outputs, expected, instance)
-        # copies: a second call may write into the same arrays
-        return wrong, {key: np.copy(x) for key, x in zip(expected, outputs)}
+        return wrong, dict(zip(expected, outputs))
 
-    outputs, trouble = outputs_of(fn, instance, backward, remarks)
+    outputs, trouble = outputs_of(student, instance, backward, remarks)
     wrong, arrays = judged(outputs, trouble)
-    if (twice or wrong is not None) and (trouble is None or trouble.startswith(RAISED)):
-        outputs_again, trouble = outputs_of(fn, instance, backward)
-        if trouble and not trouble.startswith((RAISED, NOT_WRITTEN)):
+    if (twice or wrong is not None) and (trouble is None or trouble.kind == RAISED):
+        outputs_again, trouble = outputs_of(student, instance, backward)
+        if trouble and trouble.kind not in (RAISED, NOT_WRITTEN):
             return _in_trouble(name, trouble)         # a limit stopped it this time
         _, again = judged(outputs_again, trouble)
         if (arrays is None) != (again is None) or arrays is not None and are_different(
@@ -290,34 +294,37 @@ def _compare(name, fn, instance, backward, remarks, cause, twice):
         return wrong
     plain = {level: kind for level, kind in instance.problem.levels.items() if not kind.hint}
     instance = replace(instance, problem=replace(instance.problem, levels=plain))
-    cause = likely_cause(name, lambda other: _quiet(fn, other, backward), instance,
+    cause = likely_cause(name, lambda other: _quiet(student, other, backward), instance,
                          wrong.output)
-    text = wrong.text + (f"\nLikely cause: {cause}." if cause else "")
-    return replace(wrong, text=text, cause=cause)
+    words = wrong.words + (f"\nLikely cause: {cause}." if cause else "")
+    return replace(wrong, words=words, cause=cause)
 
 
-def _quiet(fn, instance, backward):
+def _quiet(student, instance, backward):
     """The outputs of a function; None if anything is wrong with the call."""
-    outputs, trouble = outputs_of(fn, instance, backward)
+    try:
+        outputs, trouble = outputs_of(student, instance, backward)
+    except Ended:
+        return None
     return None if trouble else outputs
 
 
 def _in_trouble(name, trouble):
     """The verdict on a call without a result."""
-    if not trouble.startswith(NOT_WRITTEN):
+    if trouble.kind != NOT_WRITTEN:
         return Verdict(False, f"{name}: {trouble}.")
     more = f' hint("{name}") gives the first hint.' if has_hints(name) else ""
     return Verdict(False, f"{name}: {trouble}.{more}", written=False)
 
 
-def same_buffer(name, fn, instance, backward):
+def same_buffer(name, student, instance, backward):
     """A Verdict if a second call, with other numbers, writes into the results of the first."""
-    first, trouble = outputs_of(fn, instance, backward)
+    other = replace(instance, level="small numbers")
+    ((_, trouble), _), shared = student.answers(
+        [call_of(student, each, backward) for each in (instance, other)])
     if trouble:
         return _in_trouble(name, trouble)
-    second, _ = outputs_of(fn, replace(instance, level="small numbers"), backward)
-    if any(np.may_share_memory(a, b) for a in first for b in second or ()
-           if isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+    if shared:
         return Verdict(False, f"{name}: its second call wrote into the result of the first, because"
                               " it returns the same array each time; make a new array in each "
                               "call.")
@@ -330,7 +337,7 @@ def _kind(instance):
 
 def _with_levels(verdict, problem, level, passed):
     """The verdict with the level at which the function failed, those it passed, and the hints."""
-    text = f"{verdict.text}\nLevel of this problem: {level}"
-    text += f"; passed before: {', '.join(passed)}." if passed else "."
+    words = f"{verdict.words}\nLevel of this problem: {level}"
+    words += f"; passed before: {', '.join(passed)}." if passed else "."
     hints = [hint for hint in (problem.levels[level].hint, problem.note) if hint]
-    return replace(verdict, text="\n".join([text, *hints]))
+    return replace(verdict, words="\n".join([words, *hints]))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.teaching.apart.messages import Strange
 from numformer.teaching.rounding import sizes_of_terms
 from numformer.teaching.verdict import Verdict
 from numformer.verify.errors import relative_error
@@ -21,7 +22,7 @@ def strange_output(name, outputs, expected, instance):
     name : str
         Of the function.
     outputs : tuple
-        What it returned.
+        What it returned: arrays of floats, numbers, None and `Strange`.
     expected : dict of str to ndarray
         What the reference returns.
     instance : Instance
@@ -91,14 +92,15 @@ def is_upcast(outputs, instance):
 
 def _no_array(found, dtype):
     """What an output must be, and what it is; "" if it is an array of floats, or a number."""
-    if isinstance(found, np.ndarray) and type(found) not in (np.ndarray, np.memmap):
-        kind = type(found).__name__
+    if isinstance(found, Strange) and not found.came:
+        kind = found.kind
         return (f"a plain array of NumPy, but is a {kind}"
                 + (f", {STRANGE[kind]}" if kind in STRANGE else "; return np.asarray(...) of it"))
     if isinstance(found, float) or (isinstance(found, (np.ndarray, np.floating))
                                     and found.dtype in (dtype, np.float64)):
         return ""
-    came = f"one of {found.dtype}" if isinstance(found, np.ndarray) else type(found).__name__
+    came = (found.came if isinstance(found, Strange) else f"one of {found.dtype}"
+            if isinstance(found, np.ndarray) else type(found).__name__)
     return f"an array of {np.dtype(dtype)}, like the arguments, but is {came}"
 
 

@@ -1,24 +1,29 @@
 """A process of its own for a function that may do anything: end Python, crash it, or never return.
 
 The process is a forked child, so that closures and functions typed into a console work. One child
-serves a whole check; its result comes back through a pipe.
+answers all calls of a check. The judge stays in the parent; what goes to and fro is described in
+`numformer.teaching.apart.messages`.
 """
 
 import faulthandler
 import os
-import pickle
 import select
 import signal
 import sys
+import time
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from numformer.checks import check_number, check_whole
-from numformer.teaching.limits import limited, state_kept
+from numformer.files import MIB
+from numformer.teaching.apart import messages
+from numformer.teaching.apart.names import our_names
+from numformer.teaching.calls import Ended, Limits, Student, perform
+from numformer.teaching.limits import state_kept
 
-MOST = 2 ** 20                                        # bytes of a result
 END_WITH_PARENT = 1                                   # PR_SET_PDEATHSIG of Linux
-HEADER = 8                                            # bytes of its length
+GRACE = 2.0                       # seconds after the limit until a call that goes on is ended
 # their threads do not survive a fork
 NO_FORK = ("jax", "tensorflow", "torch")
 
@@ -26,26 +31,54 @@ NO_FORK = ("jax", "tensorflow", "torch")
 class _Place:
     """Where this code runs."""
 
-    own_process = False                               # in a child that `isolated` has forked
+    own_process = False                               # in a child that `Child` has forked
 
 
-def isolated(work, fn, seconds, memory, process=None):
-    """(the result of `work(f)`, None), or (None, what ended it); `f` is `fn` with limits.
+@contextmanager
+def student(fn, seconds, memory, process=None):
+    """A Student of a function, in a process of its own or in this one.
 
     Parameters
     ----------
-    work : callable
-        Its result can be pickled.
     fn : callable
     seconds, memory : float and int, or None
         As in `limited`.
     process : bool, optional
         Whether to use a process of its own; by default see `may_fork`.
     """
-    if may_fork() if process is None else process:
-        return _in_child(lambda pipe: work(limited(fn, seconds, memory, pipe)), seconds)
-    with state_kept():
-        return work(limited(fn, seconds, memory)), None
+    limits = Limits(seconds, memory)
+    if not (may_fork() if process is None else process):
+        with state_kept(), our_names():
+            yield Student(fn, limits, keeps_interrupts=not _Place.own_process)
+        return
+
+    def serve(request):
+        answers, shared = perform(fn, *request)
+        return {"calls": answers, "shared": shared}
+
+    with Child(serve) as child, our_names():
+        yield Apart(fn, limits, child=child)
+
+
+@dataclass
+class Apart(Student):
+    """A student's function in a process of its own.
+
+    Parameters
+    ----------
+    child : Child
+        It answers requests of the form (calls, limits).
+    """
+
+    child: object = None
+    apart = True
+
+    def answers(self, calls):
+        seconds = self.limits.seconds
+        found = self.child.ask((calls, self.limits), seconds and seconds * len(calls))
+        if len(found["calls"]) != len(calls) or type(found.get("shared")) is not bool:
+            raise Ended("its process sent what is no answer")
+        return found["calls"], found["shared"]
 
 
 def check_limits(seconds, memory, process):
@@ -72,43 +105,132 @@ def may_fork():
             and not _Place.own_process)
 
 
-def own_process():
-    """Whether this is a child of `isolated`, in which no interrupt comes from the user."""
-    return _Place.own_process
+class Child:
+    """A forked process that answers requests until it is ended.
 
+    Parameters
+    ----------
+    serve : callable
+        Takes a request and returns an answer, both as in `messages`. It runs in the child.
+    prepare : callable, optional
+        Runs in the child before the first request, such as to confine it.
+    """
 
-def _in_child(work, seconds):
-    for stream in (sys.stdout, sys.stderr):           # or the child would write the same again
-        with suppress(Exception):
-            stream.flush()
-    reading, writing = os.pipe()
-    parent = os.getpid()
-    with warnings.catch_warnings():
-        # of threads that run: BLAS, Numba and backend/pool.py are ready for a fork
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if not pid:
+    def __init__(self, serve, prepare=lambda: None):
+        for stream in (sys.stdout, sys.stderr):       # or the child would write the same again
+            with suppress(Exception):
+                stream.flush()
+        requests, self.writing = os.pipe()
+        self.reading, answers = os.pipe()
+        parent, self.number, self.ended = os.getpid(), 0, None
+        with warnings.catch_warnings():
+            # of threads that run: BLAS, Numba and backend/pool.py are ready for a fork
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
+        if not self.pid:
+            try:
+                os.close(self.reading)
+                os.close(self.writing)
+                _end_with(parent)
+                _serve(serve, prepare, requests, answers)
+            finally:
+                os._exit(1)
+        os.close(requests)
+        os.close(answers)
+        os.set_blocking(self.writing, False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def ask(self, request, seconds):
+        """The answer to a request, a dict.
+
+        Parameters
+        ----------
+        request : object
+        seconds : float or None
+            After which, and some more, the child is ended.
+
+        Raises
+        ------
+        Ended
+            If the child has ended, or is ended here because it does not answer as it must.
+        """
+        if self.ended is not None:
+            raise Ended(self.ended)
+        deadline = None if seconds is None else time.monotonic() + seconds + GRACE
+        self.number += 1
         try:
-            os.close(reading)
-            _end_with(parent)
-            _child(work, writing)
-        finally:
-            os._exit(1)
-    os.close(writing)
-    try:
-        data = _received(reading, pid)
-    finally:
-        os.close(reading)
-        for end in (os.killpg, os.kill):              # its session, with all it has started
+            self._send(messages.write_request(request), deadline)
+            size = int.from_bytes(self._received(messages.WORD, deadline))
+            if size > messages.MOST:
+                raise messages.NoAnswer("its process sent what is too large for an answer")
+            answer = messages.read_answer(self.number, self._received(size, deadline))
+            if "failed" in answer:                    # an error of ours
+                raise RuntimeError(messages.text_of(answer["failed"]))
+            return answer
+        except messages.NoAnswer as error:
+            self.end(str(error))
+        except TimeoutError:
+            self.end(f"it ran for more than {seconds:g} s and could not be interrupted")
+        except EOFError:
+            self._end_of_pipe()
+        raise Ended(self.ended)
+
+    def end(self, why=None):
+        """End the child, with its session and all that this has started."""
+        if self.ended is not None:
+            return
+        for end in (os.killpg, os.kill):
             with suppress(OSError):
-                end(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-    if len(data) > HEADER and len(data) == HEADER + int.from_bytes(data[:HEADER]):
-        result, error = pickle.loads(data[HEADER:])
-        if error is not None:
-            raise error
-        return result, None
-    return None, _ending(data, status, seconds)
+                end(self.pid, signal.SIGKILL)
+        status = os.waitpid(self.pid, 0)[1]
+        os.close(self.reading)
+        os.close(self.writing)
+        self.ended = _ending(status) if why is None else why
+
+    def _is_alive(self):
+        return not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+    def _end_of_pipe(self):
+        """Nobody holds the other end of a pipe: the child has ended, or has closed it."""
+        deadline = time.monotonic() + GRACE
+        while self._is_alive() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.end("its process sent what is no answer" if self._is_alive() else None)
+
+    def _wait(self, descriptor, event, deadline):
+        poll = select.poll()
+        poll.register(descriptor, event)
+        while True:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError
+            if poll.poll(200):
+                return
+            if not self._is_alive():                  # what it has started may hold the pipe open
+                raise EOFError
+
+    def _send(self, data, deadline):
+        while data:
+            self._wait(self.writing, select.POLLOUT, deadline)
+            try:
+                data = data[os.write(self.writing, data):]
+            except BrokenPipeError:
+                raise EOFError from None
+
+    def _received(self, size, deadline):
+        chunks = []
+        while size:
+            self._wait(self.reading, select.POLLIN, deadline)
+            chunk = os.read(self.reading, min(size, MIB))
+            if not chunk:
+                raise EOFError
+            chunks.append(chunk)
+            size -= len(chunk)
+        return b"".join(chunks)
 
 
 def _end_with(parent):
@@ -122,8 +244,8 @@ def _end_with(parent):
             os._exit(1)
 
 
-def _child(work, pipe):
-    """Run `work` in the child, and send (its result, None) or (None, its exception)."""
+def _serve(serve, prepare, requests, answers):
+    """Answer requests in the child, until there are no more."""
     _Place.own_process = True
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGHUP):    # handlers are the parent's
@@ -131,42 +253,37 @@ def _child(work, pipe):
             signal.signal(number, signal.SIG_DFL)
     faulthandler.disable()                            # a crash is reported by the parent
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)      # nobody types an input
-    try:
-        result = work(pipe), None
-    except BaseException as error:
-        result = None, error
-    try:
-        data = pickle.dumps(result)
-    except Exception as error:
-        text = f"{str(result):.500} cannot be sent: {str(error):.500}"
-        data = pickle.dumps((None, RuntimeError(text)))
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    with os.fdopen(pipe, "wb") as file:
-        file.write(len(data).to_bytes(HEADER) + data)
+    prepare()
+    number, read, write = 0, os.read, os.write
+    while size := int.from_bytes(_exactly(messages.WORD, requests, read)):
+        number += 1
+        request = messages.read_request(_exactly(size, requests, read))
+        try:
+            answer = serve(request)
+        except Exception as error:
+            answer = {"failed": f"{type(error).__name__}: {error}"}
+        data = messages.write_answer(number, answer)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        while data:
+            data = data[write(answers, data):]
     os._exit(0)
 
 
-def _received(pipe, pid):
-    """What the child sent before it ended."""
-    data, poll = b"", select.poll()
-    poll.register(pipe, select.POLLIN)
-    while len(data) < HEADER or len(data) < min(HEADER + int.from_bytes(data[:HEADER]), MOST):
-        if poll.poll(200):
-            chunk = os.read(pipe, 65536)
-            if not chunk:
-                break
-            data += chunk
-        elif os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            break                                     # what it started may hold the pipe open
-    return data
+def _exactly(size, descriptor, read):
+    """So many bytes of a pipe; b"" at its end."""
+    chunks = []
+    while size:
+        chunks.append(read(descriptor, size))
+        if not chunks[-1]:
+            return b""
+        size -= len(chunks[-1])
+    return b"".join(chunks)
 
 
-def _ending(data, status, seconds):
-    """What became of a child that sent no result."""
-    if data.startswith(b"Timeout ("):                 # from the watchdog
-        return f"it ran for more than {seconds:g} s and could not be interrupted"
+def _ending(status):
+    """What became of a child that has ended."""
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         why = ", as of an endless recursion" if name == "SIGSEGV" else ""

@@ -14,6 +14,7 @@ import re
 import sys
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +104,9 @@ def _judge_function(exercise, function, path, seed, seconds):
                         cause=bug is None)                            # which is to be found
         text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
         if verdict:                                   # the signature is ours: no word about options
-            first, _, told = verdict.text.rpartition("seed=")
-            first = re.sub(r" Not tested: .*?\.(?= |\n|$)", "", first)
+            told = replace(verdict, not_tested=(), seed=None).text
             bug_was = f"The bug was: {bug}. " if bug else ""
-            text = " ".join(f"{first} {bug_was}seed={told}".split())
+            text = " ".join(f"{told} {bug_was}seed={seed}".split())
         if verdict or not verdict.written:
             return _judgement(verdict.ok, text if verdict else _undone(verdict.text))
         if verdict.random:                            # its points would be random, too

@@ -1,6 +1,5 @@
 """Limits of time and memory for the calls of a function that may do anything."""
 
-import faulthandler
 import os
 import random
 import signal
@@ -19,14 +18,13 @@ from numformer.backend import available_cores
 from numformer.files import GIB, MIB, size_in_words
 
 STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
-GRACE = 1.0            # seconds after the limit until a call that holds the interpreter is ended
 
 
 class Stopped(BaseException):
     """A limit has stopped a call; the text says which. No `except Exception` of a student's."""
 
 
-def limited(fn, seconds, memory, pipe=None):
+def limited(fn, seconds, memory):
     """`fn` with limits; its signature is that of `fn`.
 
     Parameters
@@ -36,14 +34,11 @@ def limited(fn, seconds, memory, pipe=None):
         Limit of a call. It needs a system with timers, and the main thread.
     memory : int or None
         Bytes that a call may need beyond what the process has. It needs Linux.
-    pipe : int or None
-        In a process of its own: a file descriptor to which a watchdog writes when a call goes on
-        after the limit, as inside a C function; it then ends the process.
     """
     def call(*arguments, **options):
         process = os.getpid()
         try:
-            with _memory_limit(memory), _time_limit(seconds, pipe):
+            with _memory_limit(memory), _time_limit(seconds):
                 return fn(*arguments, **options)
         except MemoryError as error:
             if memory is None:
@@ -71,7 +66,7 @@ def state_kept():
 
 
 @contextmanager
-def _time_limit(seconds, pipe):
+def _time_limit(seconds):
     main = threading.current_thread() is threading.main_thread()
     if seconds is None or not main or not hasattr(signal, "setitimer"):
         yield
@@ -84,15 +79,11 @@ def _time_limit(seconds, pipe):
     handler = signal.signal(signal.SIGALRM, stop)
     delay, interval = signal.setitimer(signal.ITIMER_REAL, seconds)      # of somebody else's alarm
     try:
-        if pipe is not None:
-            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=pipe)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
-        if pipe is not None:
-            faulthandler.cancel_dump_traceback_later()
         signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
         if delay:
             rest = max(delay - (time.monotonic() - started), 1e-3)

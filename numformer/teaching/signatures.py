@@ -46,14 +46,17 @@ def may_be_none(fn, position):
     return len(parameters) > position and parameters[position].default is None
 
 
-def missing_defaults(fn, reference, n_given):
-    """The reference's defaults for further arguments that `fn` requires: {name: default}."""
+def defaults(reference):
+    """{parameter: its default} of a function."""
+    return {name: p.default for name, p in inspect.signature(reference).parameters.items()
+            if p.default is not p.empty}
+
+
+def missing_defaults(fn, known, n_given):
+    """Of the reference's defaults, those of further arguments that `fn` requires."""
     try:
         further = list(inspect.signature(fn).parameters.values())[n_given:]
-        known = inspect.signature(reference).parameters
     except (TypeError, ValueError):
         return {}
-    required = [p.name for p in further if p.default is p.empty and p.name in known
-                and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return {name: known[name].default for name in required
-            if known[name].default is not known[name].empty}
+    return {p.name: known[p.name] for p in further if p.default is p.empty and p.name in known
+            and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

@@ -1,6 +1,6 @@
 """The result of `check`: right or wrong, and the text that a student reads."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from numformer.teaching.support.layout import box, wrapped
 
@@ -19,8 +19,8 @@ class Verdict:
     ----------
     ok : bool
         Whether the function is right.
-    text : str
-        The result in words.
+    words : str
+        The result in words; `text` also has what was not tested, the remarks and the seed.
     output : str or None
         The first gradient (or "y") that differs.
     index : tuple of int or None
@@ -31,6 +31,8 @@ class Verdict:
         The likely cause, or "".
     remarks : tuple of str
         What a right function could do better.
+    not_tested : tuple of str
+        What could have been tested of a right function, and why it was not.
     written : bool
         False for a function that does nothing yet.
     seed : int or None
@@ -40,10 +42,15 @@ class Verdict:
         Whether two calls with the same arguments gave different results.
     levels : tuple of str
         The levels that a right function was tested on.
+    apart : bool
+        Whether the function ran in a process of its own, of which nothing but arrays came back.
+        Otherwise, as in a notebook, the names of NumPy and Python were ours while the results were
+        compared, but a function that sets out to deceive can change this package itself: such a
+        verdict is for whoever wants to know, and no grade.
     """
 
     ok: bool
-    text: str
+    words: str
     output: str | None = None
     index: tuple | None = None
     # in the text, too; NaN is not equal to itself
@@ -52,15 +59,21 @@ class Verdict:
     error: float | None = field(default=None, compare=False)
     cause: str = ""
     remarks: tuple = ()
+    not_tested: tuple = ()
     written: bool = True
     seed: int | None = None
     random: bool = False
     levels: tuple = ()
+    apart: bool = field(default=False, compare=False)
 
-    def of_seed(self, seed):
-        """The verdict with its seed, with which its text ends."""
-        between = " " if self.ok and not self.remarks else "\n"
-        return replace(self, seed=seed, text=f"{self.text}{between}seed={seed}")
+    @property
+    def text(self):
+        """The whole verdict in words; it ends with the seed."""
+        missing = f" Not tested: {'; '.join(self.not_tested)}." if self.not_tested else ""
+        text = "\nRemark: ".join([self.words + missing, *self.remarks])
+        if self.seed is None:
+            return text
+        return f"{text}{' ' if self.ok and not self.remarks else chr(10)}seed={self.seed}"
 
     def __bool__(self):
         return self.ok

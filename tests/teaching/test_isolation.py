@@ -175,17 +175,19 @@ def test_a_judge_starts_no_more_processes_than_its_limit():
                     time.sleep(60)
                     os._exit(0)
             except OSError:
-                return n
-    n, ended = isolation.isolated(forks, softmax, 60, None, process=True)
-    assert ended is None and 0 < n < 200              # the user may have others that end
+                return {"n": n}
+    with isolation.Child(forks) as child:
+        assert 0 < child.ask(None, 60)["n"] < 200     # the user may have others that end
 
 
 @FORK
-def test_an_error_of_the_checker_itself_is_raised():
+def test_an_error_of_the_checker_itself_is_raised(monkeypatch):
+    with isolation.Child(lambda request: 1 / 0) as child:
+        with pytest.raises(RuntimeError, match="ZeroDivisionError: division by zero"):
+            child.ask(None, 10)
+    monkeypatch.setattr(sys.modules["numformer.teaching.check"], "wrong_output", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        isolation.isolated(lambda fn: 1 / 0, softmax, 10, None, process=True)
-    with pytest.raises(RuntimeError, match="cannot be sent"):
-        isolation.isolated(lambda fn: fn, softmax, 10, None, process=True)
+        check("softmax", softmax, process=True)
 
 
 @FORK

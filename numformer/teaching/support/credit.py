@@ -1,14 +1,13 @@
 """Partial credit: what a function that is wrong somewhere still gets right, output by output."""
 
-from contextlib import suppress
-
 import numpy as np
 
 from numformer.specifications import find_problem
 from numformer.specifications.edges import EDGES as OF_EVERY_FUNCTION
 from numformer.teaching.check import instances_of, offered_levels, outputs_of, same_buffer
+from numformer.teaching.apart.messages import STOPPED, Trouble
+from numformer.teaching.calls import Student, student_of
 from numformer.teaching.comparison import strange_output, wrong_output
-from numformer.teaching.limits import Stopped
 from numformer.teaching.signatures import promises
 
 # of the points of each output
@@ -26,8 +25,8 @@ def credit(exercise, function, name, seed):
     Parameters
     ----------
     exercise : Exercise
-    function : callable
-        The student's, with limits.
+    function : callable or Student
+        The student's.
     name : str
         Of the function that is graded.
     seed : int
@@ -43,9 +42,9 @@ def credit(exercise, function, name, seed):
     name, problem, backward = find_problem(name)
     offered = offered_levels(problem, backward)
     shares, edges, special, right_shape, right_numbers = None, [], [], {}, {}
-    watched = _Watched(function)
+    watched = _Watched(student_of(function))
     for level, instances in instances_of(problem, offered, seed):
-        if not _counts(exercise, function, level, offered[level], instances[0], backward):
+        if not _counts(exercise, watched.signature, level, offered[level], instances[0], backward):
             continue
         found = [_right(name, watched, instance, backward) for instance in instances]
         if shares is None:
@@ -73,48 +72,46 @@ def _share(passed, key):
     return float(np.mean([each[key] for each in passed]))
 
 
-class _Watched:
-    """A function that is not called again once a limit has stopped it."""
+class _Watched(Student):
+    """A student that is not asked again once a limit has stopped a call."""
 
-    def __init__(self, function):
-        self.__wrapped__, self.stopped = function, False
+    def __init__(self, student):
+        super().__init__(student.fn, student.limits, signature=student.signature)
+        self.student, self.stopped = student, False
 
-    def __call__(self, *arguments, **options):
+    def answers(self, calls):
         if self.stopped:
-            raise Stopped("it was stopped before")
-        try:
-            return self.__wrapped__(*arguments, **options)
-        except Stopped:
-            self.stopped = True
-            raise
+            return [(None, Trouble("it was stopped before", STOPPED))] * len(calls), False
+        answers, shared = self.student.answers(calls)
+        self.stopped = any(trouble and trouble.kind == STOPPED for _, trouble in answers)
+        return answers, shared
 
 
-def _counts(exercise, function, level, kind, instance, backward):
+def _counts(exercise, signature, level, kind, instance, backward):
     """Whether a level counts: as in `check`."""
     named = level in (exercise.levels or ())
     return ((not exercise.levels or named) and (kind.required or named)
-            and promises(function, instance, backward, named))
+            and promises(signature, instance, backward, named))
 
 
-def _right(name, function, instance, backward):
+def _right(name, student, instance, backward):
     """output -> (whether its shape is right, whether its numbers are)."""
     expected = instance.expected(backward)
-    outputs = outputs_of(function, instance, backward)[0] or ()
+    outputs = outputs_of(student, instance, backward)[0] or ()
     right = dict.fromkeys(expected, (False, False))
     for (key, reference), found in zip(expected.items(), outputs):
         alone = {key: reference}
-        with suppress(Exception):                     # of an object of the student's, any
-            if strange_output(name, (found,), alone, instance) is None:
-                right[key] = (np.shape(found) == np.shape(reference),
-                              wrong_output(name, (found,), alone, instance) is None)
+        if strange_output(name, (found,), alone, instance) is None:
+            right[key] = (np.shape(found) == np.shape(reference),
+                          wrong_output(name, (found,), alone, instance) is None)
     return right
 
 
-def _sound(name, function, instance, backward):
+def _sound(name, student, instance, backward):
     """(whether no argument is written into, whether each call makes new arrays)."""
-    outputs, trouble = outputs_of(function, instance, backward)
+    outputs, trouble = outputs_of(student, instance, backward)
     if outputs is None:
         return False, False
     if trouble:                          # it writes into an argument: one fault, not two
         return False, True
-    return True, same_buffer(name, function, instance, backward) is None
+    return True, same_buffer(name, student, instance, backward) is None

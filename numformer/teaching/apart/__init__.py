@@ -1,0 +1,1 @@
+"""The student's code apart from what judges it: a process, what it may do, and what crosses."""

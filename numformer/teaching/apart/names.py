@@ -1,0 +1,58 @@
+"""The names of NumPy and Python as they were before any student's code ran.
+
+In a notebook a student's function runs in the process that judges it, and may have set `np.abs` to
+something else. While the judge works, these names are what they were when this page was imported;
+while the function runs, they are the student's. What else a function can change in its own process,
+such as this package itself, is not undone.
+"""
+
+import builtins
+import math
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.linalg
+
+MODULES = builtins, math, np, np.linalg
+GONE = object()
+_OURS = [(vars(module), dict(vars(module))) for module in MODULES]
+_theirs = []                      # for each `our_names` around: what the student has set instead
+
+
+@contextmanager
+def our_names():
+    """The names as they were; afterwards they are the student's again."""
+    _theirs.append(_set_ours())
+    try:
+        yield
+    finally:
+        _set(_theirs.pop())
+
+
+@contextmanager
+def their_names():
+    """Inside of `our_names`, the student's names, for a call of their function."""
+    if not _theirs:
+        yield
+        return
+    _set(_theirs[-1])
+    try:
+        yield
+    finally:
+        _theirs[-1] = _set_ours()
+
+
+def _set_ours():
+    """Set the names to ours; returns what was there instead: a list for `_set`."""
+    changed = [(names, key, ours, names.get(key, GONE)) for names, kept in _OURS
+               for key, ours in kept.items() if names.get(key, GONE) is not ours]
+    _set([(names, key, ours) for names, key, ours, _ in changed])
+    return [(names, key, theirs) for names, key, _, theirs in changed]
+
+
+def _set(entries):
+    for names, key, value in entries:
+        if value is GONE:
+            names.pop(key, None)
+        else:
+            names[key] = value
