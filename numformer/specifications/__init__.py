@@ -24,7 +24,7 @@ PAIRS = [case for each in SPECIFICATIONS.values() for case in each.cases]
 
 __all__ = [
     "GENERAL", "MISTAKES", "PAIRS", "PROBLEMS", "SPECIFICATIONS", "Instance", "Specification",
-    "find_problem", "versions",
+    "find_problem", "hints_of", "versions",
 ]
 
 
@@ -43,6 +43,23 @@ def find_problem(name):
         raise ValueError(f"check: {name!r} is not a function that can be checked; choose from "
                          f"{', '.join(sorted(PROBLEMS))}, or the name of one with _backward.")
     return base + "_backward" * backward, PROBLEMS[base], backward
+
+
+def hints_of(name):
+    """The hints of a function or a backward, of increasing help: a tuple of str.
+
+    It is empty if there is no such function.
+
+    Examples
+    --------
+    >>> hints_of("linear")[0]
+    'All vectors along the last axis are multiplied by the same matrix.'
+    """
+    base = name.removesuffix("_backward")
+    if base not in SPECIFICATIONS:
+        return ()
+    found = SPECIFICATIONS[base]
+    return found.hints if base == name else found.backward_hints
 
 
 def versions(name):

@@ -7,12 +7,13 @@ import numpy as np
 from numformer import functional as F
 from numformer.specifications.levels import Level, elementwise, one_array, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import SPECIFICATIONS, specify
+from numformer.specifications.specification import specify
 
 
-def pointwise(function, at_zero=None, mistakes=(), **options):
+def pointwise(function, at_zero=None, mistakes=(), hints=(), backward_hints=(), **options):
     """Specify a function of single numbers, with a level for each option."""
-    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, last_axes={"x": 0})
+    specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, last_axes={"x": 0},
+            hints=hints, backward_hints=backward_hints)
 
 
 # ---- relu ----------------------------------------------------------------------------------------
@@ -36,7 +37,19 @@ KINK = "At 0 the slope of ReLU is taken as 0."
 
 pointwise(
     F.relu, Level(with_zeros, KINK, required=False),
-    mistakes=[("the mask is dy > 0, but must be x > 0", lambda dy, x: np.where(dy > 0, dy, 0))])
+    mistakes=[("the mask is dy > 0, but must be x > 0", lambda dy, x: np.where(dy > 0, dy, 0))],
+    hints=(
+        "Every number is on its own: a positive one passes, any other becomes 0. NumPy compares "
+        "all of them at once, without a loop.",
+        "Make a mask of the shape of x, True where x > 0. Two arrays are compared entry by entry; "
+        "x.max() would return one number.",
+        "np.where chooses between two values by that mask: x where it is True, 0 elsewhere."),
+    backward_hints=(
+        "One path, entry by entry: the slope of max(0, x) is 1 where x > 0 and 0 where x < 0. At "
+        "0 it is taken as 0.",
+        "Only the signs of x need to be kept. The mask comes from x, never from dy: a negative dy "
+        "passes where x is positive.",
+        "dx is dy where x > 0, and 0 everywhere else: one np.where, or one product with the mask."))
 
 
 # ---- relu_squared --------------------------------------------------------------------------------
@@ -54,7 +67,16 @@ pointwise(
     mistakes=[
         ("the factor 2 is missing: the derivative is 2 max(0, x)",
          lambda dy, x: dy * np.maximum(x, 0)),
-        ("the mask is missing: the derivative is 0 where x is negative", lambda dy, x: dy * 2 * x)])
+        ("the mask is missing: the derivative is 0 where x is negative", lambda dy, x: dy * 2 * x)],
+    hints=(
+        "Two steps, entry by entry: first the larger of x and 0, then its square.",
+        "np.maximum compares two arrays entry by entry; np.max and x.max() return one number.",
+        "With positive = np.maximum(x, 0), y is positive times itself."),
+    backward_hints=(
+        "Where x is negative, y is 0; where it is positive, y = x^2. Differentiate both pieces.",
+        "The square gives the factor 2 positive, where positive is max(0, x). It is 0 wherever "
+        "the ReLU is closed, so no second mask is needed.",
+        "dx is dy times 2 times the positive part of x, all of one shape."))
 
 
 # ---- gelu ----------------------------------------------------------------------------------------
@@ -84,7 +106,20 @@ pointwise(
          lambda dy, x: F.gelu_tanh_backward(dy, F.gelu_tanh(x)[1])),
         ("the factor 1 / sqrt(2 pi) of the density is missing",
          lambda dy, x: F.gelu_backward(dy, F.gelu(x)[1]) + dy * x * normal_density(x)
-         * (np.sqrt(2 * np.pi) - 1))])
+         * (np.sqrt(2 * np.pi) - 1))],
+    hints=(
+        "x is weighted by Phi(x), the probability that a standard normal variable is below x. The "
+        "weight comes from the error function.",
+        "Phi(x) = erfc(-x / sqrt(2)) / 2, with erfc of scipy.special. The form (1 + erf(x / "
+        "sqrt(2))) / 2 loses digits for very negative x.",
+        "y = x * below, where below is half of erfc at x times -sqrt(0.5). No tanh: that is "
+        "gelu_tanh."),
+    backward_hints=(
+        "y = x Phi(x) is a product, and x enters both factors: the product rule gives two terms.",
+        "The derivative of Phi is the normal density, exp(-x^2 / 2) / sqrt(2 pi). The other term "
+        "keeps Phi(x) itself: save it, as erfc is expensive.",
+        "dx = dy * (below + x * density), with below = Phi(x) from the forward; do not forget 1 / "
+        "sqrt(2 pi) in the density."))
 
 
 # ---- gelu_tanh -----------------------------------------------------------------------------------
@@ -109,7 +144,18 @@ pointwise(
         ("this is the derivative of the exact GELU",
          lambda dy, x: F.gelu_backward(dy, F.gelu(x)[1])),
         ("the term through the tanh is missing: the product rule has two terms",
-         lambda dy, x: dy * F.gelu_tanh(x)[0] / x)])
+         lambda dy, x: dy * F.gelu_tanh(x)[0] / x)],
+    hints=(
+        "The function is elementwise. Give the argument of tanh a name first.",
+        "Both factors, sqrt(2 / pi) and (x + 0.044715 x^3), are inside the tanh. The outer factor "
+        "x / 2 multiplies the whole bracket, 1 included.",
+        "y = 0.5 * x * (1 + t), with t = np.tanh(u) and u = sqrt(2 / pi) (x + 0.044715 x^3)."),
+    backward_hints=(
+        "y = x (1 + t) / 2 with t = tanh(u) is a product, and t depends on x through u: use the "
+        "product rule, then the chain rule.",
+        "dt / du = 1 - t^2, and du / dx = sqrt(2 / pi) (1 + 3 * 0.044715 x^2). tanh is the "
+        "expensive part: save t.",
+        "dx = 0.5 * dy * (1 + t + x * slope), where slope is (1 - t * t) times du / dx."))
 
 
 # ---- silu ----------------------------------------------------------------------------------------
@@ -140,7 +186,20 @@ pointwise(
         ("the derivative of the gate is missing: the product rule has two terms",
          lambda dy, x: dy * gate(x)),
         ("this is the derivative of the gate only, without x",
-         lambda dy, x: dy * gate(x) * (1 - gate(x)))])
+         lambda dy, x: dy * gate(x) * (1 - gate(x)))],
+    hints=(
+        "x is multiplied by its own gate, the logistic function of x: y = x sigma(x), entry by "
+        "entry.",
+        "Check the sign of the exponent, and put the denominator in parentheses: x / 1 + exp(-x) "
+        "is another function.",
+        "The gate is 1 / (1 + np.exp(-x)), between 0 and 1; y is x times the gate."),
+    backward_hints=(
+        "With the gate s = 1 / (1 + exp(-x)), y = x s is a product of two factors that both "
+        "contain x: use the product rule.",
+        "The derivative of s is s (1 - s). The derivative of y has two terms: one from the factor "
+        "x and one from s.",
+        "dx = dy * (s + x * ds), where ds is the derivative s (1 - s) of the gate, from the saved "
+        "s."))
 
 
 # ---- quick_gelu ----------------------------------------------------------------------------------
@@ -158,7 +217,19 @@ pointwise(
     F.quick_gelu,
     mistakes=[
         ("1.702 is missing: this is the gradient of SiLU",
-         lambda dy, x: F.silu_backward(dy, F.silu(x)[1]))])
+         lambda dy, x: F.silu_backward(dy, F.silu(x)[1]))],
+    hints=(
+        "GELU with a logistic function in place of Phi: x times sigma of 1.702 x. It is swish "
+        "with beta = 1.702.",
+        "1.702 multiplies x inside the exponent alone, with a minus sign; the x in front is not "
+        "scaled.",
+        "y = x * gate, with gate = 1 / (1 + exp(-1.702 x))."),
+    backward_hints=(
+        "The product rule on x times the gate gives two terms; in the second, 1.702 comes out of "
+        "the gate by the chain rule.",
+        "The derivative of the gate with respect to x is 1.702 gate (1 - gate). Save the gate, "
+        "and x.",
+        "dx = dy * (gate + 1.702 * x * d), with d = gate * (1 - gate)."))
 
 
 # ---- sigmoid -------------------------------------------------------------------------------------
@@ -180,7 +251,19 @@ pointwise(
          lambda dy, x: dy * (1 - gate(x))),
         ("x is used instead of y = sigmoid(x)", lambda dy, x: dy * x * (1 - x)),
         ("1 - y**2 is the derivative of tanh: that of sigmoid is y * (1 - y)",
-         lambda dy, x: dy * (1 - gate(x) ** 2))])
+         lambda dy, x: dy * (1 - gate(x) ** 2))],
+    hints=(
+        "The function is elementwise. exp(-x) overflows for very negative x, so which exponent is "
+        "safe on which side?",
+        "exp(-|x|) is at most 1. For x >= 0, y = 1 / (1 + exp(-x)); multiply numerator and "
+        "denominator by exp(x) for x < 0.",
+        "With decay = exp(-|x|): divide 1 where x >= 0, and decay where x < 0, by 1 + decay."),
+    backward_hints=(
+        "One path, entry by entry. Differentiate 1 / (1 + exp(-x)), and express the result by y "
+        "alone: neither x nor exp is left.",
+        "The derivative is exp(-x) / (1 + exp(-x))^2. One factor is y, the other is 1 - y. So "
+        "only y is saved.",
+        "dx is dy times y times (1 - y). (1 - y^2 would be the derivative of tanh.)"))
 
 
 # ---- swish ---------------------------------------------------------------------------------------
@@ -202,7 +285,18 @@ pointwise(
          lambda dy, x, beta=1.0: dy * gate(x, beta)),
         ("beta is missing in the derivative of the gate",
          lambda dy, x, beta=1.0: dy * (gate(x, beta) + x * gate(x, beta) * (1 - gate(x, beta)))),
-        ("beta is missing", lambda dy, x, beta=1.0: F.silu_backward(dy, F.silu(x)[1]))])
+        ("beta is missing", lambda dy, x, beta=1.0: F.silu_backward(dy, F.silu(x)[1]))],
+    hints=(
+        "Every number is multiplied by its own gate, the logistic function of beta x.",
+        "beta is inside the gate alone: y = x sigma(beta x). With beta = 1 it is silu, with a "
+        "large beta nearly relu.",
+        "gate = 1 / (1 + np.exp(-beta * x)); then y is x times this gate."),
+    backward_hints=(
+        "x enters twice: as the factor in front, and through the gate sigma(beta x). The product "
+        "rule adds both paths.",
+        "The gate's derivative with respect to its argument is gate (1 - gate); the chain rule "
+        "multiplies it by beta, the slope of beta x.",
+        "dx = dy * gate + dgate * beta * gate * (1 - gate), with dgate = dy * x."))
 
 
 # ---- gated_linear_unit ---------------------------------------------------------------------------
@@ -251,11 +345,17 @@ specify(
                                               dy * value(g, activation))),
         ("dh is dy * g, but must be dy * f(g)",
          lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g))],
-    last_axes={"g": 0, "h": 0})
-
-
-# ---- what else is in the table -------------------------------------------------------------------
-
-for name in F.ACTIVATIONS:
-    if name not in SPECIFICATIONS:
-        pointwise(getattr(F, name))
+    last_axes={"g": 0, "h": 0},
+    hints=(
+        "Only g passes through the activation; h stays linear. The two are multiplied entry by "
+        "entry.",
+        "f is silu unless activation names another: silu(g) = g / (1 + exp(-g)). "
+        "ACTIVATIONS[activation] is a pair, forward and backward.",
+        "a = f(g), of the shape of g; y is the elementwise product of a and h, not a matrix "
+        "product."),
+    backward_hints=(
+        "y = f(g) h is a product: each factor's gradient is dy times the other one. g has a "
+        "second step, through f.",
+        "dh is dy times the activated gate a = f(g), not times g. For dg, first da = dy h, then "
+        "through f: silu(g) = g s has the slope s + g s (1 - s).",
+        "dh = dy * a, and dg = dy * h * f'(g), in the order dg, dh; all have the shape of g."))

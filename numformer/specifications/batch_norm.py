@@ -138,7 +138,21 @@ specify(
          as_layer_norm),
         ("every sequence is normalized separately: the means are over all vectors of the batch",
          norm_of_each_sequence)],
-    last_axes={"x": 2})                                        # two vectors at least
+    last_axes={"x": 2},                                         # two vectors at least
+    hints=(
+        "LayerNorm along the other axis: every coordinate has a mean and a variance, over all "
+        "vectors of the batch.",
+        "Reshape x to (N, C); mean and variance are over axis 0, (C,). Divide by N, not N - 1, "
+        "and add epsilon inside the root.",
+        "centred = vectors - mean; x_hat = centred * (variance + epsilon) ** -0.5; weight and "
+        "bias (C,) follow; reshape back to x.shape."),
+    backward_hints=(
+        "The three paths of LayerNorm, but mean and variance connect the vectors of the batch: "
+        "the means in dx run over the N vectors.",
+        "With g = weight * dy as (N, C): subtract the mean of g over axis 0, and x_hat times the "
+        "mean of g * x_hat over axis 0. r is a factor of all.",
+        "dx = rstd * (g - g.mean(axis=0) - x_hat * b), b = (g * x_hat).mean(axis=0), then "
+        "reshaped; dweight and dbias are sums over axis 0."))
 
 
 # ---- masked_batch_norm ---------------------------------------------------------------------------
@@ -206,7 +220,21 @@ specify(
     mistakes=[
         *((cause, with_padding(gradients)) for cause, gradients in NORM_MISTAKES),
         ("padding is counted in the means", norm_with_padding)],
-    last_axes={"x": 2, "mask": 1})                             # two vectors at least
+    last_axes={"x": 2, "mask": 1},                              # two vectors at least
+    hints=(
+        "Padding must not count: take the real vectors out, normalize them as one batch, and put "
+        "them back.",
+        "x[mask] is (N, C), the vectors where mask is True. The statistics are theirs, unless "
+        "statistics are given, which replace them.",
+        "Zeros of the shape of x, whose entries [mask] are set to the batch_norm of x[mask]; "
+        "batch_norm_inference with given statistics."),
+    backward_hints=(
+        "Padding enters nothing, so its gradient is 0. For the real vectors it is that of "
+        "batch_norm, on dy[mask].",
+        "The means in dx run over the N real vectors alone: N is mask.sum(), not B T. With given "
+        "statistics, no path goes through them.",
+        "dvectors, dweight and dbias come from the norm's backward of dy[mask]; put dvectors into "
+        "zeros at [mask]."))
 
 
 # ---- batch_norm_inference ------------------------------------------------------------------------
@@ -254,4 +282,18 @@ specify(
          "out", inference(right)),
         ("the leading factor 1 / sigma is missing", inference(lambda g, x_hat, r, n: g)),
         ("the weight is missing: dy must be multiplied by it first", inference_without_weight)],
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "With given statistics nothing of the batch is measured: each vector is mapped on its "
+        "own, an affine map of every coordinate.",
+        "statistics holds the mean and the variance, each (C,). epsilon is added to the variance, "
+        "inside the root.",
+        "x_hat = (x - mean) times rstd, with rstd = (variance + epsilon) ** -0.5; then weight and "
+        "bias."),
+    backward_hints=(
+        "Mean and variance are constants, so x has one path: no term is subtracted, unlike in "
+        "batch_norm.",
+        "dx is dy times two (C,) vectors. dweight and dbias still sum over all vectors of the "
+        "batch.",
+        "dx = dy * weight * rstd; dweight is the sum of dy * x_hat, and dbias that of dy, over "
+        "every axis but the last."))

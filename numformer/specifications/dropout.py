@@ -47,7 +47,19 @@ specify(
         ("the factor 1 / (1 - rate) is missing", lambda dy, x, rate, rng: dy * kept(x, rate, rng)),
         ("the dropout mask is missing: dropped entries get no gradient",
          lambda dy, x, rate, rng: dy / (1 - rate))],
-    last_axes={"x": 0})
+    last_axes={"x": 0},
+    hints=(
+        "Each number is kept with probability 1 - rate or becomes 0; the kept ones are divided by "
+        "1 - rate, so that the mean stays.",
+        "The mask must be the one of the library: dropout_mask(dropout_seed(rng), x.shape, rate), "
+        "True where kept. Without rng, or with rate 0, y is a copy of x.",
+        "y is x times the mask, over (1 - rate): entries are 0 or x / (1 - rate)."),
+    backward_hints=(
+        "y_i = x_i m_i / (1 - rate) depends on one x_i alone, and m is a constant. What must be "
+        "the same in forward and backward?",
+        "The mask of the forward once more, from the saved seed: a new one would be another "
+        "function. The factor 1 / (1 - rate) belongs to the gradient, too.",
+        "dx is dy times the same mask, over (1 - rate); without a generator it is dy."))
 
 
 # ---- residual_dropout ----------------------------------------------------------------------------
@@ -83,4 +95,16 @@ specify(
          lambda dy, x, branch, rate, rng: 2 * (dy * kept(x, rate, rng) / (1 - rate),)),
         ("the factor 1 / (1 - rate) is missing",
          lambda dy, x, branch, rate, rng: (dy, dy * kept(x, rate, rng)))],
-    last_axes={"x": 0, "branch": 0})
+    last_axes={"x": 0, "branch": 0},
+    hints=(
+        "Only the branch is dropped; the residual stream x passes untouched.",
+        "Dropout first, then the sum: kept entries of branch are divided by 1 - rate. Without "
+        "rng, or with rate 0, y = x + branch.",
+        "y is x plus branch times the mask over (1 - rate), the mask being "
+        "dropout_mask(dropout_seed(rng), branch.shape, rate)."),
+    backward_hints=(
+        "A sum passes its gradient to both terms: x gets dy as it is, branch gets it through the "
+        "dropout.",
+        "dx has neither mask nor factor. dbranch has both: the forward's mask from the saved "
+        "seed, and 1 / (1 - rate).",
+        "Return dy for x, and dy times the mask over (1 - rate) for branch, in this order."))

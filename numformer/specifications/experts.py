@@ -71,7 +71,21 @@ specify(
          "logits", gates_without_softmax),
         ("the sum over the weights is missing in the Jacobian of the softmax",
          gates_without_sum(F.top_k_gates)),
-        ("the softmax is over all logits, but must be over the k chosen ones", gates_over_all)])
+        ("the softmax is over all logits, but must be over the k chosen ones", gates_over_all)],
+    hints=(
+        "Only the chosen experts take part: the softmax runs over their k logits, and the weights "
+        "sum to 1.",
+        "chosen (N, k) names columns of logits (N, E), others in each row: np.take_along_axis "
+        "along axis 1 gathers them, (N, k).",
+        "scores = np.take_along_axis(logits, chosen, axis=1), and the weights are the softmax of "
+        "scores over the last axis."),
+    backward_hints=(
+        "Two steps back: the softmax over k scores, then the lookup. A logit that was not chosen "
+        "enters nowhere: its gradient is 0.",
+        "dscores = w (dweights - the sum of w dweights over the k chosen), (N, k). It must get to "
+        "the columns that chosen names, in (N, E).",
+        "np.put_along_axis writes dscores into zeros of the shape of logits at chosen, along axis "
+        "1: no expert is chosen twice by one token."))
 
 
 # ---- top_k_gates_over_all ------------------------------------------------------------------------
@@ -110,7 +124,20 @@ specify(
          gates_without_sum(F.top_k_gates_over_all)),
         ("the logits that were not chosen get no gradient: they are part of the softmax",
          gates_without_the_others),
-        ("the softmax is over the k chosen logits, but must be over all E", gates_over_the_chosen)])
+        ("the softmax is over the k chosen logits, but must be over all E", gates_over_the_chosen)],
+    hints=(
+        "The softmax runs over all E experts first; then the entries of the chosen ones are "
+        "taken, and not normalized again.",
+        "p = softmax of logits, (N, E), over the last axis; chosen (N, k) names columns of it, "
+        "others in each row.",
+        "The weights are np.take_along_axis(p, chosen, axis=1), (N, k)."),
+    backward_hints=(
+        "Each chosen weight contains all logits, through the sum of the softmax: every logit of "
+        "the token gets a gradient.",
+        "dp (N, E) is dweights at the chosen columns and 0 elsewhere. Then the backward of the "
+        "softmax over all E.",
+        "With dp from np.put_along_axis into zeros: dlogits = p * (dp - s), where s is the sum of "
+        "p * dp over the last axis, (N, 1)."))
 
 
 # ---- load_balance_loss ---------------------------------------------------------------------------
@@ -173,7 +200,21 @@ specify(
         ("the mean over the tokens is missing: P is a mean", scaled_balance(lambda N, k, E: N)),
         ("the factor E is missing", scaled_balance(lambda N, k, E: 1 / E)),
         ("f is divided by the number of tokens N, but is a fraction of all N k choices",
-         scaled_balance(lambda N, k, E: k))])
+         scaled_balance(lambda N, k, E: k))],
+    hints=(
+        "For each expert, the fraction of all choices that it received, times its mean "
+        "probability; summed over experts and multiplied by E.",
+        "The counts come from chosen: np.bincount(chosen.reshape(-1), minlength=E), divided by N "
+        "k. The softmax over experts is averaged over the N tokens.",
+        "loss is E times the sum over e of used_e P_e, with P = p.mean(axis=0) and used the "
+        "fractions, both (E,)."),
+    backward_hints=(
+        "used is a count: it does not depend on the logits smoothly, and is a constant. The only "
+        "path goes through the mean probabilities.",
+        "Each p_ne enters P_e with 1 / N, so dp_ne = E used_e dloss / N, the same for all tokens. "
+        "Then the softmax's backward in each row.",
+        "dlogits = p * (dp - s), with dp = dloss * E * used / N, broadcast over rows, where s is "
+        "the sum of p * dp over experts, (N, 1)."))
 
 
 # ---- router_z_loss -------------------------------------------------------------------------------
@@ -226,7 +267,20 @@ specify(
         ("the factor 2 is missing: the log-sum-exp is squared", z_without_two),
         ("the log-sum-exp itself is missing: the derivative of its square is 2 l", z_without_lse),
         ("this is the gradient of the squared logits, but the loss squares their log-sum-exp",
-         z_of_plain_squares)])
+         z_of_plain_squares)],
+    hints=(
+        "The log-sum-exp of each token's logits, squared, and averaged over tokens.",
+        "Subtract the maximum of each row before exp, and add it again after the logarithm. The "
+        "sum is over the E experts.",
+        "lse = top + log of the sum of exp(logits - top), (N, 1); the loss is the mean of lse * "
+        "lse."),
+    backward_hints=(
+        "Chain rule in two steps: the mean of squares, then the log-sum-exp, whose derivative "
+        "with respect to z_ne is the softmax p_ne.",
+        "dlse_n = 2 lse_n dloss / N, one number for each token; it goes to all E logits of the "
+        "token, by p.",
+        "dlogits = p * (2 * lse / N) * dloss, with p the softmax of each row and lse of shape (N, "
+        "1)."))
 
 
 # ---- dispatch_to_experts -------------------------------------------------------------------------
@@ -282,7 +336,19 @@ specify(
         ("the gradients of the copies of a token are averaged, but must be summed",
          dispatch_with_mean),
         ("the rows are read in the order of the tokens, but are in the order of the slots",
-         dispatch_in_the_order_of_tokens)])
+         dispatch_in_the_order_of_tokens)],
+    hints=(
+        "Slot s_m belongs to token s_m // k: each of its k choices has a slot of its own. Copy "
+        "the token's vector there.",
+        "slots is (M,), of integers below N k, and y is (M, C). A token may occur in several "
+        "slots, or in none.",
+        "Index x (N, C) by the array of tokens, slots // k."),
+    backward_hints=(
+        "A token that was copied to several slots sums the gradients of its copies; one without a "
+        "slot gets 0.",
+        "dx is (N, C). `dx[slots // k] += dy` reads and writes each row once, so it would keep "
+        "one copy alone.",
+        "np.add.at adds them all: start from zeros (N, C), and add dy at slots // k."))
 
 
 # ---- combine_experts -----------------------------------------------------------------------------
@@ -354,4 +420,18 @@ specify(
         ("dweights is in the order of the slots, but must be in the order of the tokens",
          combine_with_dweights_in_the_order_of_slots),
         ("dweights is multiplied by the weights, but must be outputs . dy",
-         combine_with_weight_in_dweights)])
+         combine_with_weight_in_dweights)],
+    hints=(
+        "The output of each slot, times its weight, is added to the token that the slot belongs "
+        "to: token s_m // k.",
+        "Slot s_m has the weight (s_m // k, s_m mod k), which is entry s_m of "
+        "weights.reshape(-1). The sum is over all slots of a token.",
+        "w = weights.reshape(-1)[slots][:, None]; add w * outputs (M, C) at rows slots // k of "
+        "zeros (N, C), with np.add.at."),
+    backward_hints=(
+        "y_n = sum of w_m o_m over the slots of token n: a product in a sum. Each slot reads the "
+        "dy of its token.",
+        "dproduct = dy[slots // k] is (M, C). doutputs multiplies it by the slot's weight; "
+        "dweights is its dot product with outputs, over C.",
+        "doutputs = w * dproduct; dw = (outputs * dproduct).sum(axis=1), written at slots into "
+        "zeros (N k,), reshaped to (N, k)."))

@@ -51,7 +51,20 @@ specify(
          changed(F.linear, dbias=lambda dbias, dy, *_: dy.mean(axis=(0, 1)))),
         ("the sum over the batch is missing in the gradient of the weight",
          changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy))],
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "All vectors along the last axis are multiplied by the same matrix.",
+        "(..., C) @ (C, F) is (..., F): @ multiplies the last two axes and keeps the others. The "
+        "bias (F,), if there is one, is broadcast.",
+        "y is x @ weight, with the matrix on the right; then add the bias, which needs no "
+        "reshape."),
+    backward_hints=(
+        "Each gradient has the shape of its array. For one vector, y_f = sum_c x_c W_cf + b_f: "
+        "which entries of y depend on x_c, on W_cf and on b_f?",
+        "dx needs no sum over the batch: (..., F) @ (F, C). dweight and dbias are sums over all "
+        "vectors: first reshape x to (N, C) and dy to (N, F).",
+        "dx = dy @ weight.T, and dweight = vectors.T @ dvectors, with the reshaped x and dy; "
+        "dbias sums dvectors over axis 0 (None without a bias)."))
 
 
 # ---- embedding -----------------------------------------------------------------------------------
@@ -94,7 +107,19 @@ specify(
         ("the gradients of repeated ids must be summed, but only the last is kept: np.add.at sums "
          "them, `dweight[ids] += dy` does not",
          embedding_with_overwriting)],
-    last_axes={"ids": 0})
+    last_axes={"ids": 0},
+    hints=(
+        "In NumPy, an array of integers can be the index of another array.",
+        "An index of any shape (...) into the rows of a table (V, C) gives (..., C). It is the "
+        "product with a one-hot matrix, without the zeros.",
+        "Put ids into the brackets of weight: no loop, and no reshape."),
+    backward_hints=(
+        "Begin with zeros of the shape of weight. Every position adds its dy to the row of its "
+        "id; rows that no id names stay 0.",
+        "`dweight[ids] += dy` reads, adds and writes each row once, so a repeated id keeps one "
+        "gradient alone. np.add.at adds all of them.",
+        "With dweight = np.zeros_like(weight): np.add.at takes the array, the index ids, and what "
+        "is added, dy."))
 
 
 # ---- feed_forward --------------------------------------------------------------------------------
@@ -118,7 +143,20 @@ specify(
      'activation="relu"': fed_forward("hidden", "output", activation="relu")},
     cases=[Pair(f"feed-forward, {f}", [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,))
            for f in F.ACTIVATIONS],
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "Two linear maps with an activation between them, applied to every vector on its own.",
+        "hidden_weight maps C to F, output_weight F to E. The activation is looked up by its "
+        "name: the default is the exact gelu.",
+        "h = x @ hidden_weight + hidden_bias, a is the activation of h, and a goes through the "
+        "second map in the same way."),
+    backward_hints=(
+        "Back through the three lines: the second map gives da, the activation dh, the first map "
+        "dx. Save h and a, or recompute them.",
+        "da = dy W2^T is (..., F), dh = da f'(h). Each weight's gradient is its input's transpose "
+        "with its output's gradient: a with dy, x with dh, summed over all vectors.",
+        "Two calls of linear_backward with the activation's backward between them; return dx, "
+        "then dhidden_weight, dhidden_bias, doutput_weight, doutput_bias."))
 
 
 # ---- gated_feed_forward --------------------------------------------------------------------------
@@ -131,7 +169,20 @@ specify(
      'activation="gelu"': fed_forward("gate", "hidden", "output", activation="gelu")},
     cases=[Pair(f"gated feed-forward, {f}", [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)],
                 after=(f,)) for f in ("silu", "gelu", "gelu_tanh")],
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "x is mapped twice, to gates and to hidden units. Only the gates pass through the "
+        "activation; the product is mapped back.",
+        "g and h are (..., F), from gate_weight and hidden_weight (C, F). The default activation "
+        "is silu, of g alone.",
+        "a = f(g) * h, entry by entry; y is a @ output_weight plus the output bias."),
+    backward_hints=(
+        "x has two paths, through g and through h: dx is the sum of what both maps return. At a = "
+        "f(g) h use the product rule.",
+        "da = dy W3^T, dh = da f(g), dg = da h f'(g), each (..., F). The two first maps share the "
+        "input x: their weights get x^T dg and x^T dh.",
+        "dx = dx_gate + dx_hidden, from linear_backward of dg and of dh; return dx, then weight "
+        "and bias of gate, hidden and output."))
 
 
 # ---- head_projections ----------------------------------------------------------------------------
@@ -142,4 +193,18 @@ specify(
      "query_norm", "key_norm"),
     cases=[Pair(f"head projections{kind}", [(2, 3, 5), *3 * [(5, 8), (8,)], (4,), (4,)],
                 after=(4, rotation, 0.2)) for kind, rotation in (
-                    ("", None), (", rotated", (*F.rotary_angles(0, 3, 4), "interleaved")))])
+                    ("", None), (", rotated", (*F.rotary_angles(0, 3, 4), "interleaved")))],
+    hints=(
+        "Three linear maps of the same x, each cut into heads of width d_head; queries and keys "
+        "may be normalized and rotated.",
+        "x (B, T, C) times a weight (C, H D) is reshaped to (B, T, H, D) and transposed to (B, H, "
+        "T, D). First the norm of each head, then the rotation.",
+        "v has neither norm nor rotation. query_norm and key_norm are (d_head,) and the same for "
+        "all heads: rms_norm over the last axis."),
+    backward_hints=(
+        "x has three paths, through q, k and v: dx is the sum of all three. Within a path, go "
+        "back in reverse: rotation, norm, heads, linear map.",
+        "The rotation is undone by rotary_backward; rms_norm_backward gives the gradient of "
+        "query_norm, summed over all heads, too. Then merge the heads: transpose, reshape.",
+        "dx = dx_query + dx_key + dx_value, each from linear_backward of the merged heads; the "
+        "weights and biases follow, the gradients of the two norms are last."))

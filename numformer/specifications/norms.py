@@ -177,7 +177,20 @@ specify(
         Pair("layer norm of a vector that hardly varies", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-18), prepare=hardly_varying, condition=3e5)],
     mistakes=norm_mistakes(True, inside=True),
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "Every vector has its own mean and variance: both run over the last axis alone.",
+        "With keepdims=True, mean and variance have shape (..., 1). epsilon, 1e-5 by default, is "
+        "added to the variance, inside the square root.",
+        "centred = x - mean, and variance is the mean of centred * centred (divide by C, not C - "
+        "1). x_hat is centred divided by the root; then weight and bias."),
+    backward_hints=(
+        "Let g = weight * dy be the gradient of x_hat. x enters x_hat directly, through the mean "
+        "and through r: one term of dx for each path.",
+        "The path through the mean subtracts the mean of g over the last axis; that through the "
+        "variance subtracts x_hat times the mean of g * x_hat. r is a factor of all.",
+        "dx = r * (g - a - x_hat * b), a and b being these two means, (..., 1). dweight sums dy * "
+        "x_hat, and dbias dy, over all axes but the last."))
 
 
 # ---- layer_norm_outside --------------------------------------------------------------------------
@@ -207,7 +220,20 @@ specify(
         Pair("layer norm of a vector that hardly varies, outside", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-9), prepare=hardly_varying, condition=3e5)],
     mistakes=norm_mistakes(True, inside=False),
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "It is layer_norm with another denominator: epsilon is added to the standard deviation, "
+        "after the root.",
+        "Mean and variance run over the last axis, with keepdims=True. r = 1 / (sigma + epsilon), "
+        "with sigma the square root of the variance.",
+        "x_hat = (x - mean) divided by (variance ** 0.5 + epsilon); then times weight, plus bias."),
+    backward_hints=(
+        "The three paths of layer_norm: directly, through the mean, through sigma. Only the "
+        "derivative of r = 1 / (sigma + epsilon) is new.",
+        "dr / dsigma = -r^2 and dsigma / dx_j = (x_j - mu) / (C sigma). Compared with layer_norm, "
+        "the last term gets kappa = (sigma + epsilon) / sigma.",
+        "dx = r * (g - g.mean(axis=-1, keepdims=True) - kappa * x_hat * b), with g = weight * dy "
+        "and b = (g * x_hat).mean(axis=-1, keepdims=True); kappa's term is 0 where sigma is 0."))
 
 
 # ---- rms_norm ------------------------------------------------------------------------------------
@@ -237,7 +263,21 @@ def rms_norm_mistakes(inside):
 specify(
     F.rms_norm, ("x", "weight"), of_norm(),
     mistakes=rms_norm_mistakes(inside=True),
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "RMSNorm is LayerNorm without the mean and without the bias: nothing is subtracted from "
+        "x.",
+        "The mean of x^2 runs over the last axis, with keepdims=True; epsilon, 1e-5 by default, "
+        "is added inside the square root.",
+        "With square = (x * x).mean(axis=-1, keepdims=True), r is (square + epsilon) ** -0.5; y "
+        "is weight times x times r."),
+    backward_hints=(
+        "Let g = weight * dy. x enters y directly and through r; no mean is subtracted, so "
+        "LayerNorm's second term is missing here.",
+        "dr / dx_j = -r^3 x_j / C. With x_hat = x r, this path subtracts x_hat times the mean of "
+        "g * x_hat over the last axis; both terms have the factor r.",
+        "dx = r * (g - x_hat * b), b being that mean with keepdims=True; dweight is the sum of dy "
+        "* x_hat over all axes but the last."))
 
 
 # ---- rms_norm_outside ----------------------------------------------------------------------------
@@ -259,7 +299,19 @@ def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
 specify(
     F.rms_norm_outside, ("x", "weight"), of_norm(outside=True),
     mistakes=rms_norm_mistakes(inside=False),
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "It is rms_norm with epsilon added to the root mean square, after the root.",
+        "rho = sqrt of the mean of x^2 over the last axis, (..., 1); r = 1 / (rho + epsilon).",
+        "y is weight times x, divided by (square ** 0.5 + epsilon), where square is the mean of x "
+        "* x with keepdims=True."),
+    backward_hints=(
+        "Two paths, as in rms_norm: directly, and through r = 1 / (rho + epsilon). Only the "
+        "second changes.",
+        "drho / dx_j = x_j / (C rho), so the second term gets the factor kappa = (rho + epsilon) "
+        "/ rho. Where x is 0, that term is 0.",
+        "dx = r * (g - kappa * x_hat * b), where g = weight * dy, x_hat = x * r, and b is the "
+        "mean of g * x_hat; dweight sums dy * x_hat over all vectors."))
 
 
 # ---- residual_layer_norm -------------------------------------------------------------------------
@@ -269,7 +321,21 @@ specify(
     cases=[
         Pair("residual layer norm", [(2, 3, 5), (2, 3, 5), (5,), (5,)]),
         Pair("residual layer norm, dropout",
-             [(3, 5), (3, 5), (5,), (5,)], after=(0.1, 0.4), options=seeded)])
+             [(3, 5), (3, 5), (5,), (5,)], after=(0.1, 0.4), options=seeded)],
+    hints=(
+        "Two outputs: the sum of the stream and the branch, and its LayerNorm. Both are read "
+        "later.",
+        "Dropout is for the branch alone, before the sum: total = x + dropout(branch). The norm "
+        "runs over the last axis of total.",
+        "total and saved_sum come from residual_dropout(x, branch, rate, rng), normed from "
+        "layer_norm(total, weight, bias, epsilon)."),
+    backward_hints=(
+        "total is read twice: as it is, and through the norm. Its gradient is the sum of both; "
+        "then x and branch share it.",
+        "First layer_norm_backward of dnormed gives the part through the norm, dweight and dbias. "
+        "Add dtotal, if it is not None.",
+        "dx is this sum; dbranch is the same with the dropout mask once more: "
+        "residual_dropout_backward(dtotal, saved_sum) returns both."))
 
 
 # ---- residual_rms_norm ---------------------------------------------------------------------------
@@ -279,4 +345,17 @@ specify(
     cases=[
         Pair("residual rms norm", [(3, 5), (3, 5), (5,)]),
         Pair("residual rms norm, dropout",
-             [(2, 3, 5), (2, 3, 5), (5,)], after=(0.1, 0.4), options=seeded)])
+             [(2, 3, 5), (2, 3, 5), (5,)], after=(0.1, 0.4), options=seeded)],
+    hints=(
+        "Two outputs: the residual stream with the branch added, and the RMSNorm of that sum.",
+        "Drop entries of the branch alone, then add x; normalize the sum over its last axis, "
+        "without a mean and without a bias.",
+        "total comes from residual_dropout(x, branch, rate, rng) and normed from rms_norm(total, "
+        "weight, epsilon)."),
+    backward_hints=(
+        "The sum is read as it is and through the norm: dtotal and what rms_norm_backward returns "
+        "are added before they go to x and branch.",
+        "through_norm, dweight = rms_norm_backward(dnormed, saved_norm). dtotal may be None, when "
+        "only the norm is read.",
+        "residual_dropout_backward of dtotal + through_norm returns dx, which is that sum, and "
+        "dbranch, which is masked like the forward."))

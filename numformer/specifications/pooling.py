@@ -51,7 +51,21 @@ specify(
         ("padding is counted in n", lambda dy, x, mask=None:
          np.where(everywhere(x, mask)[..., None], dy[:, None] / x.shape[1], 0)),
         ("padding gets a gradient, which must be 0", lambda dy, x, mask=None:
-         np.broadcast_to((dy / everywhere(x, mask).sum(axis=1, keepdims=True))[:, None], x.shape))])
+         np.broadcast_to((dy / everywhere(x, mask).sum(axis=1, keepdims=True))[:, None], x.shape))],
+    hints=(
+        "Sum the real vectors of a sequence and divide by their number; padding takes no part in "
+        "either.",
+        "mask (B, T) needs a new axis to select vectors of x (B, T, C). n is the number of True "
+        "in each row, (B, 1), not T.",
+        "Where mask is False, put 0; sum over axis 1, and divide by n = mask.sum(axis=1)[:, "
+        "None]. Without a mask it is the mean over axis 1."),
+    backward_hints=(
+        "Every real position enters the sum with the same factor 1 / n: each gets an equal share "
+        "of dy.",
+        "dy is (B, C), dx (B, T, C): a new axis for the positions. n counts the real positions of "
+        "that sequence; padding gets 0.",
+        "dx is (dy / n)[:, None], broadcast over all T positions, and 0 where mask is False. "
+        "Without a mask, n = T."))
 
 
 # ---- max_pooling ---------------------------------------------------------------------------------
@@ -95,4 +109,17 @@ specify(
                                               -np.inf).argmax(1)[:, None])[..., None]),
         ("padding takes part in the maximum: it must be excluded, whatever its values",
          lambda dy, x, mask=None:
-         F.max_pooling_backward(dy, F.max_pooling(x)[1]))])
+         F.max_pooling_backward(dy, F.max_pooling(x)[1]))],
+    hints=(
+        "The maximum over the positions, for every coordinate on its own: different coordinates "
+        "may come from different positions.",
+        "Padding must never win: replace it by -np.inf first. mask is (B, T), x is (B, T, C).",
+        "Take the maximum over axis 1 of x where mask is True and -np.inf elsewhere; the result "
+        "is (B, C)."),
+    backward_hints=(
+        "The maximum passes its gradient to the position that it came from, and to no other; of "
+        "equal maxima, to the first.",
+        "argmax over axis 1 gives that position for every coordinate, (B, C), and of equal ones "
+        "the first. Mask the padding as in the forward.",
+        "With largest = argmax(axis=1)[:, None]: np.put_along_axis writes dy[:, None] into zeros "
+        "of the shape of x, along axis 1."))

@@ -72,7 +72,21 @@ specify(
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
         ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout)],
-    last_axes={"x": 2})
+    last_axes={"x": 2},
+    hints=(
+        "Each pair of coordinates is a point in the plane, rotated by an angle that depends on "
+        "the position: a 2 x 2 rotation.",
+        'layout says which coordinates are a pair: "half" takes x[..., :D/2] with x[..., D/2:], '
+        '"interleaved" x[..., 0::2] with x[..., 1::2]. cosine, sine are (T, D/2).',
+        "y_a = x_a * cosine - x_b * sine; y_b has the same two factors with the sine on x_a and a "
+        "plus. Write both into the positions they came from."),
+    backward_hints=(
+        "For each pair y = R x, where R is the rotation; so dx = R^T dy. The transpose rotates "
+        "back: the angle changes its sign.",
+        "x_a enters y_a with the cosine and y_b with the sine; x_b enters y_a with minus the "
+        "sine. x itself is not needed, and the layout stays.",
+        "dx_a = dy_a * cosine + dy_b * sine; for dx_b, the sine has a minus. It is rotary of dy "
+        "with -sine."))
 
 
 # ---- partial_rotary ------------------------------------------------------------------------------
@@ -118,7 +132,20 @@ specify(
          partial_rotary_without_the_rest),
         ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
          partial_rotary_rotated_forward)],
-    last_axes={"x": 2})
+    last_axes={"x": 2},
+    hints=(
+        "Only the first R coordinates are rotated; the rest is copied.",
+        "R is twice the width of cosine, (T, R/2). The pairs are formed among the first R "
+        "coordinates alone, by layout.",
+        "Concatenate rotary(x[..., :R], cosine, sine, layout) with x[..., R:] along the last "
+        "axis."),
+    backward_hints=(
+        "The two parts of x do not mix: rotate the first part of dy back, and pass the second as "
+        "it is.",
+        "R = 2 cosine.shape[-1]. Rotating back is the rotation with the sign of the sine changed, "
+        "in the same layout.",
+        "Concatenate the rotation of dy[..., :R] by cosine and -sine with dy[..., R:], along the "
+        "last axis."))
 
 
 # ---- relative_position_bias ----------------------------------------------------------------------
@@ -148,4 +175,18 @@ specify(
     {"plain": by_bucket, "bidirectional=False": also(by_bucket, bidirectional=False)},
     mistakes=[
         ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
-         "sums them, `dtable[buckets] += g` does not", table_with_overwriting)])
+         "sums them, `dtable[buckets] += g` does not", table_with_overwriting)],
+    hints=(
+        "Every distance belongs to a bucket, and every bucket has a row in the table: a lookup, "
+        "once for each distance.",
+        "The distances are -(S - 1) ... T - 1, so there are T + S - 1. relative_position_buckets "
+        "gives the row of each.",
+        "table[buckets] is (T + S - 1, H); the bias has heads first, (H, T + S - 1): transpose "
+        "it."),
+    backward_hints=(
+        "A lookup again: a row of the table sums over all distances in its bucket. Far distances "
+        "share buckets, so rows repeat.",
+        "Transpose dbias (H, T + S - 1) to have distances first. The rows are those of the "
+        "forward: relative_position_buckets of the same distances.",
+        "np.add.at adds dbias.T at buckets into zeros of the shape of table; it is "
+        "embedding_backward."))

@@ -84,7 +84,20 @@ specify(
         ("drecurrent_weight is computed with the new state, but the weight multiplied the "
          "previous one", "new state"),
         ("dstate is also passed on directly: this cell has no path around the weight", "passed on"),
-        ("the sum over the batch is missing in the gradient of the bias", "no sum")]])
+        ("the sum over the batch is missing in the gradient of the bias", "no sum")]],
+    hints=(
+        "The new state is a tanh of two linear maps, of the input and of the old state, added.",
+        "x (B, C) with input_weight (C, F), state (B, F) with recurrent_weight (F, F); the bias, "
+        "if any, is added once, inside the tanh.",
+        "a = x @ input_weight + state @ recurrent_weight, plus the bias; the new state is np.tanh "
+        "of it."),
+    backward_hints=(
+        "Back through the tanh once, then through two linear maps that share its gradient: one "
+        "gives dx, the other the gradient of the old state.",
+        "da = dstate (1 - after^2), where after is the new state. Both weights are used by all B "
+        "examples: their gradients sum over B.",
+        "dx = da @ input_weight.T, dinput_weight = x.T @ da; the same with state and "
+        "recurrent_weight; dbias = da.sum(axis=0)."))
 
 
 # ---- lstm_cell -----------------------------------------------------------------------------------
@@ -179,7 +192,20 @@ specify(
         ("the derivative of the candidate is missing: 1 - g**2", "no tanh of the candidate"),
         ("drecurrent_weight is computed with the new output, but the weight multiplied the "
          "previous one", "new state"),
-        ("the blocks are read as i, f, g, o, but their order is i, f, o, g", "other order")]])
+        ("the blocks are read as i, f, g, o, but their order is i, f, o, g", "other order")]],
+    hints=(
+        "state holds h and c. Four blocks of one linear map give three gates and a candidate; c "
+        "forgets and adds, h shows a part of c.",
+        "a = x W + h U + b is (B, 4 F), in the order i, f, o, g: sigma for the first three, tanh "
+        "for the last. state is [h, c], each (B, F).",
+        "c' = f c + i g; h' = o tanh(c'); return them side by side, h' first, as state has them."),
+    backward_hints=(
+        "dstate holds the gradients of h' and c'. c' is read twice: as the next memory, and "
+        "through h' = o tanh(c'). Add the second to the first.",
+        "dc' += dh' o (1 - tanh(c')^2); do = dh' tanh(c'). Then df = dc' c, di = dc' g, dg = dc' "
+        "i, and c gets dc' f. h enters only through a.",
+        "da joins ds s (1 - s) for each gate s of i, f, o, then dg (1 - g^2); dh = da U^T, dU = "
+        "h^T da, dx = da W^T, dW = x^T da, db sums da over B."))
 
 
 # ---- gru_cell ------------------------------------------------------------------------------------
@@ -276,7 +302,21 @@ specify(
     cases=[
         Pair("gru cell", [(3, 3), (3, 2), (3, 6), (2, 6), (6,), (2,)]),
         Pair("gru cell without a recurrent bias", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
-    mistakes=[(cause, gru(mistake)) for cause, mistake in GRU_MISTAKES])
+    mistakes=[(cause, gru(mistake)) for cause, mistake in GRU_MISTAKES],
+    hints=(
+        "The reset gate r hides the old state from the proposal n; the update gate z keeps a "
+        "fraction of the old state.",
+        "x W and h U are (B, 3 F), in the order r, z, n. Add them for r and z; for n, r "
+        "multiplies the product with U, recurrent_bias included.",
+        "n = tanh(a_3 + r * (h U_3 + b_h)), and h' = z * h + (1 - z) * n: z is the share of the "
+        "old state."),
+    backward_hints=(
+        "h enters four times: as z h, through both gates, and through the proposal. All four add "
+        "up.",
+        "dn = dh' (1 - z), dz = dh' (h - n). da_3 = dn (1 - n^2), dr = da_3 (h U_3 + b_h), then r "
+        "(1 - r) and z (1 - z). The product with U_3 receives r da_3.",
+        "With du = [da_1, da_2, r * da_3]: dh = dh' * z + du @ U.T, and U gets h.T @ du, "
+        "recurrent_bias the sum of r * da_3; but x, W and b get da = [da_1, da_2, da_3]."))
 
 
 # ---- gru_cell_reset_before -----------------------------------------------------------------------
@@ -316,7 +356,20 @@ specify(
     note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
     "multiplies the state, before the product with the weight."),
     mistakes=[(cause, gru(mistake, reset_after=False))
-     for cause, mistake in GRU_MISTAKES])
+     for cause, mistake in GRU_MISTAKES],
+    hints=(
+        "As gru_cell, but the reset gate multiplies the old state before the product with the "
+        "recurrent weight.",
+        "r and z come from a + h U, blocks 1 and 2, by sigma. The proposal multiplies (r * h) "
+        "with block 3 of U: this product needs r first.",
+        "n = tanh(a_3 + (r * h) @ U_3), and h' = z * h + (1 - z) * n."),
+    backward_hints=(
+        "h enters four times: as z h, through r, through z, and as r h in the proposal. In the "
+        "last, r and h are factors of each other.",
+        "dn = dh' (1 - z), dz = dh' (h - n), da_3 = dn (1 - n^2). The gradient of r h is v = da_3 "
+        "U_3^T: dr = v h, and h gets v r.",
+        "dh = dh' * z + da_12 @ U_12.T + r * v. U_12 gets h^T da_12, but U_3 gets (r * h)^T da_3; "
+        "x, W and b see all three blocks of da."))
 
 
 # ---- causal_convolution --------------------------------------------------------------------------
@@ -406,4 +459,18 @@ specify(
          "not moved back"),
         ("the dilation is missing", "no dilation"),
         ("the gradient of the bias is summed over the batch only: it must be summed over all "
-         "positions", "sum over the batch only")]])
+         "positions", "sum over the batch only")]],
+    hints=(
+        "Position t reads itself and K - 1 positions before it, each through a matrix of its own; "
+        "before the sequence there are zeros.",
+        "The last matrix is for the position itself: weight k reads x_{t - (K - 1 - k) d}. Put (K "
+        "- 1) dilation rows of zeros before x.",
+        "y is the sum over k of padded[:, k * dilation:k * dilation + T] @ weight[k], (B, T, F), "
+        "plus the bias."),
+    backward_hints=(
+        "Each position is in up to K windows, its own and later ones: it sums over them. Each "
+        "matrix is used at all positions of all examples.",
+        "dx_s gathers dy_{s + (K - 1 - k) d} W_k^T: later positions, never earlier ones. Work on "
+        "the padded array and cut the zeros off at the end.",
+        "For each k: dpadded[:, k * dilation:k * dilation + T] += dy @ weight[k].T, and "
+        "dweight[k] is that slice of padded, transposed, with dy."))

@@ -125,7 +125,21 @@ specify(
          "scores", softmax_as_sigmoid),
         ("the mean of p * dp is used instead of the sum", softmax_with_the_mean),
         ("the sum is over dp, but must be weighted: sum(p * dp)", softmax_with_an_unweighted_sum)],
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "Softmax does not change when the same constant is subtracted from all scores of a row. "
+        "Which constant keeps exp from overflowing?",
+        "Subtract the maximum along axis (the last by default), not of the whole array. Maximum "
+        "and sum need keepdims=True: they are for the entries of their own row.",
+        "weights = np.exp(x - x.max(axis=-1, keepdims=True)), or with the axis given, divided by "
+        "their sum over the same axis. Masked scores count as -inf."),
+    backward_hints=(
+        "Write dx_k = sum_j J_jk dp_j with the Jacobian J = diag(p) - p p^T. Its first term "
+        "leaves one summand, its second a sum over the whole row.",
+        "dx_k = p_k dp_k - p_k sum_j p_j dp_j. The sum runs over the softmax's axis, with "
+        "keepdims=True. Only p is needed: save it, or compute it as in the forward.",
+        "Factor out p: dx = p * (dp - s), with s = (p * dp).sum(axis=-1, keepdims=True), or over "
+        "the axis given. Where masked, p is 0, and so is dx."))
 
 
 # ---- log_softmax ---------------------------------------------------------------------------------
@@ -164,4 +178,17 @@ specify(
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
          log_softmax_without_sum),
         ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)],
-    last_axes={"x": 1})
+    last_axes={"x": 1},
+    hints=(
+        "log p_i = x_i - log sum_j exp(x_j): write it so, because the logarithm of a softmax that "
+        "underflowed is -inf.",
+        "Subtract the maximum along axis first, with keepdims=True: the same constant in both "
+        "terms, so nothing changes.",
+        "shifted is x minus that maximum; y is shifted minus the log of the sum of "
+        "np.exp(shifted) over axis."),
+    backward_hints=(
+        "x_k affects y_j in two ways: directly if k = j, and through the sum for every j.",
+        "The derivative of log sum_k exp(x_k) with respect to x_k is p_k, the softmax, which is "
+        "exp(y). Every dy_j reaches x_k through it: dy is summed over the row.",
+        "dx = dy - p * s, where s is the sum of dy over axis, keepdims=True. The sum has no "
+        "factor p, unlike that of softmax_backward."))

@@ -36,6 +36,9 @@ class Specification:
         A hint for everybody whose answer is wrong.
     smallest : float
         Of the size of numbers in the level of small numbers.
+    hints, backward_hints : tuple of str
+        Three for whoever writes the function, three for the backward, each of more help than the
+        one before: the idea, the step or the shape, nearly the line.
     last_axes : dict of str to int, optional
         The arguments whose shape begins with "...", the same axes in all, and how many axes follow:
         ``{"x": 1}`` for x (..., C). None where the number of axes is fixed.
@@ -50,6 +53,8 @@ class Specification:
     note: str = ""
     smallest: float = 1e-12
     last_axes: dict | None = None
+    hints: tuple = ()
+    backward_hints: tuple = ()
 
 
 def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):

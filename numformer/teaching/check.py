@@ -13,7 +13,6 @@ from numformer.teaching.comparison import (
 from numformer.teaching.isolation import check_limits, student
 from numformer.teaching.likely_cause import likely_cause
 from numformer.teaching.signatures import accepts, promises, takes_saved
-from numformer.teaching.support.hints import has_hints
 from numformer.teaching.support.solution import record_pass
 from numformer.teaching.verdict import Verdict
 from numformer.verify.adapters import positional_names
@@ -313,8 +312,7 @@ def _in_trouble(name, trouble):
     """The verdict on a call without a result."""
     if trouble.kind != NOT_WRITTEN:
         return Verdict(False, f"{name}: {trouble}.")
-    more = f' hint("{name}") gives the first hint.' if has_hints(name) else ""
-    return Verdict(False, f"{name}: {trouble}.{more}", written=False)
+    return Verdict(False, f'{name}: {trouble}. hint("{name}") gives the first hint.', written=False)
 
 
 def same_buffer(name, student, instance, backward):

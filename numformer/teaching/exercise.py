@@ -11,7 +11,8 @@ done with its lines:
         Left out for the student.
     # BEGIN HINTS ... # END HINTS
         Left out for the student, who gets them one at a time: 1. the idea, 2. the step or the
-        shape, 3. nearly the line. {bug} in them is the name of the bug.
+        shape, 3. nearly the line. {bug} in them is the name of the bug. Without this block, the
+        hints are those of the function that is graded, from its specification.
     # BEGIN VARIANT name ... # END VARIANT
         One of several is kept; the seed chooses.
     NAME = value  # VARIANT value value ...
@@ -27,6 +28,7 @@ from textwrap import dedent
 import numpy as np
 
 from numformer.checks import check_choice
+from numformer.specifications import hints_of
 from numformer.terminal import did_you_mean, shortened
 
 STUB = 'raise NotImplementedError("your turn")'
@@ -131,8 +133,15 @@ class Exercise:
         bug = self._variant(seed)[1]
         return bug and bug[0]
 
+    @property
+    def has_own_hints(self):
+        """Whether its hints are of a bug or a figure; those of a function are on its page."""
+        return "# BEGIN HINTS" in self.source
+
     def hints(self, seed):
         """The hints, of increasing help: a tuple of str."""
+        if not self.has_own_hints:
+            return hints_of(self.function(seed))
         source, bug = self._variant(seed)
         lines = _block("HINTS").search(source)[3]
         texts = [" ".join(text.replace("\n#", "\n").split())

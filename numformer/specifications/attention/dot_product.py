@@ -146,7 +146,21 @@ specify(
         Pair("attention core, a mask with an empty row",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(np.tri(4, 3, -1, dtype=bool),))],
     mistakes=[(cause, attention_with_mask(mistake))
-     for cause, mistake in IN_ATTENTION])
+     for cause, mistake in IN_ATTENTION],
+    hints=(
+        "Three steps: scores between every query and every key, a softmax over the keys, and a "
+        "weighted mean of the values.",
+        "The scores are (B, H, T, S): q @ k.mT, divided by sqrt(D), D the last size of q. A "
+        "masked score counts as -inf, before the softmax.",
+        "p is the softmax of scores over the last axis, 0 where mask is False (a row without any "
+        "key is all 0); the output is p times v."),
+    backward_hints=(
+        "Go backward through the three lines: o = p v gives dv and dp, the softmax gives dscores, "
+        "and the scores give dq and dk.",
+        "dp = do v^T is (B, H, T, S), dv = p^T do. dscores = p (dp - the sum of p dp over the "
+        "keys). Both dq and dk get the factor 1 / sqrt(D).",
+        "dq is dscores @ k * scale, dk the same with dscores transposed and q; dv = p.mT @ do. p "
+        "is 0 where masked, so dscores is too."))
 
 
 # ---- scaled_dot_product_attention ----------------------------------------------------------------
@@ -288,7 +302,21 @@ specify(
         Pair("attention, mask, dropout",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN)],
     mistakes=[
-        (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS])
+        (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS],
+    hints=(
+        "The core has three steps: scores of all queries with all keys, a softmax over the keys, "
+        "a mean of the values. Each option changes one of them.",
+        "Scores (B, H, T, S) are q k^T times scale, which is 1 / sqrt(D) if None. G key-value "
+        "heads are repeated, each for H / G neighbours. Mask before the softmax.",
+        "The mask is pattern.dense(T, S). Order: scale, softcap, slopes and bias, mask, softmax "
+        "over the last axis, dropout of p; then p times v."),
+    backward_hints=(
+        "Recompute p, then go backward: o = p v, the softmax, the scores. A shared key-value head "
+        "and a bias are used several times: they sum.",
+        "dp = do v^T, (B, H, T, S); dscores = p (dp - the sum of p dp over the keys). dq and dk "
+        "get scale. dk, dv sum over the H / G query heads of their group.",
+        "Without options: dq = dscores @ k * scale, dk = dscores.mT @ q * scale, dv = p.mT @ do; "
+        "for groups, reshape heads to (G, H / G) and sum axis 2."))
 
 
 # ---- tiled_attention -----------------------------------------------------------------------------
@@ -333,7 +361,21 @@ specify(
              after=(AttentionPattern(causal=True, lengths=[4, 0]),),
              options=dict(scale=0.7, tile=2)),
         Pair("tiled attention, ragged mask",
-             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))])
+             [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))],
+    hints=(
+        "The result is that of attention. For a block of queries, go through tiles of keys, and "
+        "keep a running maximum m, a running sum l, an output o.",
+        "A new tile may raise m. Then what was summed before must be multiplied by exp(m_old - "
+        "m_new), the sum l and the output alike.",
+        "For each tile: p = exp(s - m), l = alpha * l + p.sum(axis=-1, keepdims=True), and the "
+        "output alike with p @ v_j; divide by l at the end."),
+    backward_hints=(
+        "Nothing of size T x S was saved: m and l are enough to compute a tile of weights once "
+        "more, p = exp(s - m) / l.",
+        "The softmax needs sum_j p_ij dp_ij over ALL keys. It equals delta = sum over D of do * "
+        "o, so it is known before the first tile.",
+        "For each tile: ds = p * (dp - delta); then dq[rows] += ds @ k_j * scale, dk[keys] += "
+        "ds.mT @ q_i * scale, dv[keys] += p.mT @ do_i."))
 
 
 # ---- repeat_kv_heads -----------------------------------------------------------------------------
@@ -351,7 +393,20 @@ def repeat_kv_heads_backward(dy, x, n_heads):
 
 specify(
     F.repeat_kv_heads, ("x",),
-    {"plain": grouped})
+    {"plain": grouped},
+    hints=(
+        "H query heads share G key-value heads: each of them is needed H / G times, next to "
+        "itself.",
+        "The order is 0 0 1 1, not 0 1 0 1: query head h reads head floor(h G / H). Only axis 1 "
+        "of x (B, G, S, D) grows.",
+        "np.repeat repeats each entry of an axis in place (np.tile would interleave): group = "
+        "n_heads // G times along axis 1."),
+    backward_hints=(
+        "A head that is read by several query heads sums their gradients. Nothing but the group "
+        "size has to be saved.",
+        "The H / G copies of a head are adjacent: split the head axis of dy (B, H, S, D) into (G, "
+        "H / G), G first.",
+        "Reshape dy to (B, G, group, S, D), with group = H // G, and sum over axis 2."))
 
 
 # ---- drop_weights --------------------------------------------------------------------------------
@@ -375,4 +430,17 @@ def dropped_weights(rng):
 specify(
     F.drop_weights, ("p",),
     {"plain": dropped_weights, "no seed": left_out(dropped_weights, "seed", hint=NO_GENERATOR)},
-    note="The dropout mask must be attention_dropout_mask(seed, p.shape, rate).")
+    note="The dropout mask must be attention_dropout_mask(seed, p.shape, rate).",
+    hints=(
+        "Each weight is kept with probability 1 - rate, or set to 0; the kept ones grow so that "
+        "the mean stays.",
+        "The mask is attention_dropout_mask(seed, p.shape, rate), True where kept. Without seed "
+        "or with rate 0, p stays as it is.",
+        "d is 1 / (1 - rate) where kept and 0 elsewhere; w is p times d. Rows are not normalized "
+        "again."),
+    backward_hints=(
+        "Each w_ij = d_ij p_ij depends on one p_ij alone, and d is a constant: no sum, no second "
+        "path.",
+        "The same mask as in the forward: from the same seed, shape and rate. The factor 1 / (1 - "
+        "rate) is in the gradient, too.",
+        "dp is dw times d, where d is the forward's array of 0 and 1 / (1 - rate)."))

@@ -71,7 +71,21 @@ specify(
          "no derivative"),
         ("dv is not divided by the sum of the weights of each query", "dv not divided"),
         ("with causal=True the sum of dk runs over the queries up to j, but must run over those "
-         "from j on: they attend to key j", "keys read back")]])
+         "from j on: they attend to key j", "keys read back")]],
+    hints=(
+        "With weights phi(q_i) . phi(k_j), the sums over j do not depend on i: compute them once, "
+        "and never the T x S weights.",
+        "phi(x) is x + 1 for x > 0, else exp(x). Numerator: a @ (b^T v), with a = phi(q), b = "
+        "phi(k); b^T v is (B, H, D, D_V). Denominator: a times the sum of b over the keys.",
+        "If causal, both sums run over j up to i: prefix sums (np.cumsum over positions). Divide "
+        "at the end; where the denominator is 0, the output is 0."),
+    backward_hints=(
+        "Write the weighted sum as n_i = sum_j (a_i . b_j) w_j, w being v with a column of ones: "
+        "the last entry of n is the denominator. Then go back step by step.",
+        "The quotient o = n[:-1] / n[-1] gives dn = [do, -(do . o)] / total. Then da_i = sum_j "
+        "(dn_i . w_j) b_j, db_j = sum_i (w_j . dn_i) a_i, dw_j = sum_i (b_j . a_i) dn_i.",
+        "dq = da * phi'(q) and dk = db * phi'(k), with phi' = 1 for x > 0, else exp(x); dv is dw "
+        "without its last column. If causal, sums over i begin at j."))
 
 
 # ---- low_rank_attention --------------------------------------------------------------------------
@@ -116,7 +130,21 @@ specify(
         ("dvalue_projection is computed with the keys, but the projection was applied to v",
          "keys in F"),
         ("the two projections are exchanged in dk and dv", "exchanged"),
-        ("the factor 1 / sqrt(D) is missing in dq and dk", "no scale")]])
+        ("the factor 1 / sqrt(D) is missing in dq and dk", "no scale")]],
+    hints=(
+        "The S keys become R mixtures, and the values too; then plain attention of the queries "
+        "with the R mixtures.",
+        "key_projection (R, S) mixes positions, not coordinates: it multiplies k (B, H, S, D) "
+        "from the left. The scale is still 1 / sqrt(D).",
+        "mixed_k = key_projection @ k, mixed_v likewise from v; then attention(q, mixed_k, "
+        "mixed_v), whose weights are (B, H, T, R)."),
+    backward_hints=(
+        "The backward of attention gives dq and the gradients of both mixtures. A mixture is a "
+        "product E k: both E and k get a gradient.",
+        "dk = E^T dmixed_k. E is shared by all examples and heads: its gradient dmixed_k k^T, (B, "
+        "H, R, S), is summed over both axes.",
+        "dkey_projection = (dmixed_k @ k.mT).sum(axis=(0, 1)), dk = key_projection.T @ dmixed_k; "
+        "the same for the values with dmixed_v."))
 
 
 # ---- sparse_attention ----------------------------------------------------------------------------
@@ -174,4 +202,18 @@ specify(
         ("only the last query that lists a key is kept in dk and dv, but all of them must be "
          "summed: np.add.at sums repeated keys, `dk[keys] += g` does not", "overwritten"),
         ("the factor 1 / sqrt(D) is missing in dk", "no scale in dk"),
-        ("the Jacobian of the softmax lacks its sum: it is p * (dp - sum(p * dp))", "no sum")]])
+        ("the Jacobian of the softmax lacks its sum: it is p * (dp - sum(p * dp))", "no sum")]],
+    hints=(
+        "Row i of keys lists the M keys of query i, and -1 marks an empty place: gather these, "
+        "and no others. Then attention as usual.",
+        "k[:, :, keys] is (B, H, T, M, D). The scores (B, H, T, M) are dot products with q over "
+        "D, divided by sqrt(D); the softmax is over M.",
+        "Entries keys < 0 are masked: their score is -inf, their weight 0. The output of query i "
+        "is the sum over m of p[..., m, None] times the gathered v."),
+    backward_hints=(
+        "As in attention, with one more step: a key that several queries list sums what all of "
+        "them return.",
+        "dp_im = do_i . v of the listed key; dscores = p (dp - the sum of p dp over M). dq sums "
+        "over m; dk and dv must be added at the rows that keys names.",
+        "np.add.at on zeros of the shape of k adds repeated rows: dscores[..., m, None] * q * "
+        "scale at keys[:, m]. For v it adds p[..., m, None] * do."))

@@ -29,7 +29,19 @@ def sloped(rng):
 specify(
     F.alibi, ("scores",),
     {"plain": sloped},
-    last_axes={"scores": 3})
+    last_axes={"scores": 3},
+    hints=(
+        "Begin with the matrix of distances, (T, S). It is the same for all examples and heads.",
+        "np.arange(T)[:, None] + S - T are the positions of the queries, np.arange(S) those of "
+        "the keys. The slopes (H,) need two more axes.",
+        "Subtract slopes[:, None, None] times distance from the scores, with distance the "
+        "absolute difference of the two positions."),
+    backward_hints=(
+        "The penalty does not depend on the scores: they enter y by one path, with derivative 1.",
+        "Nothing has to be saved, and the slopes do not occur: they are constants here, and a "
+        "constant that is subtracted has no effect.",
+        "dscores equals dy, entry by entry. Return a copy, so that nobody writes into dy through "
+        "it."))
 
 
 # ---- soft_cap ------------------------------------------------------------------------------------
@@ -57,7 +69,18 @@ specify(
         ("x / c is used instead of tanh(x / c)", lambda dy, x, cap: dy * (1 - (x / cap) ** 2)),
         ("y is not divided by the cap",
          lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))],
-    last_axes={"x": 0})
+    last_axes={"x": 0},
+    hints=(
+        "tanh squeezes any number into -1 .. 1 and has slope 1 at 0. Scale it so that the limits "
+        "are -cap and cap and the slope stays 1.",
+        "cap occurs twice: x is divided by it inside the tanh, and the result is multiplied by "
+        "it.",
+        "With t = np.tanh(x / cap), y is cap times t."),
+    backward_hints=(
+        "One path, entry by entry: the chain rule through y = cap tanh(x / cap). The two caps "
+        "cancel.",
+        "The derivative of tanh u is 1 - tanh^2 u, and tanh u is y / cap: only y is saved.",
+        "dx is dy times (1 - t * t), with t = y / cap."))
 
 
 # ---- add_by_distance -----------------------------------------------------------------------------
@@ -100,7 +123,20 @@ specify(
         ("the sum over the batch is missing in the gradient of the bias",
          bias_not_summed_over_the_batch),
         ("the distance has the wrong sign: it is j - i", bias_of_the_opposite_distance)],
-    last_axes={"scores": 3})
+    last_axes={"scores": 3},
+    hints=(
+        "All pairs of one diagonal have the same distance j - i, so they read the same entry of "
+        "the bias.",
+        "The index of the pair (i, j) is j - i + T - 1, a (T, S) array of integers from 0 to T + "
+        "S - 2. bias is (H, T + S - 1).",
+        "bias[:, index] is (H, T, S) and broadcasts over the batch; add it to the scores."),
+    backward_hints=(
+        "The scores enter by a sum, with derivative 1. An entry of bias enters at every pair of "
+        "its diagonal, in every example: it sums over these.",
+        "First sum dy over the batch, (H, T, S). Then sum each diagonal: row i holds the entries "
+        "T - 1 - i to T - 1 - i + S of dbias.",
+        "For each i: dbias[:, T - 1 - i:T - 1 - i + S] += of_heads[:, i], where of_heads is dy "
+        "summed over all axes before H; dscores is dy."))
 
 
 # ---- distance_weights ----------------------------------------------------------------------------
@@ -161,4 +197,17 @@ specify(
         ("queries and keys are aligned at the start, but the last query is at the last key: the "
          "distance is |i + S - T - j|", "aligned at the start"),
         ("the gradient is that of the first example only: the whole batch shares the slopes",
-         "first example")]])
+         "first example")]],
+    hints=(
+        "It is a softmax over the keys of scores that depend on the distance alone: -s_h d_ij.",
+        "distance is (T, S): |i + S - T - j|. The slopes (H,) need two more axes. Where mask is "
+        "False, the weight is 0 and not in the sum.",
+        "p is the softmax over the last axis of -slopes[:, None, None] times distance, masked "
+        "before the softmax; (H, T, S), or (B, H, T, S)."),
+    backward_hints=(
+        "Two steps back: the softmax over the keys, then the product of a slope with the "
+        "distances. A slope is used by all pairs of its head: it sums.",
+        "dscores = p (dp - the sum of p dp over the keys). The score is -slope times distance, so "
+        "the minus sign stays.",
+        "dslopes is minus the sum of dscores * distance over axis=(-2, -1), and over the batch "
+        "too, if the mask has one."))

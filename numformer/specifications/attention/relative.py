@@ -97,7 +97,21 @@ specify(
     cases=[
         Pair("relative scores", [(2, 2, 4, 3), (5, 3)], after=(6,)),
         Pair("relative scores, more queries than keys", [(1, 2, 5, 3), (3, 3)], after=(3,))],
-    mistakes=[(cause, wrong_relative_scores(mistake)) for cause, mistake in OF_TABLES])
+    mistakes=[(cause, wrong_relative_scores(mistake)) for cause, mistake in OF_TABLES],
+    hints=(
+        "Every pair (i, j) has a distance, and every distance a vector in the table: the score is "
+        "the query's dot product with that vector.",
+        "The row is r = clip(j - i - S + T, -K, K) + K, (T, S), where the table has 2 K + 1 rows. "
+        "The last query is aligned with the last key.",
+        "products = q @ table.T is (B, H, T, 2 K + 1), small; each key takes the entry of its "
+        "row: products[..., i, r_ij], for example with np.take_along_axis."),
+    backward_hints=(
+        "Two steps back: the lookup, and the product with the table. A query sums over its keys; "
+        "a row of the table sums over all pairs at its distance.",
+        "dproducts (B, H, T, 2 K + 1) adds up, for each query, the dscores of the keys that read "
+        "the same row: many keys do, at the clipped ends.",
+        "dq is dproducts @ table; dtable is dproducts^T q summed over batch, heads and queries: "
+        "np.tensordot over axes (0, 1, 2) of both."))
 
 
 # ---- relative_values -----------------------------------------------------------------------------
@@ -133,7 +147,21 @@ specify(
     F.relative_values, ("p", "table"),
     {"plain": random_values, "more queries than keys": more_queries(random_values)},
     cases=[Pair("relative values", [(2, 2, 4, 6), (5, 3)])],
-    mistakes=[(cause, wrong_relative_values(mistake)) for cause, mistake in OF_TABLES])
+    mistakes=[(cause, wrong_relative_values(mistake)) for cause, mistake in OF_TABLES],
+    hints=(
+        "Add to the output of query i the vectors of the distances, weighted like the values: "
+        "sum_j p_ij times the vector of (i, j).",
+        "The row of the pair is clip(j - i - S + T, -K, K) + K, of 2 K + 1 rows. Keys that read "
+        "the same row can share one product: add up their weights first.",
+        "weights (B, H, T, 2 K + 1) holds, for each query, the sum of p over the keys of each "
+        "row; the output is weights @ table."),
+    backward_hints=(
+        "p and the table both enter by a product. dp_ij is a dot product of do_i with one vector; "
+        "a row of the table sums over all pairs at its distance.",
+        "do @ table.T, (B, H, T, 2 K + 1), holds all dot products; each pair looks up its row. "
+        "For the table, first add up p by row, as in the forward.",
+        "dp looks up dweights = do @ table.T at the rows; dtable = np.tensordot(weights, do, "
+        "axes=((0, 1, 2), (0, 1, 2)))."))
 
 
 # ---- relative_attention --------------------------------------------------------------------------
@@ -213,4 +241,18 @@ specify(
         ("the value table is missing in the gradient of the weights: they were multiplied by v + a",
          "values in dp"),
         ("the key table is missing in dq: q was multiplied by k + a", "keys in dq"),
-        ("the scale is missing in dkey_table", "scale of the table")]])
+        ("the scale is missing in dkey_table", "scale of the table")]],
+    hints=(
+        "Attention in which the vector of the distance is added to each key and each value: a "
+        "second term in the scores, and one in the output.",
+        "Scores: (q k^T + relative_scores(q, key_table, S)) times scale; the scale is for both "
+        "terms. Output: p v + relative_values(p, value_table).",
+        "Key-value heads are repeated for their group; mask before the softmax over the keys; "
+        "dropout on p, and both terms of the output use the dropped weights."),
+    backward_hints=(
+        "Both lines have two terms, so p gets a gradient from v and from value_table, and q gets "
+        "one from k and from key_table: add them.",
+        "dp = do v^T + the part from relative_values; dscores = p (dp - sum of p dp over the "
+        "keys), times scale; it goes to q and k, and to relative_scores_backward.",
+        "dq is dproducts @ k plus what relative_scores_backward returns, with dproducts = dscores "
+        "* scale; it returns dkey_table as well. dk = dproducts.mT @ q."))

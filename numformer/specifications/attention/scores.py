@@ -62,7 +62,21 @@ specify(
         ("dv is computed without the tanh: v was multiplied by tanh(q + k)", "dv without tanh"),
         ("the sum over the batch is missing in dv", "no sum over B"),
         ("dq and dk are means, but must be sums: every query is combined with every key",
-         "means")]])
+         "means")]],
+    hints=(
+        "Every pair (i, j) has a hidden layer of its own, tanh(q_i + k_j) with A units; v turns "
+        "it into one number.",
+        "Broadcast to (B, T, S, A): q needs a new axis for the keys, q[:, :, None], and k one for "
+        "the queries, k[:, None].",
+        "t is the tanh of that sum; the scores (B, T, S) are the dot product over the last axis, "
+        "with v (A,)."),
+    backward_hints=(
+        "Back through the product with v, then the tanh, then the sum q_i + k_j: a query was used "
+        "for all keys, a key for all queries.",
+        "dt = dscores[..., None] * v is (B, T, S, A), and du = dt (1 - t^2). v was used for all "
+        "pairs of all examples: its gradient is (A,).",
+        "dq sums du over the keys (axis 2), dk over the queries (axis 1), and dv sums dscores "
+        "times t over B, T and S."))
 
 
 # ---- dot_scores ----------------------------------------------------------------------------------
@@ -89,7 +103,18 @@ def dot_with_scale(dscores, q, k):
 specify(
     F.dot_scores, ("q", "k"),
     {"plain": dotted},
-    mistakes=[("there is a factor 1 / sqrt(D), but these scores are not scaled", dot_with_scale)])
+    mistakes=[("there is a factor 1 / sqrt(D), but these scores are not scaled", dot_with_scale)],
+    hints=(
+        "All dot products at once are one matrix product: (B, T, D) with (B, D, S).",
+        "Transpose the last two axes of k alone: k.mT, or k.swapaxes(-1, -2); k.T would reverse "
+        "all axes.",
+        "The scores are q @ the transposed k, (B, T, S). Nothing is scaled here."),
+    backward_hints=(
+        "z_ij = q_i . k_j: a query enters a row of scores, so it sums over the keys; a key enters "
+        "a column, so it sums over the queries.",
+        "Two products. dq (B, T, D) is dscores (B, T, S) with k (B, S, D); for dk, S must come "
+        "first.",
+        "dq = dscores @ k, and dk = dscores transposed (its last two axes) @ q."))
 
 
 # ---- scaled_dot_scores ---------------------------------------------------------------------------
@@ -123,7 +148,18 @@ specify(
         ("the factor 1 / sqrt(D) is missing", scaled_dot(0)),
         ("the factor 1 / sqrt(D) is applied twice", scaled_dot(-1)),
         ("the gradients are multiplied by sqrt(D), but must be divided by it", scaled_dot(0.5)),
-        ("the factor 1 / sqrt(D) is missing in dk", scaled_in_dq_only)])
+        ("the factor 1 / sqrt(D) is missing in dk", scaled_in_dq_only)],
+    hints=(
+        "Dot products of all pairs, one matrix product, divided so that their variance is 1.",
+        "The divisor is sqrt(D), where D is the width, the last size of q; not D, and not the "
+        "number of keys.",
+        "Take dot_scores(q, k), or q with the last two axes of k transposed, and divide by "
+        "math.sqrt(D)."),
+    backward_hints=(
+        "The division is a factor of every score, so it is a factor of both gradients, once.",
+        "Divide dscores (B, T, S) by sqrt(D) first; then a query sums over the keys, and a key "
+        "over the queries.",
+        "With dz = dscores / math.sqrt(D): dq = dz @ k, and dk = dz.mT @ q."))
 
 
 # ---- general_scores ------------------------------------------------------------------------------
@@ -169,4 +205,16 @@ specify(
         ("the weight is transposed in dk, but must not be", "dk transposed"),
         ("the weight is missing in dk", "dk without weight"),
         ("dweight is transposed", "dweight transposed"),
-        ("the sum over the batch is missing in dweight", "no sum over B")]])
+        ("the sum over the batch is missing in dweight", "no sum over B")]],
+    hints=(
+        "A matrix between query and key: z_ij = q_i^T W k_j. Do it in two products.",
+        "u = q @ weight maps queries (B, T, C) to the width K of the keys; then all dot products "
+        "of u with the keys.",
+        "scores is u times the transposed k: (B, T, K) with (B, K, S). No scale."),
+    backward_hints=(
+        "Two steps back: z = u k^T, then u = q W. All B examples and T queries share W, so its "
+        "gradient sums over both.",
+        "du = dz k is (B, T, K), and dk needs u: dz^T (q W). From u = q W: dq = du W^T, and dW "
+        "(C, K) = q^T du.",
+        "dweight = np.tensordot(q, du, axes=((0, 1), (0, 1))), du = dscores @ k, and dq is du @ "
+        "weight.T."))

@@ -57,7 +57,21 @@ specify(
     F.softmax_cross_entropy, ("logits",),
     {"plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM),
      "targets of int8": Level(many_targets, INT8)},
-    last_axes={"logits": 1, "targets": 0})
+    last_axes={"logits": 1, "targets": 0},
+    hints=(
+        "The negative log-probability of each target, averaged over all positions. Take the "
+        "logarithm of the softmax at once, not of its result.",
+        "log_p = z - log of the sum of exp z, with z the logits minus the maximum of their row, "
+        "over the last axis: large logits stay finite.",
+        "Choose the targets by np.take_along_axis(log_p, targets[..., None], axis=-1); the loss "
+        "is minus the mean of what was chosen."),
+    backward_hints=(
+        "Write -log p_y = log sum_k exp(z_k) - z_y. The derivative of the first term is the "
+        "softmax, of the second a one at the target.",
+        "dlogits is prediction minus target: p, with 1 subtracted at each target, of shape (..., "
+        "V). The mean adds the factor 1 / n, n being targets.size.",
+        "(p - onehot) * dloss / targets.size, where p = np.exp(log_p) and onehot can be "
+        "np.eye(V)[targets]."))
 
 
 # ---- uniform_cross_entropy -----------------------------------------------------------------------
@@ -82,7 +96,19 @@ def scored(rng):
 specify(
     F.uniform_cross_entropy, ("logits",),
     {"plain": scored},
-    last_axes={"logits": 1})
+    last_axes={"logits": 1},
+    hints=(
+        "The cross-entropy with a target that is uniform: all V classes count with 1 / V.",
+        "log_p is the log-softmax over the last axis (maximum subtracted first). Average -log_p "
+        "over classes and over positions.",
+        "As every position has V classes, both means are one: minus the mean of all entries of "
+        "log_p."),
+    backward_hints=(
+        "As for a one-hot target, the gradient of the logits is prediction minus target; only the "
+        "target is another one.",
+        "The target is 1 / V for every class. The mean over the n positions gives 1 / n: n counts "
+        "vectors, not numbers.",
+        "dlogits = (p - 1 / V) * dloss / n, with p the softmax and n = logits.size // V."))
 
 
 # ---- z_loss --------------------------------------------------------------------------------------
@@ -106,7 +132,18 @@ def scored_rows(rng):
 
 specify(
     F.z_loss, ("logits",),
-    {"plain": scored_rows})
+    {"plain": scored_rows},
+    hints=(
+        "Square the log-sum-exp of each row of logits, and average over rows.",
+        "log sum exp z = top + log sum exp(z - top), with top the maximum of the row: without it, "
+        "exp overflows. Sum over axis 1, keepdims=True.",
+        "With lse of shape (N, 1): the loss is (lse * lse).mean()."),
+    backward_hints=(
+        "Chain rule: the mean of squares, then the log-sum-exp. The derivative of the log-sum-exp "
+        "with respect to z_nv is the softmax p_nv.",
+        "dlse = 2 lse dloss / N, one for each row. The same row's dlse goes to all V logits, "
+        "weighted by p.",
+        "dlogits is p * dlse, p = exp(logits - top) / total and dlse of shape (N, 1)."))
 
 
 # ---- cross_entropy -------------------------------------------------------------------------------
@@ -206,7 +243,21 @@ specify(
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1])),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
-    last_axes={"logits": 1, "targets": 0})
+    last_axes={"logits": 1, "targets": 0},
+    hints=(
+        "log softmax(z)_j = z_j - log sum_k exp(z_k). If you subtract the maximum of each row "
+        "first, nothing changes and nothing overflows.",
+        "np.take_along_axis chooses one log_p per position; ignore_index (-100) is no valid "
+        "index, so drop those positions first. The mean is over the others.",
+        "Without options, the loss is minus the mean of the chosen log_p. With label_smoothing it "
+        "is mixed with the mean of -log_p over all classes; z_loss adds its mean lse^2."),
+    backward_hints=(
+        "For one position, the gradient of -log softmax(z) at the target with respect to the "
+        "logits is p - onehot. Which factors do the mean and dloss add?",
+        "The mean divides by n, the number of targets that count. Ignored positions get 0, and "
+        "their target must not be used as an index.",
+        "At counted positions: (p - q + 2 * z_loss * lse * p) * dloss / n, with q = (1 - "
+        "label_smoothing) onehot + label_smoothing / V."))
 
 
 # ---- linear_cross_entropy ------------------------------------------------------------------------
@@ -241,4 +292,16 @@ specify(
         Pair("linear cross-entropy", [(2, 3, 4), (6, 4)], after=(TARGETS,)),
         Pair("linear cross-entropy, all options", [(2, 3, 4), (6, 4)], after=(TARGETS,),
              options=dict(label_smoothing=0.2, z_loss=0.3))],
-    last_axes={"x": 1, "targets": 0})
+    last_axes={"x": 1, "targets": 0},
+    hints=(
+        "Two steps: logits of every vector with the table of classes, then their cross-entropy.",
+        "weight is (V, C), one row for each class, as an embedding has it: the logits are x times "
+        "its transpose, (..., V).",
+        "logits = x @ weight.T; then cross_entropy(logits, targets) with the same options."),
+    backward_hints=(
+        "Two steps back: the cross-entropy gives dlogits, prediction minus target over n; the "
+        "product gives dx and dweight.",
+        "dx (..., C) is dlogits (..., V) with weight (V, C), not transposed. dweight (V, C) sums "
+        "over all vectors: dlogits first.",
+        "With vectors of shape (N, C) and dlogits (N, V): dweight = dlogits.T @ vectors, dx = "
+        "dlogits @ weight. Ignored targets have dlogits 0."))

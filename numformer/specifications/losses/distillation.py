@@ -60,7 +60,21 @@ specify(
         ("the mean over the vectors of logits is missing", distillation(count=lambda x: 1)),
         ("the mean is over vectors of logits, not over all logits",
          distillation(count=lambda x: x.size))],
-    last_axes={"logits": 1, "teacher_logits": 1})
+    last_axes={"logits": 1, "teacher_logits": 1},
+    hints=(
+        "Soften both predictions by the temperature, and measure how far the student's q is from "
+        "the teacher's p: the KL divergence, times T^2.",
+        "Divide both logits by T before the log-softmax over the last axis. The divergence sums p "
+        "(log p - log q) over the classes.",
+        "loss is T * T / N times the sum of p * (log_p - log_q), where N counts vectors: "
+        "logits.size // V."),
+    backward_hints=(
+        "The teacher is constant, and p sums to 1: with respect to the softened logits, the "
+        "gradient of -sum p log q is q - p.",
+        "Dividing the logits by T adds a factor 1 / T, and the loss has T^2: together T. The mean "
+        "over vectors gives 1 / N.",
+        "dlogits = (q - p) * dloss * T / N, with q = np.exp(log_q) from the student, softened by "
+        "T like p."))
 
 
 # ---- imitation_loss ------------------------------------------------------------------------------
@@ -86,4 +100,15 @@ specify(
         ("the mean over all elements is missing", imitation(count=lambda x: 1)),
         ("the mean is over all elements, not over vectors",
          imitation(count=lambda x: x.size // x.shape[-1]))],
-    last_axes={"x": 1, "teacher": 1})
+    last_axes={"x": 1, "teacher": 1},
+    hints=(
+        "The difference of the two features, squared, and averaged over all numbers.",
+        "n is x.size: all axes are averaged, vectors and coordinates alike.",
+        "With difference = x - teacher, square it entry by entry and take the mean over "
+        "everything."),
+    backward_hints=(
+        "Each x_i enters one square alone: no sum. The teacher is a constant and gets no "
+        "gradient.",
+        "The derivative of (x_i - t_i)^2 is 2 (x_i - t_i): the sign is that of student minus "
+        "teacher. Do not forget 1 / n.",
+        "dx is difference times 2 dloss / n, with n = x.size."))

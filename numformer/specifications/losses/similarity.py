@@ -77,7 +77,20 @@ specify(
          "it",
          cosine(lambda g, u, size: g - u * (u * g).sum(axis=-1, keepdims=True))),
         ("the norm of the other vector is missing: ds must be multiplied by its unit vector",
-         cosine_with_raw_partners)])
+         cosine_with_raw_partners)],
+    hints=(
+        "Divide every vector by its norm; then a dot product of two of them is the cosine of "
+        "their angle.",
+        "Norms run over the last axis, with keepdims=True: (N, 1). All pairs at once are one "
+        "product, (N, C) with (C, M).",
+        "a_hat = a / |a| and b_hat likewise; s is a_hat times the transpose of b_hat."),
+    backward_hints=(
+        "Two steps back: the product of unit vectors, where each a_i sums over all b_j; then the "
+        "normalization, where a enters directly and through its norm.",
+        "g = ds b_hat is the gradient of a_hat. Through a / |a|: remove the part of g along "
+        "a_hat, then divide by |a|.",
+        "da = (g - a_hat * d) / |a|, with d = (a_hat * g).sum(axis=-1, keepdims=True); for b, g "
+        "is ds.T @ a_hat."))
 
 
 # ---- contrastive_loss ----------------------------------------------------------------------------
@@ -130,7 +143,19 @@ specify(
         ("the mean over the pairs is missing", contrastive(count=lambda N: 2)),
         ("the loss is the mean of the two cross-entropies, not their sum",
          contrastive(count=lambda N: N)),
-        ("the gradient of the columns is not transposed back", contrastive(transposed=True))])
+        ("the gradient of the columns is not transposed back", contrastive(transposed=True))],
+    hints=(
+        "Pair i is right in row i and in column i: two cross-entropies with the targets 0 ... N - "
+        "1, averaged.",
+        "One log-softmax is over each row (axis 1), the other over each column (axis 0). Subtract "
+        "the maximum along the same axis first.",
+        "rows is the mean of minus the diagonal of the log-softmax of the rows; columns is the "
+        "same of logits.T. The loss is half their sum."),
+    backward_hints=(
+        "z_ij enters through row i and through column j: two paths, each prediction minus target.",
+        "p is the softmax of every row, q that of every column. The diagonal is the target in "
+        "both, so 2 is subtracted there. Factors: 1 / 2 and 1 / N.",
+        "dlogits = (p + q - 2 * np.eye(N)) * dloss / (2 * N)."))
 
 
 # ---- pair_features -------------------------------------------------------------------------------
@@ -179,7 +204,18 @@ specify(
         ("the third part of the features, |u - v|, is missing", features(sign_u=0.0, sign_v=0.0)),
         ("the first two parts, u and v themselves, are missing", features(own=0.0)),
         ("this is the gradient of (u - v) ** 2, not of the absolute value",
-         features(sign=lambda x: 2 * x))])
+         features(sign=lambda x: 2 * x))],
+    hints=(
+        "Three blocks next to each other: u, v, and the absolute difference of their coordinates.",
+        "Each block is (B, C), so the features are (B, 3 C): concatenate along axis 1.",
+        "np.concatenate takes a list of u, v, and the absolute value of u - v."),
+    backward_hints=(
+        "Split df into its three blocks. u enters the first and the third, v the second and the "
+        "third: each sums two paths.",
+        "The derivative of |u - v| with respect to u is sign(u - v), and with respect to v its "
+        "negative. At 0, np.sign is 0.",
+        "With s = sign(u - v) and f1, f2, f3 the blocks of df: du = f1 + s f3; dv has f2, and the "
+        "other sign."))
 
 
 # ---- cosine_regression_loss ----------------------------------------------------------------------
@@ -239,7 +275,20 @@ specify(
         ("the norms are treated as constants: the component along the vector must be subtracted",
          regression(projected=0.0)),
         ("the factor 1 / |u| is missing: the larger the norm of a vector, the less a step rotates "
-         "it", regression(divided=False))])
+         "it", regression(divided=False))],
+    hints=(
+        "One cosine for each pair, compared with its target: the mean of the squared errors.",
+        "Normalize u and v over axis 1; the cosine is the sum over coordinates of u_hat * v_hat, "
+        "(B,): pair by pair, not all with all.",
+        "error = (u_hat * v_hat).sum(axis=1) - targets; the loss is the mean of error * error "
+        "over the B pairs."),
+    backward_hints=(
+        "Three steps back: the square, the dot product of unit vectors, and the normalization, in "
+        "which u enters directly and through its norm.",
+        "derror = 2 error dloss / B. The gradient of u_hat is derror v_hat; through u / |u|, "
+        "remove its part along u_hat and divide by |u|.",
+        "With c = u_hat . v_hat as (B, 1): du = derror * (v_hat - c * u_hat) / |u|; for v, "
+        "exchange the roles."))
 
 
 # ---- triplet_loss --------------------------------------------------------------------------------
@@ -329,4 +378,17 @@ specify(
         ("the term of the negative is missing in the gradient of the anchor",
          triplet(units, anchor=lambda u, v: u)),
         ("the gradient of the anchor is zero, but the anchor is part of both distances",
-         triplet(units, anchor=lambda u, v: 0 * u))])
+         triplet(units, anchor=lambda u, v: 0 * u))],
+    hints=(
+        "For each anchor, the distance to its positive less that to its negative, plus the "
+        "margin. Only what is above 0 counts.",
+        "Distances are Euclidean norms over axis 1, not squared. Set negative terms to 0 before "
+        "the mean over all B triplets.",
+        "excess = near - far + margin, (B,); np.maximum with 0; then the mean."),
+    backward_hints=(
+        "Where the term is 0, nothing gets a gradient. Elsewhere an anchor enters both distances, "
+        "a positive or a negative only one.",
+        "The gradient of |a - p| with respect to a is the unit vector u = (a - p) / |a - p|, and "
+        "with respect to p it is -u. v is that of the negative.",
+        "w = dloss / B where active, else 0: dpositives is -w u, dnegatives is w v, danchors is "
+        "the sum of the opposite two, w (u - v)."))

@@ -42,7 +42,20 @@ specify(
         ("the signs of the size are exchanged: the upper corner grows with it",
          size_with_signs_exchanged),
         ("the factor 1/2 of the size is missing", size_without_half)],
-    last_axes={"boxes": 1})
+    last_axes={"boxes": 1},
+    hints=(
+        "A box is its centre and its size; the lower corner is half a size before the centre, the "
+        "upper one half a size after it.",
+        "boxes (..., 4) holds the centre in [..., :2] and the size in [..., 2:]; the corners have "
+        "the same shape, the lower one first.",
+        "Concatenate centre - size / 2 and centre + size / 2 along the last axis."),
+    backward_hints=(
+        "The centre enters both corners with 1, the size one with -1/2 and the other with 1/2: "
+        "each sums two paths.",
+        "Split dcorners into lower and upper, two entries each. Nothing has to be saved: the map "
+        "is linear.",
+        "The centre gets dlower + dupper, the size their difference, upper minus lower, over 2; "
+        "concatenate in this order."))
 
 
 # ---- generalized_iou -----------------------------------------------------------------------------
@@ -106,7 +119,20 @@ specify(
         ("the enclosing box is left out of union / enclosing area: this is less than the gradient "
          "of the generalized IoU", plain_iou),
         ("b gets no gradient, but the overlap depends on both boxes", iou_of_the_first_alone)],
-    last_axes={"a": 1, "b": 1})
+    last_axes={"a": 1, "b": 1},
+    hints=(
+        "Three areas are needed: of the intersection, of the union, and of the smallest box "
+        "around both.",
+        "Lower corners are in [..., :2]. Intersection: the greatest lower and the least upper "
+        "corner, sides not below 0. Outer box: least lower, greatest upper.",
+        "union = area of a + area of b - inner; g is inner / union - (outer - union) / outer."),
+    backward_hints=(
+        "Go back from g to the three areas, from each area to its two sides, from each side to "
+        "the corner that decided it, of a or of b.",
+        "With U = A + B - I: dU = dg (1 / E - I / U^2), dI = dg / U - dU, dE = -dg U / E^2; both "
+        "areas get dU. The gradient of an area by one side is the other side.",
+        "An upper corner gets plus its side's gradient, a lower one minus. inner's sides pass "
+        "only if positive. Where a's corner was the max or min, da gets it, else db."))
 
 
 # ---- weighted_cross_entropy ----------------------------------------------------------------------
@@ -135,7 +161,19 @@ specify(
          entropy(lambda p, onehot, w: (p - onehot) / len(p))),
         ("the sum is divided by the number of targets, not by the sum of their weights",
          entropy(lambda p, onehot, w: (p - onehot) * w / len(p)))],
-    last_axes={"logits": 1, "targets": 0})
+    last_axes={"logits": 1, "targets": 0},
+    hints=(
+        "Each position counts with the weight of its target's class; the sum is divided by the "
+        "sum of these weights, not by the number of positions.",
+        "w = weights[targets] has the shape of targets. log_p is the log-softmax over the last "
+        "axis, with the maximum subtracted first.",
+        "Choose log_p at the targets, multiply by w, sum, change the sign, and divide by w.sum()."),
+    backward_hints=(
+        "Position by position it is prediction minus target, as for any cross-entropy; the weight "
+        "of the position is a constant factor.",
+        "The factor is w_t / sum of w, with a new last axis to reach all V logits. The target's "
+        "class decides the weight, for all logits of the row.",
+        "dlogits = (p - onehot) * (dloss * w / w.sum())[..., None], with p the softmax."))
 
 
 # ---- box_loss ------------------------------------------------------------------------------------
@@ -164,4 +202,17 @@ specify(
         ("the overlap has the wrong sign: the loss is one minus it", losses(giou=-2.0)),
         ("the overlap is missing", losses(giou=0.0)),
         ("the gradient is that of the sum: it must be divided by the number of boxes",
-         losses(mean=False))])
+         losses(mean=False))],
+    hints=(
+        "Two terms for each box: the L1 distance of the four numbers, and 1 minus the generalized "
+        "IoU. Average over boxes.",
+        "The L1 distance is of centres and sizes, as given; the IoU needs corners: box_corners of "
+        "both. N is the number of boxes, not of numbers.",
+        "loss is l1_weight times the sum of |boxes - targets| plus giou_weight times the sum of 1 "
+        "- g, divided by max(N, 1)."),
+    backward_hints=(
+        "boxes enter twice: the L1 distance, and g through the corners. Both gradients are added.",
+        "The first is l1_weight sign(boxes - targets) / N. For the second, dg = -giou_weight / N "
+        "for every box: the minus comes from 1 - g. Both times dloss.",
+        "generalized_iou_backward of dg gives dcorners, box_corners_backward of it the second "
+        "part; add dloss / N * l1_weight * sign."))

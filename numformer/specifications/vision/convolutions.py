@@ -60,7 +60,21 @@ specify(
          changed(F.convolution_2d, dbias=lambda dbias, dy, *_:
                  dbias / (dy.shape[1] * dy.shape[2]))),
         ("the gradient of the weight is averaged over the batch, but must be summed",
-         changed(F.convolution_2d, dweight=lambda dweight, dy, x, *_: dweight / len(x)))])
+         changed(F.convolution_2d, dweight=lambda dweight, dy, x, *_: dweight / len(x)))],
+    hints=(
+        "Each output position looks at a window of K x L pixels, multiplies all of it by the same "
+        "filters, and sums. The filter is not flipped.",
+        "Pad height and width with zeros on both sides; window (r, c) starts at (r stride, c "
+        "stride). There are (height + 2 padding - K) // stride + 1 rows.",
+        "Sum over i, j: pixels padded[:, i::stride, j::stride], cut to the output's rows and "
+        "columns, @ weight[i, j], which is (C, F); then the bias."),
+    backward_hints=(
+        "A pixel is in several windows and sums over them; a filter is used by all windows of all "
+        "images and sums over these; so does the bias.",
+        "Offset (i, j) alone is a linear map of a strided slice: the slice gets dy W_ij^T, W_ij "
+        "gets slice^T dy, summed over B, rows and columns. Windows overlap, so add.",
+        "For each i, j: add dy @ weight[i, j].T to the same strided slice of dpadded that the "
+        "forward read; at the end cut the padding off dpadded."))
 
 
 # ---- max_pooling_2d ------------------------------------------------------------------------------
@@ -114,7 +128,20 @@ specify(
         ("the gradient is shared by all pixels of a window, as for the mean: only the largest must "
          "get it", everywhere(lambda P: 1 / P ** 2)),
         ("one pixel is chosen for all channels: each channel has its own maximum",
-         maximum_of_all_channels)])
+         maximum_of_all_channels)],
+    hints=(
+        "The largest number of every window, for each channel on its own.",
+        "Window (r, c) holds rows r stride ... r stride + size - 1, and the same for columns; "
+        "stride is size if it is None. Rows that fill no window are left out.",
+        "With the windows as (B, rows, columns, P P, C), take the maximum over axis 3; np.maximum "
+        "over the P P strided slices of images does the same."),
+    backward_hints=(
+        "The maximum passes dy to the pixel that it came from; of equal ones to the first, row by "
+        "row. A pixel may win in several windows.",
+        "argmax over the P P pixels of a window gives the winner. Overlapping windows (stride < "
+        "size) add up; pixels that never win get 0.",
+        "np.put_along_axis puts dy at the argmax, in zeros of the windows' shape; then add each "
+        "of the P P slices back to images[:, i::stride, j::stride]."))
 
 
 # ---- mean_pooling_2d -----------------------------------------------------------------------------
@@ -127,4 +154,17 @@ specify(
         Pair("mean pooling 2-D, overlapping", [(2, 5, 4, 2)], after=(3, 2))],
     mistakes=[
         ("the factor 1 / P^2 of the mean is missing", everywhere(lambda P: 1)),
-        ("the factor is 1 / P, but a window has P^2 pixels", everywhere(lambda P: 1 / P))])
+        ("the factor is 1 / P, but a window has P^2 pixels", everywhere(lambda P: 1 / P))],
+    hints=(
+        "The mean of the pixels of every window, for each channel on its own.",
+        "A window has size x size pixels; stride is size if it is None. Incomplete windows at the "
+        "edge are left out.",
+        "Add the strided slices images[:, i::stride, j::stride] for all i, j below size, each cut "
+        "to the output's rows and columns; divide by size ** 2."),
+    backward_hints=(
+        "Each pixel of a window has the same share in its mean, 1 / size^2. A pixel in several "
+        "windows sums over them.",
+        "dimages starts as zeros: pixels in no window get 0. The images themselves are not "
+        "needed, only their shape.",
+        "For all i, j below size: add dy / size ** 2 to the slice of dimages from which the "
+        "forward read."))

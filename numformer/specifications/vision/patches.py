@@ -78,7 +78,19 @@ specify(
          patches_reshaped),
         ("rows and columns inside a patch are exchanged", patches_with_pixels_transposed),
         ("the patches are placed column by column, but their order is row by row",
-         patches_down_first)])
+         patches_down_first)],
+    hints=(
+        "Nothing is computed: axes are split, reordered and joined. Which axes does a patch "
+        "consist of?",
+        "Split height into (rows, P) and width into (columns, P): (B, rows, P, columns, P, "
+        "channels). A patch needs both P next to each other.",
+        "Transpose by (0, 1, 3, 2, 4, 5), then reshape to (B, rows * columns, P * P * channels)."),
+    backward_hints=(
+        "A permutation moves every number to one place: the gradient moves each back. Undo the "
+        "three steps in reverse order.",
+        "Reshape dy to (B, rows, columns, P, P, channels), with rows = height // P. The "
+        "transposition that exchanges axes 2 and 3 is its own inverse.",
+        "dy reshaped so, transposed by (0, 1, 3, 2, 4, 5), and reshaped to the shape of images."))
 
 
 # ---- patch_convolution ---------------------------------------------------------------------------
@@ -131,7 +143,20 @@ specify(
         ("the gradient of the bias is summed over the batch only: the bias was added to every "
          "patch", changed(F.patch_convolution, dbias=lambda dbias, dy, *_: dy.sum(axis=0))),
         ("the gradient of the weight is averaged over the batch, but must be summed",
-         changed(F.patch_convolution, dweight=lambda dweight, dy, x, *_: dweight / len(x)))])
+         changed(F.patch_convolution, dweight=lambda dweight, dy, x, *_: dweight / len(x)))],
+    hints=(
+        "Each patch of P x P pixels is mapped to one vector by a linear map; patches do not "
+        "overlap.",
+        "images[:, i::P, j::P] are pixels (i, j) of all patches, (B, rows, columns, K). weight is "
+        "(P, P, K, C): one matrix for each pixel.",
+        "Sum over i and j: images[:, i::P, j::P] @ weight[i, j]; add the bias once at the end."),
+    backward_hints=(
+        "For each pixel (i, j) of a patch it is a linear map. Patches do not overlap, so every "
+        "pixel of the images gets exactly one term.",
+        "The slice images[:, i::P, j::P] gets dy W_ij^T. W_ij gets slice^T dy, summed over "
+        "images, rows and columns; dbias sums dy over the same axes.",
+        "For each i, j: dimages[:, i::P, j::P] = dy @ weight[i, j].T, and dweight[i, j] = "
+        "np.tensordot(slice, dy, axes=((0, 1, 2), (0, 1, 2)))."))
 
 
 # ---- merge_patches -------------------------------------------------------------------------------
@@ -153,4 +178,16 @@ specify(
         ("the quarters are taken to the right before down: the second is the vector below",
          merged_right_first),
         ("dy is only reshaped: the four vectors are neighbours in the image, not in memory",
-         lambda dy, x: dy.reshape(x.shape))])
+         lambda dy, x: dy.reshape(x.shape))],
+    hints=(
+        "Four neighbours become one vector: their four vectors, concatenated.",
+        "x[:, i::2, j::2] picks one neighbour of each 2 x 2 block. The order is down before to "
+        "the right: (0, 0), (1, 0), (0, 1), (1, 1).",
+        "Concatenate these four slices along axis 3, with i as the inner loop and j as the outer "
+        "one."),
+    backward_hints=(
+        "Nothing overlaps: each quarter of the width 4 C of dy returns to the pixel that it came "
+        "from.",
+        "Quarter n = 2 j + i holds x[:, i::2, j::2]. dx has the shape of x, and every entry is "
+        "written once.",
+        "dx[:, i::2, j::2] = dy[..., n * C:(n + 1) * C], for i and j in 0, 1."))

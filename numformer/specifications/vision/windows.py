@@ -38,7 +38,21 @@ specify(
          lambda dy, x, window: dy.reshape(x.shape)),
         ("the windows are placed column by column, but their order is row by row",
          partition_columns_first),
-        ("rows and columns inside a window are exchanged", partition_transposed_inside)])
+        ("rows and columns inside a window are exchanged", partition_transposed_inside)],
+    hints=(
+        "Split, reorder and join axes: each window becomes an entry of the batch, its positions "
+        "become one axis.",
+        "Split height into (rows, M) and width into (columns, M), M being window; the two M must "
+        "be next to each other before they are joined.",
+        "x.reshape(B, rows, M, columns, M, C), transposed by (0, 1, 3, 2, 4, 5), then reshaped to "
+        "(-1, M * M, C)."),
+    backward_hints=(
+        "A permutation: every gradient goes back to the one place that its number came from. Undo "
+        "the steps in reverse order.",
+        "dy (B N, M M, C) becomes (B, rows, columns, M, M, C); exchanging axes 2 and 3 once more "
+        "restores the order.",
+        "dy in that shape, transposed by (0, 1, 3, 2, 4, 5), reshaped to (B, height, width, C). "
+        "It is window_reverse."))
 
 
 # ---- window_reverse ------------------------------------------------------------------------------
@@ -65,7 +79,20 @@ specify(
         ("dy is only reshaped: the vectors of a window are not contiguous in the feature map",
          lambda dy, windows, height, width: dy.reshape(windows.shape)),
         ("the windows are taken column by column, but their order is row by row",
-         reverse_columns_first)])
+         reverse_columns_first)],
+    hints=(
+        "The inverse of window_partition: the same steps, in reverse order.",
+        "windows is (B N, M M, C), with N = (height // M) (width // M) windows for each map; M is "
+        "the root of the second size.",
+        "Reshape to (B, height // M, width // M, M, M, C), exchange axes 2 and 3, reshape to (B, "
+        "height, width, C)."),
+    backward_hints=(
+        "The gradient of a permutation is the inverse permutation. What is the inverse of the "
+        "inverse?",
+        "dy is a feature map (B, height, width, C): cut it into windows of M x M, M from the "
+        "shape of windows.",
+        "window_partition of dy, with M; or reshape, exchange axes 2 and 3, and reshape to the "
+        "shape of windows."))
 
 
 # ---- cyclic_roll ---------------------------------------------------------------------------------
@@ -88,7 +115,19 @@ specify(
         ("only the rows are rolled back: the columns were rolled too",
          lambda dy, x, offset: np.roll(dy, offset, axis=1)),
         ("only the columns are rolled back: the rows were rolled too",
-         lambda dy, x, offset: np.roll(dy, offset, axis=2))])
+         lambda dy, x, offset: np.roll(dy, offset, axis=2))],
+    hints=(
+        "Every position moves up and to the left by offset; what leaves on one side comes in on "
+        "the other.",
+        "np.roll moves to higher indices, so the offset is negative. It is for height and width, "
+        "axes 1 and 2; batch and channels stay.",
+        "np.roll takes one offset for each axis: (-offset, -offset), with axis=(1, 2)."),
+    backward_hints=(
+        "Every number went to one position: its gradient comes back from there. Which roll undoes "
+        "the forward?",
+        "y_r = x_{r + o} gives dx_r = dy_{r - o}, modulo height and width: the same roll with the "
+        "opposite sign, on both axes.",
+        "np.roll of dy by (offset, offset) along the two axes of the map."))
 
 
 # ---- window_position_bias ------------------------------------------------------------------------
@@ -125,7 +164,21 @@ specify(
          "distances, which must be summed", table_of_last_pairs),
         ("the index is transposed: the distance from query to key has the opposite sign of that "
          "from key to query", table_transposed),
-        ("the pairs of a distance are averaged, but must be summed", table_of_means)])
+        ("the pairs of a distance are averaged, but must be summed", table_of_means)],
+    hints=(
+        "Two positions of a window differ by rows and by columns; each such pair of differences "
+        "has a row in the table.",
+        "The row of (i, j) is (r_i - r_j + M - 1)(2 M - 1) + c_i - c_j + M - 1, where position i "
+        "is at row r_i = i // M and column c_i = i % M.",
+        "Index the table ((2 M - 1)^2, H) by that (M M, M M) array, and bring the heads to the "
+        "front: (H, M M, M M)."),
+    backward_hints=(
+        "A lookup: a row of the table sums over all pairs of positions with its difference. Most "
+        "rows are read many times.",
+        "Bring the heads of dbias (H, M M, M M) to the end, then add each entry to the row from "
+        "which it was read. The rows are the forward's.",
+        "np.add.at adds dbias.transpose(1, 2, 0) at index into zeros of the shape of table; "
+        "dtable[index] += would lose repeated rows."))
 
 
 # ---- window_attention ----------------------------------------------------------------------------
@@ -165,4 +218,18 @@ specify(
          "scale", changed(F.window_attention, dbias=lambda dbias, dy, q, *_: dbias * scale_of(q))),
         ("the factor 1 / sqrt(D) is missing in the gradients of q and k",
          changed(F.window_attention, dq=lambda dq, dy, q, *_: dq / scale_of(q),
-                 dk=lambda dk, dy, q, *_: dk / scale_of(q)))])
+                 dk=lambda dk, dy, q, *_: dk / scale_of(q)))],
+    hints=(
+        "Attention within each window, with a bias for every pair of positions that is added to "
+        "the scores before the softmax.",
+        "Scores are q k^T times scale, 1 / sqrt(D) if None; bias (H, T, T) is not scaled, and "
+        "broadcasts over the batch. Mask, then softmax.",
+        "p is the softmax of scores + bias over the keys, where the pattern allows; dropout on p, "
+        "then p times v."),
+    backward_hints=(
+        "As attention, with one path more: bias is added to the scores of all windows, so its "
+        "gradient sums over the batch.",
+        "dp = do v^T, dscores = p (dp - the sum of p dp over the keys). dbias is dscores summed "
+        "over axis 0, before the scale is applied.",
+        "dbias = dscores.sum(axis=0); with dproducts = dscores * scale, dq = dproducts @ k, dk = "
+        "dproducts.mT @ q; dv = p.mT @ do, p after dropout."))

@@ -1,29 +1,29 @@
-"""Hints on request: three for each exercise, each of more help than the one before."""
-
-from functools import lru_cache
+"""Hints on request: three for each function and each exercise, each of more help than the last."""
 
 from numformer.checks import check_whole
-from numformer.teaching.exercise import all_exercises, find_exercise
+from numformer.specifications import SPECIFICATIONS, hints_of
+from numformer.teaching.exercise import find_exercise
 from numformer.teaching.support.layout import Note
+from numformer.terminal import did_you_mean
 
 LEVELS = 3
-SEEDS = range(40)                                     # enough for every variant to occur
-_given = {}                                           # exercise -> level, in this process
+_given = {}                                # function, or exercise with hints of its own -> level
 
 
 def hint(name, level=None, seed=0):
-    """A hint for an exercise or for a function that one is about: at each call the next.
+    """A hint for a function of `check` or for an exercise: at each call the next.
 
     Parameters
     ----------
     name : int or str
-        Number or name of an exercise, or a function such as "layer_norm_backward".
+        A function such as "layer_norm_backward", or number or name of an exercise. The hints of an
+        exercise that asks for a function are those of the function.
     level : {1, 2, 3}, optional
         1: the idea; 2: the step or the shape; 3: nearly the line. By default the one after the last
         that was given in this process.
     seed : int
-        Of the assignment. It matters for exercises whose bug depends on it: their third hint is the
-        cause.
+        Of the assignment. It matters for exercises whose function or bug depends on it: where there
+        is a bug to find, the third hint is the cause.
 
     Returns
     -------
@@ -39,21 +39,28 @@ def hint(name, level=None, seed=0):
 
     Examples
     --------
-    >>> hint("linear", level=3)
-    03_linear, hint 3 of 3: y = x @ weight + bias.
+    >>> hint("linear", level=1)
+    linear, hint 1 of 3: All vectors along the last axis are multiplied by the same
+    matrix.
     """
     if not isinstance(name, (str, int)):
         raise TypeError(f"hint: name must be a number or a name, but is {type(name).__name__}.")
-    exercise, variant = _of_function().get(name) or (find_exercise(name), seed)
-    level = next_level(_given.get(exercise.name, 0)) if level is None else level
-    text = hint_text(exercise, level, variant)
-    _given[exercise.name] = max(level, _given.get(exercise.name, 0))
+    if has_hints(name):
+        key, shown, texts = name, name, hints_of(name)
+    else:
+        exercise = _exercise(name)
+        check_whole("hint", "seed", seed, least=0)
+        shown, texts = exercise.name, exercise.hints(seed)
+        key = shown if exercise.has_own_hints else exercise.function(seed)
+    level = next_level(_given.get(key, 0)) if level is None else level
+    text = _note(shown, level, texts)
+    _given[key] = max(level, _given.get(key, 0))
     return text
 
 
 def has_hints(name):
     """Whether there are hints for a function."""
-    return name in _of_function()
+    return isinstance(name, str) and bool(hints_of(name))
 
 
 def next_level(given):
@@ -64,19 +71,21 @@ def next_level(given):
 def hint_text(exercise, level, seed):
     """One hint, with the name of its exercise and its level."""
     check_whole("hint", "seed", seed, least=0)
+    return _note(exercise.name, level, exercise.hints(seed))
+
+
+def _note(name, level, texts):
     check_whole("hint", "level", level)
     if level > LEVELS:
         raise ValueError(f"hint: level={level} must be 1, 2 or 3.")
-    return Note(f"{exercise.name}, hint {level} of {LEVELS}: {exercise.hints(seed)[level - 1]}")
+    return Note(f"{name}, hint {level} of {LEVELS}: {texts[level - 1]}")
 
 
-@lru_cache(maxsize=1)
-def _of_function():
-    """function -> (the exercise in which it is written, a seed that gives it)."""
-    found = {}
-    for exercise in all_exercises():
-        if exercise.kind == "check" and exercise.bug(0) is None:
-            varies = "BEGIN VARIANT" in exercise.source
-            for seed in SEEDS if varies else SEEDS[:1]:
-                found.setdefault(exercise.function(seed), (exercise, seed))
-    return found
+def _exercise(name):
+    """The exercise of a word that is no function's name."""
+    try:
+        return find_exercise(name)
+    except ValueError as error:
+        functions = [each + end for each in SPECIFICATIONS for end in ("", "_backward")]
+        meant = did_you_mean(name, functions) if isinstance(name, str) else ""
+        raise ValueError(f"{error} Functions of `check` have hints, too{meant}.") from None

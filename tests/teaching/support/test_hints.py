@@ -1,11 +1,13 @@
-"""Hints: three for each exercise, one at a time, remembered in the process and in the folder."""
+"""Hints: three for each function and exercise, one at a time, remembered, and then a solution."""
 
+import inspect
 import json
 
 import pytest
 
 import numformer
 from command import call, last_json
+from numformer.specifications import PROBLEMS, hints_of
 from numformer.teaching import all_exercises, check, hint, solution, write_assignment
 from numformer.teaching.exercise import find_exercise
 from numformer.teaching.support import hints
@@ -30,11 +32,11 @@ def test_every_exercise_has_three_hints(exercise):
 
 def test_each_call_gives_the_next_hint():
     found = [hint("layer_norm_backward") for _ in range(4)]
-    texts = find_exercise(10).hints(0)
+    texts = hints_of("layer_norm_backward")
     for level, text in zip((1, 2, 3, 3), found):
-        assert text == f"10_layer_norm_backward, hint {level} of 3: {texts[level - 1]}"
+        assert text == f"layer_norm_backward, hint {level} of 3: {texts[level - 1]}"
     assert numformer.hint is hint and hint("2", level=2).endswith(find_exercise(2).hints(0)[1])
-    assert "hint 3 of 3" in hint(2)
+    assert "02_softmax_backward, hint 3 of 3" in hint(2) and "hint 3 of 3" in hint("25", level=3)
     assert max(map(len, repr(found[0]).splitlines())) <= 80
     assert "<div" in found[0]._repr_html_()
 
@@ -47,18 +49,39 @@ def test_a_printed_hint_is_wrapped(capsys):
             hint("layer_norm_backward", level=level))
 
 
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_function_of_check_has_hints_and_a_solution(name):
+    for each, source in ((name, "function"), (f"{name}_backward", "gradient")):
+        assert hints.has_hints(each) and hint(each) == (
+            f"{each}, hint 1 of 3: {hints_of(each)[0]}")
+        with pytest.raises(ValueError, match=f"no check of {each} has passed"):
+            solution(each)
+        solutions.record_pass(each)
+        assert f"def {each}(" in solution(each)
+        assert inspect.getsource(getattr(PROBLEMS[name], source)) == str(solution(each))
+
+
 @pytest.mark.parametrize("function", ["silu", "gelu_tanh", "relu_squared_backward"])
-def test_a_variant_has_hints_of_its_own(function):
-    assert hints.has_hints(function) and not hints.has_hints("patch_convolution_backward")
+def test_an_exercise_of_a_function_has_its_hints(function):
     name = "06_activation_backward" if "backward" in function else "05_activation"
     exercise = find_exercise(name)
     seed = next(seed for seed in range(40) if exercise.function(seed) == function)
-    assert hint(function, level=3).endswith(exercise.hints(seed)[2])
+    assert exercise.hints(seed) == hints_of(function) and not exercise.has_own_hints
+    assert hint(function).endswith(exercise.hints(seed)[0])
+    assert hint(name, seed=seed) == f"{name}, hint 2 of 3: {hints_of(function)[1]}"
+
+
+def test_hints_are_told_in_one_place():
+    """A bug and a figure have hints of their own; a function's are in its specification."""
+    for exercise in all_exercises():
+        assert exercise.has_own_hints == (
+            exercise.kind == "answers" or exercise.bug(0) is not None), exercise.name
 
 
 @pytest.mark.parametrize("name, level, seed, error, words", [
     ("nothing", None, 0, ValueError, "no exercise 'nothing'"), (99, None, 0, ValueError, "'99'"),
     ("norm", None, 0, ValueError, "may be 09_layer_norm"), ("softmx", None, 0, ValueError, "mean"),
+    ("genral_scores", None, 0, ValueError, "mean general_scores"),
     (10, 4, 0, ValueError, "level=4 must be 1, 2 or 3"), (10, 0, 0, ValueError, "level=0"),
     (10, None, -1, ValueError, "seed=-1"), (None, None, 0, TypeError, "but is NoneType"),
     (["1"], None, 0, TypeError, "but is list")])

@@ -13,12 +13,6 @@ import numpy as np
 
 
 # BEGIN VARIANT silu
-# BEGIN HINTS
-# 1. With s = 1 / (1 + exp(-x)), y = x s is a product: use the product rule.
-# 2. The derivative of s is s (1 - s). The derivative of y has two terms: one from the factor
-#    x and one from s.
-# 3. dx = dy * (s + x * s * (1 - s)).
-# END HINTS
 def silu_backward(dy, x):
     """The gradient of x.
 
@@ -32,12 +26,6 @@ def silu_backward(dy, x):
 
 
 # BEGIN VARIANT gelu_tanh
-# BEGIN HINTS
-# 1. y = x (1 + t) / 2 with t = tanh(u) is a product, and t depends on x through u: use the
-#    product rule, then the chain rule.
-# 2. dt/du = 1 - t^2, and du/dx = sqrt(2 / pi) (1 + 3 * 0.044715 x^2).
-# 3. dx = dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope), where slope is du/dx.
-# END HINTS
 def gelu_tanh_backward(dy, x):
     """The gradient of x.
 
@@ -52,11 +40,6 @@ def gelu_tanh_backward(dy, x):
 
 
 # BEGIN VARIANT relu_squared
-# BEGIN HINTS
-# 1. Where x is negative, y is 0; where x is positive, y = x^2. Differentiate both pieces.
-# 2. The derivative is 2 x for positive x and 0 for negative x. Multiply it by dy.
-# 3. dx = dy * 2 * np.maximum(x, 0).
-# END HINTS
 def relu_squared_backward(dy, x):
     """The gradient of x.
 

@@ -10,14 +10,6 @@ dL is a number: the gradient of the loss from whatever follows it.
 # points: 3
 # checks: cross_entropy_backward
 # levels: plain, an ignored target, sizes of 1, large numbers, a large dy
-# BEGIN HINTS
-# 1. For one position, the gradient of -log softmax(logits)[target] with respect to the logits
-#    is p - one_hot(target). Which factors do the mean and dL add?
-# 2. The mean divides by the number of positions that are not ignored. Ignored positions get
-#    the gradient 0, and their target -100 must not be used as an index.
-# 3. dL * counts * (p - one_hot) / counts.sum(), with counts = (targets != -100)[..., None]
-#    and one_hot = np.eye(V)[targets], in which 0 replaces the targets of -100.
-# END HINTS
 
 import numpy as np
 

@@ -7,13 +7,6 @@ y = weight (x - mean) / sqrt(variance + 1e-5) + bias, mean and variance over the
 # ideas: statistics over the last axis; a constant inside the root
 # points: 2
 # checks: layer_norm
-# BEGIN HINTS
-# 1. Every vector has its own mean and variance: both run over the last axis alone.
-# 2. With keepdims=True, mean and variance have shape (..., 1). 1e-5 is added to the variance,
-#    inside the square root.
-# 3. y = weight * centred / np.sqrt(variance + 1e-5) + bias, with centred = x - mean and
-#    variance = (centred * centred).mean(axis=-1, keepdims=True).
-# END HINTS
 
 import numpy as np
 

@@ -11,17 +11,6 @@ one term of dx. Begin with the gradient of x_hat, and derive the terms one by on
 # points: 4
 # parts: dx 2, dweight 1, dbias 1
 # checks: layer_norm_backward
-# BEGIN HINTS
-# 1. Let g = weight * dy be the gradient with respect to x_hat. x affects x_hat directly,
-#    through the mean and through r: find one term of dx for each path. dweight and dbias are
-#    sums over all vectors.
-# 2. All three terms have the factor r. The path through the mean subtracts the mean of g over
-#    the last axis. The path through the variance subtracts x_hat times the mean of g * x_hat.
-#    dweight and dbias have shape (C,).
-# 3. dx = r * (g - a - x_hat * b), with a = g.mean(axis=-1, keepdims=True) and b = (g *
-#    x_hat).mean(axis=-1, keepdims=True). dweight is the sum of dy * x_hat, and dbias that of
-#    dy, over all axes but the last.
-# END HINTS
 
 
 def layer_norm_backward(dy, x, weight, bias):

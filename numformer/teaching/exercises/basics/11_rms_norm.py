@@ -7,12 +7,6 @@ y = weight x / sqrt(<x^2> + 1e-5), the mean over the last axis
 # ideas: a norm without a mean
 # points: 1
 # checks: rms_norm
-# BEGIN HINTS
-# 1. RMSNorm is LayerNorm without the mean and without the bias: nothing is subtracted from x.
-# 2. The mean of x^2 runs over the last axis, with keepdims=True; 1e-5 is added inside the
-#    square root.
-# 3. y = weight * x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5).
-# END HINTS
 
 import numpy as np
 

@@ -10,14 +10,6 @@ There is one term less than in LayerNorm. Which one, and why?
 # points: 3
 # parts: dx 2, dweight 1
 # checks: rms_norm_backward
-# BEGIN HINTS
-# 1. Let g = weight * dy. x affects y directly and through r; no mean is subtracted, so
-#    LayerNorm's second term is missing here.
-# 2. dr / dx_j = -r^3 x_j / C. With x_hat = x r, this path subtracts x_hat times the mean of g
-#    * x_hat over the last axis, and both terms have the factor r.
-# 3. dx = r * (g - x_hat * b), with b = (g * x_hat).mean(axis=-1, keepdims=True); dweight is
-#    the sum of dy * x_hat over all axes but the last.
-# END HINTS
 
 
 def rms_norm_backward(dy, x, weight):

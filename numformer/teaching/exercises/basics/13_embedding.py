@@ -7,11 +7,6 @@ y_bt = W[ids_bt]
 # ideas: an array as an index
 # points: 1
 # checks: embedding
-# BEGIN HINTS
-# 1. In NumPy, an array of integers can be the index of another array.
-# 2. An index of shape (B, T) into the rows of a table (V, C) gives (B, T, C).
-# 3. y = weight[ids].
-# END HINTS
 
 
 def embedding(ids, weight):

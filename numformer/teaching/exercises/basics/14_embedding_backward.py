@@ -8,12 +8,6 @@ occur several times: dweight[ids] += dy adds only one of its gradients, np.add.a
 # ideas: gradients of several uses are added; repeated indices
 # points: 3
 # checks: embedding_backward
-# BEGIN HINTS
-# 1. Begin with zeros of the shape of weight. Every position adds its dy to the row of its id.
-# 2. `dweight[ids] += dy` reads, adds and writes each row once, so a repeated id keeps one
-#    gradient alone. The function named in the text adds all of them.
-# 3. dweight = np.zeros_like(weight), then np.add.at(dweight, ids, dy).
-# END HINTS
 
 import numpy as np
 

@@ -7,15 +7,6 @@ o = softmax(q k^T / sqrt(D)) v
 # ideas: scores as inner products; a softmax for each query; an average of values
 # points: 3
 # checks: scaled_dot_product_attention
-# BEGIN HINTS
-# 1. There are three steps: scores, weights, average. Each query has its own softmax, over the
-#    keys.
-# 2. The scores are (B, H, T, S). Transpose only the last two axes of k (k.T reverses all
-#    four), and divide by the square root of D, the last size of q. Subtract the maximum of
-#    each row before exp.
-# 3. scores = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5; p is the softmax of scores over
-#    the last axis; o = p @ v.
-# END HINTS
 
 import numpy as np
 

@@ -11,14 +11,6 @@ give dq and dk. Do not forget the division by sqrt(D).
 # points: 5
 # parts: dq 2, dk 2, dv 1
 # checks: scaled_dot_product_attention_backward
-# BEGIN HINTS
-# 1. Compute scores and p again. Then go backward through o = p v, through the softmax, and
-#    through the scores, one line at a time.
-# 2. dp = do v^T is (B, H, T, S), and dv = p^T do. dscores = p * (dp - the sum of p * dp over
-#    each row). Both dq and dk get the factor 1 / sqrt(D).
-# 3. dq = dscores @ k * scale, dk = dscores.swapaxes(-1, -2) @ q * scale, dv = p.swapaxes(-1,
-#    -2) @ do; return them in the order dq, dk, dv.
-# END HINTS
 
 import numpy as np
 

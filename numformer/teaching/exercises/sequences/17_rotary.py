@@ -9,13 +9,6 @@ Coordinates i and i + D/2 are a pair (a, b):
 # ideas: pairs of coordinates; a rotation of each pair
 # points: 2
 # checks: rotary
-# BEGIN HINTS
-# 1. The first half of the last axis holds a of all pairs, the second half holds b.
-# 2. Both halves are (..., T, D/2); cosine and sine, (T, D/2), are broadcast. Join the results
-#    along the last axis, first half first.
-# 3. a, b = np.split(x, 2, axis=-1), then np.concatenate([a * cosine - b * sine, a * sine + b
-#    * cosine], axis=-1).
-# END HINTS
 
 import numpy as np
 

@@ -9,13 +9,6 @@ What is the transpose of a rotation?
 # ideas: the transpose of a rotation
 # points: 2
 # checks: rotary_backward
-# BEGIN HINTS
-# 1. A rotation matrix is orthogonal: its transpose is the rotation by the opposite angle.
-# 2. Write down the matrix of one pair, [[cos, -sin], [sin, cos]], and transpose it: only the
-#    signs of the sines change.
-# 3. With da and db, the halves of dy: the first half of dx is da * cosine + db * sine, the
-#    second db * cosine - da * sine.
-# END HINTS
 
 import numpy as np
 

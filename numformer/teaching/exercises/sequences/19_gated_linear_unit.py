@@ -7,11 +7,6 @@ y = silu(g) h,   silu(g) = g / (1 + exp(-g))
 # ideas: a gate is a factor
 # points: 1
 # checks: gated_linear_unit
-# BEGIN HINTS
-# 1. One input passes through silu and then multiplies the other, entry by entry.
-# 2. silu applies to g alone: g / (1 + exp(-g)). h is only a factor.
-# 3. y = g / (1 + np.exp(-g)) * h.
-# END HINTS
 
 import numpy as np
 

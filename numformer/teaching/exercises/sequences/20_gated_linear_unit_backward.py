@@ -8,12 +8,6 @@ y = silu(g) h,   silu(g) = g / (1 + exp(-g))
 # points: 2
 # parts: dg 1, dh 1
 # checks: gated_linear_unit_backward
-# BEGIN HINTS
-# 1. y is a product: the gradient of each factor has the other factor in it.
-# 2. dh = dy silu(g) and dg = dy h silu'(g). With s = 1 / (1 + exp(-g)), silu(g) = g s;
-#    differentiate this product.
-# 3. dg = dy * h * (s + g * s * (1 - s)), dh = dy * g * s.
-# END HINTS
 
 import numpy as np
 

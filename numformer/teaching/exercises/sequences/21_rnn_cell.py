@@ -7,11 +7,6 @@ h = tanh(x W + state U + b)
 # ideas: a step maps a state to the next one
 # points: 1
 # checks: rnn_cell
-# BEGIN HINTS
-# 1. Add two linear maps and a bias, then apply tanh to the sum.
-# 2. x W and state U both have shape (B, F). There is one tanh, outside the sum.
-# 3. h = np.tanh(x @ input_weight + state @ recurrent_weight + bias).
-# END HINTS
 
 import numpy as np
 

@@ -10,14 +10,6 @@ dstate is passed to the previous step, and through U at every step: why do gradi
 # points: 3
 # parts: dx 0.5, dstate 1, dinput_weight 0.5, drecurrent_weight 0.5, dbias 0.5
 # checks: rnn_cell_backward
-# BEGIN HINTS
-# 1. Let a be the sum inside the tanh, so that h = tanh(a). Find da first; what is left are
-#    backwards of linear maps.
-# 2. The derivative of tanh is 1 - h^2, so da = dh (1 - h^2). The gradient of each matrix is
-#    its transposed input times da; that of each input is da times its transposed matrix.
-# 3. dx = da @ input_weight.T, dstate = da @ recurrent_weight.T, dinput_weight = x.T @ da,
-#    drecurrent_weight = state.T @ da, dbias = da.sum(axis=0).
-# END HINTS
 
 import numpy as np
 

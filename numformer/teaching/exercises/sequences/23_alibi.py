@@ -10,13 +10,6 @@ i + S - T.
 # ideas: a matrix of distances; the last query is aligned with the last key
 # points: 2
 # checks: alibi
-# BEGIN HINTS
-# 1. Begin with the matrix of distances, (T, S). It is the same for all examples and heads.
-# 2. np.arange(T)[:, None] + S - T are the positions of the queries, np.arange(S) those of the
-#    keys. The slopes (H,) need two more axes to be broadcast over (B, H, T, S).
-# 3. z = scores - slopes[:, None, None] * distance, with distance = np.abs(np.arange(T)[:,
-#    None] + S - T - np.arange(S)).
-# END HINTS
 
 import numpy as np
 

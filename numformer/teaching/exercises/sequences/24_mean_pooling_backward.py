@@ -9,12 +9,6 @@ Sentence-BERT makes one vector of a sentence in this way.
 # ideas: a mean distributes its gradient
 # points: 2
 # checks: mean_pooling_backward
-# BEGIN HINTS
-# 1. Every position contributes to the mean with the same factor. Which one?
-# 2. dx is (B, T, C), dy is (B, C): every position of an example gets the same dy / T. T is
-#    x.shape[1].
-# 3. dx = np.repeat(dy[:, None] / T, T, axis=1), with T = x.shape[1].
-# END HINTS
 
 import numpy as np
 
