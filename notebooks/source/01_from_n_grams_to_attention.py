@@ -18,7 +18,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check, models
+from numformer import check, hint, models, solution
 from numformer.analysis import gradient_reach
 from numformer.data import BlockStream, CharacterTokenizer, consecutive_blocks, load_corpus
 from numformer.plots import gradient_reach_curves, unrolled_rnn
@@ -143,7 +143,8 @@ def rnn_cell_backward(dh_new, x, h, W, U, b):
 check("rnn_cell_backward", rnn_cell_backward, seed=0)
 # %% [markdown]
 # **Exercise 1.1** (10 minutes). Now $y = x W + b$ for a whole batch, x: (B, T, C), W: (C, F). Which
-# axes does each sum run over? (`hint("linear_backward")` gives hints.)
+# axes does each sum run over? `hint("linear_backward")` helps; after a pass,
+# `solution("linear_backward")` shows ours.
 # %%
 def linear_backward(dy, x, weight, bias):
     ...                                                               # dx, dweight, dbias
@@ -192,7 +193,8 @@ check("linear_backward", linear_backward, seed=0)
 # \end{aligned}$$
 #
 # **Exercise 1.2** (5 minutes). Here $\sigma(a) = 1 / (1 + e^{-a})$. Show that its derivative is
-# $\sigma (1 - \sigma)$, and write its backward.
+# $\sigma (1 - \sigma)$, and write its backward. `hint("sigmoid_backward")` helps; after a pass,
+# `solution("sigmoid_backward")` shows ours.
 # %%
 def sigmoid_backward(dy, x):
     ...

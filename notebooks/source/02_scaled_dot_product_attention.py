@@ -18,7 +18,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.functional import softmax
 from numformer.plots import attention_maps, forward_and_backward, query_detail
 # %% [markdown] minutes=15
@@ -100,7 +100,8 @@ print("input", x.shape, "scores", (x @ W_q @ (x @ W_k).T).shape, "output", o.sha
 #
 # **Exercise 2.1** (10 minutes). Derive the gradients of the scores $z = q W k^\top$, q: (B, T, D),
 # k: (B, S, K), W: (D, K), from those of a matrix product. The result z is (B, T, S), and all B
-# examples share W. `hint("general_scores_backward")` helps.
+# examples share W. `hint("general_scores_backward")` helps; after a pass,
+# `solution("general_scores_backward")` shows ours.
 # %%
 def general_scores_backward(dz, q, k, weight):
     ...                                                               # dq, dk, dweight
@@ -204,6 +205,7 @@ check("softmax_backward", softmax_backward, seed=0)
 # %% [markdown]
 # **Exercise 2.2** (10 minutes). Losses use $y = \log \mathrm{softmax}(z)$, that is, $y_i = z_i -
 # \log \sum_j e^{z_j}$. Derive its gradient in the same way; it is one line.
+# `hint("log_softmax_backward")` helps; after a pass, `solution("log_softmax_backward")` shows ours.
 # %%
 def log_softmax_backward(dy, z):
     ...

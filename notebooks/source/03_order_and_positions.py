@@ -19,7 +19,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import AttentionPattern, check
+from numformer import AttentionPattern, check, hint, solution
 from numformer.analysis import attention_steps
 from numformer.functional import (
     alibi, alibi_slopes, relative_position_buckets, sinusoidal_positions)
@@ -167,7 +167,8 @@ print(relative_position_buckets(np.array([0, -1, -2, -7, -8, -9, -20, -100, -100
 #
 # **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (B, H, T, S) and slopes of shape
 # (H,); return the new scores. With T < S, as when a model generates with stored keys, the last
-# query has the position of the last key: the distance is $|t + S - T - s|$. Hints: `hint("alibi")`.
+# query has the position of the last key: the distance is $|t + S - T - s|$. `hint("alibi")` helps;
+# after a pass, `solution("alibi")` shows ours.
 # %%
 def alibi_by_hand(scores, slopes):
     ...
@@ -228,8 +229,8 @@ def rotary_backward(dy, x, cosine, sine):
 check("rotary_backward", rotary_backward, seed=0)
 # %% [markdown]
 # **Exercise 3.2** (10 minutes). GPT-NeoX rotates only the first R coordinates of a head; cosine and
-# sine are (T, R/2). Which gradient do the others receive? (`hint("partial_rotary_backward")`
-# helps.)
+# sine are (T, R/2). Which gradient do the others receive? `hint("partial_rotary_backward")` helps;
+# after a pass, `solution("partial_rotary_backward")` shows ours.
 # %%
 def partial_rotary_backward(dy, x, cosine, sine):
     ...

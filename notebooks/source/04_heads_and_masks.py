@@ -18,7 +18,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import AttentionPattern, check
+from numformer import AttentionPattern, check, hint, solution
 from numformer.functional import attention, attention_backward, softmax
 from numformer.layers import MultiHeadAttention
 from numformer.plots import attention_grid, mask_panels
@@ -207,7 +207,8 @@ check("softmax", masked_softmax, seed=0)
 # 4.1 asks what should happen there.
 #
 # **Exercise 4.1** (10 minutes). Write attention with a mask: (T, S), or None for none. What must
-# happen to a query that may attend to no key? (`hint("attention")` helps.)
+# happen to a query that may attend to no key? `hint("attention")` helps; after a pass,
+# `solution("attention")` shows ours.
 # %%
 def masked_attention(q, k, v, mask=None):
     ...
@@ -279,6 +280,8 @@ for G in (4, 2, 1):
 # %% [markdown]
 # **Exercise 4.2** (10 minutes). The forward repeats each of the G heads H / G times, x: (B, G, S,
 # D) to y: (B, H, S, D), for H = `n_heads`. Each head is used several times: what is its gradient?
+# `hint("repeat_kv_heads_backward")` helps; after a pass, `solution("repeat_kv_heads_backward")`
+# shows ours.
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
     ...

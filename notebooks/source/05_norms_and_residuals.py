@@ -18,7 +18,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import gradient_norm_by_block, residual_stream
 from numformer.functional import layer_norm
 from numformer.layers import BatchNorm, LayerNorm
@@ -141,7 +141,8 @@ print(f"sum of dx {abs(dx.sum(axis=1)).max():.0e}, "
 # proportion to $\epsilon$, and with $\epsilon = 0$ it is a rounding error too.
 #
 # **Exercise 5.1** (10 minutes). BatchNorm has the same formulas, with means over all axes but the
-# last. Change the axes of the means, and nothing else. (`hint("batch_norm_backward")` helps.)
+# last. Change the axes of the means, and nothing else. `hint("batch_norm_backward")` helps; after a
+# pass, `solution("batch_norm_backward")` shows ours.
 # %%
 def batch_norm_backward(dy, x, weight, bias):
     ...                                                               # dx, dweight, dbias
@@ -167,6 +168,7 @@ check("batch_norm_backward", batch_norm_backward, seed=0)
 # input of a branch is normalised, and the weight then scales each coordinate.
 #
 # **Exercise 5.2** (10 minutes). Repeat the derivation: which path is missing, and which term?
+# `hint("rms_norm_backward")` helps; after a pass, `solution("rms_norm_backward")` shows ours.
 # %%
 def rms_norm_backward(dy, x, weight):
     ...                                                               # dx, dweight

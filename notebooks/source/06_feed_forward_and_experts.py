@@ -21,7 +21,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import AttentionPattern, check
+from numformer import AttentionPattern, check, hint, solution
 from numformer.analysis import capture, dead_units, hidden_activations
 from numformer.data import BlockStream, CharacterTokenizer, load_corpus
 from numformer.functional import (
@@ -144,7 +144,7 @@ check("silu_backward", silu_backward, seed=0)
 # `check` compares a function with the library's own on random problems.
 #
 # **Exercise 6.1** (5 minutes). Derive the gradient of Swish, $y = x\, \sigma(\beta x)$, and write
-# it below. If you are stuck, `from numformer import hint; hint("swish_backward")` gives hints.
+# it below. `hint("swish_backward")` helps; after a pass, `solution("swish_backward")` shows ours.
 
 # %%
 def swish_backward(dy, x, beta=1.0):
@@ -412,7 +412,8 @@ print("gradients right:", gradcheck(small, [rng.standard_normal((1, 4, 3))]).ok)
 # **Exercise 6.2** (10 minutes). With k = 1 the weight above is always 1, and the router learns
 # nothing. The Switch Transformer therefore takes the softmax over *all* experts and keeps the
 # chosen entries: $w_{nj} = p_{n c_{nj}}$ with $p_n = \mathrm{softmax}(z_n)$. Write its gradient.
-# Which logits get one now? (`hint("top_k_gates_over_all_backward")` helps.)
+# Which logits get one now? `hint("top_k_gates_over_all_backward")` helps; after a pass,
+# `solution("top_k_gates_over_all_backward")` shows ours.
 
 # %%
 def top_k_gates_over_all_backward(dweights, logits, chosen):
@@ -463,6 +464,8 @@ for weight in (0.0, 0.01):
 # %% [markdown]
 # **Exercise 6.3** (10 minutes). At home: derive and write the gradient of $L_b$ with respect to the
 # logits. The fractions f are counts, so they have none; $p_n = \mathrm{softmax}(z_n)$.
+# `hint("load_balance_loss_backward")` helps; after a pass, `solution("load_balance_loss_backward")`
+# shows ours.
 
 # %%
 def load_balance_loss_backward(dloss, logits, chosen):

@@ -21,7 +21,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import AttentionPattern, check
+from numformer import AttentionPattern, check, hint, solution
 from numformer.functional import log_softmax, softmax
 from numformer.layers import (
     FeedForward, LayerNorm, MultiHeadAttention, ResidualBranch, SelfAttentionBranch,
@@ -118,8 +118,8 @@ check("linear_backward", linear_backward, seed=0)
 # %% [markdown]
 # **Exercise 7.1** (5 minutes). An embedding looks up rows of a table: `y = weight[ids]`, with ids:
 # (B, T), weight: (V, C), y: (B, T, C). A token that occurs several times uses its row several
-# times. Write the gradient of the table. (`hint("embedding_backward")`, from `from numformer import
-# hint`, gives hints.)
+# times. Write the gradient of the table. `hint("embedding_backward")` helps; after a pass,
+# `solution("embedding_backward")` shows ours.
 
 # %%
 def embedding_backward(dy, ids, weight):
@@ -176,7 +176,8 @@ check("softmax_backward", softmax_backward, seed=0)
 
 # %% [markdown]
 # **Exercise 7.2** (5 minutes). Do the same for the logarithm, $y_j = z_j - \log \sum_i e^{z_i}$:
-# $\bar{z}_k = \bar{y}_k - \dots$ (`hint("log_softmax_backward")`)
+# $\bar{z}_k = \bar{y}_k - \dots$ `hint("log_softmax_backward")` helps; after a pass,
+# `solution("log_softmax_backward")` shows ours.
 
 # %%
 def log_softmax_backward(dy, x):

@@ -19,7 +19,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import Layer, check
+from numformer import Layer, check, hint, solution
 from numformer.data import CharacterTokenizer, load_corpus
 from numformer.functional import (
     adam_step, layer_norm, layer_norm_backward, softmax_cross_entropy,
@@ -270,7 +270,8 @@ check("embedding_backward", embedding_backward, seed=0)
 # **Exercise 8.1** (5 minutes). In grouped attention H query heads share G heads of keys, several
 # each: `y = np.repeat(x, n_heads // G, axis=1)`, with x: (B, G, S, D) and y: (B, H, S, D), H =
 # `n_heads`. Each head of x is used several times. Write its gradient.
-# (`hint("repeat_kv_heads_backward")`, from `from numformer import hint`, gives hints.)
+# `hint("repeat_kv_heads_backward")` helps; after a pass, `solution("repeat_kv_heads_backward")`
+# shows ours.
 
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
@@ -325,7 +326,8 @@ print(gradcheck(NearlyRMSNorm(4), [rng.standard_normal((2, 4))]))
 # **Exercise 8.2** (10 minutes). Some code has epsilon outside the root: $\hat{x} = x / (\rho +
 # \epsilon)$ with $\rho = \sqrt{\langle x^2 \rangle}$ and $y = \gamma \hat{x}$. Derive its gradient
 # on two paths, directly and through $\rho$; use $\partial \rho / \partial x_j = x_j / (C \rho)$. It
-# returns dx and dweight. (`hint("rms_norm_outside_backward")`)
+# returns dx and dweight. `hint("rms_norm_outside_backward")` helps; after a pass,
+# `solution("rms_norm_outside_backward")` shows ours.
 
 # %%
 def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):

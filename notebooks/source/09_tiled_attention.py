@@ -25,7 +25,7 @@ import tracemalloc
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import backend, check
+from numformer import backend, check, hint, solution
 from numformer.functional import (
     CAUSAL, scaled_dot_product_attention, scaled_dot_product_attention_backward, tiled_attention,
     tiled_attention_backward, tiled_attention_steps)
@@ -151,8 +151,8 @@ print(f"largest difference from the softmax in three passes: {np.abs(difference)
 # **Exercise 9.1** (10 minutes). The same idea saves memory at the other end of a language model.
 # The loss, $\log \sum_v e^{z_v} - z_y$ averaged over all targets y, needs the log-sum-exp of the
 # logits z over a large vocabulary. Write it with a loop over classes, `logits[..., v]`, that keeps
-# only m and $\ell$, with logits: (..., V), targets: (...). (`from numformer import hint;
-# hint("softmax_cross_entropy")`)
+# only m and $\ell$, with logits: (..., V), targets: (...). `hint("softmax_cross_entropy")` helps;
+# after a pass, `solution("softmax_cross_entropy")` shows ours.
 
 # %%
 def softmax_cross_entropy(logits, targets):
@@ -279,7 +279,8 @@ check("attention_backward", attention_backward, seed=0)
 # **Exercise 9.2** (10 minutes). The log-sum-exp has a gradient of its own. Language models
 # sometimes add the *z-loss*, $L = \frac{1}{N} \sum_n \Lambda_n^2$ with $\Lambda_n = \log \sum_v
 # e^{z_{nv}}$ and logits z: (N, V). Derive and write its gradient: first $\partial \Lambda_n /
-# \partial z_{nv}$. (`hint("z_loss_backward")`)
+# \partial z_{nv}$. `hint("z_loss_backward")` helps; after a pass, `solution("z_loss_backward")`
+# shows ours.
 
 # %%
 def z_loss_backward(dloss, logits):

@@ -21,7 +21,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import logit_contributions, logit_lens
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.data import BlockStream, CharacterTokenizer, consecutive_blocks, load_corpus
@@ -132,8 +132,9 @@ check("linear_cross_entropy_backward", linear_cross_entropy_backward, seed=0, le
 # %% [markdown]
 # **Exercise 10.1** (5 minutes). Label smoothing adds the cross-entropy with the *uniform*
 # distribution, $L = -\frac{1}{N V} \sum_{n, v} \log p_{nv}$, so that a model is never rewarded for
-# full certainty. What replaces the target in $\bar{z}$? Logits: (..., V). (`from numformer import
-# hint; hint("uniform_cross_entropy_backward")`)
+# full certainty. What replaces the target in $\bar{z}$? Logits: (..., V).
+# `hint("uniform_cross_entropy_backward")` helps; after a pass,
+# `solution("uniform_cross_entropy_backward")` shows ours.
 
 # %%
 def uniform_cross_entropy_backward(dloss, logits):
@@ -346,7 +347,8 @@ for temperature in (0.3, 0.8, 1.2):
 # %% [markdown]
 # **Exercise 10.2** (5 minutes). Gemma 2 bounds its logits before the softmax: $y = c \tanh(x / c)$
 # with a cap c. Small logits pass, large ones approach c. Write the gradient; use $\tanh' = 1 -
-# \tanh^2$. (`hint("soft_cap_backward")`)
+# \tanh^2$. `hint("soft_cap_backward")` helps; after a pass, `solution("soft_cap_backward")` shows
+# ours.
 
 # %%
 def soft_cap_backward(dy, x, cap):

@@ -21,7 +21,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.data import (
     CharacterTokenizer, PairStream, WordTokenizer, date_pairs, english, french)
@@ -147,8 +147,8 @@ check("additive_scores_backward", additive_scores_backward, seed=0)
 # %% [markdown]
 # **Exercise 11.1** (10 minutes). Luong et al. (2015) score with a matrix W of shape (C, K) between
 # query (B, T, C) and key (B, S, K): $z_{tj} = q_t^\top W k_j$. Derive the three gradients in two
-# steps, first through $z = u\, k^\top$, then through $u = q\, W$. For hints, run
-# `from numformer import hint` and `hint("general_scores_backward")`.
+# steps, first through $z = u\, k^\top$, then through $u = q\, W$. `hint("general_scores_backward")`
+# helps; after a pass, `solution("general_scores_backward")` shows ours.
 
 # %%
 def general_scores_backward(dz, q, k, weight):
@@ -307,7 +307,8 @@ print(f"largest error: {np.abs(found - expected).max():.0e}")
 #
 # **Exercise 11.2** (5 minutes). Derive the gradient of the scores
 # $z_{tj} = q_t \cdot k_j / \sqrt D$ with respect to q (B, T, D) and k (B, S, D). Which axis of
-# $\bar{z}$ is summed for each?
+# $\bar{z}$ is summed for each? `hint("scaled_dot_scores_backward")` helps; after a pass,
+# `solution("scaled_dot_scores_backward")` shows ours.
 
 # %%
 def scaled_dot_scores_backward(dz, q, k):

@@ -23,7 +23,7 @@ from collections import Counter
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.data import (
     Batch, MaskedStream, PassageStream, Triplets, WordTokenizer, mask_tokens, passage_rows, tales)
 from numformer.functional import cosine_similarity
@@ -330,7 +330,8 @@ check("cosine_similarity_backward", cosine_similarity_backward, seed=0)
 #
 # **Exercise 12.1** (10 minutes). The gradient continues to the tokens: $y = \frac1n \sum_t x_t$
 # over the n positions of x (B, T, C) where the mask (B, T) is True. Padding must receive 0.
-# (`from numformer import hint`; `hint("mean_pooling_backward")`)
+# `hint("mean_pooling_backward")` helps; after a pass, `solution("mean_pooling_backward")` shows
+# ours.
 
 # %%
 def mean_pooling_backward(dy, x, mask=None):
@@ -411,7 +412,8 @@ print(f"guessing {1 / len(held_out_tales):.1%}, "
 # **Exercise 12.2** (10 minutes). Sentence-BERT's other loss uses triplets:
 # $L = \frac1B \sum_i \max(0,\; |a_i - p_i| - |a_i - n_i| + 1)$ with anchors, positives and
 # negatives of shape (B, C). The gradient of $|u|$ is $u / |u|$, and is taken as 0 for u = 0. Which
-# triplets contribute nothing?
+# triplets contribute nothing? `hint("triplet_loss_backward")` helps; after a pass,
+# `solution("triplet_loss_backward")` shows ours.
 
 # %%
 def triplet_loss_backward(dloss, anchors, positives, negatives, margin=1.0):

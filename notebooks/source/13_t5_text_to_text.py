@@ -21,7 +21,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import count
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.data import CharacterTokenizer, PairStream, corrupt_spans
@@ -181,8 +181,8 @@ check("add_by_distance_backward", add_by_distance_backward, seed=0)
 # Several distances read the same row. `dtable[buckets] += dbias.T` would count each row only once:
 # use `np.add.at`, or a loop. The rows that were read are
 # `relative_position_buckets(distance, len(table), max_distance, bidirectional)` with
-# `distance = np.arange(-(S - 1), T)`. (`from numformer import hint`;
-# `hint("relative_position_bias_backward")`)
+# `distance = np.arange(-(S - 1), T)`. `hint("relative_position_bias_backward")` helps; after a
+# pass, `solution("relative_position_bias_backward")` shows ours.
 
 # %%
 def relative_position_bias_backward(dbias, table, T, S, max_distance=128, bidirectional=True):
@@ -193,7 +193,8 @@ check("relative_position_bias_backward", relative_position_bias_backward, seed=0
 
 # %% [markdown]
 # **Exercise 13.2** (5 minutes). ALiBi (lesson 3) subtracts $m_h |i + S - T - j|$ from the scores of
-# head h, with fixed slopes $m_h$. Which gradient do the scores receive?
+# head h, with fixed slopes $m_h$. Which gradient do the scores receive? `hint("alibi_backward")`
+# helps; after a pass, `solution("alibi_backward")` shows ours.
 
 # %%
 def alibi_backward(dy, scores, slopes):

@@ -21,7 +21,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import attention_rollout, count
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.data import LabelledStream, labelled_batches, load_digits
@@ -129,7 +129,8 @@ check("patch_convolution_backward", patch_convolution_backward, seed=0)
 #
 # **Exercise 14.1** (10 minutes). The last step alone: $y = \mathrm{cut}(x)$ with y of shape
 # (B, T, P P K). Bring `dy` back to the shape of the images. Which transposition undoes
-# (0, 1, 3, 2, 4, 5)? `from numformer import hint` and `hint("patches_backward")` help.
+# (0, 1, 3, 2, 4, 5)? `hint("patches_backward")` helps; after a pass, `solution("patches_backward")`
+# shows ours.
 
 # %%
 def patches_backward(dy, images, patch_size):
@@ -165,6 +166,7 @@ check("patches_backward", patches_backward, seed=0)
 # **Exercise 14.2** (10 minutes). A third way is the maximum of each coordinate over the positions,
 # x (B, T, C) to y (B, C). Which positions receive a gradient, and how much? Positions where the
 # mask (B, T) is False are padding; of equal maxima the first one counts.
+# `hint("max_pooling_backward")` helps; after a pass, `solution("max_pooling_backward")` shows ours.
 
 # %%
 def max_pooling_backward(dy, x, mask=None):

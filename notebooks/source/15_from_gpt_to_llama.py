@@ -23,7 +23,7 @@ import time
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import count, model_costs, model_sizes
 from numformer.data import BlockStream, CharacterTokenizer, consecutive_blocks, load_corpus
 from numformer.functional import rms_norm
@@ -142,8 +142,9 @@ check("rms_norm_backward", rms_norm_backward, seed=0)
 #
 # **Exercise 15.1** (15 minutes). In some code the small number is outside the root:
 # $\hat{x} = x / (\sqrt{m} + \varepsilon)$, with $\varepsilon$ = 1e-5. Which of the five steps
-# change? Where x = 0 the root has no derivative; take it as 0 there. (`from numformer import hint`;
-# `hint("rms_norm_outside_backward")`)
+# change? Where x = 0 the root has no derivative; take it as 0 there.
+# `hint("rms_norm_outside_backward")` helps; after a pass, `solution("rms_norm_outside_backward")`
+# shows ours.
 
 # %%
 def rms_norm_outside_backward(dy, x, weight):
@@ -335,7 +336,8 @@ print(f"positions computed: {len(prompt) + n_tokens - 1} with a cache, {passes} 
 #
 # **Exercise 15.2** (10 minutes). For the computation, the G heads of keys x (B, G, S, D) are
 # repeated to H heads, y (B, H, S, D): head h of y is head h // (H / G) of x. Derive the gradient:
-# which axis is summed, after which reshape? (`hint("repeat_kv_heads_backward")`)
+# which axis is summed, after which reshape? `hint("repeat_kv_heads_backward")` helps; after a pass,
+# `solution("repeat_kv_heads_backward")` shows ours.
 
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):

@@ -21,7 +21,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.experiments.in_context.few_shot import SHOTS, matching_accuracy, shot_accuracy
 from numformer.experiments.meaning.word_senses import accuracy_by_word, occurrences, without_frames
 from numformer.experiments.meaning.world_bert import FIRST, hidden_states, pretrained, tales_of
@@ -125,8 +125,8 @@ print(f"largest difference {abs(dy_dx - by_complex_step).max():.1e}, "
 # %% [markdown]
 # **Exercise 16.1** (10 minutes). The scores without the division by $\sqrt{D}$ are
 # $z = q k^\top$, with $q$ of shape $(\dots, T, D)$ and $k$ of shape $(\dots, S, D)$. Given the
-# gradient `dscores` of $z$, shape $(\dots, T, S)$, write those of $q$ and $k$. (`from numformer
-# import hint`, then `hint("dot_scores_backward")`, if you need one.)
+# gradient `dscores` of $z$, shape $(\dots, T, S)$, write those of $q$ and $k$.
+# `hint("dot_scores_backward")` helps; after a pass, `solution("dot_scores_backward")` shows ours.
 
 # %%
 def dot_scores_backward(dscores, q, k):
@@ -313,7 +313,8 @@ for seed in (1, 2, 3):
 #
 # Write it for $q$ of shape $(B, H, T, D)$, $k$ of shape $(B, H, S, D)$ and $v$ of shape
 # $(B, H, S, D_V)$. If `causal`, T = S and the sums run over $j \le i$. A query whose denominator is
-# 0 gets 0.
+# 0 gets 0. `hint("linear_attention")` helps; after a pass, `solution("linear_attention")` shows
+# ours.
 
 # %%
 def linear_attention(q, k, v, causal=False):

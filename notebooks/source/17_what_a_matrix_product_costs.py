@@ -24,7 +24,7 @@ import time
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import backend, check
+from numformer import backend, check, hint, solution
 from numformer.functional import attention, gelu
 
 rng = np.random.default_rng(0)
@@ -336,8 +336,8 @@ for T in (256, 512, 1024, 2048):
 # %% [markdown]
 # **Exercise 17.1** (15 minutes). The feed-forward layer is two products with an activation between
 # them. Write the backward of the activation alone, for the ReLU: how many bytes does it move for
-# each number, and where could it be fused? (`from numformer import hint; hint("relu_backward")`
-# helps.)
+# each number, and where could it be fused? `hint("relu_backward")` helps; after a pass,
+# `solution("relu_backward")` shows ours.
 #
 # <details><summary>Answer to the two questions</summary>
 # It reads dy and x and writes dx: 12 bytes for each number, for one comparison. It can be fused
@@ -382,6 +382,7 @@ print(f"at the rate of this shape, {shape_rate / 1e9:.0f} GFLOP/s: "
 # **Exercise 17.2** (15 minutes). The softmax and its backward are pointwise but for one sum over
 # each row. Write the backward, where x are the scores. Count for a backward that is given the
 # weights p: which arrays does it read, which does it write, and what is its intensity?
+# `hint("softmax_backward")` helps; after a pass, `solution("softmax_backward")` shows ours.
 #
 # <details><summary>Answer to the questions</summary>
 # It reads p and dp and writes dx, 12 bytes for each number. It computes a product, a term of the

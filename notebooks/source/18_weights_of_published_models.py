@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import backend, check
+from numformer import backend, check, hint, solution
 from numformer.analysis import count
 from numformer.data import BlockStream, BytePairTokenizer, load_corpus
 from numformer.functional import (
@@ -278,7 +278,8 @@ for name, logits in {"by hand": ours, "exact GELU": logits_of(arrays, ids, H, ge
 #
 # **Exercise 18.1** (10 minutes). To train GPT-2 further you need the gradient of this
 # approximation. Derive it by the product rule and the chain rule; the derivative of tanh u is
-# $1 - \tanh^2 u$. (`from numformer import hint`; `hint("gelu_tanh_backward")`)
+# $1 - \tanh^2 u$. `hint("gelu_tanh_backward")` helps; after a pass,
+# `solution("gelu_tanh_backward")` shows ours.
 
 # %%
 def gelu_tanh_backward(dy, x):
@@ -396,7 +397,8 @@ for name, each in (("not permuted", state), ("permuted", permuted)):
 # **Exercise 18.2** (10 minutes). Gemma stores $w = \gamma - 1$, so its RMSNorm is
 # $y = (1 + w) \odot r x$, with $r = (\langle x^2 \rangle + \varepsilon)^{-1/2}$ and the mean
 # $\langle \cdot \rangle$ over coordinates (lesson 15). What is $\bar{w}$, and where does w enter
-# $\bar{x}$? ($\varepsilon$ = 1e-5; `hint("rms_norm_backward")`)
+# $\bar{x}$? ($\varepsilon$ = 1e-5) `hint("rms_norm_backward")` helps; after a pass,
+# `solution("rms_norm_backward")` shows ours.
 
 # %%
 def stored_norm_backward(dy, x, w):

@@ -21,7 +21,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import ablate_heads, attention_by_layer, head_scores
 from numformer.data import recall_batch, recall_examples, recall_ids, recall_text
 from numformer.experiments.training import trained, trainer_of
@@ -205,7 +205,7 @@ for head in range(2):
 # **Exercise 19.1** (10 minutes). The mark is written by the matrices $W_V$ and $W_O$, and training
 # has to find them. Write the gradient of a linear layer $y = x W + b$, with $x$ of shape
 # $(\dots, N)$ and $W$ of shape $(N, M)$: it sums over all positions at which $W$ is used.
-# (`hint("linear_backward")` helps; import it from `numformer`.)
+# `hint("linear_backward")` helps; after a pass, `solution("linear_backward")` shows ours.
 
 # %%
 def linear_backward(dy, x, weight, bias):
@@ -331,7 +331,8 @@ for layer, block in enumerate(model.blocks):
 #
 # **Exercise 19.2** (10 minutes). Tokens repeat in these texts, so a row of the embedding is used
 # many times. Write the gradient of the lookup $y = W[\mathrm{ids}]$, where ids has any shape. Which
-# rule of lesson 7 applies to a row that is used twice?
+# rule of lesson 7 applies to a row that is used twice? `hint("embedding_backward")` helps; after a
+# pass, `solution("embedding_backward")` shows ours.
 
 # %%
 def embedding_backward(dy, ids, weight):

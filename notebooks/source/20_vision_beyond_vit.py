@@ -25,12 +25,12 @@ import itertools
 import numpy as np
 from matplotlib.figure import Figure
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.data import LabelledStream, digit_scenes, labelled_batches, load_digits
 from numformer.experiments.training import trained, trainer_of
 from numformer.functional import (
     box_corners, box_iou, box_loss, box_loss_backward, generalized_iou, match_objects,
-    matching_costs, shifted_window_mask, softmax, window_partition)
+    matching_costs, shifted_window_mask, softmax, window_distances, window_partition)
 from numformer.models import (
     SWIN_CONFIGS, ConvolutionClassifier, ConvolutionClassifierConfig, SwinConfig, SwinStage,
     VisionTransformer, VisionTransformerConfig)
@@ -301,10 +301,11 @@ axes[0].figure
 # On a canvas of digits Swin reaches 89.0%, 91.0%, 89.9% (seeds 1, 2, 3), without shifts 83.1%,
 # 86.2%, 83.9% (`numformer reproduce swin swin-unshifted`).
 #
-# **Exercise 20.1** (5 minutes). Swin adds a learned number to each score. It depends only on how
-# many rows and columns apart both patches are: `bias = table[d].transpose(2, 0, 1)`, with `d =
-# window_distances(window)`, $(M^2, M^2)$, and a table $((2M-1)^2, H)$. Many pairs share a row of
-# the table. What is its gradient? (Import `window_distances` from `numformer.functional`.)
+# **Exercise 20.1** (5 minutes). Swin adds a learned number to each score, by the rows and columns
+# between both patches: `bias = table[d].transpose(2, 0, 1)`, with `d = window_distances(window)`,
+# $(M^2, M^2)$, and a table $((2M-1)^2, H)$. Many pairs share a row of the table. What is its
+# gradient? `hint("window_position_bias_backward")` helps; after a pass,
+# `solution("window_position_bias_backward")` shows ours.
 
 # %%
 def window_position_bias_backward(dbias, table, window):
@@ -536,8 +537,9 @@ print(gradcheck((clip_loss, clip_loss_backward), [A, B, np.array(14.0)]))
 # > The contrastive loss is a cross-entropy over rows and columns of one matrix. The gradient of a
 # > normalised vector is orthogonal to it: only its direction is trained.
 #
-# **Exercise 20.2** (10 minutes). Put product and norm together: derive the gradient of the cosines
-# $c_{ij} = \cos(u_i, v_j)$, u: (N, D), v: (S, D).
+# **Exercise 20.2** (10 minutes). Derive the gradient of the cosines
+# $c_{ij} = \cos(u_i, v_j)$, u: (N, D), v: (S, D). `hint("cosine_similarity_backward")` helps; after
+# a pass, `solution("cosine_similarity_backward")` shows ours.
 
 # %%
 def cosine_similarity_backward(dc, u, v):

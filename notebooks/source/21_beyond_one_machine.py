@@ -21,7 +21,7 @@
 # %matplotlib inline
 import numpy as np
 
-from numformer import check
+from numformer import check, hint, solution
 from numformer.analysis import (
     all_reduce_seconds, bubble_share, bytes_of_step, most_held, pipeline_schedule, step_seconds)
 from numformer.functional import gelu
@@ -277,7 +277,8 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 #
 # **Exercise 21.1** (10 minutes). Write the feed-forward network as the sum of two parts, with
 # biases $b_1$: (F,) and $b_2$: (C,). Which part gets $b_2$? (F may be odd, or 1: then a part may be
-# empty. The check sees only y, not your parts.)
+# empty. The check sees only y, not your parts.) `hint("feed_forward")` helps; after a pass,
+# `solution("feed_forward")` shows ours.
 
 # %%
 ACTIVATIONS = {"gelu": lambda h: gelu(h)[0], "relu": lambda h: np.maximum(h, 0)}
@@ -293,7 +294,8 @@ check("feed_forward", feed_forward, seed=0)
 # %% [markdown]
 # **Exercise 21.2** (10 minutes). A large vocabulary is cut as well: each rank has the logits of its
 # own words. Write the softmax over the last axis from two parts, and let only maxima and sums
-# travel between them, not logits. (The second part may be empty.)
+# travel between them, not logits. (The second part may be empty.) `hint("softmax")` helps; after a
+# pass, `solution("softmax")` shows ours.
 
 # %%
 def softmax(x):
