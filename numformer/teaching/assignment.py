@@ -100,7 +100,8 @@ lines, or correct the line that is wrong. In this folder:
     numformer solution {first}        # our solution, once yours has all points
     numformer grade --html progress.html
 
-Nothing is sent anywhere. `progress.json` counts your attempts and hints; it costs no points.
+Nothing is sent anywhere. While a file is graded it can write into a temporary folder only.
+`progress.json` counts your attempts and hints; it costs no points.
 
 A function that is partly right gets some of the points. {RULE} A file whose
 header says "all or nothing" gets no points for parts.
@@ -163,15 +164,29 @@ ours: no class was timed.
 
 ## Safety
 
-Every exercise runs in a process of its own, which is stopped after 20 seconds: no exercise
-can prevent the others from being graded.
+Every exercise is judged by a process of its own, which is stopped after 20 seconds: no exercise can
+prevent the others from being graded.
 
-A student's file is a program, and grading runs it **with your rights**: it can read, change, delete
-and send what you can, and stop your other programs. Limits of time, of memory (1 GiB), of the size
-of files (16 MiB) and, on Linux and not for root, of the number of processes keep accidents small;
-they are no protection from intent, and a program that a file starts can go on in the background.
-Where no process can be started, as in a browser, files are judged in the grader's own, and the
-limits do not hold: an endless loop there never ends, and what a file changes stays changed.
+The student's file runs in one process more. It gets arguments and sends back arrays and numbers;
+the reference, the comparison and the points are with the judge, whose process never runs a line of
+the file. So points come from right numbers alone: there is no result that a file could write, and
+no comparison that it could change. On Linux 5.13 or later (with Landlock, which most distributions
+have) the process of the file cannot look into other processes either, and writes into no folder but
+a temporary one of its own; since 6.12 it sends no signals to other processes. What it has started
+ends with it.
+
+What a file still can do: call the reference, for numformer is there to be imported, and the
+solutions with it; and hide that its function, with right numbers, writes into its arguments, for
+only its own process sees that. So the grades are for learning, not for examinations. If grades
+count, read the files.
+
+A student's file is a program, and grading runs it **with your rights**: it can read and send what
+you can. Without Landlock, as on macOS, it can also change and delete it, this package included, and
+stop your other programs, and a program that it starts can go on in the background. Limits of time,
+of memory (1 GiB), of the size of files (16 MiB) and, on Linux and not for root, of the number of
+processes keep accidents small; they are no protection from intent. Where a system cannot fork
+processes, as in a browser or on Windows, a file shares a process with the code that judges it, and
+can change that code; in a browser the limits do not hold either: an endless loop never ends.
 Grade the files of people whom you do not know as another user who owns nothing, or in a container
 without a network, with an image that has numformer:
 
@@ -180,10 +195,9 @@ without a network, with an image that has numformer:
 
 Before that, replace `assignment.json` in their folder by yours: it says which exercises count.
 
-The grades are for learning, not for examinations: the solutions are in the package that the
-students have, a file can call them, and it shares a process with the code that judges it. It finds
-no name under which it could simply write its own grade, but a determined file can change that code.
-If grades count, read the files.
+In a notebook, `check` and the tests for nbgrader and Otter run in the student's own process: NumPy
+itself compares there, also if the student's code has replaced its functions, but a file that sets
+out to deceive can change this package. `Verdict.apart` says whether a process of its own was used.
 
 A rubric for grading by hand: half for the derivation (which terms there are, and why there are no
 others), a quarter for correct shapes and sums, a quarter for code that reads like the equation. A

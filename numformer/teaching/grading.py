@@ -1,14 +1,14 @@
 """Grade a student's folder: each exercise in a process of its own, so that none affects others.
 
 Whatever lies in the folder was written by somebody else: only regular files of limited size are
-read, links are not followed, and of a judgement only a score and one line of text are taken.
+read, and links are not followed. A judgement comes from the judge's process, in which no file of a
+student runs; only a score, one line of text and points by part are taken from it.
 """
 
 import io
 import json
 import math
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -28,6 +28,7 @@ from numformer.terminal import printable, shortened
 
 SECONDS = 20.0                                        # time limit of one exercise
 STARTING = 10.0                                       # further seconds, for Python to start
+ENDING = 5.0                                          # seconds for a judge to clear up
 MOST = 64 * KIB                                       # bytes of a manifest or a judgement
 LONGEST = 600                                         # characters of a line of feedback
 PYTHONS = ("PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONINSPECT")    # variables of the grader alone
@@ -163,14 +164,12 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
     It is not the student's folder: a numpy.py there would be imported. The process has its stdin
     from here as long as this one lives (see `lifeline`).
     """
-    copy, result = elsewhere / f"{name}.py", elsewhere / "result.json"
+    copy = elsewhere / f"{name}.py"
     copy.write_bytes(source)
-    token = secrets.token_hex(16)
-    task = {"path": str(copy), "name": name, "seed": seed, "seconds": seconds,
-            "result": str(result), "token": token}
+    task = {"path": str(copy), "name": name, "seed": seed, "seconds": seconds}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "numformer.teaching.judge"], cwd=elsewhere,
-        env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, start_new_session=True)
     judges.add(process)
     try:
@@ -183,9 +182,8 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
     finally:
         _end(process)
         judges.running.discard(process)
-        with suppress(OSError):
-            process.stdin.close()
-    return (_judgement(result, token)
+        data = _written(process)
+    return (_judgement(data)
             or _failed(f"its process ended without an answer (exit status {status})"))
 
 
@@ -196,7 +194,7 @@ def _judged_here(elsewhere, source, name, seed, seconds):
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
             found = judge.judge(str(copy), name, seed, seconds)
-        except Exception as error:                    # of objects of the source
+        except Exception as error:                    # it may have changed anything
             return _failed(f"it could not be judged: {type(error).__name__}")
     return {**found, "feedback": _one_line(found["feedback"])}
 
@@ -218,13 +216,20 @@ def _failed(feedback):
     return {"score": 0.0, "feedback": feedback, "parts": {}}
 
 
-def _judgement(result, token):
+def _written(process):
+    """What a process that has ended had written to its stdout, which is closed."""
+    with process.stdout as file:
+        if hasattr(os, "set_blocking") and os.name == "posix":
+            os.set_blocking(file.fileno(), False)     # whoever still has it open is not waited for
+        return file.read(MOST + 1) or b""
+
+
+def _judgement(data):
     """What the judge wrote; None if that is nothing, or something else."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        found = parse_json(read_file(result, MOST, follow_links=False))
+    with suppress(ValueError, KeyError, TypeError):
+        found = parse_json(data) if len(data) <= MOST else None
         score, feedback = found["score"], found["feedback"]
-        if (found["token"] == token and isinstance(score, float) and math.isfinite(score)
-                and isinstance(feedback, str)):
+        if isinstance(score, float) and math.isfinite(score) and isinstance(feedback, str):
             return {"score": min(max(score, 0.0), 1.0), "feedback": _one_line(feedback),
                     "parts": _parts(found.get("parts"))}
 
@@ -246,7 +251,11 @@ def _one_line(text):
 
 
 def _end(process):
-    """Stop the process, and what it started if the system has process groups."""
+    """End the process, and what it has started: without its stdin it does so itself, or not."""
+    with suppress(OSError):
+        process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(ENDING)
     with suppress(OSError):                           # it has ended already: the usual case
         os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
     process.wait()

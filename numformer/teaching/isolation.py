@@ -24,6 +24,7 @@ from numformer.teaching.limits import state_kept
 
 END_WITH_PARENT = 1                                   # PR_SET_PDEATHSIG of Linux
 GRACE = 2.0                       # seconds after the limit until a call that goes on is ended
+MOST_FILES = 2 ** 16                                  # open in a process that judges
 # their threads do not survive a fork
 NO_FORK = ("jax", "tensorflow", "torch")
 
@@ -52,12 +53,24 @@ def student(fn, seconds, memory, process=None):
             yield Student(fn, limits, keeps_interrupts=not _Place.own_process)
         return
 
-    def serve(request):
-        answers, shared = perform(fn, *request)
-        return {"calls": answers, "shared": shared}
-
-    with Child(serve) as child, our_names():
+    with Child(Server(fn)) as child, our_names():
         yield Apart(fn, limits, child=child)
+
+
+class Server:
+    """What answers requests in a process of its own: each is the name of a method.
+
+    Parameters
+    ----------
+    fn : callable, optional
+    """
+
+    def __init__(self, fn=None):
+        self.fn = fn
+
+    def calls(self, calls, limits):
+        answers, shared = perform(self.fn, calls, limits)
+        return {"calls": answers, "shared": shared}
 
 
 @dataclass
@@ -67,7 +80,7 @@ class Apart(Student):
     Parameters
     ----------
     child : Child
-        It answers requests of the form (calls, limits).
+        Of a `Server`.
     """
 
     child: object = None
@@ -75,7 +88,7 @@ class Apart(Student):
 
     def answers(self, calls):
         seconds = self.limits.seconds
-        found = self.child.ask((calls, self.limits), seconds and seconds * len(calls))
+        found = self.child.ask(seconds and seconds * len(calls), "calls", calls, self.limits)
         if len(found["calls"]) != len(calls) or type(found.get("shared")) is not bool:
             raise Ended("its process sent what is no answer")
         return found["calls"], found["shared"]
@@ -92,6 +105,11 @@ def check_limits(seconds, memory, process):
                          "process out.")
 
 
+def can_fork():
+    """Whether the system has forks: not Windows, and no browser."""
+    return hasattr(os, "fork") and sys.platform not in ("emscripten", "wasi")
+
+
 def may_fork():
     """Whether a function is called in a process of its own by default.
 
@@ -100,8 +118,8 @@ def may_fork():
     twice.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return (hasattr(os, "fork") and sys.platform not in ("darwin", "emscripten", "wasi")
-            and not hasattr(shell, "kernel") and not any(name in sys.modules for name in NO_FORK)
+    return (can_fork() and sys.platform != "darwin" and not hasattr(shell, "kernel")
+            and not any(name in sys.modules for name in NO_FORK)
             and not _Place.own_process)
 
 
@@ -110,13 +128,15 @@ class Child:
 
     Parameters
     ----------
-    serve : callable
-        Takes a request and returns an answer, both as in `messages`. It runs in the child.
+    server : object
+        With a method for each request, which returns an answer (see `messages`).
     prepare : callable, optional
-        Runs in the child before the first request, such as to confine it.
+        Runs in the child before the first request, such as to limit it.
+    silent : bool
+        Whether nothing that it prints is seen, and no other open file of the parent's is its own.
     """
 
-    def __init__(self, serve, prepare=lambda: None):
+    def __init__(self, server, prepare=None, silent=False):
         for stream in (sys.stdout, sys.stderr):       # or the child would write the same again
             with suppress(Exception):
                 stream.flush()
@@ -132,7 +152,10 @@ class Child:
                 os.close(self.reading)
                 os.close(self.writing)
                 _end_with(parent)
-                _serve(serve, prepare, requests, answers)
+                if silent:
+                    _keep_only(requests, answers)
+                _begin(prepare)
+                _serve(server, requests, answers)
             finally:
                 os._exit(1)
         os.close(requests)
@@ -145,14 +168,17 @@ class Child:
     def __exit__(self, *_):
         self.end()
 
-    def ask(self, request, seconds):
+    def ask(self, seconds, name, *arguments):
         """The answer to a request, a dict.
 
         Parameters
         ----------
-        request : object
         seconds : float or None
             After which, and some more, the child is ended.
+        name : str
+            Of the method of the server.
+        *arguments
+            Of this method.
 
         Raises
         ------
@@ -164,7 +190,7 @@ class Child:
         deadline = None if seconds is None else time.monotonic() + seconds + GRACE
         self.number += 1
         try:
-            self._send(messages.write_request(request), deadline)
+            self._send(messages.write_request((name, arguments)), deadline)
             size = int.from_bytes(self._received(messages.WORD, deadline))
             if size > messages.MOST:
                 raise messages.NoAnswer("its process sent what is too large for an answer")
@@ -244,8 +270,19 @@ def _end_with(parent):
             os._exit(1)
 
 
-def _serve(serve, prepare, requests, answers):
-    """Answer requests in the child, until there are no more."""
+def _keep_only(*descriptors):
+    """Close all open files but these; stdout and stderr go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    low = 3
+    for kept in (*sorted(descriptors), MOST_FILES):
+        os.closerange(low, kept)
+        low = kept + 1
+
+
+def _begin(prepare):
+    """What the child does first: it is no copy of its parent any more."""
     _Place.own_process = True
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGHUP):    # handlers are the parent's
@@ -253,13 +290,18 @@ def _serve(serve, prepare, requests, answers):
             signal.signal(number, signal.SIG_DFL)
     faulthandler.disable()                            # a crash is reported by the parent
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)      # nobody types an input
-    prepare()
+    if prepare is not None:
+        prepare()
+
+
+def _serve(server, requests, answers):
+    """Answer requests in the child, until there are no more."""
     number, read, write = 0, os.read, os.write
     while size := int.from_bytes(_exactly(messages.WORD, requests, read)):
         number += 1
-        request = messages.read_request(_exactly(size, requests, read))
+        name, arguments = messages.read_request(_exactly(size, requests, read))
         try:
-            answer = serve(request)
+            answer = getattr(server, name)(*arguments)
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}"}
         data = messages.write_answer(number, answer)

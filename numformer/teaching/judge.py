@@ -1,37 +1,36 @@
 """Judge one exercise of one student: ``python -m numformer.teaching.judge``, used by `grade`.
 
-It runs in a process of its own, with limits. What to judge comes as JSON through stdin, with a
-token that the judgement has to repeat, so that the student's file finds neither in the arguments.
-It ends with the grader (see `lifeline`).
-What the file prints does not matter: the judgement is written into a file, as JSON.
+Three processes work together. The *grader* starts one that *judges*, tells it through stdin what,
+and reads the judgement from its stdout, as a line of JSON. The judge knows the reference, compares
+and counts points. It never runs the student's file: that is in the *student's process*, which gets
+calls and sends back arrays (see `numformer.teaching.apart`). A process more waits for the grader's
+end (see `lifeline`).
 """
 
-import importlib.util
 import json
 import math
 import os
 import re
 import sys
-import traceback
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-
-import numpy as np
 
 from numformer import backend
 from numformer.files import MIB, read_file
-from numformer.teaching.check import check
+from numformer.specifications import find_problem
+from numformer.teaching.apart.names import our_names
+from numformer.teaching.apart.student import NOT_DONE, FileServer, student_file
+from numformer.teaching.calls import Ended, Limits
+from numformer.teaching.check import compared
 from numformer.teaching.exercise import find_exercises
-from numformer.teaching.support.lifeline import live_with_grader, remove_this_folder
-from numformer.teaching.limits import Stopped, limit_process, limited
 from numformer.teaching.support.credit import credit
+from numformer.teaching.support.lifeline import live_with_grader, remove_this_folder
 
 CLOSE = 1e-6                                          # relative, for answers that are numbers
 MOST = MIB                                            # bytes of a student's file
-MEMORY = 768 * MIB       # of its functions: less than that of the process, which then can say so
+LONGEST = 4000                                        # characters of feedback
 CREDIT_SECONDS = 4.0    # of a call for partial credit: a loop must end before the process is ended
-NOT_DONE, NOT_BEGUN = "not done yet", "not begun"      # a bug to find that is untouched
+NOT_BEGUN = "not begun"                               # a bug to find that is untouched
 
 
 def judge(path, name, seed, seconds=10.0):
@@ -54,26 +53,23 @@ def judge(path, name, seed, seconds=10.0):
         ``parts``, for each part (points, highest points) where there is partial credit.
     """
     (exercise,) = find_exercises([name])
-    settings, function_name = np.geterr(), exercise.function(seed)
     untouched = is_untouched(read_file(path, MOST), exercise, seed)
     if untouched and exercise.bug(seed) is None:
         return _judgement(0, NOT_DONE)
     try:
-        module = limited(_imported, seconds, MEMORY)(path)
-    except NotImplementedError:
-        return _judgement(0, NOT_DONE)
-    except BaseException as error:                    # SystemExit too: a file may do anything
-        return _judgement(0, f"the file cannot be imported: {_described(error, path)}")
-    np.seterr(**settings)                             # a file may have changed them
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        return _judgement(0, f"there is no function {function_name} in it")
-    if exercise.kind == "check":
-        found = _judge_function(exercise, function, path, seed, seconds)
-        if untouched:                                 # a bug to find: what differs, not the cause
-            return _judgement(0, f"{NOT_BEGUN}: {found['feedback']}")
-        return found
-    return _judge_answers(exercise, limited(function, seconds, MEMORY), path, seed)
+        with student_file(path, seconds) as file:
+            trouble = file.load(exercise.function(seed))
+            if trouble:
+                return _judgement(0, trouble)
+            if exercise.kind == "answers":
+                given, trouble = file.value()
+                return _judgement(0, trouble) if trouble else _of_answers(exercise, given, seed)
+            found = _of_function(exercise, file.student(_solution(exercise, seed)), seed)
+    except Ended as ended:
+        return _judgement(0, f"its process ended without an answer: {ended}")
+    if untouched:                                     # a bug to find: what differs, not the cause
+        return _judgement(0, f"{NOT_BEGUN}: {found['feedback']}")
+    return found
 
 
 def is_untouched(source, exercise, seed):
@@ -89,32 +85,31 @@ def is_not_begun(feedback):
 def judge_answers(name, answers, seed):
     """Feedback on the answers about a figure, such as "right: all 3 answers"; for notebooks."""
     (exercise,) = find_exercises([name])
-    return _judge_answers(exercise, answers, None, seed)["feedback"]
+    found = FileServer(answers).value("", Limits())
+    with our_names():
+        return found["trouble"] or _of_answers(exercise, found["value"], seed)["feedback"]
 
 
 def _judgement(score, feedback, parts=()):
     return {"score": float(score), "feedback": feedback, "parts": dict(parts)}
 
 
-def _judge_function(exercise, function, path, seed, seconds):
+def _of_function(exercise, student, seed):
     name, bug = exercise.function(seed), exercise.bug(seed)
-    try:
-        verdict = check(name, function, seed, exercise.levels, seconds, MEMORY,
-                        process=False,                                # it has this one
-                        cause=bug is None)                            # which is to be found
-        text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
-        if verdict:                                   # the signature is ours: no word about options
-            told = replace(verdict, not_tested=(), seed=None).text
-            bug_was = f"The bug was: {bug}. " if bug else ""
-            text = " ".join(f"{told} {bug_was}seed={seed}".split())
-        if verdict or not verdict.written:
-            return _judgement(verdict.ok, text if verdict else _undone(verdict.text))
-        if verdict.random:                            # its points would be random, too
-            return _judgement(0, text)
-        again = limited(function, min(seconds, CREDIT_SECONDS), MEMORY)
-        parts = credit(exercise, again, name, seed)
-    except BaseException as error:                    # SystemExit and others that `check` lets pass
-        return _judgement(0, f"it raised {_described(error, path)}")
+    full_name, problem, backward = find_problem(name)
+    verdict = compared(full_name, problem, backward, student, seed, exercise.levels,
+                       cause=bug is None)             # which is to be found
+    text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
+    if verdict:                                       # the signature is ours: no word about options
+        told = replace(verdict, not_tested=(), seed=None).text
+        bug_was = f"The bug was: {bug}. " if bug else ""
+        return _judgement(1, " ".join(f"{told} {bug_was}seed={seed}".split()))
+    if not verdict.written:
+        return _judgement(0, _undone(verdict.text))
+    if verdict.random:                                # its points would be random, too
+        return _judgement(0, text)
+    parts = credit(exercise, student.with_limits(
+        seconds=min(student.limits.seconds, CREDIT_SECONDS)), name, seed)
     return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
 
 
@@ -130,22 +125,26 @@ def _undone(text):
     return NOT_DONE + "".join(text.partition(": it returns None")[1:]).partition(" hint(")[0]
 
 
-def _judge_answers(exercise, function, path, seed):
-    try:
-        given = function()
-    except NotImplementedError:
-        return _judgement(0, NOT_DONE)
-    except BaseException as error:
-        return _judgement(0, f"answers() raised {_described(error, path)}")
-    solution = {}
-    exec(compile(exercise.teacher(seed), exercise.name, "exec"), solution)
-    expected = solution["answers"]()
+def _solution(exercise, seed):
+    """The function of the teacher's file."""
+    return _teachers(exercise, seed)[exercise.function(seed)]
+
+
+def _teachers(exercise, seed):
+    names = {}
+    exec(compile(exercise.teacher(seed), exercise.name, "exec"), names)
+    return names
+
+
+def _of_answers(exercise, given, seed):
+    teachers = _teachers(exercise, seed)
+    expected = teachers["answers"]()
     if not isinstance(given, dict) or set(given) != set(expected):
         return _judgement(0, f"answers() must return a dict of {', '.join(expected)}")
     right = {question: _same(given[question], answer) for question, answer in expected.items()}
-    if "accepts" in solution:                         # a question with more than one right answer
+    if "accepts" in teachers:                         # a question with more than one right answer
         with suppress(Exception):                     # `given` may have any form
-            right.update(solution["accepts"](given))
+            right.update(teachers["accepts"](given))
     wrong = [question for question in expected if not right[question]]
     n, n_right = len(expected), len(expected) - len(wrong)
     if not wrong:
@@ -157,14 +156,13 @@ def _judge_answers(exercise, function, path, seed):
 
 def _same(given, answer):
     """Whether an answer is right; numbers up to rounding."""
-    try:
-        if isinstance(answer, str):
-            return str(given).strip().lower() == answer
-        if isinstance(answer, bool):
-            return bool(given == answer)
+    if isinstance(answer, str):
+        return str(given).strip().lower() == answer
+    if isinstance(answer, bool):
+        return given == answer
+    with suppress(TypeError, ValueError):
         return math.isclose(float(given), answer, rel_tol=CLOSE)
-    except Exception:                                 # of an object of the student's, any
-        return False
+    return False
 
 
 def _lines(source):
@@ -172,43 +170,20 @@ def _lines(source):
     return [line.rstrip() for line in source.splitlines() if line.strip()]
 
 
-def _imported(path):
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _described(error, path):
-    """An exception, with the last line of the student's own file in its traceback."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    if isinstance(error, SyntaxError) and error.lineno:
-        lines.append(error.lineno)
-    try:
-        message = " ".join(str(getattr(error, "msg", error)).split())
-    except Exception:                                 # its __str__ raises, too
-        message = ""
-    name = "" if isinstance(error, Stopped) else type(error).__name__
-    text = ": ".join(filter(None, [name, message]))
-    return text + (f" (line {lines[-1]})" if lines else "")
-
-
 def main():
-    """Judge what a line of stdin asks for, and write the judgement."""
+    """Judge what a line of stdin asks for, and write the judgement to stdout."""
     try:
         task = json.loads(sys.stdin.readline())
     except ValueError:                                # the grader ended meanwhile
         remove_this_folder()
         return
-    token, result = task.pop("token"), Path(task.pop("result"))
     backend.use("numpy")                              # a cold cache of kernels costs a minute
-    limit_process(task["seconds"])
     live_with_grader()
-    judgement = {**judge(**task), "token": token}
-    judgement["feedback"] = judgement["feedback"].encode("utf-8", "replace").decode()
-    result.write_text(json.dumps(judgement), encoding="utf-8")
-    os._exit(0)                                       # also ends threads that the file has started
+    judgement = judge(**task)
+    judgement["feedback"] = judgement["feedback"][:LONGEST]
+    sys.stdout.write(json.dumps(judgement))           # in ASCII
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

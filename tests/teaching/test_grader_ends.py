@@ -12,12 +12,14 @@ from numformer.teaching import write_assignment
 from numformer.teaching.support import lifeline
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
-# A file that starts a process of its own, tells who there is, and never ends
+# A file that starts processes of its own, one in a session of its own, tells who there is, and
+# never ends; it can write into its own folder only
 LOOP = """import os, subprocess, sys
-started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-with open({told!r} + ".part", "w") as file:
-    file.write(f"{{os.getpid()}} {{os.getppid()}} {{started.pid}}")
-os.rename({told!r} + ".part", {told!r})
+sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+started = subprocess.Popen(sleeps), subprocess.Popen(sleeps, start_new_session=True)
+with open("part", "w") as file:
+    file.write(f"{os.getpid()} {os.getppid()} {started[0].pid} {started[1].pid}")
+os.rename("part", "told")
 while True:
     pass
 """
@@ -36,12 +38,12 @@ def grader(folder, temporary):
     pytest.param(name, marks=pytest.mark.slow) for name in ("SIGHUP", "SIGINT"))])
 def test_a_signal_to_the_grader_ends_its_judges_and_leaves_no_folder(tmp_path, name):
     write_assignment(tmp_path, names=["1", "2"])
-    told, temporary = tmp_path / "told", tmp_path / "temporary"
+    temporary = tmp_path / "temporary"
     temporary.mkdir()
-    (tmp_path / "student" / "01_softmax.py").write_text(LOOP.format(told=str(told)))
+    (tmp_path / "student" / "01_softmax.py").write_text(LOOP)
     process = grader(tmp_path / "student", temporary)
     try:
-        waited_for(told.exists)
+        told, = waited_for(lambda: list(temporary.glob("*/told")))
         others = list(map(int, told.read_text().split()))
         assert all(map(is_alive, others)) and len(list(temporary.iterdir())) == 1
         process.send_signal(getattr(signal, name))

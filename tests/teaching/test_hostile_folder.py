@@ -17,7 +17,6 @@ from numformer.teaching.support.lifeline import remove_folder
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
-TOKEN = "a" * 32
 
 
 def assignment(tmp_path, *names):
@@ -51,45 +50,37 @@ def test_what_is_no_file_of_text_is_not_read(tmp_path, make):
     make(folder / "01_softmax.py")
     (row,) = grade(folder)
     assert row["points"] == 0 and row["feedback"].startswith("01_softmax.py ")
-    make(tmp_path / "result.json")
-    assert _judgement(tmp_path / "result.json", TOKEN) is None
 
 
 def judgement(**changes):
-    return json.dumps({"score": 1.0, "feedback": "right", "token": TOKEN, **changes})
+    return json.dumps({"score": 1.0, "feedback": "right", **changes})
 
 
 @pytest.mark.parametrize("text", [
     "", "null", "[]", "3", "{}", "[" * 50_000, '{"a":' * 10_000, b"\xff\xfe", b"\x00" * 100,
-    judgement(token="b" * 32), judgement(token=None),
     judgement().replace("1.0", "NaN"), judgement().replace("1.0", "1e999"), judgement(score=True),
     judgement(score="1"), judgement(score=None), judgement(score=[1.0]), judgement(feedback=None),
     judgement(feedback=["right"]), judgement(feedback="x" * 10 ** 7)])
-def test_what_is_no_judgement_is_no_answer(tmp_path, text):
-    path = tmp_path / "result.json"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert _judgement(path, TOKEN) is None
+def test_what_is_no_judgement_is_no_answer(text):
+    assert _judgement(text if isinstance(text, bytes) else text.encode()) is None
 
 
 @pytest.mark.parametrize("parts", [
     None, 3, [["dx", [1, 2]]], {"dx": 1}, {"dx": [1]}, {"dx": [2, 1]}, {"dx": [-1, 1]},
     {"dx": [1, 1e9]}, {"dx": ["a", 1]}, {"dx": [None, 1]}, {str(n): [0, 1] for n in range(99)}])
-def test_parts_of_another_form_are_left_out(tmp_path, parts):
-    path = tmp_path / "result.json"
-    path.write_text(judgement(parts=parts))
-    assert _judgement(path, TOKEN) == {"score": 1, "feedback": "right", "parts": {}}
-    path.write_text(judgement(parts={"d\nx": [0.5, 1]}))
-    assert _judgement(path, TOKEN)["parts"] == {"d x": (0.5, 1.0)}
+def test_parts_of_another_form_are_left_out(parts):
+    assert _judgement(judgement(parts=parts).encode()) == {
+        "score": 1, "feedback": "right", "parts": {}}
+    found = _judgement(judgement(parts={"d\nx": [0.5, 1]}).encode())
+    assert found["parts"] == {"d x": (0.5, 1.0)}
 
 
-def test_a_judgement_is_a_score_and_one_line(tmp_path):
-    path = tmp_path / "result.json"
+def test_a_judgement_is_a_score_and_one_line():
     for score, expected in ((1.0, 1), (7.5, 1), (-3.0, 0), (0.25, 0.25)):
-        path.write_text(judgement(score=score))
-        assert _judgement(path, TOKEN) == {"score": expected, "feedback": "right", "parts": {}}
+        assert _judgement(judgement(score=score).encode()) == {
+            "score": expected, "feedback": "right", "parts": {}}
     text = "\x1b]0;title\x07wrong\r\n    2 of 2  01_softmax: right\u2028\u202e\x00" + " " * 99
-    path.write_text(judgement(feedback=text + "x" * 5000))
-    feedback = _judgement(path, TOKEN)["feedback"]
+    feedback = _judgement(judgement(feedback=text + "x" * 5000).encode())["feedback"]
     assert feedback.startswith(r"\x1b]0;title\x07wrong 2 of 2 01_softmax: right \u202e\x00 x")
     assert feedback.isprintable() and len(feedback) < 700
 
@@ -176,7 +167,7 @@ def test_limits_of_files_memory_and_time(tmp_path):
     for name, words in (("01_softmax", "File too large"), ("03_linear", "without an answer"),
                         ("09_layer_norm", "needs more than 768 MiB of memory (line 3)"),
                         ("11_rms_norm", "it ran for more than 10 s and was stopped in line "),
-                        ("13_embedding", "stopped after 10 s: is there an endless loop?")):
+                        ("13_embedding", "ran for more than 10 s and could not be interrupted")):
         assert words in found[name], found[name]
 
 
@@ -193,7 +184,7 @@ def test_folders_inside_each_other_are_removed(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
-def test_the_arguments_of_a_judge_do_not_name_the_token(tmp_path):
+def test_the_judge_reads_no_large_file_and_a_file_reads_no_task(tmp_path):
     folder = assignment(tmp_path, "1")
     (folder / "01_softmax.py").write_text(
         "import sys\nraise ValueError(str(sys.argv[1:]) + sys.stdin.read())\n")

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,7 +166,7 @@ def test_a_function_that_forks_gives_one_answer(monkeypatch):
 def test_a_judge_starts_no_more_processes_than_its_limit():
     pytest.importorskip("resource")                   # before the user changes, who may not read it
 
-    def forks(_):
+    def forks():
         if not os.getuid():
             os.setuid(65534)                          # root has no such limit
         limit_process(60, processes=15)
@@ -176,15 +177,15 @@ def test_a_judge_starts_no_more_processes_than_its_limit():
                     os._exit(0)
             except OSError:
                 return {"n": n}
-    with isolation.Child(forks) as child:
-        assert 0 < child.ask(None, 60)["n"] < 200     # the user may have others that end
+    with isolation.Child(SimpleNamespace(forks=forks)) as child:
+        assert 0 < child.ask(60, "forks")["n"] < 200  # the user may have others that end
 
 
 @FORK
 def test_an_error_of_the_checker_itself_is_raised(monkeypatch):
-    with isolation.Child(lambda request: 1 / 0) as child:
+    with isolation.Child(SimpleNamespace(fails=lambda: 1 / 0)) as child:
         with pytest.raises(RuntimeError, match="ZeroDivisionError: division by zero"):
-            child.ask(None, 10)
+            child.ask(10, "fails")
     monkeypatch.setattr(sys.modules["numformer.teaching.check"], "wrong_output", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         check("softmax", softmax, process=True)

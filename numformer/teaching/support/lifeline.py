@@ -5,17 +5,21 @@ ends, also by a signal that no program can answer. Whatever the student's file d
 process that waits for this is another one.
 """
 
+import ctypes
 import os
 import secrets
 import shutil
 import signal
 import sys
 import threading
+import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "numformer-grade-"                           # of the name of a judge's folder
+ADOPT = 36                                            # PR_SET_CHILD_SUBREAPER of Linux
+SECONDS = 3.0                                         # for what is killed to end
 
 
 def live_with_grader():
@@ -23,8 +27,10 @@ def live_with_grader():
 
     Call it after stdin has been read. If the child ends, this process ends in the same way. If the
     grader ends first, the judge's folder is removed and the whole group of processes is killed.
-    Where there is no fork, a thread waits for the grader.
+    On Linux everything that the child has started is killed in both cases, also what has left the
+    group. Where there is no fork, a thread waits for the grader.
     """
+    _adopt()
     stdin = os.dup(sys.stdin.fileno())                # no process that it starts inherits it
     sys.stdin.close()
     child = None
@@ -38,8 +44,10 @@ def live_with_grader():
     one_end = threading.Lock()                        # whoever has it ends this process
     threading.Thread(target=_end_with_grader, args=(stdin, child, one_end), daemon=True).start()
     if child is not None:
-        status = os.waitpid(child, 0)[1]
+        with suppress(ChildProcessError):             # the other has waited for it already
+            status = os.waitpid(child, 0)[1]
         with one_end:                                 # not while the other removes the folder
+            _kill_adopted()
             _end_as(status)
 
 
@@ -52,8 +60,32 @@ def _end_with_grader(stdin, child, one_end):
         os._exit(1)
     with suppress(OSError):
         os.kill(child, signal.SIGKILL)                # it writes nothing into the folder any more
+    _kill_adopted()
     remove_this_folder()
     os.killpg(0, signal.SIGKILL)                      # what the student's file has started, and us
+
+
+def _adopt():
+    """Let Linux make this process the parent of what its descendants leave behind."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
+
+
+def _kill_adopted():
+    """Kill all children until there are none: those of a child that was killed are ours next."""
+    deadline = time.monotonic() + SECONDS
+    while sys.platform == "linux" and time.monotonic() < deadline:
+        for path in Path("/proc/self/task").glob("*/children"):
+            with suppress(OSError):                   # it has ended meanwhile
+                for child in path.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
 
 
 def _end_as(status):
