@@ -12,8 +12,10 @@ AssertionError: layer_norm: y is wrong in ... entries, first at (0, 0, 0): ...
 
 from importlib import import_module
 
-__all__ = ["GoldenCase", "assert_layer_matches", "assert_matches", "read_golden", "write_golden"]
-_HOMES = {"assert_matches": "matches", "assert_layer_matches": "layers.match"}
+__all__ = ["GoldenCase", "assert_layer_matches", "assert_matches", "assert_steps_match",
+           "read_golden", "write_golden"]
+_HOMES = {"assert_matches": "matches", "assert_layer_matches": "layers.match",
+          "assert_steps_match": "steps.match_steps"}
 
 
 def __getattr__(name):
