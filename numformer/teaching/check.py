@@ -68,8 +68,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         relative error, and the likely cause: a mistake that gives the same numbers, such as a known
         one, or the reference with one line changed. There is none where no such mistake is found.
         A function whose body is `...`, that raises NotImplementedError or that returns None is "not
-        written yet"; the verdict names the function that gives hints, where there are any. One that
-        answers twice differently for the same arguments is "random".
+        written yet"; the verdict names the call that gives the first hint. One that answers twice
+        differently for the same arguments is "random".
 
     Raises
     ------

@@ -12,7 +12,8 @@ done with its lines:
     # BEGIN HINTS ... # END HINTS
         Left out for the student, who gets them one at a time: 1. the idea, 2. the step or the
         shape, 3. nearly the line. {bug} in them is the name of the bug. Without this block, the
-        hints are those of the function that is graded, from its specification.
+        hints are those of the function that is graded, from its specification; the teacher's file
+        shows them here.
     # BEGIN VARIANT name ... # END VARIANT
         One of several is kept; the seed chooses.
     NAME = value  # VARIANT value value ...
@@ -23,7 +24,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from textwrap import dedent
+from textwrap import dedent, fill
 
 import numpy as np
 
@@ -117,8 +118,14 @@ class Exercise:
         return _block("TEACHER").sub("", source).rstrip() + "\n"
 
     def teacher(self, seed):
-        """The teacher's file: the exercise with its solution."""
+        """The teacher's file: the exercise with its solution and hints."""
         source, bug = self._variant(seed)
+        if not self.has_own_hints:
+            lines = "".join(fill(f"{number}. {text}", 100, initial_indent="# ",
+                                 subsequent_indent="#    ", break_on_hyphens=False) + "\n"
+                            for number, text in enumerate(self.hints(seed), 1))
+            header = re.match(r'""".*?"""\n(?:# [^\n]*\n)+', source, re.DOTALL)[0]
+            source = source.replace(header, f"{header}# BEGIN HINTS\n{lines}# END HINTS\n", 1)
         if not bug:
             return source
         return source.replace("# goal:", f"# the student's bug: {bug[0]}\n# goal:", 1)

@@ -68,6 +68,8 @@ def test_an_exercise_of_a_function_has_its_hints(function):
     seed = next(seed for seed in range(40) if exercise.function(seed) == function)
     assert exercise.hints(seed) == hints_of(function) and not exercise.has_own_hints
     assert hint(function).endswith(exercise.hints(seed)[0])
+    assert " ".join(hints_of(function)[2].split()) in " ".join(
+        exercise.teacher(seed).replace("\n#", "\n").split())
     assert hint(name, seed=seed) == f"{name}, hint 2 of 3: {hints_of(function)[1]}"
 
 
