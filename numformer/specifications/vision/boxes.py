@@ -130,7 +130,7 @@ specify(
         "Go back from g to the three areas, from each area to its two sides, from each side to "
         "the corner that decided it, of a or of b.",
         "With U = A + B - I: dU = dg (1 / E - I / U^2), dI = dg / U - dU, dE = -dg U / E^2; both "
-        "areas get dU. The gradient of an area by one side is the other side.",
+        "areas get dU. The gradient of an area with respect to one side is the other side.",
         "An upper corner gets plus its side's gradient, a lower one minus. inner's sides pass "
         "only if positive. Where a's corner was the max or min, da gets it, else db."))
 

@@ -229,7 +229,7 @@ specify(
     backward_hints=(
         "As attention, with one path more: bias is added to the scores of all windows, so its "
         "gradient sums over the batch.",
-        "dp = do v^T, dscores = p (dp - the sum of p dp over the keys). dbias is dscores summed "
-        "over axis 0, before the scale is applied.",
+        "dp = do v^T, with the dropout mask once more; dscores = p (dp - the sum of p dp over the "
+        "keys). dbias sums dscores over axis 0, before the scale.",
         "dbias = dscores.sum(axis=0); with dproducts = dscores * scale, dq = dproducts @ k, dk = "
         "dproducts.mT @ q; dv = p.mT @ do, p after dropout."))
