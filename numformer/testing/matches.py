@@ -8,9 +8,13 @@ from numformer.checks import check_choice, check_number, check_whole
 from numformer.other_libraries import as_array
 from numformer.specifications import find_problem
 from numformer.teaching.check import compared
+from numformer.testing.half import EPSILONS, in_half, is_within, rounded
 from numformer.testing.layouts import layouts_of
 
-RTOL = {np.float64: 1e-9, np.float32: 1e-4}           # erf in float32 alone has 4e-5 at -3.5
+# The relative error of a right result; erf in float32 alone has 4e-5 at -3.5
+RTOL = {"float64": 1e-9, "float32": 1e-4}
+SMALL = "small numbers"
+DTYPES = [*RTOL, *EPSILONS]
 
 
 def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=None, levels=None,
@@ -25,18 +29,22 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     f : callable
         A forward takes the arguments of the reference and returns y, or a tuple that begins with
         y. A backward takes the gradient of y and then the arguments of the forward, and returns
-        the gradients of the arrays in their order. Whatever has `__array__` may come back: NumPy
-        arrays, tensors, arrays of JAX. Options of the reference, such as `epsilon`
-        or `pattern`, are tested only if `f` has parameters of these names.
+        the gradients of the arrays in their order. NumPy arrays may come back, tensors, also with a
+        graph or on a GPU, arrays of JAX, and of CuPy: whatever has `__array__` or `get`. Options
+        of the reference, such as `epsilon` or `pattern`, are tested only if `f` has parameters of
+        these names.
     layout : str or dict of str to str, optional
         How `f` orders the axes, such as ``{"weight": "IO->OI"}``; a str is for every array with as
         many axes, as "BHTD->BTHD" for attention. The result of a forward is "y"; gradients have the
         layout of their arrays.
-    dtype : "float64" or "float32"
-        Of the arrays that `f` gets. The reference is computed in float64.
+    dtype : "float64", "float32", "float16" or "bfloat16"
+        Of the arrays that `f` gets; the reference is computed in float64 on the same numbers. NumPy
+        has no bfloat16: `f` gets float32 arrays that hold numbers of bfloat16, which `convert` may
+        make such, as ``lambda x: torch.from_numpy(x).bfloat16()`` does for arrays of floats.
     rtol : float, optional
         The largest relative error; 1e-9 in float64 and 1e-4 in float32 by default. What is less
-        than 300 rounding errors of the terms that were added is no error.
+        than 300 rounding errors of the terms that were added is no error. In float16 and bfloat16,
+        a few roundings of the inputs, of the result, and of the largest number of its array.
     convert : callable, optional
         Applied to each array that `f` gets, such as `torch.from_numpy`. The arrays are contiguous,
         and whole numbers are int64.
@@ -45,11 +53,18 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     seed : int
         Of the problems: the same ones every time.
 
+    Returns
+    -------
+    Verdict
+        That of `numformer.check`: its `levels` were tested; its `not_tested` names options without
+        a parameter and levels that were left out, with a reason.
+
     Raises
     ------
     AssertionError
         If `f` differs, raises, or is random: the first array that differs and where, both numbers,
-        the level, the likely cause and the seed.
+        the level, the likely cause and the seed. For float32, the cause is looked for in float64,
+        where `f` is called again.
     TypeError, ValueError
         If an argument is not as above.
 
@@ -61,30 +76,88 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     --------
     >>> def linear(x, weight, bias):  # with weight (out, in), as in PyTorch
     ...     return x @ weight.T + bias
-    >>> assert_matches("linear", linear, layout={"weight": "IO->OI"})
+    >>> assert_matches("linear", linear, layout={"weight": "IO->OI"}).not_tested
+    ('no bias (its default must be None)',)
     """
+    __tracebackhide__ = True                          # pytest shows the verdict alone
     name, problem, backward = find_problem(name)
     if not callable(f) or not (convert is None or callable(convert)):
         raise TypeError("assert_matches: f and convert must be functions.")
-    check_choice("assert_matches", "dtype", dtype, ["float64", "float32"])
+    check_choice("assert_matches", "dtype", dtype, DTYPES)
     check_whole("assert_matches", "seed", seed, least=0)
     if rtol is not None:
         check_number("assert_matches", "rtol", rtol, above=0)
     for level in levels or ():
         check_choice("assert_matches", "level", level, list(problem.levels))
-    dtype = np.dtype(dtype).type
-    problem = replace(problem, levels={
-        key: replace(level, dtype=dtype, close=rtol or RTOL[dtype])
-        for key, level in problem.levels.items() if level.required or key in (levels or ())})
-    call = adapted(f, problem, backward, layout, convert)
-    with np.errstate(all="ignore"):
-        verdict = compared(name, problem, backward, call, seed, levels)
+    tested, left_out = _levels(problem, levels, dtype)
+    f = adapted(f, problem, backward, layout, convert, dtype)
+    verdict = _verdict(name, tested, backward, f, dtype, rtol, seed, levels)
     if not verdict:
-        raise AssertionError(f"{verdict.text}, dtype={dtype.__name__}")     # after the seed
+        more = "" if dtype != "float32" or not verdict.output or levels else _in_float64(
+            verdict, _verdict(name, tested, backward, f, "float64", rtol, seed, levels))
+        text = replace(verdict, words=verdict.words + more).text
+        raise AssertionError(f"{text}, dtype={dtype}")                   # after the seed
+    return replace(verdict, not_tested=(*verdict.not_tested, *left_out), levels=tuple(
+        level for level in verdict.levels if level != SMALL or SMALL not in " ".join(left_out)))
 
 
-def adapted(f, problem, backward, layout=None, convert=None):
+def _levels(problem, levels, dtype):
+    """(the problem with the levels that are tested, why others are not)."""
+    optional, beyond, kept = [], [], {}
+    for key, level in problem.levels.items():
+        arguments, options = level(np.random.default_rng(0))
+        if not level.required and key not in (levels or ()):
+            optional.append(key)
+        elif dtype in EPSILONS and not is_within(
+                [*arguments.values(), *options.values(), np.array([level.dy])], dtype):
+            beyond.append(key)
+            if key == SMALL:                          # `check` makes a second call with it
+                kept[key] = replace(level, make=next(iter(problem.levels.values())).make)
+        else:
+            kept[key] = level
+    left_out = [f"{', '.join(optional)} (only if named in levels)"] if optional and not levels \
+        else []
+    left_out += [f"{', '.join(beyond)} (beyond the range of {dtype})"] if beyond else []
+    return replace(problem, levels=kept), left_out
+
+
+def _verdict(name, problem, backward, call, dtype, rtol, seed, levels):
+    """The verdict on a function of NumPy arrays in a dtype."""
+    kind = np.float64 if dtype == "float64" else np.float32
+
+    def made(level):
+        if dtype not in EPSILONS:
+            return level.make
+
+        def make(rng):
+            return tuple({name: rounded(x, dtype) if _is_float(x) else x
+                          for name, x in part.items()} for part in level.make(rng))
+        return make
+    problem = replace(problem, levels={
+        key: replace(level, make=made(level), dtype=kind,
+                     close=RTOL.get(dtype, RTOL["float32"]) if rtol is None else rtol)
+        for key, level in problem.levels.items()})
+    if dtype in EPSILONS:
+        gradient = problem.gradient
+        problem = replace(problem, gradient=lambda dy, saved: gradient(
+            rounded(dy, dtype) if _is_float(dy) else dy, saved))
+        call = in_half(call, problem, backward, dtype, rtol)
+    with np.errstate(all="ignore"):
+        return compared(name, problem, backward, call, seed, levels)
+
+
+def _in_float64(single, double):
+    """What a check in float64 adds to a verdict on float32."""
+    if double:
+        return "\nIn float64 it is right: the error is one of precision."
+    if double.cause and double.output == single.output:
+        return f"\nLikely cause, found in float64: {double.cause}."
+    return ""
+
+
+def adapted(f, problem, backward, layout=None, convert=None, dtype="float64"):
     """`f` as a function of NumPy arrays in our order of axes."""
+    halves = EPSILONS.get(dtype)
     first = next(iter(problem.levels.values()))
     arguments = first(np.random.default_rng(0))[0]
     layouts = layouts_of(layout, ["y", *arguments])
@@ -101,6 +174,8 @@ def adapted(f, problem, backward, layout=None, convert=None):
         change = layout_of(key, x)
         x = np.array(change.to_theirs(x, sizes) if change else x, order="C")
         x = x.astype(np.int64) if x.dtype.kind == "i" else x
+        if halves and x.dtype.kind == "f":            # dy is not yet rounded
+            x = rounded(x, dtype).astype("float16" if dtype == "float16" else np.float32)
         return convert(x) if convert else x
 
     def call(*positional, **options):
@@ -122,4 +197,9 @@ def _as_ours(x, change, sizes):
     if x is None or isinstance(x, float):
         return x
     x = np.asarray(as_array(x))
+    x = x.astype(np.float32) if x.dtype == np.float16 else x
     return change.to_ours(x, sizes) if change else x
+
+
+def _is_float(x):
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"

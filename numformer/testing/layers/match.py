@@ -7,6 +7,7 @@ import numpy as np
 
 from numformer.checks import check_number, check_whole
 from numformer.parameter import Layer
+from numformer.testing.half import rounded
 from numformer.testing.layers.causes import other_setting
 from numformer.testing.layers.numpy_layer import NumpyLayer
 from numformer.testing.layers.ours import OurLayer, OwnLayer
@@ -95,16 +96,17 @@ def assert_layer_matches(module, layer, inputs, names=None, options=None, call=N
 
 def compared(module, layer, inputs, names, options, call, parameters, rtol, seed):
     """What differs, in words; "" if nothing does. The pairs are printed."""
+    __tracebackhide__ = True                          # pytest shows the module's own lines alone
     inputs = _checked(layer, inputs, rtol, seed)
     theirs, ours = adapted(module, parameters, call), OurLayer(layer, options)
     if theirs.dtype not in PRECISIONS:
         raise TypeError(f"{OWNER}: the weights of {theirs.name} are {theirs.dtype}; use one of "
                         f"{', '.join(PRECISIONS)}.")
-    inputs = [_rounded(x, theirs.dtype) if is_float(x) else x for x in inputs]
+    inputs = [rounded(x, theirs.dtype) if is_float(x) else x for x in inputs]
 
     def dy(shape):
         gradient = np.random.default_rng(seed + 1).standard_normal(shape) if shape else 1.7
-        return _rounded(np.float64(gradient), theirs.dtype)
+        return rounded(np.float64(gradient), theirs.dtype)
 
     without = theirs.prepare(inputs, dy) if isinstance(theirs, NumpyLayer) else []
     try:
@@ -133,6 +135,7 @@ def adapted(module, parameters=None, call=None):
     TypeError
         If it is none of those of `assert_layer_matches`.
     """
+    __tracebackhide__ = True
     if call is not None and not callable(call):
         raise TypeError(f"{OWNER}: call must be a function of the module and the inputs.")
     if hasattr(module, "named_parameters") and hasattr(module, "register_forward_hook"):
@@ -411,23 +414,15 @@ class Comparison:
         return ""
 
 
-def _rounded(x, dtype):
-    """float64 numbers that are those of a dtype."""
-    if dtype != "bfloat16":
-        return x.astype(dtype).astype(np.float64)
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    kept = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000
-    return kept.astype(np.uint32).view(np.float32).astype(np.float64)
-
-
 def _varied(theirs, seed):
     """Their weights, in which none has all its numbers equal."""
     rng = np.random.default_rng(seed)
-    return {name: _rounded(x + 0.1 * rng.standard_normal(x.shape) if x.size and np.ptp(x) == 0
+    return {name: rounded(x + 0.1 * rng.standard_normal(x.shape) if x.size and np.ptp(x) == 0
                            else x, theirs.dtype) for name, x in theirs.weights.items()}
 
 
 def _checked(layer, inputs, rtol, seed):
+    __tracebackhide__ = True
     if not isinstance(layer, Layer):
         raise TypeError(f"{OWNER}: layer must be a Layer of numformer, but is "
                         f"{type(layer).__name__}.")

@@ -394,12 +394,13 @@ class Pairing:
     def _unpaired(self):
         def listed(shapes):
             return ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "none"
-        first = next(iter(self.theirs), "theirs")
+        first = next(iter(self.theirs), "")
+        give = (f"Give names={{{first!r}: {next(iter(self.ours))!r}, ...}} (a list of ours where "
+                "theirs holds several), or build" if self.theirs and self.ours else "Build")
         return (f"assert_layer_matches: some weights of {self.module.name} and "
                 f"{self.layer.name} find no partner by shape and name; theirs: "
-                f"{listed(self.theirs)}; ours: {listed(self.ours)}. Give names="
-                f"{{{first!r}: {next(iter(self.ours), 'ours')!r}, ...}} (a list of ours where "
-                "theirs holds several), or build a layer with the same options, such as bias.")
+                f"{listed(self.theirs)}; ours: {listed(self.ours)}. {give} a layer with the same "
+                "options, such as bias.")
 
 
 def _under(name, names):

@@ -107,10 +107,12 @@ def test_names_that_do_not_fit_are_named(names, words):
 
 
 def test_a_weight_without_a_partner_is_refused_with_what_to_give():
-    with pytest.raises(ValueError, match=r"theirs: b \(3,\); ours: none\. Give names="):
+    with pytest.raises(ValueError, match=r"theirs: b \(3,\); ours: none\. Build a layer"):
         pairs_of(Weights(w=(4, 3), b=(3,)), Linear(4, 3, None, bias=False))
     with pytest.raises(ValueError, match=r"theirs: none; ours: bias \(3,\)"):
         pairs_of(Weights(w=(4, 3)), Linear(4, 3, None))
+    with pytest.raises(ValueError, match=r"Give names=\{'c': 'bias', \.\.\.\}"):
+        pairs_of(Weights(w=(4, 3), c=(5,)), Linear(4, 3, None))
 
 
 def test_the_weights_of_experts_may_be_stacked():
