@@ -9,13 +9,18 @@ import time
 from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.output import check_picture, print_json, save_picture
+from numformer.terminal import printable
+from numformer.testing.layers.audit_file import audit_file
 from numformer.verify.audit import audit
 from numformer.verify.errors import largest
 
 
 def add_arguments(parser):
     parser.add_argument("name", nargs="*", metavar="NAME", help="part of the names to check, such "
-                        "as 'norm' or 'decoder' (default: all)")
+                        "as 'norm' or 'decoder' (default: all); or a file my_layers.py with layers "
+                        "of your own, classes with forward and backward. Where they need arguments "
+                        'or inputs of a certain shape, it gives examples: audit = {"Scale": '
+                        "(Scale(4), [x])}")
     parser.add_argument("--figure", metavar="FILE",
                         help="also draw all errors (.png, .svg or .pdf)")
 
@@ -27,19 +32,36 @@ def run(arguments):
     print(f"{'':5}{'name':48}{'kind':10}{'parameters':>11}{'inputs':>8}{'worst error':>13}"
           f"{'bound':>9}  {'method':18}{'seconds':>8}")
     try:
-        rows = audit(arguments.name, progress=_print_row, processes=backend.get_threads())
+        files = [name for name in arguments.name if name.endswith(".py")]
+        names = [name for name in arguments.name if name not in files]
+        rows = [row for path in files for row in _of_file(path)]
+        if names or not files:
+            rows += audit(names, progress=_print_row, processes=backend.get_threads())
     except ValueError as error:
         raise UsageError(str(error)) from error
     wrong = [row for row in rows if not row["ok"]]
     worst = largest([row["max_error"] for row in rows])
     for row in wrong:
         print(f"FAIL {row['name']}: {'; '.join(row['findings']) or 'worst at ' + row['worst']}")
+    for row in rows:
+        for remark in row.get("remarks", ()):
+            print(f"note {row['name']}: {remark}")
     print(f"{len(rows)} cases, {len(wrong)} wrong; {time.perf_counter() - started:.0f} s")
     if arguments.figure:
         _draw(rows, arguments.figure)
     if arguments.json:
         print_json({"cases": rows, "worst": worst, "ok": not wrong})
     return 1 if wrong else 0
+
+
+def _of_file(path):
+    """The rows of a file with layers of somebody's own."""
+    try:
+        return audit_file(path, _print_row)
+    except OSError as error:
+        raise UsageError(f"audit: {error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"audit: {printable(str(error))}") from error
 
 
 def _print_row(row):

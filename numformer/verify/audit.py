@@ -72,7 +72,8 @@ def _jobs():
     """(name, kind, function that makes the rest of its row) of every case."""
     kinds = (("function", PAIRS, LAYER_BOUND), ("layer", LAYERS, LAYER_BOUND),
              ("model", MODELS, MODEL_BOUND), ("loss", LOSSES, MODEL_BOUND))
-    jobs = [(case.name, kind, lambda case=case, bound=bound: _checked(case, bound))
+    jobs = [(case.name, kind, lambda case=case, bound=bound: checked(
+        case.layer(), case.inputs(), case.options, bound, case.condition))
             for kind, cases, bound in kinds for case in cases]
     return jobs + [(name, "kernel", job) for name, job in compiled_jobs()]
 
@@ -137,7 +138,18 @@ def _end_with_parent():
 
 def _row(n):
     """The row of job n."""
-    name, kind, job = _jobs()[n]
+    return row_of(*_jobs()[n])
+
+
+def row_of(name, kind, job):
+    """The row of a case, also of one that raises an exception.
+
+    Parameters
+    ----------
+    name, kind : str
+    job : callable
+        Makes the rest of the row.
+    """
     started = time.perf_counter()
     try:
         return {"name": name, "kind": kind, **job()}
@@ -148,10 +160,9 @@ def _row(n):
                 "seconds": time.perf_counter() - started}
 
 
-def _checked(case, bound):
-    """A registered case: its row, without name and kind."""
-    layer, inputs = case.layer(), case.inputs()
-    report = gradcheck(layer, inputs, case.options, bound, case.condition)
+def checked(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0):
+    """`gradcheck` of a layer as a row, without name and kind."""
+    report = gradcheck(layer, inputs, options, bound, condition)
     worst = report.worst
     return {
         "parameters": sum(parameter.data.size for _, parameter in layer.named_parameters()),

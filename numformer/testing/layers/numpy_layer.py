@@ -35,8 +35,8 @@ class NumpyLayer:
         self.layer = layer
         self.call = call or (lambda layer, *inputs: layer.forward(*inputs))
         self.name = type(layer).__name__
-        self.weights = {name: slot.data.astype(np.float64) for name, slot in _slots(layer)}
-        kinds = [slot.data.dtype.name for _, slot in _slots(layer)]
+        self.weights = {name: slot.data.astype(np.float64) for name, slot in slots_of(layer)}
+        kinds = [slot.data.dtype.name for _, slot in slots_of(layer)]
         self.dtype = min(kinds, key=lambda name: np.finfo(name).bits, default="float64")
 
     def axes(self, name):
@@ -58,7 +58,7 @@ class NumpyLayer:
     def run(self, weights, inputs, dy):
         """The `Run` on these weights."""
         layer, calls = copy.deepcopy(self.layer), []
-        slots = dict(_slots(layer))
+        slots = dict(slots_of(layer))
         for name, x in weights.items():
             slots[name].data[...] = x
         for slot in slots.values():
@@ -92,6 +92,16 @@ class _Slot:
         x = own[self.table][self.key] if self.table else own[self.key]
         return x if isinstance(x, np.ndarray) else x.data
 
+    def set(self, value):
+        """Put another array in its place."""
+        own = vars(self.part)
+        if self.table:
+            own[self.table][self.key] = value
+        elif isinstance(own[self.key], np.ndarray):
+            own[self.key] = value
+        else:
+            own[self.key].data = value
+
     def clear(self):
         """Set the gradients to zero that are there before a backward."""
         for found in self._gradients():
@@ -113,7 +123,7 @@ class _Slot:
         yield from (x for x in places if is_float(x) and x.shape == self.data.shape)
 
 
-def _slots(layer):
+def slots_of(layer):
     """(dotted name, _Slot) of all arrays of floats that may be parameters."""
     for prefix, part in [("", layer), *_parts(layer)]:
         dot, own = f"{prefix}." if prefix else "", vars(part)
