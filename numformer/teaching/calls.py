@@ -99,8 +99,7 @@ class Student:
         Ended
             If the function has ended its process.
         """
-        with their_names():
-            return perform(self.fn, calls, self.limits, self.keeps_interrupts)
+        return perform(self.fn, calls, self.limits, self.keeps_interrupts)
 
     def with_limits(self, **changes):
         """The same student with other limits."""
@@ -146,22 +145,22 @@ def _called(fn, call, limits, keeps_interrupts, arrays):
     """(outputs or None, Trouble or None); the arrays as they were returned are added to `arrays`.
 
     """
-    given, options = call.given, call.options
+    given = call.given
     held = [(f"its argument {key}", value, value.copy()) for key, value in given.items()
             if isinstance(value, np.ndarray)]
     held += [("an array of saved", x, x.copy()) for x in _arrays(call.saved)]
     run = limited(fn, limits.seconds, limits.memory)
     try:
-        with np.errstate(all="ignore"):
-            if call.saved is not None:
-                returned = run(given["dy"], call.saved)
-            else:
-                missing = missing_defaults(fn, call.defaults, len(given))
-                returned = run(*given.values(), **{**missing, **options})
+        arguments = (given["dy"], call.saved) if call.saved is not None else given.values()
+        options = {} if call.saved is not None else {
+            **missing_defaults(fn, call.defaults, len(given)), **call.options}
+        with np.errstate(all="ignore"), their_names():
+            returned = run(*arguments, **options)
         if returned is None or returned is ...:
             return None, Trouble(_nothing(fn), NOT_WRITTEN)
         returned = _outputs(_arrays_of(returned, call), call.backward)
-        arrays.append([x for x in returned if isinstance(x, np.ndarray)])
+        arrays.append([np.ndarray.view(x, np.ndarray) for x in returned
+                       if isinstance(x, np.ndarray)])
         outputs = tuple(map(plain, returned))
     except Stopped as error:
         return None, Trouble(f"{error}{_line_of(fn, error)}", STOPPED)

@@ -51,8 +51,9 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     memory : int or None
         Limit of the bytes that a call of `fn` may need; None for no limit. Linux only.
     process : bool, optional
-        Whether `fn` runs in a process of its own, a forked child: then it may crash or end Python,
-        loop inside a C function, or change any state. By default it does, but not in a notebook,
+        Whether `fn` runs in a process of its own, a forked child, which gets arguments and sends
+        back arrays: then it may crash or end Python, loop inside a C function, or change any state,
+        and the comparison is out of its reach. By default it does, but not in a notebook,
         not on macOS and Windows, and not with JAX, TensorFlow or PyTorch loaded, whose threads do
         not survive a fork. In the same process a limit of time can only stop Python code in the
         main thread, and nothing stops `os._exit` or a crash. For a debugger, give
@@ -289,7 +290,8 @@ def _compare(name, student, instance, backward, remarks, cause, twice):
     if wrong is None and is_upcast(outputs, instance):
         remarks.append(UPCAST)
     level = _kind(instance)
-    if wrong is None or not (cause and wrong.output) or level.hint or level.dtype != np.float64:
+    if (wrong is None or not (cause and wrong.output) or level.hint or level.dtype != np.float64
+            or np.size(arrays[wrong.output]) == 0):
         return wrong
     plain = {level: kind for level, kind in instance.problem.levels.items() if not kind.hint}
     instance = replace(instance, problem=replace(instance.problem, levels=plain))

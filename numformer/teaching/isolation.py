@@ -155,7 +155,8 @@ class Child:
                 if silent:
                     _keep_only(requests, answers)
                 _begin(prepare)
-                _serve(server, requests, answers)
+                with our_names():
+                    _serve(server, requests, answers)
             finally:
                 os._exit(1)
         os.close(requests)
@@ -195,8 +196,9 @@ class Child:
             if size > messages.MOST:
                 raise messages.NoAnswer("its process sent what is too large for an answer")
             answer = messages.read_answer(self.number, self._received(size, deadline))
-            if "failed" in answer:                    # an error of ours
-                raise RuntimeError(messages.text_of(answer["failed"]))
+            if "failed" in answer:                    # it has changed what we need
+                raise messages.NoAnswer("its process could not answer: "
+                                        + messages.text_of(answer["failed"]))
             return answer
         except messages.NoAnswer as error:
             self.end(str(error))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from numformer.teaching import check, isolation
+from numformer.teaching.calls import Ended
 from numformer.teaching.limits import limit_process, limited, state_kept
 
 FORK = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin",
@@ -184,7 +185,7 @@ def test_a_judge_starts_no_more_processes_than_its_limit():
 @FORK
 def test_an_error_of_the_checker_itself_is_raised(monkeypatch):
     with isolation.Child(SimpleNamespace(fails=lambda: 1 / 0)) as child:
-        with pytest.raises(RuntimeError, match="ZeroDivisionError: division by zero"):
+        with pytest.raises(Ended, match="could not answer: ZeroDivisionError: division by zero"):
             child.ask(10, "fails")
     monkeypatch.setattr(sys.modules["numformer.teaching.check"], "wrong_output", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -14,7 +14,7 @@ have 8 bytes, the last one first:
 The header is JSON. `numbers` are the raw bytes of its arrays, in their order. Of a call there are
 
 - its trouble: null, or [kind, text], with one of the `KINDS`;
-- its outputs: null, or a list of
+- its outputs: null if there is a trouble other than "writes", else a list of
 
       ["array", "f8", [2, 3]]      an array of NumPy, of its type and shape
       ["number", "f8"]             a number of NumPy
@@ -47,7 +47,8 @@ from numformer.terminal import printable, shortened
 MOST = 64 * MIB                                       # bytes of an answer
 MOST_OF_ARRAY = 16 * MIB
 MOST_OF_HEADER = MIB
-MOST_OUTPUTS, MOST_AXES = 1000, 64
+MOST_OUTPUTS = 1000
+MOST_AXES = 12                                        # a search for the cause sums over any of them
 LONGEST = 2000                                        # characters of a text
 WORD = 8                                              # bytes of an integer
 DTYPES = {"f8": np.dtype(np.float64), "f4": np.dtype(np.float32)}
@@ -105,6 +106,8 @@ def plain(output):
             return Strange(kind, "")
         if output.nbytes > MOST_OF_ARRAY:
             return Strange(kind, f"one of shape {output.shape}, which is too large to compare")
+        if output.ndim > MOST_AXES:
+            return Strange(kind, f"one of {output.ndim} axes")
         if output.dtype not in NAMES:
             return Strange(kind, f"one of {output.dtype}")
         return np.array(output, order="C")
@@ -186,8 +189,9 @@ def read_answer(number, data):
             raise ValueError
         answer = parse_json(data[2 * WORD:2 * WORD + size])
         numbers = io.BytesIO(data[2 * WORD + size:])
-        answer["calls"] = [(_outputs(outputs, numbers), _trouble(trouble))
-                           for outputs, trouble in answer["calls"]]
+        if type(answer["calls"]) is not list:
+            raise ValueError
+        answer["calls"] = [_call(outputs, trouble, numbers) for outputs, trouble in answer["calls"]]
         if numbers.read(1):
             raise ValueError
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
@@ -220,9 +224,16 @@ def _described(x, numbers):
     return ["number", NAMES[x.dtype]]
 
 
+def _call(outputs, trouble, numbers):
+    """(outputs or None, Trouble or None): both only of a call that writes into its arguments."""
+    outputs = None if outputs is None else _outputs(outputs, numbers)
+    trouble = None if trouble is None else _trouble(trouble)
+    if (outputs is None) == (trouble is None) and not (trouble and trouble.kind == WRITES):
+        raise ValueError
+    return outputs, trouble
+
+
 def _outputs(entries, numbers):
-    if entries is None:
-        return None
     if type(entries) is not list or len(entries) > MOST_OUTPUTS:
         raise ValueError
     return tuple(_output(kind, more, numbers) for kind, *more in entries)
@@ -248,8 +259,6 @@ def _output(kind, more, numbers):
 
 
 def _trouble(entry):
-    if entry is None:
-        return None
     kind, text = entry
     if kind not in KINDS:
         raise ValueError

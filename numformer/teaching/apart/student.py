@@ -80,8 +80,7 @@ class File:
 
     def _ask(self, name, *arguments):
         if self.child is None:
-            with their_names():
-                return getattr(self.server, name)(*arguments)
+            return getattr(self.server, name)(*arguments)
         found = self.child.ask(self.limits.seconds, name, *arguments)
         if "trouble" not in found:
             raise Ended("its process sent what is no answer")
@@ -93,7 +92,8 @@ class FileServer(Server):
 
     def load(self, path, name, limits):
         try:
-            module = limited(_imported, limits.seconds, limits.memory)(path)
+            with their_names():
+                module = limited(_imported, limits.seconds, limits.memory)(path)
         except NotImplementedError:
             return {"trouble": NOT_DONE}
         except BaseException as error:                # SystemExit too: a file may do anything
@@ -103,7 +103,8 @@ class FileServer(Server):
 
     def value(self, path, limits):
         try:
-            value = limited(lambda: plain_value(self.fn()), limits.seconds, limits.memory)()
+            with their_names():
+                value = limited(lambda: plain_value(self.fn()), limits.seconds, limits.memory)()
         except NotImplementedError:
             return {"trouble": NOT_DONE}
         except BaseException as error:

@@ -1,0 +1,87 @@
+"""Files that want points without right numbers: none gains a point, or leaves anything behind."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from command import is_alive, waited_for
+from forging import sources
+from numformer.teaching import grade, write_assignment
+from numformer.teaching.apart.confinement import landlock_version
+from numformer.teaching.judge import judge
+
+NAMES = list(sources("OUTSIDE"))
+FOR_ITS_SHAPE = 0.1                                   # of the points, as any array of that shape
+SIGNALS, FILES = 6, 1                                 # versions of Landlock
+NEEDS = {"the judge is killed": SIGNALS, "the judge is stopped": SIGNALS, "ptrace": FILES,
+         "the package is changed": FILES, "memory of the judge": FILES,
+         "files of the judge through proc": FILES, "files for the next Python": FILES,
+         "the folder of the grader": FILES, "a pickle instead of an answer": FILES}
+# Always with a grader: these leave processes, or look for it
+QUICK = ["processes that stay", "a child that goes on and answers", "all open files are written to",
+         "files of the judge through proc", "the judge is killed", "the judge is stopped",
+         "memory of the judge", "json writes full points"]
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]   # since Python 3.12
+
+
+def files(names):
+    return [pytest.param(name, marks=pytest.mark.skipif(
+        landlock_version() < NEEDS.get(name, 0), reason="needs a newer Landlock"))
+        for name in names]
+
+
+@pytest.fixture
+def outside(tmp_path):
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "kept").write_text("as it was")
+    yield folder
+    assert [path.name for path in folder.iterdir()] == ["kept"]
+    assert (folder / "kept").read_text() == "as it was"
+
+
+def test_there_are_many():
+    assert len(NAMES) >= 60 and set(NEEDS) < set(NAMES)
+
+
+@pytest.mark.parametrize("name", files(name for name in NAMES if name not in QUICK))
+def test_no_file_gains_a_point(name, tmp_path, outside):
+    """The judge is this process: it can see more than the grader does."""
+    path = tmp_path / "its own" / "student.py"
+    path.parent.mkdir()
+    path.write_text(sources(outside)[name])
+    found = judge(str(path), "01_softmax", seed=0, seconds=3.0)
+    assert found["score"] <= FOR_ITS_SHAPE, found
+
+
+def marked(mark):
+    """The processes that began with this in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes() and is_alive(int(path.parent.name)):
+                found.append(int(path.parent.name))
+        except OSError:                               # it has ended meanwhile
+            pass
+    return found
+
+
+@pytest.mark.parametrize("name", [
+    *files(QUICK), *(pytest.param(*each.values, marks=[*each.marks, pytest.mark.slow])
+                     for each in files(name for name in NAMES if name not in QUICK))])
+def test_a_class_is_graded_and_nothing_is_left(name, tmp_path, outside, monkeypatch):
+    temporary, mark = tmp_path / "temporary", f"FORGING={tmp_path}"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("FORGING", str(tmp_path))
+    write_assignment(tmp_path / "folder", seed=0, names=["1"])
+    (tmp_path / "folder" / "student" / "01_softmax.py").write_text(sources(outside)[name])
+    (row,) = grade(tmp_path / "folder" / "student", seconds=5.0)
+    assert row["points"] <= FOR_ITS_SHAPE * row["of"], row
+    waited_for(lambda: not marked(mark))
+    assert os.listdir(temporary) == []
