@@ -14,8 +14,8 @@ from importlib import import_module
 
 __all__ = ["GoldenCase", "assert_layer_matches", "assert_matches", "assert_steps_match",
            "read_golden", "write_golden"]
-_HOMES = {"assert_matches": "matches", "assert_layer_matches": "layers.match",
-          "assert_steps_match": "steps.match_steps"}
+_HOMES = {"GoldenCase": "golden_case", "assert_matches": "matches",
+          "assert_layer_matches": "layers.match", "assert_steps_match": "steps.match_steps"}
 
 
 def __getattr__(name):

@@ -5,7 +5,6 @@ import math
 
 from numformer.functional.activations.table import ACTIVATIONS
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
-from numformer.layers import RotaryPositions
 from numformer.verify.tensors import resolved
 
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 0.0)
@@ -73,8 +72,8 @@ def _change(layer, name, value):
             continue
         if name == "n_heads":
             changed |= _other_heads(part, value)
-        elif name == "base" and isinstance(part, RotaryPositions):
-            vars(part).update(vars(RotaryPositions(
+        elif name == "base" and "angles" in own:      # which follow from the base
+            vars(part).update(vars(type(part)(
                 part.d_head, value, part.layout, part.d_rotary, part.scaling)))
             changed = True
         elif name != "base":

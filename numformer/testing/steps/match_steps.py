@@ -119,7 +119,7 @@ def assert_steps_match(name, step, convert=None, dtype="float64", rtol=None, see
 
 def _optimizer(name, step, convert, dtype, rtol, seed, given):
     """(whether it is wrong, the text)."""
-    usual = _defaults(name)
+    usual = defaults_of(name)
     rate = given.pop("learning_rate", 1e-3)
     for key, value in given.items():
         check_choice(OWNER, "setting", key, list(usual))
@@ -150,7 +150,7 @@ def _optimizer(name, step, convert, dtype, rtol, seed, given):
         if missing else f"{text}."
 
 
-def _defaults(name):
+def defaults_of(name):
     """The settings of an optimizer of ours, with its defaults, and those of any."""
     parameters = inspect.signature(OPTIMIZERS[name].__init__).parameters.values()
     found = {p.name: p.default for p in parameters if p.name not in ("self", "model")}

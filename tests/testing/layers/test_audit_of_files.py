@@ -154,8 +154,9 @@ def test_a_file_that_is_missing_is_one_line(tmp_path, capsys):
 
 
 def test_a_layer_that_takes_no_guessed_input_says_what_to_give(file, capsys):
-    text = ("import numpy as np\nclass A:\n    def forward(self, x):\n        if x.shape != (9, 9):\n"
-            "            raise ValueError('nine')\n        return x, ()\n"
+    text = ("import numpy as np\nclass A:\n    def forward(self, x):\n"
+            "        if x.shape != (9, 9):\n            raise ValueError('nine')\n"
+            "        return x, ()\n"
             "    def backward(self, dy, saved):\n        return dy\n")
     assert main(["audit", file(text)]) == 1
     assert "takes no random inputs of the usual shapes (nine); give an example" in \

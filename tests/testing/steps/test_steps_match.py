@@ -7,10 +7,10 @@ import pytest
 
 from numformer.testing import assert_steps_match
 from numformer.testing.steps import optimizer_rules, schedule_rules
-from numformer.testing.steps.match_steps import RTOL, Problem, _defaults
+from numformer.testing.steps.match_steps import RTOL, Problem, defaults_of
 from numformer.training import SCHEDULES
 
-DEFAULTS = {name: _defaults(name) for name in optimizer_rules.MISTAKES}
+DEFAULTS = {name: defaults_of(name) for name in optimizer_rules.MISTAKES}
 
 
 def adamw(parameters, gradients, state, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01,
