@@ -142,7 +142,7 @@ class Child:
                 stream.flush()
         requests, self.writing = os.pipe()
         self.reading, answers = os.pipe()
-        parent, self.number, self.ended = os.getpid(), 0, None
+        parent, self.number, self.status, self.ended = os.getpid(), 0, None, None
         with warnings.catch_warnings():
             # of threads that run: BLAS, Numba and backend/pool.py are ready for a fork
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -212,16 +212,20 @@ class Child:
         """End the child, with its session and all that this has started."""
         if self.ended is not None:
             return
-        for end in (os.killpg, os.kill):
+        for end in (os.killpg, os.kill) if self._is_alive() else (os.killpg,):
             with suppress(OSError):
                 end(self.pid, signal.SIGKILL)
-        status = os.waitpid(self.pid, 0)[1]
+        if self.status is None:
+            self.status = os.waitpid(self.pid, 0)[1]
         os.close(self.reading)
         os.close(self.writing)
-        self.ended = _ending(status) if why is None else why
+        self.ended = _ending(self.status) if why is None else why
 
     def _is_alive(self):
-        return not os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if pid else None
+        return self.status is None
 
     def _end_of_pipe(self):
         """Nobody holds the other end of a pipe: the child has ended, or has closed it."""

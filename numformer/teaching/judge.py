@@ -177,12 +177,13 @@ def main():
     except ValueError:                                # the grader ended meanwhile
         remove_this_folder()
         return
+    result = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)      # what is printed is no judgement
     backend.use("numpy")                              # a cold cache of kernels costs a minute
     live_with_grader()
     judgement = judge(**task)
     judgement["feedback"] = judgement["feedback"][:LONGEST]
-    sys.stdout.write(json.dumps(judgement))           # in ASCII
-    sys.stdout.flush()
+    os.write(result, json.dumps(judgement).encode())  # less than a pipe holds
     os._exit(0)
 
 
