@@ -107,6 +107,8 @@ def remove_this_folder():
 
 def remove_folder(folder):
     """Remove a folder, also of folders inside each other, and of some that may not be read."""
+    with suppress(OSError):
+        os.chmod(folder, 0o700)
     with suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     found = [folder] if folder.exists() else []

@@ -409,6 +409,18 @@ for _ in range(3):
                 __import__("time").sleep(0.01)
         os._exit(0)
 """,
+    "a process that is never the same": """
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        if os.fork():
+            os._exit(0)
+""",
+    "a folder that nobody may open": """
+os.makedirs("a/b/c")
+for path in ("a/b/c", "a/b", "a", "."):
+    os.chmod(path, 0)
+""",
     "the judge is killed": """
 tries(*(lambda pid=pid: os.kill(pid, signal.SIGKILL) for pid in list(parents())[:2]))
 """,

@@ -21,7 +21,9 @@ NEEDS = {"the judge is killed": SIGNALS, "the judge is stopped": SIGNALS, "ptrac
          "files of the judge through proc": FILES, "files for the next Python": FILES,
          "the folder of the grader": FILES, "a pickle instead of an answer": FILES}
 # Always with a grader: these leave processes, or look for it
-QUICK = ["processes that stay", "a child that goes on and answers", "all open files are written to",
+QUICK = ["processes that stay", "a process that is never the same",
+         "a child that goes on and answers", "a folder that nobody may open",
+         "all open files are written to",
          "files of the judge through proc", "the judge is killed", "the judge is stopped",
          "memory of the judge", "json writes full points"]
 pytestmark = [
