@@ -6,6 +6,7 @@ answers all calls of a check. The judge stays in the parent; what goes to and fr
 """
 
 import faulthandler
+import gc
 import os
 import select
 import signal
@@ -294,6 +295,7 @@ def _begin(prepare):
     for number in (signal.SIGTERM, signal.SIGHUP):    # handlers are the parent's
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+    gc.freeze()                                       # or a collection would copy all of its memory
     faulthandler.disable()                            # a crash is reported by the parent
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)      # nobody types an input
     if prepare is not None:

@@ -1,6 +1,7 @@
 """What a student's function takes: `saved`, an option, further arguments."""
 
 import inspect
+from functools import lru_cache
 
 
 def takes_saved(fn):
@@ -46,6 +47,7 @@ def may_be_none(fn, position):
     return len(parameters) > position and parameters[position].default is None
 
 
+@lru_cache
 def defaults(reference):
     """{parameter: its default} of a function."""
     return {name: p.default for name, p in inspect.signature(reference).parameters.items()

@@ -9,13 +9,17 @@ such as this package itself, is not undone.
 import builtins
 import math
 from contextlib import contextmanager
+from operator import is_, itemgetter
 
 import numpy as np
 import numpy.linalg
 
 MODULES = builtins, math, np, np.linalg
 GONE = object()
-_OURS = [(vars(module), dict(vars(module))) for module in MODULES]
+_all, _map = all, map                                 # a student may have set these, too
+# (the names as they are, as they were, what gets the values of all, these values)
+_OURS = [(vars(module), kept, itemgetter(*kept), tuple(kept.values()))
+         for module in MODULES for kept in [dict(vars(module))]]
 _theirs = []                      # for each `our_names` around: what the student has set instead
 
 
@@ -44,10 +48,19 @@ def their_names():
 
 def _set_ours():
     """Set the names to ours; returns what was there instead: a list for `_set`."""
-    changed = [(names, key, ours, names.get(key, GONE)) for names, kept in _OURS
+    changed = [(names, key, ours, names.get(key, GONE)) for names, kept, values, as_kept in _OURS
+               if not _are(names, values, as_kept)
                for key, ours in kept.items() if names.get(key, GONE) is not ours]
     _set([(names, key, ours) for names, key, ours, _ in changed])
     return [(names, key, theirs) for names, key, _, theirs in changed]
+
+
+def _are(names, values, as_kept):
+    """Whether all are as they were: the usual case, in a fourth of the time."""
+    try:
+        return _all(_map(is_, values(names), as_kept))
+    except KeyError:
+        return False
 
 
 def _set(entries):
