@@ -3,6 +3,8 @@
 import copy
 import math
 
+import numpy as np
+
 from numformer.functional.activations.table import ACTIVATIONS
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
 from numformer.verify.tensors import resolved
@@ -10,35 +12,39 @@ from numformer.verify.tensors import resolved
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 0.0)
 
 
-def other_setting(layer, options, fits):
-    """The first setting with which our layer gives the y of a module, in words; "" if none does.
+def other_setting(layer, options, error_of, close):
+    """The setting with which our layer comes closest to a module, in words; "" if none is close.
 
     Parameters
     ----------
     layer : Layer
     options : dict, or callable that makes one
         Of its forward.
-    fits : callable
-        Takes a layer and options, and says whether its y is that of the module.
+    error_of : callable
+        Takes a layer and options, and returns the largest relative error of y.
+    close : float
+        Of it, of a setting that is the cause.
     """
-    given = resolved(options)
+    found, given = [], resolved(options)
     for pattern, words in ((CAUSAL, "causal"), (EVERYWHERE, "not causal")):
-        if given.get("pattern", EVERYWHERE) is not pattern and _fits(
-                layer, {**given, "pattern": pattern}, fits):
-            return f"the module's attention is {words}"
+        if given.get("pattern", EVERYWHERE) is not pattern:
+            found.append((_error(layer, {**given, "pattern": pattern}, error_of),
+                          f"the module's attention is {words}"))
     for name, values in _settings(layer):
         for value in values:
             other = copy.deepcopy(layer)
-            if _change(other, name, value) and _fits(other, options, fits):
-                return f"in the module, {name} is {_spelled(value)}" + _ours(layer, name)
-    return ""
+            if _change(other, name, value):
+                words = f"in the module, {name} is {_spelled(value)}{_ours(layer, name)}"
+                found.append((_error(other, options, error_of), words))
+    error, words = min(found, default=(np.inf, ""))
+    return words if error <= close else ""
 
 
-def _fits(layer, options, fits):
+def _error(layer, options, error_of):
     try:
-        return fits(layer, options)
+        return error_of(layer, options)
     except (ValueError, TypeError, IndexError, AttributeError):
-        return False                                  # a setting that this layer cannot have
+        return np.inf                                 # a setting that this layer cannot have
 
 
 def _settings(layer):

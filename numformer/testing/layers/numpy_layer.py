@@ -19,8 +19,9 @@ class NumpyLayer:
 
     `forward` returns y, or y and what `backward` takes besides dy; `backward` returns the gradients
     of the inputs. A parameter is an array `w` whose gradient is found after a backward: as `dw`,
-    `grad_w`, `w_grad`, in a dict `grads` for one in a dict `params`; or anything with `data` and
-    `grad`. Parts, also in lists and dicts, are objects with a `forward`.
+    `grad_w`, `w_grad`, in a dict `grads` for one in a dict `params`, in a list `dw` for one in a
+    list `w`; or anything with `data` and `grad`. Parts, also in lists and dicts, are objects with a
+    `forward`.
 
     Parameters
     ----------
@@ -114,7 +115,15 @@ class _Slot:
     def _gradients(self):
         own = vars(self.part)
         if not self.table and not isinstance(own[self.key], np.ndarray):
-            yield own[self.key].grad
+            if is_float(own[self.key].grad):
+                yield own[self.key].grad
+            return
+        if isinstance(self.key, int):                 # in a list, next to one of its gradients
+            lists = [own.get(form.format(self.table)) for form in FORMS[:-1]]
+            lists += [own.get(table) for table in GRADIENT_TABLES]
+            yield from (x[self.key] for x in lists if isinstance(x, list)
+                        and len(x) > self.key and is_float(x[self.key])
+                        and x[self.key].shape == self.data.shape)
             return
         places = [own.get(form.format(self.key)) for form in FORMS[:-1]]
         for table in GRADIENT_TABLES:
@@ -129,9 +138,13 @@ def slots_of(layer):
         dot, own = f"{prefix}." if prefix else "", vars(part)
         gradients = {form.format(key) for key in own for form in FORMS[:-1]} & own.keys()
         for key, x in own.items():
-            if is_float(x) and key not in gradients or is_float(
-                    getattr(x, "data", None)) and is_float(getattr(x, "grad", None)):
+            if key in gradients:
+                continue
+            if is_float(x) or is_float(getattr(x, "data", None)) and hasattr(x, "grad"):
                 yield dot + key, _Slot(part, key)
+            elif isinstance(x, list) and key not in GRADIENT_TABLES and x and all(
+                    map(is_float, x)):
+                yield from ((f"{dot}{key}.{k}", _Slot(part, k, key)) for k in range(len(x)))
             elif key in TABLES and isinstance(x, dict):
                 yield from ((f"{dot}{key}.{name}", _Slot(part, name, key))
                             for name, array in x.items() if is_float(array))

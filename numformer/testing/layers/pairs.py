@@ -169,6 +169,26 @@ class Pairing:
             yield self
         self.pairs = before
 
+    def other_blocks(self):
+        """The pairs with the parts of joint weights in another order; yields that order."""
+        before, joint = list(self.pairs), {}
+        for pair in before:
+            if pair.index is None and pair.shape and not RECURRENT.match(pair.theirs):
+                if pair.columns[1] - pair.columns[0] < pair.shape[-1]:
+                    joint.setdefault(pair.theirs, []).append(pair)
+        sizes = {tuple(pair.columns[1] - pair.columns[0] for pair in pairs)
+                 for pairs in joint.values()}
+        if len(sizes) == 1 and len(set(*sizes)) == 1 and len(*sizes) <= 3:
+            for order in permutations(range(len(*sizes))):
+                moved = {id(pair): replace(pair, columns=pairs[k].columns)
+                         for pairs in joint.values() for pair, k in zip(pairs, order)}
+                self.pairs = [moved.get(id(pair), pair) for pair in before]
+                theirs = next(iter(joint))
+                yield theirs, [pair.ours for pair in sorted(
+                    (pair for pair in self.pairs if pair.theirs == theirs),
+                    key=lambda pair: pair.columns)]
+        self.pairs = before
+
     def _other_gates(self, before):
         blocks = {name: part for name, part in self.layer.owners.items()
                   if getattr(part, "gates", 1) > 1}
@@ -307,19 +327,21 @@ class Pairing:
                 for stop in range(len(group), start + 1, -1):
                     yield group[start:stop]
 
-    def _splits(self, theirs, run):
+    def _splits(self, theirs, run, shape=None):
         """(axes, the joint shape) if these of ours, side by side, have the size of theirs."""
+        shape = self.module.weights[theirs].shape if shape is None else shape
         shapes = [self.layer.shapes[name] for name in run]
         if len({shape[:-1] for shape in shapes}) != 1:
             return None
         joint = (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
-        found = orders(self.module.weights[theirs].shape, joint)
+        found = orders(shape, joint)
         known = self.module.axes(theirs)
         return ((known if known in found else found[-1 if self.module.transposes and len(
             joint) == 2 else 0]), joint) if found else None
 
-    def _split(self, theirs, run, how):
-        found = self._splits(theirs, run)
+    def _split(self, theirs, run, how, index=None):
+        shape = self.module.weights[theirs].shape
+        found = self._splits(theirs, run, shape if index is None else shape[1:])
         if found is None:
             return False
         axes, shape = found
@@ -327,7 +349,7 @@ class Pairing:
         for name in run:
             stop = start + self.layer.shapes[name][-1]
             self.pairs.append(Pair(theirs, name, axes, shape, (start, stop),
-                                   (0, stop - start), None, how))
+                                   (0, stop - start), index, how))
             start = stop
         return True
 
@@ -346,6 +368,17 @@ class Pairing:
                 for k, name in enumerate(best):
                     self._add(theirs, name, index=k)
                 self._done(theirs, *best)
+                continue
+            runs = [run for run in self._runs() if "experts." in run[0]
+                    and self._splits(theirs, run, tuple(shape))]
+            first = [name for name in runs[0]] if runs else []
+            number = re.search(r"experts\.(\d+)", first[0])[1] if runs else ""
+            for k in range(n if runs else 0):         # several of each expert, side by side
+                run = [re.sub(r"experts\.\d+", f"experts.{int(number) + k}", name)
+                       for name in first]
+                if all(name in self.ours for name in run):
+                    self._split(theirs, run, "", k)
+                    self._done(theirs, *run)
 
     def _by_names(self, theirs, ours):
         """Pair those whose shapes fit, so that their names fit best, and their order where those

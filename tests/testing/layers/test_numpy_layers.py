@@ -258,3 +258,34 @@ def test_an_array_without_a_gradient_is_no_weight():
 def test_another_setting_is_the_likely_cause(theirs, ours, options, words):
     text = said(theirs, ours, options=options)
     assert f"Likely cause: {words}" in text if words else "Likely cause" not in text
+
+
+def test_weights_in_lists_and_in_objects_with_a_gradient():
+    class Weight:
+        def __init__(self, data):
+            self.data, self.grad = data, None
+
+    class Lists:
+        def __init__(self):
+            first, last = Table(4, 6), Table(6, 4)
+            self.W = [first.params["W"], last.params["W"]]
+            self.b, self.c = Weight(np.zeros(6)), Weight(np.zeros(4))
+
+        def forward(self, x):
+            self.x, self.h = x, np.maximum(x @ self.W[0] + self.b.data, 0)
+            return self.h @ self.W[1] + self.c.data
+
+        def backward(self, dy):
+            dh = (dy @ self.W[1].T) * (self.h > 0)
+            over = ([0, 1], [0, 1])
+            self.dW = [np.tensordot(self.x, dh, over), np.tensordot(self.h, dy, over)]
+            self.b.grad, self.c.grad = dh.sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+            return dh @ self.W[0].T
+    assert_layer_matches(Lists(), FeedForward(4, 6, "relu", RNG), [X])
+
+    class Wrong(Lists):
+        def backward(self, dy):
+            dx = super().backward(dy)
+            self.dW[1] *= 2
+            return dx
+    assert "the gradient of W.1 is wrong" in said(Wrong(), FeedForward(4, 6, "relu", RNG))

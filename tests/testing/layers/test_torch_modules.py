@@ -176,3 +176,45 @@ def test_the_module_stays_as_it_was():
     assert all(torch.equal(before[name], x) for name, x in module.state_dict().items())
     assert module.weight.grad is None and not module.bias.requires_grad
     assert not module._forward_hooks
+
+
+def test_a_joint_weight_in_another_order_is_the_likely_cause():
+    class Attention(torch.nn.Module):
+        def __init__(self, order):
+            super().__init__()
+            self.c_attn, self.c_proj = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
+            self.order = order
+
+        def forward(self, x):
+            parts = [z.view(*x.shape[:2], 2, 4).transpose(1, 2)
+                     for z in self.c_attn(x).split(8, -1)]
+            q, k, v = (parts[self.order.index(name)] for name in "qkv")
+            o = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            return self.c_proj(o.transpose(1, 2).reshape(x.shape))
+    ours = MultiHeadAttention(8, 2, RNG)
+    assert_layer_matches(Attention("qkv").double(), ours, [X])
+    text = said(Attention("kqv").double(), ours, [X])
+    assert "Likely cause: c_attn.weight holds key.weight, query.weight, value.weight in" in text
+    names = {f"c_attn.{kind}": [f"{name}.{kind}" for name in ("key", "query", "value")]
+             for kind in ("weight", "bias")}
+    assert_layer_matches(Attention("kqv").double(), ours, [X], names=names)
+
+
+def test_stacked_experts_of_transformers():
+    transformers = pytest.importorskip("transformers")
+    if not hasattr(transformers, "MixtralConfig"):
+        pytest.skip("no Mixtral here")
+    config = transformers.MixtralConfig(
+        hidden_size=16, intermediate_size=24, num_attention_heads=4, num_key_value_heads=2,
+        num_hidden_layers=1, vocab_size=11, num_local_experts=3, num_experts_per_tok=2,
+        rms_norm_eps=1e-5, sliding_window=None, rope_theta=1e6, attn_implementation="sdpa")
+    module, ids = transformers.MixtralForCausalLM(config), np.array([[1, 2, 3, 4]])
+
+    def ours(base):
+        return Decoder(DecoderConfig(
+            vocab_size=11, context_length=16, n_layers=1, n_heads=4, n_kv_heads=2, d_model=16,
+            d_hidden=24, norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False,
+            tied=False, n_experts=3, rotary_base=base), None)
+    assert_layer_matches(module, ours(1e6), [ids], call=lambda m, ids: m(ids).logits)
+    assert "Likely cause: in the module, base is 1e+06, and 10000 here." in said(
+        module, ours(1e4), [ids], call=lambda m, ids: m(ids).logits, rtol=1e-6)
