@@ -97,7 +97,7 @@ def assert_layer_matches(module, layer, inputs, names=None, options=None, call=N
 def compared(module, layer, inputs, names, options, call, parameters, rtol, seed):
     """What differs, in words; "" if nothing does. The pairs are printed."""
     __tracebackhide__ = True                          # pytest shows the module's own lines alone
-    inputs = _checked(layer, inputs, rtol, seed)
+    inputs = _checked(layer, inputs, names, rtol, seed)
     theirs, ours = adapted(module, parameters, call), OurLayer(layer, options)
     if theirs.dtype not in PRECISIONS:
         raise TypeError(f"{OWNER}: the weights of {theirs.name} are {theirs.dtype}; use one of "
@@ -288,7 +288,7 @@ class Comparison:
 
     def same(self, first, second):
         """Whether two results of the module agree up to its rounding."""
-        first, second = np.asarray(first, float), np.asarray(second, float)
+        first, second = (np.nan_to_num(np.asarray(y, float)) for y in (first, second))
         scale = np.abs(second).max(initial=0)
         return bool((relative_error(first, second, scale) <= max(self.rtol, 1e-6)).all())
 
@@ -426,13 +426,19 @@ def _varied(theirs, seed):
                            else x, theirs.dtype) for name, x in theirs.weights.items()}
 
 
-def _checked(layer, inputs, rtol, seed):
+def _checked(layer, inputs, names, rtol, seed):
     __tracebackhide__ = True
     if not isinstance(layer, Layer):
         raise TypeError(f"{OWNER}: layer must be a Layer of numformer, but is "
                         f"{type(layer).__name__}.")
     if isinstance(inputs, np.ndarray) or not all(isinstance(x, np.ndarray) for x in inputs):
         raise TypeError(f"{OWNER}: inputs must be a list of arrays, such as [x].")
+    if not all(x.size for x in inputs):
+        raise ValueError(f"{OWNER}: inputs of shapes {[x.shape for x in inputs]} must not be "
+                         "empty.")
+    if not isinstance(names, (dict, type(None))):
+        raise TypeError(f"{OWNER}: names must be a dict, their name to ours, but is "
+                        f"{type(names).__name__}.")
     check_whole(OWNER, "seed", seed, least=0)
     if rtol is not None:
         check_number(OWNER, "rtol", rtol, above=0)

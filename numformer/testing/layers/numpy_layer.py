@@ -67,10 +67,16 @@ class NumpyLayer:
         for name, part in _parts(layer):
             _record(name, part, calls)
         inputs = [x.astype(self.dtype) if is_float(x) else x for x in inputs]
-        returned = self.call(layer, *(x.copy() for x in inputs))
+        given = [x.copy() for x in inputs]
+        returned = self.call(layer, *given)
+        for k, (x, before) in enumerate(zip(given, inputs)):
+            if not np.array_equal(x, before):
+                raise AssertionError(f"{self.name}: it writes into its input {k}; work on a copy "
+                                     "or a new array.")
         pair = isinstance(returned, tuple) and len(returned) == 2
+        gradient = np.asarray(gradient_of(first_output(returned), dy))
         y = np.asarray(first_output(returned))
-        gradient = np.asarray(gradient_of(y, dy)).astype(y.dtype)
+        gradient = gradient.astype(y.dtype)
         takes = positional_names(layer.backward)
         dx = layer.backward(gradient, returned[1]) if pair and len(takes) != 1 \
             else layer.backward(gradient)

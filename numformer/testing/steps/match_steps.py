@@ -206,10 +206,11 @@ class Problem:
     def with_mistake(self, mistake):
         """The arrays after each step with a mistake."""
         parameters, state, found = [x.astype(np.float64) for x in self.begin], {}, []
+        settings = self.settings | mistake.get("settings", {})
         for t, (gradients, rate) in enumerate(zip(self.gradients, self.rates), start=1):
             parameters = optimizer_rules.moved(
                 self.name, parameters, [np.float64(g) for g in gradients], state, t, rate,
-                self.settings, mistake)
+                settings, mistake)
             found.append(parameters)
         return found
 
@@ -342,11 +343,13 @@ def _cause(name, problems, found, rtol):
         with np.errstate(all="ignore"):
             return all(not problem.difference(steps, rtol, problem.with_mistake(mistake))
                        for problem, steps in zip(problems, found))
-    return _likely(mistakes, explains)
+    values = {f"{key} is {value:g}": {"settings": {key: value}}
+              for key, value in optimizer_rules.other_values(problems[-1].settings)}
+    return _likely(mistakes, explains, values)
 
 
-def _likely(mistakes, explains):
-    for words, mistake in mistakes.items():
+def _likely(mistakes, explains, values=()):
+    for words, mistake in {**mistakes, **dict(values)}.items():
         if explains(mistake):
             return [f"Likely cause: {words}."]
     for (one, first), (other, second) in combinations(mistakes.items(), 2):
@@ -366,8 +369,12 @@ def _schedule(name, f, rtol, given):
     problems = list({tuple((each | fixed).items()): each | fixed for each in PROBLEMS}.values())
 
     def theirs(step, problem):
-        found = f(step, **{taken[key]: value for key, value in problem.items() if key in taken})
-        return float(np.asarray(as_array(found)))
+        found = as_array(f(step, **{taken[key]: value for key, value in problem.items()
+                                    if key in taken}))
+        if np.ndim(found) or not np.issubdtype(np.asarray(found).dtype, np.number):
+            raise TypeError(f"{OWNER}: a schedule must return a number, but returned "
+                            f"{type(found).__name__}.")
+        return float(found)
 
     found = [[theirs(step, problem) for step in range(problem["steps"])] for problem in problems]
     for problem, rates in zip(problems, found):

@@ -74,6 +74,21 @@ MISTAKES = {"adam": ADAM, "adamw": {**DECAY, **ADAM}, "sgd": SGD,
             "muon": {**MUON, **DECAY, **ADAM}}
 
 
+# Other values of settings, of papers and libraries
+VALUES = {"beta1": (0.0, 0.5, 0.8, 0.85, 0.9, 0.95, 0.99),
+          "beta2": (0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999),
+          "epsilon": (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16),
+          "weight_decay": (1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
+          "momentum": (0.0, 0.5, 0.8, 0.9, 0.95, 0.99),
+          "max_norm": (0.0, 0.1, 0.5, 1.0, 5.0, 10.0)}
+
+
+def other_values(settings):
+    """(setting, another usual value) of all of them."""
+    for key, values in VALUES.items():
+        yield from ((key, value) for value in values if key in settings and value != settings[key])
+
+
 def moved(name, parameters, gradients, state, t, learning_rate, settings, mistake):
     """New arrays after a step.
 

@@ -211,6 +211,7 @@ def test_a_random_layer_is_called_random():
     (Table(4, 5), Linear(4, 5, RNG), X, "inputs must be a list of arrays"),
     (Table, Linear(4, 5, RNG), [X], "Table is a class; pass an object"),
     (3, Linear(4, 5, RNG), [X], "module must be a module of PyTorch"),
+    (Table(4, 5), Linear(4, 5, RNG), [X[:0]], "must not be empty"),
     (Dropout(0.5), Linear(4, 5, RNG), [X], "find no partner")])
 def test_bad_arguments_are_named(module, layer, inputs, words):
     with pytest.raises((TypeError, ValueError), match=words):
@@ -218,10 +219,36 @@ def test_bad_arguments_are_named(module, layer, inputs, words):
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"rtol": 0}, "rtol=0"), ({"seed": -1}, "seed=-1"), ({"call": 3}, "call must be a function")])
+    ({"names": ["W"]}, "names must be a dict"), ({"rtol": 0}, "rtol=0"),
+    ({"seed": -1}, "seed=-1"), ({"call": 3}, "call must be a function")])
 def test_bad_options_are_named(options, words):
     with pytest.raises((TypeError, ValueError), match=words):
         assert_layer_matches(Table(4, 5), Linear(4, 5, RNG), [X], **options)
+
+
+def test_what_is_no_result_is_called_so():
+    class Infinite(Table):
+        def forward(self, x):
+            return super().forward(x) / 0.0
+    with np.errstate(all="ignore"):
+        assert "relative error inf" in said(Infinite(4, 5), Linear(4, 5, RNG))
+
+    class Nothing(Table):
+        def forward(self, x):
+            self.x = x
+    with pytest.raises(ValueError, match="the module returned NoneType"):
+        assert_layer_matches(Nothing(4, 5), Linear(4, 5, RNG), [X])
+
+    class Writes(Table):
+        def forward(self, x):
+            x *= 2
+            return super().forward(x) / 2
+    assert "Writes: it writes into its input 0" in said(Writes(4, 5), Linear(4, 5, RNG))
+
+    class NoGradient(Table):
+        def backward(self, dy):
+            super().backward(dy)
+    assert "the gradient of the input is missing" in said(NoGradient(4, 5), Linear(4, 5, RNG))
 
 
 def test_an_array_without_a_gradient_is_no_weight():

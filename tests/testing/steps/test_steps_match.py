@@ -96,6 +96,16 @@ def test_settings_of_ours_and_of_the_step():
         adamw(p, g, state, t, lr)
     text = said("adamw", ignores)
     assert "beta2=0.95" in text                       # it has the parameter, and does not use it
+    assert "Likely cause: beta2 is 0.999." in text
+
+
+@pytest.mark.parametrize("setting, value", [
+    ("beta1", 0.8), ("beta2", 0.99), ("eps", 1e-7), ("weight_decay", 0.1)])
+def test_another_value_of_a_setting_is_the_likely_cause(setting, value):
+    def step(p, g, state, t, lr):
+        adamw(p, g, state, t, lr, **{setting: value})
+    name = {"eps": "epsilon"}.get(setting, setting)
+    assert f"Likely cause: {name} is {value:g}." in said("adamw", step)
 
 
 def test_new_arrays_and_a_new_state_may_be_returned():
@@ -162,6 +172,8 @@ def test_a_schedule_under_other_names_and_what_was_not_tested():
     (["adamw", adamw], {"weight_decay": -1}, "weight_decay=-1"),
     (["adamw", adamw], {"decay_vectors": 2}, "decay_vectors=2"),
     (["cosine", max], {"beta1": 1}, "'beta1'"),
+    (["cosine", lambda step: None], {}, "must return a number, but returned NoneType"),
+    (["cosine", lambda step: np.ones(2)], {}, "must return a number, but returned ndarray"),
     (["adamw", lambda p, g: 3], {}, "step must move the parameters in place"),
     (["adamw", lambda p: 3], {}, "has no step")])
 def test_bad_arguments_are_named(arguments, options, words):
