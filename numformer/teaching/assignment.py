@@ -100,7 +100,7 @@ lines, or correct the line that is wrong. In this folder:
     numformer solution {first}        # our solution, once yours has all points
     numformer grade --html progress.html
 
-Nothing is sent anywhere. While a file is graded it can write into a temporary folder only.
+Nothing is sent anywhere. While a file is graded it may write into a temporary folder only.
 `progress.json` counts your attempts and hints; it costs no points.
 
 A function that is partly right gets some of the points. {RULE} A file whose
@@ -170,10 +170,10 @@ prevent the others from being graded.
 The student's file runs in one process more. It gets arguments and sends back arrays and numbers;
 the reference, the comparison and the points are with the judge, whose process never runs a line of
 the file. So points come from right numbers alone: there is no result that a file could write, and
-no comparison that it could change. On Linux 5.13 or later (with Landlock, which most distributions
-have) the process of the file cannot look into other processes either, and writes into no folder but
-a temporary one of its own; since 6.12 it sends no signals to other processes. What it has started
-ends with it.
+no comparison that it could change. On Linux 6.2 or later (with Landlock, which most distributions
+have) the process of the file cannot look into other processes either, and changes no file outside
+of a temporary folder of its own, except for its permissions; since 6.12 it sends no signals to
+other processes. On any Linux, what it has started ends with it.
 
 What a file still can do: call the reference, for numformer is there to be imported, and the
 solutions with it; and hide that its function, with right numbers, writes into its arguments, for
@@ -181,8 +181,9 @@ only its own process sees that. So the grades are for learning, not for examinat
 count, read the files.
 
 A student's file is a program, and grading runs it **with your rights**: it can read and send what
-you can. Without Landlock, as on macOS, it can also change and delete it, this package included, and
-stop your other programs, and a program that it starts can go on in the background. Limits of time,
+you can. Without Landlock, as on macOS, it can also change and delete that, this package included, and
+stop your other programs. Other systems than Linux do not end a program that it leaves in the
+background. Limits of time,
 of memory (1 GiB), of the size of files (16 MiB) and, on Linux and not for root, of the number of
 processes keep accidents small; they are no protection from intent. Where a system cannot fork
 processes, as in a browser or on Windows, a file shares a process with the code that judges it, and
