@@ -181,13 +181,13 @@ only its own process sees that. So the grades are for learning, not for examinat
 count, read the files.
 
 A student's file is a program, and grading runs it **with your rights**: it can read and send what
-you can. Without Landlock, as on macOS, it can also change and delete that, this package included, and
-stop your other programs. Other systems than Linux do not end a program that it leaves in the
-background. Limits of time,
-of memory (1 GiB), of the size of files (16 MiB) and, on Linux and not for root, of the number of
-processes keep accidents small; they are no protection from intent. Where a system cannot fork
-processes, as in a browser or on Windows, a file shares a process with the code that judges it, and
-can change that code; in a browser the limits do not hold either: an endless loop never ends.
+you can. Without Landlock, as on macOS, it can also change and delete that, this package included,
+and stop your other programs. Other systems than Linux do not end a program that it leaves in the
+background. Limits of time, of memory (1 GiB), of the size of files (16 MiB) and, on Linux and not
+for root, of the number of processes keep accidents small; they are no protection from intent. Where
+a system cannot fork processes, as in a browser or on Windows, a file shares a process with the code
+that judges it, and can change that code; in a browser the limits do not hold either: an endless
+loop never ends.
 Grade the files of people whom you do not know as another user who owns nothing, or in a container
 without a network, with an image that has numformer:
 
