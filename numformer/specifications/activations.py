@@ -1,19 +1,51 @@
 """Functions of single numbers, and the gated linear unit."""
 
+import inspect
 import math
+import re
 
 import numpy as np
 
 from numformer import functional as F
 from numformer.specifications.levels import Level, elementwise, one_array, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import specify
+from numformer.specifications.specification import SPECIFICATIONS, specify
+
+
+FORWARD = "Each number by itself, in an array of any shape. Nothing may overflow for a large |x|."
+BACKWARD = "Each x has one output, so dx is dy times the derivative at x; save what it is made of."
 
 
 def pointwise(function, at_zero=None, mistakes=(), hints=(), backward_hints=(), **options):
-    """Specify a function of single numbers, with a level for each option."""
+    """Specify a function of single numbers, with a level for each option.
+
+    Without hints there are those of the docstrings: what they begin with, and their formula.
+    """
+    gradient = getattr(F, f"{function.__name__}_backward")
     specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, last_axes={"x": 0},
-            hints=hints, backward_hints=backward_hints)
+            hints=hints or hints_of_docstring(function, FORWARD),
+            backward_hints=backward_hints or hints_of_docstring(gradient, BACKWARD))
+
+
+def hints_of_docstring(function, of_all):
+    """Three hints: the first sentence of a docstring, what holds for all, and the formula."""
+    text = inspect.getdoc(function)
+    formula = re.search(r"\.\. math::(.*?)(?:\n\n|$)", text, re.DOTALL)[1]
+    return text.splitlines()[0], of_all, plain_formula(formula)
+
+
+def plain_formula(formula):
+    r"""A formula of LaTeX without its commands.
+
+    Examples
+    --------
+    >>> plain_formula(r"\bar{x} = \bar{y} \left( g + x\, (1 - g^2)\, \sigma(x) \right)")
+    'dx = dy ( g + x (1 - g^2) sigma(x) )'
+    """
+    formula = re.sub(r"\\(?:left|right|quad|qquad|[,;!])", " ", formula)
+    formula = re.sub(r"\\bar\{(\w+)\}", r"d\1", formula)
+    formula = re.sub(r"\\(?:mathrm|frac)?|[{}]", "", formula)
+    return " ".join(formula.split())
 
 
 # ---- relu ----------------------------------------------------------------------------------------
@@ -359,3 +391,10 @@ specify(
         "dh is dy times the activated gate a = f(g), not times g. For dg, first da = dy h, then "
         "through f: silu(g) = g s has the slope s + g s (1 - s).",
         "dh = dy * a, and dg = dy * h * f'(g), in the order dg, dh; all have the shape of g."))
+
+
+# ---- what else is in the table -------------------------------------------------------------------
+
+for name in F.ACTIVATIONS:
+    if name not in SPECIFICATIONS:
+        pointwise(getattr(F, name))

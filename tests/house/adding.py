@@ -44,7 +44,7 @@ class Page(NamedTuple):
 
 
 PAGES = {
-    "numformer/ADDING_AN_ACTIVATION.md": Page(4, "mish"),
+    "numformer/ADDING_AN_ACTIVATION.md": Page(3, "mish"),
     "numformer/ADDING_A_FUNCTION.md": Page(3, "softplus"),
     "numformer/ADDING_A_LAYER.md": Page(6, "scale and norm"),
     "numformer/ADDING_A_POSITION_SCHEME.md": Page(4, "kerple", slow=True),
