@@ -20,11 +20,13 @@ PAGES = [import_module(page.name) for page in walk_packages(__path__, f"{__name_
 PROBLEMS = {name: each for name, each in SPECIFICATIONS.items() if each.levels}
 MISTAKES = {f"{name}_backward": each.mistakes for name, each in SPECIFICATIONS.items()
             if each.mistakes}
+FORWARD_MISTAKES = {name: each.forward_mistakes for name, each in SPECIFICATIONS.items()
+                    if each.forward_mistakes}
 PAIRS = [case for each in SPECIFICATIONS.values() for case in each.cases]
 
 __all__ = [
-    "GENERAL", "MISTAKES", "PAIRS", "PROBLEMS", "SPECIFICATIONS", "Instance", "Specification",
-    "find_problem", "hints_of", "versions",
+    "FORWARD_MISTAKES", "GENERAL", "MISTAKES", "PAIRS", "PROBLEMS", "SPECIFICATIONS", "Instance",
+    "Specification", "find_problem", "hints_of", "versions",
 ]
 
 

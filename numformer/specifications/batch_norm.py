@@ -213,6 +213,15 @@ def norm_with_padding(dy, x, weight, bias, mask):
     return F.batch_norm_backward(dy, F.batch_norm(x, weight, bias)[1])
 
 
+def norm_with_padding_in_the_variance(x, weight, bias, mask, epsilon=1e-5):
+    m, n = mask[..., None], mask.sum()
+    axes = tuple(range(x.ndim - 1))
+    x = np.where(m, x, 0)
+    mean = x.sum(axis=axes) / n
+    variance = ((x - mean) ** 2).sum(axis=axes) / n
+    return np.where(m, (x - mean) / np.sqrt(variance + epsilon) * weight + bias, 0)
+
+
 specify(
     F.masked_batch_norm, ("x", "weight", "bias"),
     {"plain": normed_with_padding, "epsilon=0.3": also(normed_with_padding, epsilon=0.3),
@@ -220,6 +229,9 @@ specify(
     mistakes=[
         *((cause, with_padding(gradients)) for cause, gradients in NORM_MISTAKES),
         ("padding is counted in the means", norm_with_padding)],
+    forward_mistakes=[
+        ("padding is counted in the variance: x is set to 0 there before the mean is subtracted, "
+         "so each padded vector adds the square of the mean", norm_with_padding_in_the_variance)],
     last_axes={"x": 2, "mask": 1},                              # two vectors at least
     hints=(
         "Padding must not count: take the real vectors out, normalize them as one batch, and put "

@@ -4,6 +4,8 @@ A function that is right on plain random numbers may still be wrong for sizes of
 and very small numbers, for large gradients, for arrays in another layout of memory, and in float32.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from numformer.specifications.levels import Level, OneLong, SomeOfSizeOne, in_pairs
@@ -23,7 +25,7 @@ def with_edges(levels, names, smallest, last_axes=None):
             lambda rng: plain(SomeOfSizeOne(rng.bit_generator)), instances=6, hint=(
                 "Some axes have size 1 here. squeeze() removes them, and broadcasting stretches "
                 "them silently; name the axis, and use keepdims=True.")),
-        "a long axis": Level(long_axis(plain), instances=n_sizes(plain), hint=(
+        LONG_AXIS: Level(long_axis(plain), instances=2 * n_sizes(plain), hint=(
             "An axis is long here, up to 257. Look for what holds for few numbers only: a tile or "
             "chunk that is the last one, a loop with a fixed end, a table of a fixed size.")),
         "another number of axes": Level(
@@ -31,12 +33,12 @@ def with_edges(levels, names, smallest, last_axes=None):
                 "The arrays have another number of axes here, as the shape with ... allows. Count "
                 "axes from the end, as axis=-1 does, and sum over all axes before the last ones.")),
         "large numbers": Level(
-            times(plain, names, 1, slice(-1), LARGE), instances=2, hint=(
+            times(plain, names, 1, slice(-1), LARGE), instances=2, extreme=True, hint=(
                 "Most numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
                 "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
                 "exp that may both be 0 or Inf.")),
         "small numbers": Level(
-            times(plain, names, 1e-6, slice(1), smallest / 1e-6, one_at_a_time=True),
+            times(plain, names, 1e-6, slice(1), smallest / 1e-6, one_at_a_time=True), extreme=True,
             instances=max(2, len(names)), hint=(
                 "The numbers of an array are about 0.000001 and less here. Look for a constant "
                 "that was added to avoid a division by 0, for a rounding, and for a comparison "
@@ -57,7 +59,24 @@ def with_edges(levels, names, smallest, last_axes=None):
     }
     if last_axes is None:
         del edges["another number of axes"]
-    return {**levels, **in_pairs(levels), **edges}
+    return {**levels, **in_pairs(levels), **edges, **at_the_edges(levels)}
+
+
+def at_the_edges(levels):
+    """For each option a level with sizes of 1 and with a long axis."""
+    return {f"{name}, at the edges": replace(
+        level, make=at_an_edge(level.make), instances=2, hint="With this option, the arrays have "
+        "axes of size 1 here, or a long axis: see the levels of the same names.")
+        for name, level in levels.items() if level.required and level.dtype == np.float64
+        and (level.needs or level(np.random.default_rng(0))[1])}
+
+
+def at_an_edge(make):
+    """The maker of the same arguments with some sizes of 1, or a long one, by the seed."""
+    def changed(rng):
+        turn = rng.bit_generator.seed_seq.entropy % 2
+        return make((OneLong if turn else SomeOfSizeOne)(rng.bit_generator))
+    return changed
 
 
 def n_sizes(make):
@@ -92,6 +111,7 @@ def with_axes(make, last_axes):
     return changed
 
 
+LONG_AXIS = "a long axis"
 NO_BIAS = "There is no bias here: the default of None must work, and its gradient is None."
 MASKED_ROW = "A row of the mask is False everywhere: its weights and its output are 0, not NaN."
 NO_GENERATOR = "There is no generator or seed here, rng=None: no dropout."

@@ -36,6 +36,8 @@ class Level:
         The relative error of a right answer; by default that of the dtype.
     required : bool
         If not, a function that fails here is still right, with a remark.
+    extreme : bool
+        Whether numbers are so large or small that mistakes may not be told apart.
     """
 
     make: object
@@ -48,6 +50,7 @@ class Level:
     instances: int = 3
     close: float | None = None
     required: bool = True
+    extreme: bool = False
 
     def __call__(self, rng):
         return self.make(rng)
@@ -60,13 +63,23 @@ class SomeOfSizeOne(np.random.Generator):
 class OneLong(np.random.Generator):
     """A generator with which `sizes` makes one size long: that of the axis seed % n.
 
-    So n consecutive seeds make each axis long in turn.
+    So n consecutive seeds make each axis long in turn. In every other round it is longer than most
+    tiles, of 128 or less, and no multiple of them.
     """
 
     n_sizes = 0                                          # of the last call of `sizes`
+    size = None                                          # of the long axis; drawn unless given
+
+    @classmethod
+    def of_seed(cls, seed, size=None):
+        """That of an Instance with this seed; with another size of the long axis."""
+        rng = cls(np.random.default_rng(seed).bit_generator)
+        rng.size = size
+        return rng
 
 
 LONG = (15, 16, 17, 31, 33, 63, 65, 127, 129, 257)       # about the sizes of tiles and chunks
+LONGER = LONG[-2:]
 
 
 def sizes(rng, n):
@@ -76,7 +89,9 @@ def sizes(rng, n):
         ones = rng.permutation(n)[:rng.integers(1, n + 1)]
         drawn = [1 if i in ones else size for i, size in enumerate(drawn)]
     if isinstance(rng, OneLong):
-        drawn[rng.bit_generator.seed_seq.entropy % n] = int(rng.choice(LONG))
+        turn, axis = divmod(rng.bit_generator.seed_seq.entropy, n)
+        drawn[axis] = int(rng.choice(LONG if turn % 2 else LONGER))
+        drawn[axis] = rng.size or drawn[axis]
         rng.n_sizes = n
     return drawn
 

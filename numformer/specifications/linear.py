@@ -137,12 +137,20 @@ def fed_forward(*maps, **options):
     return make
 
 
+def hidden_bias_after_the_activation(x, hidden_weight, hidden_bias, output_weight, output_bias,
+                                     activation="gelu"):
+    hidden = F.ACTIVATIONS[activation][0](x @ hidden_weight)[0] + hidden_bias
+    return hidden @ output_weight + output_bias
+
+
 specify(
     F.feed_forward, ("x", "hidden_weight", "hidden_bias", "output_weight", "output_bias"),
     {"plain": fed_forward("hidden", "output"),
      'activation="relu"': fed_forward("hidden", "output", activation="relu")},
     cases=[Pair(f"feed-forward, {f}", [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,))
            for f in F.ACTIVATIONS],
+    forward_mistakes=[("the hidden bias is added after the activation, but must be added before it",
+                       hidden_bias_after_the_activation)],
     last_axes={"x": 1},
     hints=(
         "Two linear maps with an activation between them, applied to every vector on its own.",

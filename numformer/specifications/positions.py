@@ -124,6 +124,11 @@ def partial_rotary_rotated_forward(dy, x, cosine, sine, layout="half"):
     return F.partial_rotary(dy, cosine, sine, layout)[0]
 
 
+def the_last_coordinates_rotated(x, cosine, sine, layout="half"):
+    R = 2 * cosine.shape[-1]
+    return np.concatenate([x[..., :-R], F.rotary(x[..., -R:], cosine, sine, layout)[0]], axis=-1)
+
+
 specify(
     F.partial_rotary, ("x",),
     {"plain": rotated_in_part(), "interleaved": rotated_in_part(layout="interleaved")},
@@ -132,6 +137,8 @@ specify(
          partial_rotary_without_the_rest),
         ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
          partial_rotary_rotated_forward)],
+    forward_mistakes=[("the last coordinates are rotated, but the first must be",
+                       the_last_coordinates_rotated)],
     last_axes={"x": 2},
     hints=(
         "Only the first R coordinates are rotated; the rest is copied.",

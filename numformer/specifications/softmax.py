@@ -50,7 +50,7 @@ def large(rng):
 def masked(rng):
     rows, columns = sizes(rng, 2)
     mask = rng.random((rows, columns)) < 0.6
-    mask[:, 0], mask[0, 1] = True, False
+    mask[:, 0], mask[0, 1:2] = True, False
     return {"x": rng.standard_normal((rows, columns))}, {"mask": mask}
 
 
@@ -170,6 +170,12 @@ def log_softmax_over_the_other_axis(dy, x, axis=-1):
                                                            keepdims=True)
 
 
+def log_of_softmax_plus(small):
+    return (f"the logarithm is that of softmax plus {small:g}: where softmax underflows, it is "
+            "log softmax no more; use x - max - log(sum(exp(x - max)))",
+            lambda x, axis=-1: np.log(F.softmax(x, axis)[0] + small))
+
+
 specify(
     F.log_softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": Level(large),
@@ -178,6 +184,8 @@ specify(
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
          log_softmax_without_sum),
         ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)],
+    forward_mistakes=[log_of_softmax_plus(small) for small in (1e-7, 1e-8, 1e-9, 1e-10, 1e-12,
+                                                               1e-15, 1e-16)],
     last_axes={"x": 1},
     hints=(
         "log p_i = x_i - log sum_j exp(x_j): write it so, because the logarithm of a softmax that "

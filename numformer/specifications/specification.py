@@ -32,6 +32,8 @@ class Specification:
     mistakes : list of (str, callable)
         Likely mistakes in the backward: the cause in words, and a function that makes it. It takes
         `(dy, *arguments, **options)` and returns gradients.
+    forward_mistakes : list of (str, callable)
+        The same in the function itself: `(*arguments, **options)` to y.
     note : str
         A hint for everybody whose answer is wrong.
     smallest : float
@@ -55,6 +57,7 @@ class Specification:
     last_axes: dict | None = None
     hints: tuple = ()
     backward_hints: tuple = ()
+    forward_mistakes: tuple = ()
 
 
 def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):

@@ -19,6 +19,7 @@ from numformer.teaching.apart.messages import (
 from numformer.teaching.apart.names import their_names
 from numformer.teaching.limits import Stopped, limited
 from numformer.teaching.signatures import defaults, missing_defaults, takes_saved
+from numformer.teaching.unfitting_products import unfitting_product
 from numformer.terminal import printable, shortened
 
 LONGEST = 500                                         # characters of an exception's message
@@ -171,8 +172,10 @@ def _called(fn, call, limits, keeps_interrupts, arrays):
             raise
         shapes = ", ".join(f"{key} {value.shape}" for key, value in given.items()
                            if isinstance(value, np.ndarray))
+        product = unfitting_product(error, _file_of(fn))
         return None, Trouble(f"it raised {_described(error)}{_line_of(fn, error)}; "
-                             f"its arguments were {shapes}", RAISED)
+                             f"its arguments were {shapes}" + (f". {product}" if product else ""),
+                             RAISED)
     changed = [what for what, x, copy in held if not _same(x, copy)]
     trouble = (Trouble(f"it writes into {changed[0]}; work on a copy, or on a new array", WRITES)
                if changed else None)
@@ -226,9 +229,14 @@ def _same(x, copy):
     return np.array_equal(x, copy, equal_nan=x.dtype.kind == "f")
 
 
+def _file_of(fn):
+    """The file of a function; None if it has none."""
+    return getattr(getattr(inspect.unwrap(fn), "__code__", None), "co_filename", None)
+
+
 def _line_of(fn, error):
     """ in line N, for the last line of the student's own file in the traceback."""
-    file = getattr(getattr(inspect.unwrap(fn), "__code__", None), "co_filename", None)
+    file = _file_of(fn)
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     return f" in line {lines[-1]}" if lines else ""

@@ -67,8 +67,10 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     -------
     Verdict
         True or false, and readable: the first gradient that differs and where, both numbers, the
-        relative error, and the likely cause: a mistake that gives the same numbers, such as a known
-        one, or the reference with one line changed. There is none where no such mistake is found.
+        relative error, and the likely cause: a mistake, or two, that give the same numbers, such as
+        a known one, an option ignored, or a change of one step; the size up to which a function is
+        right; or what the numbers show, such as how many digits are right. Of a matrix product
+        whose shapes do not fit, it says what to transpose.
         A function whose body is `...`, that raises NotImplementedError or that returns None is "not
         written yet"; the verdict names the call that gives the first hint. One that answers twice
         differently for the same arguments is "random".
@@ -89,7 +91,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
       NumPy or of a library whose arrays have `__array__`.
       No argument, nothing in `saved`, and no result of an earlier call is written into.
     - A second call with the same arguments gives the same, up to rounding. On every level one
-      problem is given twice, and any on which the function is wrong.
+      problem is given twice, and any on which the function is wrong. And a call with other numbers
+      in the same shapes is right, too.
     - Every number has a relative error of at most 1e-9 (1e-5 where the arrays are float32),
       relative to itself and 1% of the largest number of its array; or its error is at most 300
       rounding errors of 1 and of the terms that were added. The size of these terms is measured:
@@ -105,14 +108,15 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     options without a parameter, and parameters of `fn` that no problem gives. The levels that were
     tested are its `levels`.
 
-    Options are tested alone and in pairs. Everybody gets the edges: axes of size 1, a long axis (up
-    to 257), other numbers of axes where a shape has "...", large numbers (exp overflows), small
-    numbers, a large and a small dy (nothing is clipped), arrays that are views, and float32. Not
-    tested: special points such as the kink of ReLU, or equal maxima. A few levels lie beyond what a
-    plain function must do: a row of a mask that is False everywhere, zero vectors, and float32 that
-    should stay float32. What goes wrong there is remarked in the verdict of a right function,
-    unless `levels` names the level. A function that raises an exception for views, as PyTorch does
-    for negative strides, gets copies of them, which is remarked, too.
+    Options are tested alone and in pairs, and each with axes of size 1 and a long one. Everybody
+    gets the edges: axes of size 1, each axis in turn a long one (up to 257), other numbers of axes
+    where a shape has "...", large numbers (exp overflows), small numbers, a large and a small dy
+    (nothing is clipped), arrays that are views, and float32. Not tested: special points such as the
+    kink of ReLU, or equal maxima. A few levels lie beyond what a plain function must do: a row of a
+    mask that is False everywhere, zero vectors, and float32 that should stay float32. What goes
+    wrong there is remarked in the verdict of a right function, unless `levels` names the level. A
+    function that raises an exception for views, as PyTorch does for negative strides, gets copies
+    of them, which is remarked, too.
 
     Examples
     --------
@@ -175,6 +179,8 @@ def _compared(name, problem, backward, student, seed, levels, cause):
         verdict = _first_wrong(name, student, instances, backward, remarks, cause)
         if verdict is None and not passed:
             verdict = same_buffer(name, student, instances[0], backward)
+            if verdict is None:
+                verdict = kept_by_shape(name, student, instances[0], backward)
         if verdict is not None and not verdict.written and not passed:
             return verdict
         if verdict is not None and (offered[level].required or level in (levels or ())):
@@ -291,10 +297,12 @@ def _compare(name, student, instance, backward, remarks, cause, twice):
     if wrong is None and is_upcast(outputs, instance):
         remarks.append(UPCAST)
     level = _kind(instance)
-    if (wrong is None or not (cause and wrong.output) or level.hint or level.dtype != np.float64
+    if (wrong is None or not (cause and wrong.output) or level.dtype != np.float64
+            or level.extreme or level.arrange or level.dy != 1 or not level.required
             or np.size(arrays[wrong.output]) == 0):
         return wrong
-    plain = {level: kind for level, kind in instance.problem.levels.items() if not kind.hint}
+    plain = {key: kind for key, kind in instance.problem.levels.items()
+             if not kind.hint or key == instance.level}
     instance = replace(instance, problem=replace(instance.problem, levels=plain))
     cause = likely_cause(name, lambda other: _quiet(student, other, backward), instance,
                          wrong.output)
@@ -330,6 +338,31 @@ def same_buffer(name, student, instance, backward):
                               " it returns the same array each time; make a new array in each "
                               "call.")
     return None
+
+
+def kept_by_shape(name, student, instance, backward):
+    """A Verdict if other numbers in the shapes of an earlier call get a wrong answer."""
+    other = with_other_numbers(instance)
+    _, trouble = outputs_of(student, instance, backward)
+    outputs, trouble = (None, trouble) if trouble else outputs_of(student, other, backward)
+    if trouble:
+        return _in_trouble(name, trouble)
+    wrong = wrong_output(name, outputs, other.expected(backward), other)
+    if wrong is None:
+        return None
+    return replace(wrong, words=f"{wrong.words}\nIt was right for other numbers in the same shapes "
+                   "before: is something kept from call to call, such as a table by shape?")
+
+
+def with_other_numbers(instance):
+    """The instance with each array in reverse along its first axis."""
+    def reversed_arrays(rng):
+        return tuple({name: x[::-1].copy() if isinstance(x, np.ndarray) and x.ndim else x
+                      for name, x in part.items()} for part in _kind(instance).make(rng))
+
+    level = replace(_kind(instance), make=reversed_arrays)
+    return replace(instance, problem=replace(
+        instance.problem, levels={**instance.problem.levels, instance.level: level}))
 
 
 def _kind(instance):

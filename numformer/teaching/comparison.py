@@ -122,11 +122,12 @@ def _wrong_array(name, key, found, reference, close, allowed):
     if not wrong.any():
         return None
     index = _first(wrong)
-    text = (f"{name}: {key} is wrong in {wrong.sum()} of {error.size} entries, first at {index}: "
-            f"found {found[index]:.10g}, reference {reference[index]:.10g}, relative error "
-            f"{error[index]:.2g}.")
-    return Verdict(False, text, key, index, float(found[index]), float(reference[index]),
-                   float(error[index]))
+    one, other = float(found[index]), float(reference[index])
+    error = abs(one - other) / abs(other) if other else np.inf
+    shown = f", relative error {error:.2g}" if other else ""
+    text = (f"{name}: {key} is wrong in {wrong.sum()} of {wrong.size} entries, first at {index}: "
+            f"found {one:.10g}, reference {other:.10g}{shown}.")
+    return Verdict(False, text, key, index, one, other, error)
 
 
 def _first(bad):

@@ -10,7 +10,6 @@ end (see `lifeline`).
 import json
 import math
 import os
-import re
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -99,7 +98,7 @@ def _of_function(exercise, student, seed):
     full_name, problem, backward = find_problem(name)
     verdict = compared(full_name, problem, backward, student, seed, exercise.levels,
                        cause=bug is None)             # which is to be found
-    text = " ".join(_without_solution(verdict).split()).removeprefix(f"{name}: ")
+    text = " ".join(verdict.text.split()).removeprefix(f"{name}: ")
     if verdict:                                       # the signature is ours: no word about options
         told = replace(verdict, not_tested=(), seed=None).text
         bug_was = f"The bug was: {bug}. " if bug else ""
@@ -111,13 +110,6 @@ def _of_function(exercise, student, seed):
     parts = credit(exercise, student.with_limits(
         seconds=min(student.limits.seconds, CREDIT_SECONDS)), name, seed)
     return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
-
-
-def _without_solution(verdict):
-    """The text of a verdict; of a cause that quotes the reference, only what differs is kept."""
-    found = re.search(r"the same numbers come from .*? \(in \w+\) (with.*)", verdict.cause)
-    return verdict.text if not found else verdict.text.replace(
-        verdict.cause, f"the same numbers come from the right lines {found[1]}")
 
 
 def _undone(text):

@@ -2,11 +2,15 @@
 
 import time
 
+from numformer.specifications.edges import LONG_AXIS
 from numformer.teaching.causes.evidence import CLOSE, gather, is_array, with_other_sizes
+from numformer.teaching.causes.last_resorts import last_resort
 from numformer.teaching.causes.relations import relation
-from numformer.teaching.causes.suspects import CHANGED, KNOWN, MADE, made, suspects
+from numformer.teaching.causes.suspects import KNOWN, MADE, made, suspects
+from numformer.teaching.causes.thresholds import threshold
+from numformer.teaching.causes.two_mistakes import two_mistakes
 
-LONGEST = 10.0                                        # seconds; about 1 is common
+LONGEST = 6.0                                         # seconds; well below 1 is common
 
 __all__ = ["CLOSE", "is_array", "likely_cause", "with_other_sizes"]
 
@@ -15,8 +19,9 @@ def likely_cause(name, outputs_of, instance, wrong):
     """The cause whose mistake gives a student's numbers wherever they can be compared; "" if none.
 
     Mistakes are those written by hand, other ways to call the reference, and the reference's own
-    code with one line changed. They must give the first wrong output on several problems in which
-    all sizes and options differ; further outputs may have mistakes of their own.
+    code with one line changed, or two. They must give the first wrong output on several problems in
+    which all sizes and options differ; further outputs may have mistakes of their own. If none
+    does, the cause says what the numbers show, such as how many digits are right.
 
     Parameters
     ----------
@@ -29,41 +34,62 @@ def likely_cause(name, outputs_of, instance, wrong):
     wrong : str
         The first gradient that differs there, or "y".
     """
+    if instance.level == LONG_AXIS:
+        return threshold(outputs_of, instance, name.endswith("_backward"))
     evidence = gather(name, outputs_of, instance, wrong)
     if evidence is None:
         return ""
+    end = time.process_time() + LONGEST
     shown, is_certain = relation(evidence)
-    cause = _best(evidence, KNOWN)
+    cause = _best(evidence, KNOWN, end)
     if not cause and not is_certain:
-        cause = _best(evidence, MADE)
-    return cause or shown
+        cause = _best(evidence, MADE, end)
+    return cause or shown or two_mistakes(evidence) or last_resort(evidence)
 
 
-def _best(evidence, kinds):
+def _best(evidence, kinds, end):
     """The cause of the best suspect that gives the student's numbers; "" if none does."""
     best = None
-    end = time.process_time() + LONGEST
     for suspect in suspects(evidence, kinds):
         if time.process_time() > end:
             break
-        if best and best[0][0] == 0 and suspect.rank[:2] > best[0][2][:2]:
+        if best and best[0][:2] == (0, False) and suspect.rank[:2] > best[0][-1][:2]:
             break                                         # what follows is less likely
-        outputs = []
+        outputs, exceptions = [], []
         for case in evidence.cases:
             made_here = made(suspect, case)
-            if not evidence.agrees(case, made_here):
+            if evidence.agrees(case, made_here):
+                outputs.append(made_here)
+            elif case.passed and made_here is not None:
+                exceptions.append(case)
+            else:
                 break
-            outputs.append(made_here)
         else:
-            level = max(evidence.agreement(case, each)
-                        for case, each in zip(evidence.cases, outputs))
-            if level == 2 and suspect.rank[0] < CHANGED:
+            together = _only_together(evidence, exceptions)
+            if exceptions and not together:
+                continue
+            level = max(evidence.agreement(case, each) for case, each in zip(
+                [case for case in evidence.cases if case not in exceptions], outputs))
+            if level == 2 and not suspect.alone:
                 continue                                  # it names outputs that are right
             elsewhere = sum(evidence.agrees(case, made(suspect, case)) for case in evidence.others)
-            rank = (level, -elsewhere, suspect.rank)
+            rank = (level, bool(together), -elsewhere, suspect.rank)
             if best is None or rank < best[0]:
-                best = rank, suspect.cause + _reservation(evidence, level, outputs)
+                best = rank, suspect.cause + together + _reservation(evidence, level, outputs)
     return best[1] if best else ""
+
+
+def _only_together(evidence, exceptions):
+    """Words for what a mistake needs to show, where it does not show on some problems; "" if none.
+
+    `exceptions` are problems on which the function is right, though with the mistake it would be
+    wrong. All problems on which it is wrong have something that none of these has.
+    """
+    if not exceptions:
+        return ""
+    wrong = [case.features() for case in evidence.cases if not case.passed]
+    shared = set.intersection(*wrong).difference(*(case.features() for case in exceptions))
+    return f", but only together with {', '.join(sorted(shared))}" if shared else ""
 
 
 def _reservation(evidence, level, outputs):

@@ -26,7 +26,7 @@ class Verdict:
     index : tuple of int or None
         Where in it the first difference is.
     found, reference, error : float or None
-        The two numbers there, and their relative error.
+        The two numbers there, and their relative error, Inf where the reference is 0.
     cause : str
         The likely cause, or "".
     remarks : tuple of str

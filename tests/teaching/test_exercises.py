@@ -157,7 +157,7 @@ def test_a_cause_does_not_quote_the_solution(tmp_path):
     (exercise,), path = find_exercises(["2"]), tmp_path / "student.py"
     path.write_text(exercise.teacher(0).replace("p * (dp - (p * dp)", "x * (dp - (x * dp)"))
     feedback = judge(path, exercise.name, 0)["feedback"]
-    assert "come from the right lines with `x` in place of `p`" in feedback
+    assert "come out with `x` in place of `p`" in feedback
     assert feedback.startswith("dx is wrong in") and "dp - s" not in feedback
 
 

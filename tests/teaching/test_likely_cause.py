@@ -69,19 +69,19 @@ def test_right_gradients_in_another_order():
      ["epsilon were 1e-08"]),
     ("gelu", lambda x: F.gelu_tanh(x)[0], ["gelu_tanh"]),
     ("rotary", lambda x, cosine, sine: F.rotary(x, cosine, -sine)[0], ["sine"]),
-    ("attention", lambda q, k, v: F.softmax(q @ k.mT)[0] @ v, ["`scale = 1 / math.sqrt(D)`"])])
+    ("attention", lambda q, k, v: F.softmax(q @ k.mT)[0] @ v,
+     ["multiplied by 1, not by 1 / sqrt(D)"])])
 def test_a_forward_gets_a_cause(name, fn, words):
     cause = check(name, fn, seed=3).cause
     assert all(word in cause for word in words), cause
 
 
-def test_the_changed_line_of_the_reference_is_quoted():
+def test_what_is_changed_is_told_and_no_line_is_quoted():
     def backward(dloss, logits):
         return reference("z_loss_backward", dloss, logits) / 2
 
     assert check("z_loss_backward", backward).cause == (
-        "the same numbers come from `dlse = lse * (2 * float(dloss) / len(lse))` (in "
-        "z_loss_backward) without the factor `2`")
+        "the same numbers come out without the factor `2`")
 
 
 def of_active(dloss, anchors, positives, negatives):
@@ -113,9 +113,11 @@ def test_repeats_that_are_lost_are_not_called_an_equals_sign():
     assert "np.add.at" in cause and "`=` is used instead" not in cause
 
 
-def test_small_errors_match_no_cause_by_chance():
+def test_small_errors_match_no_mistake_by_chance():
     """An error of 1e-8 is closer to the reference than to any mistake."""
     def backward(dy, x):
         return F.gelu_backward(dy, F.gelu(x)[1]) * (1 + 1e-8 * np.sin(x * 1e6))
 
-    assert check("gelu_backward", backward).cause == ""
+    assert check("gelu_backward", backward, seed=0).cause == (
+        "dx is right to 8 digits: something inside is of float32, or a constant is rounded, or a "
+        "formula is an approximation")

@@ -63,7 +63,7 @@ def test_rtol_is_the_largest_relative_error():
     assert_matches("softmax", rough, rtol=1e-5)
     assert_matches("softmax", rough, dtype="float32")
     for options in ({}, {"rtol": 1e-7}):
-        with pytest.raises(AssertionError, match=r"relative error [\d.]+e-07"):
+        with pytest.raises(AssertionError, match=r"relative error 1e-06"):
             assert_matches("softmax", rough, levels=["plain"], **options)
 
 

@@ -1,6 +1,7 @@
 """Dot-product attention: its core, patterns, tiles, grouped heads and dropped weights."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 
@@ -208,6 +209,23 @@ def with_all_rules(rng):
         mask=mask | (np.arange(S) < 1))}
 
 
+RULES = list(combinations(("causal", "window", "lengths", "documents", "mask"), 2))
+
+
+def with_two_rules(rng):
+    """A pattern of two rules, by the seed other ones. Every query has a key left."""
+    arguments, _ = attended()(rng)
+    (B, H, T, _), S = arguments["q"].shape, arguments["k"].shape[2]
+    position, key = np.arange(S - T, S)[:, None], np.arange(S)
+    near = (key == position) | (key == position - 1)
+    documents = np.sort(rng.integers(0, 3, (B, S)), axis=1)
+    documents[:, -1] = documents[:, max(0, S - 2)]
+    rules = dict(causal=True, window=(1, 1), lengths=np.full(B, max(1, S - 1)),
+                 documents=documents, mask=(rng.random((B, H, T, S)) < 0.5) | near)
+    chosen = RULES[rng.bit_generator.seed_seq.entropy % len(RULES)]
+    return arguments, {"pattern": F.AttentionPattern(**{rule: rules[rule] for rule in chosen})}
+
+
 def packed(rng):
     """Sequences packed into one: causal within each document."""
     arguments, _ = attended()(rng)
@@ -240,6 +258,7 @@ PATTERNS = {
         attended_with_padding, "Only the first lengths[b] keys of example b are real here."),
     "packed documents": packed,
     "all rules at once": Level(with_all_rules, needs=("pattern", "scale")),
+    "two rules": Level(with_two_rules, instances=len(RULES)),
     "values of another width": attended(other_width=True),
     "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
     "a query without keys": Level(attended(causal=True, more_queries=True), MASKED_ROW,

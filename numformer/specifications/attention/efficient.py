@@ -53,6 +53,14 @@ def wrong_linear(mistake):
     return gradients
 
 
+def linear_with_all_in_the_denominator(q, k, v, causal=False):
+    a, b = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+    weights = a @ b.mT
+    T, S = weights.shape[-2:]
+    seen = np.tri(T, S, S - T) if causal else 1
+    return (weights * seen) @ v / weights.sum(axis=-1, keepdims=True)
+
+
 specify(
     F.linear_attention, ("q", "k", "v"),
     {"plain": draw_linear(False), "causal=True": draw_linear(True),
@@ -72,6 +80,9 @@ specify(
         ("dv is not divided by the sum of the weights of each query", "dv not divided"),
         ("with causal=True the sum of dk runs over the queries up to j, but must run over those "
          "from j on: they attend to key j", "keys read back")]],
+    forward_mistakes=[
+        ("with causal=True the denominator still sums over all keys, but must stop at the query, "
+         "as the numerator does", linear_with_all_in_the_denominator)],
     hints=(
         "With weights phi(q_i) . phi(k_j), the sums over j do not depend on i: compute them once, "
         "and never the T x S weights.",

@@ -23,11 +23,13 @@ def softmax_cross_entropy_backward(dloss, logits, targets):
     return dloss * ((p - one_hot) / targets.size)
 
 
-def classified(ignored=False, **options):
+def classified(ignored=False, least=1, **options):
+    """Logits of at least so many classes, and targets, of which one may be ignored, but not all."""
     def make(rng):
         B, T, V = sizes(rng, 3)
+        V = max(V, least)
         targets = rng.integers(0, V, (B, T))
-        targets[0, 0] = F.IGNORE_INDEX if ignored else targets[0, 0]
+        targets[0, 0] = F.IGNORE_INDEX if ignored and B * T > 1 else targets[0, 0]
         return {"logits": 2 * rng.standard_normal((B, T, V)), "targets": targets}, options
     return make
 
@@ -174,7 +176,7 @@ def cross_entropy_backward(dloss, logits, targets, ignore_index=-100, label_smoo
 
 def classified_otherwise(rng):
     """Class 0 is ignored."""
-    arguments, _ = classified()(rng)
+    arguments, _ = classified(least=2)(rng)
     arguments["targets"][0, 0], arguments["targets"][-1, -1] = 0, 1
     return arguments, {"ignore_index": 0}
 
@@ -215,6 +217,20 @@ def loss_without_dloss(dloss, logits, targets, **options):
     return F.cross_entropy_backward(1.0, F.cross_entropy(logits, targets, **options)[1])
 
 
+def loss_with_all_in_the_uniform_term(logits, targets, label_smoothing=0.0, **options):
+    loss, _ = F.cross_entropy(logits, targets, **options)
+    return (1 - label_smoothing) * loss + label_smoothing * F.uniform_cross_entropy(logits)[0]
+
+
+def loss_with_ignored_in_the_uniform_gradient(dloss, logits, targets, label_smoothing=0.0,
+                                              ignore_index=-100, **options):
+    dlogits = F.cross_entropy_backward(dloss, F.cross_entropy(
+        logits, targets, ignore_index, label_smoothing, **options)[1])
+    counts = targets != ignore_index
+    uniform = label_smoothing * (F.softmax(logits)[0] - 1 / logits.shape[-1])
+    return np.where(counts[..., None], dlogits, dloss * uniform / counts.sum())
+
+
 specify(
     F.cross_entropy, ("logits",),
     {"plain": classified(), "an ignored target": Level(
@@ -241,8 +257,13 @@ specify(
         ("label smoothing is missing",
          lambda dloss, logits, targets, label_smoothing=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1])),
+        ("with label smoothing, ignored targets still get the gradient of the uniform term",
+         loss_with_ignored_in_the_uniform_gradient),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
+    forward_mistakes=[
+        ("the uniform term of label smoothing is a mean over ignored targets, too",
+         loss_with_all_in_the_uniform_term)],
     last_axes={"logits": 1, "targets": 0},
     hints=(
         "log softmax(z)_j = z_j - log sum_k exp(z_k). If you subtract the maximum of each row "
@@ -262,12 +283,13 @@ specify(
 
 # ---- linear_cross_entropy ------------------------------------------------------------------------
 
-def classified_by_table(ignored=False):
-    """x (B, T, C), a weight (V, C) and targets, some of which may be -100."""
+def classified_by_table(ignored=False, least=1):
+    """x (B, T, C), a weight (V, C) and targets, some of which may be -100; V is at least this."""
     def make(rng):
         B, T, C, V = sizes(rng, 4)
+        V = max(V, least)
         targets = rng.integers(0, V, (B, T))
-        if ignored:
+        if ignored and B * T > 1:
             targets[0, 0] = F.IGNORE_INDEX
         return {"x": rng.standard_normal((B, T, C)), "weight": rng.standard_normal((V, C)),
                 "targets": targets}, {}
@@ -276,9 +298,21 @@ def classified_by_table(ignored=False):
 
 def classified_by_table_otherwise(rng):
     """Class 0 is ignored."""
-    arguments, _ = classified_by_table()(rng)
+    arguments, _ = classified_by_table(least=2)(rng)
     arguments["targets"][0, 0], arguments["targets"][-1, -1] = 0, 1
     return arguments, {"ignore_index": 0}
+
+
+def repeated_targets_lost(dloss, x, weight, targets, **options):
+    """A row of the weight gets -x of the last vector with that target alone."""
+    dx, dweight = F.linear_cross_entropy_backward(
+        dloss, F.linear_cross_entropy(x, weight, targets, **options)[1])
+    counts = targets != options.get("ignore_index", F.IGNORE_INDEX)
+    vectors, rows = x[counts], targets[counts]
+    share = dloss / counts.sum() * (1 - options.get("label_smoothing", 0.0))
+    np.add.at(dweight, rows, share * vectors)
+    dweight[rows] -= share * vectors
+    return dx, dweight
 
 
 specify(
@@ -292,6 +326,9 @@ specify(
         Pair("linear cross-entropy", [(2, 3, 4), (6, 4)], after=(TARGETS,)),
         Pair("linear cross-entropy, all options", [(2, 3, 4), (6, 4)], after=(TARGETS,),
              options=dict(label_smoothing=0.2, z_loss=0.3))],
+    mistakes=[("where a class is the target of several vectors, only the last is subtracted from "
+               "its row of dweight: np.add.at sums them, `dweight[targets] -= x` does not",
+               repeated_targets_lost)],
     last_axes={"x": 1, "targets": 0},
     hints=(
         "Two steps: logits of every vector with the table of classes, then their cross-entropy.",

@@ -42,6 +42,14 @@ def convolution_that_overwrites(dy, images, weight, bias=None, stride=1, padding
     return dpadded[:, padding:padding + height, padding:padding + width], dweight, dbias
 
 
+def padded_by(mode):
+    """The convolution of images that are padded by another rule of `np.pad`."""
+    def convolved(images, weight, bias=None, stride=1, padding=0):
+        around = [(0, 0), (padding, padding), (padding, padding), (0, 0)]
+        return F.convolution_2d(np.pad(images, around, mode), weight, bias, stride)[0]
+    return convolved
+
+
 specify(
     F.convolution_2d, ("images", "weight", "bias"),
     {"plain": convolved(), "no bias": left_out(convolved(), "bias"),
@@ -50,6 +58,10 @@ specify(
         Pair("convolution 2-D", [(2, 4, 5, 2), (3, 2, 2, 3), (3,)], options=dict(padding=1)),
         Pair("convolution 2-D, stride",
              [(2, 5, 6, 2), (2, 3, 2, 3), (3,)], options=dict(stride=2))],
+    forward_mistakes=[
+        ("the padding repeats the pixels at the edge, but must be zeros", padded_by("edge")),
+        ("the padding mirrors the image, but must be zeros", padded_by("reflect")),
+        ("the padding is the image from its other side, but must be zeros", padded_by("wrap"))],
     mistakes=[
         ("the filter is flipped in the gradient of the images: pixel (i, j) of a window met "
          "weight[i, j] in the forward, and meets it again here", convolution_with_filter_flipped),

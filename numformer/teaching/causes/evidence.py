@@ -2,16 +2,18 @@
 
 import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from numformer.functional.attention.masks import AttentionPattern
 from numformer.specifications import Instance
 
 CLOSE = 1e-9                                          # relative error of a right answer
 SAME = 1e-7                                           # difference from a suspected cause
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One problem: what came in, what is right, and what the student's function returned.
 
@@ -32,6 +34,25 @@ class Case:
     dy: object
     expected: dict
     found: tuple
+
+    @cached_property
+    def passed(self):
+        """Whether all outputs are right."""
+        expected = list(self.expected.values())
+        return len(self.found) == len(expected) and all(
+            found is not None and same(found, right, right)
+            for found, right in zip(self.found, expected))
+
+    def features(self):
+        """What was given here that need not be given: options, optional arrays, rules."""
+        given = {**self.arguments, **self.options}
+        found = {name for name, value in given.items() if value is not None}
+        pattern = given.get("pattern")
+        if isinstance(pattern, AttentionPattern):
+            found |= {rule for rule in ("window", "lengths", "documents", "mask")
+                      if getattr(pattern, rule) is not None}
+            found |= {"causal"} if pattern.causal else set()
+        return found
 
     def inputs(self):
         """Arguments and options, with generators in the state of the beginning."""
@@ -85,6 +106,12 @@ class Evidence:
     others: list
 
     @property
+    def pair(self):
+        """The forward, and of a backward both."""
+        problem = self.problem
+        return (problem.function, problem.gradient) if self.backward else (problem.function,)
+
+    @property
     def place(self):
         """The number of the wrong output."""
         return list(self.cases[0].expected).index(self.wrong)
@@ -127,10 +154,12 @@ def gather(name, outputs_of, instance, wrong):
                                                      instance.seed + 71))]
     if cases[0] is None or not _comparable(cases[0], wrong):
         return None
-    cases = [case for case in cases if case is not None and _comparable(case, wrong)]
+    n_axes = np.ndim(cases[0].expected[wrong]) if wrong in cases[0].expected else 0
+    cases = [case for case in cases if case is not None and _comparable(case, wrong)
+             and np.ndim(case.expected.get(wrong)) == n_axes]
     elsewhere = [_case(Instance(instance.problem, level, instance.seed + 81), outputs_of, backward)
                  for level in levels if level != instance.level]
-    passed = [case for case in elsewhere[:failed] if case is not None and _is_right(case)]
+    passed = [case for case in elsewhere[:failed] if case is not None and case.passed]
     others = [case for case in elsewhere if case is not None and _comparable(case, wrong)
               and not any(case is one for one in passed)]
     return Evidence(name, instance.problem, backward, wrong, cases + passed, others)
@@ -153,13 +182,6 @@ def _case(instance, outputs_of, backward):
 def _comparable(case, wrong):
     place = list(case.expected).index(wrong) if wrong in case.expected else len(case.found)
     return place < len(case.found) and case.found[place] is not None
-
-
-def _is_right(case):
-    expected = list(case.expected.values())
-    return len(case.found) == len(expected) and all(
-        found is not None and same(found, right, right)
-        for found, right in zip(case.found, expected))
 
 
 def with_other_sizes(instance):

@@ -1,6 +1,7 @@
 """The reference called in another way: an option ignored, arguments exchanged, a sibling."""
 
 import inspect
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -84,9 +85,8 @@ def _other_options(evidence):
     if "scale" in defaults:
         for formula, scale in _SCALES.items():
             yield (2, f"the scores are multiplied by {formula}",
-                   lambda case, scale=scale: _call(evidence, case, options={"scale": scale(
-                       case.arguments["q"].shape, case.arguments["k"].shape,
-                       case.options.get("scale"))}))
+                   lambda case, scale=scale: _call(
+                       evidence, case, options={"scale": _scale_of(scale, case)}))
     if "label_smoothing" in case.options:
         def spread(case):
             V = case.arguments["logits"].shape[-1]
@@ -99,6 +99,21 @@ def _other_options(evidence):
     if "rate" in case.arguments:
         yield 1, "rate and 1 - rate are exchanged", lambda case: _call(
             evidence, case, arguments={"rate": 1 - case.arguments["rate"]})
+    for name, now in {**defaults, **case.arguments, **case.options}.items():
+        if not isinstance(now, str):
+            continue
+        for other in sorted(_texts(evidence, name, now) - {now}):
+            yield 2, f"as if {name} were {other!r}", lambda case, name=name, other=other: _call(
+                evidence, case, **_set(case, name, other))
+    if "softcap" in case.options:
+        def cap_first(case):
+            scale = case.options.get("scale") or case.arguments["q"].shape[-1] ** -0.5
+            return _call(evidence, case, options={"softcap": case.options["softcap"] * scale})
+        yield 1, "the soft cap comes before the scale, but must come after it", cap_first
+    if "pattern" in case.options or "pattern" in case.arguments:
+        for cause, change in _RULES.items():
+            yield 1, cause, lambda case, change=change: _call(evidence, case, **_set(
+                case, "pattern", change(_given(case, "pattern"))))
     for place in ("pattern", "mask"):
         if place in case.options or place in case.arguments:
             functions = (None, *versions(evidence.name))  # empty rows come out otherwise
@@ -112,17 +127,66 @@ def _set(case, name, value):
     return {"arguments" if name in case.arguments else "options": {name: value}}
 
 
+def _given(case, name):
+    return {**case.arguments, **case.options}[name]
+
+
+def _texts(evidence, name, now):
+    """The texts that an option has in any case, or now: a family of choices."""
+    found = {now, *(case.options.get(name) for case in [*evidence.cases, *evidence.others])}
+    found = {value for value in found if isinstance(value, str)}
+    choices = [set(table) for table in (F.ACTIVATIONS, F.GATED) if found & set(table)]
+    return found.union(*choices)
+
+
+def _window(by_left, by_right):
+    """A change of a pattern's window by these numbers."""
+    def change(pattern):
+        left, right = pattern.window or (None, None)
+        if pattern.window is None:
+            raise KeyError("window")
+        return replace(pattern, window=(
+            None if left is None else max(0, left + by_left),
+            None if right is None else max(0, right + by_right)))
+    return change
+
+
+def _without(rule, nothing):
+    def change(pattern):
+        if not getattr(pattern, rule) is not nothing:
+            raise KeyError(rule)
+        return replace(pattern, **{rule: nothing})
+    return change
+
+
+_RULES = {
+    "the causal rule of the pattern is ignored": _without("causal", False),
+    "the window of the pattern is ignored": _without("window", None),
+    "the lengths of the pattern are ignored: padding is attended to": _without("lengths", None),
+    "the documents of the pattern are ignored": _without("documents", None),
+    "the mask of the pattern is ignored": _without("mask", None),
+    "the window is one key too short on the left": _window(-1, 0),
+    "the window is one key too long on the left": _window(1, 0),
+    "the window is one key too short on the right": _window(0, -1),
+    "the window is one key too long on the right": _window(0, 1),
+    "the window is one key too long on both sides": _window(1, 1),
+    "the window is one key too short on both sides": _window(-1, -1),
+}
+
+
 _SCALES = {
-    "1, not by 1 / sqrt(D)": lambda q, k, scale: 1.0,
-    "1 / D, not by 1 / sqrt(D)": lambda q, k, scale: 1 / q[-1],
-    "sqrt(D), not by 1 / sqrt(D)": lambda q, k, scale: q[-1] ** 0.5,
+    "1, not by 1 / sqrt(D)": lambda q, k, v, scale: 1.0,
+    "1 / D, not by 1 / sqrt(D)": lambda q, k, v, scale: 1 / q[-1],
+    "sqrt(D), not by 1 / sqrt(D)": lambda q, k, v, scale: q[-1] ** 0.5,
     "1 / sqrt(H D), but D, the width of one head, is meant":
-        lambda q, k, scale: (q[1] * q[-1]) ** -0.5,
-    "1 / sqrt(T), not by 1 / sqrt(D)": lambda q, k, scale: q[2] ** -0.5,
-    "1 / sqrt(S), not by 1 / sqrt(D)": lambda q, k, scale: k[2] ** -0.5,
-    "1 / scale, not by scale": lambda q, k, scale: 1 / scale,
+        lambda q, k, v, scale: (q[1] * q[-1]) ** -0.5,
+    "1 / sqrt(T), not by 1 / sqrt(D)": lambda q, k, v, scale: q[2] ** -0.5,
+    "1 / sqrt(S), not by 1 / sqrt(D)": lambda q, k, v, scale: k[2] ** -0.5,
+    "1 / sqrt(D_V), of the width of the values, not by 1 / sqrt(D)":
+        lambda q, k, v, scale: v[-1] ** -0.5,
+    "1 / scale, not by scale": lambda q, k, v, scale: 1 / scale,
     "scale / sqrt(D), but scale stands for 1 / sqrt(D)":
-        lambda q, k, scale: scale * q[-1] ** -0.5,
+        lambda q, k, v, scale: scale * q[-1] ** -0.5,
 }
 
 
@@ -178,11 +242,68 @@ def _other_arguments(evidence):
                 evidence, case, arguments={name: np.ones_like(case.arguments[name])})
         if evidence.backward:
             continue
-        yield 3, f"the sign of {name} is wrong", lambda case, name=name: _call(
-            evidence, case, arguments={name: -case.arguments[name]})
-        yield 3, f"as if {name} were 1 + {name}", lambda case, name=name: _call(
-            evidence, case, arguments={name: 1 + case.arguments[name]})
-        for axis in range(case.arguments[name].ndim):
-            yield (3, f"{name} is read in reverse along axis {axis}",
-                   lambda case, name=name, axis=axis: _call(
-                       evidence, case, arguments={name: np.flip(case.arguments[name], axis)}))
+        axes = range(case.arguments[name].ndim)
+        for cause, change in _CHANGES.items():
+            yield 3, cause.format(name), lambda case, name=name, change=change: _call(
+                evidence, case, arguments={name: change(case.arguments[name])})
+        for axis, (cause, change) in product(axes, _ALONG.items()):
+            yield (3, cause.format(name, axis),
+                   lambda case, name=name, axis=axis, change=change: _call(
+                       evidence, case, arguments={name: change(case.arguments[name], axis)}))
+    for name, value in case.arguments.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "i" and not evidence.backward:
+            for cause, change in _OF_WHOLE_NUMBERS.items():
+                yield 3, cause.format(name), lambda case, name=name, change=change: _call(
+                    evidence, case, arguments={name: change(case.arguments[name])})
+    if not evidence.backward and "scale" not in inspect.signature(
+            evidence.problem.function).parameters and {"q", "k"} <= case.arguments.keys():
+        for formula, scale in _SCALES.items():
+            yield 2, f"the scores are multiplied by {formula}", lambda case, scale=scale: _call(
+                evidence, case, arguments={"q": case.arguments["q"] * _relative(scale, case)})
+
+
+def _relative(scale, case):
+    """A scale relative to 1 / sqrt(D), which a function without this option has."""
+    return _scale_of(scale, case) * case.arguments["q"].shape[-1] ** 0.5
+
+
+def _scale_of(scale, case):
+    q, k, v = (case.arguments[name].shape if name in case.arguments else None for name in "qkv")
+    return scale(q, k, v or k, case.options.get("scale"))
+
+
+def _moved(x, axis, by):
+    """x moved along an axis, with zeros where nothing comes from."""
+    moved = np.roll(x, by, axis)
+    index = [slice(None)] * x.ndim
+    index[axis] = 0 if by > 0 else -1
+    moved[tuple(index)] = 0
+    return moved
+
+
+_CHANGES = {
+    "the sign of {} is wrong": np.negative,
+    "as if {0} were 1 + {0}": lambda x: 1 + x,
+    "negative numbers of {} count as 0": lambda x: np.maximum(x, 0),
+    "{} is read column by column, as with order='F'": lambda x: x.ravel("F").reshape(x.shape),
+    "{} is written column by column, as with order='F'": lambda x: x.ravel().reshape(
+        x.shape, order="F"),
+    "{0} is used twice: as if {0} were 2 {0}": lambda x: 2 * x,
+}
+_ALONG = {
+    "{} is read in reverse along axis {}": np.flip,
+    "along axis {1}, the previous entry of {0} is used": lambda x, axis: _moved(x, axis, 1),
+    "along axis {1}, the next entry of {0} is used": lambda x, axis: _moved(x, axis, -1),
+    "along axis {1}, the previous entry of {0} is used, and the last at the start":
+        lambda x, axis: np.roll(x, 1, axis),
+    "along axis {1}, the next entry of {0} is used, and the first at the end":
+        lambda x, axis: np.roll(x, -1, axis),
+    "only the first entry of {} along axis {} is used": lambda x, axis: np.repeat(
+        x.take([0], axis), x.shape[axis], axis),
+    "the mean of {} over axis {} is used for each entry": lambda x, axis: np.broadcast_to(
+        x.mean(axis=axis, keepdims=True), x.shape).copy(),
+}
+_OF_WHOLE_NUMBERS = {
+    "{} is off by one: too large": lambda x: x + 1, "{} is off by one: too small": lambda x: x - 1,
+    "{} is read column by column, as with order='F'": lambda x: x.ravel("F").reshape(x.shape),
+}

@@ -129,7 +129,7 @@ def _factor(name, pairs, cases, evidence):
         if _may_be_constant(factors[0], cases):
             return f"{first}, for all shapes: a constant factor is wrong"
         return first
-    sizes = _size_formulas(factors, cases)
+    sizes = size_formulas(factors, cases)
     if len(sizes) == 1 and any(option in sizes[0] for option in cases[0].options | {
             name: 0 for name, value in cases[0].arguments.items() if type(value) is float}):
         return f"{first}: the factor {sizes[0]} is one too many"
@@ -186,7 +186,7 @@ def _may_be_constant(factor, cases):
         if abs(number) != 1)
 
 
-def _size_formulas(factors, cases):
+def size_formulas(factors, cases):
     """The sizes whose power the factor is on all problems: "1 / x.shape[0]"."""
     sizes = [_sizes(case) for case in cases]
     found = {}

@@ -6,24 +6,24 @@ from collections import namedtuple
 
 import numpy as np
 
-from numformer.specifications import GENERAL, MISTAKES
+from numformer.specifications import FORWARD_MISTAKES, GENERAL, MISTAKES
 from numformer.teaching.causes.other_calls import other_calls
 from numformer.teaching.causes.parts import parts
 from numformer.teaching.causes.products import products
+from numformer.teaching.causes.terms import scaled_terms
+from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 
-Suspect = namedtuple("Suspect", "rank cause make")
+Suspect = namedtuple("Suspect", "rank cause make alone", defaults=[False])
 Suspect.__doc__ = """A cause, how far behind others it stands, and the outputs of a Case made by it.
 
-`make` returns a tuple of arrays or a single one; it may raise.
+`make` returns a tuple of arrays or a single one; it may raise. `alone` says whether the mistake may
+have been made in the wrong output alone, where with it others would be wrong, too.
 """
 ONE_AT_A_TIME = threading.RLock()                         # mutants exchange code of all threads
 
 
 KNOWN, MADE = "known", "made"                            # by hand, and by machine
-
-
-CHANGED = 3                                               # rank of changed lines
 
 
 def suspects(evidence, kind):
@@ -32,11 +32,11 @@ def suspects(evidence, kind):
         yield from _known(evidence)
         yield from _general(evidence)
     else:
-        yield from (Suspect((2, cost, number), cause, make)
+        yield from (Suspect((2, cost, number), cause, make, cause.startswith("as if activation"))
                     for number, (cost, cause, make) in enumerate(other_calls(evidence)))
         yield from _mutated(evidence)
-        yield from (Suspect((4, cost, number), cause, make)
-                    for find in (parts, products)
+        yield from (Suspect((4, cost, number), cause, make, True)
+                    for find in (parts, products, scaled_terms)
                     for number, (cost, cause, make) in enumerate(find(evidence)))
 
 
@@ -64,7 +64,8 @@ def _known(evidence):
             return mistake(*arguments.values(), **options)
         return make
 
-    for number, (cause, mistake) in enumerate(MISTAKES.get(evidence.name, ())):
+    known = {**FORWARD_MISTAKES, **MISTAKES}
+    for number, (cause, mistake) in enumerate(known.get(evidence.name, ())):
         yield Suspect((0, number), cause, special(mistake))
 
 
@@ -90,9 +91,4 @@ def _mutated(evidence):
     for number, (_, _, pair, mutant) in enumerate(found):
         def make(case, pair=pair, mutant=mutant):
             return pair.run(mutant, case.dy, *case.inputs())
-        name = mutant.function.__name__.split("_in_")[0]
-        if mutant.what == "left out":
-            cause = f"the same numbers come from {name} if `{mutant.line}` is left out"
-        else:
-            cause = f"the same numbers come from `{mutant.line}` (in {name}) {mutant.what}"
-        yield Suspect((CHANGED, mutant.cost, number), cause, make)
+        yield Suspect((3, mutant.cost, number), changed_line(mutant, *evidence.pair), make, True)

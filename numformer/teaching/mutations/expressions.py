@@ -100,6 +100,11 @@ def _binary(node):
             yield Change(f"({a} @ {b}).mT", f"with `{whole}` transposed", 2)
         case ast.Pow():
             yield Change(a, f"without the power `{b}`", 1)
+            if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add):
+                inside, added = text(node.left.left), text(node.left.right)
+                if b.strip("()") == "-0.5":
+                    yield Change(f"1 / (({inside}) ** 0.5 + {added})",
+                                 f"with `{added}` added outside the root, not inside", 1)
             for power in ("0.5", "-0.5", "2", "-1", "1.5", "-1.5", "3"):
                 if power not in (b, f"({b})", b.strip("()")):
                     yield Change(f"({a}) ** ({power})", f"with the power {power}, not {b}", 2)
@@ -129,6 +134,11 @@ def _call(node):
     of = f" of `{receiver or ', '.join(given)}`"
     yield from _other_keywords(node, of)
     yield from reduced_otherwise(node)
+    if name == "sqrt" and isinstance(node.args[0], ast.BinOp) and isinstance(
+            node.args[0].op, ast.Add):
+        inside, added = text(node.args[0].left), text(node.args[0].right)
+        yield Change(f"({function}({inside}) + {added})",
+                     f"with `{added}` added outside the root, not inside", 1)
     if name == "tanh":
         yield Change(f"np.clip({given[0]}, -1, 1)", "with a clip to -1 ... 1 in place of `tanh`", 2)
         yield Change(f"1 / (1 + np.exp(-({given[0]})))", "with a sigmoid in place of `tanh`", 2)
@@ -150,8 +160,9 @@ def _call(node):
     if name not in ("where", "zeros", "empty", "isinstance"):
         for k in range(len(given) - 1):
             swapped = [*given[:k], given[k + 1], given[k], *given[k + 2:]]
+            which = "axes " if name in ("transpose", "swapaxes") else ""
             yield Change(_called(function, swapped, node.keywords),
-                         f"with `{given[k]}` and `{given[k + 1]}` exchanged", 2)
+                         f"with {which}`{given[k]}` and `{given[k + 1]}` exchanged", 2)
 
 
 def _called(function, given, keywords):
@@ -180,7 +191,7 @@ def _other_choice(node, condition, a, b):
     kept, other = (b, a) if a in ("0", "0.0") else (a, b)
     yield Change(kept, f"without the condition `{condition}`", 1)
     yield Change(f"{text(node.func)}(~({condition}), {a}, {b})",
-                 f"with the opposite of the condition `{condition}`", 1)
+                 f"with the opposite of the condition `{condition}`", 3)
     if other not in ("0", "0.0"):
         yield Change(other, f"with `{other}` in place of `{text(node)}`", 2)
 
@@ -245,7 +256,9 @@ def _constant(node):
         return
     value = node.value
     decimal = (value * 10, value / 10) if type(value) is float else ()
-    for new in (value + 1, value - 1, value * 2, value / 2, -value, *decimal):
+    rounded = (float(f"{value:.{n}g}") for n in (1, 2, 3, 4, 5, 6))
+    for new in dict.fromkeys((value + 1, value - 1, value * 2, value / 2, -value, *decimal,
+                              *rounded)):
         if new != value:
             yield Change(repr(new), f"with {new:.6g}, not {value:.6g}", 2)
 
@@ -255,7 +268,8 @@ def _compare(node):
     if op and len(node.ops) == 1:
         for other in COMPARED.values():
             if other != op:
-                cost = 1 if {op, other} in ({"<", "<="}, {">", ">="}, {"==", "!="}) else 2
+                cost = (1 if {op, other} in ({"<", "<="}, {">", ">="}) else
+                        3 if {op, other} == {"==", "!="} else 2)
                 yield Change(f"({left}) {other} ({right})",
                              f"with `{other}` in place of `{op}` before `{right}`", cost)
 

@@ -1,13 +1,15 @@
 """A forward and its backward with one line changed: all mutants, made once for each function."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import lru_cache
 from inspect import unwrap
+
+import numpy as np
 
 from numformer import functional
 from numformer.specifications import versions
 from numformer.teaching.mutations.program import Program
-from numformer.teaching.mutations.statements import mutants
+from numformer.teaching.mutations.statements import mutants, several
 
 MOST = 4000                                               # mutants of one pair
 
@@ -39,32 +41,51 @@ class Pair:
     def __init__(self, forward, backward=None):
         self.functions = [unwrap(function) for function in (forward, backward) if function]
         self.program = Program(*self.functions)
-        self._mutants = None
+        self._made = {}
 
     def run(self, mutant, dy, arguments, options):
         """The outputs of the pair as a tuple: gradients, or y."""
-        forward, *backward = (self.program.copies[function] for function in self.functions)
         with (nullcontext() if mutant is None
               else self.program.changed(mutant.function, mutant.code)):
-            y, saved = forward(*arguments.values(), **options)
-            if not backward:
-                return (y,)
-            gradients = backward[0](dy, saved)
+            return self._outputs(dy, arguments, options)
+
+    def run_with(self, mutants, dy, arguments, options):
+        """The same with the changes of several mutants."""
+        with ExitStack() as changes:
+            for function, code in several(mutants):
+                changes.enter_context(self.program.changed(function, code))
+            return self._outputs(dy, arguments, options)
+
+    def _outputs(self, dy, arguments, options):
+        forward, *backward = (self.program.copies[function] for function in self.functions)
+        y, saved = forward(*arguments.values(), **options)
+        if not backward:
+            return (y,)
+        self.program.give(y=y)                            # a mutant may read it
+        gradients = backward[0](dy, saved)
         return gradients if isinstance(gradients, tuple) else (gradients,)
 
     def mutants(self, dy, arguments, options):
         """All mutants, the simplest first; the variables' shapes are those of this run."""
-        if self._mutants is None:
-            variables = self.program.variables(lambda: self.run(None, dy, arguments, options))
+        return self.made_from(mutants, dy, arguments, options)
+
+    def made_from(self, changes_of, dy, arguments, options):
+        """The mutants that ``changes_of(function, variables)`` gives, the simplest first; kept."""
+        if changes_of not in self._made:
+            with np.errstate(all="ignore"):
+                variables = self.program.variables(
+                    lambda: self.run(None, dy, arguments, options))
             try:
                 found = [mutant for function in reversed(self.program.copies)
-                         for mutant in mutants(function, variables.get(function))]
+                         for mutant in changes_of(function, {
+                             **constants(function), **self.program.given,
+                             **variables.get(function, {})})]
             except OSError:                               # an installation without sources
                 found = []
             backward = self.functions[-1]
             found.sort(key=lambda mutant: (mutant.cost, mutant.function is not backward))
-            self._mutants = found[:MOST]
-        return self._mutants
+            self._made[changes_of] = found[:MOST]
+        return self._made[changes_of]
 
 
 class Single(Pair):
@@ -80,13 +101,17 @@ class Single(Pair):
         super().__init__(function)
         self.backward = backward
 
-    def run(self, mutant, dy, arguments, options):
+    def _outputs(self, dy, arguments, options):
         function = self.program.copies[self.functions[0]]
         given = (dy, *arguments.values()) if self.backward else arguments.values()
-        with (nullcontext() if mutant is None
-              else self.program.changed(mutant.function, mutant.code)):
-            outputs = function(*given, **options)
+        outputs = function(*given, **options)
         return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def constants(function):
+    """The numbers of a function's module that its code names."""
+    return {name: function.__globals__[name] for name in function.__code__.co_names
+            if type(function.__globals__.get(name)) is float}
 
 
 @lru_cache(maxsize=None)

@@ -33,7 +33,8 @@ class Program:
 
     def __init__(self, *functions):
         self.copies = {}                                  # of the originals, in the order found
-        namespaces = {}
+        self.given, self.namespaces = {}, {}
+        namespaces = self.namespaces
         waiting = [unwrap(function) for function in functions]
         while waiting:
             original = waiting.pop(0)
@@ -57,6 +58,12 @@ class Program:
                     for key, part in value.items()}
         original = unwrap(value) if callable(value) and not isinstance(value, type) else None
         return self.copies.get(original, value) if isinstance(original, FunctionType) else value
+
+    def give(self, **values):
+        """Let the copies' code read these values by name, where it has no such variable."""
+        self.given = values
+        for namespace in self.namespaces.values():
+            namespace.update(values)
 
     @contextmanager
     def changed(self, original, code):

@@ -61,6 +61,8 @@ def _of_sum(node, name, summed):
         axis, keeps = axes[0], any(keyword.arg == "keepdims" for keyword in node.keywords)
         if name == "sum":
             yield Change(f"({receiver}).shape[{axis}]", _number_of(receiver), 2)
+        if name == "sum" and keeps:
+            yield Change(f"({receiver}).{called}.mean()", "with the mean of all these sums", 3)
         for index, which in ((0, "first"), (-1, "last")):
             index = f"[{index}]" if keeps else index
             yield Change(f"({receiver}).take({index}, axis={axis})",

@@ -78,12 +78,8 @@ def mutants(function, variables=None):
     >>> scaled(5, 3)
     5
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    tree = _parsed(function)
     definition = tree.body[0]
-    definition.decorator_list, definition.args.defaults = [], []
-    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
-    if ast.get_docstring(definition):
-        del definition.body[0]
     original, alike = inspect.unwrap(function), {}
     for edit in list(_edits(definition, variables)):
         holder, field, index, statement, new, what, cost, where = edit
@@ -91,12 +87,62 @@ def mutants(function, variables=None):
             alike.setdefault(what, []).append(edit)
         yield Mutant(original, tree, ((holder, field, index, new),), _line(statement),
                      what + where, cost)
+    for edits, line, what in _exchanged_steps(definition):
+        yield Mutant(original, tree, edits, line, what, 2)
     for what, edits in alike.items():
         lines = list(dict.fromkeys(_line(edit[3]) for edit in edits))
         if len(edits) > 1 and len(lines) < 4:
             where = " in every place" if len(lines) == 1 else ", in all these lines"
             yield Mutant(original, tree, tuple((*edit[:3], edit[4]) for edit in edits),
                          "` and `".join(lines), what + where, edits[0][6])
+
+
+def several(mutants):
+    """[(function, code)] of the functions with the changes of several mutants."""
+    trees = {}
+    for mutant in mutants:
+        tree, edits = trees.get(mutant.function, (mutant.tree, ()))
+        trees[mutant.function] = tree, edits + mutant.edits
+    if len(trees) == len(mutants):
+        return [(mutant.function, mutant.code) for mutant in mutants]
+    return [(function, _compiled(tree, edits)) for function, (tree, edits) in trees.items()]
+
+
+def terms_left_out(function, variables=None):
+    """A Mutant for each term of a sum of floats: with 0 times the term, so that it is left out.
+
+    Its words have a # where the factor belongs that the term may have instead of 1.
+    """
+    tree = _parsed(function)
+    for holder, field, index, node, statement in list(_sites(tree.body[0], tree.body[0])):
+        if not _may_be_a_term(node, holder):
+            continue
+        inner = text(node)
+        new = ast.parse(f"0 * ({inner})", mode="eval").body
+        yield Mutant(inspect.unwrap(function), tree, ((holder, field, index, new),),
+                     _line(statement), f"with `{inner}` times #", 2)
+
+
+def _may_be_a_term(node, holder):
+    """Whether an expression may be a term: a side of a sum, a value, an argument."""
+    if (not isinstance(node, ast.expr) or isinstance(getattr(node, "ctx", None), ast.Store)
+            or isinstance(node, (ast.Constant, ast.Tuple, ast.Slice, ast.Compare, ast.BoolOp,
+                                 ast.Starred))):
+        return False
+    if isinstance(holder, ast.BinOp):
+        return isinstance(holder.op, (ast.Add, ast.Sub))
+    return isinstance(holder, (ast.Assign, ast.AugAssign, ast.Return, ast.Tuple, ast.Call))
+
+
+def _parsed(function):
+    """The tree of a function, without its docstring, its decorators and its defaults."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    definition = tree.body[0]
+    definition.decorator_list, definition.args.defaults = [], []
+    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
+    if ast.get_docstring(definition):
+        del definition.body[0]
+    return tree
 
 
 def _compiled(tree, edits):
@@ -161,6 +207,33 @@ def _packs_saved(node):
         return "saved" in (text(node.targets[0]), text(node.value))
     return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
             and text(node.value.func).lstrip("_").startswith("check"))
+
+
+def _exchanged_steps(definition):
+    """(edits, line, what) of each two neighbouring steps that change the same variable."""
+    def named(step):
+        return text(step.test if isinstance(step, ast.If) else step.value)
+
+    for holder in ast.walk(definition):
+        body = getattr(holder, "body", None)
+        for k in range(len(body) - 1) if isinstance(body, list) else ():
+            one, two = body[k:k + 2]
+            if _changed_by(one) & _changed_by(two) and all(
+                    isinstance(step, (ast.If, ast.Assign)) for step in (one, two)):
+                yield (((holder, "body", k, two), (holder, "body", k + 1, one)), _line(one),
+                       f"with the steps for `{named(one)}` and for `{named(two)}` in the other "
+                       "order")
+
+
+def _changed_by(step):
+    """The variables that a step takes and changes, such as x in ``x = f(x)``."""
+    found = set()
+    for node in ast.walk(step):
+        if isinstance(node, ast.Assign):
+            stored, loaded = ({part.id for part in ast.walk(node) if isinstance(part, ast.Name)
+                               and isinstance(part.ctx, kind)} for kind in (ast.Store, ast.Load))
+            found |= stored & loaded
+    return found
 
 
 def _statement_changes(node):
@@ -238,6 +311,7 @@ def _other_names(name, variables):
         for other, found in variables.items():
             if other != name and getattr(found, "shape", None) == value.shape:
                 yield Change(other, f"with `{other}` in place of `{name}`", 2)
+        yield from _once_more(name, value)
     elif type(value) is int:
         yield Change(f"({name} - 1)", f"with `{name} - 1`, not `{name}`", 2)
         yield Change(f"({name} + 1)", f"with `{name} + 1`, not `{name}`", 2)
@@ -246,6 +320,19 @@ def _other_names(name, variables):
                 yield Change(other, f"with `{other}` in place of `{name}`", 2)
     elif type(value) is float:
         yield Change("1.0", f"without `{name}`", 2)
+        for n in range(1, 6):
+            if float(f"{value:.{n}g}") != value:
+                yield Change(f"{value:.{n}g}", f"with {value:.{n}g}, not {value:.8g}", 3)
+
+
+def _once_more(name, value):
+    """tanh or a sigmoid of what may be the result of one."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
+        return
+    if (np.abs(value) < 1).all():
+        yield Change(f"np.tanh({name})", f"with tanh applied to `{name}` once more", 3)
+    if ((value > 0) & (value < 1)).all():
+        yield Change(f"(1 / (1 + np.exp(-{name})))", f"with a sigmoid of `{name}` once more", 3)
 
 
 def _line(statement):

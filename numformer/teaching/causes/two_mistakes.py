@@ -1,0 +1,81 @@
+"""Two mistakes at once: two lines of the reference changed."""
+
+import time
+from itertools import combinations, islice
+
+import numpy as np
+
+from numformer.teaching.causes.evidence import is_array
+from numformer.teaching.causes.words import changed_line
+from numformer.teaching.mutations import pairs_of
+
+LONGEST = 1.5                                         # seconds
+MOST = 300                                            # single changes that are tried in pairs
+SAMPLES = 64                                          # numbers that are compared at first
+
+
+def two_mistakes(evidence):
+    """The cause that names two changes which together give the student's numbers; "" if none do.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    """
+    end = time.process_time() + LONGEST
+    wrong = [case for case in evidence.cases if not case.passed]
+    for pair in pairs_of(evidence.name):
+        try:
+            mutants = pair.mutants(wrong[0].dy, *wrong[0].inputs())
+        except TypeError:                             # the textbook has no such option
+            continue
+        likely = list(islice(_that_matter(evidence, pair, mutants, wrong[0]), MOST))
+        by_cost = sorted(combinations(likely, 2), key=lambda both: both[0].cost + both[1].cost)
+        for one, two in by_cost:
+            if time.process_time() > end:
+                return ""
+            if not _independent(one, two):
+                continue
+            if all(evidence.agrees(case, _run(pair, (one, two), case)) for case in wrong):
+                told = [changed_line(mutant, *evidence.pair) for mutant in (one, two)]
+                second = told[1].removeprefix("the same numbers come out ")
+                return f"two mistakes at once: {told[0]}, and {second}"
+    return ""
+
+
+def _that_matter(evidence, pair, mutants, case):
+    """The mutants of the pair's own code that change the wrong output, each kind of numbers once.
+
+    Not those of functions that it calls: two changes in these are rarely what somebody did.
+    """
+    seen = set()
+    right = np.asarray(case.expected[evidence.wrong])
+    for mutant in mutants:
+        if mutant.function.__module__ != pair.functions[-1].__module__:
+            continue
+        outputs = _run(pair, (mutant,), case)
+        if outputs is None or len(outputs) <= evidence.place:
+            continue
+        found = outputs[evidence.place]
+        if not is_array(found) or np.shape(found) != right.shape or not np.isfinite(found).all():
+            continue
+        found = np.asarray(found)
+        numbers = tuple(np.round(found.ravel()[:SAMPLES], 9))
+        if numbers not in seen and not np.allclose(found, right, rtol=1e-9):
+            seen.add(numbers)
+            yield mutant
+
+
+def _independent(one, two):
+    """Whether two changes are in different places of the code."""
+    places = [{(id(holder), field, index) for holder, field, index, _ in mutant.edits}
+              for mutant in (one, two)]
+    return not places[0] & places[1]
+
+
+def _run(pair, mutants, case):
+    """The outputs with some lines changed; None if that fails."""
+    with np.errstate(all="ignore"):
+        try:
+            return pair.run_with(mutants, case.dy, *case.inputs())
+        except Exception:                             # whatever changed lines lead to
+            return None
