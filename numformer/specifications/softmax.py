@@ -109,12 +109,25 @@ def softmax_with_an_unweighted_sum(dp, x, axis=-1, mask=None):
     return F.softmax(x, axis, mask)[0] * (dp - dp.sum(axis=axis, keepdims=True))
 
 
+def masked_after(x, axis=-1, mask=None):
+    p = F.softmax(x, axis)[0]
+    return p if mask is None else np.where(mask, p, 0)
+
+
+def masked_scores_of_0(x, axis=-1, mask=None):
+    return F.softmax(x if mask is None else np.where(mask, x, 0), axis)[0]
+
+
 specify(
     F.softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
      "a mask, axis=0": masked_columns, "scores near 1000": Level(large),
      "rows far apart": Level(far_apart, ROWS),
      "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
+    forward_mistakes=[
+        ("the mask comes after the softmax, and what is left is not normalized: masked scores must "
+         "be left out of the sum", masked_after),
+        ("masked scores are 0, and exp(0) is 1: they must be -Inf", masked_scores_of_0)],
     mistakes=[
         ("the Jacobian of the softmax is missing: dp is returned unchanged", softmax_left_out),
         ("the sum over all weights is missing: softmax_backward is p * (dp - sum(p * dp))",

@@ -76,8 +76,8 @@ def _other_places(name, pairs):
             shown = ", ".join(map(str, order[0][:8])) + (", ..." if len(order[0]) > 8 else "")
             return (f"the numbers of {name} are right, but along axis {axis} they are in the order "
                     f"{shown}")
-    return (f"the numbers of {name} are right, but at other places: axes are exchanged before a "
-            "reshape, or after it, or loops run in another order")
+    return (f"the numbers of {name} are right, but at other places: look for another order of "
+            "axes, of loops or of an index")
 
 
 def _order(found, right, axis):

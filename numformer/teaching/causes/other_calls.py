@@ -281,7 +281,14 @@ def _moved(x, axis, by):
     return moved
 
 
+def _transposed(x):
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError("not square")
+    return x.swapaxes(-1, -2).copy()
+
+
 _CHANGES = {
+    "{} is transposed": _transposed,
     "the sign of {} is wrong": np.negative,
     "as if {0} were 1 + {0}": lambda x: 1 + x,
     "negative numbers of {} count as 0": lambda x: np.maximum(x, 0),

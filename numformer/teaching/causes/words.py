@@ -53,7 +53,7 @@ def changed_line(mutant, forward, backward=None):
         phrase = phrase.replace(" in all these lines", " everywhere").replace(
             " in every place", " everywhere")
         phrase = re.sub("`([^`]*)`", shown, phrase)
-        phrase = re.sub(f" of (?:a term|an expression){NAMELESS}", "", phrase)
+        phrase = re.sub(f"(?<!in place) of (?:a term|an expression){NAMELESS}", "", phrase)
         phrase = re.sub(f"the factor (?:a term|an expression)({NAMELESS})?", "a factor", phrase)
         phrase = phrase.replace(NAMELESS, "")
     name = mutant.function.__name__.split("_in_")[0]
@@ -115,7 +115,7 @@ class _Plain(ast.NodeTransformer):
     def visit_Subscript(self, node):
         if "None" in ast.unparse(node.slice):             # an axis for broadcasting
             return self.visit(node.value)
-        return self.generic_visit(node)
+        return node if isinstance(node.value, ast.Name) else self.generic_visit(node)
 
     def visit_Attribute(self, node):
         if node.attr in ("real", "T", "mT"):
@@ -137,6 +137,8 @@ def _shown(code, known, definitions):
             if isinstance(part, ast.Name)]
     if len(plain) <= LONGEST and all(name in known or len(name) > 2 for name in told):
         return f"`{sign} {plain}`" if sign else f"`{plain}`"
+    if all(name in known or len(name) > 2 for name in told):
+        return f"`{plain[:LONGEST].strip()} ...`"
     names = [name for name in dict.fromkeys(told) if name in known - KEPT]
     term = "a term" if sign in ("+", "-") else "an expression"
     return term + (f" of {', '.join(names[:4])}" if names else NAMELESS)
@@ -157,7 +159,10 @@ def _step(line, known, definitions):
     except SyntaxError:                                   # the head of a loop
         return "a loop"
     if isinstance(node, ast.If):
-        return f"what is done where {_shown(ast.unparse(node.test), known, definitions)}"
+        where = _shown(ast.unparse(node.test), known, definitions)
+        values = [part.value for part in ast.walk(node) if isinstance(part, ast.Assign)]
+        done = _shown(ast.unparse(values[-1]), known, definitions) if values else "what is done"
+        return f"{done}, where {where},"
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         return f"the step that makes {_shown(ast.unparse(node.value), known, definitions)}"
     target = next((part.id for part in ast.walk(node) if isinstance(part, ast.Name)

@@ -279,7 +279,15 @@ def _exchanged_names(node):
 
 
 def _expression_changes(node, holder, variables):
-    yield from changes(node)
+    number = node.operand if isinstance(node, ast.UnaryOp) else node
+    for change in changes(node):
+        if isinstance(number, ast.Constant) and change.what.startswith("with "):
+            if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Pow):
+                change = change._replace(what=change.what.replace("with ", "with the power ", 1))
+            elif isinstance(holder, ast.Subscript):
+                change = change._replace(what=change.what.replace("with ", "with the index ", 1)
+                                         + f" in `{text(holder)}`")
+        yield change
     if isinstance(getattr(node, "ctx", None), ast.Store) or (
             isinstance(node, ast.Constant) and isinstance(holder, ast.UnaryOp)):
         return                                            # -1 is one number
