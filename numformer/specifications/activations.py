@@ -7,7 +7,8 @@ import re
 import numpy as np
 
 from numformer import functional as F
-from numformer.specifications.levels import Level, elementwise, one_array, sizes
+from numformer.specifications.levels import (
+    Level, elementwise, one_array, sizes, with_activations)
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import SPECIFICATIONS, specify
 
@@ -16,13 +17,15 @@ FORWARD = "Each number by itself, in an array of any shape. Nothing may overflow
 BACKWARD = "Each x has one output, so dx is dy times the derivative at x; save what it is made of."
 
 
-def pointwise(function, at_zero=None, mistakes=(), hints=(), backward_hints=(), **options):
+def pointwise(function, at_zero=None, mistakes=(), hints=(), backward_hints=(),
+              forward_mistakes=(), **options):
     """Specify a function of single numbers, with a level for each option.
 
     Without hints there are those of the docstrings: what they begin with, and their formula.
     """
     gradient = getattr(F, f"{function.__name__}_backward")
     specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, last_axes={"x": 0},
+            forward_mistakes=forward_mistakes,
             hints=hints or hints_of_docstring(function, FORWARD),
             backward_hints=backward_hints or hints_of_docstring(gradient, BACKWARD))
 
@@ -312,6 +315,8 @@ def swish_backward(dy, x, beta=1.0):
 
 pointwise(
     F.swish, beta=1.7,
+    forward_mistakes=[("beta multiplies the sigmoid, but must multiply x inside it",
+                       lambda x, beta=1.0: beta * x * gate(x))],
     mistakes=[
         ("the derivative of the gate is missing: the product rule has two terms",
          lambda dy, x, beta=1.0: dy * gate(x, beta)),
@@ -367,7 +372,7 @@ def slope(g, activation):
 
 specify(
     F.gated_linear_unit, ("g", "h"),
-    {"plain": gated(), 'activation="relu"': gated(activation="relu")},
+    {"plain": gated(), **with_activations(gated, F.ACTIVATIONS, "silu")},
     cases=[*(Pair(f"gated linear unit, {f}", [(3, 4), (3, 4)], after=(f,)) for f in F.ACTIVATIONS)],
     mistakes=[
         ("the derivative of the activation is missing in dg",

@@ -63,12 +63,17 @@ def with_edges(levels, names, smallest, last_axes=None):
 
 
 def at_the_edges(levels):
-    """For each option a level with sizes of 1 and with a long axis."""
-    return {f"{name}, at the edges": replace(
-        level, make=at_an_edge(level.make), instances=2, hint="With this option, the arrays have "
-        "axes of size 1 here, or a long axis: see the levels of the same names.")
-        for name, level in levels.items() if level.required and level.dtype == np.float64
-        and (level.needs or level(np.random.default_rng(0))[1])}
+    """For each option a level with sizes of 1 and with a long axis; for one of its values."""
+    found, met = {}, []
+    for name, level in levels.items():
+        options = {*level(np.random.default_rng(0))[1], *level.needs}
+        if (level.required and level.dtype == np.float64 and options
+                and (level.instances > 1 or options not in met)):
+            met.append(options)
+            found[f"{name}, at the edges"] = replace(
+                level, make=at_an_edge(level.make), instances=2, hint="With this option, the "
+                "arrays have axes of size 1 here, or a long axis: see the levels of these names.")
+    return found
 
 
 def at_an_edge(make):

@@ -116,6 +116,13 @@ def also(make, **options):
     return more
 
 
+def with_activations(make, names, default):
+    """A level for each activation but the default; one instance of each but the first."""
+    return {f'activation="{name}"': make(activation=name) if number == 0 else Level(
+        make(activation=name), instances=1) for number, name in enumerate(
+            name for name in names if name != default)}
+
+
 def in_pairs(levels):
     """Levels in which two options meet: those of one level, and the numbers of another.
 

@@ -1,10 +1,12 @@
 """Linear maps, feed-forward networks, projections to heads, and the embedding."""
 
+from functools import partial
+
 import numpy as np
 
 from numformer import functional as F
 from numformer.specifications.edges import left_out
-from numformer.specifications.levels import Level, sizes
+from numformer.specifications.levels import Level, sizes, with_activations
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import changed, specify
 
@@ -145,8 +147,8 @@ def hidden_bias_after_the_activation(x, hidden_weight, hidden_bias, output_weigh
 
 specify(
     F.feed_forward, ("x", "hidden_weight", "hidden_bias", "output_weight", "output_bias"),
-    {"plain": fed_forward("hidden", "output"),
-     'activation="relu"': fed_forward("hidden", "output", activation="relu")},
+    {"plain": fed_forward("hidden", "output"), **with_activations(
+        partial(fed_forward, "hidden", "output"), F.ACTIVATIONS, "gelu")},
     cases=[Pair(f"feed-forward, {f}", [(2, 3, 4), (4, 5), (5,), (5, 3), (3,)], after=(f,))
            for f in F.ACTIVATIONS],
     forward_mistakes=[("the hidden bias is added after the activation, but must be added before it",
@@ -173,8 +175,8 @@ specify(
     F.gated_feed_forward,
     ("x", "gate_weight", "gate_bias", "hidden_weight", "hidden_bias", "output_weight",
      "output_bias"),
-    {"plain": fed_forward("gate", "hidden", "output"),
-     'activation="gelu"': fed_forward("gate", "hidden", "output", activation="gelu")},
+    {"plain": fed_forward("gate", "hidden", "output"), **with_activations(
+        partial(fed_forward, "gate", "hidden", "output"), F.ACTIVATIONS, "silu")},
     cases=[Pair(f"gated feed-forward, {f}", [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)],
                 after=(f,)) for f in ("silu", "gelu", "gelu_tanh")],
     last_axes={"x": 1},

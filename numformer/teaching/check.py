@@ -20,6 +20,8 @@ from numformer.verify.adapters import positional_names
 RANDOM = ("random: two calls with the same arguments gave different results. Fill every entry of "
           "np.empty, keep nothing between calls (in global variables, attributes, or arrays as "
           "defaults), and take random numbers only from an argument, such as rng")
+# whose hints tell the cause, where several mistakes give the same numbers
+TOLD = ("sizes of 1", "another number of axes")
 UPCAST = ("Given float32, it returns float64: np.zeros(shape) is float64, and float32 becomes it "
           "with an array of int such as np.arange(4) or a number of NumPy such as np.sqrt(2), but "
           "not with math.sqrt(2).")
@@ -299,6 +301,7 @@ def _compare(name, student, instance, backward, remarks, cause, twice):
     level = _kind(instance)
     if (wrong is None or not (cause and wrong.output) or level.dtype != np.float64
             or level.extreme or level.arrange or level.dy != 1 or not level.required
+            or instance.level in TOLD
             or np.size(arrays[wrong.output]) == 0):
         return wrong
     plain = {key: kind for key, kind in instance.problem.levels.items()

@@ -50,6 +50,11 @@ def padded_by(mode):
     return convolved
 
 
+def padded_on_one_side(images, weight, bias=None, stride=1, padding=0):
+    around = [(0, 0), (0, 2 * padding), (0, 2 * padding), (0, 0)]
+    return F.convolution_2d(np.pad(images, around), weight, bias, stride)[0]
+
+
 specify(
     F.convolution_2d, ("images", "weight", "bias"),
     {"plain": convolved(), "no bias": left_out(convolved(), "bias"),
@@ -61,7 +66,9 @@ specify(
     forward_mistakes=[
         ("the padding repeats the pixels at the edge, but must be zeros", padded_by("edge")),
         ("the padding mirrors the image, but must be zeros", padded_by("reflect")),
-        ("the padding is the image from its other side, but must be zeros", padded_by("wrap"))],
+        ("the padding is the image from its other side, but must be zeros", padded_by("wrap")),
+        ("all padding is below and on the right, but half of it belongs on the other sides",
+         padded_on_one_side)],
     mistakes=[
         ("the filter is flipped in the gradient of the images: pixel (i, j) of a window met "
          "weight[i, j] in the forward, and meets it again here", convolution_with_filter_flipped),

@@ -30,7 +30,7 @@ def other_calls(evidence):
         def or_reference(case, make=make):
             try:
                 return make(case)
-            except KeyError:
+            except (KeyError, TypeError):                 # not given here, or None
                 return _call(evidence, case)
         yield cost, cause, or_reference
 
@@ -39,6 +39,10 @@ def _all_calls(evidence):
     yield from _siblings(evidence)
     yield from _other_options(evidence)
     yield from _other_arguments(evidence)
+    for cause, change in _CHANGES.items() if evidence.backward else ():
+        if "order" in cause:
+            yield 3, cause.format("dy"), lambda case, change=change: _call(
+                evidence, case, dy=change(case.dy))
     if evidence.backward:
         yield (1, "dy is not used: the gradient of the output must be a factor of every gradient",
                lambda case: _call(evidence, case, dy=np.ones(np.shape(case.dy))[()]))
@@ -295,6 +299,8 @@ _CHANGES = {
     "{} is read column by column, as with order='F'": lambda x: x.ravel("F").reshape(x.shape),
     "{} is written column by column, as with order='F'": lambda x: x.ravel().reshape(
         x.shape, order="F"),
+    "the vectors of {} are taken column by column, as by a reshape with order='F'":
+        lambda x: x.reshape(-1, x.shape[-1], order="F").reshape(x.shape),
     "{0} is used twice: as if {0} were 2 {0}": lambda x: 2 * x,
 }
 _ALONG = {

@@ -7,6 +7,7 @@ from collections import namedtuple
 import numpy as np
 
 from numformer.specifications import FORWARD_MISTAKES, GENERAL, MISTAKES
+from numformer.teaching.causes.constants import other_constants
 from numformer.teaching.causes.other_calls import other_calls
 from numformer.teaching.causes.parts import parts
 from numformer.teaching.causes.products import products
@@ -36,7 +37,7 @@ def suspects(evidence, kind):
                     for number, (cost, cause, make) in enumerate(other_calls(evidence)))
         yield from _mutated(evidence)
         yield from (Suspect((4, cost, number), cause, make, True)
-                    for find in (parts, products, scaled_terms)
+                    for find in (parts, products, scaled_terms, other_constants)
                     for number, (cost, cause, make) in enumerate(find(evidence)))
 
 
@@ -81,12 +82,9 @@ def _mutated(evidence):
     """The reference with one line changed."""
     case, found = evidence.cases[0], []
     for number, pair in enumerate(pairs_of(evidence.name)):
-        try:
-            with ONE_AT_A_TIME, np.errstate(all="ignore"):
-                found += [(mutant.cost, number, pair, mutant)
-                          for mutant in pair.mutants(case.dy, *case.inputs())]
-        except TypeError:                                # the textbook has no such option
-            continue
+        with ONE_AT_A_TIME:
+            found += [(mutant.cost, number, pair, mutant)
+                      for mutant in pair.mutants(case.dy, *case.inputs())]
     found.sort(key=lambda entry: entry[:2])
     for number, (_, _, pair, mutant) in enumerate(found):
         def make(case, pair=pair, mutant=mutant):

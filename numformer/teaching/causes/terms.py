@@ -22,11 +22,7 @@ def scaled_terms(evidence):
     """(cost, cause, make) of each term whose factor gives the numbers of the first wrong output."""
     case = evidence.cases[0]
     for pair in pairs_of(evidence.name):
-        try:
-            found = pair.made_from(terms_left_out, case.dy, *case.inputs())
-        except TypeError:                                 # the textbook has no such option
-            continue
-        for mutant in found:
+        for mutant in pair.made_from(terms_left_out, case.dy, *case.inputs()):
             factors = [_factor(evidence, pair, mutant, each) for each in evidence.cases]
             told = None if None in factors else _told([f for f in factors if f], evidence)
             if told:

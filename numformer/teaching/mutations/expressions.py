@@ -9,7 +9,7 @@ from numformer.teaching.mutations.reductions import reduced_otherwise
 OTHERS = {"sum": "mean", "mean": "sum", "max": "min", "min": "max", "argmax": "argmin",
           "maximum": "minimum", "minimum": "maximum", "sin": "cos", "cos": "sin", "tanh": "exp",
           "exp": "tanh", "any": "all", "zeros": "ones", "ones": "zeros"}    # called in its place
-AXES = ("-1", "-2", "0", "1", "2", "None", "(-2, -1)")
+AXES = ("-1", "-2", "0", "1", "2", "None", "(-2, -1)", "(0, 1)")
 COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LEFT_IN = ("reshape", "copy", "astype", "float", "zeros", "empty", "zeros_like", "empty_like",
            "tuple", "range", "shape", "ndindex", "arange", "result_type", "isfinite", "cos", "sin")

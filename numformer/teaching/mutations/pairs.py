@@ -70,11 +70,17 @@ class Pair:
         return self.made_from(mutants, dy, arguments, options)
 
     def made_from(self, changes_of, dy, arguments, options):
-        """The mutants that ``changes_of(function, variables)`` gives, the simplest first; kept."""
+        """The mutants that ``changes_of(function, variables)`` gives, the simplest first; kept.
+
+        None for a textbook's version that does not know these arguments.
+        """
         if changes_of not in self._made:
-            with np.errstate(all="ignore"):
-                variables = self.program.variables(
-                    lambda: self.run(None, dy, arguments, options))
+            try:
+                with np.errstate(all="ignore"):
+                    variables = self.program.variables(
+                        lambda: self.run(None, dy, arguments, options))
+            except Exception:
+                return []
             try:
                 found = [mutant for function in reversed(self.program.copies)
                          for mutant in changes_of(function, {

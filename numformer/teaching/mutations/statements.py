@@ -4,7 +4,7 @@ import ast
 import inspect
 import textwrap
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -32,6 +32,8 @@ class Mutant:
         What was done to it: "without the factor `scale`".
     cost : int
         The lower, the likelier the mistake.
+    value : float, optional
+        Of the number that is exchanged, where it is one.
     """
 
     function: object
@@ -40,6 +42,14 @@ class Mutant:
     line: str
     what: str
     cost: int
+    value: float | None = None
+
+    def with_number(self, value):
+        """The Mutant with this number in the one place where it has `value`."""
+        (holder, field, index, _), = self.edits
+        new = ast.parse(repr(float(value)), mode="eval").body
+        return replace(self, edits=((holder, field, index, new),), value=float(value),
+                       what=f"with {value:.7g}, not {self.value:.7g}")
 
     def __str__(self):
         return f"`{self.line}` of {self.function.__name__}, {self.what}"
@@ -121,6 +131,17 @@ def terms_left_out(function, variables=None):
         new = ast.parse(f"0 * ({inner})", mode="eval").body
         yield Mutant(inspect.unwrap(function), tree, ((holder, field, index, new),),
                      _line(statement), f"with `{inner}` times #", 2)
+
+
+def numbers_of(function, variables=None):
+    """A Mutant for each number that is no whole one, written in the code or named by it."""
+    tree = _parsed(function)
+    for holder, field, index, node, statement in list(_sites(tree.body[0], tree.body[0])):
+        value = node.value if isinstance(node, ast.Constant) else (variables or {}).get(
+            node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
+        if type(value) is float and value != int(value):
+            yield Mutant(inspect.unwrap(function), tree, ((holder, field, index, node),),
+                         _line(statement), "", 2, value)
 
 
 def _may_be_a_term(node, holder):
@@ -326,6 +347,11 @@ def _other_names(name, variables):
         for other, found in variables.items():
             if other != name and type(found) is int:
                 yield Change(other, f"with `{other}` in place of `{name}`", 2)
+    elif isinstance(value, np.integer):
+        for other, found in variables.items():
+            if getattr(found, "dtype", None) == bool and found.sum() == value:
+                yield Change(f"{other}.size", f"with the number of entries of `{other}`, not their "
+                             "sum", 2)
     elif type(value) is float:
         yield Change("1.0", f"without `{name}`", 2)
         for n in range(1, 6):

@@ -1,0 +1,58 @@
+"""A constant of the reference with another value, which is found from the student's own numbers.
+
+For each number in the code the one value is looked for, by the secant method, with which a weighted
+sum of the outputs is that of the student's. If then all outputs are, that is the mistake.
+"""
+
+import numpy as np
+
+from numformer.teaching.causes.evidence import is_array
+from numformer.teaching.causes.words import changed_line
+from numformer.teaching.mutations import pairs_of
+from numformer.teaching.mutations.statements import numbers_of
+
+STEPS = 12                                                # of the secant method
+
+
+def other_constants(evidence):
+    """(cost, cause, make) of each number whose other value gives the first wrong output."""
+    case = evidence.cases[0]
+    weights = np.cos(np.arange(np.size(case.found[evidence.place])))      # no sum of them cancels
+    for pair in pairs_of(evidence.name):
+        for mutant in pair.made_from(numbers_of, case.dy, *case.inputs()):
+            value = _solved(lambda x: _sum(evidence, pair, mutant, case, weights, x),
+                            mutant.value)
+            if value is not None and abs(value - mutant.value) > 1e-9 * abs(mutant.value):
+                changed = mutant.with_number(float(f"{value:.7g}"))
+                yield 2, changed_line(changed, *evidence.pair), (
+                    lambda each, pair=pair, changed=changed: pair.run(
+                        changed, each.dy, *each.inputs()))
+
+
+def _sum(evidence, pair, mutant, case, weights, value):
+    """The weighted sum of the errors of the wrong output with this value; NaN if it fails."""
+    with np.errstate(all="ignore"):
+        try:
+            made = pair.run(mutant.with_number(value), case.dy, *case.inputs())[evidence.place]
+        except Exception:                                 # whatever another number leads to
+            return np.nan
+    found = case.found[evidence.place]
+    if not is_array(made) or np.shape(made) != np.shape(found):
+        return np.nan
+    return float(((made - found) * weights.reshape(np.shape(found))).sum())
+
+
+def _solved(error, start):
+    """Where the error is 0, near a number; None if that is not found."""
+    one, two = start, start * 1.01 or 0.01
+    at_one, at_two = error(one), error(two)
+    for _ in range(STEPS):
+        if not np.isfinite([at_one, at_two]).all() or at_one == at_two:
+            return None
+        one, two = two, two - at_two * (two - one) / (at_two - at_one)
+        if not np.isfinite(two):
+            return None
+        if abs(two - one) <= 1e-10 * abs(two):
+            return two
+        at_one, at_two = at_two, error(two)
+    return None
