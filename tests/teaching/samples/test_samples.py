@@ -1,0 +1,33 @@
+"""Functions by people who had not seen how `check` works: right ones pass, wrong ones do not."""
+
+import pytest
+from score import NAMES, sample
+
+from numformer import check
+
+
+def functions():
+    """(function of the package, the sample's function, whether it is wrong), of all samples."""
+    pytest.importorskip("torch", reason="two samples hold functions of PyTorch")
+    return [(each["name"], each["fn"], each["wrong"]) for name in NAMES for each in sample(name)]
+
+
+def wrongly_judged(chosen):
+    return [f"{name}: {fn.__name__}" for name, fn, wrong in chosen
+            if check(name, fn, seed=0, process=False, cause=False, seconds=60.0).ok == wrong]
+
+
+def test_there_are_as_many_as_published():
+    found = functions()
+    assert [sum(wrong for *_, wrong in found), sum(not wrong for *_, wrong in found)] == [378, 128]
+
+
+@pytest.mark.filterwarnings("ignore")                            # of functions by others
+def test_some_samples_are_judged_rightly():
+    assert not wrongly_judged(functions()[::9])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_all_samples_are_judged_rightly():
+    assert not wrongly_judged(functions())
