@@ -302,7 +302,7 @@ def _compare(name, student, instance, backward, remarks, cause, twice):
     if (wrong is None or not (cause and wrong.output) or level.dtype != np.float64
             or level.extreme or level.arrange or level.dy != 1 or not level.required
             or instance.level in TOLD
-            or np.size(arrays[wrong.output]) == 0):
+            or not np.isfinite(arrays[wrong.output]).any()):
         return wrong
     plain = {key: kind for key, kind in instance.problem.levels.items()
              if not kind.hint or key == instance.level}

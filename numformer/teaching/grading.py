@@ -32,6 +32,7 @@ ENDING = 5.0                                          # seconds for a judge to c
 MOST = 64 * KIB                                       # bytes of a manifest or a judgement
 LONGEST = 600                                         # characters of a line of feedback
 PYTHONS = ("PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONINSPECT")    # variables of the grader alone
+OWN = "student's"                                     # folder, in that of the judge
 MOST_PARTS = 20                                       # of an exercise
 
 
@@ -147,15 +148,29 @@ def _judged(path, exercise, seed, seconds, judges):
         return _failed(f"{path.name} does not exist, or is not a file")
     if judge.is_untouched(source, exercise, seed) and exercise.bug(seed) is None:
         return _failed(judge.NOT_DONE)                # without a process, which takes a second
-    elsewhere = Path(tempfile.mkdtemp(prefix=PREFIX))
+    elsewhere = None
     try:
+        elsewhere = Path(tempfile.mkdtemp(prefix=PREFIX))
         if not has_processes():
             return _judged_here(elsewhere, source, exercise.name, seed, seconds)
         return _judged_there(elsewhere, source, exercise.name, seed, seconds, judges)
     except OSError as error:                          # the disk may be full
         return _failed(f"it could not be judged: {error.strerror}")
     finally:
-        remove_folder(elsewhere)
+        if elsewhere is not None:
+            remove_folder(elsewhere)
+
+
+def _copied(source, elsewhere, name):
+    """The path of a copy of the source, in a folder of its own: where the student may write.
+
+    The judge works in the folder around it. What it imports after the student's file has run, and
+    what a library looks for in the folder it works in, cannot be the student's.
+    """
+    (elsewhere / OWN).mkdir()
+    copy = elsewhere / OWN / f"{name}.py"
+    copy.write_bytes(source)
+    return copy
 
 
 def _judged_there(elsewhere, source, name, seed, seconds, judges):
@@ -164,8 +179,7 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
     It is not the student's folder: a numpy.py there would be imported. The process has its stdin
     from here as long as this one lives (see `lifeline`).
     """
-    copy = elsewhere / f"{name}.py"
-    copy.write_bytes(source)
+    copy = _copied(source, elsewhere, name)
     task = {"path": str(copy), "name": name, "seed": seed, "seconds": seconds}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "numformer.teaching.judge"], cwd=elsewhere,
@@ -189,8 +203,7 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
 
 def _judged_here(elsewhere, source, name, seed, seconds):
     """The same in this process, without protection from what the source does."""
-    copy = elsewhere / f"{name}.py"
-    copy.write_bytes(source)
+    copy = _copied(source, elsewhere, name)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
             found = judge.judge(str(copy), name, seed, seconds)
@@ -203,10 +216,12 @@ def _environment():
     """The environment of a judge: this package can be imported, no window opens, one BLAS thread.
 
     Several judges run at a time, and the buffers of many threads would count as its memory. Points
-    do not depend on how the grader's Python treats warnings and asserts.
+    do not depend on how the grader's Python treats warnings and asserts. Nothing is imported from
+    the folder in which the judge runs: an empty path would mean that.
     """
     root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [root, *(os.path.abspath(path) for path in given if path)]
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     usual = {name: value for name, value in os.environ.items() if name not in PYTHONS}
     return {**usual, **threads, "PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"}

@@ -152,7 +152,7 @@ def _same(given, answer):
         return str(given).strip().lower() == answer
     if isinstance(answer, bool):
         return given == answer
-    with suppress(TypeError, ValueError):
+    with suppress(OverflowError, TypeError, ValueError):
         return math.isclose(float(given), answer, rel_tol=CLOSE)
     return False
 

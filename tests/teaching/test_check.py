@@ -222,3 +222,10 @@ def test_arrays_of_other_libraries_are_taken():
     assert backward, str(backward)
     assert not check("relu", lambda x: Foreign(np.maximum(x, 1)), seed=1)
     assert "detach" in check("relu", lambda x: Foreign(), seed=1).text
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_outputs_without_a_finite_number_have_no_likely_cause(number):
+    """Whatever overflows, too, would explain them."""
+    verdict = check("softmax", lambda x: np.full(x.shape, number), seed=1)
+    assert not verdict and verdict.output == "y" and not verdict.cause

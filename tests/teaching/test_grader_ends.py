@@ -43,7 +43,7 @@ def test_a_signal_to_the_grader_ends_its_judges_and_leaves_no_folder(tmp_path, n
     (tmp_path / "student" / "01_softmax.py").write_text(LOOP)
     process = grader(tmp_path / "student", temporary)
     try:
-        told, = waited_for(lambda: list(temporary.glob("*/told")))
+        told, = waited_for(lambda: list(temporary.glob("*/*/told")))
         others = list(map(int, told.read_text().split()))
         assert all(map(is_alive, others)) and len(list(temporary.iterdir())) == 1
         process.send_signal(getattr(signal, name))

@@ -184,6 +184,55 @@ def test_folders_inside_each_other_are_removed(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
+@POSIX
+def test_what_is_exchanged_for_a_link_is_not_followed(tmp_path, monkeypatch):
+    """At every look at a folder's entries, each is exchanged for a link to another folder."""
+    kept = tmp_path / "kept"
+    (kept / "inside").mkdir(parents=True)
+    (kept / "file").write_text("as it was")
+    kept.chmod(0o750)
+    folder = tmp_path / "elsewhere"
+    for n in range(5):
+        (folder / f"{n}" / "inner").mkdir(parents=True)
+    listdir, exchanged = os.listdir, []
+
+    def exchanging(here):
+        names = listdir(here)
+        for name in names:
+            if len(exchanged) < 40:
+                exchanged.append(name)
+                os.rename(name, f"old-{len(exchanged)}", src_dir_fd=here, dst_dir_fd=here)
+                os.symlink(kept, name, dir_fd=here)
+        return names
+    monkeypatch.setattr(os, "listdir", exchanging)
+    remove_folder(folder)
+    monkeypatch.undo()
+    assert len(exchanged) == 40
+    assert (kept / "file").read_text() == "as it was" and (kept / "inside").is_dir()
+    assert kept.stat().st_mode & 0o777 == 0o750
+    remove_folder(folder)
+    assert not folder.exists()
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    remove_folder(tmp_path / "link")
+    assert (tmp_path / "kept").is_dir()
+
+
+def test_without_a_temporary_folder_each_exercise_says_so(tmp_path, monkeypatch):
+    folder = assignment(tmp_path, "1", "3")
+    for name in ("01_softmax", "03_linear"):
+        (folder / f"{name}.py").write_text(RIGHT)
+
+    def fails(**_):
+        raise PermissionError(13, "Permission denied")
+    monkeypatch.setattr(tempfile, "mkdtemp", fails)
+    assert [row["feedback"] for row in grade(folder)] == [
+        "it could not be judged: Permission denied"] * 2
+
+
 def test_the_judge_reads_no_large_file_and_a_file_reads_no_task(tmp_path):
     folder = assignment(tmp_path, "1")
     (folder / "01_softmax.py").write_text(

@@ -6,6 +6,7 @@ fork, as in a browser or on Windows, it is the judge's.
 
 import importlib.util
 import math
+import os
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 
 from numformer.files import MIB
 from numformer.teaching.apart.confinement import confine
-from numformer.teaching.apart.messages import LONGEST, text_of
+from numformer.teaching.apart.messages import LONGEST, NoAnswer, text_of
 from numformer.teaching.apart.names import our_names, their_names
 from numformer.teaching.calls import Ended, Limits, Student
 from numformer.teaching.isolation import Apart, Child, Server, can_fork
@@ -35,7 +36,7 @@ def student_file(path, seconds):
     seconds : float
         Limit of its import, and of each call.
     """
-    path, limits = str(path), Limits(seconds, MEMORY)
+    path, limits = os.path.abspath(path), Limits(seconds, MEMORY)
     if not can_fork():
         with state_kept(), our_names():
             yield File(path, limits)
@@ -43,6 +44,7 @@ def student_file(path, seconds):
 
     def prepare():
         limit_process(seconds)
+        os.chdir(Path(path).parent)
         confine(Path(path).parent)
 
     with Child(FileServer(), prepare, silent=True) as child:
@@ -65,7 +67,7 @@ class File:
 
     def load(self, name):
         """Import it: what is wrong with it or with its function of that name, or ""."""
-        return text_of(self._ask("load", self.path, name, self.limits)["trouble"])
+        return self._ask("load", self.path, name, self.limits)["trouble"]
 
     def student(self, signature):
         """Its function as a Student that promises the parameters of another."""
@@ -76,15 +78,16 @@ class File:
     def value(self):
         """(what its function returns, of plain types; "" or what is wrong with the call)."""
         found = self._ask("value", self.path, self.limits)
-        return found.get("value"), text_of(found["trouble"])
+        return plain_value(found.get("value")), found["trouble"]
 
     def _ask(self, name, *arguments):
         if self.child is None:
             return getattr(self.server, name)(*arguments)
         found = self.child.ask(self.limits.seconds, name, *arguments)
-        if "trouble" not in found:
-            raise Ended("its process sent what is no answer")
-        return found
+        try:
+            return {**found, "trouble": text_of(found.get("trouble"))}
+        except NoAnswer as error:
+            raise Ended(str(error)) from None
 
 
 class FileServer(Server):

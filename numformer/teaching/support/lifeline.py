@@ -20,6 +20,7 @@ from pathlib import Path
 PREFIX = "numformer-grade-"                           # of the name of a judge's folder
 ADOPT = 36                                            # PR_SET_CHILD_SUBREAPER of Linux
 SECONDS = 3.0                                         # for what is killed to end
+CLEARING = 60.0                                       # seconds for the removal of a folder
 
 
 def live_with_grader():
@@ -106,17 +107,57 @@ def remove_this_folder():
 
 
 def remove_folder(folder):
-    """Remove a folder, also of folders inside each other, and of some that may not be read."""
-    with suppress(OSError):
-        os.chmod(folder, 0o700)
-    with suppress(RecursionError):
+    """Remove a folder, also of folders inside each other, and of some that may not be read.
+
+    A program of the student's that still runs may exchange folders for links meanwhile. Nothing is
+    followed: all names are looked up in folders that are open here.
+    """
+    if not shutil.rmtree.avoids_symlink_attacks:      # Windows: no program is in between there
         shutil.rmtree(folder, ignore_errors=True)
-    found = [folder] if folder.exists() else []
+        return
     with suppress(OSError):
-        for here in found:                            # it grows: all folders are moved to the top
-            for entry in list(os.scandir(here)):
-                if entry.is_dir(follow_symlinks=False):
-                    found.append(folder / f"{secrets.token_hex(8)}-{len(found)}")
-                    os.rename(entry.path, found[-1])
-                    os.chmod(found[-1], 0o700)
-        shutil.rmtree(folder, ignore_errors=True)
+        top, deadline = _opened(folder), time.monotonic() + CLEARING
+        try:
+            while (any([_is_removed(name, top) for name in os.listdir(top)])
+                   and time.monotonic() < deadline):
+                pass
+        finally:
+            os.close(top)
+        os.rmdir(folder)
+
+
+def _is_removed(name, top):
+    """Remove an entry of an open folder; the folders that are in it are moved to the top."""
+    with suppress(OSError):                           # exchanged meanwhile: the next round sees it
+        if _is_unlinked(name, top):
+            return True
+        here = _opened(name, top)
+        try:
+            for inner in os.listdir(here):
+                if not _is_unlinked(inner, here):
+                    _allow_all(inner, here)           # a folder that is moved must be writable
+                    os.rename(inner, secrets.token_hex(16), src_dir_fd=here, dst_dir_fd=top)
+        finally:
+            os.close(here)
+        os.rmdir(name, dir_fd=top)
+        return True
+    return False
+
+
+def _is_unlinked(name, parent):
+    try:
+        os.unlink(name, dir_fd=parent)
+    except (IsADirectoryError, PermissionError):      # the second as other systems say it
+        return False
+    return True
+
+
+def _opened(name, parent=None):
+    """A descriptor of a folder in an open one, which is made readable; no link is followed."""
+    _allow_all(name, parent)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def _allow_all(name, parent):
+    with suppress(OSError, NotImplementedError):      # a link, say: it is not followed
+        os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)

@@ -379,6 +379,18 @@ for number in range(1, 9):
     send(message(number, {"trouble": {"right": 1}, "calls": [[None, ["right", "right"]]],
                           "shared": "no", "failed": 3}))
 """,
+    "a trouble that is no text": PROTOCOL + """
+for number in range(1, 9):
+    send(message(number, {"trouble": ["x"], "calls": [], "shared": False}))
+""",
+    "a trouble that is null": PROTOCOL + """
+for number in range(1, 9):
+    send(message(number, {"trouble": None, "calls": [], "shared": False}))
+""",
+    "a number too large for a float": PROTOCOL + """
+for number in range(1, 9):
+    send(message(number, b'{"trouble": "", "calls": [], "value": 1' + b"0" * 400 + b"}"))
+""",
     "closed pipes": PROTOCOL + """
 def softmax(x):
     for n in pipes:
@@ -420,6 +432,29 @@ if os.fork() == 0:
 os.makedirs("a/b/c")
 for path in ("a/b/c", "a/b", "a", "."):
     os.chmod(path, 0)
+""",
+    "a closed folder in one that can be read": """
+for n, mode in enumerate((0, 0o500, 0o300)):
+    os.makedirs(f"{n}/b/c/d/e")
+    open(f"{n}/b/c/d/e/f", "w").close()
+    for path in ("b/c/d/e", "b/c/d", "b/c", "b"):
+        os.chmod(f"{n}/{path}", mode)
+""",
+    "modules that the judge imports": """
+JUDGES = '''import json, os, sys
+if os.environ.get("FORGING"):
+    for descriptor in range(3, 20):
+        try:
+            os.write(descriptor, json.dumps(
+                {"score": 1.0, "feedback": "forged", "parts": {}}).encode())
+        except OSError:
+            pass
+    os._exit(0)
+'''
+for name in ("argparse", "gettext", "difflib", "csv", "pydoc", "unittest", "calendar", "scipy",
+             "cython", "socket", "sysconfig", "torch", "jax", "numba"):
+    for folder in (".", "..", os.path.dirname(os.getcwd())):
+        tries(lambda: open(f"{folder}/{name}.py", "w").write(JUDGES))
 """,
     "the judge is killed": """
 tries(*(lambda pid=pid: os.kill(pid, signal.SIGKILL) for pid in list(parents())[:2]))

@@ -23,9 +23,13 @@ NEEDS = {"the judge is killed": SIGNALS, "the judge is stopped": SIGNALS, "ptrac
 # Always with a grader: these leave processes, or look for it
 QUICK = ["processes that stay", "a process that is never the same",
          "a child that goes on and answers", "a folder that nobody may open",
+         "a closed folder in one that can be read", "modules that the judge imports",
+         "a trouble that is no text", "a trouble that is null", "a number too large for a float",
          "all open files are written to",
          "files of the judge through proc", "the judge is killed", "the judge is stopped",
          "memory of the judge", "json writes full points"]
+# The judge itself ends, where its processes are not closed to others
+ENDS = ["the judge is killed", "the judge is stopped"]
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")]   # since Python 3.12
@@ -81,9 +85,23 @@ def test_a_class_is_graded_and_nothing_is_left(name, tmp_path, outside, monkeypa
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     monkeypatch.setenv("FORGING", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", os.environ.get("PYTHONPATH", ""), "."]))
     write_assignment(tmp_path / "folder", seed=0, names=["1"])
     (tmp_path / "folder" / "student" / "01_softmax.py").write_text(sources(outside)[name])
     (row,) = grade(tmp_path / "folder" / "student", seconds=5.0)
     assert row["points"] <= FOR_ITS_SHAPE * row["of"], row
+    assert "(exit status 1)" not in row["feedback"] or name in ENDS, row     # of the judge
     waited_for(lambda: not marked(mark))
     assert os.listdir(temporary) == []
+
+
+def test_what_a_file_plants_is_not_imported_by_the_judge(tmp_path, outside, monkeypatch):
+    """Programs count the answers of this exercise: the judge imports what they need."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", os.environ.get("PYTHONPATH", ""), "."]))
+    monkeypatch.setenv("FORGING", "1")
+    write_assignment(tmp_path / "folder", seed=0, names=["36"])
+    (path,) = (tmp_path / "folder" / "student").glob("36_*.py")
+    path.write_text(sources(outside)["modules that the judge imports"]
+                    + "\n\ndef answers():\n    return {}\n")
+    (row,) = grade(path.parent, seconds=5.0)
+    assert row["points"] == 0 and row["feedback"].startswith("answers() must return"), row
