@@ -26,10 +26,12 @@ class OurLayer:
                        for key in vars(part)}
         self.sublayers = [name for name, part in layer.named_layers() if hasattr(part, "forward")]
 
-    def run(self, weights, inputs, dy, dtype=np.float64, recorded=False):
+    def run(self, weights, inputs, dy, dtype=np.float64, recorded=False, noisy=None):
         """The `Run` on these weights.
 
         Where it is recorded, every sublayer runs by itself: none is part of a larger function.
+        `noisy`, a function of an array, is then applied to what each sublayer returns, and to the
+        gradient of it.
         """
         layer, calls = copy.deepcopy(self.layer), []
         for _, part in layer.named_layers():
@@ -40,7 +42,7 @@ class OurLayer:
             parameter.data = weights[name].astype(dtype)
             vars(parameter).pop("grad", None)
         if recorded:
-            _record(layer, calls)
+            _record(layer, calls, noisy or (lambda x: x))
         inputs = [x.astype(dtype) if is_float(x) else x for x in inputs]
         y, saved = layer.forward(*inputs, **resolved(self.options))
         found = layer.backward(dy(np.shape(y)).astype(dtype) if np.shape(y) else dy(()), saved)
@@ -49,17 +51,17 @@ class OurLayer:
                    {name: parameter.grad for name, parameter in layer.named_parameters()}, calls)
 
 
-def _record(layer, calls):
+def _record(layer, calls, noisy):
     """Make every sublayer of a copy one of a subclass that keeps what goes through it.
 
     Faster functions for several layers at once take only the exact classes, so none is used.
     """
     for name, part in layer.named_layers():
         if hasattr(part, "forward") and hasattr(part, "backward"):
-            part.__class__ = _recording(type(part), name, calls)
+            part.__class__ = _recording(type(part), name, calls, noisy)
 
 
-def _recording(kind, name, calls):
+def _recording(kind, name, calls, noisy):
     def forward(self, *inputs, **options):
         if hasattr(kind, "hidden_units"):             # its linear maps are in one function
             for part in ("gate", "hidden"):
@@ -68,6 +70,7 @@ def _recording(kind, name, calls):
             self.output.forward(self.hidden_units(*inputs))
         y, saved = kind.forward(self, *inputs, **options)
         if isinstance(y, np.ndarray):
+            y = noisy(y)
             call = Call(name, [x for x in inputs if isinstance(x, np.ndarray)], y)
             calls.append(call)
             running.append((saved, call))             # alive, so that no other has its address
@@ -77,6 +80,7 @@ def _recording(kind, name, calls):
         for tuple_of, call in running:
             if tuple_of is saved and isinstance(dy, np.ndarray):
                 call.gradient = dy.copy()
+        dy = noisy(dy) if is_float(dy) else dy
         return kind.backward(self, dy, saved, *more, **options)
 
     running = []

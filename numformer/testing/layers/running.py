@@ -58,6 +58,38 @@ def first_output(y):
     return y
 
 
+def farthest(exact, runs):
+    """Of several runs with rounding errors, each array as in the one where it is farthest off.
+
+    Parameters
+    ----------
+    exact : Run
+    runs : list of Run
+        Of the same layer: their calls are in the same order.
+
+    Returns
+    -------
+    Run
+    """
+    if len(runs) == 1:
+        return runs[0]
+
+    def most(right, arrays):
+        if right is None or any(x is None or np.shape(x) != np.shape(right) for x in arrays):
+            return arrays[0]
+        return max(arrays, key=lambda x: np.abs(x - right).max(initial=0))
+    calls = [Call(first.name, [most(x, xs) for x, *xs in zip(
+        right.inputs, *(call.inputs for call in each))], most(
+            right.output, [call.output for call in each]), most(
+                right.gradient, [call.gradient for call in each]))
+             for right, first, *rest in zip(exact.calls, *(run.calls for run in runs))
+             for each in [[first, *rest]]]
+    return Run(most(exact.y, [run.y for run in runs]),
+               [most(x, xs) for x, *xs in zip(exact.inputs, *(run.inputs for run in runs))],
+               {name: most(x, [run.parameters[name] for run in runs])
+                for name, x in exact.parameters.items()}, calls)
+
+
 def gradient_of(y, dy):
     """The gradient that `dy`, a function of a shape, gives an output.
 

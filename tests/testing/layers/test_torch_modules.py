@@ -107,6 +107,27 @@ def test_an_encoder_layer(order):
     assert "The first sublayer that differs is" in said(module, ours, [X])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_an_encoder_layer_in_half_precision(dtype, order):
+    """The gradient of the keys' bias is a sum that cancels to 0; units of ReLU are at kinks."""
+    ours = TransformerBlock(
+        attention=SelfAttentionBranch(LayerNorm(8), MultiHeadAttention(8, 2, RNG), order),
+        feedforward=ResidualBranch(LayerNorm(8), FeedForward(8, 16, "relu", RNG), order))
+    for seed in range(3):
+        torch.manual_seed(seed)
+        module = torch.nn.TransformerEncoderLayer(
+            8, 2, 16, 0.0, batch_first=True, norm_first=order == "pre").to(getattr(torch, dtype))
+        assert_layer_matches(module, ours, [X])
+    hook = module.self_attn.in_proj_bias.register_hook(
+        lambda gradient: torch.where(torch.arange(24) // 8 == 1, gradient + 0.3, gradient))
+    assert "the gradient of self_attn.in_proj_bias[8:16] is wrong in 8 of 8" in said(
+        module, ours, [X])
+    hook.remove()
+    module.linear1.register_full_backward_hook(lambda part, dx, dy: (-dx[0],))
+    assert "the gradient of the input is wrong" in said(module, ours, [X])
+
+
 def test_a_whole_model_of_ids():
     class Model(torch.nn.Module):
         def __init__(self):
