@@ -38,8 +38,8 @@ def audit(names=(), progress=None, processes=1):
     list of dict
         `name`, `kind` (function, layer, model, loss or kernel), `parameters` and `inputs` (how many
         numbers were differentiated), `max_error`, `bound`, `method`, `ok`, `worst` (tensor and
-        index as text), `findings`, `seconds`. A case that raises an exception is a row with that
-        finding.
+        index as text), `findings`, `remarks`, `seconds`. A case that raises an exception is a row
+        with that finding.
 
     Raises
     ------
@@ -160,9 +160,9 @@ def row_of(name, kind, job):
                 "seconds": time.perf_counter() - started}
 
 
-def checked(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0):
+def checked(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0, complex_safe=True):
     """`gradcheck` of a layer as a row, without name and kind."""
-    report = gradcheck(layer, inputs, options, bound, condition)
+    report = gradcheck(layer, inputs, options, bound, condition, complex_safe)
     worst = report.worst
     return {
         "parameters": sum(parameter.data.size for _, parameter in layer.named_parameters()),
@@ -170,4 +170,4 @@ def checked(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0):
         "max_error": worst.error if worst else np.inf, "bound": report.bound,
         "method": report.method, "ok": report.ok,
         "worst": f"{worst.tensor} {worst.index}" if worst else "",
-        "findings": report.findings, "seconds": report.seconds}
+        "findings": report.findings, "remarks": report.remarks, "seconds": report.seconds}

@@ -50,9 +50,10 @@ def gradcheck(layer, inputs, options=None, bound=LAYER_BOUND, condition=1.0, com
     condition : float, at least 1
         Condition number of the function, which multiplies the bound: a norm of a nearly constant
         vector amplifies rounding errors.
-    complex_safe : bool
+    complex_safe : bool or None
         False for a function that cannot take complex numbers, such as one in C: its derivatives are
-        compared with central differences, to 1e-6, and that is no finding.
+        compared with central differences, to 1e-6, and that is no finding. None if that is to be
+        done wherever the complex step cannot be used, with a remark.
     float32 : bool
         Whether to run it in float32, too, where all results must be float32.
 
@@ -136,18 +137,23 @@ def _compare_derivatives(report, contract, complex_safe):
     layer, inputs, options = contract.layer, contract.inputs, contract.options
     found, reference = backward_jacobian(layer, inputs, options), None
     problem, at_kink = "", False
-    if complex_safe:
+    if complex_safe is not False:
         try:
             reference = complex_step_jacobian(layer, inputs, options)
             problem, at_kink = complex_path_problem(layer, inputs, options)
         except ComplexUnsafe as error:
             problem = str(error)
     if problem:
-        report.findings.append(f"not complex-safe: {problem} Its gradients were compared with "
-                               f"central differences, to {DIFFERENCE_BOUND:.0e}; if it cannot take "
-                               "complex numbers, pass complex_safe=False")
+        problem = problem if problem.endswith(".") else f"{problem}."
+        words = (f"not complex-safe: {problem} Its gradients were compared with central "
+                 f"differences, to {DIFFERENCE_BOUND:.0e}")
+        if complex_safe is None:
+            report.remarks.append(words)
+        else:
+            report.findings.append(
+                f"{words}; if it cannot take complex numbers, pass complex_safe=False")
     jacobian = complex_step_jacobian
-    if problem or not complex_safe:
+    if problem or complex_safe is False:
         jacobian, reference = central_difference_jacobian, None
         report.method, report.bound = "central differences", DIFFERENCE_BOUND
     if reference is None:

@@ -65,7 +65,7 @@ def complex_step_jacobian(layer, inputs, options=None, step=COMPLEX_STEP):
     array([[1., 0.],
            [0., 1.]])
     """
-    owner = type(layer).__name__
+    owner = getattr(layer, "name", type(layer).__name__)
 
     def derivative(run, x, index):
         moved = x.astype(complex)

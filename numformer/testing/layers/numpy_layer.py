@@ -64,7 +64,7 @@ class NumpyLayer:
             slots[name].data[...] = x
         for slot in slots.values():
             slot.clear()
-        for name, part in _parts(layer):
+        for name, part in parts_of(layer):
             _record(name, part, calls)
         inputs = [x.astype(self.dtype) if is_float(x) else x for x in inputs]
         given = [x.copy() for x in inputs]
@@ -140,7 +140,7 @@ class _Slot:
 
 def slots_of(layer):
     """(dotted name, _Slot) of all arrays of floats that may be parameters."""
-    for prefix, part in [("", layer), *_parts(layer)]:
+    for prefix, part in [("", layer), *parts_of(layer)]:
         dot, own = f"{prefix}." if prefix else "", vars(part)
         gradients = {form.format(key) for key in own for form in FORMS[:-1]} & own.keys()
         for key, x in own.items():
@@ -156,7 +156,7 @@ def slots_of(layer):
                             for name, array in x.items() if is_float(array))
 
 
-def _parts(layer):
+def parts_of(layer):
     """(dotted name, object) of everything below with a forward, once each."""
     seen = {id(layer)}
 

@@ -163,3 +163,159 @@ def test_a_layer_that_takes_no_guessed_input_says_what_to_give(file, capsys):
         capsys.readouterr().out
     given = "audit = {'A': (A(), [np.ones((9, 9))])}"
     assert audit_file(file(text + given))[0]["ok"]
+
+
+FORMS = {"dW": "self.dW = {}", "W_grad": "self.W_grad = {}", "grad_W": "self.grad_W = {}",
+         "grads": "self.grads = {{'W': {}}}", "grads_item": "self.grads['W'] = {}",
+         "adds": "self.dW += {}", "sets": "self.dW = {}"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("saved", [True, False])
+def test_gradients_are_where_assert_layer_matches_finds_them(file, form, saved):
+    table, before = form.startswith("grads"), {
+        "grads_item": "self.grads = {}", "adds": "self.dW = np.zeros((4, 3))",
+        "sets": "self.dW = np.zeros((4, 3))"}.get(form, "pass")
+    text = f"""
+import numpy as np
+
+
+class Affine:
+    def __init__(self):
+        W = np.random.default_rng(0).standard_normal((4, 3))
+        {"self.params = {'W': W}" if table else "self.W = W"}
+        {before}
+
+    def forward(self, x):
+        self.x, W = x, {"self.params['W']" if table else "self.W"}
+        return {"x @ W, x" if saved else "x @ W"}
+
+    def backward(self, dy{", x" if saved else ""}):
+        x, W = self.x, {"self.params['W']" if table else "self.W"}
+        {FORMS[form].format("x.reshape(-1, 4).T @ dy.reshape(-1, 3)")}
+        return dy @ W.T
+"""
+    right, = audit_file(file(text))
+    assert right["ok"] and right["parameters"] == 12, right
+    wrong, = audit_file(file(text.replace(".T @ dy", ".T @ (1.001 * dy)")))
+    assert not wrong["ok"] and "W" in wrong["worst"]
+
+
+def test_objects_with_data_and_grad(file):
+    text = """
+import numpy as np
+
+
+class P:
+    def __init__(self, data, grad):
+        self.data, self.grad = data, grad
+
+
+class Scale:
+    def __init__(self):
+        self.w = P(np.array([1.0, 2.0, 3.0]), GRAD)
+
+    def forward(self, x):
+        return x * self.w.data, x
+
+    def backward(self, dy, saved):
+        self.w.grad = (dy * saved).reshape(-1, 3).sum(axis=0)
+        return dy * self.w.data
+"""
+    for grad in ("None", "np.zeros(3)"):
+        row, = audit_file(file(text.replace("GRAD", grad)))
+        assert row["ok"] and row["parameters"] == 3
+
+
+def test_a_layer_that_counts_its_calls_is_told(file):
+    text = LAYERS.replace("return x * x, x", "self.n = getattr(self, 'n', 0) + 1\n"
+                                             "        return x * x * self.n, x * self.n")
+    row = audit_file(file(text))[-1]
+    assert not row["ok"]
+    assert row["findings"] == ["it keeps state between calls: a second call with the same inputs "
+                               "gives another y"]
+
+
+REAL = '''
+import numpy as np
+
+
+class Standard:
+    def forward(self, x):
+        self.r = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        self.n = (x - x.mean(-1, keepdims=True)) * self.r
+        return self.n
+
+    def backward(self, dy):
+        return self.r * (dy - dy.mean(-1, keepdims=True) - self.n * (dy * self.n).mean(
+            -1, keepdims=True))
+
+
+class Absolute:
+    def forward(self, x):
+        return np.abs(x), x
+
+    def backward(self, dy, x):
+        return dy * np.sign(x)
+
+
+class Unit:
+    def forward(self, x):
+        n = np.linalg.norm(x, axis=-1, keepdims=True)
+        return x / n, (x / n, n)
+
+    def backward(self, dy, saved):
+        y, n = saved
+        return (dy - y * (y * dy).sum(-1, keepdims=True)) / n
+
+
+class Buffer:
+    def __init__(self):
+        self.W = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+
+    def forward(self, x):
+        y = np.zeros(x.shape)
+        for t in range(x.shape[1]):
+            y[:, t] = x[:, t] @ self.W
+        return y, x
+
+    def backward(self, dy, x):
+        self.dW = x.reshape(-1, 4).T @ dy.reshape(-1, 4)
+        return dy @ self.W.T
+'''
+
+
+def test_where_the_complex_step_cannot_be_used_differences_can(file, capsys):
+    rows = audit_file(file(REAL))
+    assert [(row["ok"], row["method"]) for row in rows] == [(True, "central differences")] * 4
+    assert all("not complex-safe: " in " ".join(row["remarks"]) for row in rows)
+    assert "W came in float32 and were checked in float64" in rows[-1]["remarks"]
+    wrong = REAL.replace("dy * np.sign", "0.999 * dy * np.sign")
+    wrong = wrong.replace("self.dW = ", "self.dW = 2 * ")
+    assert [row["ok"] for row in audit_file(file(wrong))] == [True, False, True, False]
+
+
+def test_an_example_may_ask_for_central_differences(file):
+    x = "np.random.default_rng(0).standard_normal((2, 3))"
+    for example in (f'(Square(), [{x}], {{"complex_safe": False}})',
+                    f'((lambda x: x * x, lambda dy, x: 2 * dy * x), [{x}], '
+                    '{"complex_safe": False})'):
+        row, = audit_file(file(f'{LAYERS}\naudit = {{"mine": {example}}}'))
+        assert row["ok"] and row["method"] == "central differences"
+        assert not any("not complex-safe" in remark for remark in row["remarks"])
+
+
+def test_a_layer_that_computes_in_float32_is_told(file):
+    text = LAYERS.replace("return x * x, x", "return np.float32(x) ** 2, x")
+    row = audit_file(file(text))[-1]
+    assert not row["ok"] and "float32" in " ".join(row["findings"])
+
+
+def test_classes_without_an_example_are_named(file, capsys):
+    text = LAYERS + "\naudit = {'mine': (Scale(), [np.ones((2, 3))])}"
+    assert main(["audit", file(text), "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "not audited, as they are in no example: Keeps, Square\n" in out
+    assert json.loads(out.splitlines()[-1])["not_audited"] == ["Keeps", "Square"]
+    assert main(["audit", file(LAYERS)]) == 0
+    assert "not audited" not in capsys.readouterr().out
