@@ -5,6 +5,10 @@ import re
 import numpy as np
 
 
+class LayoutError(ValueError):
+    """A layout that does not fit an array: a mistake of the caller, not of the function."""
+
+
 class Layout:
     """How another implementation orders the axes of an array.
 
@@ -21,10 +25,10 @@ class Layout:
 
     Examples
     --------
-    >>> layout, sizes = Layout("BHTD->BT(HD)"), {}
-    >>> layout.to_theirs(np.zeros((2, 3, 5, 4)), sizes).shape
+    >>> layout = Layout("BHTD->BT(HD)")
+    >>> layout.to_theirs(np.zeros((2, 3, 5, 4))).shape
     (2, 5, 12)
-    >>> layout.to_ours(np.zeros((2, 5, 12)), sizes).shape
+    >>> layout.to_ours(np.zeros((2, 5, 12)), (2, 3, 5, 4)).shape
     (2, 3, 5, 4)
     """
 
@@ -38,23 +42,18 @@ class Layout:
         self.order = [ours.index(letter) for letter in flat]
         self.groups = [group.strip("()") for group in re.findall(r"\(\w+\)|\w", theirs)]
 
-    def to_theirs(self, x, sizes):
-        """An array of ours in their order; `sizes` gets the size of each letter."""
-        if np.ndim(x) != len(self.ours):
-            raise ValueError(f"layout={self.text!r} is one of {len(self.ours)} axes, but the array "
-                             f"has shape {np.shape(x)}; give the layouts by name, as in "
-                             '{"q": "BHTD->BTHD"}.')
-        sizes.update(zip(self.ours, x.shape))
+    def to_theirs(self, x):
+        """An array of ours in their order."""
+        sizes = self._sizes(np.shape(x))
         merged = [np.prod([sizes[letter] for letter in group], dtype=int) for group in self.groups]
         return x.transpose(self.order).reshape(merged)
 
-    def to_ours(self, x, sizes):
-        """An array of theirs in our order; as it is if its shape is wrong, for the comparison."""
-        merged = "".join(group for group in self.groups if len(group) > 1)
-        unknown = sorted(set(merged) - set(sizes))
-        if unknown:
-            raise ValueError(f"layout={self.text!r} merges {', '.join(unknown)}, of which the "
-                             "layout of no argument tells the size; give one to an argument.")
+    def to_ours(self, x, shape):
+        """An array of theirs in our order, where ours has this shape.
+
+        It stays as it is if its own shape is wrong, for the comparison.
+        """
+        sizes = self._sizes(shape)
         if x.ndim != len(self.groups):
             return x
         flat = []
@@ -64,6 +63,14 @@ class Layout:
                 return x
             flat += parts
         return x.reshape(flat).transpose(np.argsort(self.order))
+
+    def _sizes(self, shape):
+        """The size of each letter in an array of ours."""
+        if len(shape) != len(self.ours):
+            raise LayoutError(f"layout={self.text!r} is one of {len(self.ours)} axes, but the "
+                              f"array has shape {tuple(shape)}; give the layouts by name, as in "
+                              '{"q": "BHTD->BTHD"}.')
+        return dict(zip(self.ours, shape))
 
 
 def layouts_of(layout, names):

@@ -9,7 +9,7 @@ from numformer.other_libraries import as_array
 from numformer.specifications import find_problem
 from numformer.teaching.check import compared
 from numformer.testing.half import EPSILONS, in_half, is_within, rounded
-from numformer.testing.layouts import layouts_of
+from numformer.testing.layouts import LayoutError, layouts_of
 
 # The relative error of a right result; erf in float32 alone has 4e-5 at -3.5
 RTOL = {"float64": 1e-9, "float32": 1e-4}
@@ -32,11 +32,11 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
         the gradients of the arrays in their order. NumPy arrays may come back, tensors, also with a
         graph or on a GPU, arrays of JAX, and of CuPy: whatever has `__array__` or `get`. Options
         of the reference, such as `epsilon` or `pattern`, are tested only if `f` has parameters of
-        these names.
+        these names; of a module of PyTorch, those of its forward count.
     layout : str or dict of str to str, optional
         How `f` orders the axes, such as ``{"weight": "IO->OI"}``; a str is for every array with as
-        many axes, as "BHTD->BTHD" for attention. The result of a forward is "y"; gradients have the
-        layout of their arrays.
+        many axes, as "BHTD->BTHD" for attention. The result of a forward is "y", whose sizes are
+        those of the reference; gradients have the layout of their arrays.
     dtype : "float64", "float32", "float16" or "bfloat16"
         Of the arrays that `f` gets; the reference is computed in float64 on the same numbers. NumPy
         has no bfloat16: `f` gets float32 arrays that hold numbers of bfloat16, which `convert` may
@@ -66,7 +66,7 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
         the level, the likely cause and the seed. For float32, the cause is looked for in float64,
         where `f` is called again.
     TypeError, ValueError
-        If an argument is not as above.
+        If an argument is not as above, or a layout does not fit its array.
 
     Notes
     -----
@@ -90,8 +90,11 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     for level in levels or ():
         check_choice("assert_matches", "level", level, list(problem.levels))
     tested, left_out = _levels(problem, levels, dtype)
-    f = adapted(f, problem, backward, layout, convert, dtype)
+    wrong_layouts = []
+    f = adapted(f, problem, backward, layout, convert, dtype, wrong_layouts)
     verdict = _verdict(name, tested, backward, f, dtype, rtol, seed, levels)
+    if wrong_layouts:
+        raise ValueError(f"assert_matches: {wrong_layouts[0]}")
     if not verdict:
         more = "" if dtype != "float32" or not verdict.output or levels else _in_float64(
             verdict, _verdict(name, tested, backward, f, "float64", rtol, seed, levels))
@@ -155,50 +158,76 @@ def _in_float64(single, double):
     return ""
 
 
-def adapted(f, problem, backward, layout=None, convert=None, dtype="float64"):
-    """`f` as a function of NumPy arrays in our order of axes."""
+def adapted(f, problem, backward, layout, convert, dtype, wrong_layouts):
+    """`f` as a function of NumPy arrays in our order of axes.
+
+    What is wrong in `layout`, and not in `f`, is an error that is added to `wrong_layouts`.
+    """
     halves = EPSILONS.get(dtype)
     first = next(iter(problem.levels.values()))
     arguments = first(np.random.default_rng(0))[0]
     layouts = layouts_of(layout, ["y", *arguments])
     names = ["dy"] * backward + list(arguments)
 
-    def layout_of(key, x):
+    def layout_of(key, shape):
         found = layouts.get("y" if key == "dy" else key)
-        fits = isinstance(layout, dict) or found and np.ndim(x) == len(found.ours)
+        fits = isinstance(layout, dict) or found and len(shape) == len(found.ours)
         return found if fits else None
 
-    def given(key, x, sizes):
+    def given(key, x):
         if not isinstance(x, np.ndarray):
             return x
-        change = layout_of(key, x)
-        x = np.array(change.to_theirs(x, sizes) if change else x, order="C")
+        change = layout_of(key, x.shape)
+        x = np.array(change.to_theirs(x) if change else x, order="C")
         x = x.astype(np.int64) if x.dtype.kind == "i" else x
         if halves and x.dtype.kind == "f":            # dy is not yet rounded
             x = rounded(x, dtype).astype("float16" if dtype == "float16" else np.float32)
         return convert(x) if convert else x
 
+    def shape_of(key, positional, options):
+        """That of an output of ours."""
+        if backward:
+            return np.shape(positional[names.index(key)])
+        return np.shape(problem.function(*positional, **options)[0])
+
     def call(*positional, **options):
-        sizes = {}
-        theirs = [given(key, x, sizes) for key, x in zip(names, positional)]
-        further = {key: given(key, x, sizes) for key, x in options.items()}
+        try:
+            return called(positional, options)
+        except LayoutError as error:
+            wrong_layouts.append(error)
+            raise
+
+    def called(positional, options):
+        theirs = [given(key, x) for key, x in zip(names, positional)]
+        further = {key: given(key, x) for key, x in options.items()}
         returned = f(*theirs, *positional[len(theirs):], **further)
         outputs = returned if isinstance(returned, (tuple, list)) else (returned,)
-        keys = problem.wanted if backward else ["y"]
-        return tuple(_as_ours(x, layouts.get(key), sizes)
-                     for key, x in zip(keys, outputs)) + tuple(outputs[len(keys):])
+        found = list(outputs)
+        for k, (key, x) in enumerate(zip(problem.wanted if backward else ["y"], outputs)):
+            x = _as_array(x)
+            if key in layouts and isinstance(x, np.ndarray):
+                shape = shape_of(key, positional, options)
+                change = layout_of(key, shape)
+                x = change.to_ours(x, shape) if change else x
+            found[k] = x
+        return tuple(found)
 
-    call.__wrapped__ = f                              # what inspect.signature follows
+    call.__wrapped__ = signed(f)                      # what inspect.signature follows
     return call
 
 
-def _as_ours(x, change, sizes):
-    """An output as a NumPy array in our order of axes."""
+def signed(f):
+    """What has the signature of a function: of a module of PyTorch, its forward."""
+    is_module = hasattr(f, "named_parameters") and hasattr(f, "register_forward_hook")
+    return f.forward if is_module else f
+
+
+def _as_array(x):
+    """An output as a NumPy array."""
     if x is None or isinstance(x, float):
         return x
     x = np.asarray(as_array(x))
-    x = x.astype(np.float32) if x.dtype == np.float16 else x
-    return change.to_ours(x, sizes) if change else x
+    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def _is_float(x):

@@ -129,7 +129,33 @@ def test_names_and_functions_that_are_none():
         assert_matches("nothing", layer_norm)
     with pytest.raises(TypeError, match="f and convert must be functions"):
         assert_matches("softmax", 3)
-    with pytest.raises(AssertionError, match="layout='ABC->CBA' is one of 3 axes"):
+
+
+def test_a_layout_that_does_not_fit_is_no_error_of_the_function():
+    with pytest.raises(ValueError, match="assert_matches: layout='ABC->CBA' is one of 3 axes"):
         assert_matches("softmax", lambda x: x, layout={"x": "ABC->CBA"})
-    with pytest.raises(AssertionError, match="merges B, C, of which the layout of no argument"):
-        assert_matches("softmax", lambda x: x, layout={"y": "BC->(BC)"})
+    with pytest.raises(ValueError, match="layout='BCDEF->BC.*is one of 5 axes, but the array"):
+        assert_matches("attention", attention, layout={"y": "BCDEF->BCD(EF)"})
+
+
+def test_sizes_of_a_layout_are_those_of_the_reference():
+    """Of each array for itself: keys have another length than queries, values another width."""
+    def merged(q, k, v):
+        y = attention(q, k, v)
+        return y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1)
+    assert_matches("attention", merged, layout={"y": "BHTD->BT(HD)"})
+    with pytest.raises(AssertionError, match="y is wrong"):
+        assert_matches("attention", merged, layout={"y": "BHTD->BT(DH)"})
+
+    def merged_backward(do, q, k, v):
+        do = do.reshape(*do.shape[:2], q.shape[1], -1).transpose(0, 2, 1, 3)
+        return attention_backward(do, q, k, v)
+    assert_matches("attention_backward", merged_backward, layout={"y": "BHTD->BT(HD)"})
+
+
+def test_options_of_a_module_of_pytorch_are_those_of_its_forward():
+    torch = pytest.importorskip("torch")
+    verdict = assert_matches("softmax", torch.nn.Softmax(-1), convert=torch.from_numpy)
+    assert "axis" in " ".join(verdict.not_tested)
+    with pytest.raises(AssertionError, match="y is wrong"):
+        assert_matches("softmax", torch.nn.Softmax(0), convert=torch.from_numpy)
