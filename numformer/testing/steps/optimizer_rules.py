@@ -18,7 +18,7 @@ CLIPPING = {
     "the numbers of the gradients are clipped, and not their norm": {"clip": "numbers"},
     "gradients are scaled to the largest norm also where theirs is smaller": {"clip": "always"}}
 MOVING = {
-    "the parameters move along the gradient, and not against it": {"sign": -1},
+    "the parameters move along the gradient, and not against it": {"ascent": True},
     "the learning rate of the first step is used in all": {"first_rate": True}}
 ADAM = {
     "both moments lack their bias correction": {"correct_mean": False, "correct_square": False},
@@ -53,6 +53,7 @@ DECAY = {
     "vectors decay, too": {"decay": "vectors"},
     "no matrix decays, but vectors do": {"decay": "vectors alone"},
     "the decay is added, and not subtracted": {"decay": "added"},
+    "the parameters move along the gradient, and the decay is added": {"sign": -1},
     "the decay is multiplied by the square of the learning rate": {"decay": "rate twice"}}
 SGD = {
     "the gradient is multiplied by (1 - momentum)": {"damped": True},
@@ -106,6 +107,7 @@ def moved(name, parameters, gradients, state, t, learning_rate, settings, mistak
     rate = state.setdefault("first", learning_rate) if mistake.get("first_rate") else learning_rate
     rate *= mistake.get("sign", 1)
     gradients = _clipped(gradients, settings["max_norm"], mistake.get("clip", "all"))
+    gradients = [-g for g in gradients] if mistake.get("ascent") else gradients
     found = []
     for k, (p, g) in enumerate(zip(parameters, gradients)):
         own = state.setdefault(k, {})
@@ -127,6 +129,8 @@ def _clipped(gradients, most, how):
     norms = [math.sqrt(float((g * g).sum())) for g in gradients]
     if how != "each":
         norms = [math.sqrt(sum(norm * norm for norm in norms))] * len(gradients)
+    if how == "added":                                # as PyTorch does
+        return [g * min(1.0, most / (norm + 1e-6)) for g, norm in zip(gradients, norms)]
     return [g * (most / norm if norm > most or how == "always" else 1)
             for g, norm in zip(gradients, norms)]
 

@@ -108,6 +108,40 @@ def test_another_value_of_a_setting_is_the_likely_cause(setting, value):
     assert f"Likely cause: {name} is {value:g}." in said("adamw", step)
 
 
+def test_a_mistake_and_another_value_of_a_setting_or_two_values():
+    torch = pytest.importorskip("torch")
+
+    def said_of(**settings):
+        return said("adamw", partial(torch.optim.AdamW, **settings), torch.from_numpy)
+    assert ("Likely causes, two: vectors decay, too; weight_decay is 0.1."
+            in said_of(weight_decay=0.1))
+    text = said("adamw", partial(torch.optim.AdamW, weight_decay=0.1, betas=(0.9, 0.95)),
+                torch.from_numpy, decay_vectors=True)
+    assert "Likely causes, two: beta2 is 0.95; weight_decay is 0.1." in text
+    assert "two: the decay is coupled (L2)" in said(
+        "adamw", partial(torch.optim.Adam, weight_decay=0.1), torch.from_numpy, decay_vectors=True)
+    text = said("adamw", partial(torch.optim.AdamW, maximize=True), torch.from_numpy,
+                decay_vectors=True)
+    assert "Likely cause: the parameters move along the gradient, and not against it." in text
+
+
+def test_a_norm_to_which_1e_6_is_added_is_right():
+    def sgd(parameters, gradients, state, learning_rate, momentum=0.9, max_norm=0.0):
+        norm = np.sqrt(sum((g * g).sum() for g in gradients))
+        scale = min(1, max_norm / (norm + added)) if max_norm else 1
+        for k, (p, g) in enumerate(zip(parameters, gradients)):
+            state[k] = momentum * state.get(k, 0) + scale * g
+            p -= learning_rate * state[k]
+    added = 1e-6
+    assert "It adds 1e-6 to the norm by which it clips, as PyTorch does." in assert_steps_match(
+        "sgd", sgd)
+    added = 0
+    assert "1e-6" not in assert_steps_match("sgd", sgd)
+    added = 1e-5
+    text = said("sgd", sgd)
+    assert "ratio 0.9999" in text and "ratio 1 " not in text
+
+
 def test_new_arrays_and_a_new_state_may_be_returned():
     def functional(parameters, gradients, state, t, lr):
         copies, state = [p.copy() for p in parameters], dict(state)
