@@ -164,30 +164,40 @@ ours: no class was timed.
 
 ## Safety
 
-Every exercise is judged by a process of its own, which is stopped after 20 seconds: no exercise can
-prevent the others from being graded.
+Every exercise is judged by a process of its own, which is stopped after 20 seconds. An exercise
+that cannot be judged gets no points, and the others are graded.
 
 The student's file runs in one process more. It gets arguments and sends back arrays and numbers;
 the reference, the comparison and the points are with the judge, whose process never runs a line of
-the file. So points come from right numbers alone: there is no result that a file could write, and
-no comparison that it could change. On Linux 6.2 or later (with Landlock, which most distributions
-have) the process of the file cannot look into other processes either, and changes no file outside
-of a temporary folder of its own, except for its permissions; since 6.12 it sends no signals to
-other processes. On any Linux, what it has started ends with it.
+the file, and imports nothing from the folder where the file can write. So points come from right
+numbers alone: there is no result that a file could write, and no comparison that it could change.
+
+On Linux 6.2 or later (with Landlock, which most distributions have) the process of the file changes
+no content of a file outside of a temporary folder of its own, which is removed, and does not look
+into other processes; since 6.12 it sends no signals to them. On Linux with a processor of x86_64 or
+aarch64 a filter of system calls also refuses it to change permissions, owners, times and attributes
+of files, limits and priorities of other processes, to leave queues and shared memory in the kernel,
+and to ask other programs through Unix sockets (those of the network stay open). Where both hold,
+what it has started ends with it.
 
 What a file still can do: call the reference, for numformer is there to be imported, and the
-solutions with it; and hide that its function, with right numbers, writes into its arguments, for
-only its own process sees that. So the grades are for learning, not for examinations. If grades
-count, read the files.
+solutions with it; hold a table of answers, for whoever knows the seed of the assignment, which is
+in the student's folder, knows the problems; and hide that its function, with right numbers, writes
+into its arguments, for only its own process sees that. So the grades are for learning, not for
+examinations. If grades count, read the files.
 
-A student's file is a program, and grading runs it **with your rights**: it can read and send what
-you can. Without Landlock, as on macOS, it can also change and delete that, this package included,
-and stop your other programs. Other systems than Linux do not end a program that it leaves in the
-background. Limits of time, of memory (1 GiB), of the size of files (16 MiB) and, on Linux and not
-for root, of the number of processes keep accidents small; they are no protection from intent. Where
-a system cannot fork processes, as in a browser or on Windows, a file shares a process with the code
-that judges it, and can change that code; in a browser the limits do not hold either: an endless
-loop never ends.
+A student's file is a program, and grading runs it **with your rights**: it can read what you can,
+and send it through the network. As root it can do more, such as set the clock: do not grade as
+root. Without Landlock, as on macOS, it can also change and delete your files, this package
+included; there, and on Linux before 6.12, it can stop your other programs. Without the filter it
+can close files to you, this package included, so that no later exercise is judged, and lower the
+limits of the grader, which then ends, or of the judge, which then leaves a process in the
+background. Other systems than Linux do not end a program that it leaves there. Limits of time, of
+memory (1 GiB), of the size of files (16 MiB) and, on Linux and not for root, of the number of
+processes keep accidents small; they are no protection from intent: many processes at once, or many
+files, slow down the computer until they end. Where a system cannot fork processes, as in a browser
+or on Windows, a file shares a process with the code that judges it, and can change that code; in a
+browser the limits do not hold either: an endless loop never ends.
 Grade the files of people whom you do not know as another user who owns nothing, or in a container
 without a network, with an image that has numformer:
 

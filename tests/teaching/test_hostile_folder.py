@@ -185,6 +185,17 @@ def test_folders_inside_each_other_are_removed(tmp_path, monkeypatch):
 
 
 @POSIX
+@pytest.mark.parametrize("mode", [0, 0o300, 0o500])
+def test_closed_folders_in_open_ones_are_removed(tmp_path, mode):
+    (tmp_path / "elsewhere" / "a" / "b" / "c" / "d").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "a" / "b" / "c" / "d" / "file").write_text("")
+    for path in ("a/b/c/d", "a/b/c", "a/b"):
+        (tmp_path / "elsewhere" / path).chmod(mode)
+    remove_folder(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@POSIX
 def test_what_is_exchanged_for_a_link_is_not_followed(tmp_path, monkeypatch):
     """At every look at a folder's entries, each is exchanged for a link to another folder."""
     kept = tmp_path / "kept"

@@ -1,8 +1,8 @@
 """What the process of a student's file may not do, as far as Linux can forbid it (Landlock).
 
 - Write, make or remove a file outside of its own folder: not the judge's source, no other file of
-  the teacher's, no file that stays behind. It may read, and change permissions. Before Linux 6.2 it
-  may also cut a file short.
+  the teacher's, no file that stays behind. It may read; permissions are for `system_calls`. Before
+  Linux 6.2 it may also cut a file short.
 - Look into or stop another process, or open its files through /proc: not the judge, not the grader.
   It may do so with processes that it has started itself.
 - Send a signal to another process (since Linux 6.12).

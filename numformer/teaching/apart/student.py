@@ -17,6 +17,7 @@ from numformer.files import MIB
 from numformer.teaching.apart.confinement import confine
 from numformer.teaching.apart.messages import LONGEST, NoAnswer, text_of
 from numformer.teaching.apart.names import our_names, their_names
+from numformer.teaching.apart.system_calls import refuse_calls
 from numformer.teaching.calls import Ended, Limits, Student
 from numformer.teaching.isolation import Apart, Child, Server, can_fork
 from numformer.teaching.limits import Stopped, limit_process, limited, state_kept
@@ -46,6 +47,7 @@ def student_file(path, seconds):
         limit_process(seconds)
         os.chdir(Path(path).parent)
         confine(Path(path).parent)
+        refuse_calls()
 
     with Child(FileServer(), prepare, silent=True) as child:
         yield File(path, limits, child)

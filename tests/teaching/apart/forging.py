@@ -431,15 +431,54 @@ if os.fork() == 0:
     "a folder that nobody may open": """
 os.makedirs("a/b/c")
 for path in ("a/b/c", "a/b", "a", "."):
-    os.chmod(path, 0)
+    tries(lambda: os.chmod(path, 0))
+os.mkdir("a/d", 0)
 """,
     "a closed folder in one that can be read": """
 for n, mode in enumerate((0, 0o500, 0o300)):
     os.makedirs(f"{n}/b/c/d/e")
     open(f"{n}/b/c/d/e/f", "w").close()
     for path in ("b/c/d/e", "b/c/d", "b/c", "b"):
-        os.chmod(f"{n}/{path}", mode)
+        tries(lambda: os.chmod(f"{n}/{path}", mode))
+    for path in ("g", "g/g", "g/g/g"):
+        tries(lambda: os.mkdir(f"{n}/{path}", 0o300), lambda: os.mkdir(f"{n}/{path}/closed", 0))
 """,
+    "limits of the judge and the grader": """
+import resource, time
+for pid in list(parents())[:3]:
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_CPU):
+        tries(lambda: resource.prlimit(pid, limit, (0, 0)), lambda: open("limited", "w"))
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)
+if os.path.exists("limited"):
+    raise SystemExit("they were limited")
+""",
+    "permissions, times and attributes of a file": """
+import ctypes
+kept = os.open("OUTSIDE/kept", os.O_RDONLY)
+tries(lambda: os.chmod("OUTSIDE/kept", 0), lambda: os.fchmod(kept, 0),
+      lambda: os.chmod("OUTSIDE", 0), lambda: os.chmod("kept", 0, dir_fd=os.open("OUTSIDE", 0)),
+      lambda: os.utime("OUTSIDE/kept", (1, 1)), lambda: os.utime(kept, (1, 1)),
+      lambda: os.chown("OUTSIDE/kept", os.getuid(), 12345),
+      lambda: os.setxattr("OUTSIDE/kept", "user.forged", b"1"),
+      lambda: __import__("fcntl").ioctl(kept, 0x40086602, (16).to_bytes(8, "little")),
+      lambda: ctypes.CDLL(None).syscall(ctypes.c_long(452), -100, b"OUTSIDE/kept", 0, 0))
+""",
+    "queues and memory of the kernel": """
+import ctypes
+library = ctypes.CDLL(None)
+made = [library.shmget(KEY, 4096, 0o1600), library.msgget(KEY, 0o1600),
+        library.semget(KEY, 1, 0o1600)]
+for remove, n, more in ((library.shmctl, made[0], ()), (library.msgctl, made[1], ()),
+                        (library.semctl, made[2], (0,))):
+    if n >= 0:
+        remove(n, *more, 0, 0)                            # IPC_RMID
+if made != [-1] * 3:
+    raise SystemExit("they could be made")
+""".replace("KEY", "0x6E756D66"),
     "modules that the judge imports": """
 JUDGES = '''import json, os, sys
 if os.environ.get("FORGING"):

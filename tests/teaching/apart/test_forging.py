@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from command import is_alive, waited_for
+from filters import refuses_calls
 from forging import sources
 from numformer.teaching import grade, write_assignment
 from numformer.teaching.apart.confinement import landlock_version
@@ -15,15 +16,19 @@ from numformer.teaching.judge import judge
 
 NAMES = list(sources("OUTSIDE"))
 FOR_ITS_SHAPE = 0.1                                   # of the points, as any array of that shape
-SIGNALS, FILES = 6, 1                                 # versions of Landlock
+SIGNALS, FILES, CALLS = 6, 1, 99                      # versions of Landlock; and a filter
 NEEDS = {"the judge is killed": SIGNALS, "the judge is stopped": SIGNALS, "ptrace": FILES,
          "the package is changed": FILES, "memory of the judge": FILES,
          "files of the judge through proc": FILES, "files for the next Python": FILES,
-         "the folder of the grader": FILES, "a pickle instead of an answer": FILES}
+         "the folder of the grader": FILES, "a pickle instead of an answer": FILES,
+         "limits of the judge and the grader": CALLS, "queues and memory of the kernel": CALLS,
+         "permissions, times and attributes of a file": CALLS}
 # Always with a grader: these leave processes, or look for it
 QUICK = ["processes that stay", "a process that is never the same",
          "a child that goes on and answers", "a folder that nobody may open",
          "a closed folder in one that can be read", "modules that the judge imports",
+         "limits of the judge and the grader", "permissions, times and attributes of a file",
+         "queues and memory of the kernel",
          "a trouble that is no text", "a trouble that is null", "a number too large for a float",
          "all open files are written to",
          "files of the judge through proc", "the judge is killed", "the judge is stopped",
@@ -37,8 +42,13 @@ pytestmark = [
 
 def files(names):
     return [pytest.param(name, marks=pytest.mark.skipif(
-        landlock_version() < NEEDS.get(name, 0), reason="needs a newer Landlock"))
+        not has(NEEDS.get(name, 0)), reason="needs a newer Linux, or another machine"))
         for name in names]
+
+
+def has(needed):
+    """Whether this system can forbid what a file tries."""
+    return refuses_calls() if needed == CALLS else landlock_version() >= needed
 
 
 @pytest.fixture
@@ -46,9 +56,16 @@ def outside(tmp_path):
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "kept").write_text("as it was")
+    before = [was(path) for path in (folder, folder / "kept")]
     yield folder
+    assert [was(path) for path in (folder, folder / "kept")] == before
     assert [path.name for path in folder.iterdir()] == ["kept"]
     assert (folder / "kept").read_text() == "as it was"
+
+
+def was(path):
+    found = path.stat()
+    return found.st_mode, found.st_uid, found.st_gid, found.st_mtime
 
 
 def test_there_are_many():
