@@ -12,7 +12,8 @@ def main(words=None):
     parser.add_argument("out", metavar="OUT.npz")
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="functions, layer:NAME, model:NAME or "
-        "optimizer:NAME; or functions, layers, models, optimizers (default: all of these)")
+        "optimizer:NAME, with the defaults of numformer and max_norm=2; or functions, layers, "
+        "models, optimizers (default: all of these)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     arguments = parser.parse_args(words)

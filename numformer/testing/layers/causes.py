@@ -1,56 +1,136 @@
 """Why a module differs from our layer: the setting of our layer that would make them equal."""
 
 import copy
+import inspect
 import math
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 
 from numformer.functional.activations.table import ACTIVATIONS
-from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
+from numformer.functional.attention.masks import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.verify.tensors import resolved
 
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 0.0)
+MOST = 100_000                                        # numbers of a layer that is run for pairs
 
 
-def other_setting(layer, options, error_of, close):
-    """The setting with which our layer comes closest to a module, in words; "" if none is close.
+def other_setting(layer, options, inputs, error_of, close):
+    """The setting, or two, with which our layer has the y of a module, in words; "" if none has.
 
     Parameters
     ----------
     layer : Layer
     options : dict, or callable that makes one
         Of its forward.
+    inputs : list of ndarray
     error_of : callable
-        Takes a layer and options, and returns the largest relative error of y.
+        Takes a layer, options, inputs, and a function of y; returns the largest relative error.
     close : float
         Of it, of a setting that is the cause.
     """
-    found, given = [], resolved(options)
-    for pattern, words in ((CAUSAL, "causal"), (EVERYWHERE, "not causal")):
-        if given.get("pattern", EVERYWHERE) is not pattern:
-            found.append((_error(layer, {**given, "pattern": pattern}, error_of),
-                          f"the module's attention is {words}"))
+    changes = list(_changes(layer, resolved(options), inputs))
+
+    def error(*made):
+        subject = Subject(copy.deepcopy(layer), resolved(options), list(inputs), lambda y: y)
+        if not all([change.make(subject) for change in made]):
+            return np.inf
+        try:
+            return error_of(subject.layer, subject.options, subject.inputs, subject.output)
+        except (ValueError, TypeError, IndexError, AttributeError):
+            return np.inf                             # a setting that this layer cannot have
+    worst, change = min(((error(change), change) for change in changes), default=(np.inf, None),
+                        key=lambda pair: pair[0])
+    if worst <= close:
+        return change.words
+    size = sum(p.data.size for _, p in layer.named_parameters()) + sum(map(np.size, inputs))
+    for one, two in combinations(changes, 2) if size <= MOST else ():
+        if one.kind != two.kind and error(one, two) <= close:
+            return f"two: {one.words}; {two.words}"
+    return ""
+
+
+@dataclass
+class Subject:
+    """What runs: our layer, its options and inputs, and what is made of its y."""
+
+    layer: object
+    options: dict
+    inputs: list
+    output: object
+
+
+@dataclass
+class Change:
+    """Another setting: its kind, in words, and a function that makes it, which returns whether."""
+
+    kind: str
+    words: str
+    make: object
+
+
+def _changes(layer, options, inputs):
+    """Every `Change` that is tried."""
+    given = options.get("pattern", EVERYWHERE)
+
+    def pattern(other, words):
+        def make(subject):
+            subject.options = {**subject.options, "pattern": other}
+            return True
+        return Change("pattern", words, make)
+
+    if "pattern" in inspect.signature(layer.forward).parameters:
+        for other, words in ((CAUSAL, "causal"), (EVERYWHERE, "not causal")):
+            if given is not other:
+                yield pattern(other, f"the module's attention is {words}")
+        if given is not EVERYWHERE and isinstance(given, AttentionPattern) and inputs[0].ndim > 1:
+            T, S = inputs[0].shape[1], inputs[-1].shape[1]
+            yield pattern(AttentionPattern(mask=~given.dense(T, S)),
+                          "the module's mask is inverted: True and False are exchanged")
     for name, values in _settings(layer):
         for value in values:
-            other = copy.deepcopy(layer)
-            if _change(other, name, value):
-                words = f"in the module, {name} is {_spelled(value)}{_ours(layer, name)}"
-                found.append((_error(other, options, error_of), words))
-    error, words = min(found, default=(np.inf, ""))
-    return words if error <= close else ""
+            words = f"in the module, {name} is {_spelled(value)}{_ours(layer, name)}"
+            yield Change(name, words, partial(_set, name, value))
+    if any(hasattr(part, "d_head") and hasattr(part, "output") for _, part in layer.named_layers()):
+        yield Change("merge", "the module merges (B, H, T, D) to (B, T, H D) by reshape alone: the "
+                     "axes of heads and positions must be exchanged before", _merge_without_axes)
+    if inputs[0].ndim == 3:
+        yield Change("batch", "the module takes (T, B, C), and (B, T, C) came in: give "
+                     "batch_first=True, or transpose in call=", _positions_first)
 
 
-def _error(layer, options, error_of):
-    try:
-        return error_of(layer, options)
-    except (ValueError, TypeError, IndexError, AttributeError):
-        return np.inf                                 # a setting that this layer cannot have
+def _set(name, value, subject):
+    return _change(subject.layer, name, value)
+
+
+def _positions_first(subject):
+    subject.inputs = [x.swapaxes(0, 1) if x.ndim > 1 else x for x in subject.inputs]
+    subject.output = lambda y: y.swapaxes(0, 1)
+    return True
+
+
+def _merge_without_axes(subject):
+    for _, part in subject.layer.named_layers():
+        if hasattr(part, "d_head") and hasattr(part, "n_heads") and hasattr(part, "output"):
+            kind, H = type(part.output), part.n_heads
+
+            def forward(self, x, kind=kind, H=H):
+                B, T, width = x.shape
+                x = x.reshape(B, T, H, width // H).swapaxes(1, 2).reshape(B, T, width)
+                return kind.forward(self, x)
+            part.output.__class__ = type(kind.__name__, (kind,), {"forward": forward})
+    return True
 
 
 def _settings(layer):
     """(name, values to try) of the settings of all sublayers."""
     names = {name for _, part in layer.named_layers() for name in vars(part)}
     widths = {part.d_head for _, part in layer.named_layers() if hasattr(part, "d_head")}
+    orders = {part.order for _, part in layer.named_layers() if hasattr(part, "order")}
+    if orders and orders <= {"pre", "post"}:
+        yield "order", ["pre", "post"]
     if "epsilon" in names:
         yield "epsilon", EPSILONS
     if "activation" in names:
@@ -76,7 +156,10 @@ def _change(layer, name, value):
         if name not in own or own[name] == value or isinstance(own[name], bool) != isinstance(
                 value, bool):
             continue
-        if name == "n_heads":
+        if name == "order":                           # the norm is before the sublayer, or after it
+            own["input_norm"], own["sum_norm"] = own["sum_norm"], own["input_norm"]
+            own["order"], changed = value, True
+        elif name == "n_heads":
             changed |= _other_heads(part, value)
         elif name == "base" and "angles" in own:      # which follow from the base
             vars(part).update(vars(type(part)(

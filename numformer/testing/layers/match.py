@@ -237,7 +237,8 @@ class Comparison:
                          "compare in float32, or give rtol=1e-5.")
         error, noise = (np.abs(y - self.exact.y).max() for y in (found.y, self.rough.y))
         cause = self._cause(found) if is_y or error > 30 * noise else ""
-        lines += [f"Likely cause: {cause}."] if cause else []
+        word = "Likely causes, " if cause.startswith("two: ") else "Likely cause: "
+        lines += [f"{word}{cause}."] if cause else []
         if is_y and doubtful and not place and not cause:
             lines.append("Names did not tell which is which of "
                          f"{', '.join(pair.theirs for pair in doubtful)}: if a pair is wrong, give "
@@ -271,18 +272,23 @@ class Comparison:
         """Another setting of our layer with which it has the y of the module; "" if none has."""
         arrays = self.pairing.arrays(self.weights)
 
-        def error_of(layer, options):
+        usual = self.ours.layer, self.ours.options, self.inputs, lambda y: y
+        seen = np.isfinite(found.y)                   # a row that may attend to nothing may be NaN
+
+        def error_of(layer, options, inputs, output):
             with np.errstate(all="ignore"):
-                y = OurLayer(layer, options).run(arrays, self.inputs, self.dy).y
-            return largest(relative_error(found.y, y, np.abs(y).max(initial=0)))
+                y = np.asarray(output(OurLayer(layer, options).run(arrays, inputs, self.dy).y))
+            if y.shape != found.y.shape or not seen.any():
+                return np.inf
+            return largest(relative_error(found.y[seen], y[seen], np.abs(y).max(initial=0)))
 
         # a module in float64 that computes its norms in float32 may have further errors
-        close = min(max(self.rtol, 1e-5), 0.1 * error_of(self.ours.layer, self.ours.options))
-        cause = other_setting(self.ours.layer, self.ours.options, error_of, close)
+        close = min(max(self.rtol, 1e-5), 0.1 * error_of(*usual))
+        cause = other_setting(self.ours.layer, self.ours.options, self.inputs, error_of, close)
         if not cause:
             for theirs, order in self.pairing.other_blocks():
                 arrays = self.pairing.arrays(self.weights)
-                if not cause and error_of(self.ours.layer, self.ours.options) <= close:
+                if not cause and error_of(*usual) <= close:
                     cause = (f"{theirs} holds {', '.join(order)} in this order; if that is meant, "
                              f"give names={{{theirs!r}: {order!r}, ...}}")
         return cause

@@ -392,7 +392,7 @@ class Pairing:
         cost = np.full((len(theirs), len(ours)), 1e6)
         for i, a in enumerate(theirs):
             for j, b in enumerate(ours):
-                if orders(self.theirs[a], self.ours[b]):
+                if self._fits(a, b):
                     place = abs(i / len(theirs) - j / len(ours))
                     cost[i, j] = -score(a, b) + 0.1 * place
         rows, columns = linear_sum_assignment(cost)
@@ -404,6 +404,12 @@ class Pairing:
                     for m, n in zip(rows, columns))
                 self._add(theirs[i], ours[j], how=BY_ORDER if tied else "")
                 self._done(theirs[i], ours[j])
+
+    def _fits(self, theirs, ours):
+        """Whether a weight of theirs can be one of ours: of a known module, in its order."""
+        found = orders(self.theirs[theirs], self.ours[ours])
+        known = None if self._is_table(ours) else self.module.axes(theirs)
+        return found and (known is None or known in found)
 
     def _orient(self):
         """Choose the order of axes of each pair: by shape, by the module's class, as others do."""

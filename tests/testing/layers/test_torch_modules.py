@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from numformer.functional import CAUSAL
+from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
-    GRU, LSTM, Bidirectional, Convolution2D, FeedForward, LayerNorm, Linear, MultiHeadAttention,
-    ResidualBranch, SelfAttentionBranch, TransformerBlock)
+    GRU, LSTM, Bidirectional, Convolution2D, FeedForward, LayerNorm, Linear, MixtureOfExperts,
+    MultiHeadAttention, ResidualBranch, SelfAttentionBranch, TransformerBlock)
 from numformer.models import Decoder, DecoderConfig
 from numformer.parameter import Layer
 from numformer.testing import assert_layer_matches
@@ -239,3 +239,72 @@ def test_stacked_experts_of_transformers():
     assert_layer_matches(module, ours(1e6), [ids], call=lambda m, ids: m(ids).logits)
     assert "Likely cause: in the module, base is 1e+06, and 10000 here." in said(
         module, ours(1e4), [ids], call=lambda m, ids: m(ids).logits, rtol=1e-6)
+
+
+def encoder(order="pre", activation="relu", n_heads=2):
+    return TransformerBlock(
+        attention=SelfAttentionBranch(LayerNorm(8), MultiHeadAttention(8, n_heads, RNG), order),
+        feedforward=ResidualBranch(LayerNorm(8), FeedForward(8, 16, activation, RNG), order))
+
+
+@pytest.mark.parametrize("theirs, ours, options, words", [
+    ({}, {}, {}, ["cause: in the module, order is 'post', and 'pre' here"]),
+    ({"norm_first": True}, {"order": "post"}, {},
+     ["cause: in the module, order is 'pre', and 'post' here"]),
+    ({"norm_first": True, "batch_first": False}, {}, {},
+     ["cause: the module takes (T, B, C), and (B, T, C) came in: give batch_first=True"]),
+    ({"norm_first": True, "activation": "gelu"}, {"n_heads": 4}, {},
+     ["causes, two: ", "activation is 'gelu', and 'relu' here", "n_heads is 2, and 4 here"]),
+    ({"activation": "gelu"}, {}, {}, ["causes, two: ", "order is 'post'", "activation is 'gelu'"]),
+    ({"norm_first": True, "activation": "gelu"}, {}, {"pattern": CAUSAL},
+     ["causes, two: ", "attention is not causal", "activation is 'gelu'"])])
+def test_the_setting_or_two_that_differ_are_the_likely_cause(theirs, ours, options, words):
+    module = torch.nn.TransformerEncoderLayer(
+        8, 2, 16, **{"dropout": 0.0, "batch_first": True, **theirs})
+    text = said(module, encoder(**ours), [X], options=options)
+    assert all(part in text for part in ["Likely ", *words]), text
+
+
+def test_an_inverted_mask_is_the_likely_cause():
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    ours = MultiHeadAttention(8, 2, RNG)
+    padding = torch.arange(5)[None] < torch.tensor([3, 5])[:, None]
+    for pattern, given in (
+            (AttentionPattern(lengths=np.array([3, 5])), {"key_padding_mask": padding}),
+            (CAUSAL, {"attn_mask": torch.ones(5, 5).tril().bool()})):
+        assert "Likely cause: the module's mask is inverted" in said(
+            module, ours, [X], options={"pattern": pattern},
+            call=lambda m, x, given=given: m(x, x, x, **given))
+
+
+def test_heads_that_are_merged_without_exchanging_axes():
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.value, self.output = (
+                torch.nn.Linear(8, 8) for _ in range(4))
+
+        def forward(self, x):
+            q, k, v = (part(x).reshape(2, 5, 2, 4).transpose(1, 2)
+                       for part in (self.query, self.key, self.value))
+            heads = (q @ k.mT / 2).softmax(-1) @ v
+            return self.output(heads.reshape(2, 5, 8))
+    assert "Likely cause: the module merges (B, H, T, D) to (B, T, H D) by reshape alone" in said(
+        Attention(), MultiHeadAttention(8, 2, RNG), [X])
+
+
+def test_names_are_not_blamed_where_a_known_module_says_the_order_of_axes(capsys):
+    class Experts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.router = torch.nn.Linear(8, 3, bias=False)
+            self.experts = torch.nn.ModuleList(torch.nn.Sequential(
+                torch.nn.Linear(8, 12), torch.nn.GELU(), torch.nn.Linear(12, 8)) for _ in range(3))
+
+        def forward(self, x):
+            weights, chosen = self.router(x).softmax(-1).topk(2, -1)
+            return sum((weights * (chosen == e)).sum(-1, keepdim=True) * expert(x)
+                       for e, expert in enumerate(self.experts))
+    text = said(Experts(), MixtureOfExperts(8, 12, 3, 2, "gelu", RNG), [X])
+    assert "y is wrong" in text and "Names did not tell" not in text
+    assert "experts.2.2.weight = experts.2.output.weight transposed\n" in capsys.readouterr().out
