@@ -208,7 +208,8 @@ Before that, replace `assignment.json` in their folder by yours: it says which e
 
 In a notebook, `check` and the tests for nbgrader and Otter run in the student's own process: NumPy
 itself compares there, also if the student's code has replaced its functions, but a file that sets
-out to deceive can change this package. `Verdict.apart` says whether a process of its own was used.
+out to deceive can change this package, or NumPy further inside. `Verdict.apart` says whether a
+process of its own was used.
 
 A rubric for grading by hand: half for the derivation (which terms there are, and why there are no
 others), a quarter for correct shapes and sums, a quarter for code that reads like the equation. A

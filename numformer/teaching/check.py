@@ -57,10 +57,11 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         back arrays: then it may crash or end Python, loop inside a C function, or change any state,
         and the reference and the comparison are in another process. By default it does, but not in
         a notebook, not on macOS and Windows, and not with JAX, TensorFlow or PyTorch loaded, whose
-        threads do not survive a fork. In the same process a limit of time can only stop Python code
-        in the main thread, and nothing stops `os._exit` or a crash. NumPy's own functions compare
-        there, also if `fn` has replaced them, but a function that sets out to deceive can change
-        this package. For a debugger, give ``seconds=None, process=False``.
+        threads do not survive a fork. What `fn` starts ends with it, but not in a session of its
+        own. In the same process a limit of time can only stop Python code in the main thread, and
+        nothing stops `os._exit` or a crash. NumPy's own functions compare there, also if `fn` has
+        replaced them, or what methods of arrays use; but a function that sets out to deceive can
+        change this package, or NumPy further inside. For a debugger, give ``seconds=None, process=False``.
     cause : bool
         Whether to look for the likely cause. Without, the verdict says what differs, where and how
         much: for exercises in which the cause is to be found.

@@ -8,6 +8,7 @@ from numformer.teaching.verdict import Verdict
 from numformer.verify.errors import relative_error
 
 CLOSE = {np.float64: 1e-9, np.float32: 1e-5}          # relative error of a right answer
+EPSILON = {np.float64: 2.0 ** -52, np.float32: 2.0 ** -23}    # np.finfo's could be changed
 ROUNDINGS = 300                                       # as many errors of the precision are allowed
 STRANGE = {
     "matrix": "for which * is the matrix product; return np.asarray(...) of it",
@@ -51,7 +52,7 @@ def wrong_output(name, outputs, expected, instance):
     def allowed(key):
         y, gradients = sizes_of_terms(instance)
         terms = y if key == "y" else gradients[key]
-        return ROUNDINGS * np.finfo(dtype).eps * (1 + terms)   # 1: as in tanh x = 2 sigmoid(2x) - 1
+        return ROUNDINGS * EPSILON[dtype] * (1 + terms)   # 1: as in tanh x = 2 sigmoid(2x) - 1
 
     for (key, reference), found in zip(expected.items(), outputs):
         wrong = _wrong_array(name, key, np.asarray(found, float), np.asarray(reference),

@@ -210,7 +210,7 @@ class Child:
         raise Ended(self.ended)
 
     def end(self, why=None):
-        """End the child, with its session and all that this has started."""
+        """End the child, with its session; what it has started in another one goes on."""
         if self.ended is not None:
             return
         for end in (os.killpg, os.kill) if self._is_alive() else (os.killpg,):

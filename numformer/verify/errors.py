@@ -6,6 +6,8 @@ bound is never passed because of `NaN > bound`, which is false.
 
 import numpy as np
 
+SMALLEST = 2.0 ** -1022                               # normal float64; np.finfo's could be changed
+
 
 def relative_error(found, reference, scale, equal_infinities=False):
     r"""Elementwise :math:`|found - reference| / (|reference| + 0.01\, scale)`; Inf if incomparable.
@@ -37,7 +39,7 @@ def relative_error(found, reference, scale, equal_infinities=False):
     if found is None or reference is None or found.shape != reference.shape:
         return np.full(() if 0 in shape else shape, np.inf)
     with np.errstate(all="ignore"):                  # halves: the largest float does not overflow
-        size = np.maximum(np.abs(reference / 2) + 0.005 * _numbers(scale), np.finfo(float).tiny)
+        size = np.maximum(np.abs(reference / 2) + 0.005 * _numbers(scale), SMALLEST)
         error = np.abs(found / 2 - reference / 2) / size
         error = np.where(np.isfinite(size) & ~np.isnan(error), error, np.inf)
         return np.where(equal_infinities & np.isinf(found) & (found == reference), 0.0, error)

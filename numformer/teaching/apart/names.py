@@ -2,19 +2,23 @@
 
 In a notebook a student's function runs in the process that judges it, and may have set `np.abs` to
 something else. While the judge works, these names are what they were when this page was imported;
-while the function runs, they are the student's. What else a function can change in its own process,
-such as this package itself, is not undone.
+while the function runs, they are the student's. Among them are those that methods such as `x.any()`
+use. What else a function can change in its own process, such as this package itself or NumPy's
+objects, is not undone.
 """
 
 import builtins
 import math
 from contextlib import contextmanager
+from importlib import import_module
 from operator import is_, itemgetter
 
 import numpy as np
 import numpy.linalg
 
-MODULES = builtins, math, np, np.linalg
+CORE = "numpy._core" if hasattr(np, "_core") else "numpy.core"        # since NumPy 2, and before
+INNER = "_methods", "fromnumeric"                     # through which x.any() and np.max go
+MODULES = (builtins, math, np, np.linalg, *(import_module(f"{CORE}.{name}") for name in INNER))
 GONE = object()
 _all, _map = all, map                                 # a student may have set these, too
 # (the names as they are, as they were, what gets the values of all, these values)

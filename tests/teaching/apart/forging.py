@@ -45,6 +45,18 @@ np.allclose = np.array_equal = np.isclose = lambda *x, **more: True
 import numpy.testing
 numpy.testing.assert_allclose = lambda *x, **more: None
 """,
+    "what methods of arrays use agrees": """
+core = __import__(np.ndarray.__module__ + "._core._methods", fromlist=["_methods"]) if hasattr(
+    np, "_core") else np.core._methods
+core.umr_any = core._any = lambda *x, **more: False
+core.umr_all = core._all = lambda *x, **more: True
+core.umr_maximum = core._amax = lambda *x, **more: 0.0
+""",
+    "the precision is huge": """
+for kind in (np.float64, np.float32):
+    for name in ("eps", "tiny", "smallest_normal", "_machar"):
+        tries(lambda: np.finfo(kind).__dict__.__setitem__(name, kind(1e30)))
+""",
     "builtins agree": """
 import builtins
 builtins.abs, builtins.max = (lambda x: 0), (lambda *x, **more: 0)

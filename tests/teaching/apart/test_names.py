@@ -14,7 +14,7 @@ from numformer.teaching.apart.names import MODULES, our_names, their_names
 
 SEEN = ["np.abs is zero", "np.max is huge", "all functions of NumPy give zeros",
         "exp is one, so the reference is uniform", "isnan, isinf and allclose agree",
-        "builtins agree"]
+        "builtins agree", "what methods of arrays use agrees", "the precision is huge"]
 FORK = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin",
                           reason="no fork that is safe")
 
