@@ -61,7 +61,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         own. In the same process a limit of time can only stop Python code in the main thread, and
         nothing stops `os._exit` or a crash. NumPy's own functions compare there, also if `fn` has
         replaced them, or what methods of arrays use; but a function that sets out to deceive can
-        change this package, or NumPy further inside. For a debugger, give ``seconds=None, process=False``.
+        change this package, or NumPy further inside. For a debugger, give ``seconds=None,
+        process=False``.
     cause : bool
         Whether to look for the likely cause. Without, the verdict says what differs, where and how
         much: for exercises in which the cause is to be found.
