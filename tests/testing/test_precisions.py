@@ -178,3 +178,24 @@ def test_pytest_shows_the_verdict_alone(tmp_path):
         capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert "3 failed" in ran.stdout, ran.stdout + ran.stderr
     assert "numformer/testing" not in ran.stdout and len(ran.stdout.splitlines()) < 60, ran.stdout
+
+
+@pytest.mark.parametrize("dtype, seed", [("bfloat16", 1), ("bfloat16", 2), ("float16", 2)])
+def test_sums_in_half_precision_and_results_without_right_digits(dtype, seed):
+    torch = pytest.importorskip("torch")
+
+    def tensor(x):
+        x = torch.from_numpy(x)
+        return x.to(getattr(torch, dtype)) if x.is_floating_point() else x
+
+    def backward(dy, x, weight, bias, epsilon=1e-5):
+        arrays = [a.clone().requires_grad_() for a in (x, weight, bias)]
+        y = torch.nn.functional.layer_norm(arrays[0], x.shape[-1:], *arrays[1:], epsilon)
+        return torch.autograd.grad(y, arrays, dy)
+
+    def wrong(dy, x, weight, bias, epsilon=1e-5):
+        dx, dweight, dbias = backward(dy, x, weight, bias, epsilon)
+        return dx, dweight, dbias / len(dy)
+    assert_matches("layer_norm_backward", backward, dtype=dtype, convert=tensor, seed=seed)
+    with pytest.raises(AssertionError, match="dbias is wrong"):
+        assert_matches("layer_norm_backward", wrong, dtype=dtype, convert=tensor, seed=seed)
