@@ -47,11 +47,22 @@ def large(rng):
     return {"x": 800 + 300 * rng.standard_normal((rows, columns))}, {}
 
 
+LOW = -2e4
+LOW_SCORES = (f"All scores are about {LOW:,.0f} here: what is masked must have no weight, and so a "
+              "score of -Inf, not of a number that others may be below.")
+
+
 def masked(rng):
     rows, columns = sizes(rng, 2)
     mask = rng.random((rows, columns)) < 0.6
     mask[:, 0], mask[0, 1:2] = True, False
     return {"x": rng.standard_normal((rows, columns))}, {"mask": mask}
+
+
+def masked_low(rng):
+    """Scores so low that a mask by a number such as -10,000 would be above them."""
+    arguments, options = masked(rng)
+    return {"x": arguments["x"] + LOW}, options
 
 
 def masked_columns(rng):
@@ -121,7 +132,8 @@ def masked_scores_of_0(x, axis=-1, mask=None):
 specify(
     F.softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
-     "a mask, axis=0": masked_columns, "scores near 1000": Level(large),
+     "a mask, axis=0": masked_columns, "a mask, low scores": Level(masked_low, LOW_SCORES),
+     "scores near 1000": Level(large),
      "rows far apart": Level(far_apart, ROWS),
      "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
     forward_mistakes=[

@@ -44,7 +44,9 @@ def likely_cause(name, outputs_of, instance, wrong):
     cause = _best(evidence, KNOWN, end)
     if not cause and not is_certain:
         cause = _best(evidence, MADE, end)
-    return cause or shown or two_mistakes(evidence) or last_resort(evidence)
+    if cause or shown or instance.problem.levels[instance.level].hint:     # the hint says more
+        return cause or shown
+    return two_mistakes(evidence) or last_resort(evidence)
 
 
 def _best(evidence, kinds, end):

@@ -10,6 +10,7 @@ from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.specifications.edges import MASKED_ROW, MORE_QUERIES, NO_GENERATOR, left_out
 from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.pair import Pair
+from numformer.specifications.softmax import LOW, LOW_SCORES
 from numformer.specifications.specification import specify
 
 
@@ -53,6 +54,18 @@ def attended(grouped=False, causal=False, more_queries=False, more_keys=0, other
                      "v": rng.standard_normal((B, G, S, D + 3 * other_width))}
         return arguments, {**options, **({"pattern": F.CAUSAL} if causal else {})}
     return make
+
+
+def low_scores(make):
+    """The maker of the same arguments with all scores about LOW: only their differences matter."""
+    def changed(rng):
+        arguments, options = make(rng)
+        q, k = arguments["q"], arguments["k"]
+        D = q.shape[-1]
+        e = np.full(D, D ** -0.5)                        # of length 1
+        far = (-LOW * D ** 0.5) ** 0.5 * e
+        return {**arguments, "q": q + far, "k": k - (k @ e)[..., None] * e - far}, options
+    return changed
 
 
 def attended_with_mask(rng):
@@ -138,6 +151,7 @@ IN_ATTENTION = [
 specify(
     F.attention, ("q", "k", "v"),
     {"plain": attended(), "a mask": attended_with_mask,
+     "a mask, low scores": Level(low_scores(attended_with_mask), LOW_SCORES),
      "values of another width": attended(other_width=True),
      "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
      "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
@@ -293,6 +307,7 @@ specify(
     F.scaled_dot_product_attention, ("q", "k", "v", "bias"),
     with_patterns({
         "a causal pattern": attended(causal=True), "scale=0.3": attended(scale=0.3),
+        "a causal pattern, low scores": Level(low_scores(attended(causal=True)), LOW_SCORES),
         "slopes": also(attended(), slopes=slopes_of_heads),
         "a bias": also(attended(), bias=bias_of_distances),
         "causal, a bias, slopes": also(attended(causal=True), bias=bias_of_distances,

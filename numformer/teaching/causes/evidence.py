@@ -154,14 +154,20 @@ def gather(name, outputs_of, instance, wrong):
                                                      instance.seed + 71))]
     if cases[0] is None or not _comparable(cases[0], wrong):
         return None
-    n_axes = np.ndim(cases[0].expected[wrong]) if wrong in cases[0].expected else 0
-    cases = [case for case in cases if case is not None and _comparable(case, wrong)
-             and np.ndim(case.expected.get(wrong)) == n_axes]
+    first = cases[0]
+
+    def alike(case):
+        """Whether the same outputs are expected, of as many axes, and the wrong one is there."""
+        return (case is not None and case.expected.keys() == first.expected.keys()
+                and np.ndim(case.expected[wrong]) == np.ndim(first.expected[wrong])
+                and _comparable(case, wrong))
+
+    cases = [case for case in cases if alike(case)]
     elsewhere = [_case(Instance(instance.problem, level, instance.seed + 81), outputs_of, backward)
                  for level in levels if level != instance.level]
-    passed = [case for case in elsewhere[:failed] if case is not None and case.passed]
-    others = [case for case in elsewhere if case is not None and _comparable(case, wrong)
-              and not any(case is one for one in passed)]
+    passed = [case for case in elsewhere[:failed] if alike(case) and case.passed]
+    others = [case for case in elsewhere if alike(case) and not any(
+        case is one for one in passed)]
     return Evidence(name, instance.problem, backward, wrong, cases + passed, others)
 
 
