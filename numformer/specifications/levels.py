@@ -38,6 +38,8 @@ class Level:
         If not, a function that fails here is still right, with a remark.
     extreme : bool
         Whether numbers are so large or small that mistakes may not be told apart.
+    may_refuse : bool
+        Whether a function may raise an exception here, as it does not know a value of an option.
     """
 
     make: object
@@ -51,6 +53,7 @@ class Level:
     close: float | None = None
     required: bool = True
     extreme: bool = False
+    may_refuse: bool = False
 
     def __call__(self, rng):
         return self.make(rng)
@@ -119,7 +122,7 @@ def also(make, **options):
 def with_activations(make, names, default):
     """A level for each activation but the default; one instance of each but the first."""
     return {f'activation="{name}"': make(activation=name) if number == 0 else Level(
-        make(activation=name), instances=1) for number, name in enumerate(
+        make(activation=name), instances=1, may_refuse=True) for number, name in enumerate(
             name for name in names if name != default)}
 
 

@@ -172,7 +172,7 @@ def compared(name, problem, backward, fn, seed, levels, cause=True):
 
 def _compared(name, problem, backward, student, seed, levels, cause):
     offered = offered_levels(problem, backward)
-    passed, left_out, remarks, tested = [], [], [], []
+    passed, left_out, refused, remarks, tested = [], [], [], [], []
     for level, instances in instances_of(problem, offered, seed):
         if levels and level not in levels:
             continue
@@ -187,6 +187,10 @@ def _compared(name, problem, backward, student, seed, levels, cause):
                 verdict = kept_by_shape(name, student, instances[0], backward)
         if verdict is not None and not verdict.written and not passed:
             return verdict
+        if (verdict is not None and offered[level].may_refuse
+                and verdict.words.startswith(f"{name}: it raised")):
+            refused.append(f"{level} (it raises an exception)")
+            continue
         if verdict is not None and (offered[level].required or level in (levels or ())):
             return _with_levels(verdict, problem, level, passed)
         if verdict is not None:
@@ -195,6 +199,7 @@ def _compared(name, problem, backward, student, seed, levels, cause):
         passed.append(level)
         tested += instances
     missing = not_tested(student.signature, tested, left_out, backward, complete=not levels)
+    missing += refused
     return Verdict(True, f"right: {name} on {extent(tested)}.", not_tested=tuple(missing),
                    remarks=tuple(dict.fromkeys(remarks)), levels=tuple(passed))
 

@@ -10,7 +10,7 @@ from numformer.teaching.causes.suspects import KNOWN, MADE, made, suspects
 from numformer.teaching.causes.thresholds import threshold
 from numformer.teaching.causes.two_mistakes import two_mistakes
 
-LONGEST = 6.0                                         # seconds; well below 1 is common
+LONGEST = 60.0                # seconds, that a search ends at all; well below 1 is common
 
 __all__ = ["CLOSE", "is_array", "likely_cause", "with_other_sizes"]
 
