@@ -34,7 +34,7 @@ def hints_of_docstring(function, of_all):
     """Three hints: the first sentence of a docstring, what holds for all, and the formula."""
     text = inspect.getdoc(function)
     formula = re.search(r"\.\. math::(.*?)(?:\n\n|$)", text, re.DOTALL)[1]
-    return text.splitlines()[0], of_all, plain_formula(formula)
+    return text.splitlines()[0], of_all, f"{plain_formula(formula)}."
 
 
 def plain_formula(formula):

@@ -200,13 +200,13 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
             q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
         y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
 
-        shown = (q, k, v, pattern)                                    # what `inference` looks at
-        saved = (itself, at_once, saved_heads, saved_attention, saved_output, shown)
+        saved = (itself, at_once, saved_heads, saved_attention, saved_output,
+                 (q, k, v, pattern))                                  # what `inference` looks at
         return y, saved
 
     def backward(self, dy, saved):
         """Gradient of `x`, or of `x` and `context` where there was one."""
-        itself, at_once, saved_heads, saved_attention, saved_output, _shown = saved
+        itself, at_once, saved_heads, saved_attention, saved_output, _ = saved
 
         # y = output(join_heads(o))
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
