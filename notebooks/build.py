@@ -28,7 +28,7 @@ def made(source):
         cell.id, cell.metadata = f"cell-{number}", {
             key: cell.metadata[key] for key in KEPT if key in cell.metadata}
     with tempfile.TemporaryDirectory() as empty:
-        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3",
+        NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", coalesce_streams=True,
                        resources={"metadata": {"path": empty}}, record_timing=False).execute()
     return notebook
 
