@@ -1,6 +1,5 @@
 """What may be wrong: suspects that make outputs, to be compared with the student's."""
 
-import threading
 import warnings
 from collections import namedtuple
 
@@ -14,6 +13,7 @@ from numformer.teaching.causes.products import products
 from numformer.teaching.causes.terms import scaled_terms
 from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
+from numformer.teaching.mutations.pairs import ONE_AT_A_TIME
 
 Suspect = namedtuple("Suspect", "rank cause make alone", defaults=[False])
 Suspect.__doc__ = """A cause, how far behind others it stands, and the outputs of a Case made by it.
@@ -21,9 +21,6 @@ Suspect.__doc__ = """A cause, how far behind others it stands, and the outputs o
 `make` returns a tuple of arrays or a single one; it may raise. `alone` says whether the mistake may
 have been made in the wrong output alone, where with it others would be wrong, too.
 """
-ONE_AT_A_TIME = threading.RLock()                         # mutants exchange code of all threads
-
-
 KNOWN, MADE = "known", "made"                            # by hand, and by machine
 
 
@@ -82,9 +79,8 @@ def _mutated(evidence):
     """The reference with one line changed."""
     case, found = evidence.cases[0], []
     for number, pair in enumerate(pairs_of(evidence.name)):
-        with ONE_AT_A_TIME:
-            found += [(mutant.cost, number, pair, mutant)
-                      for mutant in pair.mutants(case.dy, *case.inputs())]
+        found += [(mutant.cost, number, pair, mutant)
+                  for mutant in pair.mutants(case.dy, *case.inputs())]
     found.sort(key=lambda entry: entry[:2])
     for number, (_, _, pair, mutant) in enumerate(found):
         def make(case, pair=pair, mutant=mutant):

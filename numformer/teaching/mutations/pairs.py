@@ -1,5 +1,6 @@
 """A forward and its backward with one line changed: all mutants, made once for each function."""
 
+import threading
 from contextlib import ExitStack, nullcontext
 from functools import lru_cache
 from inspect import unwrap
@@ -12,6 +13,7 @@ from numformer.teaching.mutations.program import Program
 from numformer.teaching.mutations.statements import mutants, several
 
 MOST = 4000                                               # mutants of one pair
+ONE_AT_A_TIME = threading.RLock()                         # mutants exchange code of all threads
 
 
 class Pair:
@@ -45,13 +47,13 @@ class Pair:
 
     def run(self, mutant, dy, arguments, options):
         """The outputs of the pair as a tuple: gradients, or y."""
-        with (nullcontext() if mutant is None
-              else self.program.changed(mutant.function, mutant.code)):
+        with ONE_AT_A_TIME, (nullcontext() if mutant is None
+                             else self.program.changed(mutant.function, mutant.code)):
             return self._outputs(dy, arguments, options)
 
     def run_with(self, mutants, dy, arguments, options):
         """The same with the changes of several mutants."""
-        with ExitStack() as changes:
+        with ONE_AT_A_TIME, ExitStack() as changes:
             for function, code in several(mutants):
                 changes.enter_context(self.program.changed(function, code))
             return self._outputs(dy, arguments, options)
@@ -76,7 +78,7 @@ class Pair:
         """
         if changes_of not in self._made:
             try:
-                with np.errstate(all="ignore"):
+                with ONE_AT_A_TIME, np.errstate(all="ignore"):
                     variables = self.program.variables(
                         lambda: self.run(None, dy, arguments, options))
             except Exception:
