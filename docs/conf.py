@@ -65,6 +65,7 @@ numformer/data/world/WORLD
 numformer/recipes/PRESETS
 numformer/recipes/RESULTS
 numformer/training/parallel/PARALLEL
+numformer/teaching/HOW_RIGHT
 numformer/testing/TESTING
 numformer/benchmarks/RESULTS
 numformer/functional/PRECISION

@@ -7,7 +7,7 @@ from judged_causes import SEEDS, judged, named
 JUDGED = judged()
 
 
-@pytest.mark.parametrize("answer", WRONG[::18], ids=str)
+@pytest.mark.parametrize("answer", WRONG[::30], ids=str)
 def test_the_cause_of_some_wrong_answers_is_the_judged_one(answer):
     assert named(answer, SEEDS[0]) in JUDGED[answer.fn.__name__]
 

@@ -155,7 +155,8 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow),
+                                  pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name, fn, words", KINDS, ids=[
     getattr(fn, "__name__", "f").replace("<lambda>", "zero_at_first") for _, fn, _ in KINDS])
 def test_the_kind_is_named(name, fn, words, seed):
