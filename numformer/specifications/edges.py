@@ -22,34 +22,34 @@ def with_edges(levels, names, smallest, last_axes=None):
     plain = next(iter(levels.values())).make
     edges = {
         "sizes of 1": Level(
-            lambda rng: plain(SomeOfSizeOne(rng.bit_generator)), instances=6, hint=(
+            lambda rng: plain(SomeOfSizeOne(rng.bit_generator)), instances=6, ambiguous=True, hint=(
                 "Some axes have size 1 here. squeeze() removes them, and broadcasting stretches "
                 "them silently; name the axis, and use keepdims=True.")),
         LONG_AXIS: Level(long_axis(plain), instances=2 * n_sizes(plain), hint=(
             "An axis is long here, up to 257. Look for what holds for few numbers only: a tile or "
             "chunk that is the last one, a loop with a fixed end, a table of a fixed size.")),
         "another number of axes": Level(
-            with_axes(plain, last_axes or {}), instances=4, hint=(
+            with_axes(plain, last_axes or {}), instances=4, ambiguous=True, hint=(
                 "The arrays have another number of axes here, as the shape with ... allows. Count "
                 "axes from the end, as axis=-1 does, and sum over all axes before the last ones.")),
         "large numbers": Level(
-            times(plain, names, 1, slice(-1), LARGE), instances=2, extreme=True, hint=(
+            times(plain, names, 1, slice(-1), LARGE), instances=2, ambiguous=True, hint=(
                 "Most numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
                 "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
                 "exp that may both be 0 or Inf.")),
         "small numbers": Level(
-            times(plain, names, 1e-6, slice(1), smallest / 1e-6, one_at_a_time=True), extreme=True,
-            instances=max(2, len(names)), hint=(
+            times(plain, names, 1e-6, slice(1), smallest / 1e-6, one_at_a_time=True),
+            instances=max(2, len(names)), ambiguous=True, hint=(
                 "The numbers of an array are about 0.000001 and less here. Look for a constant "
                 "that was added to avoid a division by 0, for a rounding, and for a comparison "
                 "with a small number.")),
-        "a large dy": Level(plain, dy=1e6, instances=2, hint=(
+        "a large dy": Level(plain, dy=1e6, instances=2, ambiguous=True, hint=(
             "dy is about 1,000,000 here, and a backward is linear in dy: nothing in it may be "
             "clipped or bounded.")),
-        "a small dy": Level(plain, dy=1e-9, instances=2, hint=(
+        "a small dy": Level(plain, dy=1e-9, instances=2, ambiguous=True, hint=(
             "dy is about 0.000000001 here, and a backward is linear in dy: nothing in it may be "
             "rounded to 0, and no small constant may be added.")),
-        "views": Level(plain, arrange=view, hint=(
+        "views": Level(plain, arrange=view, ambiguous=True, hint=(
             "The arrays are views here, transposed or with steps in memory, as x.T and x[::2] are. "
             "Do not rely on the order of the numbers in memory: order='K' or 'A', .data, .strides, "
             "ravel().view(), np.frombuffer.")),

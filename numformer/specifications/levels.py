@@ -36,8 +36,9 @@ class Level:
         The relative error of a right answer; by default that of the dtype.
     required : bool
         If not, a function that fails here is still right, with a remark.
-    extreme : bool
-        Whether numbers are so large or small that mistakes may not be told apart.
+    ambiguous : bool
+        Whether different mistakes may give the same numbers: these are very large or small, or few,
+        or of other axes in each instance. Then the hint stands for a cause.
     may_refuse : bool
         Whether a function may raise an exception here, as it does not know a value of an option.
     """
@@ -52,7 +53,7 @@ class Level:
     instances: int = 3
     close: float | None = None
     required: bool = True
-    extreme: bool = False
+    ambiguous: bool = False
     may_refuse: bool = False
 
     def __call__(self, rng):

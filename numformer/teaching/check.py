@@ -20,8 +20,6 @@ from numformer.verify.adapters import positional_names
 RANDOM = ("random: two calls with the same arguments gave different results. Fill every entry of "
           "np.empty, keep nothing between calls (in global variables, attributes, or arrays as "
           "defaults), and take random numbers only from an argument, such as rng")
-# whose hints tell the cause, where several mistakes give the same numbers
-TOLD = ("sizes of 1", "another number of axes")
 UPCAST = ("Given float32, it returns float64: np.zeros(shape) is float64, and float32 becomes it "
           "with an array of int such as np.arange(4) or a number of NumPy such as np.sqrt(2), but "
           "not with math.sqrt(2).")
@@ -182,13 +180,10 @@ def _compared(name, problem, backward, student, seed, levels, cause):
             continue
         verdict = _first_wrong(name, student, instances, backward, remarks, cause)
         if verdict is None and not passed:
-            verdict = same_buffer(name, student, instances[0], backward)
-            if verdict is None:
-                verdict = kept_by_shape(name, student, instances[0], backward)
+            verdict = second_call(name, student, instances[0], backward)
         if verdict is not None and not verdict.written and not passed:
             return verdict
-        if (verdict is not None and offered[level].may_refuse
-                and verdict.words.startswith(f"{name}: it raised")):
+        if verdict is not None and verdict.raised and offered[level].may_refuse:
             refused.append(f"{level} (it raises an exception)")
             continue
         if verdict is not None and (offered[level].required or level in (levels or ())):
@@ -260,6 +255,11 @@ def outputs_of(student, instance, backward, remarks=None):
             remarks.append(f"For arrays that are views {trouble.partition('; its arguments')[0]}; "
                            "it was tested with copies of them.")
         trouble = trouble_with_copies
+    return without_left_out(outputs, trouble, instance, backward)
+
+
+def without_left_out(outputs, trouble, instance, backward):
+    """The same (outputs, trouble) without a None for the gradient of what was left out."""
     wanted = instance.problem.wanted
     if outputs is None or not backward or len(outputs) > len(wanted):
         return outputs, trouble
@@ -307,8 +307,7 @@ def _compare(name, student, instance, backward, remarks, cause, twice):
         remarks.append(UPCAST)
     level = _kind(instance)
     if (wrong is None or not (cause and wrong.output) or level.dtype != np.float64
-            or level.extreme or level.arrange or level.dy != 1 or not level.required
-            or instance.level in TOLD
+            or level.ambiguous or not level.required
             or not np.isfinite(arrays[wrong.output]).any()):
         return wrong
     plain = {key: kind for key, kind in instance.problem.levels.items()
@@ -332,29 +331,33 @@ def _quiet(student, instance, backward):
 def _in_trouble(name, trouble):
     """The verdict on a call without a result."""
     if trouble.kind != NOT_WRITTEN:
-        return Verdict(False, f"{name}: {trouble}.")
+        return Verdict(False, f"{name}: {trouble}.", raised=trouble.kind == RAISED)
     return Verdict(False, f'{name}: {trouble}. hint("{name}") gives the first hint.', written=False)
 
 
-def same_buffer(name, student, instance, backward):
-    """A Verdict if a second call, with other numbers, writes into the results of the first."""
-    other = replace(instance, level="small numbers")
-    ((_, trouble), _), shared = student.answers(
+def same_buffer(name, student, instance, other, backward):
+    """(A Verdict if a call on `other` writes into the results of one on `instance`, its answer).
+
+    There is a Verdict, too, if the first call has no result.
+    """
+    ((_, trouble), second), shared = student.answers(
         [call_of(student, each, backward) for each in (instance, other)])
     if trouble:
-        return _in_trouble(name, trouble)
+        return _in_trouble(name, trouble), second
     if shared:
         return Verdict(False, f"{name}: its second call wrote into the result of the first, because"
                               " it returns the same array each time; make a new array in each "
-                              "call.")
-    return None
+                              "call."), second
+    return None, second
 
 
-def kept_by_shape(name, student, instance, backward):
-    """A Verdict if other numbers in the shapes of an earlier call get a wrong answer."""
+def second_call(name, student, instance, backward):
+    """A Verdict if other numbers in the same shapes are not answered as if nothing was before."""
     other = with_other_numbers(instance)
-    _, trouble = outputs_of(student, instance, backward)
-    outputs, trouble = (None, trouble) if trouble else outputs_of(student, other, backward)
+    verdict, second = same_buffer(name, student, instance, other, backward)
+    if verdict is not None:
+        return verdict
+    outputs, trouble = without_left_out(*second, other, backward)
     if trouble:
         return _in_trouble(name, trouble)
     wrong = wrong_output(name, outputs, other.expected(backward), other)

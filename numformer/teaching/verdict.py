@@ -38,6 +38,8 @@ class Verdict:
     seed : int or None
         Of the random problems: ``check(..., seed=seed)`` gives the same verdict again. It is the
         end of the text.
+    raised : bool
+        Whether it raised an exception.
     random : bool
         Whether two calls with the same arguments gave different results.
     levels : tuple of str
@@ -62,6 +64,7 @@ class Verdict:
     not_tested: tuple = ()
     written: bool = True
     seed: int | None = None
+    raised: bool = False
     random: bool = False
     levels: tuple = ()
     apart: bool = field(default=False, compare=False)

@@ -21,7 +21,7 @@ class TransformerBlock(Layer):
     .. math:: h = x + \mathrm{attention}(\mathrm{norm}_1(x)), \qquad
               y = h + \mathrm{feedforward}(\mathrm{norm}_2(h))
 
-    The sums come from `ResidualBranch`, where the orders of norm and sum are told. In the backward
+    The sums come from `ResidualBranch`, which describes the orders of norm and sum. In the backward
     the gradient goes along each sum unchanged, and through the sublayer and its norm as well:
 
     .. math:: dh = dy + J_2^\top dy, \qquad dx = dh + J_1^\top dh

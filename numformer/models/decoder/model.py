@@ -172,7 +172,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
         """Continue sequences: logits of new tokens only, from keys and values of earlier ones.
 
         Most models have a compiled step, `TokenStep`. With it, the logits of a sequence are the
-        same, to the bit, alone or beside others, and however its tokens are split into calls; and
+        same, to the bit, alone or in a batch, and however its tokens are split into calls; and
         a sequence is continued with the weights with which it was begun.
 
         Parameters

@@ -1,6 +1,7 @@
 """Dot-product attention: its core, patterns, tiles, grouped heads and dropped weights."""
 
 import math
+from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
@@ -223,7 +224,7 @@ def with_all_rules(rng):
         mask=mask | (np.arange(S) < 1))}
 
 
-RULES = list(combinations(("causal", "window", "lengths", "documents", "mask"), 2))
+RULES = list(combinations([rule.name for rule in fields(AttentionPattern)], 2))
 
 
 def with_two_rules(rng):

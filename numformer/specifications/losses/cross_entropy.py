@@ -24,7 +24,7 @@ def softmax_cross_entropy_backward(dloss, logits, targets):
 
 
 def classified(ignored=False, least=1, **options):
-    """Logits of at least so many classes, and targets, of which one may be ignored, but not all."""
+    """Logits of `least` classes or more, and targets, of which one may be ignored, but not all."""
     def make(rng):
         B, T, V = sizes(rng, 3)
         V = max(V, least)

@@ -6,7 +6,6 @@ sum of the outputs is that of the student's. If then all outputs are, that is th
 
 import numpy as np
 
-from numformer.teaching.causes.evidence import is_array
 from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 from numformer.teaching.mutations.statements import numbers_of
@@ -31,15 +30,12 @@ def other_constants(evidence):
 
 def _sum(evidence, pair, mutant, case, weights, value):
     """The weighted sum of the errors of the wrong output with this value; NaN if it fails."""
-    with np.errstate(all="ignore"):
-        try:
-            made = pair.run(mutant.with_number(value), case.dy, *case.inputs())[evidence.place]
-        except Exception:                                 # whatever another number leads to
-            return np.nan
+    made = evidence.wrong_output_with(pair, [mutant.with_number(value)], case)
     found = case.found[evidence.place]
-    if not is_array(made) or np.shape(made) != np.shape(found):
+    if made is None or made.shape != np.shape(found):
         return np.nan
-    return float(((made - found) * weights.reshape(np.shape(found))).sum())
+    with np.errstate(all="ignore"):
+        return float(((made - found) * weights.reshape(made.shape)).sum())
 
 
 def _solved(error, start):

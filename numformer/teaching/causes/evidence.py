@@ -1,7 +1,7 @@
 """On which problems a student's function is compared with a suspected cause, and how closely."""
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -49,9 +49,8 @@ class Case:
         found = {name for name, value in given.items() if value is not None}
         pattern = given.get("pattern")
         if isinstance(pattern, AttentionPattern):
-            found |= {rule for rule in ("window", "lengths", "documents", "mask")
-                      if getattr(pattern, rule) is not None}
-            found |= {"causal"} if pattern.causal else set()
+            found |= {rule.name for rule in fields(pattern)
+                      if getattr(pattern, rule.name) is not rule.default}
         return found
 
     def inputs(self):
@@ -115,6 +114,23 @@ class Evidence:
     def place(self):
         """The number of the wrong output."""
         return list(self.cases[0].expected).index(self.wrong)
+
+    def outputs_with(self, pair, mutants, case):
+        """The outputs of a Pair with some lines changed; None if that fails."""
+        with np.errstate(all="ignore"):
+            try:
+                return pair.run_with(mutants, case.dy, *case.inputs())
+            except Exception:                             # whatever changed lines lead to
+                return None
+
+    def wrong_output_with(self, pair, mutants, case):
+        """The first wrong output of these; None if it is no array of its shape."""
+        outputs = self.outputs_with(pair, mutants, case)
+        if outputs is None or len(outputs) <= self.place:
+            return None
+        output, right = outputs[self.place], case.expected[self.wrong]
+        return np.asarray(output) if is_array(output) and (
+            np.shape(output) == np.shape(right)) else None
 
     def agrees(self, case, made):
         """Whether the outputs of a cause have the student's numbers where they are first wrong."""

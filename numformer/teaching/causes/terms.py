@@ -11,7 +11,7 @@ sign, a mean in place of a sum.
 
 import numpy as np
 
-from numformer.teaching.causes.evidence import SAME, is_array
+from numformer.teaching.causes.evidence import SAME
 from numformer.teaching.causes.relations import size_formulas
 from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
@@ -23,29 +23,22 @@ def scaled_terms(evidence):
     case = evidence.cases[0]
     for pair in pairs_of(evidence.name):
         for mutant in pair.made_from(terms_left_out, case.dy, *case.inputs()):
-            factors = [_factor(evidence, pair, mutant, each) for each in evidence.cases]
+            factors = [_factor(evidence, case, evidence.wrong_output_with(pair, [mutant], case))
+                       for case in evidence.cases]
             told = None if None in factors else _told([f for f in factors if f], evidence)
             if told:
                 yield (2, changed_line(mutant, *evidence.pair).replace("times #", f"times {told}"),
                        lambda each, pair=pair, mutant=mutant: _with_factor(
-                           evidence, pair, mutant, each))
+                           evidence, each, evidence.wrong_output_with(pair, [mutant], each)))
 
 
-def _without(evidence, pair, mutant, case):
-    """The first wrong output without the term; None if that fails."""
-    with np.errstate(all="ignore"):
-        try:
-            output = pair.run(mutant, case.dy, *case.inputs())[evidence.place]
-            return np.asarray(output) if is_array(output) else None
-        except Exception:                                 # whatever a changed line leads to
-            return None
+def _factor(evidence, case, without):
+    """alpha; "" where the term is 0, so that any would do; None where no alpha fits.
 
-
-def _factor(evidence, pair, mutant, case):
-    """alpha; "" where the term is 0, so that any would do; None where no alpha fits."""
+    `without` is the first wrong output without the term, None if there is none.
+    """
     right, found = np.asarray(case.expected[evidence.wrong]), case.found[evidence.place]
-    without = _without(evidence, pair, mutant, case)
-    if (without is None or without.shape != right.shape or found.shape != right.shape
+    if (without is None or found.shape != right.shape
             or not np.isfinite(without).all() or not np.isfinite(found).all()):
         return None
     term, rest = right - without, found - without
@@ -69,11 +62,9 @@ def _told(factors, evidence):
     return formulas[0] if len(formulas) == 1 else ""
 
 
-def _with_factor(evidence, pair, mutant, case):
+def _with_factor(evidence, case, without):
     """All outputs, the wrong one with the factor that fits best."""
-    alpha = _factor(evidence, pair, mutant, case)
-    right = np.asarray(case.expected[evidence.wrong])
-    without = _without(evidence, pair, mutant, case)
+    alpha, right = _factor(evidence, case, without), np.asarray(case.expected[evidence.wrong])
     changed = right if alpha in ("", None) else without + alpha * (right - without)
     return tuple(changed if key == evidence.wrong else value
                  for key, value in case.expected.items())

@@ -4,7 +4,6 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from numformer.teaching.causes.evidence import is_array
 from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 
@@ -28,7 +27,8 @@ def two_mistakes(evidence):
         for one, two in by_cost[:PAIRS]:
             if not _independent(one, two):
                 continue
-            if all(evidence.agrees(case, _run(pair, (one, two), case)) for case in wrong):
+            if all(evidence.agrees(case, evidence.outputs_with(pair, (one, two), case))
+                   for case in wrong):
                 told = [changed_line(mutant, *evidence.pair) for mutant in (one, two)]
                 second = told[1].removeprefix("the same numbers come out ")
                 return f"two mistakes at once: {told[0]}, and {second}"
@@ -45,13 +45,9 @@ def _that_matter(evidence, pair, mutants, case):
     for mutant in mutants:
         if mutant.function.__module__ != pair.functions[-1].__module__:
             continue
-        outputs = _run(pair, (mutant,), case)
-        if outputs is None or len(outputs) <= evidence.place:
+        found = evidence.wrong_output_with(pair, (mutant,), case)
+        if found is None or not np.isfinite(found).all():
             continue
-        found = outputs[evidence.place]
-        if not is_array(found) or np.shape(found) != right.shape or not np.isfinite(found).all():
-            continue
-        found = np.asarray(found)
         numbers = tuple(np.round(found.ravel()[:SAMPLES], 9))
         if numbers not in seen and not np.allclose(found, right, rtol=1e-9):
             seen.add(numbers)
@@ -63,12 +59,3 @@ def _independent(one, two):
     places = [{(id(holder), field, index) for holder, field, index, _ in mutant.edits}
               for mutant in (one, two)]
     return not places[0] & places[1]
-
-
-def _run(pair, mutants, case):
-    """The outputs with some lines changed; None if that fails."""
-    with np.errstate(all="ignore"):
-        try:
-            return pair.run_with(mutants, case.dy, *case.inputs())
-        except Exception:                             # whatever changed lines lead to
-            return None

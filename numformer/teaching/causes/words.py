@@ -1,8 +1,8 @@
 """A changed line of the reference in words for somebody who has not seen that line.
 
-A line is never quoted. What was changed in it is told with names that the reader knows: arguments,
+A line is never quoted. A change in it is described with names that the reader knows: arguments,
 gradients, and what the docstrings write about. Any other variable stands for how it is computed, if
-that is short; of a long expression only the names in it are told.
+that is short; of a long expression only the names in it are given.
 """
 
 import ast
@@ -21,7 +21,7 @@ KEPT = {"np", "math", "len", "range", "float", "int", "True", "False", "None", "
 
 
 def changed_line(mutant, forward, backward=None):
-    """How the reference with one line changed is told: "the same numbers come out ...".
+    """The reference with one line changed, in words: "the same numbers come out ...".
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A forward and its backward with one line changed: all mutants, made once for each function."""
 
 import threading
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import lru_cache
 from inspect import unwrap
 
@@ -47,9 +47,7 @@ class Pair:
 
     def run(self, mutant, dy, arguments, options):
         """The outputs of the pair as a tuple: gradients, or y."""
-        with ONE_AT_A_TIME, (nullcontext() if mutant is None
-                             else self.program.changed(mutant.function, mutant.code)):
-            return self._outputs(dy, arguments, options)
+        return self.run_with([] if mutant is None else [mutant], dy, arguments, options)
 
     def run_with(self, mutants, dy, arguments, options):
         """The same with the changes of several mutants."""

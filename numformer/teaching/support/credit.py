@@ -4,7 +4,8 @@ import numpy as np
 
 from numformer.specifications import find_problem
 from numformer.specifications.edges import EDGES as OF_EVERY_FUNCTION
-from numformer.teaching.check import instances_of, offered_levels, outputs_of, same_buffer
+from numformer.teaching.check import (
+    instances_of, offered_levels, outputs_of, same_buffer, with_other_numbers)
 from numformer.teaching.apart.messages import STOPPED, Trouble
 from numformer.teaching.calls import Student, student_of
 from numformer.teaching.comparison import strange_output, wrong_output
@@ -114,4 +115,5 @@ def _sound(name, student, instance, backward):
         return False, False
     if trouble:                          # it writes into an argument: one fault, not two
         return False, True
-    return True, same_buffer(name, student, instance, backward) is None
+    other = with_other_numbers(instance)
+    return True, same_buffer(name, student, instance, other, backward)[0] is None
