@@ -119,6 +119,18 @@ def gradients(case):
     return [None if each is None else each.tolist() for each in found]
 
 
+def class_and_method(name):
+    owner, method = name.split(".")
+    return next(getattr(room, owner) for room in (layers, models, models.transformer)
+                if hasattr(room, owner)), method
+
+
+@pytest.mark.parametrize("name, old, new", planted_bugs.LAYERS, ids=lambda text: text[:30])
+def test_every_bug_can_be_planted(name, old, new):
+    kind, method = class_and_method(name)
+    assert callable(patched(getattr(kind, method), old, new))
+
+
 OF_LOSSES = "loss_backward", "states_backward"        # endings of methods that only losses call
 # One bug of each page in every run; the others take about half a minute
 SAMPLE = [page.LAYERS[0] for page in planted_bugs.PAGES]
@@ -129,9 +141,7 @@ SAMPLE = [page.LAYERS[0] for page in planted_bugs.PAGES]
     for bug in planted_bugs.LAYERS], ids=bug_name)
 def test_a_bug_in_a_layer_is_found(bug, monkeypatch):
     name, old, new = bug
-    owner, method = name.split(".")
-    kind = next(getattr(room, owner) for room in (layers, models, models.transformer)
-                if hasattr(room, owner))
+    kind, method = class_and_method(name)
     cases = [case for case in LAYERS + MODELS if has_part(case.layer(), kind)]
     if method.endswith(OF_LOSSES):
         cases = [LOSSES[MODELS.index(case)] for case in cases]

@@ -112,7 +112,7 @@ def remove_folder(folder):
     A program of the student's that still runs may exchange folders for links meanwhile. Nothing is
     followed: all names are looked up in folders that are open here.
     """
-    if not shutil.rmtree.avoids_symlink_attacks:      # Windows: no program is in between there
+    if not (shutil.rmtree.avoids_symlink_attacks and hasattr(os, "O_NOFOLLOW")):      # Windows
         shutil.rmtree(folder, ignore_errors=True)
         return
     with suppress(OSError):
