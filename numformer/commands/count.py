@@ -15,7 +15,8 @@ from numformer.terminal import did_you_mean, printable
 
 # how a field of a config is printed
 SIZES = {
-    "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_model": "width {:,}",
+    "n_layers": "{:,} layers", "n_heads": "{:,} heads", "d_head": "heads of {:,}",
+    "d_model": "width {:,}",
     "text_layers": "for texts {} layers", "text_width": "width {}",
     "vocab_size": "vocabulary {:,}",
     "context_length": "context {:,}", "image_size": "images of {0} x {0}",

@@ -113,6 +113,9 @@ def test_numbers_on_the_page():
     dense = count(replace(CONFIGS["mixtral-8x7b"], n_experts=1))["parameters"] / 1e9
     assert round(count(gpt3)["parameters"] / 1e9) == 175 and gpt3.n_layers == 96
     assert f"it would be {count(replace(gpt3, n_layers=175))['parameters'] / 1e9:.0f}" in PAGE
+    printed = CONFIGS["gpt3-xl"]
+    assert f"XL then has {count(printed)['parameters'] / 1e9:.2f} billion" in PAGE
+    assert round(count(replace(printed, n_heads=16))["parameters"] / 1e9, 1) == 1.3
     total, active = (mixtral[name] / 1e9 for name in ("parameters", "active_parameters"))
     assert f"{total:.1f} billion, {active:.1f} active" in PAGE
     assert f"would be {8 * dense:.1f} and {2 * dense:.1f}" in PAGE

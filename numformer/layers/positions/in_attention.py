@@ -48,6 +48,14 @@ class AttentionPositions(Layer):
     def check_config(cls, owner, config):
         """Raise ValueError if the scheme does not fit the other fields of a config."""
 
+    def forward(self, x, start=0):
+        """What `encode` does to x; schemes that act elsewhere have another forward."""
+        return self.encode(x, start)
+
+    def backward(self, dy, saved):
+        """The gradient of `forward`."""
+        return self.encode_backward(dy, saved)
+
     def encode(self, x, start=0):
         """Encode queries or keys x (B, H, T, D), at positions from `start` on; (y, saved)."""
         return x, ()
@@ -111,12 +119,15 @@ class AttentionPositions(Layer):
 
 
 class NoPositions(AttentionPositions):
-    """Attention that ignores the order of the keys.
+    """Attention that ignores the order of the keys: q and k, (B, H, T, D), are as they were.
+
+    Like `Identity`, it returns the argument itself, which must not be written to.
 
     Examples
     --------
-    >>> NoPositions()
-    NoPositions()
+    >>> x = np.ones((1, 1, 2, 3))
+    >>> NoPositions()(x) is x
+    True
     """
 
     uses_distance = False

@@ -58,6 +58,7 @@ TRANSFORMER_2017 = dict(norm_first=False, feedforward="relu", positions="sinusoi
 GPT1 = dict(vocab_size=40478, context_length=512, norm_first=False)
 GPT2 = dict(vocab_size=50257, context_length=1024)
 GPT3 = dict(vocab_size=50257, context_length=2048)
+GPT3_WIDE = {**GPT3, "d_head": 128}                           # H D is not C
 LLAMA = dict(vocab_size=32000, context_length=2048, norm="rms_norm", feedforward="swiglu",
              positions="rotary", bias=False, tied=False, epsilon=1e-6)
 LLAMA2 = {**LLAMA, "context_length": 4096, "epsilon": 1e-5}
@@ -80,11 +81,12 @@ _SIZES = (                                                    # L, H, C; F and G
     # Radford et al. (2019), table 2, whose parameter counts of the small ones are known misprints
     ("gpt2", GPT2, 12, 12, 768), ("gpt2-medium", GPT2, 24, 16, 1024),
     ("gpt2-large", GPT2, 36, 20, 1280), ("gpt2-xl", GPT2, 48, 25, 1600),
-    # Brown et al. (2020), table 2.1 (H of XL, C of 13B corrected); here no layer is sparse
+    # Brown et al. (2020), table 2.1 as printed. Section 2.1 alternates dense layers with layers of
+    # "locally banded sparse attention"; it gives no width of the band, and here all are dense
     ("gpt3-small", GPT3, 12, 12, 768), ("gpt3-medium", GPT3, 24, 16, 1024),
-    ("gpt3-large", GPT3, 24, 16, 1536), ("gpt3-xl", GPT3, 24, 16, 2048),
+    ("gpt3-large", GPT3, 24, 16, 1536), ("gpt3-xl", GPT3_WIDE, 24, 24, 2048),
     ("gpt3-2.7b", GPT3, 32, 32, 2560), ("gpt3-6.7b", GPT3, 32, 32, 4096),
-    ("gpt3-13b", GPT3, 40, 40, 5120), ("gpt3", GPT3, 96, 96, 12288),
+    ("gpt3-13b", GPT3_WIDE, 40, 40, 5140), ("gpt3", GPT3, 96, 96, 12288),
     # Touvron et al. (2023), "LLaMA", table 2
     ("llama-7b", LLAMA, 32, 32, 4096, 11008), ("llama-13b", LLAMA, 40, 40, 5120, 13824),
     ("llama-33b", LLAMA, 60, 52, 6656, 17920), ("llama-65b", LLAMA, 80, 64, 8192, 22016),

@@ -6,9 +6,8 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
     ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm,
-    LearnedPositions, Linear, MultiHeadAttention,
-    NGramEmbedding, RMSNorm, RotaryPositions, SinusoidalPositions,
-    SoftCappedLMHead, SwiGLU, LMHead)
+    LearnedPositions, Linear, LMHead, MultiHeadAttention, NGramEmbedding, NoPositions, RMSNorm,
+    RotaryPositions, SinusoidalPositions, SoftCappedLMHead, SwiGLU)
 from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models import (
     Decoder, DecoderConfig, EncoderConfig, NGramDecoder, NGramDecoderConfig)
@@ -110,6 +109,7 @@ LAYERS = [
     Case("dropout", lambda rng, dtype: Dropout(0.4), [(3, 7)], seeded),
     Case("dropout at inference", lambda rng, dtype: Dropout(0.4), [(3, 7)]),
     Case("identity", lambda rng, dtype: Identity(), [(3, 2)]),
+    Case("no positions", lambda rng, dtype: NoPositions(), [(2, 2, 4, 6)], lambda: {"start": 3}),
     *(Case(f"feed-forward {f}", lambda rng, dtype, f=f: FeedForward(3, 7, f, rng, dtype=dtype),
            [(2, 4, 3)],
            wrong=[((floats(2, 4),), ValueError, "C=3")]) for f in F.ACTIVATIONS),
