@@ -18,7 +18,8 @@ def test_without_words_it_lists_the_decks(capsys):
 def test_a_deck_lists_its_rows(capsys):
     status, out, _ = call(capsys, "deck", "b", "--json")
     assert status == 0
-    assert [row["line"] for row in last_json(out)["rows"]] == [row.line for row in DECKS["B"].rows]
+    lines = [row.lines[0] for row in DECKS["B"].rows]
+    assert [row["line"] for row in last_json(out)["rows"]] == lines
     assert len(out.splitlines()) == len(DECKS["B"].rows) + 1
 
 
@@ -47,11 +48,11 @@ def test_a_row_without_code_says_why(capsys):
 
 
 @pytest.mark.parametrize("deck, row", [(deck, row) for deck in DECKS.values() for row in deck.rows],
-                         ids=lambda value: getattr(value, "letter", getattr(value, "line", "")))
+                         ids=lambda value: getattr(value, "letter", getattr(value, "title", "")))
 def test_every_row_prints(deck, row, capsys):
-    status, out, _ = call(capsys, "deck", deck.letter, row.line)
+    status, out, _ = call(capsys, "deck", deck.letter, row.lines[0])
     assert status == 0 and row.title in out
-    for name in row.names("code"):
+    for name in row.code:
         assert page(name) in out
 
 

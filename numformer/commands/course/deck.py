@@ -9,7 +9,7 @@ from textwrap import wrap
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.targets import page, slips
+from numformer.teaching.deck.targets import misprint, page
 from numformer.terminal import printable
 
 RUNS = {"preset": "numformer train --preset {}", "experiment": "numformer experiment {}",
@@ -41,21 +41,19 @@ def run(arguments):
     deck = DECKS[letter]
     if arguments.line is None:
         for row in deck.rows:
-            print(f"{row.line:5}  {row.title}")
+            print(f"{row.lines[0]:5}  {row.title}")
         if arguments.json:
-            print_json({"rows": [{"line": row.line, "title": row.title} for row in deck.rows]})
+            print_json({"rows": [{"line": row.lines[0], "title": row.title} for row in deck.rows]})
         return 0
     row = _row(deck, arguments.line)
-    found = {"deck": letter, "lines": list(deck.lines_of(row)), **row._asdict(),
-             **{field: row.names(field) for field in ("code", "picture", "run", "tests", "slip")}}
-    first, last = found["lines"]
+    first, last = row.lines
     print(f"{letter} {first}{f' to {last}' if last > first else ''}: {row.title}")
     for label, lines in _leads(row):
         for n, line in enumerate(lines):
             print(f"  {'' if n else label:{INDENT}}{line}")
     if arguments.json:
-        del found["line"]
-        print_json(found)
+        print_json({**row._asdict(), "slides": [slide._asdict() for slide in row.slides],
+                    "slips": [slip._asdict() for slip in row.slips]})
     return 0
 
 
@@ -69,17 +67,20 @@ def _row(deck, word):
 
 def _leads(row):
     """(label, lines) of what is known of a row."""
-    yield "formula", [row.formula] if row.formula else []
-    yield "code", [f"{name:36}{page(name)}" for name in row.names("code")]
-    yield "picture", [_picture(name) for name in row.names("picture")]
+    yield "slide", [f"{slide.number}: {slide.heading}" for slide in row.slides]
+    yield "formula", [*row.formula, *([f"where {row.where}"] if row.where else [])]
+    yield "code", [f"{name:36}{page(name)}" for name in row.code]
+    yield "picture", [_picture(name) for name in row.picture]
     yield "run", [RUNS[kind].format(which)
-                  for kind, _, which in (name.partition(":") for name in row.names("run"))]
-    yield "tests", row.names("tests")
-    for name in row.names("slip"):
-        for _, claim, correction in slips(name):
-            yield "the deck", wrap(claim, COLUMNS - INDENT)
-            yield "right", wrap(f"{correction} (CONVENTIONS.md)", COLUMNS - INDENT)
-    yield "note" if row.code else "no code", wrap(row.reason, COLUMNS - INDENT)
+                  for kind, _, which in (name.partition(":") for name in row.run)]
+    yield "tests", row.tests
+    for slip in row.slips:
+        (_, claim, correction), = misprint(slip.place)
+        yield f"line {slip.line}", [slip.text]
+        yield "the deck", wrap(claim, COLUMNS - INDENT)
+        yield "right", wrap(f"{correction} (CONVENTIONS.md)", COLUMNS - INDENT)
+    yield "note", wrap(row.note, COLUMNS - INDENT)
+    yield "no code", wrap(row.reason, COLUMNS - INDENT)
 
 
 def _picture(name):

@@ -1,72 +1,118 @@
 """A row of the table of the decks: what a deck of lecture notes has from some line on, and where
 this project has it."""
 
+import tomllib
+from pathlib import Path
 from typing import NamedTuple
+
+
+class Slide(NamedTuple):
+    """A page of a deck.
+
+    Parameters
+    ----------
+    number : int
+        Counted from 1 in the order of the pages; one that repeats the heading before it, as slides
+        that build up do, counts as another page.
+    line : int
+        Of its heading, in the text of the deck.
+    heading : str
+        As the deck has it.
+    """
+
+    number: int
+    line: int
+    heading: str
+
+
+class Slip(NamedTuple):
+    """A misprint of a deck.
+
+    Parameters
+    ----------
+    line : int
+        Of the text of the deck.
+    text : str
+        Of that line, or the part of it that is wrong.
+    place : str
+        The first cell of the row of `CONVENTIONS.md` that says what is right; where several rows
+        begin with it, after a bar some words of its second cell.
+    """
+
+    line: int
+    text: str
+    place: str
 
 
 class Row(NamedTuple):
     """What a deck has from a line on, up to the line of the next row.
 
-    Names in one field are separated by spaces.
-
     Parameters
     ----------
-    line : int
-        The first line, counted from 1, in the text of the deck.
+    deck : str
+        Its letter.
+    lines : (int, int)
+        The first and the last one, counted from 1, in the text of the deck.
+    slides : tuple of Slide
+        The pages that these lines are on.
     title : str
         What is there, in our words.
-    formula : str
-        In plain text; empty where there is none.
-    code : str
+    formula : tuple of str
+        Equations, as Python writes them; empty where there is none.
+    where : str
+        What the names in it are: ``Q (T, D), K (S, D)``.
+    code : tuple of str
         Names below ``numformer``: ``functional.softmax``, ``layers.LSTM.step``.
-    picture : str
+    picture : tuple of str
         ``figures/NAME.png``, ``recipes/NAME.png``, ``plots.NAME`` for a function that draws, or
         ``plot:KIND`` for `numformer plot KIND`.
-    run : str
+    run : tuple of str
         ``preset:NAME``, ``experiment:NAME``, ``notebook:N``, ``exercise:N``, ``count:NAME`` for
         `numformer count NAME`, or ``verb:NAME``.
-    tests : str
+    tests : tuple of str
         Pages of tests, by name.
-    slip : str
-        The first cell of a row of `CONVENTIONS.md`; where several rows begin with it, after a bar
-        some words of its second cell. Several ones are separated by `` + ``.
+    slips : tuple of Slip
+        The misprints on these lines.
+    note : str
+        How what is here differs from what the deck has, where it does.
     reason : str
         Why there is no code, where there is none.
 
     Examples
     --------
-    >>> row = Row(131, "Rotary positions", code="functional.rotary layers.RotaryPositions")
-    >>> row.names("code")
-    ['functional.rotary', 'layers.RotaryPositions']
+    >>> from numformer.teaching.deck import DECKS
+    >>> row = DECKS["B"].row_at(131)
+    >>> row.lines, row.slides[0].heading, row.code[:2]
+    ((129, 136), 'Rotary Positional Encodings (RoPE) (Su+ 2021)', ('functional.rotary', \
+'layers.RotaryPositions'))
     """
 
-    line: int
+    deck: str
+    lines: tuple
+    slides: tuple
     title: str
-    formula: str = ""
-    code: str = ""
-    picture: str = ""
-    run: str = ""
-    tests: str = ""
-    slip: str = ""
+    formula: tuple = ()
+    where: str = ""
+    code: tuple = ()
+    picture: tuple = ()
+    run: tuple = ()
+    tests: tuple = ()
+    slips: tuple = ()
+    note: str = ""
     reason: str = ""
-
-    def names(self, field):
-        """The names in a field, as a list."""
-        separator = " + " if field == "slip" else None
-        return [name.strip() for name in getattr(self, field).split(separator) if name.strip()]
 
 
 class Deck(NamedTuple):
-    """A deck: its letter and title as in `CONVENTIONS.md`, its length, its rows.
+    """A deck, of the page of the table that is named by its letter.
 
     Parameters
     ----------
     letter, title : str
+        As in `CONVENTIONS.md`.
     n_lines : int
         Of its text.
-    headings : tuple of int
-        The lines at which a new heading begins; one that only repeats the heading before it, as
-        slides that build up do, is not counted.
+    slides : tuple of Slide
+    slips : tuple of Slip
     rows : tuple of Row
         By line.
     """
@@ -74,11 +120,34 @@ class Deck(NamedTuple):
     letter: str
     title: str
     n_lines: int
-    headings: tuple
+    slides: tuple
+    slips: tuple
     rows: tuple
 
+    @classmethod
+    def load(cls, letter):
+        """Read ``LETTER.toml`` of this folder."""
+        page = Path(__file__).with_name(f"{letter.lower()}.toml")
+        table = tomllib.loads(page.read_text(encoding="utf-8"))
+        n_lines = table["n_lines"]
+        slides = tuple(Slide(number, int(line), heading)
+                       for number, (line, heading) in enumerate(table["slides"].items(), 1))
+        slips = tuple(Slip(**slip) for slip in table["slip"])
+        begins = [row.pop("line") for row in table["row"]]
+        rows = []
+        for row, first, following in zip(table["row"], begins, [*begins[1:], n_lines + 1]):
+            here = range(first, following)
+            open_at_first = max((s for s in slides if s.line <= first), default=slides[0])
+            rows.append(Row(
+                deck=letter, lines=(first, following - 1),
+                slides=tuple(s for s in slides if s.line in here or s is open_at_first),
+                slips=tuple(slip for slip in slips if slip.line in here),
+                **{name: tuple(value) if isinstance(value, list) else value
+                   for name, value in row.items()}))
+        return cls(letter, table["title"], n_lines, slides, slips, tuple(rows))
+
     def row_at(self, line):
-        """The row that holds a line: the last one that begins at or before it.
+        """The row that holds a line.
 
         Raises
         ------
@@ -88,15 +157,10 @@ class Deck(NamedTuple):
         Examples
         --------
         >>> from numformer.teaching.deck import DECKS
-        >>> DECKS["B"].row_at(133).line
-        129
+        >>> DECKS["B"].row_at(133).title
+        'Rotary positions: products that depend on the distance alone'
         """
         if not 1 <= line <= self.n_lines:
             raise ValueError(f"deck {self.letter}: line {line} must be one of its {self.n_lines} "
                              "lines, counted from 1.")
-        return max((row for row in self.rows if row.line <= line), key=lambda row: row.line)
-
-    def lines_of(self, row):
-        """(first, last) line of a row."""
-        later = [other.line for other in self.rows if other.line > row.line]
-        return row.line, min(later, default=self.n_lines + 1) - 1
+        return max((row for row in self.rows if row.lines[0] <= line), key=lambda row: row.lines)

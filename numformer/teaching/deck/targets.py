@@ -80,14 +80,14 @@ def conventions():
     return [tuple(row[:3]) for row in rows]
 
 
-def slips(name):
-    """The rows of `conventions` that the name of a slip refers to: exactly one, if it is right.
+def misprint(place):
+    """The rows of `conventions` that the place of a slip refers to: exactly one, if it is right.
 
     Examples
     --------
-    >>> (place, claim, correction), = slips("A, RMSNorm|the same norm")
+    >>> (place, claim, correction), = misprint("A, RMSNorm|the same norm")
     >>> claim
     'gives all words the same norm'
     """
-    place, _, words = name.partition("|")
+    place, _, words = place.partition("|")
     return [row for row in conventions() if row[0] == place and words in row[1]]

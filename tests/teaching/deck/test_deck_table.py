@@ -1,4 +1,4 @@
-"""The table of the decks: its lines, headings and reasons, and that every name leads somewhere."""
+"""The table of the decks: its lines, slides and reasons, and that every name leads somewhere."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from numformer.experiments import EXPERIMENTS
 from numformer.plots import PICTURES
 from numformer.recipes import PRESETS
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.targets import conventions, find, slips
+from numformer.teaching.deck.targets import conventions, find, misprint
 
 ROOT = Path(__file__).parents[3]
 EXERCISES = {int(path.name[:2]) for path in
@@ -21,14 +21,12 @@ NOTEBOOKS = {int(path.name[:2]) for path in (ROOT / "notebooks" / "source").glob
 RUNS = {"preset": PRESETS, "experiment": EXPERIMENTS, "count": PUBLISHED, "verb": VERBS,
         "exercise": EXERCISES, "notebook": NOTEBOOKS}
 TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
-FIELDS = ("code", "picture", "run", "tests", "slip")
-ROWS = [(deck, row) for deck in DECKS.values() for row in deck.rows]
+FIELDS = ("code", "picture", "run", "tests")
+ROWS = [row for deck in DECKS.values() for row in deck.rows]
 
 
 def exists(field, name):
     """Whether what a name in a field of a row refers to is there."""
-    if field == "slip":
-        return len(slips(name)) == 1
     if field == "tests":
         return name in TESTS
     if field == "picture" and name.endswith(".png") or name.endswith(".gif"):
@@ -47,7 +45,7 @@ def exists(field, name):
         return False
 
 
-NAMES = {(field, name) for _, row in ROWS for field in FIELDS for name in row.names(field)}
+NAMES = {(field, name) for row in ROWS for field in FIELDS for name in getattr(row, field)}
 
 
 def test_every_name_leads_somewhere():
@@ -59,55 +57,68 @@ def test_every_name_leads_somewhere():
     ("code", "functional.softmaxes"), ("code", "layers.LSTM.steps"), ("code", "nothing"),
     ("picture", "figures/none.png"), ("picture", "plots.none"), ("picture", "plot:none"),
     ("run", "preset:none"), ("run", "experiment:none"), ("run", "exercise:99"),
-    ("run", "notebook:99"), ("run", "count:none"), ("run", "verb:none"), ("tests", "test_none"),
-    ("slip", "A, nothing"), ("slip", "A, RMSNorm")])               # the last one is two rows
+    ("run", "notebook:99"), ("run", "count:none"), ("run", "verb:none"), ("tests", "test_none")])
 def test_a_dead_name_is_found(field, name):
     assert not exists(field, name)
 
 
-@pytest.mark.parametrize("letter", DECKS)
-def test_lines_ascend_and_lie_in_the_deck(letter):
-    deck = DECKS[letter]
-    lines = [row.line for row in deck.rows]
-    assert lines[0] == 1 and lines[-1] <= deck.n_lines and lines == sorted(set(lines))
+@pytest.mark.parametrize("deck", DECKS.values(), ids=DECKS)
+def test_rows_slides_and_slips_ascend_and_fill_the_deck(deck):
+    firsts = [row.lines[0] for row in deck.rows]
+    assert firsts[0] == 1 and firsts == sorted(set(firsts))
+    assert [row.lines[1] + 1 for row in deck.rows] == [*firsts[1:], deck.n_lines + 1]
+    for numbered in (deck.slides, deck.slips):
+        lines = [entry.line for entry in numbered]
+        assert lines == sorted(set(lines)) and 1 <= lines[0] and lines[-1] <= deck.n_lines
+    assert [slide.number for slide in deck.slides] == list(range(1, len(deck.slides) + 1))
+    assert all(1 <= len(words) <= 100 and words == words.strip() for words in
+               [slide.heading for slide in deck.slides] + [slip.text for slip in deck.slips])
 
 
-@pytest.mark.parametrize("letter", DECKS)
-def test_every_heading_has_a_row_of_its_own(letter):
-    deck = DECKS[letter]
-    assert list(deck.headings) == sorted(set(deck.headings))
-    for first, end in zip(deck.headings, (*deck.headings[1:], deck.n_lines + 1)):
-        at = deck.row_at(first).line
-        assert first - at <= 4 or any(first <= row.line < end for row in deck.rows), first
+@pytest.mark.parametrize("deck", DECKS.values(), ids=DECKS)
+def test_every_heading_has_a_row_of_its_own(deck):
+    new = [slide.line for slide, before in zip(deck.slides, (None, *deck.slides))
+           if before is None or slide.heading != before.heading]
+    firsts = [row.lines[0] for row in deck.rows]
+    for heading, following in zip(new, (*new[1:], deck.n_lines + 1)):
+        at = deck.row_at(heading).lines[0]
+        assert heading - at <= 4 or any(heading <= first < following for first in firsts), heading
 
 
-@pytest.mark.parametrize("deck, row", ROWS, ids=[f"{deck.letter}{row.line}" for deck, row in ROWS])
-def test_a_row_is_whole(deck, row):
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.deck}{row.lines[0]}" for row in ROWS])
+def test_a_row_is_whole(row):
     assert row.title and len(row.title) <= 90 and not row.title.endswith(".")
-    assert row.code or len(row.reason) >= len("a title"), "neither code nor a reason"
+    assert bool(row.code) != bool(row.reason), "either code, or a reason why there is none"
     assert not row.code or row.run or row.picture, "nothing to run and nothing to see"
-    assert not set(row._fields) - {"line"} or all(isinstance(x, str) for x in row[1:])
+    assert row.slides and row.slides[0].line <= max(row.lines[0], 3)
     for field in FIELDS:
-        names = row.names(field)
-        assert len(names) == len(set(names))
-    assert all(re.fullmatch(r"(figures|recipes)/\w+\.(png|gif)|plots\.\w+|plot:\w+", name)
-               for name in row.names("picture"))
-    assert all(name.partition(":")[0] in RUNS for name in row.names("run"))
+        names = getattr(row, field)
+        assert isinstance(names, tuple) and len(names) == len(set(names))
+    assert all(re.fullmatch(r"(figures|recipes)/\w+\.(png|gif)|plots\.\w+|plot:[\w-]+", name)
+               for name in row.picture)
+    assert all(name.partition(":")[0] in RUNS for name in row.run)
 
 
 def test_every_misprint_of_the_conventions_is_named_by_each_deck_that_has_it():
     for place, claim, _ in conventions():
         for letter in re.match("[A-E](, [A-E])*(?=, )", place)[0].split(", "):
-            assert any((place, claim) == found[:2] for row in DECKS[letter].rows
-                       for name in row.names("slip") for found in slips(name)), (place, claim)
+            assert any((place, claim) == found[:2] for slip in DECKS[letter].slips
+                       for found in misprint(slip.place)), (place, claim)
+
+
+def test_every_slip_is_one_misprint_of_the_conventions():
+    assert [slip for deck in DECKS.values() for slip in deck.slips
+            if len(misprint(slip.place)) != 1] == []
+    assert len(misprint("A, RMSNorm")) > 1 and misprint("A, nothing") == []
 
 
 def test_the_row_of_a_line_is_the_nearest_one_at_or_before_it():
     deck = DECKS["B"]
     for row in deck.rows:
-        first, last = deck.lines_of(row)
+        first, last = row.lines
         assert deck.row_at(first) is deck.row_at(last) is row
-    assert deck.lines_of(deck.rows[-1])[1] == deck.n_lines
+        assert all(first <= slip.line <= last for slip in row.slips)
+    assert deck.row_at(133).slides == (deck.slides[12],)          # it begins above the line
     for line in (0, -1, deck.n_lines + 1):
         with pytest.raises(ValueError, match=f"deck B: line {line} must be one of its 620 lines"):
             deck.row_at(line)
