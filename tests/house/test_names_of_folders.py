@@ -22,3 +22,9 @@ def test_no_two_pages_have_one_name():
     names = Counter(path.name for path in TESTS.rglob("*.py")
                     if path.name != "conftest.py" and path.parent not in packages)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_page_has_the_name_of_a_folder_beside_the_pages():
+    """A library that asks whether `kernels` can be imported finds the folder, and keeps it."""
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir()}
+    assert [page for page in TESTS.rglob("*.py") if page.stem in folders] == []

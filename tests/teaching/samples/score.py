@@ -13,7 +13,7 @@ import warnings
 
 from numformer import backend, check
 
-NAMES = ("course", "kernels", "papers")               # in the order in which they were written
+NAMES = ("course", "ports", "papers")               # in the order in which they were written
 
 
 def sample(name):
