@@ -36,8 +36,8 @@ SIZE_OF_40 = "55 MB"                                  # of snapshots of the defa
 def add_arguments(parser):
     parser.add_argument("--help-all", action="help", help="show all options of the preset")
     parser.add_argument("--preset", default=None, metavar="P",
-                        help="model, data and options of a named preset; by default "
-                        f"{DEFAULT_PRESET}. One of {', '.join(PRESETS)}.")
+                        help=f"the model, its data and its options (default: {DEFAULT_PRESET}). "
+                        f"One of {', '.join(PRESETS)}.")
     parser.add_argument("--data", default=None, metavar="D", help="a text file, "
                         f"tinyshakespeare, world, or {DOCUMENTATION} (the default)")
     parser.add_argument("--out", metavar="RUN", default=None,

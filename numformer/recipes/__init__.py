@@ -10,8 +10,8 @@ from numformer.recipes.text.characters import TextTask, first_prompt
 from numformer.recipes.text_to_text.pairs import PairTask
 from numformer.recipes.vision.vit import ImageTask
 
-PRESETS = {**text.PRESETS, **text_to_text.PRESETS, **library.PRESETS, **vision.PRESETS,
-           **world.PRESETS}
+FAMILIES = text, text_to_text, library, vision, world
+PRESETS = {name: preset for family in FAMILIES for name, preset in family.PRESETS.items()}
 TASKS = {task.name: task for task in (                                    # named in checkpoints
     *(preset.task for preset in PRESETS.values()), ImageTask())}
 
@@ -23,6 +23,6 @@ def kinds_of(task):
 
 
 __all__ = [
-    "Claim", "PRESETS", "PairTask", "Preset", "RECIPES", "Recipe", "TASKS", "Task", "TextTask",
-    "all_claims", "first_prompt", "kinds_of", "preset_and_start", "recipe_of",
+    "Claim", "FAMILIES", "PRESETS", "PairTask", "Preset", "RECIPES", "Recipe", "TASKS", "Task",
+    "TextTask", "all_claims", "first_prompt", "kinds_of", "preset_and_start", "recipe_of",
 ]

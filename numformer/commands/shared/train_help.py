@@ -1,4 +1,4 @@
-"""The help of `train`: the options of one preset, in its own words, with its own defaults."""
+"""The help of `train`: the presets, or the options of one, in its own words, with its defaults."""
 
 import shutil
 from argparse import SUPPRESS
@@ -6,18 +6,19 @@ from dataclasses import MISSING
 from textwrap import shorten, wrap
 
 from numformer.commands.shared.flags import flag_and_value, options_of
+from numformer.recipes import FAMILIES
 
 LINES = 40                                            # of the short help
 COLUMN = 30                                           # where what is said of an option begins
 NARROWEST, WIDEST = 60, 100
 
 
-def preset_of(words, default):
-    """The preset that a command line names.
+def preset_of(words):
+    """The preset that a command line names, or None.
 
     Examples
     --------
-    >>> preset_of(["train", "--help", "--preset", "vit"], "tiny"), preset_of(["--preset=gpt"], "")
+    >>> preset_of(["train", "--help", "--preset", "vit"]), preset_of(["--preset=gpt"])
     ('vit', 'gpt')
     """
     for word, value in zip(words, [*words[1:], None]):
@@ -25,14 +26,15 @@ def preset_of(words, default):
             return value
         if word.startswith("--preset="):
             return word.partition("=")[2]
-    return default
+    return None
 
 
 def train_help(actions, words, default):
-    """The text that `numformer train --preset P --help`, or --help-all, prints.
+    """The text that `numformer train --help` prints, with --preset P, or with --help-all.
 
-    The short help has a line for each option: all that are not of a config, those that the preset
-    sets, and as many of the others as there is room for.
+    Without a preset it lists them. With one, it has a line for each option: all that are not of a
+    config, those that the preset sets, and as many of the others as there is room for. --help-all
+    shows all options.
 
     Parameters
     ----------
@@ -41,31 +43,48 @@ def train_help(actions, words, default):
     words : list of str
         The command line.
     default : str
-        The preset unless one is named.
+        The preset of --help-all, unless one is named.
 
     Raises
     ------
     UsageError
         If the preset is unknown.
     """
-    preset, whole = preset_of(words, default), "--help-all" in words
+    preset, whole = preset_of(words), "--help-all" in words
     width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-    head = [f"usage: numformer train [--preset {preset}] [--data D] [--out RUN] [options]", ""]
     general = [line for action in actions if action.help != SUPPRESS
                for line in _lines(_flag_of(action), action.help, width, whole)]
+    own = (_presets(default, width) if preset is None and not whole else
+           _options(preset or default, LINES - len(general) - 2, width, whole))
+    head = f"usage: numformer train [--preset {preset or 'P'}] [--data D] [--out RUN] [options]"
+    return "\n".join([head, "", *general, *own]) + "\n"
+
+
+def _presets(default, width):
+    """The presets, a paragraph for each family."""
+    yield ""
+    yield f"presets (default: {default})"
+    for family in FAMILIES:
+        yield f"  {family.__doc__.rstrip('.')}:"
+        yield from wrap(", ".join(family.PRESETS), width - 4, initial_indent="    ",
+                        subsequent_indent="    ", break_on_hyphens=False)
+    yield ""
+    yield "The options of a preset: numformer train --preset P --help"
+
+
+def _options(preset, n_lines, width, whole):
+    """The options of a preset: on this many lines, or the whole of them."""
     parts = [part for part in options_of(preset) if part[1]]
     n_all = sum(len(options) for _, options, _ in parts)
-    room = n_all if whole else LINES - len(head) - len(general) - 2 * len(parts) - 2
-    text = head + general
+    room = n_all if whole else n_lines - 2 * len(parts) - 2
     for (title, options, _), n_shown in zip(parts, _shares(parts, room)):
-        text += ["", f"options of {preset}, {title}"] if n_shown else []
+        yield from ["", f"options of {preset}, {title}"] if n_shown else []
         for field, value in options[:n_shown]:
             told = "" if value in (MISSING, None) else f" [{_shown(value)}]"
-            text += _lines(flag_and_value(field), _help(field, whole), width, whole, told)
+            yield from _lines(flag_and_value(field), _help(field, whole), width, whole, told)
     if not whole:
-        text += ["", f"All {n_all} options of {preset}: numformer train --preset {preset} "
-                 "--help-all"]
-    return "\n".join(text) + "\n"
+        yield ""
+        yield f"All {n_all} options of {preset}: numformer train --preset {preset} --help-all"
 
 
 def _shares(parts, room):
