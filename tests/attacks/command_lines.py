@@ -46,7 +46,7 @@ LINES = {
     "reproduce": (["tiny", "--seeds", "1", "--steps", "1", "--data", "fox.txt", "--out", "again"],
                   {"--data": "text"}),
     "experiment": (["no-such-experiment"], {}),
-    "deck": (["B", "131"], {}),
+    "deck": (["B", "13"], {}),
     "exercises": (["1", "--out", "sheets"], {"--out": "new folder"}),
     "grade": (["nowhere"], {0: "run"}),
     "hint": (["10", "nowhere"], {1: "run"}),
@@ -86,7 +86,7 @@ COMBINATIONS = [line.split() for line in """
     |explore run --text Ω|explore run --text dog --start 9|explore run --out nowhere/page.html
     |compare|compare run nowhere|compare run --out x.txt|count gpt9|count|trian|train train|run
     |reproduce tyni|exercises 999|exercises no-such --out sheets|exercises 1 --out fox.txt
-    |deck F|deck B 0|deck B 999999|deck B rotary|experiment slups
+    |deck F|deck B 0|deck B 999999|deck rottary|deck --line 3|deck --layer GRUX|experiment slups
     |audit LayerNrm|bench|bench tarin|doctor now|figures attentoin|--help=1
 """.replace("\n", " ").split("|")]
 

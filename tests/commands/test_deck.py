@@ -1,4 +1,8 @@
-"""numformer deck: the decks, the rows of one, the row of a line, and one line for every mistake."""
+"""numformer deck: decks, slides, searches, lessons, layers, and one line for every mistake."""
+
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -6,63 +10,132 @@ from command import call, last_json
 from numformer.teaching.deck import DECKS
 from numformer.teaching.deck.targets import page
 
+ROWS = [row for deck in DECKS.values() for row in deck.rows]
+PAGES = [Path(__file__).parents[2] / name for name in (
+    "README.md", "notebooks/README.md", "notebooks/TEACHING.md")]
 
-def test_without_words_it_lists_the_decks(capsys):
+
+def titles(out):
+    return [row["title"] for row in last_json(out)["rows"]]
+
+
+def test_without_words_it_lists_the_decks_by_title(capsys):
     status, out, _ = call(capsys, "deck", "--json")
     assert status == 0 and list(last_json(out)["decks"]) == list("ABCDE")
-    lines = out.splitlines()[:-1]
-    assert len(lines) == 5 and all(deck.title in line for deck, line
-                                   in zip(DECKS.values(), lines))
+    for line, deck in zip(out.splitlines(), DECKS.values()):
+        assert line.startswith(deck.letter) and deck.title in line
+        assert f"{len(deck.slides)} slides" in line
 
 
-def test_a_deck_lists_its_rows(capsys):
-    status, out, _ = call(capsys, "deck", "b", "--json")
-    assert status == 0
-    lines = [row.lines[0] for row in DECKS["B"].rows]
-    assert [row["line"] for row in last_json(out)["rows"]] == lines
-    assert len(out.splitlines()) == len(DECKS["B"].rows) + 1
+@pytest.mark.parametrize("letter", DECKS)
+def test_a_deck_lists_its_slides_in_page_order(capsys, letter):
+    deck = DECKS[letter]
+    status, out, _ = call(capsys, "deck", letter.lower(), "--json")
+    assert status == 0 and titles(out) == [row.title for row in deck.rows]
+    listed, _, sums = out.rpartition("\n{")[0].partition("\n\n")
+    numbers = [int(number) for number in re.findall(r"^  (\d+)", listed, re.MULTILINE)]
+    assert numbers == sorted(numbers) and numbers[0] == 1
+    for row in deck.rows:
+        assert f"\n            {row.title}\n" in f"{listed}\n"
+        assert all(slide.heading in listed for slide in row.slides)
+    lessons = {name for row in deck.rows for name in row.run if name.startswith("notebook:")}
+    words = " ".join(sums.split("exercises")[0].removeprefix("lessons").split()).split(", ")
+    assert {f"notebook:{word}" for word in words} == lessons
 
 
-def test_a_line_has_formula_code_page_picture_run_and_tests(capsys):
-    status, out, _ = call(capsys, "deck", "B", 131, "--json")
-    found = last_json(out)
-    assert status == 0 and found["lines"] == [129, 136] and found["run"][1] == "preset:llama"
-    assert out.startswith("B 129 to 136: Rotary positions")
+def test_a_slide_has_formula_code_page_picture_run_and_tests(capsys):
+    status, out, _ = call(capsys, "deck", "B", 13, "--json")
+    assert status == 0 and out.startswith("B 13  Rotary Positional Encodings (RoPE)")
+    assert len(titles(out)) == 2
     for part in ("f_q(x, m) . f_k(y, n) = g(x, y, m - n)",
                  "numformer/functional/positions/rotary.py",
-                 "figures/rotary_proof.png", "numformer train --preset llama", "notebook 3",
-                 "exercise 33", "test_positions"):
+                 "figures/rotary_proof.png", "numformer train --preset llama", "lesson 3",
+                 "exercise 33_figure_rotary", "test_positions"):
         assert part in out
 
 
+def test_a_line_of_the_text_finds_its_slide(capsys):
+    status, out, _ = call(capsys, "deck", "B", "--line", 131, "--json")
+    row, = last_json(out)["rows"]
+    assert status == 0 and row["lines"] == [129, 136] and row["run"][1] == "preset:llama"
+    assert [slide["number"] for slide in row["slides"]] == [13]
+
+
+def test_the_slide_on_swiglu_of_deck_a(capsys):
+    status, out, _ = call(capsys, "deck", "A", "swiglu", "--json")
+    assert status == 0 and "SwiGLU" in titles(out) and out.startswith("A 22  SwiGLU MLP\n")
+
+
+def test_words_search_all_decks_and_name_what_else_says_them(capsys):
+    status, out, _ = call(capsys, "deck", "layer", "norm", "--json")
+    assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABC")
+    assert call(capsys, "deck", "layer norm", "--json")[1] == out, "quoted or not"
+    assert "Also named on A" in out and "lessons       5\n" in out
+
+
+def test_words_that_are_on_no_slide_find_what_says_them(capsys):
+    status, out, _ = call(capsys, "deck", "rotary_backward", "--json")
+    assert status == 0 and all("functional.rotary_backward" in row["code"]
+                               for row in last_json(out)["rows"])
+
+
+@pytest.mark.parametrize("lesson", [1, 4, 20])
+def test_a_lesson(capsys, lesson):
+    status, out, _ = call(capsys, "deck", "--lesson", lesson, "--json")
+    wanted = [row.title for row in ROWS if f"notebook:{lesson}" in row.run]
+    assert status == 0 and titles(out) == wanted and len(wanted) > 3
+    status, out, _ = call(capsys, "deck", "C", "--lesson", lesson, "--json")
+    assert status == 0 and titles(out) == [
+        row.title for row in DECKS["C"].rows if f"notebook:{lesson}" in row.run]
+
+
+def test_a_layer_and_its_methods(capsys):
+    status, out, _ = call(capsys, "deck", "--layer", "MultiHeadAttention", "--json")
+    assert status == 0 and titles(out) == [
+        row.title for row in ROWS if "layers.MultiHeadAttention" in row.code]
+
+
 def test_a_misprint_is_shown_with_what_is_right(capsys):
-    _, out, _ = call(capsys, "deck", "D", 340)
+    _, out, _ = call(capsys, "deck", "D", "--line", 340)
     words = " ".join(out.split())
     assert "the deck `sin` for even and for odd coordinates" in words
     assert "right cosine for the odd ones" in words
 
 
 def test_a_row_without_code_says_why(capsys):
-    _, out, _ = call(capsys, "deck", "C", 231)
-    assert out.startswith("C 231: ") and "no code" in out and "films of roads" in out
+    _, out, _ = call(capsys, "deck", "C", "lanes")
+    assert "Shapes of lanes" in out and "no code" in out and "films of roads" in out
 
 
-@pytest.mark.parametrize("deck, row", [(deck, row) for deck in DECKS.values() for row in deck.rows],
-                         ids=lambda value: getattr(value, "letter", getattr(value, "title", "")))
-def test_every_row_prints(deck, row, capsys):
-    status, out, _ = call(capsys, "deck", deck.letter, row.lines[0])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.deck}{row.lines[0]}")
+def test_every_row_prints(row, capsys):
+    status, out, _ = call(capsys, "deck", row.deck, "--line", row.lines[0])
     assert status == 0 and row.title in out
     for name in row.code:
         assert page(name) in out
 
 
+@pytest.mark.parametrize("line", sorted({line.split("#")[0].strip() for path in PAGES
+                                         for line in re.findall("numformer deck [^\n`]+",
+                                                                path.read_text("utf-8"))}))
+def test_what_pages_tell_to_type_finds_something(capsys, line):
+    status, out, _ = call(capsys, *shlex.split(line.replace("WORDS", "rotary"))[1:], "--json")
+    assert status == 0 and list(last_json(out)) in (["rows"], ["decks"])
+
+
 @pytest.mark.parametrize("words, message", [
     (["X"], "there is no deck X; choose from A, B, C, D, E."),
-    (["BB"], "there is no deck BB"), ([""], "there is no deck"),
-    (["B", "0"], "0 must be a line of deck B, from 1 to 620."),
-    (["B", "621"], "621 must be a line of deck B"), (["B", "-3"], "-3"),
-    (["B", "1.5"], "1.5 must be a line"), (["B", "²"], "must be a line"),
-    (["B", "x\x1b[2J"], "must be a line"), (["B", "9" * 5000], "must be a line")])
+    (["rottary"], "no slide has rottary (did you mean rotary?)"), ([""], "no slide has"),
+    (["B", "0"], "0 must be a slide of deck B, from 1 to 65; a line of its text is --line N."),
+    (["B", "66"], "66 must be a slide of deck B"),
+    (["B", "1.5 quux"], "no slide has 1.5 quux"), (["B", "²"], "no slide has ²"),
+    (["x\x1b[2J"], "no slide has x"), (["B", "9" * 5000], "must be a slide"),
+    (["--line", "3"], "write numformer deck B --line 3"),
+    (["B", "--line", "0"], "--line 0 must be a line of deck B, from 1 to 620."),
+    (["B", "--line", "621"], "--line 621 must be a line of deck B"),
+    (["--lesson", "99"], "no slide is of all that"),
+    (["B", "1", "--lesson", "20"], "no slide is of all that"),
+    (["--layer", "LayerNrom"], "--layer LayerNrom is on no slide (did you mean LayerNorm?)")])
 def test_wrong_words_are_one_line(capsys, words, message):
     status, out, errors = call(capsys, "deck", *words)
     assert status == 2 and not out and message in " ".join(errors.split())

@@ -1,5 +1,7 @@
 """The explorer in a real browser: views, keys, focus, weights."""
 
+from pathlib import Path
+
 import numpy as np
 
 from command import waited_for
@@ -260,3 +262,14 @@ def test_scores_that_are_not_products_have_no_query_view(browser, tmp_path):
     assert page.shows("cross", 0, 1)
     page.press("q")
     assert "not products" in page.all(".stage")[0].text
+
+
+def test_the_page_that_the_readme_links_to_computes_what_is_typed(browser):
+    browser.get((Path(__file__).parents[2] / "figures" / "explorer.html").as_uri())
+    shown = lambda words: words in browser.find_element("css selector", "body").text
+    assert waited_for(lambda: shown("Next token after “e” (position 32)"))
+    box = browser.find_element("css selector", '[data-at="text"]')
+    box.clear()
+    box.send_keys("def fun")
+    assert waited_for(lambda: shown("Next token after “n” (position 6)"))
+    assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]

@@ -1,78 +1,177 @@
-"""numformer deck: from a line of the lecture notes to formula, code, picture and experiment.
+"""numformer deck: from a slide of the lecture notes to formula, code, picture and experiment.
 
     numformer deck
     numformer deck A
+    numformer deck A 22
+    numformer deck rotary
+    numformer deck C layer norm
+    numformer deck B --line 131
+    numformer deck --lesson 4
+    numformer deck --layer MultiHeadAttention
 """
 
+from itertools import groupby
 from textwrap import wrap
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.targets import misprint, page
-from numformer.terminal import printable
+from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
+from numformer.teaching.deck.targets import how_to_run, misprint, page
+from numformer.terminal import did_you_mean, printable
 
-RUNS = {"preset": "numformer train --preset {}", "experiment": "numformer experiment {}",
-        "count": "numformer count {}", "verb": "numformer {}", "notebook": "notebook {}",
-        "exercise": "exercise {} (numformer exercises)"}
 INDENT, COLUMNS = 12, 96                              # of the labels, and of a line
+SUMS = {"lessons": "notebook", "exercises": "exercise", "experiments": "experiment",
+        "presets": "preset"}
 
 
 def add_arguments(parser):
-    parser.add_argument("deck", metavar="DECK", nargs="?", help="a letter, as in CONVENTIONS.md: "
-                        f"{', '.join(DECKS)} (default: list the decks)")
-    parser.add_argument("line", metavar="LINE", nargs="?", help="a line of the text of the deck "
-                        "(default: list the deck's rows)")
+    parser.add_argument("words", metavar="WORD", nargs="*", help="a deck, by its letter "
+                        f"({', '.join(DECKS)}), and then the number of a slide, or words to search "
+                        "for; or words alone, to search all decks (default: list the decks)")
+    parser.add_argument("--lesson", type=int, metavar="N", default=None,
+                        help="the slides that lesson N is about")
+    parser.add_argument("--layer", metavar="NAME", default=None,
+                        help="the slides of a layer, such as LayerNorm")
+    parser.add_argument("--line", type=int, metavar="N", default=None,
+                        help="the slide of a line of the deck's text")
 
 
 def run(arguments):
-    if arguments.deck is None:
-        for letter, deck in DECKS.items():
-            print(f"{letter}  {deck.n_lines:5} lines, {len(deck.rows)} rows: {deck.title}")
-        if arguments.json:
-            print_json({"decks": {letter: {"title": deck.title, "lines": deck.n_lines,
-                                           "rows": len(deck.rows)}
-                                  for letter, deck in DECKS.items()}})
-        return 0
-    letter = arguments.deck.upper()
-    if letter not in DECKS:
-        raise UsageError(f"deck: there is no deck {printable(arguments.deck)}; choose from "
-                         f"{', '.join(DECKS)}.")
-    deck = DECKS[letter]
-    if arguments.line is None:
-        for row in deck.rows:
-            print(f"{row.lines[0]:5}  {row.title}")
-        if arguments.json:
-            print_json({"rows": [{"line": row.lines[0], "title": row.title} for row in deck.rows]})
-        return 0
-    row = _row(deck, arguments.line)
-    first, last = row.lines
-    print(f"{letter} {first}{f' to {last}' if last > first else ''}: {row.title}")
-    for label, lines in _leads(row):
-        for n, line in enumerate(lines):
-            print(f"  {'' if n else label:{INDENT}}{line}")
+    if not arguments.words and arguments.lesson is arguments.layer is arguments.line is None:
+        return _list_decks(arguments)
+    rows, words, others = ALL, list(arguments.words), []
+    deck = _deck_of(words.pop(0)) if words and len(words[0]) == 1 else None
+    if deck is not None:
+        rows = deck.rows
+    if arguments.line is not None:
+        rows = [_row_at(deck, arguments.line)]
+    if deck is not None and len(words) == 1 and words[0].isdecimal():
+        rows = _rows_on(deck, words.pop(), rows)
+    if arguments.lesson is not None:
+        rows = with_lesson(arguments.lesson, rows)
+    if arguments.layer is not None:
+        rows = with_layer(_known_layer(arguments.layer), rows)
+    if words and rows:
+        rows, others = _found(" ".join(words), rows)
+    if not rows:
+        raise UsageError("deck: no slide is of all that; leave something out.")
+    _show(rows)
+    if others:
+        print(f"\nAlso named on {', '.join(dict.fromkeys(map(_place, others)))}")
     if arguments.json:
-        print_json({**row._asdict(), "slides": [slide._asdict() for slide in row.slides],
-                    "slips": [slip._asdict() for slip in row.slips]})
+        print_json({"rows": [{**row._asdict(), "slides": [slide._asdict() for slide in row.slides],
+                              "slips": [slip._asdict() for slip in row.slips]} for row in rows]})
     return 0
 
 
-def _row(deck, word):
+def _list_decks(arguments):
+    for letter, deck in DECKS.items():
+        print(f"{letter}  {len(deck.slides):3} slides  {deck.title}")
+    print("\nnumformer deck A lists the slides of a deck; numformer deck WORDS searches all.")
+    if arguments.json:
+        print_json({"decks": {letter: {"title": deck.title, "slides": len(deck.slides),
+                                       "rows": len(deck.rows)}
+                              for letter, deck in DECKS.items()}})
+    return 0
+
+
+# ---- which rows ----------------------------------------------------------------------------------
+
+
+def _deck_of(letter):
+    if letter.upper() not in DECKS:
+        raise UsageError(f"deck: there is no deck {printable(letter)}; choose from "
+                         f"{', '.join(DECKS)}.")
+    return DECKS[letter.upper()]
+
+
+def _row_at(deck, line):
+    if deck is None:
+        raise UsageError(f"deck: --line {line} is of no deck; write numformer deck B --line "
+                         f"{line}, with one of {', '.join(DECKS)}.")
     try:
-        return deck.row_at(int(word) if word.isascii() and word.isdecimal() else 0)
+        return deck.row_at(line)
     except ValueError:
-        raise UsageError(f"deck: {printable(word)} must be a line of deck {deck.letter}, from 1 "
-                         f"to {deck.n_lines}.") from None
+        raise UsageError(f"deck: --line {line} must be a line of deck {deck.letter}, from 1 to "
+                         f"{deck.n_lines}.") from None
+
+
+def _rows_on(deck, number, rows):
+    found = [row for row in rows if number in (str(slide.number) for slide in row.slides)]
+    if not found:
+        raise UsageError(f"deck: {printable(number)} must be a slide of deck {deck.letter}, from 1 "
+                         f"to {len(deck.slides)}; a line of its text is --line N.")
+    return found
+
+
+def _known_layer(name):
+    known = layers_named()
+    if name not in known:
+        raise UsageError(f"deck: --layer {printable(name)} is on no slide"
+                         f"{did_you_mean(name, known)}; choose from {', '.join(known)}.")
+    return name
+
+
+def _found(text, rows):
+    try:
+        on_slides, others = search(text, rows)
+    except LookupError as error:
+        raise UsageError(f"deck: {error}; `numformer deck` lists the decks.") from None
+    return (on_slides, others) if on_slides else (others, [])
+
+
+# ---- what is shown -------------------------------------------------------------------------------
+
+
+def _show(rows):
+    """The details of rows that are together on a slide; of others a list, and what they lead to."""
+    if set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows)):
+        for where, together in groupby(rows, lambda row: f"{_place(row)}  {_headings(row)}"):
+            print(where)
+            for row in together:
+                print(f"\n{row.title}")
+                for label, lines in _leads(row):
+                    for n, line in enumerate(lines):
+                        print(f"  {'' if n else label:{INDENT}}{line}")
+        return
+    for letter, of_deck in groupby(rows, lambda row: row.deck):
+        print(f"{letter}  {DECKS[letter].title}")
+        for heading, together in groupby(of_deck, _headings):
+            together = list(together)
+            print(f"  {_numbers(together):8}{heading}")
+            for row in together:
+                print(f"{'':12}{row.title}")
+    print()
+    for label, kind in SUMS.items():
+        names = dict.fromkeys(name.partition(":")[2] for row in rows for name in row.run
+                              if name.startswith(f"{kind}:"))
+        names = sorted(names, key=int) if kind in ("notebook", "exercise") else names
+        for n, line in enumerate(wrap(", ".join(names), COLUMNS - INDENT)):
+            print(f"{'' if n else label:{INDENT}}  {line}")
+
+
+def _numbers(rows):
+    """The first and the last slide of rows."""
+    first, last = (pick(slide.number for row in rows for slide in row.slides)
+                   for pick in (min, max))
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def _place(row):
+    return f"{row.deck} {_numbers([row])}"
+
+
+def _headings(row):
+    return ", ".join(dict.fromkeys(slide.heading for slide in row.slides))
 
 
 def _leads(row):
     """(label, lines) of what is known of a row."""
-    yield "slide", [f"{slide.number}: {slide.heading}" for slide in row.slides]
     yield "formula", [*row.formula, *([f"where {row.where}"] if row.where else [])]
     yield "code", [f"{name:36}{page(name)}" for name in row.code]
     yield "picture", [_picture(name) for name in row.picture]
-    yield "run", [RUNS[kind].format(which)
-                  for kind, _, which in (name.partition(":") for name in row.run)]
+    yield "run", [how_to_run(name) for name in row.run]
     yield "tests", row.tests
     for slip in row.slips:
         (_, claim, correction), = misprint(slip.place)
