@@ -47,7 +47,7 @@ def test_a_slide_has_formula_code_page_picture_run_and_tests(capsys):
     status, out, _ = call(capsys, "deck", "B", 13, "--json")
     assert status == 0 and out.startswith("B 13  Rotary Positional Encodings (RoPE)")
     assert len(titles(out)) == 2
-    for part in ("f_q(x, m) . f_k(y, n) = g(x, y, m - n)",
+    for part in ("sum(f(x, 5) * f(y, 2)) = sum(f(x, 8) * f(y, 5))",
                  "numformer/functional/positions/rotary.py",
                  "figures/rotary_proof.png", "numformer train --preset llama", "lesson 3",
                  "exercise 33_figure_rotary", "test_positions"):

@@ -10,7 +10,7 @@ Examples
 >>> row.title
 'Rotary positions: products that depend on the distance alone'
 >>> row.picture
-('figures/rotary_proof.png', 'plots.rotary_proof')
+('figures/rotary_proof.png',)
 """
 
 from numformer.teaching.deck.row import Deck, Row, Slide, Slip

@@ -100,6 +100,7 @@ class Row(NamedTuple):
     slips: tuple = ()
     note: str = ""
     reason: str = ""
+    unevaluated: str = ""
 
 
 class Deck(NamedTuple):
