@@ -20,6 +20,10 @@ from ranks import mpirun, needs_mpi
 PROGRAM = Path(__file__).parent / "program.py"
 
 
+# One rank and three, whose shards are of two sizes, in every run; two and four take half a minute
+TWO, FOUR = (pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))
+
+
 @lru_cache
 def on_ranks(n, *options):
     done = mpirun(n, sys.executable, PROGRAM, *options)
@@ -34,7 +38,7 @@ def plain(name):
 
 
 @needs_mpi
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("n", [1, TWO, 3, FOUR])
 @pytest.mark.parametrize("name", CASES)
 def test_any_number_of_ranks_gives_the_same_bits(n, name):
     found, expected = on_ranks(n)["results"][name], plain(name)
@@ -43,13 +47,14 @@ def test_any_number_of_ranks_gives_the_same_bits(n, name):
 
 
 @needs_mpi
+@pytest.mark.slow
 def test_threads_within_ranks_do_not_matter():
     found = on_ranks(2, "threads")["results"]
     assert all(found[name]["state"] == plain(name)["state"] for name in CASES)
 
 
 @needs_mpi
-@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("n", [TWO, 3, FOUR])
 def test_each_rank_keeps_its_share_of_the_moments(n):
     results = on_ranks(n)["results"]
     for name in ("adamw", "float64", "sgd"):
@@ -59,7 +64,7 @@ def test_each_rank_keeps_its_share_of_the_moments(n):
 
 
 @needs_mpi
-@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("n", [1, TWO, FOUR])
 def test_bytes_are_those_of_the_formula(n):
     found = on_ranks(n)["results"]["adamw"]           # 4 shards: one subtree a rank
     expected = 2 * (n - 1) * found["parameters"]      # all ranks together
@@ -73,7 +78,7 @@ def test_three_ranks_send_a_subtree_each_of_their_shards():
 
 
 @needs_mpi
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("n", [TWO, 3, FOUR])
 def test_blocks_are_sent_while_the_backward_runs(n):
     order = on_ranks(n)["order"]
     blocks = [f"blocks.{k}" for k in reversed(range(SIZES["n_layers"]))]

@@ -11,13 +11,17 @@ from numformer.layers.positions.schemes import IN_ATTENTION
 from numformer.parameter import Layer
 from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck, hessian_symmetry
+from numformer.verify.jacobians import COMPLEX_STEP
 from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAGES
-from numformer.verify.tensors import resolved
+from numformer.verify.tensors import (
+    generic_direction, gradients_at, named_tensors, output_at, resolved)
 
 CASES = LAYERS + MODELS
 
-# The loss of one model of each page in every run; the others take about half a minute
-SAMPLE = {f"loss of {page.MODELS[0].name}" for page in PAGES if hasattr(page, "MODELS")}
+# Every derivative of one model of each page, and of its loss, in every run; those of the others
+# take two minutes, and are compared along a direction in every run
+SAMPLE = {f"{loss}{page.MODELS[0].name}" for page in PAGES if hasattr(page, "MODELS")
+          for loss in ("", "loss of ")}
 
 
 def by_name(case):
@@ -34,15 +38,33 @@ def as_tuple(gradients):
     return gradients if isinstance(gradients, tuple) else (gradients,)
 
 
-@pytest.mark.parametrize("case", [*PAIRS, *CASES, *(
+@pytest.mark.parametrize("case", [*PAIRS, *LAYERS, *(
     case if case.name in SAMPLE else pytest.param(case, marks=pytest.mark.slow)
-    for case in LOSSES)], ids=by_name)
+    for case in MODELS + LOSSES)], ids=by_name)
 def test_every_derivative_equals_the_complex_step(case):
     """All derivatives; nothing is written into, no state is kept, gradients accumulate."""
     report = gradcheck(case.layer(), case.inputs(), case.options,
                        MODEL_BOUND if case in MODELS + LOSSES else LAYER_BOUND, case.condition)
     assert report.ok, str(report)
     assert len(report.rows) == len(case.shapes) + sum(1 for _ in case.layer().named_parameters())
+
+
+@pytest.mark.parametrize("case", MODELS + LOSSES, ids=by_name)
+def test_gradients_equal_the_complex_step_along_a_direction(case):
+    """A random one in each tensor, for a random dy."""
+    layer, inputs, rng = case.layer(), case.inputs(), np.random.default_rng(0)
+    tensors = named_tensors(layer, inputs)
+    y = output_at(layer, inputs, case.options, {})
+    dy = np.float64(0.7) if y.ndim == 0 else rng.standard_normal(y.shape)
+    gradients = gradients_at(layer, inputs, case.options, {}, dy)
+    directions = generic_direction(tensors, rng)
+    slopes = {name: gradients[name] * directions[name] for name in tensors}
+    largest = max(np.abs(parts).sum() for parts in slopes.values())
+    for name, parts in slopes.items():
+        moved = {name: tensors[name] + 1j * COMPLEX_STEP * directions[name]}
+        slope = (dy * output_at(layer, inputs, case.options, moved).imag).sum() / COMPLEX_STEP
+        scale = max(np.abs(parts).sum(), 1e-3 * largest)      # some gradients are sums that are 0
+        assert abs(parts.sum() - slope) <= MODEL_BOUND * case.condition * scale, name
 
 
 @pytest.mark.parametrize("case", PAIRS + CASES + LOSSES, ids=by_name)
