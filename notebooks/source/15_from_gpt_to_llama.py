@@ -237,7 +237,7 @@ losses_by_tokens(curves, title="Validation loss, seed 1").figure
 # %% [markdown] minutes=15
 # ## Counting parameters
 #
-# How large is a model, before one has built it? A block has six matrix products, four in attention
+# How large is a model, before one has built it? A block has six weight matrices, four in attention
 # and two (or, gated, three) in the feed-forward network. With width C, hidden width F, H heads of
 # width D = C / H and G heads of keys and values:
 #

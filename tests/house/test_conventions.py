@@ -103,9 +103,35 @@ def test_wrong_names_and_defaults_are_found(cell, fault):
 def test_every_row_is_whole():
     for line in PAGE.split("\n"):
         if line.startswith("| "):
-            assert line.endswith(" |") and line.count("|") in (4, 6), line
+            assert line.endswith(" |") and line.count("|") in (5, 6), line
     decks = cells(PAGE[PAGE.index("## Slips"):], 0)
     assert len(decks) > 50 and all(re.match("[A-E](, [A-E])*, ", deck) for deck in decks)
+
+
+def sources():
+    """(row, source) of every row of the page: the cell before the last one."""
+    return [(line, line.strip("|").split("|")[-2].strip()) for line in PAGE.split("\n")
+            if line.startswith("| ") and not line.startswith(("| question |", "| deck |"))]
+
+
+def unsourced(cell):
+    """Whether a source has no words, and does not say why; words are at most a line."""
+    who, *words = re.split(""": (?=["`])""", cell)
+    return (not who or any(len(w) > 140 for w in re.findall('"[^"]+"', cell))
+            or not words and not re.search("no text: .|: not quoted", cell))
+
+
+def test_every_row_quotes_its_source():
+    found = sources()
+    assert [row for row, cell in found if unsourced(cell)] == []
+    assert sum('"' in cell or "`" in cell for _, cell in found) > 0.85 * len(found)
+
+
+@pytest.mark.parametrize("cell", [
+    "", "-", "Vaswani et al. (2017), section 3.5", '"so that the two can be summed"',
+    f'Vaswani et al. (2017), section 3.5: "{"so that " * 20}"'])
+def test_a_source_without_words_and_words_without_a_source_are_found(cell):
+    assert unsourced(cell)
 
 
 def test_numbers_on_the_page():

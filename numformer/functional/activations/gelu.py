@@ -33,7 +33,7 @@ def gelu(x):
 
     References
     ----------
-    Hendrycks and Gimpel (2016), "Gaussian Error Linear Units", eq. 1.
+    Hendrycks and Gimpel (2016), "Gaussian Error Linear Units", section 2.
 
     Examples
     --------

@@ -39,7 +39,8 @@ class ShawPositions(AttentionPositions):
     References
     ----------
     Shaw, Uszkoreit, Vaswani (2018), "Self-Attention with Relative Position Representations", eq. 3
-    and 4; section 3.3 shares the tables among heads.
+    and 4. The tables are those of the big model of section 4.1; in the base model each head has its
+    own.
 
     Examples
     --------
