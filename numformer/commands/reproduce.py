@@ -20,7 +20,8 @@ from numformer.recipes import PRESETS, all_claims, preset_and_start
 from numformer.runs import FolderLock
 from numformer.terminal import did_you_mean, printable, shell_word
 
-HEAD = ["preset", "figure", "each seed", "median", "must be", "holds", "minutes"]
+HEAD = ["preset", "figure", "each seed", "median", "must be", "baselines, the strongest first",
+        "holds", "minutes"]
 
 
 def add_arguments(parser):
@@ -171,21 +172,45 @@ def _chosen(name, arguments):
 
 
 def _rows(records, claims):
-    """A row for each claim of each preset."""
+    """A row for each figure that a preset or an experiment claims something about."""
     medians = {name: {figure: _median([record["figures"][figure] for record in found])
                       for figure in found[0]["figures"]} for name, found in records.items()}
     rows = []
     for name, found in records.items():
         minutes = [record["minutes"] for record in found if record["minutes"] is not None]
-        for claim in claims[name]:
-            others = {other: figures[claim.figure] for other, figures in medians.items()
-                      if claim.figure in figures}
-            rows.append({"preset": name, "figure": claim.figure,
-                         "each": [record["figures"][claim.figure] for record in found],
-                         "median": medians[name][claim.figure], "must_be": str(claim),
-                         "holds": claim.holds(medians[name], others),
+        for figure in dict.fromkeys(claim.figure for claim in claims[name]):
+            its_claims = [claim for claim in claims[name] if claim.figure == figure]
+            others = {other: figures[figure] for other, figures in medians.items()
+                      if figure in figures}
+            rows.append({"preset": name, "figure": figure,
+                         "each": [record["figures"][figure] for record in found],
+                         "median": medians[name][figure],
+                         "must_be": ", ".join(filter("-".__ne__, map(str, its_claims))) or "-",
+                         "baselines": _baselines(its_claims, medians[name], others),
+                         "holds": _all([claim.holds(medians[name], others)
+                                        for claim in its_claims]),
                          "minutes": max(minutes, default=None)})
     return rows
+
+
+def _baselines(claims, medians, others):
+    """The medians that claims about one figure compare it with, by name, the strongest first.
+
+    Examples
+    --------
+    >>> from numformer.recipes.preset import more
+    >>> claims = [more("probe", beats=name) for name in ("nearest", "probe_of_embedding")]
+    >>> _baselines(claims, {"probe": 0.98, "nearest": 0.41, "probe_of_embedding": 0.82}, {})
+    {'probe_of_embedding': 0.82, 'nearest': 0.41}
+    """
+    found = {claim.beats: medians[claim.beats] for claim in claims if claim.beats is not None}
+    found |= {name: others[name] for claim in claims for name in claim.ahead_of if name in others}
+    return dict(sorted(found.items(), key=lambda item: item[1], reverse=claims[0].more_is_better))
+
+
+def _all(verdicts):
+    """Whether all hold; None if none fails and one was not compared."""
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _median(figures):
@@ -196,8 +221,13 @@ def _median(figures):
 def _cells(row):
     return [row["preset"], row["figure"].replace("_", " "),
             ", ".join(f"{value:.4f}" for value in row["each"]), f"{row['median']:.4f}",
-            row["must_be"], {True: "yes", False: "**no**", None: "not compared"}[row["holds"]],
+            row["must_be"], _named(row["baselines"]) or "-",
+            {True: "yes", False: "**no**", None: "not compared"}[row["holds"]],
             "-" if row["minutes"] is None else f"{row['minutes']:.1f}"]
+
+
+def _named(figures):
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items())
 
 
 def _settings(settings):

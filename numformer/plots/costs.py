@@ -58,7 +58,9 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         panel.set(xscale="log", yscale="log", xlabel="sequence length T", ylabel=label)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
-        legend_below(panel, 1) if in_slides() else panel.legend()
+        legend = legend_below(panel, 1) if in_slides() else panel.legend()
+        if len(lengths) > 1:
+            legend.set_title("power of T between the last two lengths")
     entitle(ax, axes[0], title)
     return axes[0].figure
 

@@ -3,6 +3,7 @@ draws; the verbs that run it."""
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,9 @@ from command import call
 from marks import slow_among
 from numformer.experiments import EXPERIMENTS, Experiment, Outcome, trained, trainer_of
 from numformer.plots.axes import new_axes
-from numformer.recipes import PRESETS, Claim
+from numformer import recipes
+from numformer.recipes import PRESETS, Claim, all_claims
+from numformer.recipes.preset import more
 
 FEW = 2                                                               # steps
 # These measure several models, or read far more than they train on
@@ -24,6 +27,7 @@ def half(seed, steps=None):
     return Outcome({"half": seed / 2, "steps": steps or 5}, lambda: new_axes((3, 2)), "a table")
 
 
+CLAIMS = all_claims(PRESETS) | {name: each.claims for name, each in EXPERIMENTS.items()}
 HALF = Experiment("What is the half of a seed?", half, (Claim("half", 1.0),))
 
 
@@ -81,6 +85,54 @@ def test_reproduce_runs_experiments_with_each_seed(capsys, tmp_path, monkeypatch
     assert status == 0 and (tmp_path / "out" / "half-3" / "half.png").exists()
     monkeypatch.setitem(EXPERIMENTS, "half", HALF._replace(measure=None))    # it is not run again
     assert call(capsys, *argv)[1].splitlines()[-1] == printed.splitlines()[-1]
+
+
+def compared(seed, steps=None):
+    return Outcome({"probe": 0.9 + seed / 100, "nearest": 0.4, "embedding": 0.8, "random": 0.1,
+                    "loss": 1.0, "loss_before": 5.0, "loss_of_counts": 2.0},
+                   lambda: new_axes((3, 2)))
+
+
+def test_reproduce_prints_every_baseline_of_a_figure_the_strongest_first(
+        capsys, tmp_path, monkeypatch):
+    claims = (*(more("probe", beats=name) for name in ("nearest", "embedding", "random")),
+              Claim("loss", beats="loss_before"), Claim("loss", 3.0, beats="loss_of_counts"))
+    monkeypatch.setitem(EXPERIMENTS, "half", Experiment("Which is best?", compared, claims))
+    argv = ["reproduce", "half", "--seeds", 1, "--out", tmp_path, "--json"]
+    status, printed, _ = call(capsys, *argv)
+    probe, loss = json.loads(printed.splitlines()[-1])["rows"]
+    assert status == 0 and list(probe["baselines"]) == ["embedding", "nearest", "random"]
+    assert list(loss["baselines"].items()) == [("loss_of_counts", 2.0), ("loss_before", 5.0)]
+    assert loss["must_be"] == "better than loss before, at most 3, better than loss of counts"
+    assert "| embedding 0.8000, nearest 0.4000, random 0.1000 | yes |" in printed
+    monkeypatch.setitem(EXPERIMENTS, "half", Experiment(
+        "Which is best?", compared, (*claims, more("probe", 0.99))))
+    assert call(capsys, *argv)[0] == 1, "one of four claims about a figure fails, and so the row"
+
+
+def test_claims_about_one_figure_have_one_direction():
+    """`reproduce` sorts the baselines of all of them."""
+    for name, own in CLAIMS.items():
+        directions = {(claim.figure, claim.more_is_better) for claim in own}
+        assert len(directions) == len({figure for figure, _ in directions}), name
+
+
+def rows_of_the_results():
+    """Name of a preset or experiment: its rows on the page of the results."""
+    rows = {}
+    for line in (Path(recipes.__file__).parent / "RESULTS.md").read_text().split("\n"):
+        if line.startswith("| "):
+            rows.setdefault(line.split(" | ")[0].strip("| "), []).append(line)
+    return rows
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_the_results_name_every_baseline(name):
+    rows = rows_of_the_results().get(name, [])
+    assert rows or name not in EXPERIMENTS, "an experiment has a row"
+    baselines = {claim.beats.replace("_", " ") for claim in CLAIMS[name] if claim.beats}
+    baselines |= {other for claim in CLAIMS[name] for other in claim.ahead_of}
+    assert not rows or {each for each in baselines if each not in " ".join(rows)} == set()
 
 
 def test_trained_observes_before_between_and_after():

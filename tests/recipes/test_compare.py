@@ -207,7 +207,7 @@ def test_reproduce_trains_each_seed_once_and_writes_a_table(capsys, text, tmp_pa
     assert status == 0 and row["holds"] is True and row["median"] == sorted(row["each"])[1]
     assert len(row["each"]) == 3
     assert table.splitlines()[2].startswith("| ngram | bits per character |")
-    assert "at most 5 | yes |" in table and "steps 3" in table
+    assert "at most 5 | - | yes |" in table and "steps 3" in table
     monkeypatch.setattr(reproduce.train, "run", None)                 # whoever trains again, fails
     assert last_json(call(capsys, *argv)[1])["rows"] == [row]
     monkeypatch.setitem(PRESETS, "ngram",

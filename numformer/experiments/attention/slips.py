@@ -183,7 +183,7 @@ def measure(seed, steps=None):
     for kind in ("shapes", "gradcheck", "gradients", "reference"):
         figures[f"noticed_by_{kind}"] = sum(
             row["gradcheck"] if kind == "gradcheck" else row["notice"] == kind for row in rows)
-    return Outcome(figures, partial(_drawn, rows), "\n".join([*_table(rows), "", *texts]))
+    return Outcome(figures, partial(_drawn, rows, seed), "\n".join([*_table(rows), "", *texts]))
 
 
 def _table(rows):
@@ -196,10 +196,11 @@ def _table(rows):
                f"{row['generating'] - rows[0]['generating']:+8.3f}   {', '.join(found) or '-'}")
 
 
-def _drawn(rows):
+def _drawn(rows, seed):
     from numformer.plots import slip_costs
 
-    return slip_costs(rows[0], rows[1:])
+    return slip_costs(rows[0], rows[1:], title="What a misprint costs, and which test notices it "
+                      f"(seed {seed})")
 
 
 EXPERIMENT = Experiment(

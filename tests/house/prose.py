@@ -1,0 +1,62 @@
+"""The prose of the repository, page by page: the sentences and tables that a reader believes."""
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (".", "docs", "figures", "notebooks", "numformer")
+UNITS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+         "fifteen sixteen seventeen eighteen nineteen").split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+WORDS = {word: n for n, word in enumerate(UNITS)} | {
+    f"{ten}-{UNITS[one]}" if one else ten: 10 * n + one
+    for n, ten in enumerate(TENS, 2) for one in range(10)}
+NUMBER = rf"\b(\d+|{'|'.join(sorted(WORDS, key=len, reverse=True))})\b"
+
+
+def value(number):
+    """
+    Examples
+    --------
+    >>> value("Twenty-one"), value("15")
+    (21, 15)
+    """
+    return WORDS.get(number.lower()) if number.lower() in WORDS else int(number)
+
+
+def pages():
+    """The text of each page by its path: Markdown, and the lessons with OUTPUT for what a cell
+    prints or draws."""
+    found = [page for folder in FOLDERS for page in sorted((ROOT / folder).glob(
+        "**/*.md" if folder == "numformer" else "*.md"))]
+    texts = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in found}
+    for page in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+        texts[page.relative_to(ROOT).as_posix()] = "\n\n".join(
+            "".join(cell["source"]) if cell["cell_type"] == "markdown"
+            else "OUTPUT" if cell["outputs"] else "" for cell in cells)
+    return texts
+
+
+def counts(text, noun):
+    """(phrase, number) wherever a text counts something: "Twenty-one lessons", "42 questions".
+
+    Examples
+    --------
+    >>> counts("Twenty-one short lessons, 2 a week; lesson 3.", "lessons")
+    [('Twenty-one short lessons', 21)]
+    """
+    pattern = rf"(?i){NUMBER}(?:\s+(?!of\b)[a-z-]+)?\s+{noun}\b"
+    return [(" ".join(found[0].split()), value(found[1])) for found in re.finditer(pattern, text)]
+
+
+def sections(text):
+    """The parts of a page from heading to heading."""
+    return re.split(r"(?m)^(?=#{1,6} )", text)
+
+
+def decimals_in_tables(section):
+    """Numbers with two digits or more after the point, in rows of tables."""
+    return [number for line in section.split("\n") if line.lstrip().startswith("|")
+            for number in re.findall(r"(?<![\w.=(-])\d+\.\d{2,}", line)]

@@ -1,0 +1,124 @@
+"""Counts in prose are what the package has, and measured figures name the command beside them."""
+
+import configparser
+import re
+
+import pytest
+
+from numformer import models
+from numformer.commands.figures import RUNS
+from numformer.experiments import EXPERIMENTS
+from numformer.experiments.attention.slips import RIGHT, SLIPS
+from numformer.recipes import PRESETS
+from numformer.teaching import all_exercises
+from numformer.teaching.deck import DECKS
+from prose import ROOT, counts, decimals_in_tables, pages, sections
+
+PAGES = pages()
+LESSONS = len(list((ROOT / "notebooks" / "source").glob("*.py")))
+QUESTIONS = len(re.findall(r"(?m)^\*\*\d+[ab]\*\* \(", PAGES["notebooks/EXAM.md"]))
+# noun: how many there are
+COUNTS = {
+    "lessons": LESSONS, "questions": QUESTIONS, "decks": len(DECKS), "presets": len(PRESETS),
+    "experiments": len(EXPERIMENTS), "exercises": len(all_exercises()),
+    "misprints": len(SLIPS.keys() - {RIGHT}), "hints": 3, "small models": len(RUNS),
+}
+# What counts only some of them: where, and which
+PARTS = {
+    ("figures/README.md", "two experiments"): "scaling-law and slips, which draw pictures",
+    ("notebooks/17_what_a_matrix_product_costs.ipynb", "two questions"): "of the lesson itself",
+    ("notebooks/19_circuits.ipynb", "three questions"): "of the lesson itself",
+    ("notebooks/21_beyond_one_machine.ipynb", "six presets"): "those that ranks were tried with",
+}
+COMMAND = re.compile(r"numformer [a-z]+|python -m \w+|python [\w/]+\.py|pytest|tests/\w+|OUTPUT")
+# Sections whose tables hold no measured figures
+GIVEN = {("numformer/CONVENTIONS.md", "### Experts"): "coefficients of papers"}
+
+
+def wrong_counts(page, text, noun, number):
+    return [phrase for phrase, found in counts(text, noun)
+            if found != number and (page, phrase.lower()) not in PARTS]
+
+
+@pytest.mark.parametrize("noun", COUNTS)
+def test_counts_are_those_of_the_package(noun):
+    assert {page: wrong for page, text in PAGES.items()
+            if (wrong := wrong_counts(page, text, noun, COUNTS[noun]))} == {}
+
+
+def test_the_pages_count_something():
+    found = {noun: sum(len(counts(text, noun)) for text in PAGES.values()) for noun in COUNTS}
+    assert found["lessons"] >= 5 and found["decks"] >= 4 and found["hints"] >= 3
+    assert found["questions"] >= 1 <= found["small models"] and found["misprints"] >= 1
+
+
+def test_a_wrong_count_is_found():
+    text = "Twenty lessons, and 21 lessons; the two lessons of a week; lesson 20."
+    assert wrong_counts("README.md", text, "lessons", 21) == ["Twenty lessons", "two lessons"]
+    assert wrong_counts("figures/README.md", "of two experiments", "experiments", 22) == []
+
+
+def test_parts_are_still_counted():
+    for page, phrase in PARTS:
+        assert phrase in PAGES[page].lower(), (page, phrase)
+
+
+def test_there_are_two_exam_questions_for_each_lesson():
+    assert "two for each lesson" in PAGES["notebooks/EXAM.md"] and QUESTIONS == 2 * LESSONS
+
+
+def test_numbers_of_the_readme():
+    readme = PAGES["README.md"]
+    example, = re.findall(r"## Fifteen lines.*?```python\n(.*?)\n\n```", readme, re.DOTALL)
+    assert len(example.split("\n")) == 15
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    oldest, = re.findall(r"Python (3\.\d+) or newer", readme)
+    assert setup["options"]["python_requires"] == f">={oldest}"
+
+
+def unnamed(page, text):
+    """Sections with a table of measured figures, and no command that measures them."""
+    headings = [section.split("\n")[0] for section in sections(text)
+                if len(decimals_in_tables(section)) >= 3 and not COMMAND.search(section)]
+    return [heading for heading in headings if (page, heading) not in GIVEN]
+
+
+def test_tables_of_figures_name_their_command():
+    assert {page: found for page, text in PAGES.items() if (found := unnamed(page, text))} == {}
+    assert sum(bool(decimals_in_tables(text)) for text in PAGES.values()) >= 8
+
+
+def test_a_table_without_a_command_is_found():
+    table = "## Speed\n\n| ours | 1.25 | 1.31 | 1.27 |\n"
+    assert unnamed("README.md", f"# Title\n\nnumformer bench\n\n{table}") == ["## Speed"]
+    assert unnamed("README.md", f"{table}\nwith `numformer bench train`\n") == []
+
+
+def test_figures_of_the_conventions_name_their_command():
+    """A row that says what was measured here says how."""
+    rows = [line for line in PAGES["numformer/CONVENTIONS.md"].split("\n") if line.startswith("|")]
+    ours = [row for row in rows if re.search(r"\b(Here|In our)\b[^|]*\d", row)]
+    assert len(ours) >= 4 and [row for row in ours if not re.search(
+        "`numformer [a-z]+|`breakdown`", row)] == []
+
+
+def test_the_description_names_every_kind_of_model():
+    """Each folder of `models`, in words: vision_transformer is "Vision Transformer"."""
+    words = re.sub(r"[\s-]", "", PAGES["docs/DESCRIPTION.md"].lower())
+    folders = [folder.name for folder in (ROOT / "numformer/models").iterdir()
+               if (folder / "__init__.py").exists()]
+    assert len(folders) > 10 and [name for name in folders
+                                  if name.replace("_", "") not in words] == []
+
+
+def test_the_description_says_how_to_install():
+    """No index has the package: it is installed from its folder."""
+    assert "    pip install .\n" in PAGES["docs/DESCRIPTION.md"]
+    assert "pip install numformer" not in PAGES["docs/DESCRIPTION.md"]
+
+
+def test_what_count_knows_is_what_the_page_of_changes_says():
+    known = {name.rsplit("-", 1)[0] for name in models.CONFIGS}
+    assert {"t5-v1_1", "bart"} <= known and not {"mbart", "mt5", "flan-t5"} & known
+    assert "knows the sizes of T5 1.1\n  and BART" in PAGES["CHANGELOG.md"]
