@@ -100,7 +100,7 @@ def test_hundreds_and_thousands_are_made_of_the_table():
 
 def test_words_can_be_read_back():
     pieces = {language: set() for language in ("english", "french")}
-    for number in [*range(10_000), *range(10_000, 10**6, 7)]:
+    for number in [*range(10_000), *range(10_000, 10**6, 61)]:
         en, fr = english(number), french(number)
         assert read(en, ENGLISH, {"hundred"}, "thousand") == number, en
         assert read(fr, FRENCH, {"cent", "cents"}, "mille") == number, fr
@@ -110,6 +110,7 @@ def test_words_can_be_read_back():
         assert tuple(sorted(found)) == number_vocabulary(language)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [english, french])
 def test_different_numbers_have_different_words(write):
     assert len({write(number) for number in range(10**6)}) == 10**6

@@ -87,7 +87,7 @@ def test_a_context_of_one_token_works(rng):
 
 def test_samples_follow_the_probabilities(rng):
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
-    n = 20000
+    n = 5000
 
     def shares(**options):
         return np.bincount([choose_token(logits, rng, **options) for _ in range(n)],

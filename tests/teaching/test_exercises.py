@@ -1,14 +1,18 @@
 """The exercises of the course: what students and teachers get, and what differs between seeds."""
 
 import ast
+from functools import partial
 
 import pytest
 
 from numformer.specifications import PROBLEMS
 from numformer.teaching import all_exercises, check
 from numformer.teaching.exercise import find_exercises
-from numformer.teaching.judge import judge, judge_answers
+from numformer.teaching.judge import judge as judge_in_time
+from numformer.teaching.judge import judge_answers
 from numformer.teaching.support.effort import effort
+
+judge = partial(judge_in_time, seconds=600.0)         # on a busy machine, too
 
 EXERCISES = all_exercises()
 SEEDS = range(4)
@@ -135,6 +139,8 @@ def test_the_cause_of_a_bug_is_kept_back_until_it_is_asked_for_or_found(tmp_path
         if "_bug_in_" in exercise.name:
             for seed in range(12):
                 path, bug = tmp_path / "student.py", exercise.bug(seed)
+                if (exercise.name, bug) in causes:
+                    continue
                 path.write_text("# mine\n" + exercise.student(seed))
                 wrong = judge(path, exercise.name, seed)
                 assert wrong["score"] == 0

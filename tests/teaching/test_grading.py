@@ -33,7 +33,7 @@ def test_the_folders_of_student_and_teacher(tmp_path, folder):
     assert all(words in guide for words in ("rubric", "Goals", "minutes", "**with your rights**",
                                             "| `02_softmax_backward` | derive"))
     assert json.loads((folder / MANIFEST).read_text())["seed"] == 1
-    rows = grade(tmp_path / "teacher")
+    rows = grade(tmp_path / "teacher", seconds=600)
     assert [row["points"] for row in rows] == [row["of"] for row in rows] == [2, 3, 3, 2]
     assert all(row["points"] == 0 and row["feedback"] == "not done yet" for row in grade(folder))
     with pytest.raises(ValueError, match="exists already"):
@@ -47,7 +47,7 @@ def test_points_do_not_depend_on_how_the_graders_python_treats_warnings(folder, 
         "import warnings\nimport numpy as np\n\n\ndef softmax(x):\n"
         "    warnings.warn('a word')\n    e = np.exp(x - x.max(-1, keepdims=True))\n"
         "    return e / e.sum(-1, keepdims=True)\n")
-    assert grade(folder, names=["01_softmax"])[0]["points"] == 2
+    assert grade(folder, 600, names=["01_softmax"])[0]["points"] == 2
 
 
 def test_names_in_a_manifest_may_be_numbers(folder):
@@ -87,7 +87,7 @@ def test_processes_that_a_file_starts_are_ended(tmp_path, session):
         "one = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],\n"
         f"                       start_new_session={session})\n"
         "raise ValueError(f'pid={one.pid}.')\n")
-    feedback = grade(tmp_path / "student")[0]["feedback"]
+    feedback = grade(tmp_path / "student", 600)[0]["feedback"]
     assert not is_alive(int(feedback.partition("pid=")[2].partition(".")[0]))
 
 
@@ -130,7 +130,7 @@ def test_side_effects_of_a_right_file_cost_no_points(tmp_path, more):
 def test_each_kind_of_broken_file_is_named(tmp_path, text, words):
     write_assignment(tmp_path, names=["1"])
     (tmp_path / "student" / "01_softmax.py").write_text(text)
-    (row,) = grade(tmp_path / "student")
+    (row,) = grade(tmp_path / "student", 600)
     assert row["points"] == 0 and words in row["feedback"] and "\n" not in row["feedback"]
 
 
@@ -140,7 +140,7 @@ def test_a_missing_file_gets_no_points_and_partial_answers_get_their_part(folder
     (folder / "31_figure_mask.py").write_text(text.replace(
         'raise NotImplementedError("your turn")',
         'return {"allowed": -1, "first": T - 1 - BEFORE, "layers": "many"}'))
-    found = feedback_by_number(grade(folder))
+    found = feedback_by_number(grade(folder, 600))
     assert found["01"] == (0, "01_softmax.py does not exist, or is not a file")
     assert found["31"] == (0.67, "wrong: allowed, layers; 1 of 3 right")
 

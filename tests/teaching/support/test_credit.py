@@ -108,7 +108,7 @@ def test_a_bug_is_all_or_nothing(tmp_path):
     assert credit(exercise, norm_backward, "layer_norm_backward", 0) == {}
     path = tmp_path / "student.py"
     path.write_text("# mine\n" + exercise.student(0))
-    assert judge(path, exercise.name, 0)["score"] == 0
+    assert judge(path, exercise.name, 0, seconds=600.0)["score"] == 0
 
 
 def test_questions_have_equal_parts(tmp_path):
@@ -116,6 +116,6 @@ def test_questions_have_equal_parts(tmp_path):
     path.write_text(exercise.student(0).replace(
         'raise NotImplementedError("your turn")',
         'return {"allowed": -1, "first": T - 1 - BEFORE, "layers": -1}'))
-    found = judge(path, exercise.name, 0)
+    found = judge(path, exercise.name, 0, seconds=600.0)
     assert found["score"] == pytest.approx(1 / 3)
     assert found["parts"] == {"allowed": (0, 2 / 3), "first": (2 / 3, 2 / 3), "layers": (0, 2 / 3)}

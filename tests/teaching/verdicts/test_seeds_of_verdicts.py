@@ -72,7 +72,7 @@ def test_grades_and_assertions_tell_the_seed(tmp_path):
                    "def softmax(x):\n    return 1 / 0\n",
                    "import numpy as np\ndef softmax(x):\n    return x + np.random.random()\n"):
         path.write_text(source)
-        feedback = judge.judge(str(path), exercise.name, 3)["feedback"]
+        feedback = judge.judge(str(path), exercise.name, 3, seconds=600.0)["feedback"]
         assert feedback.endswith(" seed=3") and "\n" not in feedback
     for fn in (wrong, raises, not_written):
         with pytest.raises(AssertionError, match=r"\nseed=7, dtype=float64$"):
@@ -167,5 +167,5 @@ def test_a_random_function_gets_no_points(tmp_path):
     path = tmp_path / "a.py"
     path.write_text("import numpy as np\nfrom numformer import functional as F\n"
                     "def softmax(x):\n    return F.softmax(x)[0] + 1e-4 * np.random.random()\n")
-    judgement = judge.judge(str(path), exercise.name, 3)
+    judgement = judge.judge(str(path), exercise.name, 3, seconds=600.0)
     assert judgement["score"] == 0 and judgement["feedback"].startswith("random: two calls")
