@@ -3,7 +3,8 @@
 Run it in the top folder.
 
 The pages are the README, the Markdown pages next to the code, the notebooks as they were run with
-a deck of slides for each, and an API reference made from the docstrings.
+a deck of slides for each, the map of the lecture notes made from its table, and an API reference
+made from the docstrings.
 """
 
 import sys
@@ -12,8 +13,9 @@ from pathlib import Path
 import numformer
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-sys.path.insert(0, str(NOTEBOOKS))
+sys.path[:0] = [str(NOTEBOOKS), str(Path(__file__).parent)]
 
+import deck_pages                                                     # noqa: E402
 import slides                                                         # noqa: E402
 
 project = "numformer"
@@ -26,7 +28,8 @@ extensions = [
     "numpydoc", "myst_nb",
 ]
 root_doc = "README"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/*.rst", "docs/api/*.rst", "numformer/**.md",
+include_patterns = ["README.md", "CHANGELOG.md", "docs/*.rst", "docs/api/*.rst",
+                    "docs/decks/*.md", "numformer/**.md",
                     "notebooks/*.ipynb", "notebooks/*.md", "figures/README.md",
                     "tests/mutants.md"]
 templates_path = ["docs/templates"]                                  # from the top folder
@@ -50,6 +53,15 @@ myst_heading_anchors = 4
 nb_execution_mode = "off"
 
 CONTENTS = """
+
+```{toctree}
+:hidden:
+:glob:
+:caption: The lecture notes
+
+docs/decks/README
+docs/decks/deck_*
+```
 
 ```{toctree}
 :hidden:
@@ -114,7 +126,13 @@ def write_slides(app, exception):
             out.write_text(slides.page(path), encoding="utf-8")
 
 
+def write_decks(app):
+    """The map of the lecture notes, as pages to be read with the others."""
+    deck_pages.write_pages(Path(app.srcdir) / "docs" / "decks")
+
+
 def setup(app):
+    app.connect("builder-inited", write_decks)
     app.connect("source-read", add_contents)
     app.connect("html-page-context", nearby_contents, priority=400)       # before the theme's
     app.connect("build-finished", write_slides)

@@ -16,6 +16,7 @@ from textwrap import wrap
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint, page
 from numformer.terminal import did_you_mean, printable
@@ -58,7 +59,7 @@ def run(arguments):
         raise UsageError("deck: no slide is of all that; leave something out.")
     _show(rows)
     if others:
-        print(f"\nAlso named on {', '.join(dict.fromkeys(map(_place, others)))}")
+        print(f"\nAlso named on {', '.join(dict.fromkeys(row.place for row in others))}")
     if arguments.json:
         print_json({"rows": [{**row._asdict(), "slides": [slide._asdict() for slide in row.slides],
                               "slips": [slip._asdict() for slip in row.slips]} for row in rows]})
@@ -127,7 +128,7 @@ def _found(text, rows):
 def _show(rows):
     """The details of rows that are together on a slide; of others a list, and what they lead to."""
     if set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows)):
-        for where, together in groupby(rows, lambda row: f"{_place(row)}  {_headings(row)}"):
+        for where, together in groupby(rows, lambda row: f"{row.place}  {row.heading}"):
             print(where)
             for row in together:
                 print(f"\n{row.title}")
@@ -137,9 +138,9 @@ def _show(rows):
         return
     for letter, of_deck in groupby(rows, lambda row: row.deck):
         print(f"{letter}  {DECKS[letter].title}")
-        for heading, together in groupby(of_deck, _headings):
+        for heading, together in groupby(of_deck, lambda row: row.heading):
             together = list(together)
-            print(f"  {_numbers(together):8}{heading}")
+            print(f"  {numbers(together):8}{heading}")
             for row in together:
                 print(f"{'':12}{row.title}")
     print()
@@ -149,21 +150,6 @@ def _show(rows):
         names = sorted(names, key=int) if kind in ("notebook", "exercise") else names
         for n, line in enumerate(wrap(", ".join(names), COLUMNS - INDENT)):
             print(f"{'' if n else label:{INDENT}}  {line}")
-
-
-def _numbers(rows):
-    """The first and the last slide of rows."""
-    first, last = (pick(slide.number for row in rows for slide in row.slides)
-                   for pick in (min, max))
-    return f"{first}-{last}" if last > first else str(first)
-
-
-def _place(row):
-    return f"{row.deck} {_numbers([row])}"
-
-
-def _headings(row):
-    return ", ".join(dict.fromkeys(slide.heading for slide in row.slides))
 
 
 def _leads(row):

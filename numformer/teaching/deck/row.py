@@ -102,6 +102,30 @@ class Row(NamedTuple):
     reason: str = ""
     unevaluated: str = ""
 
+    @property
+    def heading(self):
+        """Of its slides, each once."""
+        return ", ".join(dict.fromkeys(slide.heading for slide in self.slides))
+
+    @property
+    def place(self):
+        """Its deck and slides: "B 13", "B 42-43"."""
+        return f"{self.deck} {numbers([self])}"
+
+
+def numbers(rows):
+    """The slides of consecutive rows of a deck, from the first to the last.
+
+    Examples
+    --------
+    >>> from numformer.teaching.deck import DECKS
+    >>> numbers(DECKS["B"].rows[:3])
+    '1-3'
+    """
+    slides = [slide.number for row in rows for slide in row.slides]
+    first, last = min(slides), max(slides)
+    return f"{first}-{last}" if last > first else str(first)
+
 
 class Deck(NamedTuple):
     """A deck, of the page of the table that is named by its letter.
