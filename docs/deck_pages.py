@@ -55,6 +55,9 @@ def deck_page(deck):
         lines += ["", f"## {numbers(rows)}: {plain(heading)}"]
         for row in rows:
             lines += ["", f"({_anchor(row)})=", "", f"### {plain(row.title)}", ""]
+            if row.formula:
+                lines += ["```text", *row.formula,
+                          *([f"where {row.where}"] if row.where else []), "```", ""]
             lines += [f"- {label}: {', '.join(found)}" for label, found in _leads(row) if found]
             for name in row.picture:
                 if name.endswith((".png", ".gif")) and name not in shown:
@@ -79,8 +82,6 @@ def plain(text):
 def _leads(row):
     """(label, what it leads to, in Markdown) of what is known of a row."""
     run = [name.partition(":") for name in row.run]
-    yield "formula", [_literal(formula) for formula in row.formula]
-    yield "where", [_literal(row.where)] if row.where else []
     yield "code", [_code(name) for name in row.code]
     yield "picture", [_picture(name) for name in row.picture]
     yield "lesson", [_lesson(int(which)) for kind, _, which in run if kind == "notebook"]

@@ -66,6 +66,31 @@ def test_the_slide_on_swiglu_of_deck_a(capsys):
     assert status == 0 and "SwiGLU" in titles(out) and out.startswith("A 22  SwiGLU MLP\n")
 
 
+def test_slides_of_a_lecture_and_what_they_lead_to(capsys):
+    status, out, _ = call(capsys, "deck", "C", "31-56", "--json")
+    rows = [row for row in DECKS["C"].rows
+            if any(31 <= slide.number <= 56 for slide in row.slides)]
+    assert status == 0 and titles(out) == [row.title for row in rows]
+    sums = re.split(r"^(\w+)  +", out.rpartition("\n{")[0].partition("\n\n")[2],
+                    flags=re.MULTILINE)
+    found = {label: " ".join(names.split()).split(", ")
+             for label, names in zip(sums[1::2], sums[2::2])}
+    for label, kind in (("lessons", "notebook:"), ("exercises", "exercise:"),
+                        ("experiments", "experiment:"), ("presets", "preset:")):
+        assert {kind + name for name in found[label]} == {
+            name for row in rows for name in row.run if name.startswith(kind)}
+    assert found["misprints"] == list(dict.fromkeys(row.place for row in rows if row.slips))
+    assert {f"figures/{name}" for name in found["figures"]} == {
+        name.partition(".")[0] for row in rows for name in row.picture
+        if name.startswith("figures/")}
+
+
+def test_slides_of_one_heading_are_shown_whole(capsys):
+    status, out, _ = call(capsys, "deck", "C", "14-16")
+    assert status == 0 and out.startswith("C 14-15  Multi-Head Self-Attention\n\n")
+    assert "\nC 16  Multi-Head Self-Attention\n\n" in out and "lessons   " not in out
+
+
 def test_words_search_all_decks_and_name_what_else_says_them(capsys):
     status, out, _ = call(capsys, "deck", "layer", "norm", "--json")
     assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABC")
@@ -126,10 +151,12 @@ def test_what_pages_tell_to_type_finds_something(capsys, line):
 @pytest.mark.parametrize("words, message", [
     (["X"], "there is no deck X; choose from A, B, C, D, E."),
     (["rottary"], "no slide has rottary (did you mean rotary?)"), ([""], "no slide has"),
-    (["B", "0"], "0 must be a slide of deck B, from 1 to 65; a line of its text is --line N."),
+    (["B", "0"], "0 must be a slide of deck B, from 1 to 65, or some, such as 3-5; a line of its "
+                 "text is --line N."),
+    (["B", "9-8"], "9-8 must be a slide of deck B"),
     (["B", "66"], "66 must be a slide of deck B"),
     (["B", "1.5 quux"], "no slide has 1.5 quux"), (["B", "²"], "no slide has ²"),
-    (["x\x1b[2J"], "no slide has x"), (["B", "9" * 5000], "must be a slide"),
+    (["x\x1b[2J"], "no slide has x"), (["B", "9" * 5000], "no slide has 9999"),
     (["--line", "3"], "write numformer deck B --line 3"),
     (["B", "--line", "0"], "--line 0 must be a line of deck B, from 1 to 620."),
     (["B", "--line", "621"], "--line 621 must be a line of deck B"),

@@ -3,6 +3,7 @@
     numformer deck
     numformer deck A
     numformer deck A 22
+    numformer deck C 31-56
     numformer deck rotary
     numformer deck C layer norm
     numformer deck B --line 131
@@ -10,7 +11,9 @@
     numformer deck --layer MultiHeadAttention
 """
 
+import re
 from itertools import groupby
+from pathlib import PurePosixPath
 from textwrap import wrap
 
 from numformer.commands import UsageError
@@ -22,14 +25,13 @@ from numformer.teaching.deck.targets import how_to_run, misprint, page
 from numformer.terminal import did_you_mean, printable
 
 INDENT, COLUMNS = 12, 96                              # of the labels, and of a line
-SUMS = {"lessons": "notebook", "exercises": "exercise", "experiments": "experiment",
-        "presets": "preset"}
 
 
 def add_arguments(parser):
     parser.add_argument("words", metavar="WORD", nargs="*", help="a deck, by its letter "
-                        f"({', '.join(DECKS)}), and then the number of a slide, or words to search "
-                        "for; or words alone, to search all decks (default: list the decks)")
+                        f"({', '.join(DECKS)}), and then a slide, such as 22, or slides, such as "
+                        "31-56, or words to search for; or words alone, to search all decks "
+                        "(default: list the decks)")
     parser.add_argument("--lesson", type=int, metavar="N", default=None,
                         help="the slides that lesson N is about")
     parser.add_argument("--layer", metavar="NAME", default=None,
@@ -47,7 +49,7 @@ def run(arguments):
         rows = deck.rows
     if arguments.line is not None:
         rows = [_row_at(deck, arguments.line)]
-    if deck is not None and len(words) == 1 and words[0].isdecimal():
+    if deck is not None and len(words) == 1 and re.fullmatch("[0-9]{1,9}(-[0-9]{1,9})?", words[0]):
         rows = _rows_on(deck, words.pop(), rows)
     if arguments.lesson is not None:
         rows = with_lesson(arguments.lesson, rows)
@@ -98,12 +100,15 @@ def _row_at(deck, line):
                          f"{deck.n_lines}.") from None
 
 
-def _rows_on(deck, number, rows):
-    found = [row for row in rows if number in (str(slide.number) for slide in row.slides)]
-    if not found:
-        raise UsageError(f"deck: {printable(number)} must be a slide of deck {deck.letter}, from 1 "
-                         f"to {len(deck.slides)}; a line of its text is --line N.")
-    return found
+def _rows_on(deck, span, rows):
+    """The rows that are on a slide, or on the slides from the first to the last."""
+    first, _, last = span.partition("-")
+    wanted = {slide for slide in deck.slides if int(first) <= slide.number <= int(last or first)}
+    if not wanted:
+        raise UsageError(f"deck: {span} must be a slide of deck {deck.letter}, from 1 to "
+                         f"{len(deck.slides)}, or some, such as 3-5; a line of its text is "
+                         "--line N.")
+    return [row for row in rows if wanted & {*row.slides}]
 
 
 def _known_layer(name):
@@ -126,8 +131,9 @@ def _found(text, rows):
 
 
 def _show(rows):
-    """The details of rows that are together on a slide; of others a list, and what they lead to."""
-    if set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows)):
+    """The details of rows of one slide or heading; of others a list, and what they lead to."""
+    if (set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows))
+            or len({(row.deck, row.heading) for row in rows}) == 1):
         for where, together in groupby(rows, lambda row: f"{row.place}  {row.heading}"):
             print(where)
             for row in together:
@@ -144,12 +150,22 @@ def _show(rows):
             for row in together:
                 print(f"{'':12}{row.title}")
     print()
-    for label, kind in SUMS.items():
-        names = dict.fromkeys(name.partition(":")[2] for row in rows for name in row.run
-                              if name.startswith(f"{kind}:"))
-        names = sorted(names, key=int) if kind in ("notebook", "exercise") else names
-        for n, line in enumerate(wrap(", ".join(names), COLUMNS - INDENT)):
+    for label, names in _sums(rows):
+        for n, line in enumerate(wrap(", ".join(dict.fromkeys(names)), COLUMNS - INDENT,
+                                      break_on_hyphens=False)):
             print(f"{'' if n else label:{INDENT}}  {line}")
+
+
+def _sums(rows):
+    """(label, names) of what rows lead to, and of the slides with misprints."""
+    run = [name.partition(":") for row in rows for name in row.run]
+    for label, kind in (("lessons", "notebook"), ("exercises", "exercise"),
+                        ("experiments", "experiment"), ("presets", "preset")):
+        names = [name for at, _, name in run if at == kind]
+        yield label, sorted(names, key=int) if kind in ("notebook", "exercise") else names
+    yield "figures", [PurePosixPath(name).stem for row in rows for name in row.picture
+                      if name.startswith("figures/")]
+    yield "misprints", [row.place for row in rows if row.slips]
 
 
 def _leads(row):
