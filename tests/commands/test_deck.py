@@ -93,9 +93,18 @@ def test_slides_of_one_heading_are_shown_whole(capsys):
 
 def test_words_search_all_decks_and_name_what_else_says_them(capsys):
     status, out, _ = call(capsys, "deck", "layer", "norm", "--json")
-    assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABC")
+    assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABCE")
     assert call(capsys, "deck", "layer norm", "--json")[1] == out, "quoted or not"
-    assert "Also named on A" in out and "lessons       5\n" in out
+    assert "\nAlso named on A" in out and "\nlessons       5" in out
+
+
+@pytest.mark.parametrize("words, place", [
+    ("vanishing gradients", "C 33"), ("positional encoding", "C 41"), ("bank", "B 15-16"),
+    ("multihead", "E 24"), ("self-attention layer", "A 6"), ("GPT-3", "E 76"), ("[CLS]", "E 68"),
+    ("permutation", "E 19"), ("pre-norm", "A 20"), ("MLM", "B 56")])
+def test_words_that_a_lecturer_types(capsys, words, place):
+    status, out, _ = call(capsys, "deck", words, "--json")
+    assert status == 0 and place in {row["place"] for row in last_json(out)["rows"]}
 
 
 def test_words_that_are_on_no_slide_find_what_says_them(capsys):

@@ -63,7 +63,8 @@ def run(arguments):
     if others:
         print(f"\nAlso named on {', '.join(dict.fromkeys(row.place for row in others))}")
     if arguments.json:
-        print_json({"rows": [{**row._asdict(), "slides": [slide._asdict() for slide in row.slides],
+        print_json({"rows": [{"place": row.place, **row._asdict(),
+                              "slides": [slide._asdict() for slide in row.slides],
                               "slips": [slip._asdict() for slip in row.slips]} for row in rows]})
     return 0
 

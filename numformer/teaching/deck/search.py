@@ -6,6 +6,7 @@ from numformer.terminal import closest, printable
 from numformer.teaching.deck import DECKS
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
+_ENDING = re.compile(r"(?<=\w{4})(s|ed|ing|al)$")                     # heads, masked, positional
 ALL = tuple(row for deck in DECKS.values() for row in deck.rows)
 
 
@@ -14,7 +15,8 @@ def search(text, rows=ALL):
 
     On a slide are its headings, and what we call it; a row also says its formulas, names, notes and
     misprints. A word may be the beginning of a longer one, or of several: "layernorm" finds "Layer
-    Norm" and `layers.LayerNorm`; capitals, hyphens and a plural's s make no difference.
+    Norm" and `layers.LayerNorm`; capitals, hyphens and endings, as in "masks" and "masking", make no
+    difference.
 
     Parameters
     ----------
@@ -97,9 +99,8 @@ def _said(row):
 
 
 def _stem(word):
-    """A word as it is compared: without the s of a plural, unless it is short, as "CLS" is."""
-    word = "".join(_PART.findall(word)).lower()
-    return word.removesuffix("s") if len(word) > 4 else word
+    """A word as it is compared: without one of the commonest endings, if four letters are left."""
+    return _ENDING.sub("", "".join(_PART.findall(word)).lower())
 
 
 def _beginnings(text):
