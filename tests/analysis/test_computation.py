@@ -10,6 +10,7 @@ from numformer import backend, layers
 from numformer.analysis import computation
 from numformer.backend import dispatch
 from numformer.layers import FeedForward, LayerNorm, Linear, MultiHeadAttention
+from numformer.parameter import Layer
 from numformer.verify.registry import LAYERS
 
 ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS)}
@@ -82,7 +83,7 @@ def test_a_run_changes_neither_the_chosen_version_nor_the_trace():
     assert backend.compiled_versions()["feed_forward"]
 
 
-@pytest.mark.parametrize("layer", ["attention", np.ones(3), layers.NoPositions()])
+@pytest.mark.parametrize("layer", ["attention", np.ones(3), Layer()])
 def test_what_is_no_layer_with_a_backward_is_refused(layer):
     with pytest.raises(TypeError, match="no layer with a forward and a backward"):
         computation(layer, np.ones((2, 3)))

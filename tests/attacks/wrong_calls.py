@@ -76,7 +76,7 @@ def wrong_calls():
 
 
 def is_wrong(name, layer, inputs, position, kind):
-    if name == "identity" or inputs[position].dtype.kind not in "fiu":
+    if name in ("identity", "no positions") or inputs[position].dtype.kind not in "fiu":
         return False
     if kind == "None":
         return not any(name.startswith(start) and position == k for start, k in OPTIONAL)
