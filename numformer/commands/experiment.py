@@ -11,6 +11,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.output import check_picture, print_json, save_picture
 from numformer.experiments import EXPERIMENTS
 from numformer.plots.axes import dark
+from numformer.teaching.deck.pictures import slides_with
 from numformer.terminal import did_you_mean, printable
 
 
@@ -31,7 +32,8 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.name is None:
         for name, experiment in EXPERIMENTS.items():
-            print(f"{name:24} {experiment.question}")
+            print(f"{name:24} {experiment.question}\n{'':24} "
+                  f"slides of the decks: {slides_with(f'experiment:{name}')}")
         if arguments.json:
             print_json({"experiments": {name: experiment.question
                                         for name, experiment in EXPERIMENTS.items()}})

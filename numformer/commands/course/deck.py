@@ -19,6 +19,7 @@ from textwrap import wrap
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.pictures import PICTURES
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint, page
@@ -173,7 +174,7 @@ def _leads(row):
     """(label, lines) of what is known of a row."""
     yield "formula", [*row.formula, *([f"where {row.where}"] if row.where else [])]
     yield "code", [f"{name:36}{page(name)}" for name in row.code]
-    yield "picture", [_picture(name) for name in row.picture]
+    yield "picture", [line for name in row.picture for line in _picture(name)]
     yield "run", [how_to_run(name) for name in row.run]
     yield "tests", row.tests
     for slip in row.slips:
@@ -186,8 +187,5 @@ def _leads(row):
 
 
 def _picture(name):
-    if name.startswith("plot:"):
-        return f"numformer plot {name.removeprefix('plot:')} RUN"
-    if name.startswith("plots."):
-        return f"{name:36}{page(name)}"
-    return name if name.startswith("figures/") else f"numformer/{name}"
+    yield f"{name:36}{page(name)}" if name.startswith("plots.") else name
+    yield from (f"  {line}" for line in wrap(PICTURES[name].shows, COLUMNS - INDENT - 2))

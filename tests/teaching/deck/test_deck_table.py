@@ -9,9 +9,9 @@ from numformer import plots
 from numformer.cli import VERBS
 from numformer.commands.count import PUBLISHED
 from numformer.experiments import EXPERIMENTS
-from numformer.plots import PICTURES
 from numformer.recipes import PRESETS
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.pictures import PICTURES
 from numformer.teaching.deck.targets import conventions, find, misprint
 
 ROOT = Path(__file__).parents[3]
@@ -29,13 +29,10 @@ def exists(field, name):
     """Whether what a name in a field of a row refers to is there."""
     if field == "tests":
         return name.partition("::")[0] in TESTS
-    if field == "picture" and name.endswith(".png") or name.endswith(".gif"):
-        folder = ROOT if name.startswith("figures/") else ROOT / "numformer"
-        return (folder / name).is_file()
-    if field == "picture" and name.startswith("plot:"):
-        return name.removeprefix("plot:") in PICTURES
-    if field == "picture":
+    if field == "picture" and name.startswith("plots."):
         return hasattr(plots, name.removeprefix("plots."))
+    if field == "picture":
+        return name.startswith("figures/") and (ROOT / name).is_file()
     if field == "run":
         kind, _, which = name.partition(":")
         return (int(which) if kind in ("exercise", "notebook") else which) in RUNS[kind]
@@ -55,7 +52,7 @@ def test_every_name_leads_somewhere():
 
 @pytest.mark.parametrize("field, name", [
     ("code", "functional.softmaxes"), ("code", "layers.LSTM.steps"), ("code", "nothing"),
-    ("picture", "figures/none.png"), ("picture", "plots.none"), ("picture", "plot:none"),
+    ("picture", "figures/none.png"), ("picture", "plots.none"),
     ("run", "preset:none"), ("run", "experiment:none"), ("run", "exercise:99"),
     ("run", "notebook:99"), ("run", "count:none"), ("run", "verb:none"), ("tests", "test_none")])
 def test_a_dead_name_is_found(field, name):
@@ -94,8 +91,7 @@ def test_a_row_is_whole(row):
     for field in FIELDS:
         names = getattr(row, field)
         assert isinstance(names, tuple) and len(names) == len(set(names))
-    assert all(re.fullmatch(r"(figures|recipes)/\w+\.(png|gif)|plots\.\w+|plot:[\w-]+", name)
-               for name in row.picture)
+    assert set(row.picture) <= set(PICTURES)
     assert all(name.partition(":")[0] in RUNS for name in row.run)
 
 

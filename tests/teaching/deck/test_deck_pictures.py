@@ -1,0 +1,58 @@
+"""Pictures of the table of the decks show what their rows are about, and name them back."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from numformer.experiments import EXPERIMENTS
+from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.pictures import PICTURES, slides_with
+from numformer.teaching.deck.targets import find
+
+ROOT = Path(__file__).parents[3]
+ROWS = [row for deck in DECKS.values() for row in deck.rows]
+
+
+def misplaced(row):
+    """The pictures of a row that show nothing of its code, or whose experiment it does not run."""
+    return [name for name in row.picture
+            if not set(PICTURES[name].code) & set(row.code)
+            or PICTURES[name].experiment
+            and f"experiment:{PICTURES[name].experiment}" not in row.run]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.deck}{row.lines[0]}" for row in ROWS])
+def test_pictures_show_the_code_of_their_rows(row):
+    assert misplaced(row) == []
+
+
+def test_a_picture_of_something_else_is_found():
+    relu = DECKS["B"].row_at(483)                  # a histogram of hidden units is no activation
+    assert misplaced(relu._replace(picture=("figures/activations.png",)))
+    length = DECKS["A"].row_at(240)
+    assert misplaced(length._replace(picture=("plots.power_law_panels",), run=()))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_described_and_is_on_a_slide_or_has_a_reason(name):
+    picture = PICTURES[name]
+    assert 20 <= len(picture.shows) <= 140 and not picture.shows.endswith(".")
+    assert picture.code and all(find(code) is not None for code in picture.code)
+    assert bool(slides_with(name)) != bool(picture.reason)
+    if name.startswith("plots."):
+        assert find(name).__doc__
+    if picture.experiment:
+        page = inspect.getsource(inspect.getmodule(EXPERIMENTS[picture.experiment].measure))
+        assert name.removeprefix("plots.") in page
+
+
+def test_every_figure_is_described():
+    figures = {f"figures/{path.name}" for path in (ROOT / "figures").iterdir()
+               if path.suffix in (".png", ".gif")}
+    assert figures == {name for name in PICTURES if name.startswith("figures/")}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_is_on_a_slide(name):
+    assert slides_with(f"experiment:{name}")
