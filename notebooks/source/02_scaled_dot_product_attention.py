@@ -109,16 +109,17 @@ def general_scores_backward(dz, q, k, weight):
 
 check("general_scores_backward", general_scores_backward, seed=0)
 # %% [markdown]
-# The graph shows what the library's attention layer computes, here with one head. It is made from
-# the code and from one run, so each statement that ran is there. Blue variables are kept for the
-# backward pass.
+# The graph shows what self-attention with one head computes, a layer that makes queries, keys and
+# values of the same vectors. It is made from the code and from one run, so each statement that ran
+# is there. Blue variables are kept for the backward pass. (In `Attention` the queries are given;
+# `MultiHeadAttention` of lesson 4 has several heads and one more matrix at the end.)
 
 # %%
-from numformer.layers import MultiHeadAttention
+from numformer.layers import SelfAttention
 from numformer.plots import computation_graph
 
-computation_graph(MultiHeadAttention(8, 1, np.random.default_rng(0)),
-                  np.ones((1, 5, 8), np.float32), title="Attention with one head").figure
+computation_graph(SelfAttention(8, 4, np.random.default_rng(0)),
+                  np.ones((1, 5, 8), np.float32), title="Self-attention with one head").figure
 
 # %% [markdown] minutes=20
 # ## Why the square root of D
@@ -290,4 +291,5 @@ forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # - Bahdanau, Cho and Bengio (2015), "Neural Machine Translation by Jointly Learning to Align and
 #   Translate", A.1.2; Luong, Pham and Manning (2015), "Effective Approaches to Attention-based
 #   Neural Machine Translation", section 3.1.
-# - Code: `numformer/functional/softmax.py`, `numformer/functional/attention/core.py`.
+# - Code: `numformer/functional/softmax.py`, `numformer/functional/attention/core.py`,
+#   `numformer/layers/attention/attention.py`, `numformer/layers/attention/self_attention.py`.

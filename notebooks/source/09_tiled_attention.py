@@ -355,7 +355,7 @@ attention_costs(lengths, milliseconds, peaks).figure
 # and 512 and about as fast at T = 2048: they save memory alone. From T = 512 on the compiled
 # version is faster than both; it makes one pass over numbers in the cache, where NumPy makes many
 # over memory. With larger lengths and three seeds, `numformer reproduce three-ways` found exponents
-# of memory of 1.97 and 0.97, and of time of 2.23 and 1.91 (all weights, tiles; medians).
+# of memory of 1.93 and 0.96, and of time of 2.23 and 1.91 (all weights, tiles; medians).
 #
 # Compiled code needs a check of its own. Lengths that are no multiples of a tile are where kernels
 # fail:
@@ -407,3 +407,4 @@ for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
 # - Vaswani et al. (2017), "Attention Is All You Need", table 1: costs compared with recurrence and
 #   convolution.
 # - The code: `numformer/functional/attention/tiled.py`; compiled: `numformer/kernels/attention/`.
+#   As a layer: `TiledAttention`, which `MultiHeadAttention(tile=64)` attends with.

@@ -12,7 +12,7 @@ from numformer.backend.dispatch import (
     ACTIVATIONS, adam_step, add, blas_choice, blas_label, compiled_attention, compiled_token_step,
     compiled_versions, function, is_compiled, linear_backward_accumulate,
     scaled_dot_product_attention, scaled_dot_product_attention_backward, sums_of_squares,
-    token_step, use, why_no_kernels)
+    tiled_attention, tiled_attention_backward, token_step, use, using, why_no_kernels)
 
 __all__ = [
     "ACTIVATIONS", "adam_step", "add", "available_cores", "blas_choice", "blas_label",
@@ -20,7 +20,8 @@ __all__ = [
     "compiled_versions", "function", "get_threads", "is_compiled", "linear_backward_accumulate",
     "one_blas_thread", "run_by_shares", "run_side_by_side", "run_with_helpers",
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "set_threads",
-    "sums_of_squares", "threads", "token_step", "use", "why_no_kernels",
+    "sums_of_squares", "threads", "tiled_attention", "tiled_attention_backward", "token_step",
+    "use", "using", "why_no_kernels",
 ]
 
 

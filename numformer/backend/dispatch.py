@@ -8,6 +8,7 @@ activations that are not compiled, and everything where Numba is missing or does
 """
 
 import pkgutil
+from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from importlib import import_module
 from inspect import signature
@@ -17,7 +18,7 @@ import numpy as np
 from numformer import functional as reference
 from numformer.backend.pool import (
     get_threads, is_inside, one_blas_thread, run_side_by_side, run_with_helpers)
-from numformer.checks import check_choice
+from numformer.checks import check_choice, check_whole
 from numformer.functional.attention.masks import EVERYWHERE
 
 PARALLEL_FROM = 4e6                     # multiplications: what it costs to wake a thread
@@ -47,6 +48,33 @@ def use(version):
     global _version
     check_choice("use", "version", version, ["numba", "numpy"])
     _version = version
+
+
+@contextmanager
+def using(version):
+    """Let one version run inside a with statement, and then the one that ran before.
+
+    Parameters
+    ----------
+    version : "numba" or "numpy"
+
+    Raises
+    ------
+    ValueError
+        As `use`.
+
+    Examples
+    --------
+    >>> with using("numpy"):
+    ...     print(blas_label().split()[0])
+    NumPy
+    """
+    before = _version
+    use(version)
+    try:
+        yield
+    finally:
+        use(before)
 
 
 def compiled_attention():
@@ -112,6 +140,26 @@ def scaled_dot_product_attention_backward(do, saved):
     tasks = _tasks(q.size * k.shape[2])
     return compiled.scaled_dot_product_attention_backward(
         do, saved, tasks=tasks, run=run_with_helpers)
+
+
+def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
+    """`numformer.functional.tiled_attention`, compiled where that is possible.
+
+    Its compiled version is that of `scaled_dot_product_attention`, which chooses its own tiles.
+    """
+    check_whole("tiled_attention", "tile", tile)
+    if _attention_for(q, k, v, None) is None:
+        o, saved = reference.tiled_attention(q, k, v, pattern, scale, tile)
+        return o, (None, saved)
+    return scaled_dot_product_attention(q, k, v, pattern, scale)
+
+
+def tiled_attention_backward(do, saved):
+    """The gradient of `tiled_attention`, in the version that ran forward."""
+    compiled, tiles = saved
+    if compiled is None:
+        return reference.tiled_attention_backward(do, tiles)
+    return scaled_dot_product_attention_backward(do, saved)
 
 
 def _attention_for(q, k, v, bias):

@@ -1,10 +1,11 @@
 """Layers: classes that own parameters and call the functions of `numformer.functional`.
 
 Every layer keeps the contract of `numformer.parameter.Layer`: `forward` returns the output and what
-`backward` needs. Start with `linear`, then `feedforward`, `attention.multi_head` and
-`blocks.residual`.
+`backward` needs. Start with `linear`, then `feedforward`, `attention.attention`,
+`attention.self_attention`, `attention.multi_head` and `blocks.residual`.
 """
 
+from numformer.layers.attention.attention import Attention
 from numformer.layers.attention.fixed_weights import FixedWeightAttention
 from numformer.layers.attention.efficient.linear import LinearAttention
 from numformer.layers.attention.efficient.low_rank import LowRankAttention
@@ -13,6 +14,8 @@ from numformer.layers.attention.kv_cache import KeyValueCache
 from numformer.layers.attention.multi_head import MultiHeadAttention
 from numformer.layers.attention.positioned import PositionedAttention
 from numformer.layers.attention.score_attention import ScoreAttention
+from numformer.layers.attention.self_attention import SelfAttention
+from numformer.layers.attention.tiled import TiledAttention
 from numformer.layers.batch_norm import BatchNorm
 from numformer.layers.blocks.block import ParallelBlock, TransformerBlock
 from numformer.layers.blocks.local import LocalAttentionBranch

@@ -83,3 +83,38 @@ def test_sums_of_large_arrays_reuse_memory(rng):
         assert backend.add(x, other).flags.owndata
     del again
     workspace.release()
+
+
+def test_a_version_runs_inside_a_with_statement(rng):
+    q = rng.standard_normal((1, 1, 4, 2))
+
+    def compiled():
+        return backend.scaled_dot_product_attention(q, q, q)[1][0] is flash
+
+    with backend.using("numpy"):
+        assert not compiled()
+        with backend.using("numba"):
+            assert compiled()
+        assert not compiled()
+    assert compiled()
+    with pytest.raises(KeyError), backend.using("numpy"):
+        raise KeyError
+    assert compiled()
+    with pytest.raises(ValueError, match="version='fortran'"), backend.using("fortran"):
+        pass
+
+
+def test_tiles_run_compiled_or_in_the_reference_on_request(rng):
+    q, k, v, do = rng.standard_normal((4, 1, 2, 9, 3))
+    o, saved = backend.tiled_attention(q, k, v, CAUSAL, tile=4)
+    assert saved[0] is flash
+    with backend.using("numpy"):
+        expected, saved_reference = backend.tiled_attention(q, k, v, CAUSAL, tile=4)
+        gradients = backend.tiled_attention_backward(do, saved_reference)
+    assert saved_reference[0] is None
+    np.testing.assert_allclose(o, expected, rtol=1e-12)
+    for one, other in zip(backend.tiled_attention_backward(do, saved), gradients):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+    for version in ("numpy", "numba"):
+        with backend.using(version), pytest.raises(ValueError, match="tiled_attention: tile=0"):
+            backend.tiled_attention(q, k, v, tile=0)

@@ -8,7 +8,6 @@ import numpy as np
 from numformer import backend
 from numformer import functional as F
 from numformer.analysis.fits.power_law import power_law
-from numformer.functional import CAUSAL
 from numformer.layers.attention.efficient.projected import ProjectedAttention
 
 LENGTHS = 64, 128, 256, 512, 1024, 2048, 4096
@@ -27,16 +26,6 @@ class WrittenOutAttention(ProjectedAttention):
 
     def attend_backward(self, do, saved):
         return F.attention_backward(do, saved)
-
-
-class TiledAttention(ProjectedAttention):
-    """The same in tiles of 64 x 64 weights: `tiled_attention`."""
-
-    def attend(self, q, k, v, causal):
-        return F.tiled_attention(q, k, v, CAUSAL)
-
-    def attend_backward(self, do, saved):
-        return F.tiled_attention_backward(do, saved)
 
 
 class WindowAttention(ProjectedAttention):

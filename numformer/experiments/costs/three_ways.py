@@ -2,13 +2,15 @@
 
 import numpy as np
 
+from numformer import backend
 from numformer.experiments.costs.layer_costs import (
-    FEW, FITTED, LENGTHS, WIDTH, TiledAttention, WrittenOutAttention, fitted_slope, layer_costs)
+    FEW, FITTED, LENGTHS, WIDTH, WrittenOutAttention, fitted_slope, layer_costs)
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.functional import CAUSAL
-from numformer.layers import RNN, CausalConvolution
+from numformer.layers import RNN, CausalConvolution, MultiHeadAttention
 from numformer.recipes.preset import Claim, more
 
+TILE = 64                                             # queries and keys of a tile
 KERNEL = 3                                            # positions that a convolution reads
 NARROW = 4                                            # width of the layers whose paths are measured
 TIME, MEMORY, PATH = "time of a step, ms", "peak memory of a step, MiB", "path length, steps"
@@ -16,7 +18,7 @@ NAMES = {"attention, written out": "written_out", "attention, in tiles": "tiles"
 
 
 def measure(seed, steps=None):
-    """Costs of one layer of width 64, and paths from the first position to the last.
+    """Costs of one layer of width 64 in NumPy, and paths from the first position to the last.
 
     It trains nothing; with `steps` it measures shorter sequences only, for a test.
     """
@@ -26,10 +28,11 @@ def measure(seed, steps=None):
         "RNN": (RNN(WIDTH, WIDTH, rng), {}),
         "CNN": (CausalConvolution(WIDTH, WIDTH, KERNEL, rng), {}),
         "attention, written out": (WrittenOutAttention(WIDTH, 1, rng), one),
-        "attention, in tiles": (TiledAttention(WIDTH, 1, rng), one)}
+        "attention, in tiles": (MultiHeadAttention(WIDTH, 1, rng, tile=TILE), one)}
     times, bytes_ = {}, {}
     for name, (layer, options) in layers.items():
-        costs = {N: layer_costs(layer, N, WIDTH, **options) for N in lengths}
+        with backend.using("numpy"):
+            costs = {N: layer_costs(layer, N, WIDTH, **options) for N in lengths}
         times[name] = {N: milliseconds for N, (milliseconds, _) in costs.items()}
         bytes_[name] = {N: peak / 2 ** 20 for N, (_, peak) in costs.items()}
     paths = {"RNN": {N: recurrent_path(N, rng) for N in lengths},
@@ -91,7 +94,7 @@ def dilated_convolutions(rng):
 
 def attentions(rng):
     while True:
-        yield TiledAttention(NARROW, 1, rng), {"pattern": CAUSAL}
+        yield MultiHeadAttention(NARROW, 1, rng), {"pattern": CAUSAL}
 
 
 def _word(name):

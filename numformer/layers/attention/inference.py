@@ -74,8 +74,7 @@ class InferenceAttention(Layer):
         return self._attend(q, memory, pattern)
 
     def _attend(self, q, cache, pattern):
-        o, _ = self.positions.attend(                                 # (B, H, T, D_V)
-            q, cache.k, cache.v, pattern, self.scale, softcap=self.softcap)
+        o, _ = self.attend(q, cache.k, cache.v, pattern)              # (B, H, T, D_V)
         return self.output(join_heads(o))                             # (B, T, d_output)
 
     def attention_weights(self, saved):

@@ -18,6 +18,7 @@ from numformer.layers.attention.at_once import (
 from numformer.layers.attention.described import DescribedAttention
 from numformer.layers.attention.head_width import check_head_width
 from numformer.layers.attention.inference import InferenceAttention
+from numformer.layers.attention.tiled import TiledAttention, check_tiled
 from numformer.layers.dropout import Identity
 from numformer.layers.linear import Linear
 from numformer.layers.normalization import RMSNorm
@@ -97,6 +98,10 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         Rate for the attention weights.
     std, output_std : float, optional
         Of the initial weights of the input projections and of the output projection.
+    tile : int, optional
+        Attend with `TiledAttention` in tiles of this size. Without it, the NumPy version holds all
+        T x S weights; the compiled kernel never does. With it there is no soft cap, no dropout, and
+        positions act on queries and keys alone, as `RotaryPositions` do.
     dtype : float32 or float64
 
     Raises
@@ -128,7 +133,7 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
     def __init__(self, d_model, n_heads, rng, n_kv_heads=None, d_context=None, d_head=None,
                  bias=True, qkv_bias=None, positions=None, query_key_norm=False, epsilon=1e-5,
                  scale=None, dropout=0.0, std=None, output_std=None, dtype=np.float32,
-                 unit_offset=False, softcap=None, d_value=None, d_output=None):
+                 unit_offset=False, softcap=None, d_value=None, d_output=None, tile=None):
         owner = "MultiHeadAttention"
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         d_context = d_model if d_context is None else d_context
@@ -145,6 +150,8 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
             if value is not None:
                 check_number(owner, name, value, above=0)
         positions = fitting_positions(owner, positions, n_heads, d_head, d_value, softcap)
+        if tile is not None:
+            check_tiled(owner, tile, positions, dropout, softcap)
 
         self.query = Linear(d_model, n_heads * d_head, rng, qkv_bias, std, dtype)
         self.key = Linear(d_context, n_kv_heads * d_head, rng, qkv_bias, std, dtype)
@@ -159,6 +166,7 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.d_head, self.d_value = d_head, d_value
         self.dropout = float(dropout)
+        self.tiled = None if tile is None else TiledAttention(tile, scale)
 
     def forward(self, x, context=None, pattern=EVERYWHERE, rng=None):
         """Attend from `x` to `context`, or to `x` itself.
@@ -193,11 +201,8 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
             v, saved_value = self.value.forward(context)              # (B, S, G D_V)
             v = split_heads(v, self.d_value)                          # (B, G, S, D_V)
             saved_heads = saved_query, saved_key, saved_value
-        # o = softmax(scores, by the pattern) v, with scores = scale * q k^T. `positions` does it,
-        # as some of them, such as ALiBi, add to the scores
         seed = None if rng is None else dropout_seed(rng)             # the backward drops the same
-        o, saved_attention = self.positions.attend(                   # (B, H, T, D_V)
-            q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
+        o, saved_attention = self.attend(q, k, v, pattern, seed)      # (B, H, T, D_V)
         y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
 
         saved = (itself, at_once, saved_heads, saved_attention, saved_output,
@@ -212,7 +217,7 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
 
         # o = attend(q, k, v): softmax(scale * q k^T) v
-        dq, dk, dv = self.positions.attend_backward(do, saved_attention)
+        dq, dk, dv = self.attend_backward(do, saved_attention)
 
         # q, k, v = project_at_once(x)
         if at_once:
@@ -224,6 +229,21 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         dcontext = add(self.project_backward(dk, saved_key, self.key, self.key_norm),
                        self.value.backward(join_heads(dv), saved_value))
         return add(dx, dcontext) if itself else (dx, dcontext)
+
+    def attend(self, q, k, v, pattern, seed=None):
+        """o = softmax(scores) v, with scores = scale * q k^T where the pattern allows them.
+
+        `positions` does it, as some of them, such as ALiBi, add to the scores; or else tiles do.
+        """
+        if self.tiled is not None:
+            return self.tiled.forward(q, k, v, pattern)
+        return self.positions.attend(
+            q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
+
+    def attend_backward(self, do, saved):
+        """Gradients of q, k and v."""
+        attention = self.positions.attend_backward if self.tiled is None else self.tiled.backward
+        return attention(do, saved)
 
     def project(self, x, linear, norm, start=0):
         r"""Queries or keys of x: normalized heads that carry their positions.

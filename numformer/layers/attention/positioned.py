@@ -74,8 +74,7 @@ class PositionedAttention(MultiHeadAttention):
         v, saved_value = self.value.forward(context)
         v = split_heads(v, self.d_value)                              # (B, G, S, D_V)
         seed = None if rng is None else dropout_seed(rng)
-        o, saved_attention = self.positions.attend(
-            q, k, v, pattern, self.scale, self.dropout, seed, self.softcap)
+        o, saved_attention = self.attend(q, k, v, pattern, seed)      # (B, H, T, D_V)
         y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
 
         saved = (saved_query, saved_key, saved_value, saved_attention, saved_output,
@@ -88,7 +87,7 @@ class PositionedAttention(MultiHeadAttention):
 
         # y = output(join_heads(o)), with o = attend(q, k, v)
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
-        dq, dk, dv = self.positions.attend_backward(do, saved_attention)
+        dq, dk, dv = self.attend_backward(do, saved_attention)
 
         # q = project(x + query_positions);  k = project(context + key_positions)
         dx = self.project_backward(dq, saved_query, self.query, self.query_norm)

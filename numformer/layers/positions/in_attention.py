@@ -69,6 +69,13 @@ class AttentionPositions(Layer):
         """Whether `encode` applies `rotary` with what `rotation` returns; nothing, for None."""
         return type(self).encode is AttentionPositions.encode
 
+    @property
+    def only_encodes(self):
+        """Whether attention of what `encode` returns is attention without positions."""
+        kind = type(self)
+        return (self.slopes is None and kind.bias is AttentionPositions.bias
+                and kind.attend is AttentionPositions.attend)
+
     def rotation(self, start, stop, dtype):
         """(cosine, sine, layout) of the positions start .. stop - 1, or None without rotation."""
         return None

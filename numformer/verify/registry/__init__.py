@@ -8,11 +8,12 @@ its own, with those of LAYERS and MODELS that it needs. Function pairs: `numform
 from numformer.verify.registry import (
     bert, blocks, decoder_options, distillation, encoder_decoder, images, language_models,
     mixture_of_experts, published, recurrent, scores, seq2seq, transformer, vision)
-from numformer.verify.registry.attention import efficient
+from numformer.verify.registry.attention import efficient, plain
 from numformer.verify.registry.cases import Case, LossOf
 
 PAGES = (transformer, published, blocks, vision, images, scores, recurrent, mixture_of_experts,
-         seq2seq, encoder_decoder, language_models, bert, decoder_options, efficient, distillation)
+         seq2seq, encoder_decoder, language_models, bert, decoder_options, plain, efficient,
+         distillation)
 LAYERS, MODELS = ([case for page in PAGES for case in getattr(page, name, [])]
                   for name in ("LAYERS", "MODELS"))
 

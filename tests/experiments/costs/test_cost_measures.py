@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from numformer.experiments.costs.layer_costs import (
-    TiledAttention, WindowAttention, WrittenOutAttention, fitted_slope, layer_costs)
+    WindowAttention, WrittenOutAttention, fitted_slope, layer_costs)
 from numformer.experiments.costs.length_extrapolation import before, loss_by_position
 from numformer.experiments.costs.operations_to_loss import operations_to
 from numformer.experiments.costs.three_ways import (
@@ -24,8 +24,7 @@ def test_paths_are_those_of_the_formulas(N, rng):
 
 
 @pytest.mark.parametrize("kind, pattern", [
-    (WrittenOutAttention, CAUSAL), (TiledAttention, CAUSAL),
-    (WindowAttention, CAUSAL.local((63, 0)))])
+    (WrittenOutAttention, CAUSAL), (WindowAttention, CAUSAL.local((63, 0)))])
 def test_the_measured_layers_are_multi_head_attention(kind, pattern, rng):
     layer, dense = kind(6, 2, rng, dtype=np.float64), MultiHeadAttention(6, 2, rng,
                                                                         dtype=np.float64)
