@@ -407,4 +407,4 @@ for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
 # - Vaswani et al. (2017), "Attention Is All You Need", table 1: costs compared with recurrence and
 #   convolution.
 # - The code: `numformer/functional/attention/tiled.py`; compiled: `numformer/kernels/attention/`.
-#   As a layer: `TiledAttention`, which `MultiHeadAttention(tile=64)` attends with.
+#   As a layer: `TiledAttention`; `MultiHeadAttention` attends with it where it is given a `tile`.
