@@ -60,3 +60,46 @@ def decimals_in_tables(section):
     """Numbers with two digits or more after the point, in rows of tables."""
     return [number for line in section.split("\n") if line.lstrip().startswith("|")
             for number in re.findall(r"(?<![\w.=(-])\d+\.\d{2,}", line)]
+
+
+def paragraphs(text):
+    """Paragraphs, rows of tables and items of lists, each in one line."""
+    return [" ".join(re.sub(r"(?m)^> ?", "", part).split())
+            for part in re.split(r"\n\s*\n|\n(?=\||- )", text)]
+
+
+def reproduced(paragraph):
+    """Names of presets and experiments whose figures a paragraph takes from `reproduce`.
+
+    Examples
+    --------
+    >>> sorted(reproduced("1.70 bits (`numformer reproduce rnn lstm`)"))
+    ['lstm', 'rnn']
+    """
+    return {name for names in re.findall(r"numformer (?:reproduce|experiment) ([a-z0-9 -]+)",
+                                         paragraph) for name in names.split()}
+
+
+def numbers(text):
+    """(number, decimals) of the numbers in a text: "2,443,264" is (2443264.0, 0)."""
+    return [(float(found.replace(",", "")), len(found.partition(".")[2]))
+            for found in re.findall(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?", text)]
+
+
+def figures_of(results, names):
+    """Numbers of a page of results: the rows of some names, and the text around these rows."""
+    found = []
+    for section in sections(results):
+        parts = paragraphs(section)
+        rows = [part for part in parts if part.startswith("|")
+                and part.split(" | ")[0].strip("| ") in names]
+        if rows:
+            found += rows + [part for part in parts if not part.startswith("|")]
+    return [number for number, _ in numbers("\n".join(found))]
+
+
+def unwritten(paragraph, figures):
+    """Numbers with two decimals or more that are no rounded figure, nor one in millions."""
+    return [number for number, decimals in numbers(paragraph) if decimals >= 2 and not any(
+        abs(abs(number) - abs(figure) / unit) <= 0.501 * 10 ** -decimals
+        for figure in figures for unit in (1, 1e6))]

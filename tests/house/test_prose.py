@@ -12,7 +12,9 @@ from numformer.experiments.attention.slips import RIGHT, SLIPS
 from numformer.recipes import PRESETS
 from numformer.teaching import all_exercises
 from numformer.teaching.deck import DECKS
-from prose import ROOT, counts, decimals_in_tables, pages, sections
+from prose import (
+    ROOT, counts, decimals_in_tables, figures_of, numbers, pages, paragraphs, reproduced, sections,
+    unwritten)
 
 PAGES = pages()
 LESSONS = len(list((ROOT / "notebooks" / "source").glob("*.py")))
@@ -33,6 +35,14 @@ PARTS = {
 COMMAND = re.compile(r"numformer [a-z]+|python -m \w+|python [\w/]+\.py|pytest|tests/\w+|OUTPUT")
 # Sections whose tables hold no measured figures
 GIVEN = {("numformer/CONVENTIONS.md", "### Experts"): "coefficients of papers"}
+
+# Numbers next to a command of `reproduce` that are no results of it
+OTHERS = {
+    "numformer/CONVENTIONS.md": (2.46, 0.75),                   # of the two runs named there
+    "notebooks/06_feed_forward_and_experts.ipynb": (0.01, 0.04),     # a setting, and its product
+    "notebooks/16_meaning_in_context.ipynb": (0.016,),          # sqrt(p (1 - p) / 1000)
+}
+RESULTS = "numformer/recipes/RESULTS.md"
 
 
 def wrong_counts(page, text, noun, number):
@@ -90,6 +100,27 @@ def test_a_table_without_a_command_is_found():
     table = "## Speed\n\n| ours | 1.25 | 1.31 | 1.27 |\n"
     assert unnamed("README.md", f"# Title\n\nnumformer bench\n\n{table}") == ["## Speed"]
     assert unnamed("README.md", f"{table}\nwith `numformer bench train`\n") == []
+
+
+def strangers(page, text):
+    """Numbers beside `numformer reproduce NAME` that the results of NAME do not have."""
+    return [number for paragraph in paragraphs(text) if (names := reproduced(paragraph))
+            for number in unwritten(paragraph, figures_of(PAGES[RESULTS], names))
+            if number not in OTHERS.get(page, ())]
+
+
+def test_results_that_a_page_quotes_are_those_of_the_page_of_results():
+    others = {page: text for page, text in PAGES.items() if page != RESULTS}
+    assert {page: wrong for page, text in others.items()
+            if (wrong := strangers(page, text))} == {}
+    quoted = [number for text in others.values() for paragraph in paragraphs(text)
+              if reproduced(paragraph) for number, decimals in numbers(paragraph) if decimals >= 2]
+    assert len(quoted) > 60
+
+
+def test_a_result_that_nobody_measured_is_found():
+    text = "LLaMA has 1.176, and not 1.186 (`numformer reproduce llama`).\n\nElsewhere 1.999."
+    assert strangers("README.md", text) == [1.186]
 
 
 def test_figures_of_the_conventions_name_their_command():
