@@ -47,8 +47,13 @@ def counts(text, noun):
     >>> counts("Twenty-one short lessons, 2 a week; lesson 3.", "lessons")
     [('Twenty-one short lessons', 21)]
     """
-    pattern = rf"(?i){NUMBER}(?:\s+(?!of\b)[a-z-]+)?\s+{noun}\b"
-    return [(" ".join(found[0].split()), value(found[1])) for found in re.finditer(pattern, text)]
+    found = []
+    for place in re.finditer(rf"(?i)\b{noun}\b", text):
+        before = re.search(rf"(?i){NUMBER}(?:\s+(?!of\b)[a-z-]+)?\s+$",
+                           text[max(0, place.start() - 50):place.start()])
+        if before:
+            found.append((" ".join((before[0] + place[0]).split()), value(before[1])))
+    return found
 
 
 def sections(text):
@@ -103,3 +108,11 @@ def unwritten(paragraph, figures):
     return [number for number, decimals in numbers(paragraph) if decimals >= 2 and not any(
         abs(abs(number) - abs(figure) / unit) <= 0.501 * 10 ** -decimals
         for figure in figures for unit in (1, 1e6))]
+
+
+def printed(path):
+    """What the cells of a lesson print, as it is committed."""
+    cells = json.loads((ROOT / path).read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(output.get("text", [])) + "".join(
+        output.get("data", {}).get("text/plain", []))
+        for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"])

@@ -13,8 +13,8 @@ from numformer.recipes import PRESETS
 from numformer.teaching import all_exercises
 from numformer.teaching.deck import DECKS
 from prose import (
-    ROOT, counts, decimals_in_tables, figures_of, numbers, pages, paragraphs, reproduced, sections,
-    unwritten)
+    ROOT, counts, decimals_in_tables, figures_of, numbers, pages, paragraphs, printed, reproduced,
+    sections, unwritten)
 
 PAGES = pages()
 LESSONS = len(list((ROOT / "notebooks" / "source").glob("*.py")))
@@ -43,6 +43,16 @@ OTHERS = {
     "notebooks/16_meaning_in_context.ipynb": (0.016,),          # sqrt(p (1 - p) / 1000)
 }
 RESULTS = "numformer/recipes/RESULTS.md"
+NOTEBOOKS = [page for page in PAGES if page.endswith(".ipynb")]
+# Numbers of a lesson that no cell prints and no command measures: settings, examples, arithmetic
+REASONED = {
+    "01": (4.671, 3.341, 2.47, 1.993, 1.822, 1.77),      # the table of n-grams; held below
+    "08": (0.02,),                                       # differences of what is printed
+    "09": (0.13,), "13": (0.15,), "16": (0.016,),        # formulas
+    "11": (23.05, 2027.05, 0.35, 0.21),                  # dates, and a made-up example
+    "15": (0.016, 2.327, 2.302, 3.208, 2.322, 2.272, 2.346, 1.993, 2.013),  # rates, by its `run`
+    "17": (0.083, 0.26, 0.79), "18": (0.044715, 1.003, 5.95), "21": (1.82,),       # arithmetic
+}
 
 
 def wrong_counts(page, text, noun, number):
@@ -121,6 +131,35 @@ def test_results_that_a_page_quotes_are_those_of_the_page_of_results():
 def test_a_result_that_nobody_measured_is_found():
     text = "LLaMA has 1.176, and not 1.186 (`numformer reproduce llama`).\n\nElsewhere 1.999."
     assert strangers("README.md", text) == [1.186]
+
+
+def underived(page):
+    """Numbers in a lesson's text that neither its cells print nor its commands reach."""
+    parts = [re.sub(r"\$[^$]*\$|`[^`]*`", "", part) for part in paragraphs(PAGES[page])
+             if "<details>" not in part]
+    named = set().union(*map(reproduced, paragraphs(PAGES[page])))
+    figures = [number for number, _ in numbers(re.sub(r"e[+-]\d+", "", printed(page)))]
+    return [number for part in parts
+            for number in unwritten(part, figures + figures_of(PAGES[RESULTS], named))]
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS)
+def test_numbers_of_a_lesson_are_printed_or_measured(page):
+    assert set(underived(page)) - set(REASONED.get(page.split("/")[1][:2], ())) == set()
+
+
+def test_numbers_of_lessons_are_compared_with_something():
+    assert sum(decimals >= 2 for page in NOTEBOOKS for part in paragraphs(PAGES[page])
+               for _, decimals in numbers(part)) > 150
+    assert all(set(reasoned) <= set(underived(next(
+        page for page in NOTEBOOKS if page.startswith(f"notebooks/{lesson}"))))
+        for lesson, reasoned in REASONED.items())
+
+
+def test_the_n_grams_of_lesson_1_are_those_of_the_results():
+    row, = re.findall(r"\| bits per character, held out ((?:\| [\d.]+ )+)\|",
+                      PAGES["notebooks/01_from_n_grams_to_attention.ipynb"])
+    assert f"\n{row}|" in PAGES[RESULTS]
 
 
 def test_figures_of_the_conventions_name_their_command():
