@@ -15,8 +15,8 @@ def search(text, rows=ALL):
 
     On a slide are its headings, and what we call it; a row also says its formulas, names, notes and
     misprints. A word may be the beginning of a longer one, or of several: "layernorm" finds "Layer
-    Norm" and `layers.LayerNorm`; capitals, hyphens and endings, as in "masks" and "masking", make no
-    difference.
+    Norm" and `layers.LayerNorm`. Capitals, hyphens and endings, as in "masks" and "masking", make
+    no difference.
 
     Parameters
     ----------
