@@ -1,6 +1,7 @@
 """Counts in prose are what the package has, and measured figures name the command beside them."""
 
 import configparser
+import json
 import re
 
 import pytest
@@ -87,11 +88,14 @@ def test_there_are_two_exam_questions_for_each_lesson():
     assert "two for each lesson" in PAGES["notebooks/EXAM.md"] and QUESTIONS == 2 * LESSONS
 
 
-def test_the_oldest_python_of_the_readme_is_that_of_the_package():
+def test_versions_are_those_of_the_package():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     oldest, = re.findall(r"Python (3\.\d+) or newer", PAGES["README.md"])
     assert setup["options"]["python_requires"] == f">={oldest}"
+    version = setup["metadata"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"(?m)^## (\d\S*)", PAGES["CHANGELOG.md"])[0] == version
 
 
 def unnamed(page, text):
@@ -168,6 +172,22 @@ def test_figures_of_the_conventions_name_their_command():
     ours = [row for row in rows if re.search(r"\b(Here|In our)\b[^|]*\d", row)]
     assert len(ours) >= 4 and [row for row in ours if not re.search(
         "`numformer [a-z]+|`breakdown`", row)] == []
+
+
+def test_how_right_check_is_adds_up():
+    page = PAGES["numformer/teaching/HOW_RIGHT.md"]
+    samples = re.findall(r"(?m)^\| `\w+`: [^|]*\| (\d+) \| 0 \| (\d+) \|", page)
+    right, wrong = (sum(map(int, column)) for column in zip(*samples))
+    assert len(samples) == 3 and f"all {wrong} wrong functions are refused" in page
+    assert f"all {right} right ones pass" in page
+    told, *others = map(int, re.search(r"right (\d+), vague (\d+), nothing (\d+), false (\d+)",
+                                       page).groups())
+    answered = told + sum(others)
+    assert f"{answered} that got an answer, the cause was told rightly for " \
+           f"{told / answered:.0%}, and wrongly for {others[-1]}" in page
+    judged = json.loads((ROOT / "tests/teaching/judged_causes.json").read_text())
+    named = sum("" not in causes for causes in judged.values())
+    assert f"On {len(judged)} wrong functions" in page and f"named for {named} (" in page
 
 
 def test_the_description_names_every_kind_of_model():
