@@ -18,6 +18,8 @@
 
 # %% tags=["setup"]
 # %matplotlib inline
+from functools import partial
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -25,9 +27,10 @@ from numformer import AttentionPattern, check, hint, solution
 from numformer.analysis import capture, dead_units, hidden_activations
 from numformer.data import BlockStream, CharacterTokenizer, load_corpus
 from numformer.functional import (
-    ACTIVATIONS, silu, softmax, top_k_experts, top_k_gates)
+    ACTIVATIONS, silu, softmax, swish, swish_backward, top_k_experts, top_k_gates)
 from numformer.layers import FeedForward, MixtureOfExperts, MultiHeadAttention, SwiGLU
 from numformer.models import Decoder, DecoderConfig
+from numformer.plots import activation_curves
 from numformer.training import Trainer, TrainingConfig
 from numformer.verify import gradcheck
 
@@ -93,17 +96,8 @@ axes[0].figure
 # zero.
 
 # %%
-values, slopes = panels(2, 4.4, 3.4)
-grid = np.linspace(-4, 4, 401)
-for (name, f), style in zip({"ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}.items(),
-                            ("-", "--", ":")):
-    y, saved = ACTIVATIONS[f][0](grid)
-    values.plot(grid, y, style, label=name)
-    slopes.plot(grid, ACTIVATIONS[f][1](np.ones(401), saved), style, label=name)
-values.set(title="f(x)", xlabel="x")
-slopes.set(title="slope f'(x)", xlabel="x")
-values.legend()
-values.figure
+activation_curves({"ReLU": ACTIVATIONS["relu"], "GELU": ACTIVATIONS["gelu"],
+                   "SiLU": ACTIVATIONS["silu"]}, last=4)
 
 # %% [markdown]
 # > ReLU has slope 0 for every negative input. GELU and SiLU bend smoothly and have a nonzero slope
@@ -115,8 +109,15 @@ values.figure
 # $$\mathrm{ReLU}(x) = \max(0, x), \qquad \mathrm{GELU}(x) = x\, \Phi(x), \qquad
 # \mathrm{SiLU}(x) = x\, \sigma(x)$$
 #
-# Swish has a slope parameter, $x\, \sigma(\beta x)$; SiLU is Swish with $\beta = 1$.
-#
+# Swish has a slope parameter, $x\, \sigma(\beta x)$. With $\beta = 0$ it is half of x, with
+# $\beta = 1$ it is SiLU, and the larger $\beta$, the closer it is to ReLU:
+
+# %%
+activation_curves({"ReLU": ACTIVATIONS["relu"]} | {
+    f"beta = {beta:g}": (partial(swish, beta=beta), swish_backward)
+    for beta in (0, 0.5, 1, 2, 5)}, last=4, title="Swish over beta")
+
+# %% [markdown]
 # Throughout, $\bar{x} = \partial L / \partial x$ denotes the gradient of the loss L with respect to
 # x; it has the shape of x, and code names it `dx`. **The gradient of SiLU**, step by step. First
 # the sigmoid:

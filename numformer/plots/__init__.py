@@ -17,6 +17,7 @@ A page may register pictures of a run (`numformer.plots.pictures`): `PICTURES` h
 import importlib
 import pkgutil
 
+from numformer.plots.activation_curves import activation_curves
 from numformer.plots.attention.alignment import alignment_map
 from numformer.plots.attention.fixed import attention_maps
 from numformer.plots.attention.forward_backward import forward_and_backward

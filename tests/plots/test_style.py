@@ -15,7 +15,7 @@ from numformer.plots.tokens import label_ticks
 
 # those that need no run, no measurement and no diagram
 FIGURES = ("alibi", "masks", "model_costs", "model_sizes", "permutation", "rotary", "rotary_proof",
-           "similarity", "sinusoid_curves", "sinusoids", "tile_frames", "tile_order")
+           "similarity", "sinusoid_curves", "sinusoids", "swish", "tile_frames", "tile_order")
 
 
 def drawn_examples(rng):

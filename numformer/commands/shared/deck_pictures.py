@@ -1,10 +1,13 @@
 """Pictures of the lecture notes that need no trained run: architectures, masks, positions."""
 
+from functools import partial
+
 import numpy as np
 
 from numformer import plots
 from numformer.analysis import attention_mask_of, attention_steps, model_sizes
-from numformer.functional import sinusoidal_positions
+from numformer.functional import (
+    relu, relu_backward, sinusoidal_positions, swish, swish_backward)
 from numformer.layers import MultiHeadAttention
 from numformer.models import (
     CONFIGS, VISION_CONFIGS, Bert, BertConfig, Decoder, DecoderConfig, EncoderDecoder,
@@ -55,6 +58,14 @@ def _unrolled(runs):
     return plots.unrolled_rnn(RecurrentLanguageModel(config, rng=None))
 
 
+def _swish(runs):
+    """Swish from half of x to nearly ReLU, and ReLU."""
+    curves = {f"Swish, beta = {beta:g}": (partial(swish, beta=beta), swish_backward)
+              for beta in (0, 0.5, 1, 2, 5)}
+    return plots.activation_curves({"ReLU": (relu, relu_backward), **curves},
+                                   title="ReLU, and Swish over beta")
+
+
 def _architecture(name, title):
     return lambda runs: plots.architecture_diagram((CONFIGS | VISION_CONFIGS)[name], title=title)
 
@@ -68,6 +79,7 @@ def _computation(runs):
 DECK = {
     "sinusoid_curves": lambda runs: plots.position_waves(),
     "unrolled_rnn": _unrolled,
+    "swish": _swish,
     "masks": _masks,
     "model_sizes": lambda runs: plots.model_growth(model_sizes(), LABELLED),
     "permutation": _permutation,
