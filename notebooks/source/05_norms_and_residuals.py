@@ -230,7 +230,8 @@ for seed in (1, 2, 3):
 # ## Norm before the branch, or after the sum
 # A Transformer block has two such branches: attention, which moves information between positions,
 # and a feed-forward network, which treats each position alone (lesson 6). In 2017 the norm came
-# after each sum (**post-norm**); since GPT-2 it is in front of each branch (**pre-norm**):
+# after each sum (**post-norm**). Baevski and Auli (2019) and GPT-2 moved it in front of each branch
+# (**pre-norm**), and most models since then have it there:
 #
 # $$\begin{aligned}
 # \text{post: } & h = \mathrm{norm}(x + \mathrm{attention}(x)), && y = \mathrm{norm}(h +
@@ -317,5 +318,6 @@ architecture_diagram(CONFIGS["gpt2"], block=1, title="GPT-2").figure
 # - Ba, Kiros and Hinton (2016), "Layer Normalization", section 3. Ioffe and Szegedy (2015), "Batch
 #   Normalization". Zhang and Sennrich (2019), "Root Mean Square Layer Normalization", eq. 4.
 # - He, Zhang, Ren and Sun (2016), "Deep Residual Learning for Image Recognition".
-# - Xiong et al. (2020), "On Layer Normalization in the Transformer Architecture".
+# - Baevski and Auli (2019), "Adaptive Input Representations for Neural Language Modeling", section
+#   4.1: pre-norm. Xiong et al. (2020), "On Layer Normalization in the Transformer Architecture".
 # - Code: `numformer/functional/norms/`, `numformer/layers/blocks/`.

@@ -5,6 +5,8 @@ Every layer keeps the contract of `numformer.parameter.Layer`: `forward` returns
 `attention.self_attention`, `attention.multi_head` and `blocks.residual`.
 """
 
+from numformer.layers.adaptive_embedding import AdaptiveEmbedding
+from numformer.layers.adaptive_softmax import AdaptiveSoftmax
 from numformer.layers.attention.attention import Attention
 from numformer.layers.attention.fixed_weights import FixedWeightAttention
 from numformer.layers.attention.efficient.linear import LinearAttention

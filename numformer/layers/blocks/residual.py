@@ -48,9 +48,10 @@ class ResidualBranch(Layer):
 
     References
     ----------
-    Post-norm: Vaswani et al. (2017), "Attention Is All You Need", section 3.1. Pre-norm: Xiong et
-    al. (2020), "On Layer Normalization in the Transformer Architecture", figure 1. Sandwich: Ding
-    et al. (2021), "CogView", section 2.4.
+    Post-norm: Vaswani et al. (2017), "Attention Is All You Need", section 3.1. Pre-norm:
+    Baevski and Auli (2019), "Adaptive Input Representations for Neural Language Modeling", section
+    4.1; Xiong et al. (2020), "On Layer Normalization in the Transformer Architecture", figure 1.
+    Sandwich: Ding et al. (2021), "CogView", section 2.4.
 
     Examples
     --------

@@ -5,9 +5,10 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
-    ALiBi, Dropout, Embedding, FeedForward, GEGLU, GatedFeedForward, Identity, LayerNorm,
-    LearnedPositions, Linear, LMHead, MultiHeadAttention, NGramEmbedding, NoPositions, RMSNorm,
-    RotaryPositions, SinusoidalPositions, SoftCappedLMHead, SwiGLU)
+    AdaptiveEmbedding, AdaptiveSoftmax, ALiBi, Dropout, Embedding, FeedForward, GEGLU,
+    GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, LMHead, MultiHeadAttention,
+    NGramEmbedding, NoPositions, RMSNorm, RotaryPositions, SinusoidalPositions, SoftCappedLMHead,
+    SwiGLU)
 from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models import (
     Decoder, DecoderConfig, EncoderConfig, NGramDecoder, NGramDecoderConfig)
@@ -18,6 +19,11 @@ from numformer.verify.registry.cases import Case
 
 def mha(*arguments, **options):
     return lambda rng, dtype: MultiHeadAttention(*arguments, rng=rng, dtype=dtype, **options)
+
+
+def adaptive_softmax(*sizes, **options):
+    return lambda rng, dtype: AdaptiveSoftmax(
+        AdaptiveEmbedding(*sizes, rng, **options, dtype=dtype), rng)
 
 
 def chosen(kind):
@@ -77,6 +83,20 @@ LAYERS = [
                 ((np.array([], int),), ValueError, "empty")]),
     Case("embedding scaled", lambda rng, dtype: Embedding(6, 4, rng, scale=2.0, dtype=dtype), [],
          ids=(IDS,)),
+    Case("adaptive embedding",
+         lambda rng, dtype: AdaptiveEmbedding(6, 4, (2, 5), rng, factor=2, dtype=dtype), [],
+         ids=(IDS,),
+         wrong=[((np.array([6]),), ValueError, "0 .. 5"),
+                ((np.array([1.0]),), TypeError, "integers")]),
+    Case("adaptive embedding, a cluster without tokens",
+         lambda rng, dtype: AdaptiveEmbedding(8, 4, (2, 6), rng, factor=2, dtype=dtype), [],
+         ids=(IDS,)),
+    Case("adaptive softmax", adaptive_softmax(6, 4, (2, 5), factor=2), [(2, 3, 4)],
+         lambda: {"targets": IDS},
+         wrong=[((floats(2, 3, 5),), ValueError, "C=4"),
+                ((floats(3, 4),), ValueError, "targets of shape (3,)")]),
+    Case("adaptive softmax, a cluster without targets", adaptive_softmax(8, 4, (2, 6), factor=2),
+         [(2, 3, 4)], lambda: {"targets": IDS}),
     Case("n-gram embedding",
          lambda rng, dtype: NGramEmbedding(6, 4, largest=3, n_rows=50, rng=rng, dtype=dtype), [],
          ids=(IDS,),

@@ -9,7 +9,8 @@ import pytest
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
-    CrossAttentionBranch, Embedding, FeedForward, GEGLU, LayerNorm, MultiHeadAttention,
+    AdaptiveEmbedding, AdaptiveSoftmax, CrossAttentionBranch, Embedding, FeedForward, GEGLU,
+    LayerNorm, MultiHeadAttention,
     ResidualBranch, SelfAttentionBranch, SwiGLU, SwishFeedForward,
     TransformerBlock, LMHead)
 from numformer.models import Decoder, DecoderConfig
@@ -48,6 +49,30 @@ def test_embedding_and_head_equal_torch(rng):
     layer.zero_grad()
     agree(LMHead(layer.weight), [rng.standard_normal((2, 3, 4))], lambda p, x: x @ p["weight"].T,
           rng)
+
+
+def test_adaptive_softmax_equals_torch(rng):
+    ours = random_layer(AdaptiveSoftmax(AdaptiveEmbedding(
+        12, 8, (3, 7), rng, factor=2, dtype=float), rng), rng)
+    theirs = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2, dtype=torch.float64)
+    head = np.concatenate([ours.tables[0].data, ours.clusters.data])
+    with torch.no_grad():
+        theirs.head.weight.copy_(tensor(head))
+        for module, W, E in zip(theirs.tail, ours.projections, ours.tables[1:]):
+            module[0].weight.copy_(tensor(W.data))
+            module[1].weight.copy_(tensor(E.data))
+    x, targets, dy = rng.standard_normal((20, 8)), rng.integers(0, 12, 20), rng.standard_normal(20)
+    y, saved = ours.forward(x, targets)
+    dx, their_x = ours.backward(dy, saved), tensor(x)
+    output = theirs(their_x, torch.as_tensor(targets)).output
+    output.backward(tensor(dy))
+    close(y, output, 1e-12)
+    close(dx, their_x.grad, 1e-11)
+    close(np.concatenate([ours.tables[0].grad, ours.clusters.grad]), theirs.head.weight.grad, 1e-11)
+    for module, W, E in zip(theirs.tail, ours.projections, ours.tables[1:]):
+        close(W.grad, module[0].weight.grad, 1e-11)
+        close(E.grad, module[1].weight.grad, 1e-11)
+    close(ours.log_probabilities(x), theirs.log_prob(tensor(x)), 1e-12)
 
 
 @pytest.mark.parametrize("context_width", [None, 5])
