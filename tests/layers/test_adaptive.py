@@ -12,7 +12,8 @@ def embedding(rng):
     return AdaptiveEmbedding(10, 4, (3, 6), rng, factor=2, dtype=float)
 
 
-def test_each_token_has_the_vector_of_its_cluster_mapped_to_the_width_of_the_model(embedding, rng):
+def test_each_token_has_the_vector_of_its_cluster_mapped_to_the_width_of_the_model(rng):
+    embedding = AdaptiveEmbedding(10, 4, (3, 6), rng, factor=2, dtype=float)
     assert [table.weight.data.shape for table in embedding.tables] == [(3, 4), (3, 2), (4, 1)]
     ids = rng.permutation(10).reshape(2, 5)
     y = embedding(ids)
