@@ -24,8 +24,8 @@ def other_constants(evidence):
             if value is not None and abs(value - mutant.value) > 1e-9 * abs(mutant.value):
                 changed = mutant.with_number(float(f"{value:.7g}"))
                 yield 2, changed_line(changed, *evidence.pair), (
-                    lambda each, pair=pair, changed=changed: pair.run(
-                        changed, each.dy, *each.inputs()))
+                    lambda each, pair=pair, changed=changed: evidence.outputs_with(
+                        pair, [changed], each))
 
 
 def _sum(evidence, pair, mutant, case, weights, value):

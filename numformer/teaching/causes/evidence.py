@@ -53,6 +53,16 @@ class Case:
                       if getattr(pattern, rule.name) is not rule.default}
         return found
 
+    def forward_of(self, pair):
+        """(y, saved) of a Pair, which is run once."""
+        if pair not in self._forwards:
+            self._forwards[pair] = pair.run_forward(*self.inputs())
+        return self._forwards[pair]
+
+    @cached_property
+    def _forwards(self):
+        return {}
+
     def inputs(self):
         """Arguments and options, with generators in the state of the beginning."""
         return tuple({key: copy.deepcopy(value) if isinstance(value, np.random.Generator)
@@ -119,7 +129,7 @@ class Evidence:
         """The outputs of a Pair with some lines changed; None if that fails."""
         with np.errstate(all="ignore"):
             try:
-                return pair.run_with(mutants, case.dy, *case.inputs())
+                return pair.run_with(mutants, case.dy, *case.inputs(), case.forward_of(pair))
             except Exception:                             # whatever changed lines lead to
                 return None
 

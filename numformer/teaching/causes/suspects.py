@@ -2,6 +2,7 @@
 
 import warnings
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 from numformer.teaching.mutations.pairs import ONE_AT_A_TIME
 
-Suspect = namedtuple("Suspect", "rank cause make alone", defaults=[False])
+Suspect = namedtuple("Suspect", "rank told make alone", defaults=[False])
 Suspect.__doc__ = """A cause, how far behind others it stands, and the outputs of a Case made by it.
 
-`make` returns a tuple of arrays or a single one; it may raise. `alone` says whether the mistake may
-have been made in the wrong output alone, where with it others would be wrong, too.
+`told()` is the cause in words. `make` returns a tuple of arrays or a single one; it may raise.
+`alone` says whether the mistake may have been made in the wrong output alone, where with it others
+would be wrong, too.
 """
 KNOWN, MADE = "known", "made"                            # by hand, and by machine
 
@@ -30,10 +32,11 @@ def suspects(evidence, kind):
         yield from _known(evidence)
         yield from _general(evidence)
     else:
-        yield from (Suspect((2, cost, number), cause, make, cause.startswith("as if activation"))
+        yield from (Suspect((2, cost, number), partial(str, cause), make,
+                            cause.startswith("as if activation"))
                     for number, (cost, cause, make) in enumerate(other_calls(evidence)))
         yield from _mutated(evidence)
-        yield from (Suspect((4, cost, number), cause, make, True)
+        yield from (Suspect((4, cost, number), partial(str, cause), make, True)
                     for find in (parts, products, scaled_terms, other_constants)
                     for number, (cost, cause, make) in enumerate(find(evidence)))
 
@@ -46,6 +49,8 @@ def made(suspect, case):
             outputs = suspect.make(case)
         except Exception:                                # whatever a changed line leads to
             return None
+    if outputs is None:
+        return None
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     return outputs if all(isinstance(x, (np.ndarray, np.floating, float)) for x in outputs) \
         else tuple(x if isinstance(x, (np.ndarray, np.floating, float)) else np.nan
@@ -64,14 +69,14 @@ def _known(evidence):
 
     known = {**FORWARD_MISTAKES, **MISTAKES}
     for number, (cause, mistake) in enumerate(known.get(evidence.name, ())):
-        yield Suspect((0, number), cause, special(mistake))
+        yield Suspect((0, number), partial(str, cause), special(mistake))
 
 
 def _general(evidence):
     """Mistakes possible in any backward."""
     if evidence.backward:
         for number, (cause, mistake) in enumerate(GENERAL):
-            yield Suspect((1, number), cause,
+            yield Suspect((1, number), partial(str, cause),
                           lambda case, mistake=mistake: mistake(case.expected, case.dy))
 
 
@@ -84,5 +89,6 @@ def _mutated(evidence):
     found.sort(key=lambda entry: entry[:2])
     for number, (_, _, pair, mutant) in enumerate(found):
         def make(case, pair=pair, mutant=mutant):
-            return pair.run(mutant, case.dy, *case.inputs())
-        yield Suspect((3, mutant.cost, number), changed_line(mutant, *evidence.pair), make, True)
+            return evidence.outputs_with(pair, [mutant], case)
+        yield Suspect((3, mutant.cost, number), partial(changed_line, mutant, *evidence.pair),
+                      make, True)

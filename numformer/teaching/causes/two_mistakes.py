@@ -43,7 +43,7 @@ def _that_matter(evidence, pair, mutants, case):
     seen = set()
     right = np.asarray(case.expected[evidence.wrong])
     for mutant in mutants:
-        if mutant.function.__module__ != pair.functions[-1].__module__:
+        if mutant.source.function.__module__ != pair.functions[-1].__module__:
             continue
         found = evidence.wrong_output_with(pair, (mutant,), case)
         if found is None or not np.isfinite(found).all():

@@ -7,6 +7,7 @@ that is short; of a long expression only the names in it are given.
 
 import ast
 import re
+from functools import lru_cache
 from inspect import unwrap
 
 from numformer import functional
@@ -41,7 +42,7 @@ def changed_line(mutant, forward, backward=None):
     """
     pair = [unwrap(function) for function in (forward, backward) if function]
     known = known_names(*pair)
-    definitions = _definitions(mutant.tree)
+    definitions = _definitions(mutant.source.tree)
 
     def shown(found):
         return _shown(found[1], known, definitions)
@@ -56,7 +57,7 @@ def changed_line(mutant, forward, backward=None):
         phrase = re.sub(f"(?<!in place) of (?:a term|an expression){NAMELESS}", "", phrase)
         phrase = re.sub(f"the factor (?:a term|an expression)({NAMELESS})?", "a factor", phrase)
         phrase = phrase.replace(NAMELESS, "")
-    name = mutant.function.__name__.split("_in_")[0]
+    name = mutant.source.function.__name__.split("_in_")[0]
     elsewhere = hasattr(functional, name) and name not in [one.__name__ for one in pair]
     return f"the same numbers come out {phrase}" + (f" in {name}" if elsewhere else "")
 
@@ -71,6 +72,7 @@ def known_names(*functions):
     return known
 
 
+@lru_cache(maxsize=16)
 def _definitions(tree):
     """{variable: the expression} of variables that are assigned once."""
     found, again = {}, set()

@@ -2,6 +2,7 @@
 
 import ast
 from collections import namedtuple
+from functools import lru_cache
 
 Change = namedtuple("Change", "new what cost where", defaults=[""])
 Change.__doc__ = """A new expression as text, and what was done to the old one, in words.
@@ -10,8 +11,9 @@ The lower the cost, 1 to 3, the likelier the mistake; `where` tells like parts o
 """
 
 
+@lru_cache(maxsize=2 ** 14)
 def text(node):
-    """The source of an expression, in one line."""
+    """The source of an expression, in one line; kept, for most are asked for many times."""
     return ast.unparse(node)
 
 

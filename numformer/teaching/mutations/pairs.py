@@ -2,15 +2,16 @@
 
 import threading
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from inspect import unwrap
 
 import numpy as np
 
 from numformer import functional
 from numformer.specifications import versions
-from numformer.teaching.mutations.program import Program
-from numformer.teaching.mutations.statements import mutants, several
+from numformer.teaching.mutations.mutant import codes
+from numformer.teaching.mutations.program import Program, called_by
+from numformer.teaching.mutations.statements import mutants
 
 MOST = 4000                                               # mutants of one pair
 ONE_AT_A_TIME = threading.RLock()                         # mutants exchange code of all threads
@@ -45,24 +46,39 @@ class Pair:
         self.program = Program(*self.functions)
         self._made = {}
 
+    @cached_property
+    def _in_forward(self):
+        """The functions that the forward calls, and itself."""
+        return called_by(self.functions[0])
+
     def run(self, mutant, dy, arguments, options):
         """The outputs of the pair as a tuple: gradients, or y."""
         return self.run_with([] if mutant is None else [mutant], dy, arguments, options)
 
-    def run_with(self, mutants, dy, arguments, options):
-        """The same with the changes of several mutants."""
-        with ONE_AT_A_TIME, ExitStack() as changes:
-            for function, code in several(mutants):
-                changes.enter_context(self.program.changed(function, code))
-            return self._outputs(dy, arguments, options)
+    def run_with(self, mutants, dy, arguments, options, forward=None):
+        """The same with the changes of several mutants.
 
-    def _outputs(self, dy, arguments, options):
-        forward, *backward = (self.program.copies[function] for function in self.functions)
-        y, saved = forward(*arguments.values(), **options)
-        if not backward:
+        `forward` is (y, saved) of these arguments, as of `run_forward`: it is not run again if
+        nothing changes in it.
+        """
+        if any(mutant.source.function in self._in_forward for mutant in mutants):
+            forward = None
+        with ONE_AT_A_TIME, ExitStack() as changes:
+            for changed in codes(mutants):
+                changes.enter_context(self.program.changed(*changed))
+            return self._outputs(dy, arguments, options, forward)
+
+    def run_forward(self, arguments, options):
+        """(y, saved) without a change; None for a function that does it all."""
+        with ONE_AT_A_TIME:
+            return self.program.copies[self.functions[0]](*arguments.values(), **options)
+
+    def _outputs(self, dy, arguments, options, forward):
+        y, saved = forward or self.run_forward(arguments, options)
+        if len(self.functions) == 1:
             return (y,)
         self.program.give(y=y)                            # a mutant may read it
-        gradients = backward[0](dy, saved)
+        gradients = self.program.copies[self.functions[1]](dy, _copied(saved))
         return gradients if isinstance(gradients, tuple) else (gradients,)
 
     def mutants(self, dy, arguments, options):
@@ -89,7 +105,7 @@ class Pair:
             except OSError:                               # an installation without sources
                 found = []
             backward = self.functions[-1]
-            found.sort(key=lambda mutant: (mutant.cost, mutant.function is not backward))
+            found.sort(key=lambda mutant: (mutant.cost, mutant.source.function is not backward))
             self._made[changes_of] = found[:MOST]
         return self._made[changes_of]
 
@@ -107,11 +123,22 @@ class Single(Pair):
         super().__init__(function)
         self.backward = backward
 
-    def _outputs(self, dy, arguments, options):
+    def run_forward(self, arguments, options):
+        return None
+
+    def _outputs(self, dy, arguments, options, forward):
         function = self.program.copies[self.functions[0]]
         given = (dy, *arguments.values()) if self.backward else arguments.values()
         outputs = function(*given, **options)
         return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def _copied(saved):
+    """The same with copies of the arrays: a mutant may write into them."""
+    if isinstance(saved, tuple):
+        parts = map(_copied, saved)
+        return tuple(parts) if type(saved) is tuple else type(saved)(*parts)
+    return saved.copy("K") if isinstance(saved, np.ndarray) else saved
 
 
 def constants(function):

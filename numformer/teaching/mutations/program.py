@@ -35,17 +35,12 @@ class Program:
         self.copies = {}                                  # of the originals, in the order found
         self.given, self.namespaces = {}, {}
         namespaces = self.namespaces
-        waiting = [unwrap(function) for function in functions]
-        while waiting:
-            original = waiting.pop(0)
-            if original in self.copies:
-                continue
+        for original in called_by(*functions):
             namespace = namespaces.setdefault(original.__module__, dict(original.__globals__))
             copy = FunctionType(original.__code__, namespace, original.__name__,
                                 original.__defaults__)
             copy.__kwdefaults__ = original.__kwdefaults__
             self.copies[original] = copy
-            waiting += _called(original)
         for namespace in namespaces.values():
             namespace.update({name: self._copied(value) for name, value in namespace.items()})
 
@@ -66,9 +61,10 @@ class Program:
             namespace.update(values)
 
     @contextmanager
-    def changed(self, original, code):
-        """Inside, the copy of a function runs this code."""
+    def changed(self, original, code, values=()):
+        """Inside, the copy of a function runs this code, with values of its global variables."""
         copy = self.copies[unwrap(original)]
+        copy.__globals__.update(values)
         before, copy.__code__ = copy.__code__, code
         try:
             yield
@@ -91,6 +87,17 @@ class Program:
         finally:
             sys.setprofile(before)
         return found
+
+
+def called_by(*functions):
+    """{function: None} of functions and all of ROOMS that they call, in the order found."""
+    found, waiting = {}, [unwrap(function) for function in functions]
+    while waiting:
+        function = waiting.pop(0)
+        if function not in found:
+            found[function] = None
+            waiting += _called(function)
+    return found
 
 
 def _called(function):

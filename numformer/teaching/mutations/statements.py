@@ -1,63 +1,14 @@
 """Every small change of a function: of its expressions, its variables and its statements."""
 
 import ast
-import inspect
-import textwrap
-import warnings
-from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
 from numformer.teaching.mutations.brackets import Change, text
 from numformer.teaching.mutations.expressions import changes
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A function of the reference with one line changed.
-
-    Parameters
-    ----------
-    function : function
-        The original.
-    tree : ast.Module
-        Its code, of which nodes are exchanged while this mutant is compiled.
-    edits : tuple
-        (holder, field, index, new node) of each.
-    line : str
-        The original line, or the part of it that was changed.
-    what : str
-        What was done to it: "without the factor `scale`".
-    cost : int
-        The lower, the likelier the mistake.
-    value : float, optional
-        Of the number that is exchanged, where it is one.
-    """
-
-    function: object
-    tree: object
-    edits: tuple
-    line: str
-    what: str
-    cost: int
-    value: float | None = None
-
-    def with_number(self, value):
-        """The Mutant with this number in the one place where it has `value`."""
-        (holder, field, index, _), = self.edits
-        new = ast.parse(repr(float(value)), mode="eval").body
-        return replace(self, edits=((holder, field, index, new),), value=float(value),
-                       what=f"with {value:.7g}, not {self.value:.7g}")
-
-    def __str__(self):
-        return f"`{self.line}` of {self.function.__name__}, {self.what}"
-
-    @cached_property
-    def code(self):
-        """The changed code; None if it cannot be compiled."""
-        return _compiled(self.tree, self.edits)
+from numformer.teaching.mutations.mutant import NUMBER, Source
 
 
 def mutants(function, variables=None):
@@ -84,38 +35,22 @@ def mutants(function, variables=None):
     `y = x * scale` of scaled, without the factor `scale`
     `y = x * scale` of scaled, without the factor `x`
     `y = x * scale` of scaled, divided by `scale`, not multiplied by it
-    >>> scaled.__code__ = list(mutants(scaled))[2].code
-    >>> scaled(5, 3)
-    5
     """
-    tree = _parsed(function)
-    definition = tree.body[0]
-    original, alike = inspect.unwrap(function), {}
-    for edit in list(_edits(definition, variables)):
+    source = Source(function)
+    alike = {}
+    for edit in list(_edits(source.definition, variables)):
         holder, field, index, statement, new, what, cost, where = edit
         if not isinstance(new, (ast.stmt, type(None))):
             alike.setdefault(what, []).append(edit)
-        yield Mutant(original, tree, ((holder, field, index, new),), _line(statement),
-                     what + where, cost)
-    for edits, line, what in _exchanged_steps(definition):
-        yield Mutant(original, tree, edits, line, what, 2)
+        yield source.mutant([(holder, field, index, new)], _line(statement), what + where, cost)
+    for edits, line, what in _exchanged_steps(source.definition):
+        yield source.mutant(edits, line, what, 2)
     for what, edits in alike.items():
         lines = list(dict.fromkeys(_line(edit[3]) for edit in edits))
         if len(edits) > 1 and len(lines) < 4:
             where = " in every place" if len(lines) == 1 else ", in all these lines"
-            yield Mutant(original, tree, tuple((*edit[:3], edit[4]) for edit in edits),
-                         "` and `".join(lines), what + where, edits[0][6])
-
-
-def several(mutants):
-    """[(function, code)] of the functions with the changes of several mutants."""
-    trees = {}
-    for mutant in mutants:
-        tree, edits = trees.get(mutant.function, (mutant.tree, ()))
-        trees[mutant.function] = tree, edits + mutant.edits
-    if len(trees) == len(mutants):
-        return [(mutant.function, mutant.code) for mutant in mutants]
-    return [(function, _compiled(tree, edits)) for function, (tree, edits) in trees.items()]
+            yield source.mutant([(*edit[:3], edit[4]) for edit in edits],
+                                "` and `".join(lines), what + where, edits[0][6])
 
 
 def terms_left_out(function, variables=None):
@@ -123,25 +58,24 @@ def terms_left_out(function, variables=None):
 
     Its words have a # where the factor belongs that the term may have instead of 1.
     """
-    tree = _parsed(function)
-    for holder, field, index, node, statement in list(_sites(tree.body[0], tree.body[0])):
-        if not _may_be_a_term(node, holder):
-            continue
-        inner = text(node)
-        new = ast.parse(f"0 * ({inner})", mode="eval").body
-        yield Mutant(inspect.unwrap(function), tree, ((holder, field, index, new),),
-                     _line(statement), f"with `{inner}` times #", 2)
+    source = Source(function)
+    for holder, field, index, node, statement in list(_sites(source.definition)):
+        if _may_be_a_term(node, holder):
+            inner = text(node)
+            new = ast.parse(f"0 * ({inner})", mode="eval").body
+            yield source.mutant([(holder, field, index, new)], _line(statement),
+                                f"with `{inner}` times #", 2)
 
 
 def numbers_of(function, variables=None):
     """A Mutant for each number that is no whole one, written in the code or named by it."""
-    tree = _parsed(function)
-    for holder, field, index, node, statement in list(_sites(tree.body[0], tree.body[0])):
+    source = Source(function)
+    for holder, field, index, node, statement in list(_sites(source.definition)):
         value = node.value if isinstance(node, ast.Constant) else (variables or {}).get(
             node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
         if type(value) is float and value != int(value):
-            yield Mutant(inspect.unwrap(function), tree, ((holder, field, index, node),),
-                         _line(statement), "", 2, value)
+            new = ast.parse(NUMBER, mode="eval").body
+            yield source.mutant([(holder, field, index, new)], _line(statement), "", 2, value)
 
 
 def _may_be_a_term(node, holder):
@@ -155,44 +89,9 @@ def _may_be_a_term(node, holder):
     return isinstance(holder, (ast.Assign, ast.AugAssign, ast.Return, ast.Tuple, ast.Call))
 
 
-def _parsed(function):
-    """The tree of a function, without its docstring, its decorators and its defaults."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
-    definition = tree.body[0]
-    definition.decorator_list, definition.args.defaults = [], []
-    definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
-    if ast.get_docstring(definition):
-        del definition.body[0]
-    return tree
-
-
-def _compiled(tree, edits):
-    """The code of the function in a tree in which some nodes are others for a while."""
-    undo = []
-    for holder, field, index, new in edits:
-        before = getattr(holder, field)
-        undo.append((holder, field, before))
-        if index is None:
-            setattr(holder, field, new)
-        else:
-            changed = list(before)
-            changed[index:index + 1] = [] if new is None else [new]
-            setattr(holder, field, changed or [ast.copy_location(ast.Pass(), holder)])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")               # "str indices must be integers"
-            module = compile(tree, "<mutant>", "exec")
-        return next(part for part in module.co_consts if inspect.iscode(part))
-    except (SyntaxError, ValueError, TypeError):
-        return None
-    finally:
-        for holder, field, before in reversed(undo):
-            setattr(holder, field, before)
-
-
 def _edits(definition, variables):
     """(holder, field, index, statement, new node, what, cost) of every change."""
-    for holder, field, index, node, statement in _sites(definition, definition):
+    for holder, field, index, node, statement in _sites(definition):
         if isinstance(node, ast.stmt):
             for new, what, cost in _statement_changes(node):
                 yield holder, field, index, statement, new, what, cost, ""
@@ -205,7 +104,7 @@ def _edits(definition, variables):
                 yield holder, field, index, statement, new, *words
 
 
-def _sites(node, statement):
+def _sites(node, statement=None):
     """(holder, field, index, child, statement it belongs to) of every node below one."""
     for field, value in ast.iter_fields(node):
         if field in ("args", "decorator_list", "returns") and isinstance(node, ast.FunctionDef):
@@ -369,6 +268,7 @@ def _once_more(name, value):
         yield Change(f"(1 / (1 + np.exp(-{name})))", f"with a sigmoid of `{name}` once more", 3)
 
 
+@lru_cache(maxsize=2 ** 10)
 def _line(statement):
     """A statement as one line; of a long one, the head."""
     if isinstance(statement, (ast.For, ast.If, ast.While, ast.With)):
