@@ -9,7 +9,6 @@ import inspect
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 
 import numpy as np
 
@@ -123,29 +122,48 @@ def call_of(student, instance, backward):
                 len(expected) == 1 and np.ndim(expected[0]) > 0, backward)
 
 
-def answer(student, instance, backward):
-    """(outputs of a function as a tuple, None), or (None, what is wrong with the call).
+def answers_to(student, instances, backward):
+    """(outputs of a function as a tuple, None), or (None, what is wrong), for each instance.
 
     If all that is wrong is an argument that was written into, there are outputs all the same.
     """
-    (found,), _ = student.answers([call_of(student, instance, backward)])
-    return found
+    return student.answers([call_of(student, each, backward) for each in instances])[0]
 
 
 def perform(fn, calls, limits, keeps_interrupts=False):
     """Answer calls in this process: the result of `Student.answers`."""
-    answers, arrays = [], []                          # of each call; they are kept until the end
-    for call in calls:
-        answers.append(_called(fn, call, limits, keeps_interrupts, arrays))
-    shared = any(np.may_share_memory(x, y) for earlier, later in combinations(arrays, 2)
-                 for x in earlier for y in later)
+    answers, shared = [], False
+    for found, shared in performed(fn, calls, limits, keeps_interrupts):
+        answers.append(found)
     return answers, shared
 
 
-def _called(fn, call, limits, keeps_interrupts, arrays):
-    """(outputs or None, Trouble or None); the arrays as they were returned are added to `arrays`.
+def performed(fn, calls, limits, keeps_interrupts=False):
+    """(its answer, whether two calls have returned the same memory until now) of each call.
 
+    After one that a limit has stopped no other is made: they are answered alike.
     """
+    stopped, shared, arrays = None, False, []         # of each call; they are kept until the end
+    for call in calls:
+        found = stopped or _called(fn, call, limits, keeps_interrupts)
+        if found.trouble and found.trouble.kind == STOPPED:
+            stopped = found
+        shared = shared or any(np.may_share_memory(x, y) for earlier in arrays for x in earlier
+                               for y in found.arrays)
+        arrays.append(found.arrays)
+        yield (found.outputs, found.trouble), shared
+
+
+@dataclass
+class _Called:
+    """What came of one call; `arrays` are those that were returned, `outputs` hold none of them."""
+
+    outputs: tuple | None
+    trouble: Trouble | None
+    arrays: list = field(default_factory=list)
+
+
+def _called(fn, call, limits, keeps_interrupts):
     given = call.given
     held = [(f"its argument {key}", value, value.copy()) for key, value in given.items()
             if isinstance(value, np.ndarray)]
@@ -158,28 +176,27 @@ def _called(fn, call, limits, keeps_interrupts, arrays):
         with np.errstate(all="ignore"), their_names():
             returned = run(*arguments, **options)
         if returned is None or returned is ...:
-            return None, Trouble(_nothing(fn), NOT_WRITTEN)
+            return _Called(None, Trouble(_nothing(fn), NOT_WRITTEN))
         returned = _outputs(_arrays_of(returned, call), call.backward)
-        arrays.append([np.ndarray.view(x, np.ndarray) for x in returned
-                       if isinstance(x, np.ndarray)])
+        arrays = [np.ndarray.view(x, np.ndarray) for x in returned if isinstance(x, np.ndarray)]
         outputs = tuple(map(plain, returned))
     except Stopped as error:
-        return None, Trouble(f"{error}{_line_of(fn, error)}", STOPPED)
+        return _Called(None, Trouble(f"{error}{_line_of(fn, error)}", STOPPED))
     except NotImplementedError:
-        return None, Trouble(UNWRITTEN, NOT_WRITTEN)
+        return _Called(None, Trouble(UNWRITTEN, NOT_WRITTEN))
     except BaseException as error:                    # SystemExit, too
         if isinstance(error, KeyboardInterrupt) and keeps_interrupts:
             raise
         shapes = ", ".join(f"{key} {value.shape}" for key, value in given.items()
                            if isinstance(value, np.ndarray))
         product = unfitting_product(error, _file_of(fn))
-        return None, Trouble(f"it raised {_described(error)}{_line_of(fn, error)}; "
-                             f"its arguments were {shapes}" + (f". {product}" if product else ""),
-                             RAISED)
+        return _Called(None, Trouble(
+            f"it raised {_described(error)}{_line_of(fn, error)}; its arguments were {shapes}"
+            + (f". {product}" if product else ""), RAISED))
     changed = [what for what, x, copy in held if not _same(x, copy)]
     trouble = (Trouble(f"it writes into {changed[0]}; work on a copy, or on a new array", WRITES)
                if changed else None)
-    return outputs, trouble
+    return _Called(outputs, trouble, arrays)
 
 
 def _outputs(returned, backward):

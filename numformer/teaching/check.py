@@ -7,7 +7,7 @@ import numpy as np
 from numformer.checks import check_choice, check_whole
 from numformer.specifications import Instance, find_problem
 from numformer.teaching.apart.messages import NOT_WRITTEN, RAISED, Trouble
-from numformer.teaching.calls import Ended, answer, call_of, student_of
+from numformer.teaching.calls import Ended, answers_to, call_of, student_of
 from numformer.teaching.comparison import (
     are_different, is_upcast, strange_output, wrong_output)
 from numformer.teaching.isolation import check_limits, student
@@ -232,25 +232,30 @@ def not_tested(signature, tested, left_out, backward, complete):
 
 
 def _first_wrong(name, student, instances, backward, remarks, cause):
-    """None if the function is right on all instances, else a Verdict."""
-    for instance in instances:
-        verdict = _compare(name, student, instance, backward, remarks, cause,
-                           instance is instances[0])
+    """None if the function is right on all instances, else a Verdict.
+
+    It is asked for all at once, and for the first one twice.
+    """
+    *answers, again = answers_to(student, (*instances, instances[0]), backward)
+    for instance, found in zip(instances, answers):
+        verdict = _compare(name, student, instance, backward, remarks, cause, found,
+                           again if instance is instances[0] else None)
         if verdict is not None:
             return verdict
     return None
 
 
-def outputs_of(student, instance, backward, remarks=None):
-    """(outputs, trouble) as of `answer`; None for an argument that was left out is left out.
+def outputs_of(student, instance, backward, remarks=None, found=None):
+    """(outputs, trouble) as of `answers_to`; None for an argument that was left out is left out.
 
-    A function that raises an exception for views gets copies; that is added to the remarks.
+    A function that raises an exception for views gets copies; that is added to the remarks. `found`
+    is the answer, if it is known.
     """
-    outputs, trouble = answer(student, instance, backward)
+    outputs, trouble = found or answers_to(student, [instance], backward)[0]
     if trouble and trouble.kind == RAISED and _kind(instance).arrange:
         levels = {instance.level: replace(_kind(instance), arrange=None)}
         copies = replace(instance, problem=replace(instance.problem, levels=levels))
-        outputs, trouble_with_copies = answer(student, copies, backward)
+        outputs, trouble_with_copies = answers_to(student, [copies], backward)[0]
         if remarks is not None and trouble_with_copies is None:
             remarks.append(f"For arrays that are views {trouble.partition('; its arguments')[0]}; "
                            "it was tested with copies of them.")
@@ -274,32 +279,32 @@ def without_left_out(outputs, trouble, instance, backward):
     return tuple(found for found, of in zip(outputs, wanted) if of in given), trouble
 
 
-def _compare(name, student, instance, backward, remarks, cause, twice):
+def _compare(name, student, instance, backward, remarks, cause, found, again=None):
     """None if the function is right on this instance, else a Verdict.
 
-    It is called again if `twice`, or if something is wrong, which may be random.
+    `found` is its answer, `again` that to the same call later, where it was asked twice. If
+    something is wrong, which may be random, it is called again.
     """
     expected = instance.expected(backward)
 
-    def judged(outputs, trouble):
-        """(None or a Verdict, the outputs by name if they are arrays)."""
+    def named(outputs, trouble):
+        """(the outputs by name if they are arrays or None, None or a Verdict)."""
         if trouble:
-            return _in_trouble(name, trouble), None
+            return None, _in_trouble(name, trouble)
         strange = strange_output(name, outputs, expected, instance)
-        if strange is not None:
-            return strange, None
-        wrong = wrong_output(name, outputs, expected, instance)
-        return wrong, dict(zip(expected, outputs))
+        return None if strange is not None else dict(zip(expected, outputs)), strange
 
-    outputs, trouble = outputs_of(student, instance, backward, remarks)
-    wrong, arrays = judged(outputs, trouble)
-    if (twice or wrong is not None) and (trouble is None or trouble.kind == RAISED):
-        outputs_again, trouble = outputs_of(student, instance, backward)
+    outputs, trouble = outputs_of(student, instance, backward, remarks, found)
+    arrays, wrong = named(outputs, trouble)
+    if arrays is not None:
+        wrong = wrong_output(name, outputs, expected, instance)
+    if (again or wrong is not None) and (trouble is None or trouble.kind == RAISED):
+        outputs_again, trouble = outputs_of(student, instance, backward, found=again)
         if trouble and trouble.kind not in (RAISED, NOT_WRITTEN):
             return _in_trouble(name, trouble)         # a limit stopped it this time
-        _, again = judged(outputs_again, trouble)
-        if (arrays is None) != (again is None) or arrays is not None and are_different(
-                name, arrays, again, instance):
+        arrays_again, _ = named(outputs_again, trouble)
+        if (arrays is None) != (arrays_again is None) or arrays is not None and are_different(
+                name, arrays, arrays_again, instance):
             return Verdict(False, f"{name}: {RANDOM}.", random=True)
     if arrays is None:
         return wrong
@@ -313,19 +318,20 @@ def _compare(name, student, instance, backward, remarks, cause, twice):
     plain = {key: kind for key, kind in instance.problem.levels.items()
              if not kind.hint or key == instance.level}
     instance = replace(instance, problem=replace(instance.problem, levels=plain))
-    cause = likely_cause(name, lambda other: _quiet(student, other, backward), instance,
+    cause = likely_cause(name, lambda others: _quiet(student, others, backward), instance,
                          wrong.output)
     words = wrong.words + (f"\nLikely cause: {cause}." if cause else "")
     return replace(wrong, words=words, cause=cause)
 
 
-def _quiet(student, instance, backward):
-    """The outputs of a function; None if anything is wrong with the call."""
+def _quiet(student, instances, backward):
+    """The outputs of a function on each instance; None if anything is wrong with a call."""
     try:
-        outputs, trouble = outputs_of(student, instance, backward)
+        found = [outputs_of(student, instance, backward, found=found) for instance, found
+                 in zip(instances, answers_to(student, instances, backward))]
     except Ended:
-        return None
-    return None if trouble else outputs
+        return [None] * len(instances)
+    return [None if trouble else outputs for outputs, trouble in found]
 
 
 def _in_trouble(name, trouble):

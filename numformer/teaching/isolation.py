@@ -20,7 +20,7 @@ from numformer.checks import check_number, check_whole
 from numformer.files import MIB
 from numformer.teaching.apart import messages
 from numformer.teaching.apart.names import our_names
-from numformer.teaching.calls import Ended, Limits, Student, perform
+from numformer.teaching.calls import Ended, Limits, Student, performed
 from numformer.teaching.limits import state_kept
 
 END_WITH_PARENT = 1                                   # PR_SET_PDEATHSIG of Linux
@@ -61,6 +61,8 @@ def student(fn, seconds, memory, process=None):
 class Server:
     """What answers requests in a process of its own: each is the name of a method.
 
+    A method returns an answer, or yields several, which are sent one by one.
+
     Parameters
     ----------
     fn : callable, optional
@@ -70,8 +72,8 @@ class Server:
         self.fn = fn
 
     def calls(self, calls, limits):
-        answers, shared = perform(self.fn, calls, limits)
-        return {"calls": answers, "shared": shared}
+        for found, shared in performed(self.fn, calls, limits):
+            yield {"calls": [found], "shared": shared}
 
 
 @dataclass
@@ -88,11 +90,11 @@ class Apart(Student):
     apart = True
 
     def answers(self, calls):
-        seconds = self.limits.seconds
-        found = self.child.ask(seconds and seconds * len(calls), "calls", calls, self.limits)
-        if len(found["calls"]) != len(calls) or type(found.get("shared")) is not bool:
+        found = self.child.ask_each(
+            len(calls), self.limits.seconds, "calls", calls, self.limits)
+        if any(len(each["calls"]) != 1 or type(each.get("shared")) is not bool for each in found):
             raise Ended("its process sent what is no answer")
-        return found["calls"], found["shared"]
+        return [each["calls"][0] for each in found], bool(found and found[-1]["shared"])
 
 
 def check_limits(seconds, memory, process):
@@ -143,6 +145,7 @@ class Child:
                 stream.flush()
         requests, self.writing = os.pipe()
         self.reading, answers = os.pipe()
+        self.received = bytearray()                   # and not yet read
         parent, self.number, self.status, self.ended = os.getpid(), 0, None, None
         with warnings.catch_warnings():
             # of threads that run: BLAS, Numba and backend/pool.py are ready for a fork
@@ -171,12 +174,18 @@ class Child:
         self.end()
 
     def ask(self, seconds, name, *arguments):
-        """The answer to a request, a dict.
+        """The answer to a request, a dict; the parameters are those of `ask_each`."""
+        return self.ask_each(1, seconds, name, *arguments)[0]
+
+    def ask_each(self, n, seconds, name, *arguments):
+        """The answers to a request, each a dict.
 
         Parameters
         ----------
+        n : int
+            How many there are.
         seconds : float or None
-            After which, and some more, the child is ended.
+            Without an answer for so long, and some more, the child is ended.
         name : str
             Of the method of the server.
         *arguments
@@ -189,18 +198,9 @@ class Child:
         """
         if self.ended is not None:
             raise Ended(self.ended)
-        deadline = None if seconds is None else time.monotonic() + seconds + GRACE
-        self.number += 1
         try:
-            self._send(messages.write_request((name, arguments)), deadline)
-            size = int.from_bytes(self._received(messages.WORD, deadline))
-            if size > messages.MOST:
-                raise messages.NoAnswer("its process sent what is too large for an answer")
-            answer = messages.read_answer(self.number, self._received(size, deadline))
-            if "failed" in answer:                    # it has changed what we need
-                raise messages.NoAnswer("its process could not answer: "
-                                        + messages.text_of(answer["failed"]))
-            return answer
+            self._send(messages.write_request((name, arguments)), _deadline(seconds))
+            return [self._answer(_deadline(seconds)) for _ in range(n)]
         except messages.NoAnswer as error:
             self.end(str(error))
         except TimeoutError:
@@ -208,6 +208,17 @@ class Child:
         except EOFError:
             self._end_of_pipe()
         raise Ended(self.ended)
+
+    def _answer(self, deadline):
+        self.number += 1
+        size = int.from_bytes(self._received(messages.WORD, deadline))
+        if size > messages.MOST:
+            raise messages.NoAnswer("its process sent what is too large for an answer")
+        answer = messages.read_answer(self.number, self._received(size, deadline))
+        if "failed" in answer:                        # it has changed what we need
+            raise messages.NoAnswer("its process could not answer: "
+                                    + messages.text_of(answer["failed"]))
+        return answer
 
     def end(self, why=None):
         """End the child, with its session; what it has started in another one goes on."""
@@ -255,15 +266,18 @@ class Child:
                 raise EOFError from None
 
     def _received(self, size, deadline):
-        chunks = []
-        while size:
+        while len(self.received) < size:
             self._wait(self.reading, select.POLLIN, deadline)
-            chunk = os.read(self.reading, min(size, MIB))
+            chunk = os.read(self.reading, MIB)
             if not chunk:
                 raise EOFError
-            chunks.append(chunk)
-            size -= len(chunk)
-        return b"".join(chunks)
+            self.received += chunk
+        found, self.received = bytes(self.received[:size]), self.received[size:]
+        return found
+
+
+def _deadline(seconds):
+    return None if seconds is None else time.monotonic() + seconds + GRACE
 
 
 def _end_with(parent):
@@ -306,19 +320,24 @@ def _serve(server, requests, answers):
     """Answer requests in the child, until there are no more."""
     number, read, write = 0, os.read, os.write
     while size := int.from_bytes(_exactly(messages.WORD, requests, read)):
-        number += 1
         name, arguments = messages.read_request(_exactly(size, requests, read))
-        try:
-            answer = getattr(server, name)(*arguments)
-        except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {error}"}
-        data = messages.write_answer(number, answer)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):
-                stream.flush()
-        while data:
-            data = data[write(answers, data):]
+        for number, answer in enumerate(_answers(server, name, arguments), number + 1):
+            data = messages.write_answer(number, answer)
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()
+            while data:
+                data = data[write(answers, data):]
     os._exit(0)
+
+
+def _answers(server, name, arguments):
+    """The answers of a server's method, or that it failed."""
+    try:
+        found = getattr(server, name)(*arguments)
+        yield from [found] if isinstance(found, dict) else found
+    except Exception as error:
+        yield {"failed": f"{type(error).__name__}: {error}"}
 
 
 def _exactly(size, descriptor, read):

@@ -24,7 +24,8 @@ def likely_cause(name, outputs_of, instance, wrong):
     name : str
         Of the function or backward.
     outputs_of : callable
-        Takes an instance and returns the outputs of the student's function; None if it fails.
+        Takes instances and returns the outputs of the student's function on each; None where it
+        fails.
     instance : Instance
         One that the function got wrong.
     wrong : str

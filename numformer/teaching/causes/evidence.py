@@ -175,9 +175,9 @@ def gather(name, outputs_of, instance, wrong):
     backward = name.endswith("_backward")
     levels = list(instance.problem.levels)
     failed = levels.index(instance.level)
-    cases = [_case(each, outputs_of, backward) for each in (
-        instance, with_other_sizes(instance), Varied(instance.problem, instance.level,
-                                                     instance.seed + 71))]
+    cases = _cases([instance, with_other_sizes(instance),
+                    Varied(instance.problem, instance.level, instance.seed + 71)],
+                   outputs_of, backward)
     if cases[0] is None or not _comparable(cases[0], wrong):
         return None
     first = cases[0]
@@ -189,20 +189,22 @@ def gather(name, outputs_of, instance, wrong):
                 and _comparable(case, wrong))
 
     cases = [case for case in cases if alike(case)]
-    elsewhere = [_case(Instance(instance.problem, level, instance.seed + 81), outputs_of, backward)
-                 for level in levels if level != instance.level]
+    elsewhere = _cases([Instance(instance.problem, level, instance.seed + 81)
+                        for level in levels if level != instance.level], outputs_of, backward)
     passed = [case for case in elsewhere[:failed] if alike(case) and case.passed]
     others = [case for case in elsewhere if alike(case) and not any(
         case is one for one in passed)]
     return Evidence(name, instance.problem, backward, wrong, cases + passed, others)
 
 
-def _case(instance, outputs_of, backward):
-    """The Case of an instance; None if the student's function fails on it."""
+def _cases(instances, outputs_of, backward):
+    """The Case of each instance; None if the student's function fails on it."""
+    return [None if found is None else _case(instance, found, backward)
+            for instance, found in zip(instances, outputs_of(instances))]
+
+
+def _case(instance, found, backward):
     y, _, dy, gradients = instance.reference()
-    found = outputs_of(instance)
-    if found is None:
-        return None
     arguments, options = instance.arguments()
     for value in [*arguments.values(), *options.values(), dy]:
         if isinstance(value, np.ndarray):

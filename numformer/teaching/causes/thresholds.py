@@ -28,7 +28,9 @@ def threshold(outputs_of, instance, backward):
         return replace(instance, problem=replace(instance.problem, levels={"plain": level}),
                        level="plain")
 
-    right = [_is_right(outputs_of(each), each, backward) for each in map(of_size, SIZES)]
+    instances = list(map(of_size, SIZES))
+    right = [_is_right(outputs, each, backward)
+             for outputs, each in zip(outputs_of(instances), instances)]
     if True not in right or False not in right or sorted(right, reverse=True) != right:
         return ""
     last, first = SIZES[right.index(False) - 1], SIZES[right.index(False)]
