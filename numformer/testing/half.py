@@ -3,7 +3,12 @@
 NumPy has no bfloat16: its numbers are float32 numbers whose last 16 bits are 0.
 """
 
+import copy
+from dataclasses import replace
+
 import numpy as np
+
+from numformer.specifications import Instance
 
 EPSILONS = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
 LARGEST = {"float16": 65504.0, "bfloat16": 3e38}
@@ -37,6 +42,38 @@ def is_within(arguments, dtype):
                                    and np.median(sizes) > SMALLEST[dtype])
 
 
+def with_large_squares(problem, plain, large, dtype):
+    """A level of numbers whose squares a dtype does not hold; None if it cannot hold the results.
+
+    They are in one array alone, as products of two would be too large, too.
+
+    Parameters
+    ----------
+    problem : Specification
+    plain : Level
+    large : dict of str to ndarray
+        The arguments of `plain`, those that may be large multiplied.
+    dtype : "float16" or "bfloat16"
+    """
+    given, _ = plain(np.random.default_rng(0))
+    name = next((name for name, x in large.items() if _is_float(x) and np.shape(x) == np.shape(
+        given[name]) and not np.array_equal(x, given[name])), None)
+    if name is None:
+        return None
+
+    def make(rng):
+        arguments, options = plain.make(rng)
+        x = arguments[name]
+        factor = LARGEST[dtype] / 100 / np.abs(x).max(initial=1e-9)
+        return {**arguments, name: x * factor}, options
+    level = replace(plain, make=make, instances=2, ambiguous=True, hint=(
+        f"Numbers of {name} are up to {LARGEST[dtype] / 100:.0f} here, and {dtype} does not hold "
+        "their squares: square and add up in float32."))
+    y, _, _, gradients = Instance(replace(problem, levels={"large": level}), "large", 0).reference()
+    largest = max(np.abs(x).max(initial=0) for x in (y, *gradients.values()))
+    return level if largest < LARGEST[dtype] / 10 else None
+
+
 def in_half(call, problem, backward, dtype, rtol=None):
     """A function whose results are those of the reference where a right one may differ so far.
 
@@ -60,15 +97,15 @@ def in_half(call, problem, backward, dtype, rtol=None):
 
     def reference(given, options):
         dy, arguments = (given[:1], given[1:]) if backward else ((), given)
-        y, saved = problem.function(*arguments, **options)
+        y, saved = problem.function(*map(_as_before, arguments), **options)
         if not backward:
             return [y]
         gradients = problem.gradient(*dy, saved)
         return gradients if isinstance(gradients, tuple) else (gradients,)
 
     def snapped(*positional, **options):
+        given = [np.float64(x) if _is_float(x) else _as_before(x) for x in positional]
         found = call(*positional, **options)
-        given = [np.float64(x) if _is_float(x) else x for x in positional]
         more = {name: np.float64(x) if _is_float(x) else x for name, x in options.items()}
         exact, rng = reference(given, more), np.random.default_rng(0)
 
@@ -96,6 +133,11 @@ def in_half(call, problem, backward, dtype, rtol=None):
 
     snapped.__wrapped__ = call                        # what inspect.signature follows
     return snapped
+
+
+def _as_before(x):
+    """A generator in the state that it has now; anything else as it is."""
+    return copy.deepcopy(x) if isinstance(x, np.random.Generator) else x
 
 
 def _is_float(x):

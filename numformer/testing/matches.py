@@ -8,12 +8,12 @@ from numformer.checks import check_choice, check_number, check_whole
 from numformer.other_libraries import as_array
 from numformer.specifications import find_problem
 from numformer.teaching.check import compared
-from numformer.testing.half import EPSILONS, in_half, is_within, rounded
+from numformer.testing.half import EPSILONS, in_half, is_within, rounded, with_large_squares
 from numformer.testing.layouts import LayoutError, layouts_of
 
 # The relative error of a right result; erf in float32 alone has 4e-5 at -3.5
 RTOL = {"float64": 1e-9, "float32": 1e-4}
-SMALL = "small numbers"
+SMALL, LARGE = "small numbers", "large numbers"
 DTYPES = [*RTOL, *EPSILONS]
 
 
@@ -63,8 +63,9 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     ------
     AssertionError
         If `f` differs, raises, or is random: the first array that differs and where, both numbers,
-        the level, the likely cause and the seed. For float32, the cause is looked for in float64,
-        where `f` is called again.
+        the level, the likely cause and the seed. For float32 and less, the cause is looked for in
+        float64, where `f` is called again; for float16 and bfloat16, after it was called in
+        float32.
     TypeError, ValueError
         If an argument is not as above, or a layout does not fit its array.
 
@@ -90,14 +91,20 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
     for level in levels or ():
         check_choice("assert_matches", "level", level, list(problem.levels))
     tested, left_out = _levels(problem, levels, dtype)
+    if levels and tested.levels.keys().isdisjoint(levels):
+        raise ValueError(f"assert_matches: {dtype} holds the numbers of none of these levels: "
+                         f"{', '.join(levels)}; name others, or another dtype.")
     wrong_layouts = []
-    f = adapted(f, problem, backward, layout, convert, dtype, wrong_layouts)
-    verdict = _verdict(name, tested, backward, f, dtype, rtol, seed, levels)
+
+    def verdict_in(dtype):
+        call = adapted(f, problem, backward, layout, convert, dtype, wrong_layouts)
+        return _verdict(name, tested, backward, call, dtype, rtol, seed, levels)
+    verdict = verdict_in(dtype)
     if wrong_layouts:
         raise ValueError(f"assert_matches: {wrong_layouts[0]}")
     if not verdict:
-        more = "" if dtype != "float32" or not verdict.output or levels else _in_float64(
-            verdict, _verdict(name, tested, backward, f, "float64", rtol, seed, levels))
+        more = "" if not verdict.output or levels else _in_higher_precision(
+            verdict, dtype, verdict_in)
         text = replace(verdict, words=verdict.words + more).text
         raise AssertionError(f"{text}, dtype={dtype}")                   # after the seed
     return replace(verdict, not_tested=(*verdict.not_tested, *left_out), levels=tuple(
@@ -107,15 +114,20 @@ def assert_matches(name, f, layout=None, dtype="float64", rtol=None, convert=Non
 def _levels(problem, levels, dtype):
     """(the problem with the levels that are tested, why others are not)."""
     optional, beyond, kept = [], [], {}
+    plain = next(iter(problem.levels.values()))
     for key, level in problem.levels.items():
         arguments, options = level(np.random.default_rng(0))
         if not level.required and key not in (levels or ()):
             optional.append(key)
         elif dtype in EPSILONS and not is_within(
                 [*arguments.values(), *options.values(), np.array([level.dy])], dtype):
+            smaller = key == LARGE and with_large_squares(problem, plain, arguments, dtype)
+            if smaller:
+                kept[key] = smaller
+                continue
             beyond.append(key)
             if key == SMALL:                          # `check` makes a second call with it
-                kept[key] = replace(level, make=next(iter(problem.levels.values())).make)
+                kept[key] = replace(level, make=plain.make)
         else:
             kept[key] = level
     left_out = [f"{', '.join(optional)} (only if named in levels)"] if optional and not levels \
@@ -149,12 +161,14 @@ def _verdict(name, problem, backward, call, dtype, rtol, seed, levels):
         return compared(name, problem, backward, call, seed, levels)
 
 
-def _in_float64(single, double):
-    """What a check in float64 adds to a verdict on float32."""
-    if double:
-        return "\nIn float64 it is right: the error is one of precision."
-    if double.cause and double.output == single.output:
-        return f"\nLikely cause, found in float64: {double.cause}."
+def _in_higher_precision(verdict, dtype, verdict_in):
+    """What checks in float32 and float64 add to a verdict on fewer digits."""
+    for higher in {"float64": (), "float32": ("float64",)}.get(dtype, tuple(RTOL)[::-1]):
+        found = verdict_in(higher)
+        if found:
+            return f"\nIn {higher} it is right: the error is one of precision."
+        if found.cause and found.output == verdict.output:        # in float64 alone
+            return f"\nLikely cause, found in {higher}: {found.cause}."
     return ""
 
 
