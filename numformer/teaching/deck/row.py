@@ -58,19 +58,20 @@ class Row(NamedTuple):
     title : str
         What is there, in our words.
     formula : tuple of str
-        Equations, as Python writes them; empty where there is none.
+        Equations in Python, of the first name in ``code``, in the words of
+        `numformer.teaching.deck.formula`, which evaluates them; empty where there is none.
     where : str
-        What the names in it are: ``Q (T, D), K (S, D)``.
+        Shapes of the arrays in it: ``Q (T, D), ids (T) below V``.
     code : tuple of str
         Names below ``numformer``: ``functional.softmax``, ``layers.LSTM.step``.
     picture : tuple of str
-        ``figures/NAME.png``, ``recipes/NAME.png``, ``plots.NAME`` for a function that draws, or
-        ``plot:KIND`` for `numformer plot KIND`.
+        Names in ``pictures.toml``, which says what each shows: ``figures/NAME.png``, or
+        ``plots.NAME`` for a function that draws.
     run : tuple of str
         ``preset:NAME``, ``experiment:NAME``, ``notebook:N``, ``exercise:N``, ``count:NAME`` for
         `numformer count NAME`, or ``verb:NAME``.
     tests : tuple of str
-        Pages of tests, by name.
+        ``PAGE::TEST``, of tests that use some of the code.
     slips : tuple of Slip
         The misprints on these lines.
     note : str
@@ -100,7 +101,6 @@ class Row(NamedTuple):
     slips: tuple = ()
     note: str = ""
     reason: str = ""
-    unevaluated: str = ""
 
     @property
     def heading(self):
