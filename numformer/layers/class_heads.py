@@ -34,7 +34,8 @@ class ClassHeads(Layer):
     References
     ----------
     Touvron et al. (2021), "Training Data-Efficient Image Transformers and Distillation through
-    Attention", section 4: a class token and a distillation token.
+    Attention", section 4: a class token and a distillation token. The paper adds the outputs of two
+    softmaxes; the authors' code has the mean of the logits, as here.
 
     Examples
     --------

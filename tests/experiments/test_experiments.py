@@ -3,6 +3,8 @@ draws; the verbs that run it."""
 
 import json
 import math
+import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,31 @@ def test_the_results_name_every_baseline(name):
     baselines = {claim.beats.replace("_", " ") for claim in CLAIMS[name] if claim.beats}
     baselines |= {other for claim in CLAIMS[name] for other in claim.ahead_of}
     assert not rows or {each for each in baselines if each not in " ".join(rows)} == set()
+
+
+def written_baselines(row):
+    """The median of a row and those of the baselines that it writes down, in their order; None of
+    a row without three seeds."""
+    cells = row.strip("| ").split(" | ")
+    own, *rest = [[float(number) for number in re.findall(r"-?\d+\.\d+", part)] for part in (
+        cells[2], *re.findall(r"\((-?\d+\.\d+[^)]*)\)", cells[3].split(";")[0]))]
+    return None if len(own) != 3 or len(cells) != 6 else (
+        statistics.median(own), [statistics.median(found) for found in rest])
+
+
+def test_the_results_name_the_strongest_baseline_first():
+    found = [baselines for name, rows in rows_of_the_results().items() if name in CLAIMS
+             for row in rows if (baselines := written_baselines(row))]
+    for own, rest in found:
+        distances = [abs(own - baseline) for baseline in rest]
+        assert distances == sorted(distances), (own, rest)
+    assert sum(len(rest) > 1 for _, rest in found) > 12
+
+
+def test_a_weak_baseline_that_comes_first_is_found():
+    assert written_baselines(
+        "| pronouns | probe | 0.97, 0.98, 0.97 | better than nearest (0.41), embedding (0.82, 0.8, "
+        "0.9) | yes | - |") == (0.97, [0.41, 0.82])
 
 
 def test_trained_observes_before_between_and_after():
