@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.pictures import PICTURES
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import layers_named, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint
@@ -36,6 +37,10 @@ def contents_page():
              "This project implements these decks of lecture notes. Each of their slides leads to "
              "formula, code, picture, experiment, lesson and exercises, and to what is misprinted "
              "on it. `numformer deck WORDS` searches the same map.", "",
+             "Formulas are in Python, and tests evaluate them against the code that is named "
+             "first: `X @ W` is a product of matrices, `K.mT` a transposed one, "
+             "`functional.NAME(...)` the output of a function, `weights(layer)` a layer's "
+             "parameters; `numformer.teaching.deck.formula` has the other words.", "",
              "| deck | | slides |", "|---|---|---|"]
     lines += [f"| {letter} | [{plain(deck.title)}](deck_{letter}.md) | {len(deck.slides)} |"
               for letter, deck in DECKS.items()]
@@ -62,7 +67,7 @@ def deck_page(deck):
             for name in row.picture:
                 if name.endswith((".png", ".gif")) and name not in shown:
                     shown.add(name)
-                    lines += ["", f"```{{image}} {_file(name)}", f":alt: {row.title}",
+                    lines += ["", f"```{{image}} {_file(name)}", f":alt: {PICTURES[name].shows}",
                               f":width: {WIDTH}px", "```"]
     return "\n".join(lines) + "\n"
 
