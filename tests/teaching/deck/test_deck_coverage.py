@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import numformer
+from numformer import functional
 from numformer.experiments import EXPERIMENTS
 from numformer.recipes import PRESETS
 from numformer.teaching import deck as table
@@ -27,6 +28,7 @@ def public():
                         if path.suffix == ".py" or (path / "__init__.py").is_file()}):
         if room in COVERED:
             names = set(import_module(f"numformer.{room}").__all__)
+            names -= set(functional.ACTIVATIONS)                    # a row has them as a table
             yield from (f"{room}.{name}" for name in sorted(names) if not _belongs(name, names))
         elif not room.startswith("__"):
             yield room
@@ -41,7 +43,7 @@ def public():
 def _belongs(name, names):
     """Whether a name is the backward of another one, or the config of a model."""
     of = name.removesuffix("_backward").removesuffix("Config")
-    return of != name and of in names
+    return of != name and of in {*names, *functional.ACTIVATIONS}
 
 
 def missing(names, on_slides, excepted):
@@ -52,6 +54,10 @@ def missing(names, on_slides, excepted):
 
 def test_what_is_public_is_on_a_slide_or_has_a_reason_why_not():
     assert missing(public(), ON_SLIDES, EXCEPTED) == []
+
+
+def test_activations_are_in_a_row():
+    assert "functional.ACTIVATIONS" in ON_SLIDES
 
 
 def test_a_name_that_is_nowhere_is_found():
