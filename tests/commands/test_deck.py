@@ -75,8 +75,10 @@ def test_slides_of_a_lecture_and_what_they_lead_to(capsys):
                     flags=re.MULTILINE)
     found = {label: " ".join(names.split()).split(", ")
              for label, names in zip(sums[1::2], sums[2::2])}
-    for label, kind in (("lessons", "notebook:"), ("exercises", "exercise:"),
-                        ("experiments", "experiment:"), ("presets", "preset:")):
+    assert {f"exercise:{int(name.partition('_')[0])}" for name in found["exercises"]} == {
+        name for row in rows for name in row.run if name.startswith("exercise:")}
+    for label, kind in (("lessons", "notebook:"), ("experiments", "experiment:"),
+                        ("presets", "preset:")):
         assert {kind + name for name in found[label]} == {
             name for row in rows for name in row.run if name.startswith(kind)}
     assert found["misprints"] == list(dict.fromkeys(row.place for row in rows if row.slips))

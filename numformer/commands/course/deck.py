@@ -23,6 +23,7 @@ from numformer.teaching.deck.pictures import PICTURES
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint, page
+from numformer.teaching.exercise import find_exercise
 from numformer.terminal import did_you_mean, printable
 
 INDENT, COLUMNS = 12, 96                              # of the labels, and of a line
@@ -161,10 +162,11 @@ def _show(rows):
 def _sums(rows):
     """(label, names) of what rows lead to, and of the slides with misprints."""
     run = [name.partition(":") for row in rows for name in row.run]
-    for label, kind in (("lessons", "notebook"), ("exercises", "exercise"),
-                        ("experiments", "experiment"), ("presets", "preset")):
-        names = [name for at, _, name in run if at == kind]
-        yield label, sorted(names, key=int) if kind in ("notebook", "exercise") else names
+    yield "lessons", sorted((name for kind, _, name in run if kind == "notebook"), key=int)
+    yield "exercises", sorted(find_exercise(name).name for kind, _, name in run
+                              if kind == "exercise")
+    yield "experiments", [name for kind, _, name in run if kind == "experiment"]
+    yield "presets", [name for kind, _, name in run if kind == "preset"]
     yield "figures", [PurePosixPath(name).stem for row in rows for name in row.picture
                       if name.startswith("figures/")]
     yield "misprints", [row.place for row in rows if row.slips]
