@@ -2,7 +2,8 @@
 
 `functional` holds functions and their backwards, `layers` classes that own parameters, `models`
 whole architectures. `check` tests a gradient of your own, `hint` helps with one; `use` chooses
-between NumPy, the reference, and the compiled kernels.
+between NumPy, the reference, and the compiled kernels. The command `numformer deck` is the map of
+the lecture notes that this implements.
 
 Names and packages are imported on first use: NumPy and SciPy take half a second, in which the
 command `numformer` could not answer Ctrl-C.
