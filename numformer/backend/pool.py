@@ -15,9 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 
-from threadpoolctl import OpenBLASController, ThreadpoolController
-
 from numformer.backend.cores import available_cores
+from numformer.blas_threads import blas_controllers, set_blas_threads
 from numformer.checks import check_whole
 
 MOST_THREADS = 4096
@@ -212,7 +211,7 @@ def one_blas_thread():
         new = [(library, library.num_threads) for library in _blas(len(sys.modules))
                if library.filepath not in held]
         if new:
-            _set_blas_threads([(library, 1) for library, _ in new])
+            set_blas_threads([(library, 1) for library, _ in new])
         _limits, _guards = _limits + new, _guards + 1
     try:
         yield
@@ -221,19 +220,7 @@ def one_blas_thread():
             if process == os.getpid():  # a child forked inside has reset the count
                 _guards -= 1
                 if _guards == 0:
-                    _set_blas_threads(_limits)
-
-
-def _set_blas_threads(numbers):
-    """Set the threads of each library; the caller holds the lock.
-
-    From threadpoolctl 3.8 on, OpenBLAS obeys only the first thread that set a limit, unless that
-    control is cleared.
-    """
-    if hasattr(OpenBLASController, "clear_controlling_thread"):
-        OpenBLASController.clear_controlling_thread(force=True)
-    for library, number in numbers:
-        library.set_num_threads(number)
+                    set_blas_threads(_limits)
 
 
 def blas_libraries():
@@ -249,11 +236,7 @@ def _blas(modules):
     """The BLAS libraries of this process. The number of imported modules is the key of the cache:
     SciPy brings a library of its own.
     """
-    try:
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-    except Exception:                   # of a system that it does not know: none can be held
-        return []
-    return [library for library in found if library.num_threads is not None]
+    return blas_controllers(user_api="blas")
 
 
 def _submitted(threads, function, *arguments):
@@ -292,7 +275,7 @@ def _reset_after_fork():
     global _lock, _guards, _limits
     _pool.cache_clear()
     if _guards:
-        _set_blas_threads(_limits)
+        set_blas_threads(_limits)
     _lock, _guards, _limits = threading.Lock(), 0, []
     _local.inside = False
 

@@ -5,10 +5,12 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
 from numformer import backend
+from numformer.layers import MultiHeadAttention
 
 
 def blas_threads():
@@ -102,3 +104,32 @@ def test_the_last_guard_restores_blas_in_whichever_thread_it_is():
     other.start()
     other.join()
     assert seen == 3 * [{1}] and blas_threads() == before
+
+
+WITHOUT_THREADPOOLCTL = """
+import sys
+sys.modules["threadpoolctl"] = None                   # an import of it raises ImportError
+import numpy as np
+import numformer.layers
+from numformer import backend
+from numformer.commands import doctor
+
+print(backend.blas_libraries(), doctor.blas()["note"])
+layer = numformer.layers.MultiHeadAttention(8, 2, np.random.default_rng(0), dtype=np.float64)
+x = np.random.default_rng(1).standard_normal((2, 5, 8))
+y, saved = layer.forward(x)
+print(backend.run_side_by_side(lambda dy: layer.backward(dy, saved).sum().round(9), [y, 2 * y]))
+print(backend.compiled_attention() is not None)
+"""
+
+
+def test_without_threadpoolctl_blas_is_not_held_and_results_are_as_usual():
+    result = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_THREADPOOLCTL],
+                            capture_output=True, text=True, check=True,
+                            env={**os.environ, "NUMFORMER_BLAS": "openblas"})
+    said, gradients, compiled = result.stdout.splitlines()
+    assert said.startswith("[] its threads cannot be held: training may be slower")
+    layer = MultiHeadAttention(8, 2, np.random.default_rng(0), dtype=np.float64)
+    y, saved = layer.forward(np.random.default_rng(1).standard_normal((2, 5, 8)))
+    assert gradients == str([layer.backward(dy, saved).sum().round(9) for dy in (y, 2 * y)])
+    assert compiled == str(backend.compiled_attention() is not None)

@@ -8,6 +8,7 @@ import time
 import weakref
 
 import pytest
+import threadpoolctl
 from threadpoolctl import threadpool_info
 
 from numformer import backend
@@ -282,7 +283,7 @@ def test_no_blas_that_can_be_held_is_no_error(monkeypatch):
         def __init__(self):
             raise OSError("no such system")
 
-    monkeypatch.setattr(pool, "ThreadpoolController", Unknown)
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Unknown)
     pool._blas.cache_clear()
     try:
         assert backend.blas_libraries() == []

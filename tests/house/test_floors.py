@@ -8,6 +8,7 @@ import numformer
 ROOT = Path(numformer.__file__).parent
 FLOORS = {
     "minimal": 0, "seeds": 0, "terminal": 0, "files": 0, "other_libraries": 0,
+    "blas_threads": 0,
     "description": 0.5, "checks": 0.5, "underflow": 0.5, "finite": 0.5,
     "shapes_only": 0, "config": 1, "parameter": 1, "functional": 1,
     "specifications": 1.5,
@@ -25,7 +26,7 @@ FLOORS = {
     "benchmarks": 9, "commands": 10, "cli": 11, "__main__": 12,
 }
 # Imported where they are used
-LAZY = {"numba", "matplotlib", "scipy", "pooch", "sklearn", "tqdm"}
+LAZY = {"numba", "matplotlib", "scipy", "pooch", "sklearn", "tqdm", "threadpoolctl"}
 
 
 def room(path):

@@ -23,8 +23,8 @@ import scipy
 import scipy.linalg.cython_blas  # noqa: F401  (the BLAS whose addresses are looked up below)
 from numba import types
 from numba.extending import get_cython_function_address
-from threadpoolctl import ThreadpoolController
 
+from numformer.blas_threads import blas_controllers
 from numformer.kernels.runtime.blas_speed import kept_milliseconds
 from numformer.kernels.runtime.mkl import find_mkl, load_mkl
 from numformer.kernels.runtime.own_product import SGEMM
@@ -136,7 +136,8 @@ def _label_of_scipys():
     """Its name, its version, and for which kind of processor it computes, if that is known."""
     found = scipy.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     name, version = found.get("name", "BLAS"), found.get("version", "")
-    kinds = {library["architecture"] for library in ThreadpoolController().info()
+    libraries = [library.info() for library in blas_controllers(user_api="blas")]
+    kinds = {library["architecture"] for library in libraries
              if "architecture" in library and library["version"] == version}
     return " ".join(filter(None, (name, version, *sorted(kinds))))
 

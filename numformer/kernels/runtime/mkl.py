@@ -15,7 +15,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from threadpoolctl import ThreadpoolController
+from numformer.blas_threads import blas_controllers
 
 FILE = re.compile(r"(lib)?mkl_rt(\.\d+)*\.(so|dylib|dll)(\.\d+)*")
 NEEDED = ("mkl_core", "mkl_sequential")               # without them MKL ends the process
@@ -68,5 +68,5 @@ def load_mkl(path):
 
 def _is_loaded(path):
     """Whether this process has loaded that library before."""
-    loaded = ThreadpoolController().select(internal_api="mkl").info()
-    return any(os.path.realpath(library["filepath"]) == str(path) for library in loaded)
+    return any(os.path.realpath(library.filepath) == str(path)
+               for library in blas_controllers(internal_api="mkl"))

@@ -95,8 +95,8 @@ def test_else_the_library_of_scipy_is_taken(options, why):
     ([dict(version="0.3", architecture="Zen"), dict(version="0.3")], "OpenBLAS 0.3 Zen")])
 def test_the_label_has_the_kind_of_processor(libraries, label, monkeypatch):
     """Other kinds give other bits."""
-    monkeypatch.setattr(blas, "ThreadpoolController",
-                        lambda: SimpleNamespace(info=lambda: libraries))
+    monkeypatch.setattr(blas, "blas_controllers", lambda user_api: [
+        SimpleNamespace(info=lambda library=library: library) for library in libraries])
     monkeypatch.setattr(blas.scipy, "show_config", lambda mode: {
         "Build Dependencies": {"blas": {"name": "OpenBLAS", "version": "0.3"}}})
     assert choose("openblas").label == label
