@@ -8,8 +8,9 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
+from numformer.experiments import EXPERIMENTS
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.pictures import PICTURES
+from numformer.teaching.deck.pictures import PICTURES, rows_with
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import layers_named, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint
@@ -32,7 +33,7 @@ def write_pages(folder):
 
 
 def contents_page():
-    """The decks, and the slides of each lesson and of each layer."""
+    """The decks, and the slides of each lesson, layer, experiment and picture."""
     lines = ["# The lecture notes", "",
              "This project implements these decks of lecture notes. Each of their slides leads to "
              "formula, code, picture, experiment, lesson and exercises, and to what is misprinted "
@@ -49,6 +50,13 @@ def contents_page():
     lines += ["", "## By layer", "", "| layer | slides |", "|---|---|"]
     lines += [f"| {_code(f'layers.{name}')} | {_links(with_layer(name))} |"
               for name in layers_named()]
+    lines += ["", "## By experiment", "", "| experiment | question | slides |", "|---|---|---|"]
+    lines += [f"| `{name}` | {plain(experiment.question)} | "
+              f"{_links(rows_with(f'experiment:{name}'))} |"
+              for name, experiment in EXPERIMENTS.items()]
+    lines += ["", "## By picture", "", "| picture | what it shows | slides |", "|---|---|---|"]
+    lines += [f"| {_picture(name)} | {plain(picture.shows)} | {_links(rows_with(name))} |"
+              for name, picture in PICTURES.items() if not picture.reason]
     return "\n".join(lines) + "\n"
 
 
@@ -105,8 +113,7 @@ def _leads(row):
 def _picture(name):
     if name.startswith("plots."):
         return _code(name)
-    return f"`numformer plot {name.removeprefix('plot:')} RUN`" if name.startswith("plot:") else (
-        f"[{plain(name)}]({_file(name)})")
+    return f"[{plain(name)}]({_file(name)})"
 
 
 def _file(name):

@@ -38,8 +38,8 @@ def test_a_row_has_its_part_with_all_that_is_known_of_it(pages, letter):
         told = part.replace("\\", "")
         assert all(name in told for name in (row.title, *row.code, *row.formula, row.note))
         for kind, _, which in (name.partition(":") for name in (*row.run, *row.picture)):
-            assert {"notebook": f"notebooks/{which:0>2}_", "exercise": f"exercise: `{which:0>2}_",
-                    "plot": f"numformer plot {which} RUN"}.get(kind, which or kind) in told or (
+            assert {"notebook": f"notebooks/{which:0>2}_", "exercise": f"exercise: `{which:0>2}_"
+                    }.get(kind, which or kind) in told or (
                         kind == "exercise" and f", `{which:0>2}_" in told)
         for slip in row.slips:
             assert slip.text in part and misprint(slip.place)[0][2] in part
@@ -80,4 +80,16 @@ def test_every_lesson_and_layer_leads_to_its_slides(pages):
                 if name.startswith("layers."):
                     layer = ".".join(name.split(".")[:2])
                     line, = re.findall(rf"^\| {{py:obj}}`{layer} <.*", text, re.MULTILINE)
+                    assert f"[{row.place}](#" in line
+
+
+def test_every_experiment_and_picture_leads_back_to_its_slides(pages):
+    told = pages["README"].replace("\\", "")
+    for deck in DECKS.values():
+        for row in deck.rows:
+            for name in (*row.picture, *row.run):
+                kind, _, which = name.partition(":")
+                if kind == "experiment" or not which:
+                    line, = re.findall(rf"^\| .*`?{re.escape(which or kind)}[\]` <].*", told,
+                                       re.MULTILINE)
                     assert f"[{row.place}](#" in line

@@ -33,17 +33,24 @@ PICTURES = {name: Picture(**{**entry, "code": tuple(entry["code"])})
             for name, entry in _TABLE.items()}
 
 
-def slides_with(name):
-    """The slides whose rows name a picture, a preset, an experiment or anything else.
+def rows_with(name):
+    """The rows that name a picture, a preset, an experiment or anything else.
 
     Examples
     --------
-    >>> slides_with("figures/t5_bias.png")
-    'B 12'
-    >>> slides_with("experiment:batch-norm")
-    'C 54, C 55, C 56'
+    >>> [row.place for row in rows_with("figures/t5_bias.png")]
+    ['B 12']
     """
-    slides = [f"{row.deck} {slide.number}" for deck in DECKS.values() for row in deck.rows
-              for slide in row.slides
-              if name in (*row.code, *row.picture, *row.run)]
-    return ", ".join(dict.fromkeys(slides))
+    return [row for deck in DECKS.values() for row in deck.rows
+            if name in (*row.code, *row.picture, *row.run)]
+
+
+def slides_with(name):
+    """The slides of these rows.
+
+    Examples
+    --------
+    >>> slides_with("experiment:attention-weights")
+    'B 24, B 25, B 26, D 23-25'
+    """
+    return ", ".join(dict.fromkeys(row.place for row in rows_with(name)))
