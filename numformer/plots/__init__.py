@@ -41,6 +41,7 @@ from numformer.plots.diagrams.computation import computation_graph
 from numformer.plots.meaning.embeddings import embedding_map
 from numformer.plots.meaning.patterns import heads_by_pattern
 from numformer.plots.models.growth import model_growth
+from numformer.plots.models.lstm_cell import lstm_cell_diagram
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
 from numformer.plots.pictures import PICTURES

@@ -7,7 +7,7 @@ from plot_examples import texts
 from numformer import plots
 from numformer.analysis import attention_steps, lstm_gates, model_sizes
 from numformer.functional import sinusoidal_positions
-from numformer.layers import LSTM, MultiHeadAttention
+from numformer.layers import LSTM, RNN, MultiHeadAttention
 from numformer.models import RecurrentLanguageModel, RecurrentLanguageModelConfig
 from numformer.plots.training.slips import KINDS
 
@@ -138,3 +138,18 @@ def test_costs_of_misprints_are_sorted_and_marked_by_the_test_that_notices():
         plots.slip_costs(slips[0], [dict(slips[0], notice="luck")])
     with pytest.raises(ValueError, match="nothing to draw"):
         plots.slip_costs(slips[0], [])
+
+
+def test_the_cell_of_an_lstm_has_its_gates_and_the_sizes_of_its_weights(rng):
+    ax = plots.lstm_cell_diagram(LSTM(5, 3, rng))
+    drawn = texts(ax)
+    for box in (r"forget: $\sigma$", r"input: $\sigma$", "new: tanh", r"output: $\sigma$", "tanh"):
+        assert drawn.count(box) == 1
+    assert drawn.count("×") == 3 and drawn.count("+") == 1
+    assert {"$c_{t-1}$", "$h_{t-1}$", "$x_t$", "$c_t$", "$h_t$"} <= set(drawn)
+    assert any("W 5 x 12, U 3 x 12" in text for text in drawn)
+    assert "108 parameters" in ax.get_title()                         # 5 * 12 + 3 * 12 + 12
+    arrows = [text.get_label() for text in ax.texts if not text.get_text()]
+    assert arrows.count("memory") == 3 and arrows.count("inputs") == 4
+    with pytest.raises(TypeError, match="must be an LSTM"):
+        plots.lstm_cell_diagram(RNN(5, 3, rng))

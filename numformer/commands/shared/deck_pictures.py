@@ -8,7 +8,7 @@ from numformer import plots
 from numformer.analysis import attention_mask_of, attention_steps, model_sizes
 from numformer.functional import (
     relu, relu_backward, sinusoidal_positions, swish, swish_backward)
-from numformer.layers import MultiHeadAttention
+from numformer.layers import LSTM, MultiHeadAttention
 from numformer.models import (
     CONFIGS, VISION_CONFIGS, Bert, BertConfig, Decoder, DecoderConfig, EncoderDecoder,
     EncoderDecoderConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
@@ -79,6 +79,7 @@ def _computation(runs):
 DECK = {
     "sinusoid_curves": lambda runs: plots.position_waves(),
     "unrolled_rnn": _unrolled,
+    "lstm_cell": lambda runs: plots.lstm_cell_diagram(LSTM(64, 64, rng=None)),
     "swish": _swish,
     "masks": _masks,
     "model_sizes": lambda runs: plots.model_growth(model_sizes(), LABELLED),

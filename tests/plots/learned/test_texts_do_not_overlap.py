@@ -13,9 +13,9 @@ from numformer.commands import figures
 
 SIZES = {"page": nullcontext, "slide": plots.slides}
 # those that need no run, no measurement and no diagram
-DRAWN = ("alibi", "masks", "memory_hierarchy", "model_costs", "model_sizes", "norms", "permutation",
-         "rotary", "rotary_proof", "similarity", "sinusoid_curves", "sinusoids", "tile_frames",
-         "tile_order", "swish", "unrolled_rnn")
+DRAWN = ("alibi", "lstm_cell", "masks", "memory_hierarchy", "model_costs", "model_sizes", "norms",
+         "permutation", "rotary", "rotary_proof", "similarity", "sinusoid_curves", "sinusoids",
+         "swish", "tile_frames", "tile_order", "unrolled_rnn")
 
 
 def drawn_texts(figure, monkeypatch):
