@@ -10,8 +10,9 @@ from numformer.experiments.meaning.answer_retrieval import (
 from numformer.experiments.meaning.clusters import clusters_of, mean_purity, purity
 from numformer.experiments.meaning.head_patterns import PATTERNS, scores_of, targets_of
 from numformer.experiments.meaning.mentions import (
-    nearest_accuracy, pronouns_of, random_accuracy)
-from numformer.experiments.meaning.pronouns import attended_is_right
+    exchanged_pairs, nearest_accuracy, pronouns_of, random_accuracy)
+from numformer.experiments.meaning.pronouns import (
+    attended_is_right, best_head, moves_with_the_pronoun)
 from numformer.experiments.meaning.resolution_probe import (
     NEAR, Examples, examples_of, fit_probe, loss_and_gradient, probe_accuracy)
 from numformer.experiments.meaning.sentence_objectives import Pairs, measured, words_of
@@ -60,6 +61,45 @@ def test_a_head_that_attends_to_referents_is_found():
         weights[each.tale, 0, 1, each.token + FIRST, each.candidates[-1] + FIRST] = 1
     right = attended_is_right(weights, found)
     assert right[0, 0].all() and right[0, 1].mean() == nearest_accuracy(found)
+
+
+def test_texts_of_a_pair_differ_in_the_pronoun_alone_and_share_no_right_answer():
+    told = tales(30, held_out=True)
+    texts, pairs = exchanged_pairs(told)
+    assert len(texts) == len(pairs) > 20 and [each.tale for each in pairs] == [*range(len(pairs))]
+    for own, other in zip(pairs[0::2], pairs[1::2]):
+        first, second = texts[own.tale], texts[other.tale]
+        differ = [t for t in range(len(first)) if first[t] != second[t]]
+        assert differ == [own.token] == [other.token]
+        assert {first[own.token], second[own.token]} == {"he", "she"}
+        assert first in {each.words for each in told} and second not in {
+            each.words for each in told}
+        assert (own.right != other.right).all() and own.right.any() and other.right.any()
+        assert (own.candidates < own.token).all()
+
+
+def test_a_head_that_follows_the_pronoun_moves_and_one_that_does_not_see_it_never_does(rng):
+    texts, pairs = exchanged_pairs(tales(20))
+    T = 2 + max(map(len, texts))
+    weights = np.zeros((len(texts), 1, 3, T, T))
+    blind = rng.random((len(texts) // 2, T))
+    for each in pairs:
+        row = weights[each.tale, 0, :, each.token + FIRST]
+        row[0] = blind[each.tale // 2]                                # the same for both
+        row[1, each.candidates + FIRST] = np.where(each.right, 0.6, 0.4)
+        row[2, each.candidates + FIRST] = np.where(each.right, 0.4, 0.6)      # to the others
+    moves = moves_with_the_pronoun(weights, pairs)
+    assert moves.shape == (1, 3, len(pairs) // 2)
+    assert not moves[0, 0].any() and moves[0, 1].all() and not moves[0, 2].any()
+    (layer, head), of_best = best_head(moves)
+    assert (layer, head) == (0, 1) and of_best.all() and len(of_best) == len(pairs) // 4
+
+
+def test_the_best_head_is_measured_on_the_other_half():
+    right = np.zeros((2, 2, 6), bool)
+    right[1, 0, [0, 2]], right[0, 1, [1, 3, 5]] = True, True          # of even, of odd examples
+    head, of_best = best_head(right)
+    assert head == (1, 0) and of_best.tolist() == [False] * 3
 
 
 def test_the_gradient_of_the_probe(rng):

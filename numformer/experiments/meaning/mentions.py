@@ -67,6 +67,45 @@ def pronouns_of(tales):
     return found
 
 
+EXCHANGED = {"he": "she", "she": "he"}
+
+
+def exchanged_pairs(tales):
+    """Tales, and the same with one pronoun exchanged: "she" for "he", or the other way round.
+
+    The pronoun is the first "he" or "she" that comes after people of both genders. Its candidates
+    are all people before it; those of its gender are right, so no answer is right for both.
+
+    Returns
+    -------
+    texts : list of tuple of str
+        The words of a tale, those of the same with the pronoun exchanged, the next tale, ...
+    pronouns : list of Pronoun
+        Of each text, `tale` its number in `texts`.
+
+    Examples
+    --------
+    >>> from numformer.data import tale
+    >>> texts, pronouns = exchanged_pairs([tale(1)])
+    >>> [(each.word, texts[each.tale][each.candidates[each.right][0]]) for each in pronouns]
+    [('he', 'max'), ('she', 'grace')]
+    """
+    texts, pronouns = [], []
+    for tale in tales:
+        people = [(t, kind) for t, _, kind in _mentions(tale) if kind != "it"]
+        for token, word in enumerate(tale.words):
+            kinds = [kind for t, kind in people if t < token]
+            if word not in EXCHANGED or len(set(kinds)) < 2:
+                continue
+            candidates = np.array([t for t, _ in people if t < token])
+            for each in (word, EXCHANGED[word]):
+                pronouns.append(Pronoun(len(texts), token, each, candidates,
+                                        np.array([kind == TYPES[each] for kind in kinds])))
+                texts.append((*tale.words[:token], each, *tale.words[token + 1:]))
+            break
+    return texts, pronouns
+
+
 def _mentions(tale):
     """(last token, name, type) of every person and every singular noun."""
     found = []

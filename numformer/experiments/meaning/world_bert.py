@@ -50,6 +50,12 @@ def pretrained(seed, steps=None):
     return WorldBert(trained(trainer).model, task, tokenizer)
 
 
+def untrained(seed):
+    """The same before its first step."""
+    trainer, task, tokenizer = trainer_of(PRESET, seed)
+    return WorldBert(trainer.model, task, tokenizer)
+
+
 @lru_cache(maxsize=4)
 def tales_of(count, held_out=True):
     """Tales to measure on, or to fit a probe to: the same for all seeds of the models."""
