@@ -104,7 +104,7 @@ def changed(function, **changes):
     return gradients
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instance:
     """One random instance of the problem to write a function.
 
