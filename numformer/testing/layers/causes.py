@@ -141,7 +141,10 @@ def _settings(layer):
             if hasattr(part, "d_head") and hasattr(part, "n_heads"))]
     if "n_heads" in names and "d_head" in names:
         yield "n_heads", [n for n in (1, 2, 3, 4, 6, 8, 12, 16)]
-    for name, values in (("layout", ["half", "interleaved"]),
+    if "gates_over" in names:
+        yield "k", range(1, 1 + max(len(part.experts) for _, part in layer.named_layers()
+                                    if hasattr(part, "gates_over")))
+    for name, values in (("gates_over", ["chosen", "all"]), ("layout", ["half", "interleaved"]),
                          ("base", [1e4, 5e5, 1e6, 1e5]), ("reset_after", [True, False]),
                          ("reverse", [True, False])):
         if name in names:

@@ -1,7 +1,7 @@
 """Compare a whole layer of another library, or of one's own, with ours: y and every gradient."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -239,6 +239,9 @@ class Comparison:
         cause = self._cause(found) if is_y or error > 30 * noise else ""
         word = "Likely causes, " if cause.startswith("two: ") else "Likely cause: "
         lines += [f"{word}{cause}."] if cause else []
+        if is_y and found.calls and not place and not cause:
+            lines.append("No sublayer could be compared: none has the weights and as many vectors "
+                         "as one of ours." + (f" Right: {', '.join(right)}." if right else ""))
         if is_y and doubtful and not place and not cause:
             lines.append("Names did not tell which is which of "
                          f"{', '.join(pair.theirs for pair in doubtful)}: if a pair is wrong, give "
@@ -370,7 +373,7 @@ class Comparison:
 
     def _sublayers(self, found):
         """(call of theirs, call of ours, ours with rounding errors) of sublayers with the same
-        weights, in the order in which theirs ended."""
+        weights, in the order in which theirs ended; theirs with the shapes of ours."""
         arrays, named = self.pairing.arrays(self.weights), {}
         exact = self.ours.run(arrays, self.inputs, self.dy, recorded=True)
         for calls in zip(exact.calls, self._rough(arrays, exact, recorded=True).calls):
@@ -383,9 +386,9 @@ class Comparison:
             for name, calls in named.items():
                 k = seen.get((call.name, name), 0)
                 if (self._weights_under(name, "ours") == weights and k < len(calls)
-                        and np.shape(calls[k][0].output) == call.output.shape):
+                        and _rows(calls[k][0].output) == _rows(call.output)):
                     seen[call.name, name] = k + 1
-                    yield call, *calls[k]
+                    yield _shaped_as(calls[k][0], call), *calls[k]
                     break
 
     def _weights_under(self, name, side):
@@ -435,6 +438,20 @@ class Comparison:
                         f"{ours.name}) is the first that differs{after}.")
             last = theirs.name
         return ""
+
+
+def _rows(x):
+    """How many vectors an array holds, and their width: tokens may be (B, T, C) or (N, C)."""
+    return np.size(x) // max(1, np.shape(x)[-1]), np.shape(x)[-1]
+
+
+def _shaped_as(ours, theirs):
+    """A Call of theirs with arrays in the shapes of ours, where these are as large."""
+    def shaped(x, like):
+        return x if x is None or np.size(x) != np.size(like) else np.reshape(x, np.shape(like))
+    return replace(theirs, output=shaped(theirs.output, ours.output),
+                   gradient=shaped(theirs.gradient, ours.output),
+                   inputs=[shaped(*each) for each in zip(theirs.inputs, ours.inputs)])
 
 
 def _varied(theirs, seed):

@@ -293,18 +293,51 @@ def test_heads_that_are_merged_without_exchanging_axes():
         Attention(), MultiHeadAttention(8, 2, RNG), [X])
 
 
-def test_names_are_not_blamed_where_a_known_module_says_the_order_of_axes(capsys):
-    class Experts(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.router = torch.nn.Linear(8, 3, bias=False)
-            self.experts = torch.nn.ModuleList(torch.nn.Sequential(
-                torch.nn.Linear(8, 12), torch.nn.GELU(), torch.nn.Linear(12, 8)) for _ in range(3))
+class Experts(torch.nn.Module):
+    """A mixture whose experts see all tokens; the gates are of the chosen ones, times a factor."""
 
-        def forward(self, x):
-            weights, chosen = self.router(x).softmax(-1).topk(2, -1)
-            return sum((weights * (chosen == e)).sum(-1, keepdim=True) * expert(x)
-                       for e, expert in enumerate(self.experts))
-    text = said(Experts(), MixtureOfExperts(8, 12, 3, 2, "gelu", RNG), [X])
+    def __init__(self, k=2, over_all=False, factor=1.0):
+        super().__init__()
+        self.k, self.over_all, self.factor = k, over_all, factor
+        self.router = torch.nn.Linear(8, 3, bias=False)
+        self.experts = torch.nn.ModuleList(torch.nn.Sequential(
+            torch.nn.Linear(8, 12), torch.nn.GELU(), torch.nn.Linear(12, 8)) for _ in range(3))
+
+    def forward(self, x):
+        logits = self.router(x)
+        weights, chosen = logits.topk(self.k, -1)
+        weights = weights.softmax(-1)
+        if self.over_all:
+            weights = logits.softmax(-1).gather(-1, chosen)
+        return sum((self.factor * weights * (chosen == e)).sum(-1, keepdim=True) * expert(x)
+                   for e, expert in enumerate(self.experts))
+
+
+def test_names_are_not_blamed_where_a_known_module_says_the_order_of_axes(capsys):
+    text = said(Experts(factor=1.5), MixtureOfExperts(8, 12, 3, 2, "gelu", RNG), [X])
     assert "y is wrong" in text and "Names did not tell" not in text
     assert "experts.2.2.weight = experts.2.output.weight transposed\n" in capsys.readouterr().out
+    assert ("All sublayers that could be compared are right, to experts.0, the last: the error is "
+            "after it") in text
+
+
+@pytest.mark.parametrize("module, words", [
+    (lambda: Experts(k=1), "in the module, k is 1, and 2 here"),
+    (lambda: Experts(over_all=True), "in the module, gates_over is 'all', and 'chosen' here")])
+def test_how_experts_are_chosen_and_weighted_is_the_likely_cause(module, words):
+    text = said(module(), MixtureOfExperts(8, 12, 3, 2, "gelu", RNG), [X])
+    assert f"Likely cause: {words}." in text
+
+
+def test_no_sublayer_to_compare_is_said():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.output = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = self.output(x)
+            return y + (y * torch.arange(8)).detach()
+    text = said(Scaled(), Linear(8, 8, RNG), [X])
+    assert ("No sublayer could be compared: none has the weights and as many vectors as one of "
+            "ours. Right: the gradient of the input, the gradient of output.weight") in text
