@@ -6,13 +6,13 @@ Forward to 1e-12, gradients to 1e-11.
 import numpy as np
 import pytest
 
+from numformer import backend
 from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
-    AdaptiveEmbedding, AdaptiveSoftmax, CrossAttentionBranch, Embedding, FeedForward, GEGLU,
-    LayerNorm, MultiHeadAttention,
-    ResidualBranch, SelfAttentionBranch, SwiGLU, SwishFeedForward,
-    TransformerBlock, LMHead)
+    AdaptiveEmbedding, AdaptiveSoftmax, Attention, CrossAttentionBranch, Embedding, FeedForward,
+    GEGLU, LayerNorm, LMHead, MultiHeadAttention, ResidualBranch, SelfAttention,
+    SelfAttentionBranch, SwiGLU, SwishFeedForward, TiledAttention, TransformerBlock)
 from numformer.models import Decoder, DecoderConfig
 
 torch = pytest.importorskip("torch")
@@ -37,9 +37,27 @@ nn = torch.nn.functional
     (lambda r: SwiGLU(3, 5, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (
         nn.silu(x @ p["gate.weight"]) * (x @ p["hidden.weight"])) @ p["output.weight"]),
     (lambda r: GEGLU(3, 5, r, bias=False, dtype=float), (2, 4, 3), lambda p, x: (
-        nn.gelu(x @ p["gate.weight"]) * (x @ p["hidden.weight"])) @ p["output.weight"])])
+        nn.gelu(x @ p["gate.weight"]) * (x @ p["hidden.weight"])) @ p["output.weight"]),
+    (lambda r: SelfAttention(5, 3, r, d_query=4, dtype=float), (2, 6, 5),
+     lambda p, x: nn.scaled_dot_product_attention(
+         x @ p["query.weight"], x @ p["key.weight"], x @ p["value.weight"]))])
 def test_layers_equal_torch(layer, shape, theirs, rng):
     agree(random_layer(layer(rng), rng), [rng.standard_normal(shape)], theirs, rng)
+
+
+def test_attention_with_given_queries_equals_torch(rng):
+    layer = random_layer(Attention(4, 5, 3, rng, dtype=float), rng)
+    agree(layer, [rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 6, 5))],
+          lambda p, q, x: nn.scaled_dot_product_attention(
+              q, x @ p["key.weight"], x @ p["value.weight"]), rng)
+
+
+@pytest.mark.parametrize("version", ["numpy", "numba"])
+def test_tiles_equal_torch(version, rng):
+    shapes = (2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 2)
+    with backend.using(version):
+        agree(TiledAttention(tile=3), [rng.standard_normal(shape) for shape in shapes],
+              lambda p, q, k, v: nn.scaled_dot_product_attention(q, k, v), rng)
 
 
 def test_embedding_and_head_equal_torch(rng):

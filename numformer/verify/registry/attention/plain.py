@@ -52,7 +52,7 @@ LAYERS = [
     Case("tiled attention layer, causal, grouped, padding", tiled(tile=3, scale=0.7),
          [(2, 4, 5, 3), (2, 2, 5, 3), (2, 2, 5, 3)], lambda: {"pattern": PADDED}),
     Case("multi-head attention in tiles",
-         in_tiles(positions=RotaryPositions(4), n_kv_heads=1, scale=0.7), [(2, 5, 8)],
+         in_tiles(positions=RotaryPositions(4), n_kv_heads=1, bias=False), [(2, 5, 8)],
          lambda: {"pattern": CAUSAL}),
     Case("cross-attention in tiles", in_tiles(d_context=3, query_key_norm=True),
          [(1, 2, 8), (1, 5, 3)]),
