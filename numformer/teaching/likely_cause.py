@@ -68,6 +68,8 @@ def _best(evidence, kinds):
                 [case for case in evidence.cases if case not in exceptions], outputs))
             if level == 2 and not suspect.alone:
                 continue                                  # it names outputs that are right
+            if best and (level, bool(together)) > best[0][:2]:
+                continue
             elsewhere = sum(evidence.agrees(case, made(suspect, case)) for case in evidence.others)
             rank = (level, bool(together), -elsewhere, suspect.rank)
             if best is None or rank < best[0]:

@@ -142,6 +142,11 @@ class Evidence:
         return np.asarray(output) if is_array(output) and (
             np.shape(output) == np.shape(right)) else None
 
+    def in_wrong_alone(self, case, output):
+        """The right outputs of a case as a tuple, with another one where they are first wrong."""
+        return tuple(output if key == self.wrong else right
+                     for key, right in case.expected.items())
+
     def agrees(self, case, made):
         """Whether the outputs of a cause have the student's numbers where they are first wrong."""
         k = self.place

@@ -26,5 +26,5 @@ def _of_part(evidence, case, axis, part):
     _, saved = evidence.problem.function(*arguments.values(), **options)
     gradients = evidence.problem.gradient(dy, saved)
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-    return tuple(of_part if key == evidence.wrong else value for of_part, (key, value) in zip(
-        gradients, case.expected.items()))
+    given = [gradient for gradient in gradients if gradient is not None]
+    return evidence.in_wrong_alone(case, given[evidence.place])

@@ -7,9 +7,9 @@ def products(evidence):
     """(cost, cause, make) of each; `make` gives the wrong output alone, the others are right."""
     name, case = evidence.wrong, evidence.cases[0]
     shape = np.shape(case.expected[name])
-    for other in _arrays(evidence, case):
+    for other, array in _arrays(evidence, case).items():
         try:
-            if np.broadcast_shapes(np.shape(_arrays(evidence, case)[other]), shape) != shape:
+            if np.broadcast_shapes(np.shape(array), shape) != shape:
                 continue
         except ValueError:
             continue
@@ -51,6 +51,5 @@ def _arrays(evidence, case):
 
 def _with(evidence, case, change, other):
     """All outputs, the wrong one changed."""
-    changed = change(case.expected[evidence.wrong], _arrays(evidence, case)[other], case.dy)
-    return tuple(changed if key == evidence.wrong else value
-                 for key, value in case.expected.items())
+    return evidence.in_wrong_alone(case, change(
+        case.expected[evidence.wrong], _arrays(evidence, case)[other], case.dy))

@@ -65,6 +65,5 @@ def _told(factors, evidence):
 def _with_factor(evidence, case, without):
     """All outputs, the wrong one with the factor that fits best."""
     alpha, right = _factor(evidence, case, without), np.asarray(case.expected[evidence.wrong])
-    changed = right if alpha in ("", None) else without + alpha * (right - without)
-    return tuple(changed if key == evidence.wrong else value
-                 for key, value in case.expected.items())
+    return evidence.in_wrong_alone(
+        case, right if alpha in ("", None) else without + alpha * (right - without))
