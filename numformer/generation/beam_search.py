@@ -74,7 +74,9 @@ def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, lengt
     References
     ----------
     Wu et al. (2016), "Google's Neural Machine Translation System", eq. 14, without its coverage
-    penalty; Vaswani et al. (2017), section 6.1: 4 beams and alpha = 0.6.
+    penalty; Vaswani et al. (2017), section 6.1: 4 beams and alpha = 0.6. Beams that are kept by
+    complete answers: ``BeamSearchDecoder`` of TensorFlow Addons; without them:
+    `pooled_beam_search`.
     """
     check_search("beam_search", beams, max_tokens, length_penalty)
     inputs, lengths = pad_sources("beam_search", sources, padding)

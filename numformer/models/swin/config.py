@@ -47,25 +47,29 @@ class SwinConfig(Config):
     def __post_init__(self):
         super().__post_init__()
         owner = type(self).__name__
-        check_divides(owner, "image_size", self.image_size, "patch_size", self.patch_size)
         depths, heads = (whole_numbers(owner, name, getattr(self, name))[1]
                          for name in ("depths", "heads"))
         if len(depths) != len(heads):
             raise ValueError(f"{owner}: depths={self.depths!r} are {len(depths)} stages, but heads="
                              f"{self.heads!r} {len(heads)}; give one number for each stage.")
+        unit = self.patch_size * self.window * 2 ** (len(depths) - 1)
+        advice = f"use image_size={max(1, round(self.image_size / unit)) * unit}"
+        if self.image_size % self.patch_size:
+            raise ValueError(f"{owner}: image_size={self.image_size} is not divisible by "
+                             f"patch_size={self.patch_size}; {advice}.")
         side = self.image_size // self.patch_size
         for n, H in enumerate(heads):
             check_divides(owner, f"the width of stage {n + 1}", self.d_model * 2 ** n, "heads", H)
             check_whole(owner, "hidden width", int(self.mlp_ratio * self.d_model * 2 ** n))
             if n and side % 2:
                 raise ValueError(f"{owner}: stage {n} has {side} x {side} vectors, an odd number, "
-                                 "so pairs of them cannot be merged; use another image_size, or "
-                                 "fewer stages.")
+                                 "so pairs of them cannot be merged; "
+                                 f"{advice}, or fewer stages.")
             side = side // 2 if n else side
             if side > self.window and side % self.window:
                 raise ValueError(f"{owner}: stage {n + 1} has {side} x {side} vectors, which "
-                                 f"windows of {self.window} x {self.window} do not divide; use "
-                                 "another window or image_size.")
+                                 f"windows of {self.window} x {self.window} do not divide; "
+                                 f"{advice}, or another window.")
 
     @property
     def stages(self):

@@ -128,6 +128,13 @@ def test_wrong_configs(options, words):
         SwinConfig(**{**SIZES, "window": 8, **options})
 
 
+@pytest.mark.parametrize("image_size, size", [(225, 224), (256, 224), (900, 896), (20, 224)])
+def test_the_image_size_that_an_error_names_fits(image_size, size):
+    with pytest.raises(ValueError, match=f"; use image_size={size}[.,]"):
+        SwinConfig(image_size=image_size)
+    SwinConfig(image_size=size)
+
+
 def test_a_hidden_width_of_one_is_wide_enough():
     config = SwinConfig(**{**SIZES, "depths": (1, 1), "heads": (1, 1)}, mlp_ratio=0.25)
     stages = Swin(config, None).stages
