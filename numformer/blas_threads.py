@@ -1,4 +1,4 @@
-"""The BLAS libraries of this process and their threads, as threadpoolctl knows them.
+"""The BLAS libraries of this process whose threads can be set, as threadpoolctl knows them.
 
 Without threadpoolctl, or on a system that it does not know, there are none: BLAS runs on as many
 threads as it likes, which may be slower, and results are as usual.
@@ -29,19 +29,3 @@ def blas_controllers(**which):
     except Exception:                   # it is missing, or does not know the system
         return []
     return [library for library in found if library.num_threads is not None]
-
-
-def set_blas_threads(numbers):
-    """Set the threads of each library of a list of (controller, number).
-
-    From threadpoolctl 3.8 on, OpenBLAS obeys only the first thread that set a limit, unless that
-    control is cleared.
-    """
-    if not numbers:
-        return
-    from threadpoolctl import OpenBLASController
-
-    if hasattr(OpenBLASController, "clear_controlling_thread"):
-        OpenBLASController.clear_controlling_thread(force=True)
-    for library, number in numbers:
-        library.set_num_threads(number)

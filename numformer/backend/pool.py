@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 
 from numformer.backend.cores import available_cores
-from numformer.blas_threads import blas_controllers, set_blas_threads
+from numformer.blas_threads import blas_controllers
 from numformer.checks import check_whole
 
 MOST_THREADS = 4096
@@ -211,7 +211,7 @@ def one_blas_thread():
         new = [(library, library.num_threads) for library in _blas(len(sys.modules))
                if library.filepath not in held]
         if new:
-            set_blas_threads([(library, 1) for library, _ in new])
+            _set_blas_threads([(library, 1) for library, _ in new])
         _limits, _guards = _limits + new, _guards + 1
     try:
         yield
@@ -220,7 +220,23 @@ def one_blas_thread():
             if process == os.getpid():  # a child forked inside has reset the count
                 _guards -= 1
                 if _guards == 0:
-                    set_blas_threads(_limits)
+                    _set_blas_threads(_limits)
+
+
+def _set_blas_threads(numbers):
+    """Set the threads of each library; the caller holds the lock.
+
+    From threadpoolctl 3.8 on, OpenBLAS obeys only the first thread that set a limit, unless that
+    control is cleared.
+    """
+    if not numbers:                     # threadpoolctl may be missing
+        return
+    from threadpoolctl import OpenBLASController
+
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+    for library, number in numbers:
+        library.set_num_threads(number)
 
 
 def blas_libraries():
@@ -275,7 +291,7 @@ def _reset_after_fork():
     global _lock, _guards, _limits
     _pool.cache_clear()
     if _guards:
-        set_blas_threads(_limits)
+        _set_blas_threads(_limits)
     _lock, _guards, _limits = threading.Lock(), 0, []
     _local.inside = False
 

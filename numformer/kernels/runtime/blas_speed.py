@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from numformer.blas_threads import blas_controllers, set_blas_threads
 from numformer.files import KIB, parse_json, read_file, write_atomically
 from numformer.kernels.runtime.cache import find_cache
 
@@ -103,13 +102,15 @@ def _call(address, a, b, c, transposed):
 @contextmanager
 def _one_thread():
     """Hold BLAS at one thread: kernels run so. `backend` has not held a library just loaded."""
-    libraries = blas_controllers(user_api="blas")
-    before = [(library, library.num_threads) for library in libraries]
-    set_blas_threads([(library, 1) for library in libraries])
     try:
+        from threadpoolctl import OpenBLASController, ThreadpoolController
+    except ImportError:                 # none can be held
         yield
-    finally:
-        set_blas_threads(before)
+        return
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
+        yield
 
 
 def _read(file, versions):
