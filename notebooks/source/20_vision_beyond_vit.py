@@ -15,8 +15,7 @@
 # **You need** lessons 2, 4, 7 and 8 (attention, masks, gradients of a product and of cross-entropy,
 # `gradcheck`), 11 (encoder and decoder) and 14.
 #
-# **Time.** 2 x 45 minutes; the cells run in about 30 seconds. (It needs scikit-learn:
-# `pip install 'numformer[data]'`.)
+# **Time.** 2 x 45 minutes; the cells run in about 30 seconds.
 
 # %% tags=["setup"]
 # %matplotlib inline
@@ -116,8 +115,8 @@ check("convolution_2d_backward", convolution_2d_backward, seed=0)
 #
 # Two assumptions about images are built in. *Locality*: an output depends on nearby pixels only.
 # *Shared weights*: a pattern is recognised with the same weights wherever it appears. With 100
-# training digits a convolutional network reaches 93.2%, a Vision Transformer 80.8% (medians of
-# three seeds, `numformer reproduce few-images`). Is locality the reason?
+# training digits a convolutional network reaches 85.8%, a Vision Transformer 73.2% (seed 1,
+# `numformer reproduce few-images`). Is locality the reason?
 
 # %% [markdown] minutes=10
 # ## Experiment: what does neighbourhood contribute?
@@ -179,8 +178,8 @@ print(f"{'nearest image':>18}, {'in any order':>22}:",
 
 # %% [markdown]
 # **What came out.** The first expectation holds clearly with each seed. The second does not: the
-# Vision Transformer loses half of its accuracy, too. Lesson 14 moved whole patches; here they are
-# torn apart. Patches assume locality as well.
+# Vision Transformer loses a third of its accuracy, too. Lesson 14 moved whole patches; here they
+# are torn apart. Patches assume locality as well.
 #
 # > A convolution assumes that nearby pixels belong together, everywhere in the image; a Vision
 # > Transformer assumes it within its patches. Where it is false, both lose.
@@ -298,8 +297,7 @@ axes[0].figure
 # > Shifting windows is a roll, whose gradient is the roll back, and a mask for patches that only
 # > the roll brought together.
 #
-# On a canvas of digits Swin reaches 89.0%, 91.0%, 89.9% (seeds 1, 2, 3), without shifts 83.1%,
-# 86.2%, 83.9% (`numformer reproduce swin swin-unshifted`).
+# What shifts gain on a canvas of digits, `numformer reproduce swin swin-unshifted` measures.
 #
 # **Exercise 20.1** (5 minutes). Swin adds a learned number to each score, by the rows and columns
 # between both patches: `bias = table[d].transpose(2, 0, 1)`, with `d = window_distances(window)`,
@@ -464,9 +462,8 @@ check("generalized_iou_backward",
 # > Generalized IoU does not depend on scale and has a gradient for boxes that do not meet. DETR
 # > adds it to the L1 distance.
 #
-# After 2,000 steps on such scenes a small DETR has a *mean average precision* of 0.951, 0.958,
-# 0.957 (seeds 1, 2, 3). Connected components of ink, classified by the nearest digit, reach 0.684
-# (`numformer reproduce detr`).
+# On such scenes `numformer reproduce detr` compares a small DETR with connected components of ink,
+# classified by the nearest digit: by their *mean average precision*.
 #
 # <details><summary>Question: what is mean average precision?</summary>
 #
@@ -578,14 +575,14 @@ task.pictures(trainer.model, tokenizer)["similarity.png"].figure
 
 # %% [markdown]
 # **What came out.** As expected, with one seed: most images have their largest cosine on the
-# diagonal. After all 1,200 steps the accuracy is 98.0%, 96.9%, 98.0% with seeds 1, 2, 3 (`numformer
+# diagonal. After all 1,200 steps the accuracy is 96.8%, with either phrasing (seed 1, `numformer
 # reproduce clip`).
 #
 # <details><summary>Question: here s ends below its first value of 14.3. Why?</summary>
 #
 # At first true pairs are no closer than others. P and R weigh large cosines most, so their averages
 # exceed the cosines of true pairs: the gradient of s is positive, and s falls. It rises when true
-# pairs win; in the run of 1,200 steps with seed 1 it goes from 14.3 to 13.2 and back to 14.5.
+# pairs win: the run of 1,200 steps with seed 1 ends at 14.8.
 #
 # </details>
 #

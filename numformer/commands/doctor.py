@@ -29,7 +29,7 @@ from numformer.training import Trainer, TrainingConfig, train
 from numformer.verify.errors import largest, largest_difference
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "threadpoolctl", "tqdm")
-EXTRAS = ("numba", "mkl", "pooch", "scikit-learn", "torch", "mpi4py")
+EXTRAS = ("numba", "mkl", "pooch", "torch", "mpi4py")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16,
                        positions="rotary", dtype="float64")
 

@@ -33,7 +33,6 @@ from numformer.analysis import (
     memory_levels, model_costs)
 from numformer.models import TRANSFORMER_2017, Decoder, DecoderConfig
 from numformer.plots.training.film import Film
-from numformer.recipes.vision.vit import DigitTask
 from numformer.runs import load_run, read_metrics
 from numformer.verify import step_errors
 from numformer.terminal import did_you_mean, printable
@@ -95,8 +94,6 @@ def run(arguments):
         if name not in known:
             raise UsageError(f"figures: there is no {name}{did_you_mean(name, known)}; choose from "
                              f"{', '.join(known)}.")
-    if any(OF_RUNS.get(name, ("",))[0] == "digits" for name in names):
-        DigitTask().load(None)                            # fails at once if scikit-learn is missing
     out, files, started = Path(arguments.out), [], time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, style_of(arguments):

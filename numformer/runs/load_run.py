@@ -135,6 +135,9 @@ def run_corpus(task, facts, data=None):
     except DataError as error:
         raise type(error)(f"the text of this run: {error}") from None
     if corpus.sha256 != facts["data"]["sha256"]:
+        if task.default_data is None:
+            raise RunError(f"this run has learned from other data than the {corpus.name} of this "
+                           "version; train it again.")
         raise RunError(f"{corpus.name} is not the text of this run, {facts['data']['name']} with "
                          f"{facts['data']['characters']} characters; give that one with --data.")
     return corpus

@@ -41,8 +41,6 @@ def runs(tmp_path_factory):
     }
 
     def run(name):
-        if name == "vit":
-            pytest.importorskip("sklearn")
         if name not in made:
             made[name] = folder / name
             assert main([str(word) for word in ("train", "--out", made[name], *words[name],

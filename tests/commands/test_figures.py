@@ -1,7 +1,6 @@
 """`numformer figures` draws every figure, and trains each run once."""
 
 import re
-import sys
 
 import pytest
 from PIL import Image
@@ -54,14 +53,6 @@ def test_the_film_of_a_run_is_an_animation(capsys, tmp_path, monkeypatch):
     assert call(capsys, "figures", "replay", "--out", tmp_path, "--runs", tmp_path)[0] == 0
     with Image.open(tmp_path / "replay.gif") as gif:
         assert gif.n_frames == 3
-
-
-def test_figures_of_digits_without_scikit_learn_stop_before_anything_is_trained(
-        capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    status, _, err = call(capsys, "figures", "--out", tmp_path / "figures")
-    assert status == 1 and "pip install 'numformer[data]'" in err and len(err.splitlines()) == 1
-    assert not (tmp_path / "figures").exists()
 
 
 def test_an_unknown_figure_is_an_error(capsys, tmp_path):

@@ -224,7 +224,6 @@ def test_options_that_cannot_be_are_refused(capsys, filmed, argv, words, tmp_pat
 
 
 def test_a_task_without_texts_is_refused(capsys, filmed):
-    pytest.importorskip("sklearn")
     status, _, err = call(capsys, "replay", filmed("vit"))
     assert status == 2 and "supported are language models and encoder-decoders" in err
 

@@ -26,7 +26,7 @@ FLOORS = {
     "benchmarks": 9, "commands": 10, "cli": 11, "__main__": 12,
 }
 # Imported where they are used
-LAZY = {"numba", "matplotlib", "scipy", "pooch", "sklearn", "tqdm", "threadpoolctl"}
+LAZY = {"numba", "matplotlib", "scipy", "pooch", "tqdm", "threadpoolctl"}
 
 
 def room(path):

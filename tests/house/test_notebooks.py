@@ -57,8 +57,6 @@ def test_a_notebook_is_committed_as_its_source_says(source):
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_a_notebook_runs(source, tmp_path):
-    if source.stem.startswith(("14", "20")):
-        pytest.importorskip("sklearn")
     pytest.importorskip("jupytext"), pytest.importorskip("nbclient")
     command = [sys.executable, "-W", "ignore", str(ROOT / "build.py"), source.stem]
     ran = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True)

@@ -25,8 +25,6 @@ def diverged(capsys, out, preset, rate, *argv):
 
 @pytest.mark.parametrize("preset", QUICK)
 def test_a_diverging_run_says_what_is_not_finite(capsys, tmp_path, preset, text):
-    if preset in ("vit", "detr"):
-        pytest.importorskip("sklearn")
     argv = tiny_flags(preset)
     argv += ["--data", text] if preset in ("tiny", "lstm") else []
     status, what = diverged(capsys, tmp_path / "run", preset, "1e30", *argv)

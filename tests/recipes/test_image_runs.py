@@ -3,19 +3,14 @@
 import json
 
 import numpy as np
-import pytest
 
 from command import call
 from numformer.recipes import PRESETS
-from numformer.recipes.vision.canvas import nearest_neighbour_accuracy, on_canvas
+from numformer.recipes.vision.canvas import on_canvas
+from numformer.recipes.vision.nearest import nearest_neighbour_accuracy
 
 SMALL = ["--batch-size", "16", "--warmup-steps", "2", "--eval-every", "3", "--save-every", "3",
          "--steps", "3", "--threads", "1"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def digits():
-    pytest.importorskip("sklearn")
 
 
 def test_a_wrong_list_of_sizes_is_one_line(capsys, tmp_path):
@@ -48,13 +43,13 @@ def test_digits_on_a_canvas():
 def test_the_data_of_the_canvas_are_the_same_in_all_runs():
     task = PRESETS["swin"].task
     first, second = task.load(None), task.load(None)
-    assert first.sha256 == second.sha256 and len(first) == 2 * 1442 + 355
+    assert first.sha256 == second.sha256 and len(first) == 2 * 1500 + 500
     accuracy = nearest_neighbour_accuracy(*first.digits)
     rows = np.arange(20)                                              # the definition, row by row
     x, y, t, labels = first.digits
     found = [y[((x - t[n]) ** 2).sum(axis=(1, 2, 3)).argmin()] == labels[n] for n in rows]
     part = nearest_neighbour_accuracy(x, y, t[rows], labels[rows])
-    assert part == np.mean(found) and 0.7 < accuracy < 0.9
+    assert part == np.mean(found) and 0.55 < accuracy < 0.75
 
 
 def test_swin_and_its_unshifted_form_differ_in_nothing_else():

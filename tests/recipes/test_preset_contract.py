@@ -37,7 +37,7 @@ FRACTIONS = {
     "summarize": "exact rouge_l rouge_l_of_the_first_sentence rouge_l_of_the_best_sentence",
     "topics": "accuracy", "few-topics": "accuracy", "gpt-topics": "accuracy",
     "taught-topics": "accuracy", "passages": "recall_at_1 recall_at_1_before",
-    "digits": "accuracy", "digits-on-canvas": "accuracy nearest_neighbour_accuracy",
+    **dict.fromkeys(("digits", "digits-on-canvas"), "accuracy nearest_neighbour_accuracy"),
     "world-masked": "masked_accuracy most_frequent_accuracy",
     "pos-tags": "accuracy macro_f1 accuracy_of_the_baseline macro_f1_of_the_baseline",
     "entities": "entity_f1 entity_f1_of_the_baseline",
@@ -72,8 +72,6 @@ REFUSED_PROMPTS = {
 @pytest.mark.parametrize("name", slow_among(PRESETS, SLOW))
 def test_a_run_resumes_to_the_byte_and_every_verb_takes_it(name, text, few_examples, capsys,
                                                            tmp_path):
-    if type(PRESETS[name].task).__module__.startswith("numformer.recipes.vision"):
-        pytest.importorskip("sklearn")
     preset, whole, parts = PRESETS[name], tmp_path / "whole" / "run", tmp_path / "parts" / "run"
     argv = ["train", *tiny_flags(name)]
     argv += [] if preset.task.default_data is None else ["--data", text]

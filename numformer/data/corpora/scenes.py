@@ -1,4 +1,4 @@
-"""Scenes: two to four handwritten digits on a canvas, with a box around each; by rule, no files."""
+"""Scenes: two to four digits on a canvas, with a box around each; by rule, no files."""
 
 from typing import NamedTuple
 

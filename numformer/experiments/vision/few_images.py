@@ -10,7 +10,7 @@ from numformer.recipes.preset import more
 from numformer.recipes.vision.vit import DigitTask, Images
 from numformer.training import accuracy
 
-SIZES = (100, 400, 1442)                                              # training images
+SIZES = (100, 400, 1500)                                              # training images
 STEPS = 400
 MODELS = {"cnn": "digits-cnn", "vit": "vit"}
 

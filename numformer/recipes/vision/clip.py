@@ -1,4 +1,4 @@
-"""CLIP in small: handwritten digits and captions by rule, and classification by captions."""
+"""CLIP in small: digits and captions, both by rule, and classification by captions."""
 
 import numpy as np
 
@@ -145,7 +145,7 @@ PRESETS = {
              learning_rate=3e-3, min_learning_rate=0.0, warmup_steps=50, eval_every=400,
              save_every=400),
         CaptionTask(), "CLIP",
-        claims=(more("zero_shot_accuracy", 0.95, beats="zero_shot_accuracy_before"),
-                more("new_phrasing_accuracy", 0.95, beats="new_phrasing_accuracy_before"),
+        claims=(more("zero_shot_accuracy", 0.94, beats="zero_shot_accuracy_before"),
+                more("new_phrasing_accuracy", 0.94, beats="new_phrasing_accuracy_before"),
                 more("new_phrasing_accuracy", beats="guessing"))),
 }

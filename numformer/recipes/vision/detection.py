@@ -34,7 +34,7 @@ class SceneDigits:
 
     digits: Digits
     held_out: Scenes
-    name: str = "scenes of scikit-learn's digits"
+    name: str = "scenes of digits drawn by rule"
 
     def __len__(self):
         """Digits in all."""
@@ -63,10 +63,7 @@ class DetectionTask(Task):
     def load(self, data):
         if data is not None:
             return super().load(data)
-        try:
-            digits = load_digits()
-        except ImportError as error:
-            raise DataError(str(error)) from None
+        digits = load_digits()
         rng = np.random.default_rng(0)                # the same scenes for all seeds of a run
         return SceneDigits(digits, digit_scenes(digits.test_images, digits.test_labels, HELD_OUT,
                                                 rng, SIZE))

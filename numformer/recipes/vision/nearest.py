@@ -26,3 +26,17 @@ def nearest_images(images, known):
     size = known[0].size
     distances = cdist(images.reshape(-1, size), known.reshape(-1, size))              # (N, M)
     return distances.argmin(axis=1), distances.min(axis=1)
+
+
+def nearest_neighbour_accuracy(images, labels, test_images, test_labels):
+    """Accuracy of the label of the training image at the smallest distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> images = np.array([[0.0, 0.0], [1.0, 1.0]])
+    >>> nearest_neighbour_accuracy(images, np.array([3, 7]), images * 0.8, np.array([3, 3]))
+    0.5
+    """
+    nearest, _ = nearest_images(test_images, images)
+    return float((labels[nearest] == test_labels).mean())

@@ -1,4 +1,4 @@
-"""The Vision Transformer in small: handwritten digits; and image models from elsewhere."""
+"""The Vision Transformer in small: digits; and image models from elsewhere."""
 
 import hashlib
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from numformer.finite import check_logits, predicted_classes
 from numformer.models import VisionTransformerConfig
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.task import Task
+from numformer.recipes.vision.nearest import nearest_neighbour_accuracy
 from numformer.training import accuracy
 
 SHOWN = 8                                                             # images in a picture
@@ -66,10 +67,7 @@ class DigitTask(Task):
     def load(self, data):
         if data is not None:
             return super().load(data)
-        try:
-            return Images("scikit-learn's digits", load_digits())
-        except ImportError as error:
-            raise DataError(str(error)) from None
+        return Images("digits drawn by rule", load_digits())
 
     def tokenizer(self, dataset):
         """None: images have no tokens."""
@@ -133,8 +131,9 @@ class DigitTask(Task):
         return pictures
 
     def measure(self, model, tokenizer, dataset):
-        """Accuracy on the test set."""
-        return {"accuracy": accuracy(model, self.validation(dataset, tokenizer, model.config))}
+        """Accuracy on the test set, of the model and of the nearest training image."""
+        return {"accuracy": accuracy(model, self.validation(dataset, tokenizer, model.config)),
+                "nearest_neighbour_accuracy": nearest_neighbour_accuracy(*dataset.digits)}
 
     def _some(self, model, rng):
         """Images of the test set and their labels."""
@@ -216,14 +215,12 @@ class ImageTask(Task):
 
 
 PRESETS = {
-    # Dosovitskiy et al. (2021), smaller. The settings were chosen on the training images alone:
-    # on two fifths of them, each left out in turn, the accuracy was 98.96%; with AdamW at learning
-    # rate 0.002 in place of Muon it was 96.9% and 98.3%
+    # Dosovitskiy et al. (2021), smaller. The settings were chosen on other digits, handwritten ones
     "vit": Preset(
         dict(image_size=8, patch_size=2, n_layers=3, n_heads=4, d_model=64, positions="learned_2d",
              dropout=0.2, init_std=0.1),
         dict(steps=1500, batch_size=64, optimizer="muon", muon_ratio=3.0, learning_rate=3e-3,
              min_learning_rate=0.0, warmup_steps=50, eval_every=500, save_every=500),
         DigitTask(), "VisionTransformer", recipe=dict(label_smoothing=0.1),
-        claims=(more("accuracy", 0.98),)),
+        claims=(more("accuracy", 0.97, beats="nearest_neighbour_accuracy"),)),
 }

@@ -144,7 +144,6 @@ def test_config_round_trip():
 
 def test_it_learns_to_classify_a_few_digits():
     """A small model in some steps, far from guessing; for 98% it needs more of both."""
-    pytest.importorskip("sklearn")
     digits = load_digits()
     config = VisionTransformerConfig(**{**SIZES, "n_layers": 1, "n_heads": 4, "d_model": 32},
                                      pooling="mean", init_std=0.15)

@@ -16,7 +16,6 @@ from tiny_presets import tiny_flags
 @pytest.fixture(scope="module")
 def matched(tmp_path_factory):
     """A finished run of 4 steps."""
-    pytest.importorskip("sklearn")
     out = tmp_path_factory.mktemp("captions") / "run"
     assert main(["train", *tiny_flags("clip"), "--out", str(out)]) == 0
     return out
@@ -32,7 +31,6 @@ def test_the_held_out_phrasing_is_new_but_its_words_are_known():
 
 def test_a_shard_of_ten_pairs_holds_every_digit_once():
     """The caption of each names the digit of its image; other batches have other captions."""
-    pytest.importorskip("sklearn")
     trainer, task, tokenizer = trainer_of("clip", 1, 1, model=dict(n_layers=1, d_model=8))
     digits = task.load(None).digits
     known = {image.tobytes(): label for image, label in zip(digits.train_images,
@@ -74,14 +72,13 @@ def test_a_run_of_pairs_can_be_measured_sampled_and_seen(capsys, matched):
                            [digit_caption(k, HELD_OUT_PHRASING) for k in range(10)])
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
     right = (p.argmax(axis=1) == digits.test_labels).sum()
-    assert round(355 * result["new_phrasing_accuracy"]) == right
+    assert round(500 * result["new_phrasing_accuracy"]) == right
     status, said, _ = call(capsys, "sample", matched)
     assert status == 0 and len(said.strip().splitlines()) == 8
     assert all(line.split(": ", 1)[1] in all_captions() for line in said.strip().splitlines())
 
 
 def test_the_temperature_is_trained_within_its_bound():
-    pytest.importorskip("sklearn")
     trainer, *_ = trainer_of("clip", 1, 2, model=dict(n_layers=1, d_model=8))
     before = float(trainer.model.logit_scale.data)
     trainer.train_step()
@@ -95,6 +92,5 @@ def test_the_temperature_is_trained_within_its_bound():
     (["--batch-size", "35"], "use --batch-size 40"),
     (["--context-length", "5"], "a caption has")])
 def test_wrong_options_of_clip_are_one_line(capsys, argv, words, tmp_path):
-    pytest.importorskip("sklearn")
     status, _, err = call(capsys, "train", "--preset", "clip", "--out", tmp_path / "r", *argv)
     assert status in (1, 2) and words in err and not (tmp_path / "r").exists()

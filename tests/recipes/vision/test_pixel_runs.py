@@ -18,7 +18,6 @@ from tiny_presets import tiny_flags
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A finished run of 4 steps."""
-    pytest.importorskip("sklearn")
     out = tmp_path_factory.mktemp("pixels") / "run"
     assert main(["train", *tiny_flags("pixels"), "--out", str(out)]) == 0
     return out
@@ -72,10 +71,10 @@ def test_a_run_can_be_measured_sampled_and_seen(capsys, written):
     assert {path.name for path in written.glob("*.png")} == {"loss.png", "samples.png"}
     status, out, _ = call(capsys, "eval", written, "--json")
     result = last_json(out)
-    assert status == 0 and result["tokens"] == 355 * PIXELS
+    assert status == 0 and result["tokens"] == 500 * PIXELS
     assert abs(result["bits_per_pixel"] - result["val_loss"] / math.log(2)) < 1e-6
-    assert result["test_images_recognized"] > 0.98
-    assert 2.1 < result["histogram_bits_per_pixel"] < 2.2 < result["ngram_bits_per_pixel"] < 2.6
+    assert 0.93 < result["test_images_recognized"] < 0.96
+    assert 2.4 < result["histogram_bits_per_pixel"] < 2.5 < result["ngram_bits_per_pixel"] < 2.6
     assert (result["test_images_distance"] < result["histogram_samples_distance"]
             < result["samples_distance"]), "4 steps make noise"
     status, said, _ = call(capsys, "sample", written)
@@ -91,7 +90,6 @@ def test_samples_are_grey_levels_and_depend_on_the_rng(written):
 
 
 def test_another_number_of_pixels_is_refused(capsys, tmp_path):
-    pytest.importorskip("sklearn")
     status, _, err = call(capsys, "train", "--preset", "pixels", "--out", tmp_path / "r",
                           "--context-length", 63)
     assert status in (1, 2) and "use --context-length 64" in err and not (tmp_path / "r").exists()
