@@ -37,7 +37,8 @@ def count(config):
         ``training_flops_per_image``; for CLIP ``parameters``, ``flops_per_image``,
         ``flops_per_text`` and ``training_flops_per_pair``, and for its text encoder alone
         ``flops_per_text`` and ``training_flops_per_text``; for two recurrent networks
-        ``parameters`` alone.
+        ``parameters``, the ``kv_bytes_per_token`` of the source that attention reads, 0 without
+        it, and ``state_bytes``.
 
     Examples
     --------

@@ -1,10 +1,11 @@
 """Predicted costs equal measured ones."""
 
+import numpy as np
 import pytest
 
 from numformer.analysis import count, costs, model_costs
 from numformer.models import (
-    GPT2, LLAMA, TRANSFORMER_2017, BertConfig, DecoderConfig, Seq2SeqConfig,
+    GPT2, LLAMA, TRANSFORMER_2017, BertConfig, DecoderConfig, Seq2Seq, Seq2SeqConfig,
     VisionTransformerConfig)
 
 SIZES = dict(vocab_size=7, context_length=12, n_layers=3, n_heads=2, d_model=8)
@@ -67,5 +68,18 @@ def test_flops_of_an_image_by_hand(pooling, T):
     assert found["training_flops_per_image"] == 3 * found["flops_per_image"]
 
 
-def test_count_of_a_recurrent_model():
-    assert set(count(Seq2SeqConfig(vocab_size=9, d_model=3, d_hidden=4))) == {"parameters"}
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("attention", ["additive", "general", "dot", "none"])
+def test_what_writing_keeps_of_a_source_grows_with_it_where_there_is_attention(
+        attention, dtype, rng):
+    config = Seq2SeqConfig(vocab_size=9, d_model=3, d_hidden=4, attention=attention, dtype=dtype)
+    model, kept = Seq2Seq(config, rng), []
+    for S in (5, 8):
+        cache = model.begin(rng.integers(3, 9, (1, S)), np.array([S]))
+        vectors = {id(x): x.nbytes for x in cache.memory if x is not None and x.dtype == dtype}
+        kept.append(sum(vectors.values()))
+    found = count(config)
+    assert set(found) == {"parameters", "kv_bytes_per_token", "state_bytes"}
+    assert kept == [5 * found["kv_bytes_per_token"], 8 * found["kv_bytes_per_token"]]
+    assert (found["kv_bytes_per_token"] == 0) == (attention == "none")
+    assert found["state_bytes"] == cache.state.nbytes

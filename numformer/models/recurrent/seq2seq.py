@@ -7,7 +7,8 @@ import numpy as np
 from numformer.checks import check_lengths, check_rows
 from numformer.config import Config, like, option
 from numformer.description import Column, Row, n_parameters
-from numformer.layers import GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Linear
+from numformer.layers import (
+    GRU, AttentiveGRU, Bidirectional, Dropout, Embedding, Identity, Linear)
 from numformer.layers.attention.score_attention import SCORES
 from numformer.models.transformer import CrossEntropyModel, TransformerConfig
 
@@ -237,7 +238,18 @@ class Seq2Seq(CrossEntropyModel):
         check_lengths("Seq2Seq", lengths, *inputs.shape, "S")
 
     def costs(self):
-        return {"parameters": n_parameters(self)}
+        """Parameters, and the bytes that writing keeps: for each token of the source, and in all.
+
+        Attention keeps an annotation of every token and the key that is made of it: memory that
+        grows with the source. Without it there is the state of the decoder alone.
+        """
+        c, per_token = self.config, 0
+        if c.attention != "none":
+            has_keys = not isinstance(self.decoder.attention.key, Identity)
+            per_token = (1 + has_keys) * c.d_hidden
+        itemsize = np.dtype(c.dtype).itemsize
+        return {"parameters": n_parameters(self), "kv_bytes_per_token": per_token * itemsize,
+                "state_bytes": c.d_hidden * itemsize}
 
     def describe_model(self, reader):
         """Every state of the encoder goes to attention; the last becomes the decoder's first."""
