@@ -82,12 +82,8 @@ def test_what_the_compiled_step_does_not_know_is_refused(rng):
         with pytest.raises(ValueError, match="weights"):
             with rounded_weights(known, wrong):
                 pass
-    backend.use("numpy")
-    try:
-        with pytest.raises(UnknownPart, match="is off"):
-            known.new_cache("bfloat16")
-    finally:
-        backend.use("numba")
+    with backend.using("numpy"), pytest.raises(UnknownPart, match="is off"):
+        known.new_cache("bfloat16")
 
 
 def test_weights_come_back_after_an_error(rng):

@@ -74,14 +74,10 @@ def trace_of(function):
 def step_trace():
     """The `Trace` of the third step; the first two make what is made once."""
     trainer = small_trainer()
-    backend.use("numpy")
-    try:
-        with backend.threads(1):
-            for _ in range(2):
-                trainer.train_step()
-            return trace_of(trainer.train_step)
-    finally:
-        backend.use("numba")
+    with backend.using("numpy"), backend.threads(1):
+        for _ in range(2):
+            trainer.train_step()
+        return trace_of(trainer.train_step)
 
 
 if __name__ == "__main__":

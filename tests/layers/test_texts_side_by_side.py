@@ -147,19 +147,13 @@ def test_a_cache_of_another_model_or_version_goes_on_with_the_layers(style, rng)
     with pytest.raises(ValueError, match="has one already"):
         model.step(ids[:, 57:], after, left_padding=np.array([1, 0]))
     assert type(other.step(ids[:, :3], model.new_cache())[1]) is DecoderCache
-    backend.use("numpy")
-    try:
+    with backend.using("numpy"):
         assert model.new_cache() is None
-    finally:
-        backend.use("numba")
 
 
 def in_numpy(model, ids, cache):
-    backend.use("numpy")
-    try:
+    with backend.using("numpy"):
         return model.step(ids, cache)
-    finally:
-        backend.use("numba")
 
 
 def test_a_cache_is_a_value(rng):

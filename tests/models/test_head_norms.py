@@ -54,11 +54,8 @@ def test_compiled_heads_and_steps_have_that_epsilon(positions, rng):
     by_kernels = model(ids)
     assert TokenStep.of(model.blocks, model.norm, model.head) is not None
     steps = model.step(ids)[0]
-    backend.use("numpy")
-    try:
+    with backend.using("numpy"):
         expected = model(ids)
-    finally:
-        backend.use("numba")
     for found in (by_kernels, steps):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
     for block in model.blocks:

@@ -17,6 +17,5 @@ def one_process(monkeypatch):
 @pytest.fixture(autouse=True)
 def no_kernels():
     """As in the judge: a cold cache of kernels costs a minute."""
-    backend.use("numpy")
-    yield
-    backend.use("numba")
+    with backend.using("numpy"):
+        yield

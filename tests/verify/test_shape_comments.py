@@ -20,9 +20,8 @@ EXTRA = {"low_rank_attention": [(4, 5), (4, 5)], "relative_attention": [(5, 3), 
 
 @pytest.fixture(autouse=True)
 def in_numpy():
-    backend.use("numpy")
-    yield
-    backend.use("numba")
+    with backend.using("numpy"):
+        yield
 
 
 def cotangents(y):

@@ -1,6 +1,5 @@
 """The computation of one layer, read from its code and from one run: steps, variables, `saved`."""
 
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +7,6 @@ import numpy as np
 from numformer import backend
 from numformer.analysis.structure.observed_call import observed, packs, unpacks
 from numformer.analysis.structure.statements import Statements
-from numformer.backend import dispatch
 from numformer.parameter import Layer
 
 
@@ -107,24 +105,13 @@ def computation(layer, *inputs, backward=False, **options):
     if not isinstance(layer, Layer) or not hasattr(type(layer), "backward"):
         raise TypeError(f"computation: {type(layer).__name__} is no layer with a forward and a "
                         "backward; give a layer of numformer.layers.")
-    with _reference(), backend.threads(1):
+    with backend.using("numpy"), backend.threads(1):     # whose functions can be read
         forward, (y, saved) = _computed(layer.forward, packs, inputs, options)
         if not backward:
             return forward, None
         dy = tuple(map(np.ones_like, y)) if isinstance(y, tuple) else np.ones_like(y)
         reverse, _ = _computed(layer.backward, unpacks, (dy, saved), {})
     return forward, reverse
-
-
-@contextmanager
-def _reference():
-    """Run on NumPy, whose functions can be read, inside this with statement."""
-    before = dispatch._version
-    backend.use("numpy")
-    try:
-        yield
-    finally:
-        backend.use(before)
 
 
 def _computed(method, belongs, inputs, options):

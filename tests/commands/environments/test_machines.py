@@ -23,11 +23,8 @@ from numformer.teaching import grading, isolation
 def here(tmp_path_factory, text):
     """(results, files of the run) of this machine on the NumPy reference."""
     folder = tmp_path_factory.mktemp("here")
-    backend.use("numpy")
-    try:
+    with backend.using("numpy"):
         return machines.work(folder, text), folder
-    finally:
-        backend.use("numba")
 
 
 @pytest.mark.parametrize("name, notes", [

@@ -19,9 +19,8 @@ from numformer.teaching.rounding import sizes_of_terms
 
 @pytest.fixture(autouse=True)
 def in_numpy():
-    backend.use("numpy")
-    yield
-    backend.use("numba")
+    with backend.using("numpy"):
+        yield
 
 
 def changed(expected):
