@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from explorer_page import IDS, LETTERS, decoder, encoder_decoder, recurrent, rng, vision
 from numformer.analysis.attention_views import Reading, attention_views
 from numformer.explorer import explore
-from numformer.explorer.page import VIEWS
+from numformer.explorer.page import ENGINE, LIVE, VIEWS
 from numformer.layers import NoPositions
 from numformer.models import RecurrentLanguageModel, RecurrentLanguageModelConfig
 
@@ -73,3 +74,10 @@ def test_a_model_without_attention_is_an_error():
     config = RecurrentLanguageModelConfig(vocab_size=9, context_length=8, n_layers=1, d_model=4)
     with pytest.raises(ValueError, match="no attention"):
         explore(RecurrentLanguageModel(config, rng()), Reading((IDS,), LETTERS))
+
+
+def test_the_page_that_the_readme_links_to_is_of_the_code_of_today():
+    page = (Path(__file__).parents[2] / "figures" / "explorer.html").read_text(encoding="utf-8")
+    for name in (*ENGINE, *VIEWS, *LIVE, "explorer.js", "explorer.css"):
+        code = files("numformer.explorer").joinpath(name).read_text(encoding="utf-8")
+        assert code in page, f"{name} is another one: figures/README.md says how the page is made"
