@@ -4,8 +4,8 @@ from numformer.checks import check_choice, check_whole
 
 NAMES = "zero one two three four five six seven eight nine".split()
 PHRASINGS = (                                                         # {} is the word or the figure
-    "a photo of the digit {}", "the number {}, handwritten", "a handwritten {}",
-    "this is a {}", "someone wrote the figure {}", "{}", "the digit {} in ink",
+    "a photo of the digit {}", "the number {}, drawn by rule", "a drawn {}",
+    "this is a {}", "someone drew the figure {}", "{}", "the digit {} in ink",
 )
 HELD_OUT_PHRASING = "the figure {}, a photo in ink"
 
@@ -30,7 +30,7 @@ def digit_caption(label, phrasing, figure=False):
     Examples
     --------
     >>> digit_caption(7, PHRASINGS[0]), digit_caption(7, PHRASINGS[1], figure=True)
-    ('a photo of the digit seven', 'the number 7, handwritten')
+    ('a photo of the digit seven', 'the number 7, drawn by rule')
     """
     check_whole("digit_caption", "label", label, least=0)
     check_choice("digit_caption", "label", int(label), range(10))
