@@ -152,9 +152,9 @@ attention_maps(maps, title="Weights of 16 queries on 16 keys, D = 256")[0].figur
 # > softmax does not saturate at the start of training.
 #
 # Why is saturation bad? The derivative of a weight with respect to its own score is $p (1 - p)$, as
-# the next section shows. It is close to 0 where p is close to 0 or to 1, so queries and keys
-# receive almost no gradient and learn slowly. We expect scores of variance D, and without scaling a
-# mean of p (1 - p) that falls as D grows; with scaling it should be the same for each D:
+# the next section shows. It is close to 0 where p is close to 0 or to 1: a query that has put its
+# weight on the wrong key can hardly move it away. We expect scores of variance D, and without
+# scaling a mean of p (1 - p) that falls as D grows; with scaling it should be the same for each D:
 # %%
 for D in (4, 16, 64, 256):
     variance, plain, scaled = [], [], []
@@ -169,8 +169,8 @@ for D in (4, 16, 64, 256):
           f"scaled {np.round(scaled, 4)}")
 # %% [markdown]
 # It came out as expected: without scaling the mean of p (1 - p) falls from 0.04 to below 0.01, with
-# scaling it is 0.053 to 0.055 for every D and every seed. So unscaled scores do not make gradients
-# explode, as one lecture deck has it: they make them vanish.
+# scaling it is 0.053 to 0.055 for every D and every seed. That is the derivative by the score. What
+# reaches queries and keys is another question, which we ask once their gradients are derived.
 #
 # **Think.** What is wrong with $\exp(q \cdot k_s) / \sqrt D$ in the softmax, as one deck prints it?
 # <details><summary>Answer</summary>The root is a factor of numerator and denominator and cancels:
@@ -253,6 +253,43 @@ tokens = "the bat flew at dusk and came back".split()
 q, k, v, do = np.random.default_rng(0).standard_normal((4, 8, 16))    # (T, D), (S, D), ...
 forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # %% [markdown]
+# **The root once more.** It stands in $\bar{q}$ and $\bar{k}$ too. So without it two things happen
+# to them: $\bar{z}$ is close to 0 for a saturated query, but a factor $1 / \sqrt D$ is gone. Which
+# is stronger? Below are queries $q = x W_Q$ at initialization, and how many times as large
+# gradients are without the root as with it: the median and the mean norm of a query's gradient, and
+# the norm of $\bar{W}_Q = x^\top \bar{q}$.
+# %%
+def query_gradient(do, q, k, v, scale):
+    p, _ = softmax(q @ k.T * scale)                                   # (T, S)
+    dp = do @ v.T
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    return dz @ k * scale                                             # (T, D)
+
+
+for D in (4, 16, 64, 256):
+    ratios = []
+    for seed in (1, 2, 3):
+        rng = np.random.default_rng(seed)
+        x, do = rng.standard_normal((2, 500, D))                      # (T, D)
+        k, v = rng.standard_normal((2, 16, D))                        # (S, D)
+        q = x @ rng.standard_normal((D, D)) / np.sqrt(D)
+        sizes = []
+        for scale in (1, 1 / np.sqrt(D)):
+            dq = query_gradient(do, q, k, v, scale)
+            norms = np.linalg.norm(dq, axis=-1)                       # (T,)
+            sizes.append([np.median(norms), norms.mean(), np.linalg.norm(x.T @ dq)])
+        ratios.append(np.divide(*sizes))
+    median, mean, weights = np.transpose(ratios)
+    print(f"D = {D:3}: median {median.round(2)}, mean {mean.round(2)}, W_Q {weights.round(2)}")
+# %% [markdown]
+# With D = 256 the median query gets a fifth to a quarter of the gradient that it gets with the
+# root, but the mean norm is five times and the gradient of $W_Q$ ten times as large: the few
+# queries whose weight is shared by two keys get very much. One deck says that the root keeps
+# gradients from exploding, the paper that without it they are extremely small. Each is half of it.
+#
+# > Without the root gradients are uneven: most queries get nearly none, and a few set the step of
+# > the weights.
+#
 # **Think.** In self-attention, what is $\bar{x}$?
 # <details><summary>Answer</summary>x is used three times, so three gradients add: $\bar{x} =
 # \bar{q} W_Q^\top + \bar{k} W_K^\top + \bar{v} W_V^\top$.</details>
@@ -282,6 +319,7 @@ forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # - "bat" finds its kind by a query that matches the key of "flew"; where to look is learned through
 #   the gradients of queries and keys.
 # - The variance of $q \cdot k$ is D; the root keeps the softmax out of saturation.
+# - Without it most queries get almost no gradient, and a few a large one.
 # - $\bar{z} = p \odot (\bar{p} - \sum p \bar{p})$, $\bar{v} = p^\top \bar{o}$, $\bar{p} = \bar{o}
 #   v^\top$, $\bar{q} = \bar{z} k / \sqrt D$, $\bar{k} = \bar{z}^\top q / \sqrt D$.
 # - More exercises: `numformer exercises 01 02 15 16 25 27 32`.

@@ -169,7 +169,7 @@ def yarn_attention_factor(factor):
 
     References
     ----------
-    Peng et al. (2023), "YaRN", eq. 22.
+    Peng et al. (2023), "YaRN", eq. 22 of the preprint (15 in the later version).
 
     Examples
     --------

@@ -144,14 +144,19 @@ def test_the_variance_of_products_grows_with_the_width(width, rng):
     assert abs(F.scaled_dot_scores(q, k)[0].var() - 1) < 0.05
 
 
-def test_unscaled_scores_saturate_the_softmax(rng):
-    """Almost no gradient passes through a saturated softmax: that is what the scale is for."""
-    q, k = rng.standard_normal((2, 50, 20, 256))
-    gradients = []
-    for scores, _ in (F.dot_scores(q, k), F.scaled_dot_scores(q, k)):
-        p, saved = F.softmax(scores)
-        gradients.append(np.abs(F.softmax_backward(rng.standard_normal(p.shape), saved)).mean())
-    assert gradients[0] < gradients[1] / 5
+def test_unscaled_scores_make_the_gradients_of_queries_uneven(rng):
+    """Most vanish, as the softmax is saturated; a few are large, and with them those of weights."""
+    q, k, v, do = rng.standard_normal((4, 1, 1, 300, 256))
+    k, v = k[:, :, :16], v[:, :, :16]
+    norms, of_weights = [], []
+    for scale in (1.0, None):
+        _, saved = F.scaled_dot_product_attention(q, k, v, scale=scale)
+        dq = F.scaled_dot_product_attention_backward(do, saved)[0]
+        norms.append(np.linalg.norm(dq, axis=-1))
+        of_weights.append(np.linalg.norm(q.swapaxes(-1, -2) @ dq))
+    plain, scaled = norms
+    assert np.median(plain) < np.median(scaled) / 3 and plain.mean() > 3 * scaled.mean()
+    assert of_weights[0] > 5 * of_weights[1]
 
 
 # ---- Masks ---------------------------------------------------------------------------------------
