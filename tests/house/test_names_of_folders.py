@@ -28,3 +28,13 @@ def test_no_page_has_the_name_of_a_folder_beside_the_pages():
     """A library that asks whether `kernels` can be imported finds the folder, and keeps it."""
     folders = {path.name for path in TESTS.iterdir() if path.is_dir()}
     assert [page for page in TESTS.rglob("*.py") if page.stem in folders] == []
+
+
+def test_pages_of_tests_can_be_collected_without_the_second_witnesses():
+    """pytest imports every page, for its doctests, also where PyTorch is not installed."""
+    names = "torch|transformers|tokenizers|mpi4py|selenium|websocket|jax"
+    wanted = re.compile(rf"^(?:import|from) (?:{names})\b", re.MULTILINE)
+    asking = {str(page.relative_to(TESTS)) for page in TESTS.rglob("*.py")
+              if wanted.search(page.read_text(encoding="utf-8"))}
+    ignored = {f"teaching/samples/{name}.py" for name in ("papers", "ports")}
+    assert asking == ignored, "ask with pytest.importorskip, or ignore the page in a conftest.py"

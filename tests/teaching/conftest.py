@@ -8,6 +8,9 @@ import pytest
 from numformer import backend
 from numformer.teaching import isolation
 
+# Functions by others, some of PyTorch: no doctests, and it may not be installed
+collect_ignore_glob = ["samples/[!t]*.py"]
+
 
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch):
