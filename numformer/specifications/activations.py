@@ -381,7 +381,10 @@ specify(
          lambda dy, g, h, activation="silu": (dy * slope(g, activation),
                                               dy * value(g, activation))),
         ("dh is dy * g, but must be dy * f(g)",
-         lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g))],
+         lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g)),
+        ("the derivative of the activation is taken at its output, but must be taken at its input",
+         lambda dy, g, h, activation="silu": (
+             dy * h * slope(value(g, activation), activation), dy * value(g, activation)))],
     last_axes={"g": 0, "h": 0},
     hints=(
         "Only g passes through the activation; h stays linear. The two are multiplied entry by "

@@ -35,6 +35,10 @@ def draw_linear(square):
     return make
 
 
+def flattened_otherwise(dweight, dy, x, *_):
+    return np.reshape(x, (-1, x.shape[-1]), order="F").T @ dy.reshape(-1, dy.shape[-1])
+
+
 specify(
     F.linear, ("x", "weight", "bias"),
     {"as many inputs as outputs": draw_linear(True), "other widths": draw_linear(False),
@@ -52,7 +56,9 @@ specify(
         ("the gradient of the bias is averaged over the tokens, but must be summed",
          changed(F.linear, dbias=lambda dbias, dy, *_: dy.mean(axis=(0, 1)))),
         ("the sum over the batch is missing in the gradient of the weight",
-         changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy))],
+         changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy)),
+        ("x and dy are flattened in different orders, one of them as with order='F': dweight pairs "
+         "vectors of different positions", changed(F.linear, dweight=flattened_otherwise))],
     last_axes={"x": 1},
     hints=(
         "All vectors along the last axis are multiplied by the same matrix.",
@@ -145,6 +151,25 @@ def hidden_bias_after_the_activation(x, hidden_weight, hidden_bias, output_weigh
     return hidden @ output_weight + output_bias
 
 
+SLOPE_AT_THE_OUTPUT = ("the derivative of the activation is taken at its output, but must be taken "
+                       "at its input")
+
+
+def with_slope_at_the_output(dy, x, *maps, activation=None):
+    """The backward of a feed-forward, or of a gated one, with this mistake."""
+    *first, last = zip(maps[::2], maps[1::2])
+    f, f_backward = F.ACTIVATIONS[activation or ("gelu" if len(first) == 1 else "silu")]
+    units, saved = zip(*(F.linear(x, *each) for each in first))
+    a = f(units[0])[0]
+    hidden = a if len(first) == 1 else a * units[1]
+    dhidden, *of_last = F.linear_backward(dy, F.linear(hidden, *last)[1])
+    da = dhidden if len(first) == 1 else dhidden * units[1]
+    dunits = [f_backward(da, f(a)[1]), dhidden * a]
+    gradients = [F.linear_backward(du, kept) for du, kept in zip(dunits, saved)]
+    return (sum(each[0] for each in gradients), *(
+        gradient for each in gradients for gradient in each[1:]), *of_last)
+
+
 specify(
     F.feed_forward, ("x", "hidden_weight", "hidden_bias", "output_weight", "output_bias"),
     {"plain": fed_forward("hidden", "output"), **with_activations(
@@ -153,6 +178,7 @@ specify(
            for f in F.ACTIVATIONS],
     forward_mistakes=[("the hidden bias is added after the activation, but must be added before it",
                        hidden_bias_after_the_activation)],
+    mistakes=[(SLOPE_AT_THE_OUTPUT, with_slope_at_the_output)],
     last_axes={"x": 1},
     hints=(
         "Two linear maps with an activation between them, applied to every vector on its own.",
@@ -179,6 +205,7 @@ specify(
         partial(fed_forward, "gate", "hidden", "output"), F.ACTIVATIONS, "silu")},
     cases=[Pair(f"gated feed-forward, {f}", [(2, 3, 4), *2 * [(4, 5), (5,)], (5, 3), (3,)],
                 after=(f,)) for f in ("silu", "gelu", "gelu_tanh")],
+    mistakes=[(SLOPE_AT_THE_OUTPUT, with_slope_at_the_output)],
     last_axes={"x": 1},
     hints=(
         "x is mapped twice, to gates and to hidden units. Only the gates pass through the "

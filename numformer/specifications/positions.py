@@ -57,6 +57,21 @@ def rotary_by_the_other_layout(dy, x, cosine, sine, layout="half"):
     return F.rotary(dy, cosine, -sine, "interleaved" if layout == "half" else "half")[0]
 
 
+def rotary_with_angles_of_the_other_layout(x, cosine, sine, layout="half"):
+    a, b = (np.split(x, 2, axis=-1) if layout == "half" else (x[..., 0::2], x[..., 1::2]))
+    if layout == "half":
+        turned = np.concatenate([-b, a], axis=-1)
+        cosine, sine = np.repeat(cosine, 2, axis=-1), np.repeat(sine, 2, axis=-1)
+    else:
+        turned = np.stack([-b, a], axis=-1).reshape(x.shape)
+        cosine, sine = np.tile(cosine, 2), np.tile(sine, 2)
+    return x * cosine + turned * sine
+
+
+ANGLES = ("the pairs of coordinates are right, but their angles are in the order of the other "
+          "layout: angle i belongs to pair i")
+
+
 specify(
     F.rotary, ("x",),
     {"plain": rotated(), "interleaved": rotated(layout="interleaved")},
@@ -71,7 +86,10 @@ specify(
          rotary_rotated_forward),
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
-        ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout)],
+        ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout),
+        (ANGLES, lambda dy, x, cosine, sine, layout="half":
+         rotary_with_angles_of_the_other_layout(dy, cosine, -sine, layout))],
+    forward_mistakes=[(ANGLES, rotary_with_angles_of_the_other_layout)],
     last_axes={"x": 2},
     hints=(
         "Each pair of coordinates is a point in the plane, rotated by an angle that depends on "

@@ -429,7 +429,10 @@ def convolution(mistake):
         dx, dweight = np.zeros_like(x), np.zeros_like(weight)
         for k in range(K):
             back = (k if mistake == "reversed" else K - 1 - k) * dilation
-            if mistake == "future":
+            if mistake == "around":
+                dx += np.roll(dy, -back, axis=1) @ weight[k].T
+                dweight[k] = np.tensordot(x[:, :T - back], dy[:, back:], axes=((0, 1), (0, 1)))
+            elif mistake == "future":
                 dx[:, back:] += dy[:, :T - back] @ weight[k].T
                 dweight[k] = np.tensordot(x[:, back:], dy[:, :T - back], axes=((0, 1), (0, 1)))
             else:
@@ -457,6 +460,8 @@ specify(
         ("the window includes future positions: it must end at the current one", "future"),
         ("dx is shifted the wrong way: a position gets gradients from later positions",
          "not moved back"),
+        ("dx has at the last positions what belongs before the first: np.roll goes around, but "
+         "what is shifted in must be 0", "around"),
         ("the dilation is missing", "no dilation"),
         ("the gradient of the bias is summed over the batch only: it must be summed over all "
          "positions", "sum over the batch only")]],

@@ -125,6 +125,13 @@ def masked_after(x, axis=-1, mask=None):
     return p if mask is None else np.where(mask, p, 0)
 
 
+def with_another_score_of_0(x, axis=-1, mask=None):
+    more = np.concatenate([x, np.zeros_like(x.take([0], axis))], axis)
+    if mask is not None:
+        mask = np.concatenate([mask, np.ones_like(mask.take([0], axis))], axis)
+    return np.delete(F.softmax(more, axis, mask)[0], -1, axis)
+
+
 def masked_scores_of_0(x, axis=-1, mask=None):
     return F.softmax(x if mask is None else np.where(mask, x, 0), axis)[0]
 
@@ -139,7 +146,9 @@ specify(
     forward_mistakes=[
         ("the mask comes after the softmax, and what is left is not normalized: masked scores must "
          "be left out of the sum", masked_after),
-        ("masked scores are 0, and exp(0) is 1: they must be -Inf", masked_scores_of_0)],
+        ("masked scores are 0, and exp(0) is 1: they must be -Inf", masked_scores_of_0),
+        ("the sum has an additional term exp(0) = 1, as of another score of 0: it must begin with "
+         "0", with_another_score_of_0)],
     mistakes=[
         ("the Jacobian of the softmax is missing: dp is returned unchanged", softmax_left_out),
         ("the sum over all weights is missing: softmax_backward is p * (dp - sum(p * dp))",
@@ -209,8 +218,11 @@ specify(
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
          log_softmax_without_sum),
         ("the sum of dy is over the wrong axis", log_softmax_over_the_other_axis)],
-    forward_mistakes=[log_of_softmax_plus(small) for small in (1e-7, 1e-8, 1e-9, 1e-10, 1e-12,
-                                                               1e-15, 1e-16)],
+    forward_mistakes=[
+        *(log_of_softmax_plus(small) for small in (1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16)),
+        ("the sum has an additional term exp(0) = 1, as of another class with logit 0: it must "
+         "begin with 0, and its logarithm with -Inf",
+         lambda x, axis=-1: np.log(with_another_score_of_0(x, axis)))],
     last_axes={"x": 1},
     hints=(
         "log p_i = x_i - log sum_j exp(x_j): write it so, because the logarithm of a softmax that "

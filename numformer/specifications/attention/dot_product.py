@@ -126,6 +126,11 @@ def wrong_attention(mistake):
     return gradients
 
 
+def masked_after_the_softmax(q, k, v, mask=None):
+    p = F.softmax(q @ k.mT * q.shape[-1] ** -0.5)[0]
+    return (p if mask is None else p * mask) @ v
+
+
 def attention_with_mask(mistake):
     """The same for `attention`, whose mask is an array."""
     def gradients(do, q, k, v, mask=None):
@@ -163,6 +168,9 @@ specify(
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(np.tri(4, 3, -1, dtype=bool),))],
     mistakes=[(cause, attention_with_mask(mistake))
      for cause, mistake in IN_ATTENTION],
+    forward_mistakes=[
+        ("the mask multiplies the weights after the softmax: masked scores must be left out of its "
+         "sum, or the weights do not sum to 1", masked_after_the_softmax)],
     hints=(
         "Three steps: scores between every query and every key, a softmax over the keys, and a "
         "weighted mean of the values.",
@@ -385,6 +393,19 @@ def tiled_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale=None, tile=6
 TILES = "There are several tiles here, and the last one may be shorter."
 
 
+def with_sums_over_a_tile(do, q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
+    group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
+    k_all, v_all = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    p = F.softmax(q @ k_all.mT * scale, mask=pattern.dense(q.shape[2], k.shape[2]))[0]
+    dp = do @ v_all.mT
+    tiles = np.arange(0, k.shape[2], tile)
+    sums = np.repeat(np.add.reduceat(p * dp, tiles, axis=-1), tile, axis=-1)[..., :k.shape[2]]
+    ds = p * (dp - sums) * scale
+    dk, dv = (F.repeat_kv_heads_backward(x, F.repeat_kv_heads(k, q.shape[1])[1])
+              for x in (ds.mT @ q, p.mT @ do))
+    return ds @ k_all, dk, dv
+
+
 specify(
     F.tiled_attention, ("q", "k", "v"),
     with_patterns({"tile=3": attended(tile=3), "scale=0.3": attended(scale=0.3),
@@ -397,6 +418,8 @@ specify(
              options=dict(scale=0.7, tile=2)),
         Pair("tiled attention, ragged mask",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))],
+    mistakes=[("the sum of p * dp is over the keys of a tile, but must be over all keys",
+               with_sums_over_a_tile)],
     hints=(
         "The result is that of attention. For a block of queries, go through tiles of keys, and "
         "keep a running maximum m, a running sum l, an output o.",

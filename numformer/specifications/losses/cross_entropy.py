@@ -222,6 +222,16 @@ def loss_with_all_in_the_uniform_term(logits, targets, label_smoothing=0.0, **op
     return (1 - label_smoothing) * loss + label_smoothing * F.uniform_cross_entropy(logits)[0]
 
 
+def loss_with_ignored_in_the_gradient_of_z(dloss, logits, targets, ignore_index=-100, z_loss=0.0,
+                                           **options):
+    dlogits = F.cross_entropy_backward(dloss, F.cross_entropy(
+        logits, targets, ignore_index, z_loss=z_loss, **options)[1])
+    counts = targets != ignore_index
+    log_p = F.log_softmax(logits)[0]
+    of_z = 2 * z_loss * (logits - log_p) * np.exp(log_p)
+    return np.where(counts[..., None], dlogits, dloss * of_z / counts.sum())
+
+
 def loss_with_ignored_in_the_uniform_gradient(dloss, logits, targets, label_smoothing=0.0,
                                               ignore_index=-100, **options):
     dlogits = F.cross_entropy_backward(dloss, F.cross_entropy(
@@ -259,6 +269,8 @@ specify(
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1])),
         ("with label smoothing, ignored targets still get the gradient of the uniform term",
          loss_with_ignored_in_the_uniform_gradient),
+        ("ignored targets still get the gradient of the z-loss",
+         loss_with_ignored_in_the_gradient_of_z),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
     forward_mistakes=[

@@ -50,9 +50,13 @@ def padded_by(mode):
     return convolved
 
 
-def padded_on_one_side(images, weight, bias=None, stride=1, padding=0):
-    around = [(0, 0), (0, 2 * padding), (0, 2 * padding), (0, 0)]
-    return F.convolution_2d(np.pad(images, around), weight, bias, stride)[0]
+def padded_on_one_side(*of_two):
+    """`of_two` says which part of the padding is before and after the image: (0, 2) or (2, 0)."""
+    def convolved(images, weight, bias=None, stride=1, padding=0):
+        side = tuple(padding * part for part in of_two)
+        return F.convolution_2d(np.pad(images, [(0, 0), side, side, (0, 0)]), weight, bias,
+                                stride)[0]
+    return convolved
 
 
 specify(
@@ -68,7 +72,9 @@ specify(
         ("the padding mirrors the image, but must be zeros", padded_by("reflect")),
         ("the padding is the image from its other side, but must be zeros", padded_by("wrap")),
         ("all padding is below and on the right, but half of it belongs on the other sides",
-         padded_on_one_side)],
+         padded_on_one_side(0, 2)),
+        ("all padding is above and on the left, but half of it belongs on the other sides",
+         padded_on_one_side(2, 0))],
     mistakes=[
         ("the filter is flipped in the gradient of the images: pixel (i, j) of a window met "
          "weight[i, j] in the forward, and meets it again here", convolution_with_filter_flipped),

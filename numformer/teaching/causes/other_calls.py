@@ -109,6 +109,9 @@ def _other_options(evidence):
         for other in sorted(_texts(evidence, name, now) - {now}):
             yield 2, f"as if {name} were {other!r}", lambda case, name=name, other=other: _call(
                 evidence, case, **_set(case, name, other))
+            yield (2, f"as if {name} {now!r} were {other!r}",
+                   lambda case, name=name, now=now, other=other: _call(
+                       evidence, case, **_instead(case, name, now, other, defaults)))
     if "softcap" in case.options:
         def cap_first(case):
             scale = case.options.get("scale") or case.arguments["q"].shape[-1] ** -0.5
@@ -129,6 +132,12 @@ def _other_options(evidence):
 
 def _set(case, name, value):
     return {"arguments" if name in case.arguments else "options": {name: value}}
+
+
+def _instead(case, name, now, other, defaults):
+    """Another text, where it is this one that is given."""
+    given = {**defaults, **case.arguments, **case.options}[name]
+    return _set(case, name, other) if given == now else {}
 
 
 def _given(case, name):
