@@ -47,7 +47,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         Levels to test, such as ``["plain"]``; by default all that the signature promises. A level
         that is named here is tested, unless it has an option that `fn` does not accept.
     seconds : float or None
-        Time limit of one call of `fn`; None for no limit.
+        Time limit of one call of `fn`, without that in which other programs had the cores (on
+        Linux); None for no limit.
     memory : int or None
         Limit of the bytes that a call of `fn` may need; None for no limit. Linux only.
     process : bool, optional

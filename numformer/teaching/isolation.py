@@ -21,7 +21,7 @@ from numformer.files import MIB
 from numformer.teaching.apart import messages
 from numformer.teaching.apart.names import our_names
 from numformer.teaching.calls import Ended, Limits, Student, performed
-from numformer.teaching.limits import state_kept
+from numformer.teaching.limits import MOST_WAITING, state_kept, waited
 
 END_WITH_PARENT = 1                                   # PR_SET_PDEATHSIG of Linux
 GRACE = 2.0                       # seconds after the limit until a call that goes on is ended
@@ -199,8 +199,8 @@ class Child:
         if self.ended is not None:
             raise Ended(self.ended)
         try:
-            self._send(messages.write_request((name, arguments)), _deadline(seconds))
-            return [self._answer(_deadline(seconds)) for _ in range(n)]
+            self._send(messages.write_request((name, arguments)), _Deadline(seconds, self.pid))
+            return [self._answer(_Deadline(seconds, self.pid)) for _ in range(n)]
         except messages.NoAnswer as error:
             self.end(str(error))
         except TimeoutError:
@@ -250,7 +250,7 @@ class Child:
         poll = select.poll()
         poll.register(descriptor, event)
         while True:
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline.is_over():
                 raise TimeoutError
             if poll.poll(200):
                 return
@@ -276,8 +276,22 @@ class Child:
         return found
 
 
-def _deadline(seconds):
-    return None if seconds is None else time.monotonic() + seconds + GRACE
+class _Deadline:
+    """When a child must have answered; while it, or this process, waits for a core it moves."""
+
+    def __init__(self, seconds, child):
+        self.seconds, self.child = seconds, child
+        self.started, self.waited = time.monotonic(), self._waited()
+
+    def _waited(self):
+        return waited() + waited(self.child)
+
+    def is_over(self):
+        if self.seconds is None:
+            return False
+        ran = time.monotonic() - self.started - GRACE
+        return ran > self.seconds and ran > self.seconds + min(
+            self._waited() - self.waited, MOST_WAITING * self.seconds)
 
 
 def _end_with(parent):

@@ -18,6 +18,20 @@ from numformer.backend import available_cores
 from numformer.files import GIB, MIB, size_in_words
 
 STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
+SCHEDSTAT = "/proc/{}/schedstat"                      # the second is nanoseconds without a core
+MOST_WAITING = 5                                      # times a limit
+
+
+def waited(process="self"):
+    """Seconds for which a process was ready to run and had no core; 0 where no system tells.
+
+    A limit of time does not count them: on a busy machine a right function would be stopped.
+    """
+    try:
+        with open(SCHEDSTAT.format(process), "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class Stopped(BaseException):
@@ -31,7 +45,8 @@ def limited(fn, seconds, memory):
     ----------
     fn : callable
     seconds : float or None
-        Limit of a call. It needs a system with timers, and the main thread.
+        Limit of a call, without the time in which other programs had the cores. It needs a system
+        with timers, and the main thread.
     memory : int or None
         Bytes that a call may need beyond what the process has. It needs Linux.
     """
@@ -73,9 +88,13 @@ def _time_limit(seconds):
         return
 
     def stop(*_):
-        raise Stopped(f"it ran for more than {seconds:g} s and was stopped")
+        without_core = min(waited() - waited_before, MOST_WAITING * seconds)
+        rest = seconds + without_core - (time.monotonic() - started)
+        if rest < 0.05:
+            raise Stopped(f"it ran for more than {seconds:g} s and was stopped")
+        signal.setitimer(signal.ITIMER_REAL, rest)
 
-    started = time.monotonic()
+    started, waited_before = time.monotonic(), waited()
     handler = signal.signal(signal.SIGALRM, stop)
     delay, interval = signal.setitimer(signal.ITIMER_REAL, seconds)      # of somebody else's alarm
     try:

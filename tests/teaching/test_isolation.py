@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from numformer.teaching import check, isolation
+from numformer.teaching import check, isolation, limits
 from numformer.teaching.calls import Ended
-from numformer.teaching.limits import limit_process, limited, state_kept
+from numformer.teaching.limits import Stopped, limit_process, limited, state_kept
 
 FORK = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin",
                           reason="no fork that is safe")
@@ -284,3 +284,32 @@ def test_a_process_is_not_used_where_it_cannot_be(monkeypatch):
     assert not ASKED() and check("softmax", softmax)
     with pytest.raises(ValueError, match="fork"):
         check("softmax", softmax, process=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
+@pytest.mark.parametrize("without_core, stopped", [(0.0, True), (10.0, False)])
+def test_the_time_in_which_others_had_the_cores_does_not_count(without_core, stopped, monkeypatch):
+    """A busy machine stops no right function; but at most five times the limit is added."""
+    told = iter([0.0, *[without_core] * 100])
+    monkeypatch.setattr(limits, "waited", lambda *_: next(told))
+    call = limited(lambda: time.sleep(0.3), 0.2, None)
+    if stopped:
+        with pytest.raises(Stopped, match="more than 0.2 s"):
+            call()
+    else:
+        call()
+        told = iter([0.0, *[without_core] * 100])
+        with pytest.raises(Stopped, match="more than 0.2 s"):
+            limited(lambda: time.sleep(60), 0.2, None)()
+
+
+@pytest.mark.parametrize("without_core, over", [(0.0, True), (10.0, False), (60.0, False)])
+def test_a_child_without_a_core_has_more_time(without_core, over, monkeypatch):
+    now, told = [0.0], [0.0]
+    monkeypatch.setattr(isolation.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(isolation, "waited", lambda process="self": told[0] / 2)
+    deadline = isolation._Deadline(10.0, 1)
+    now[0], told[0] = 19.0, without_core
+    assert deadline.is_over() is over
+    now[0] = 10.0 + 5 * 10.0 + isolation.GRACE + 0.1
+    assert deadline.is_over()
