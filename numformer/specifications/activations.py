@@ -382,6 +382,10 @@ specify(
                                               dy * value(g, activation))),
         ("dh is dy * g, but must be dy * f(g)",
          lambda dy, g, h, activation="silu": (dy * h * slope(g, activation), dy * g)),
+        ("the derivative of SiLU is s + g s (1 - s); s (1 - s) is that of the sigmoid",
+         lambda dy, g, h, activation="silu": (
+             dy * h * F.sigmoid(g)[0] * F.sigmoid(-g)[0] if activation == "silu"
+             else dy * h * slope(g, activation), dy * value(g, activation))),
         ("the derivative of the activation is taken at its output, but must be taken at its input",
          lambda dy, g, h, activation="silu": (
              dy * h * slope(value(g, activation), activation), dy * value(g, activation)))],

@@ -136,9 +136,20 @@ def masked_scores_of_0(x, axis=-1, mask=None):
     return F.softmax(x if mask is None else np.where(mask, x, 0), axis)[0]
 
 
+def any_axis(rng):
+    """x of three or four axes, and one of them but the last."""
+    n_axes, axis = ((3, 0), (3, -2), (4, 1), (4, -2))[rng.integers(4)]
+    return {"x": rng.standard_normal(sizes(rng, n_axes))}, {"axis": axis}
+
+
+AXIS = ("Any axis may be the softmax's here, of three or four. np.moveaxis(x, axis, -1) is undone "
+        "by np.moveaxis(y, -1, axis).")
+
+
 specify(
     F.softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
+     "any axis": Level(any_axis, AXIS, instances=6),
      "a mask, axis=0": masked_columns, "scores near 1000": Level(large),
      "rows far apart": Level(far_apart, ROWS),
      "a mask, low scores": Level(masked_low, LOW_SCORES),
@@ -213,7 +224,7 @@ def log_of_softmax_plus(small):
 specify(
     F.log_softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": Level(large),
-     "rows far apart": Level(far_apart, ROWS)},
+     "any axis": Level(any_axis, AXIS, instances=6), "rows far apart": Level(far_apart, ROWS)},
     mistakes=[
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",
          log_softmax_without_sum),

@@ -232,6 +232,26 @@ def loss_with_ignored_in_the_gradient_of_z(dloss, logits, targets, ignore_index=
     return np.where(counts[..., None], dlogits, dloss * of_z / counts.sum())
 
 
+def loss_with_ignored_in_the_uniform_target(dloss, logits, targets, label_smoothing=0.0,
+                                            ignore_index=-100, **options):
+    dlogits = F.cross_entropy_backward(dloss, F.cross_entropy(
+        logits, targets, ignore_index, label_smoothing, **options)[1])
+    counts = targets != ignore_index
+    return np.where(counts[..., None], dlogits,
+                    -dloss * label_smoothing / logits.shape[-1] / counts.sum())
+
+
+def loss_with_ignored_in_the_count_of_z(logits, targets, ignore_index=-100, z_loss=0.0, **options):
+    without = F.cross_entropy(logits, targets, ignore_index, **options)[0]
+    of_z = F.cross_entropy(logits, targets, ignore_index, z_loss=z_loss, **options)[0] - without
+    return without + of_z * np.mean(targets != ignore_index)
+
+
+def loss_with_all_in_the_z_loss(logits, targets, z_loss=0.0, **options):
+    return F.cross_entropy(logits, targets, **options)[0] + z_loss * F.z_loss(
+        logits.reshape(-1, logits.shape[-1]))[0]
+
+
 def loss_with_ignored_in_the_uniform_gradient(dloss, logits, targets, label_smoothing=0.0,
                                               ignore_index=-100, **options):
     dlogits = F.cross_entropy_backward(dloss, F.cross_entropy(
@@ -269,13 +289,18 @@ specify(
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1])),
         ("with label smoothing, ignored targets still get the gradient of the uniform term",
          loss_with_ignored_in_the_uniform_gradient),
+        ("with label smoothing, ignored targets still get the gradient -label_smoothing / V",
+         loss_with_ignored_in_the_uniform_target),
         ("ignored targets still get the gradient of the z-loss",
          loss_with_ignored_in_the_gradient_of_z),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
     forward_mistakes=[
         ("the uniform term of label smoothing is a mean over ignored targets, too",
-         loss_with_all_in_the_uniform_term)],
+         loss_with_all_in_the_uniform_term),
+        ("the z-loss is a mean over ignored targets, too", loss_with_all_in_the_z_loss),
+        ("the z-loss is divided by the number of all targets, ignored ones counted",
+         loss_with_ignored_in_the_count_of_z)],
     last_axes={"logits": 1, "targets": 0},
     hints=(
         "log softmax(z)_j = z_j - log sum_k exp(z_k). If you subtract the maximum of each row "

@@ -48,6 +48,7 @@ def changes(node):
 def _binary(node):
     a, b, whole = text(node.left), text(node.right), text(node)
     yield from bracket_changes(node)
+    yield from _other_slope(node)
     yield from exchanged_factors(node)
     match node.op:
         case ast.Add():
@@ -111,6 +112,32 @@ def _binary(node):
         case ast.FloorDiv():
             yield Change(f"({a}) % ({b})", f"with the remainder of `{whole}`", 2)
             yield Change(a, f"without the division by `{b}`", 2)
+
+
+def _other_slope(node):
+    """The slope of the sigmoid for that of tanh, by their values, and the reverse.
+
+    Examples
+    --------
+    >>> for code in ("1 - t * t", "s * (1 - s)"):
+    ...     for change in _other_slope(ast.parse(code, mode="eval").body):
+    ...         print(change.new, "|", change.what)
+    (t) * (1 - (t)) | with the slope of a sigmoid, t (1 - t), in place of that of tanh, 1 - t^2
+    1 - (s) * (s) | with the slope of tanh, 1 - t^2, in place of that of a sigmoid, s (1 - s)
+    """
+    match node:
+        case (ast.BinOp(ast.Constant(1), ast.Sub(), ast.BinOp(t, ast.Mult(), same))
+              | ast.BinOp(ast.Constant(1), ast.Sub(), ast.BinOp(t, ast.Pow(),
+                                                                ast.Constant(2) as same))):
+            if isinstance(same, ast.Constant) or text(same) == text(t):
+                t = text(t)
+                yield Change(f"({t}) * (1 - ({t}))", "with the slope of a sigmoid, t (1 - t), in "
+                             "place of that of tanh, 1 - t^2", 1)
+        case ast.BinOp(s, ast.Mult(), ast.BinOp(ast.Constant(1), ast.Sub(), same)):
+            if text(same) == text(s):
+                s = text(s)
+                yield Change(f"1 - ({s}) * ({s})", "with the slope of tanh, 1 - t^2, in place of "
+                             "that of a sigmoid, s (1 - s)", 1)
 
 
 def _unary(node):

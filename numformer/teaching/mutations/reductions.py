@@ -57,6 +57,10 @@ def _of_sum(node, name, summed):
                                           or text(summed.left) == text(summed.right)):
         yield Change(f"({text(summed.left)}).{called} ** 2",
                      f"with the square of the {name}, not the {name} of the squares", 2)
+    if name == "mean" and axes:
+        of_all = text(ast.Call(ast.Name("sum"), node.args, node.keywords))
+        yield Change(f"({receiver}).{of_all} / len({receiver})",
+                     "with sums that are divided by the size of the first axis alone", 3)
     if len(axes) == 1 and axes[0].lstrip("-").isdigit():
         axis, keeps = axes[0], any(keyword.arg == "keepdims" for keyword in node.keywords)
         if name == "sum":
