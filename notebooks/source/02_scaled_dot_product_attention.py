@@ -213,7 +213,7 @@ def log_softmax_backward(dy, z):
 
 
 check("log_softmax_backward", log_softmax_backward, seed=0)
-# %% [markdown] minutes=20
+# %% [markdown] minutes=15
 # ## The gradient of attention
 # Attention is three lines, $z = q k^\top / \sqrt D$, $p = \mathrm{softmax}(z)$ and $o = p v$. We
 # differentiate them from the last to the first, given $\bar{o}$. For a product $Y = A B$ lesson 1
@@ -252,12 +252,13 @@ check("attention_backward", attention_backward, seed=0)
 tokens = "the bat flew at dusk and came back".split()
 q, k, v, do = np.random.default_rng(0).standard_normal((4, 8, 16))    # (T, D), (S, D), ...
 forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
-# %% [markdown]
-# **The root once more.** It stands in $\bar{q}$ and $\bar{k}$ too. So without it two things happen
-# to them: $\bar{z}$ is close to 0 for a saturated query, but a factor $1 / \sqrt D$ is gone. Which
-# is stronger? Below are queries $q = x W_Q$ at initialization, and how many times as large
-# gradients are without the root as with it: the median and the mean norm of a query's gradient, and
-# the norm of $\bar{W}_Q = x^\top \bar{q}$.
+# %% [markdown] minutes=5
+# ## The root once more
+# The root stands in $\bar{q}$ and $\bar{k}$ too. So without it two things happen to them: $\bar{z}$
+# is close to 0 for a saturated query, but a factor $1 / \sqrt D$ is gone. Which is stronger? Below
+# are queries $q = x W_Q$ at initialization, and how many times as large gradients are without the
+# root as with it: the median and the mean norm of a query's gradient, and the norm of $\bar{W}_Q =
+# x^\top \bar{q}$.
 # %%
 def query_gradient(do, q, k, v, scale):
     p, _ = softmax(q @ k.T * scale)                                   # (T, S)
