@@ -19,6 +19,8 @@ from numformer.data.corpora.digits import Digits, load_digits
 from numformer.data.corpora.instructions import (
     INSTRUCTIONS, held_out_instructions, instruction_mixture, instruction_pairs)
 from numformer.data.corpora.library import Section, library_sections, library_text
+from numformer.data.corpora.melodies import (
+    Melody, melodies, melody_rules, melody_text, read_melody)
 from numformer.data.corpora.numbers import (
     english, french, held_out_numbers, number_pairs, number_text, number_tokens, number_vocabulary)
 from numformer.data.corpora.passages import (
@@ -44,18 +46,19 @@ from numformer.data.world import Tale, tale, tales, world_text, world_tokens
 __all__ = [
     "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
     "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "HELD_OUT_PHRASING",
-    "INSTRUCTIONS", "LabelledRows", "LabelledStream", "MaskedStream", "NoSuchFile", "NoiseStream",
-    "PHRASINGS", "PairBatch", "PairStream", "PassageRows", "PassageStream", "PublishedTokenizer",
-    "RecallStream", "SceneStream", "Scenes", "Section", "TINY_SHAKESPEARE", "Tale", "Triplets",
-    "UnigramTokenizer", "WORLD", "WordPieceTokenizer", "WordTokenizer", "all_captions",
-    "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs", "consecutive_passages",
-    "consecutive_rows", "corrupt_spans", "date_pairs", "digit_caption", "digit_scenes",
-    "earlier_examples", "english", "french", "held_out_instructions", "held_out_numbers",
-    "hide_tokens", "infill", "instruction_mixture", "instruction_pairs", "is_held_out",
-    "labelled_batches", "library_sections", "library_text", "load_corpus", "load_digits",
-    "load_tokenizer", "mask_tokens", "next_sentence_pairs", "number_pairs", "number_text",
-    "number_tokens", "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences",
-    "recall_batch", "recall_examples", "recall_ids", "recall_text", "repeated_passages",
-    "save_tokenizer", "scene_batch", "tale", "tales", "tokenizer_from_json", "topic_passages",
-    "topic_triplets", "world_text", "world_tokens", "written_dates",
+    "INSTRUCTIONS", "LabelledRows", "LabelledStream", "MaskedStream", "Melody", "NoSuchFile",
+    "NoiseStream", "PHRASINGS", "PairBatch", "PairStream", "PassageRows", "PassageStream",
+    "PublishedTokenizer", "RecallStream", "SceneStream", "Scenes", "Section", "TINY_SHAKESPEARE",
+    "Tale", "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer", "WordTokenizer",
+    "all_captions", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
+    "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs", "digit_caption",
+    "digit_scenes", "earlier_examples", "english", "french", "held_out_instructions",
+    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
+    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
+    "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules", "melody_text",
+    "next_sentence_pairs", "number_pairs", "number_text", "number_tokens", "number_vocabulary",
+    "pair_batch", "passage_rows", "permute_sentences", "read_melody", "recall_batch",
+    "recall_examples", "recall_ids", "recall_text", "repeated_passages", "save_tokenizer",
+    "scene_batch", "tale", "tales", "tokenizer_from_json", "topic_passages", "topic_triplets",
+    "world_text", "world_tokens", "written_dates",
 ]

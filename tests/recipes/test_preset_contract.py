@@ -34,6 +34,8 @@ FRACTIONS = {
     "spans": "span_accuracy n_gram_accuracy", "tale-spans": "span_accuracy n_gram_accuracy",
     "denoise": "restored_masked copied_masked restored_infilled copied_infilled restored_permuted "
     "copied_permuted", "tale-infilling": "restored_infilled copied_infilled",
+    "music": "form bars second_phrase returns tonic all_rules copied n_gram_form n_gram_bars "
+    "n_gram_second_phrase n_gram_returns n_gram_tonic n_gram_all_rules n_gram_copied",
     "summarize": "exact rouge_l rouge_l_of_the_first_sentence rouge_l_of_the_best_sentence",
     "topics": "accuracy", "few-topics": "accuracy", "gpt-topics": "accuracy",
     "taught-topics": "accuracy", "passages": "recall_at_1 recall_at_1_before",
@@ -52,7 +54,8 @@ PICTURES = {                                          # beside that of the loss
 # of samples; a prompt that does not fit, and what is said of it
 PROMPTS = {
     "ngram": "the", "lstm": "the", "tiny": "the", "library-gpt": "The value", "recall": "hFcAh",
-    "translate": "ninety-seven", "t5": "reverse: abc", "t5-spans": "The <0> of a <1>.",
+    "music": "X:1\nM:3/4\nK:G\n", "translate": "ninety-seven",
+    "t5": "reverse: abc", "t5-spans": "The <0> of a <1>.",
     "bart": "The [MASK] of a list.", "summarize": "summarize: tom had a ball.",
     "bert": "The [MASK] of a[MASK].", "world-bert": "tom had a [MASK].",
     "gpt-topics": "A list of names.", "topics": "A list of names.", "sbert": "A list of names.",

@@ -1,5 +1,6 @@
-"""Language models of characters, and recall from the context."""
+"""Language models of characters, recall from the context, and music."""
 
-from numformer.recipes.text import characters, language_models, recall
+from numformer.recipes.text import characters, language_models, music, recall
 
-PRESETS = {**characters.PRESETS, **language_models.PRESETS, **recall.PRESETS}
+PRESETS = {**characters.PRESETS, **language_models.PRESETS, **recall.PRESETS,
+           **music.PRESETS}
