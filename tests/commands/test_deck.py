@@ -97,7 +97,7 @@ def test_words_search_all_decks_and_name_what_else_says_them(capsys):
     status, out, _ = call(capsys, "deck", "layer", "norm", "--json")
     assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABCE")
     assert call(capsys, "deck", "layer norm", "--json")[1] == out, "quoted or not"
-    assert "\nAlso named on A" in out and "\nlessons       5" in out
+    assert "\nAlso named on A" in out and "\nlessons       4, 5" in out
 
 
 @pytest.mark.parametrize("words, place", [

@@ -17,6 +17,16 @@ def test_the_gradient_of_an_embedding_adds_up_repeated_ids(ids, seed):
     np.testing.assert_allclose(F.embedding_backward(dy, saved), expected, atol=1e-13)
 
 
+def test_an_output_of_a_linear_map_is_a_sum_of_products(rng):
+    x, weight, bias = rng.standard_normal((3, 4)), rng.standard_normal((4, 5)), np.arange(5.0)
+    y, _ = F.linear(x, weight, bias)
+    plain, _ = F.linear(x, weight)
+    for n, f in np.ndindex(3, 5):
+        expected = sum(x[n, c] * weight[c, f] for c in range(4))
+        assert plain[n, f] == pytest.approx(expected, rel=1e-12)
+        assert y[n, f] == pytest.approx(expected + bias[f], rel=1e-12)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_accumulated_gradients_are_added_to_what_was_there(bias, rng):
     x, weight, dy = rng.standard_normal((2, 3, 4)), rng.standard_normal((4, 5)), np.ones((2, 3, 5))
