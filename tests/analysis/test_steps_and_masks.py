@@ -18,6 +18,8 @@ def test_masks_are_those_that_outputs_depend_on(rng):
     model, ids = Decoder(DecoderConfig(**SIZES, sliding_window=2), rng), np.array([[1, 2, 3, 4]])
     mask = attention_mask_of(model, ids)
     assert np.array_equal(mask, np.tri(4, dtype=bool) & ~np.tri(4, k=-2, dtype=bool))
+    decoder = Decoder(DecoderConfig(**SIZES), rng)
+    assert np.array_equal(attention_mask_of(decoder, ids), np.tri(4, dtype=bool))
     assert attention_mask_of(Bert(BertConfig(**SIZES), rng), ids).all()
 
 

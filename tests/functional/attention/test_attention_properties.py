@@ -56,6 +56,23 @@ def test_without_positions_and_masks_attention_is_permutation_equivariant(order,
     assert same(block(x[:, order]), block(x)[:, order])
 
 
+@given(st.permutations(range(5)))
+def test_every_array_of_self_attention_is_permuted_with_its_inputs(order):
+    """Queries, keys, values and outputs in rows; scores and weights in rows and columns."""
+    rng = np.random.default_rng(0)
+    x, (W_q, W_k, W_v) = rng.standard_normal((2, 5, C)), rng.standard_normal((3, C, C))
+
+    def arrays(x):
+        (q, k, v), _ = F.head_projections(x, W_q, None, W_k, None, W_v, None, None, None, C)
+        scores, _ = F.scaled_dot_scores(q[:, 0], k[:, 0])
+        weights, _ = F.softmax(scores)
+        return (q, k, v, F.attention(q, k, v)[0]), (scores, weights)
+
+    (in_rows, in_both), (moved_rows, moved_both) = arrays(x), arrays(x[:, order])
+    assert all(same(moved, a[..., order, :]) for moved, a in zip(moved_rows, in_rows))
+    assert all(same(moved, a[..., order, :][..., order]) for moved, a in zip(moved_both, in_both))
+
+
 @given(st.permutations(range(6)), st.sampled_from(["additive", "dot", "general", "scaled_dot"]))
 def test_the_order_of_a_context_does_not_matter(order, score):
     rng = np.random.default_rng(0)
@@ -206,3 +223,17 @@ def test_a_token_changes_exactly_the_outputs_that_may_attend_to_it(name, rng):
         np.testing.assert_array_equal(weights > 0, np.broadcast_to(sees, (H, 6, 6)))
     assert same(layer(x, pattern=CAUSAL)[:, -1], layer(x)[:, -1])    # the last attends to all
     assert not same(layer(x, pattern=CAUSAL)[:, :-1], layer(x)[:, :-1])
+
+
+def test_attention_is_global_and_feed_forward_and_norm_are_local(rng):
+    """One token changes: all outputs of attention do, and one output of the others."""
+    x = rng.standard_normal((1, 6, C))
+    layers = [(attention(rng), np.ones((6, 6), bool)),
+              (FeedForward(C, 12, "relu", rng, dtype=np.float64), np.eye(6, dtype=bool)),
+              (LayerNorm(C, dtype=np.float64), np.eye(6, dtype=bool))]
+    for layer, reached in layers:
+        for j in range(6):
+            other = x.copy()
+            other[0, j] += rng.standard_normal(C)
+            changed = (np.abs(layer(other) - layer(x)) > 1e-9).any(axis=2)[0]
+            assert np.array_equal(changed, reached[:, j])

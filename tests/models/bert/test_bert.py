@@ -8,8 +8,8 @@ from numformer.data import Batch, MaskedStream, passage_rows
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import Embedding, LayerNorm
 from numformer.models import (
-    BERT_CONFIGS, Bert, BertClassifierConfig, BertConfig, BertEncoder, BertEncoderConfig,
-    SentenceBertConfig)
+    BERT_CONFIGS, Bert, BertClassifier, BertClassifierConfig, BertConfig, BertEncoder,
+    BertEncoderConfig, SentenceBertConfig)
 from numformer.models.bert.model import MaskedTokenHead
 
 SIZES = dict(vocab_size=20, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
@@ -80,6 +80,19 @@ def test_every_vector_depends_on_tokens_of_both_sides(rng):
         other = ids.copy()
         other[0, place] = (other[0, place] + 1) % 20
         assert (backbone(other) != backbone(ids)).any(axis=-1).all()
+
+
+def test_a_classifier_reads_the_first_vector_and_through_it_the_whole_text(rng):
+    model = BertClassifier(BertClassifierConfig(**SIZES, n_classes=3), rng)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
+    h, ids = rng.standard_normal((1, 9, 8)), rng.integers(0, 20, (1, 9))
+    assert np.array_equal(model.pooler(h), model.pooler(h[:, :1]))
+    assert np.array_equal(model(ids), model.classes(model.pooler(model.backbone(ids))))
+    for place in range(9):
+        other = ids.copy()
+        other[0, place] = (other[0, place] + 1) % 20
+        assert (model(other) != model(ids)).any()
 
 
 def test_local_and_global_layers_alternate(rng):
