@@ -10,9 +10,11 @@ from numformer.data.corpora import library
 from numformer.recipes import PRESETS, TASKS, TextTask
 from numformer.recipes.library import bert, library_task
 from numformer.recipes.library.library_task import LibraryTask
+from numformer.recipes.numbers import forecasts, points
 from numformer.recipes.text import music
 from numformer.recipes.text_to_text import (
     bart, documents, seq2seq, t5, tale_documents, tales, translate)
+from numformer.recipes.vision import questions
 from numformer.recipes.world import answers, entailment, world_task
 
 # fields of configs: what their sizes become, wherever a preset names them
@@ -52,6 +54,8 @@ def small_data():
                 t5: dict(TRAINING_PAIRS=400, HELD_OUT=5), bart: dict(MEASURED=4),
                 documents: dict(library_sections=few.get, MERGES=50),
                 music: dict(TRAINING=50, HELD_OUT=5, MEASURED=4),
+                forecasts: dict(HELD_OUT=40, KNOWN=100), points: dict(HELD_OUT=40, KNOWN=50),
+                questions: dict(HELD_OUT=40, KNOWN=100),
                 tales: dict(TRAINING_TALES=300, HELD_OUT=12),
                 tale_documents: dict(TRAINING_TALES=200, HELD_OUT=10),
                 world_task: dict(VOCABULARY_TALES=300, HELD_OUT_TALES=8)}.items():
@@ -66,7 +70,7 @@ def small_data():
             patch.setattr(type(TASKS[name]), "longest", 8)
         cached = (seq2seq._pairs, translate._pairs, t5._pairs, documents._documents, tales._pairs,
                   tale_documents._documents, world_task._tokenizer, library_task._tokenizer,
-                  music._songbook)
+                  forecasts._held_out, points.held_out, music._songbook)
         for function in cached:
             function.cache_clear()
         yield

@@ -15,6 +15,7 @@ from numformer.data.batches.rows import PassageRows, passage_rows
 from numformer.data.corpora.captions import (
     HELD_OUT_PHRASING, PHRASINGS, all_captions, digit_caption)
 from numformer.data.corpora.dates import date_pairs, written_dates
+from numformer.data.corpora.digit_questions import QUESTIONS, question_answer, two_digits
 from numformer.data.corpora.digits import Digits, load_digits
 from numformer.data.corpora.instructions import (
     INSTRUCTIONS, held_out_instructions, instruction_mixture, instruction_pairs)
@@ -28,6 +29,8 @@ from numformer.data.corpora.passages import (
 from numformer.data.corpora.recall import (
     earlier_examples, recall_examples, recall_ids, recall_text)
 from numformer.data.corpora.scenes import Scenes, SceneStream, digit_scenes, scene_batch
+from numformer.data.corpora.series import random_series
+from numformer.data.corpora.shapes import SHAPES, shape_points
 from numformer.data.corpora.split import is_held_out
 from numformer.data.corpora.texts import (
     DOCUMENTATION, TINY_SHAKESPEARE, WORLD, Corpus, DataError, NoSuchFile, load_corpus)
@@ -48,17 +51,18 @@ __all__ = [
     "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "HELD_OUT_PHRASING",
     "INSTRUCTIONS", "LabelledRows", "LabelledStream", "MaskedStream", "Melody", "NoSuchFile",
     "NoiseStream", "PHRASINGS", "PairBatch", "PairStream", "PassageRows", "PassageStream",
-    "PublishedTokenizer", "RecallStream", "SceneStream", "Scenes", "Section", "TINY_SHAKESPEARE",
-    "Tale", "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer", "WordTokenizer",
-    "all_captions", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
-    "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs", "digit_caption",
-    "digit_scenes", "earlier_examples", "english", "french", "held_out_instructions",
-    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
-    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
-    "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules", "melody_text",
-    "next_sentence_pairs", "number_pairs", "number_text", "number_tokens", "number_vocabulary",
-    "pair_batch", "passage_rows", "permute_sentences", "read_melody", "recall_batch",
-    "recall_examples", "recall_ids", "recall_text", "repeated_passages", "save_tokenizer",
-    "scene_batch", "tale", "tales", "tokenizer_from_json", "topic_passages", "topic_triplets",
-    "world_text", "world_tokens", "written_dates",
+    "PublishedTokenizer", "QUESTIONS", "RecallStream", "SHAPES", "SceneStream", "Scenes", "Section",
+    "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer",
+    "WordTokenizer", "all_captions", "consecutive_blocks", "consecutive_masked_rows",
+    "consecutive_pairs", "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs",
+    "digit_caption", "digit_scenes", "earlier_examples", "english", "french",
+    "held_out_instructions", "held_out_numbers", "hide_tokens", "infill", "instruction_mixture",
+    "instruction_pairs", "is_held_out", "labelled_batches", "library_sections", "library_text",
+    "load_corpus", "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules",
+    "melody_text", "next_sentence_pairs", "number_pairs", "number_text", "number_tokens",
+    "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences", "question_answer",
+    "random_series", "read_melody", "recall_batch", "recall_examples", "recall_ids", "recall_text",
+    "repeated_passages", "save_tokenizer", "scene_batch", "shape_points", "tale", "tales",
+    "tokenizer_from_json", "topic_passages", "topic_triplets", "two_digits", "world_text",
+    "world_tokens", "written_dates",
 ]

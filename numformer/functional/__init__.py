@@ -84,6 +84,7 @@ from numformer.functional.losses.detection import (
     box_loss, box_loss_backward, weighted_cross_entropy, weighted_cross_entropy_backward)
 from numformer.functional.losses.linear_cross_entropy import (
     linear_cross_entropy, linear_cross_entropy_backward)
+from numformer.functional.losses.quantile import quantile_loss, quantile_loss_backward
 from numformer.functional.losses.sentence_pairs import (
     cosine_regression_loss, cosine_regression_loss_backward, pair_features,
     pair_features_backward)

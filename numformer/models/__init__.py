@@ -26,10 +26,12 @@ from numformer.models.detr.model import DETR
 from numformer.models.encoder_decoder.config import (
     BART, ENCODER_DECODERS, T5, EncoderDecoderConfig)
 from numformer.models.encoder_decoder.model import EncoderDecoder
+from numformer.models.forecaster.model import Forecaster, ForecasterConfig
 from numformer.models.ngram.decoder import (
     NGramDecoder, NGramDecoderConfig, TokenAndNGramEmbedding)
 from numformer.models.ngram.kneser_ney import KneserNey
 from numformer.models.ngram.language_model import NGramLanguageModel, NGramLanguageModelConfig
+from numformer.models.point_cloud.model import PointCloudClassifier, PointCloudClassifierConfig
 from numformer.models.recurrent.language_model import (
     RecurrentLanguageModel, RecurrentLanguageModelConfig)
 from numformer.models.recurrent.seq2seq import Seq2Seq, Seq2SeqCache, Seq2SeqConfig
@@ -40,6 +42,7 @@ from numformer.models.tinybert.model import TinyBert
 from numformer.models.tinybert.teacher import check_teacher, taught, teacher_states
 from numformer.models.transformer import Encoder, EncoderConfig, TransformerConfig
 from numformer.models.transformer.pretrained import backbone_options, load_pretrained_backbone
+from numformer.models.vision_language.model import VisionLanguageModel, VisionLanguageModelConfig
 from numformer.models.vision_transformer.model import (
     VISION_CONFIGS, VisionTransformer, VisionTransformerConfig)
 

@@ -33,6 +33,7 @@ from numformer.plots.axes import dark, slides
 from numformer.plots.captions import image_grid, image_text_similarity
 from numformer.plots.costs import attention_costs, cost_treemap
 from numformer.plots.detection import boxes_in_images, query_attention
+from numformer.plots.forecasts import forecast_fan
 from numformer.plots.hidden_units import activation_histograms, dead_unit_bars
 from numformer.plots.images import accuracy_by_images, attention_received, shifted_windows
 from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
@@ -45,6 +46,7 @@ from numformer.plots.models.lstm_cell import lstm_cell_diagram
 from numformer.plots.models.recurrent import lstm_gate_maps, unrolled_rnn
 from numformer.plots.norms import norm_comparison, norm_cube, results_by_batch_size
 from numformer.plots.pictures import PICTURES
+from numformer.plots.point_clouds import cloud_orders
 from numformer.plots.positions.added import (
     position_biases, position_vectors, similarity_by_distance)
 from numformer.plots.positions.learned import learned_positions

@@ -125,6 +125,11 @@ def contrastive_loss(logits):
     return (nn.cross_entropy(logits, right) + nn.cross_entropy(logits.T, right)) / 2
 
 
+def quantile_loss(forecasts, targets, quantiles):
+    error = targets[..., None] - forecasts
+    return torch.where(error >= 0, quantiles * error, (quantiles - 1) * error).mean()
+
+
 WITNESSES = {
     "linear": lambda x, weight, bias=None: nn.linear(x, weight.T, bias),
     "embedding": lambda ids, weight: nn.embedding(ids.long(), weight),
@@ -142,6 +147,7 @@ WITNESSES = {
         x @ weight.T, targets, **options),
     "weighted_cross_entropy": nn.cross_entropy,
     "distillation_loss": distillation_loss, "imitation_loss": nn.mse_loss,
+    "quantile_loss": quantile_loss,
     "contrastive_loss": contrastive_loss,
     "cosine_similarity": lambda a, b: nn.cosine_similarity(a[:, None], b[None], -1),
     "cosine_regression_loss": lambda u, v, targets: nn.mse_loss(nn.cosine_similarity(u, v),

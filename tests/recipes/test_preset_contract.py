@@ -39,6 +39,9 @@ FRACTIONS = {
     "summarize": "exact rouge_l rouge_l_of_the_first_sentence rouge_l_of_the_best_sentence",
     "topics": "accuracy", "few-topics": "accuracy", "gpt-topics": "accuracy",
     "taught-topics": "accuracy", "passages": "recall_at_1 recall_at_1_before",
+    "digit-questions": "exact question_alone nearest_picture nearest_digits",
+    "forecasts": "coverage coverage_wanted",
+    "point-clouds": "accuracy nearest_profile nearest_cloud moved_by_another_order",
     **dict.fromkeys(("digits", "digits-on-canvas"), "accuracy nearest_neighbour_accuracy"),
     "world-masked": "masked_accuracy most_frequent_accuracy",
     "pos-tags": "accuracy macro_f1 accuracy_of_the_baseline macro_f1_of_the_baseline",
@@ -48,13 +51,14 @@ FRACTIONS = {
 PICTURES = {                                          # beside that of the loss
     "seq2seq": "alignment", "translate": "alignment", "summarize": "alignment",
     "vit": "attention positions", "swin": "attention-1", "swin-unshifted": "attention-1",
-    "detr": "boxes queries", "clip": "similarity", "pixels": "samples"} | {
+    "detr": "boxes queries", "clip": "similarity", "pixels": "samples",
+    "vqa": "attention", "forecast": "forecast", "points": "orders"} | {
         name: "attention" for name, preset in PRESETS.items()
         if isinstance(preset.task, TextTask) and issubclass(KINDS[preset.kind][0], Decoder)}
 # of samples; a prompt that does not fit, and what is said of it
 PROMPTS = {
     "ngram": "the", "lstm": "the", "tiny": "the", "library-gpt": "The value", "recall": "hFcAh",
-    "music": "X:1\nM:3/4\nK:G\n", "translate": "ninety-seven",
+    "music": "X:1\nM:3/4\nK:G\n", "translate": "ninety-seven", "vqa": "what is 3+7?",
     "t5": "reverse: abc", "t5-spans": "The <0> of a <1>.",
     "bart": "The [MASK] of a list.", "summarize": "summarize: tom had a ball.",
     "bert": "The [MASK] of a[MASK].", "world-bert": "tom had a [MASK].",

@@ -8,8 +8,9 @@ from numformer.verify.registry import MODELS
 from numformer.verify.registry.cases import next_tokens
 
 CASES = [case for case in MODELS if hasattr(case.layer(), "loss") and (case.batch or case.ids)]
-# Whose last array are no targets: the lengths of texts, marks of what belongs together, a teacher
-OTHERS = {"CLIP", "SentenceBert", "TinyBert"}
+# Whose last array has no targets to ignore: lengths of texts, marks of what belongs together, the
+# states of a teacher, the numbers that follow
+OTHERS = {"CLIP", "SentenceBert", "TinyBert", "Forecaster"}
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)

@@ -23,6 +23,8 @@ class Batch(SimpleNamespace):
     Sentence-BERT           anchors, positives, negatives (B, T), each followed by its
                             lengths (B,), then topics (B,)
     CLIP                    ids (B, T), images (B, ...), and maybe lengths (B,) of ids
+    vision-language model   ids (B, T), images (B, ...), targets (B, T)
+    forecaster              values (B, T), targets (B, T, K)
     ======================  ==========================================================
 
     Parameters

@@ -7,5 +7,6 @@
     distillation            a student imitates a teacher: its predictions, and its features
     sentence_pairs           two texts: features for a classifier, regression of the cosine
     contrastive              of the pairs of a batch, each against all others, in both directions
+    quantile                 of forecasts: numbers below which a share of the values should be
     detection                of object detection: weighted classes, and distances of boxes
 """

@@ -1,11 +1,12 @@
-"""Language models without attention, recurrent and convolutional, and a classifier on a decoder."""
+"""Language models without attention, and what is built on a decoder: a classifier, forecasts."""
 
 import numpy as np
 
 from numformer.models import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig, DecoderClassifier,
-    DecoderClassifierConfig, RecurrentLanguageModel, RecurrentLanguageModelConfig)
-from numformer.specifications.pair import seeded
+    DecoderClassifierConfig, Forecaster, ForecasterConfig, RecurrentLanguageModel,
+    RecurrentLanguageModelConfig)
+from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import trained_with
 
@@ -37,6 +38,18 @@ def labelled(ids):
     return ids, LENGTHS, np.array([2, 0])
 
 
+def forecaster(**options):
+    sizes = dict(context_length=5, horizon=2, percentiles="10,80", n_layers=2, n_heads=2, d_model=4,
+                 d_hidden=5)
+    return lambda rng, dtype: Forecaster(ForecasterConfig(
+        **{**sizes, **options}, dtype=np.dtype(dtype).name), rng)
+
+
+def series():
+    rng = np.random.default_rng(7)
+    return rng.standard_normal((2, 4)), rng.standard_normal((2, 4, 2))
+
+
 WRONG = [((IDS[0],), ValueError, "(B, T)"), ((np.array([[7]]),), ValueError, "0 .. 6"),
          ((IDS / 1,), TypeError, "integers")]
 
@@ -56,4 +69,11 @@ MODELS = [
     Case("decoder classifier with the loss of the next token, dropout",
          trained_with(classifier(dropout=0.2, positions="rotary", tied=False), lm_weight=0.5,
                       label_smoothing=0.1), [], seeded, ids=(IDS,), batch=labelled, wrong=WRONG),
+    Case("forecaster", forecaster(), [(2, 4)], batch=series,
+         wrong=[((floats(4),), ValueError, "(B, T)"), ((floats(2, 6),), ValueError, "only 0 .. 4"),
+                ((floats(2, 0),), ValueError, "at least one number"),
+                ((IDS,), TypeError, "floats")]),
+    Case("forecaster, rotary, post-norm, dropout",
+         forecaster(positions="rotary", norm_first=False, feedforward="swiglu", bias=False,
+                    dropout=0.3), [(2, 4)], seeded, batch=series),
 ]

@@ -1,4 +1,4 @@
-"""The encoder, the layers and functions of the Vision Transformer, and CLIP."""
+"""The encoder, the Vision Transformer with its layers, and models of images, text and points."""
 
 import numpy as np
 
@@ -6,7 +6,8 @@ from numformer.functional import AttentionPattern
 from numformer.layers import (
     ClassHeads, BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
 from numformer.models import (
-    CLIP, CLIPConfig, CLIPTextConfig, CLIPTextEncoder, Encoder, EncoderConfig, VisionTransformer,
+    CLIP, CLIPConfig, CLIPTextConfig, CLIPTextEncoder, Encoder, EncoderConfig, PointCloudClassifier,
+    PointCloudClassifierConfig, VisionLanguageModel, VisionLanguageModelConfig, VisionTransformer,
     VisionTransformerConfig)
 from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.cases import Case
@@ -58,6 +59,32 @@ def clip(**options):
 
 def captioned(ids):
     return ids, np.random.default_rng(7).standard_normal((3, 4, 4, 1)), np.array([4, 2, 3])
+
+
+def vision_language(**options):
+    sizes = dict(image_size=4, patch_size=2, channels=2, vocab_size=7, context_length=7,
+                 n_layers=2, n_heads=2, d_model=4, d_hidden=5)
+    return lambda rng, dtype: VisionLanguageModel(VisionLanguageModelConfig(
+        **{**sizes, **options}, dtype=np.dtype(dtype).name), rng)
+
+
+QUESTIONS = np.array([[1, 5, 2], [1, 6, 6]])
+
+
+def answered(ids):
+    images = np.random.default_rng(7).standard_normal((2, 4, 4, 2))
+    return ids, images, np.array([[-100, 2, 4], [-100, -100, 3]])
+
+
+def points(**options):
+    sizes = dict(context_length=4, d_point=3, n_classes=3, n_layers=2, n_heads=2, d_model=4,
+                 d_hidden=5)
+    return lambda rng, dtype: PointCloudClassifier(PointCloudClassifierConfig(
+        **{**sizes, **options}, dtype=np.dtype(dtype).name), rng)
+
+
+def labelled_clouds():
+    return np.random.default_rng(7).standard_normal((2, 4, 3)), np.array([2, 0])
 
 
 LAYERS = [
@@ -137,4 +164,22 @@ MODELS = [
     Case("CLIP, end token, dropout", clip(n_layers=1, eos_id=6, feedforward="gelu", dropout=0.2),
          [(1, 4, 4, 1)], seeded, ids=(CAPTIONS,), batch=captioned,
          wrong=[((CAPTIONS % 6, floats(2, 4, 4, 1)), ValueError, "row 0 of ids")]),
+    Case("vision-language model", vision_language(), [(2, 4, 4, 2)], ids=(QUESTIONS,),
+         batch=answered,
+         wrong=[((QUESTIONS, floats(2, 4, 4, 3)), ValueError, "channels=2"),
+                ((QUESTIONS[0], floats(2, 4, 4, 2)), ValueError, "(B, T)"),
+                ((QUESTIONS + 1, floats(2, 4, 4, 2)), ValueError, "0 .. 6"),
+                ((QUESTIONS[:1], floats(2, 4, 4, 2)), ValueError, "an image for each row"),
+                ((np.tile(QUESTIONS, 2), floats(2, 4, 4, 2)), ValueError, "0 .. 6")]),
+    Case("vision-language model, rotary, post-norm, dropout",
+         trained_with(vision_language(positions="rotary", norm_first=False, feedforward="swiglu",
+                                      bias=False, dropout=0.3), label_smoothing=0.1),
+         [(2, 4, 4, 2)], seeded, ids=(QUESTIONS,), batch=answered),
+    Case("point cloud classifier", points(), [(2, 4, 3)], batch=labelled_clouds,
+         wrong=[((floats(2, 4, 2),), ValueError, "coordinates=3"),
+                ((floats(4, 3),), ValueError, "(B, T, coordinates)"),
+                ((floats(2, 0, 3),), ValueError, "at least one")]),
+    Case("point cloud classifier, mean, post-norm, dropout",
+         points(pooling="mean", norm_first=False, bias=False, dropout=0.3), [(2, 4, 3)], seeded,
+         batch=labelled_clouds),
 ]

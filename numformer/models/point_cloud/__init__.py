@@ -1,0 +1,4 @@
+"""A classifier of sets of points: the Transformer without positions.
+
+    model      start here: the options, and the model
+"""

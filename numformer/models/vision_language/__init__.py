@@ -1,0 +1,4 @@
+"""A decoder that reads an image before its text: image and text in, text out.
+
+    model      start here: the options, and the model
+"""
