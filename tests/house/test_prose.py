@@ -31,7 +31,6 @@ COUNTS = {
 PARTS = {
     ("figures/README.md", "two experiments"): "scaling-law and slips, which draw pictures",
     ("notebooks/17_what_a_matrix_product_costs.ipynb", "two questions"): "of the lesson itself",
-    ("notebooks/19_circuits.ipynb", "three questions"): "of the lesson itself",
     ("notebooks/21_beyond_one_machine.ipynb", "six presets"): "those that ranks were tried with",
 }
 COMMAND = re.compile(r"numformer [a-z]+|python -m \w+|python [\w/]+\.py|pytest|tests/\w+|OUTPUT")
