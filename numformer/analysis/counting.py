@@ -37,8 +37,8 @@ def count(config):
         ``training_flops_per_image``; for CLIP ``parameters``, ``flops_per_image``,
         ``flops_per_text`` and ``training_flops_per_pair``, and for its text encoder alone
         ``flops_per_text`` and ``training_flops_per_text``; for two recurrent networks
-        ``parameters``, the ``kv_bytes_per_token`` of the source that attention reads, 0 without
-        it, and ``state_bytes``.
+        ``parameters``, ``state_bytes``, and ``kv_bytes_per_source_token``, which attention
+        reads, 0 without it.
 
     Examples
     --------

@@ -55,6 +55,7 @@ def run(arguments):
                              ("training step", "training_flops_per_text", "FLOPs per text"),
                              ("training step", "training_flops_per_pair", "FLOPs per pair"),
                              ("KV cache", "kv_bytes_per_token", "bytes per token"),
+                             ("KV cache", "kv_bytes_per_source_token", "bytes per source token"),
                              ("state", "state_bytes", "bytes per sequence")):
         if costs.get(key):
             print(f"  {label:14}{costs[key]:>20,}  {scaled(costs[key]):>8}  {unit}".rstrip())

@@ -79,7 +79,7 @@ def test_what_writing_keeps_of_a_source_grows_with_it_where_there_is_attention(
         vectors = {id(x): x.nbytes for x in cache.memory if x is not None and x.dtype == dtype}
         kept.append(sum(vectors.values()))
     found = count(config)
-    assert set(found) == {"parameters", "kv_bytes_per_token", "state_bytes"}
-    assert kept == [5 * found["kv_bytes_per_token"], 8 * found["kv_bytes_per_token"]]
-    assert (found["kv_bytes_per_token"] == 0) == (attention == "none")
+    assert set(found) == {"parameters", "kv_bytes_per_source_token", "state_bytes"}
+    assert kept == [S * found["kv_bytes_per_source_token"] for S in (5, 8)]
+    assert (found["kv_bytes_per_source_token"] == 0) == (attention == "none")
     assert found["state_bytes"] == cache.state.nbytes

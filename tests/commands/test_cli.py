@@ -15,6 +15,7 @@ from command import SMALL, TEXT, call, last_json
 from numformer import backend, commands
 from numformer.benchmarks.attention import Case
 from numformer.cli import VERBS
+from numformer.models import PUBLISHED, Seq2SeqConfig
 from numformer.runs import load_run
 
 TABLE = Path(commands.__file__).with_name("COMMANDS.md")
@@ -110,6 +111,16 @@ def test_count_of_a_run_equals_the_sizes_of_its_arrays(capsys, run):
     model, *_ = load_run(run)
     result = last_json(call(capsys, "count", run, "--json")[1])
     assert result["parameters"] == sum(array.size for array in model.state_dict().values())
+
+
+@pytest.mark.parametrize("attention, kept", [("additive", "32        32  bytes per source token"),
+                                             ("none", "16        16  bytes per sequence")])
+def test_count_of_recurrent_networks_says_of_which_tokens(capsys, monkeypatch, attention, kept):
+    config = Seq2SeqConfig(vocab_size=9, d_model=3, d_hidden=4, attention=attention)
+    monkeypatch.setitem(PUBLISHED, "dates", config)
+    status, out, _ = call(capsys, "count", "dates")
+    assert status == 0 and kept in out and "bytes per token" not in out
+    assert ("KV cache" in out) == (attention != "none")
 
 
 @pytest.mark.parametrize("memory", [False, True])

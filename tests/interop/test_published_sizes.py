@@ -261,8 +261,13 @@ NAMED = {
     "mixtral-8x7b": 46_702_792_704, "t5-small": 60_506_624, "t5-base": 222_903_552,
     "t5-large": 737_668_096, "t5-v1_1-small": 76_961_152, "t5-v1_1-base": 247_577_856,
     "t5-v1_1-large": 783_150_080, "t5-v1_1-xl": 2_849_757_184,
+    **{f"flan-t5-{size}": total for size, total in (
+        ("small", 76_961_152), ("base", 247_577_856), ("large", 783_150_080),
+        ("xl", 2_849_757_184))},
+    "mt5-small": 300_176_768, "mt5-base": 582_401_280,
     # without BART's two times two unused rows of positions
     "bart-base": 139_420_416 - 4 * 768, "bart-large": 406_291_456 - 4 * 1024,
+    "mbart-large": 610_851_840 - 4 * 1024,
     "bert-base": 110_106_428, "bert-large": 336_226_108,
     "modernbert-base": 149_655_232, "modernbert-large": 395_881_664,
     # without RoBERTa's two unused rows of positions and its one segment, and without the position

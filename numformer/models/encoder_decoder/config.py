@@ -44,6 +44,7 @@ T5 = dict(vocab_size=32128, context_length=512, norm="rms_norm", norm_first=True
 T5_V1_1 = dict(T5, feedforward="geglu_tanh", tied=False, embedding_scale=False)
 BART = dict(vocab_size=50265, context_length=1024, feedforward="gelu", positions="learned",
             embedding_scale=False, embedding_norm=True)
+MBART = dict(BART, vocab_size=250027, norm_first=True, embedding_scale=True)
 # Fedus et al. (2022), section 5.6: T5 1.1 with experts, one for each token, tied as T5 is; in
 # Switch-C all blocks have experts, which have no gate.
 SWITCH = dict(T5, feedforward="geglu_tanh", n_experts=128, experts_per_token=1, gates_over="all",
@@ -67,9 +68,13 @@ ENCODER_DECODERS = {
         ("switch-xxl", SWITCH, 24, 64, 4096, 10240),
         ("switch-c", dict(SWITCH, feedforward="relu", experts_every=1, n_experts=2048, d_head=64),
          15, 32, 2080, 6144),
-        ("t5-v1_1-small", dict(T5_V1_1, d_head=64), 8, 6, 512, 1024),
-        ("t5-v1_1-base", T5_V1_1, 12, 12, 768, 2048),
-        ("t5-v1_1-large", T5_V1_1, 24, 16, 1024, 2816),
-        ("t5-v1_1-xl", T5_V1_1, 24, 32, 2048, 5120),
+        *((f"{family}-{size}", dict(T5_V1_1, vocab_size=V, d_head=D), L, H, C, F)
+          for family, V in (("t5-v1_1", 32128), ("flan-t5", 32128), ("mt5", 250112))
+          for size, D, L, H, C, F in (
+              ("small", 64, 8, 6, 512, 1024), ("base", None, 12, 12, 768, 2048),
+              ("large", None, 24, 16, 1024, 2816), ("xl", None, 24, 32, 2048, 5120))),
         # Lewis et al. (2020), section 4 and appendix A; the published weights
-        ("bart-base", BART, 6, 12, 768, 3072), ("bart-large", BART, 12, 16, 1024, 4096))}
+        ("bart-base", BART, 6, 12, 768, 3072), ("bart-large", BART, 12, 16, 1024, 4096),
+        # Liu et al. (2020), section 2.2: BART pre-norm with 25 languages, 680 M; the published
+        # weights, cc25, have 610.9 M
+        ("mbart-large", MBART, 12, 16, 1024, 4096))}

@@ -248,8 +248,8 @@ class Seq2Seq(CrossEntropyModel):
             has_keys = not isinstance(self.decoder.attention.key, Identity)
             per_token = (1 + has_keys) * c.d_hidden
         itemsize = np.dtype(c.dtype).itemsize
-        return {"parameters": n_parameters(self), "kv_bytes_per_token": per_token * itemsize,
-                "state_bytes": c.d_hidden * itemsize}
+        return {"parameters": n_parameters(self), "state_bytes": c.d_hidden * itemsize,
+                "kv_bytes_per_source_token": per_token * itemsize}
 
     def describe_model(self, reader):
         """Every state of the encoder goes to attention; the last becomes the decoder's first."""

@@ -176,7 +176,10 @@ PUBLISHED = {"transformer-base": 63.1, "transformer-big": 213, "t5-small": 60, "
              "t5-large": 737.7, "t5-v1_1-small": 77.0, "t5-v1_1-base": 247.6,
              "switch-base": 7415, "switch-large": 27121, "switch-xxl": 395000,
              "switch-c": 1571000,
-             "t5-v1_1-large": 783.2, "t5-v1_1-xl": 2849.8, "bart-base": 139.4, "bart-large": 406.3}
+             "t5-v1_1-large": 783.2, "t5-v1_1-xl": 2849.8, "flan-t5-small": 77.0,
+             "flan-t5-base": 247.6, "flan-t5-large": 783.2, "flan-t5-xl": 2849.8,
+             "mt5-small": 300.2, "mt5-base": 582.4, "mt5-large": 1229.6, "mt5-xl": 3742.6,
+             "mbart-large": 610.9, "bart-base": 139.4, "bart-large": 406.3}
 
 
 # Thousands of experts are built for these counts
