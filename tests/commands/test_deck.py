@@ -95,7 +95,7 @@ def test_slides_of_one_heading_are_shown_whole(capsys):
 
 def test_words_search_all_decks_and_name_what_else_says_them(capsys):
     status, out, _ = call(capsys, "deck", "layer", "norm", "--json")
-    assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABCE")
+    assert status == 0 and {row["deck"] for row in last_json(out)["rows"]} == set("ABCDE")
     assert call(capsys, "deck", "layer norm", "--json")[1] == out, "quoted or not"
     assert "\nAlso named on A" in out and "\nlessons       4, 5" in out
 
@@ -107,6 +107,11 @@ def test_words_search_all_decks_and_name_what_else_says_them(capsys):
 def test_words_that_a_lecturer_types(capsys, words, place):
     status, out, _ = call(capsys, "deck", words, "--json")
     assert status == 0 and place in {row["place"] for row in last_json(out)["rows"]}
+
+
+def test_the_words_of_a_slide_are_shown(capsys):
+    status, out, _ = call(capsys, "deck", "hardmaru")
+    assert status == 0 and out.startswith("C 20  What's next?") and "on it       hardmaru" in out
 
 
 def test_words_that_are_on_no_slide_find_what_says_them(capsys):
@@ -161,13 +166,15 @@ def test_what_pages_tell_to_type_finds_something(capsys, line):
 
 @pytest.mark.parametrize("words, message", [
     (["X"], "there is no deck X; choose from A, B, C, D, E."),
-    (["rottary"], "no slide has rottary (did you mean rotary?)"), ([""], "no slide has"),
+    (["rottary"], "no row of the map names rottary (did you mean rotary?)"),
+    ([""], "no row of the map names"),
     (["B", "0"], "0 must be a slide of deck B, from 1 to 65, or some, such as 3-5; a line of its "
                  "text is --line N."),
     (["B", "9-8"], "9-8 must be a slide of deck B"),
     (["B", "66"], "66 must be a slide of deck B"),
-    (["B", "1.5 quux"], "no slide has 1.5 quux"), (["B", "²"], "no slide has ²"),
-    (["x\x1b[2J"], "no slide has x"), (["B", "9" * 5000], "no slide has 9999"),
+    (["B", "1.5 quux"], "no row of the map names 1.5 quux"),
+    (["B", "²"], "no row of the map names ²"), (["x\x1b[2J"], "no row of the map names x"),
+    (["B", "9" * 5000], "no row of the map names 9999"),
     (["--line", "3"], "write numformer deck B --line 3"),
     (["B", "--line", "0"], "--line 0 must be a line of deck B, from 1 to 620."),
     (["B", "--line", "621"], "--line 621 must be a line of deck B"),

@@ -5,6 +5,7 @@
     numformer deck A 22
     numformer deck C 31-56
     numformer deck rotary
+    numformer deck thinking machines
     numformer deck C layer norm
     numformer deck B --line 131
     numformer deck --lesson 4
@@ -174,6 +175,7 @@ def _sums(rows):
 
 def _leads(row):
     """(label, lines) of what is known of a row."""
+    yield "on it", wrap(", ".join(row.keywords), COLUMNS - INDENT)
     yield "formula", [*row.formula, *([f"where {row.where}"] if row.where else [])]
     yield "code", [f"{name:36}{page(name)}" for name in row.code]
     yield "picture", [line for name in row.picture for line in _picture(name)]

@@ -78,6 +78,8 @@ class Row(NamedTuple):
         How what is here differs from what the deck has, where it does.
     reason : str
         Why there is no code, where there is none.
+    keywords : tuple of str
+        Of ``keywords.toml``: people, products, acronyms and examples on these lines.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Row(NamedTuple):
     slips: tuple = ()
     note: str = ""
     reason: str = ""
+    keywords: tuple = ()
 
     @property
     def heading(self):
@@ -151,9 +154,9 @@ class Deck(NamedTuple):
 
     @classmethod
     def load(cls, letter):
-        """Read ``LETTER.toml`` of this folder."""
-        page = Path(__file__).with_name(f"{letter.lower()}.toml")
-        table = tomllib.loads(page.read_text(encoding="utf-8"))
+        """Read ``LETTER.toml`` of this folder, and the deck's part of ``keywords.toml``."""
+        table = _read(f"{letter.lower()}.toml")
+        keywords = {int(line): words for line, words in _read("keywords.toml")[letter].items()}
         n_lines = table["n_lines"]
         slides = tuple(Slide(number, int(line), heading)
                        for number, (line, heading) in enumerate(table["slides"].items(), 1))
@@ -167,6 +170,8 @@ class Deck(NamedTuple):
                 deck=letter, lines=(first, following - 1),
                 slides=tuple(s for s in slides if s.line in here or s is open_at_first),
                 slips=tuple(slip for slip in slips if slip.line in here),
+                keywords=tuple(dict.fromkeys(word for line, words in keywords.items()
+                                             if line in here for word in words)),
                 **{name: tuple(value) if isinstance(value, list) else value
                    for name, value in row.items()}))
         return cls(letter, table["title"], n_lines, slides, slips, tuple(rows))
@@ -189,3 +194,7 @@ class Deck(NamedTuple):
             raise ValueError(f"deck {self.letter}: line {line} must be one of its {self.n_lines} "
                              "lines, counted from 1.")
         return max((row for row in self.rows if row.lines[0] <= line), key=lambda row: row.lines)
+
+
+def _read(name):
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))

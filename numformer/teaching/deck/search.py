@@ -1,4 +1,4 @@
-"""Find slides of the decks by the words on them, or by what the table says of them."""
+"""Find slides of the decks by their headings and key words, or by what the table says of them."""
 
 import re
 
@@ -6,17 +6,17 @@ from numformer.terminal import closest, printable
 from numformer.teaching.deck import DECKS
 
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
-_ENDING = re.compile(r"(?<=\w{4})(s|ed|ing|al)$")                     # heads, masked, positional
+_ENDING = re.compile(r"(?<=\w{3})s$|(?<=\w{4})(ed|ing|al)$")              # RNNs, masked, positional
 ALL = tuple(row for deck in DECKS.values() for row in deck.rows)
 
 
 def search(text, rows=ALL):
-    """The rows on whose slides all words of a text are, and the other rows that say them.
+    """The rows whose slides have all words of a text, and the other rows that say them.
 
-    On a slide are its headings, and what we call it; a row also says its formulas, names, notes and
-    misprints. A word may be the beginning of a longer one, or of several: "layernorm" finds "Layer
-    Norm" and `layers.LayerNorm`. Capitals, hyphens and endings, as in "masks" and "masking", make
-    no difference.
+    A slide has its heading, what we call it, and key words: people, products, acronyms and examples
+    on it. A row also says its formulas, names, notes and misprints. A word may be the beginning of
+    a longer one, or of several: "layernorm" finds "Layer Norm" and `layers.LayerNorm`. Capitals,
+    hyphens and endings, as in "masks" and "masking", make no difference.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ def search(text, rows=ALL):
     >>> (row,), others = search("rope intuition")
     >>> row.deck, row.title, others
     ('B', 'The same two words at other positions: the same product', [])
+    >>> [row.place for row in search("alammar")[0]]
+    ['B 37', 'E 36']
     """
     words = [word for word in map(_stem, text.split()) if word]
     said = {row: _beginnings(_said(row)) for row in rows}
@@ -46,7 +48,7 @@ def search(text, rows=ALL):
                    if not any(_begins(word, told) for told in said.values())]
         known = sorted({part.lower() for row in rows for part in _PART.findall(_on_slide(row))})
         close = closest(unknown[0], known) if unknown else None
-        raise LookupError(f"no slide has {printable(text)}"
+        raise LookupError(f"no row of the map names {printable(text)}"
                           + (f" (did you mean {close}?)" if close else ""))
     on_slides = [row for row in found
                  if all(_begins(word, _beginnings(_on_slide(row))) for word in words)]
@@ -89,7 +91,7 @@ def layers_named():
 
 
 def _on_slide(row):
-    return "\n".join([row.title, *(slide.heading for slide in row.slides)])
+    return "\n".join([row.title, *(slide.heading for slide in row.slides), *row.keywords])
 
 
 def _said(row):
@@ -99,7 +101,7 @@ def _said(row):
 
 
 def _stem(word):
-    """A word as it is compared: without one of the commonest endings, if four letters are left."""
+    """A word as it is compared: without one of the commonest endings, if enough is left."""
     return _ENDING.sub("", "".join(_PART.findall(word)).lower())
 
 
