@@ -155,8 +155,8 @@ def lstm(mistake):
         if mistake == "no memory from above":
             dmemory = 0
         if mistake != "no memory from the output":
-            dmemory = dmemory + dh * o * (1 if mistake == "no tanh of the memory"
-                                          else 1 - activated * activated)
+            dmemory = dmemory + dh * o * (1 if mistake == "no tanh of the memory" else 1 - np.tanh(
+                c if mistake == "slope at the old memory" else memory) ** 2)
         do, df, di, dg = dh * (memory if mistake == "no tanh in do"
                                else activated), dmemory * c, dmemory * g, dmemory * i
         dgates = [d * (1 if mistake == "no sigmoid" else s * (1 - s))
@@ -185,6 +185,8 @@ specify(
         ("the gradient of the memory through the output is missing: dh' * o * (1 - tanh(c')**2)",
          "no memory from the output"),
         ("the derivative of tanh(c') is missing", "no tanh of the memory"),
+        ("the derivative of tanh is taken at the memory before the step, c, but must be taken at "
+         "the new one, c'", "slope at the old memory"),
         ("c' is used instead of tanh(c') in the gradient of the output gate", "no tanh in do"),
         ("the forget gate is missing in the gradient of the old memory: dc = dc' * f",
          "no forget gate"),

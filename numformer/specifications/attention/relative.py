@@ -135,6 +135,12 @@ def random_values(rng, more_queries=False):
     return {"p": rng.random((B, H, T, S)), "table": rng.standard_normal((2 * reach + 1, D))}, {}
 
 
+def without_far_keys(p, table):
+    T, S, K = *p.shape[2:], len(table) // 2
+    near = abs(np.arange(S) - np.arange(T)[:, None] - (S - T)) <= K
+    return F.relative_values(p * near, table)[0]
+
+
 def wrong_relative_values(mistake):
     def gradients(do, p, table):
         where = table_rows(*p.shape[2:], len(table), mistake)
@@ -148,6 +154,9 @@ specify(
     {"plain": random_values, "more queries than keys": more_queries(random_values)},
     cases=[Pair("relative values", [(2, 2, 4, 6), (5, 3)])],
     mistakes=[(cause, wrong_relative_values(mistake)) for cause, mistake in OF_TABLES],
+    forward_mistakes=[
+        ("keys beyond the table's reach are left out, but use its first or last row",
+         without_far_keys)],
     hints=(
         "Add to the output of query i the vectors of the distances, weighted like the values: "
         "sum_j p_ij times the vector of (i, j).",

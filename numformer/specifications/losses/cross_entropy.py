@@ -241,6 +241,16 @@ def loss_with_ignored_in_the_uniform_target(dloss, logits, targets, label_smooth
                     -dloss * label_smoothing / logits.shape[-1] / counts.sum())
 
 
+def loss_with_targets_in_the_gradient_of_z(dloss, logits, targets, ignore_index=-100, z_loss=0.0,
+                                           **options):
+    right = F.cross_entropy_backward(dloss, F.cross_entropy(
+        logits, targets, ignore_index, z_loss=z_loss, **options)[1])
+    counts = targets != ignore_index
+    one_hot = np.eye(logits.shape[-1])[np.where(counts, targets, 0)]
+    lse = (logits - F.log_softmax(logits)[0])[..., :1]
+    return right - np.where(counts[..., None], dloss * 2 * z_loss * lse * one_hot, 0) / counts.sum()
+
+
 def loss_with_ignored_in_the_count_of_z(logits, targets, ignore_index=-100, z_loss=0.0, **options):
     without = F.cross_entropy(logits, targets, ignore_index, **options)[0]
     of_z = F.cross_entropy(logits, targets, ignore_index, z_loss=z_loss, **options)[0] - without
@@ -293,6 +303,8 @@ specify(
          loss_with_ignored_in_the_uniform_target),
         ("ignored targets still get the gradient of the z-loss",
          loss_with_ignored_in_the_gradient_of_z),
+        ("the gradient of the z-loss is 2 z_loss lse p: the target is not subtracted in it",
+         loss_with_targets_in_the_gradient_of_z),
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
     forward_mistakes=[

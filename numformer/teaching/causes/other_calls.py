@@ -17,7 +17,8 @@ FAMILIES = [
     ("dot_scores", "scaled_dot_scores"), ("mean_pooling", "max_pooling")]
 CONSTANTS = {"epsilon": (0.0, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12),
              "axis": (-1, 0, 1, -2),
-             "beta": (1.0, 1.702), "rate": (0.5,), "margin": (0.0, 1.0), "cap": (1.0,)}
+             "beta": (1.0, 1.702), "rate": (0.5,), "margin": (0.0, 1.0), "cap": (1.0,),
+             "max_distance": (128,)}
 
 
 def other_calls(evidence):

@@ -119,7 +119,7 @@ def _factor(name, pairs, cases, evidence):
             return ""
         factors.append(factor)
     if all(abs(factor) < SAME for factor in factors):
-        return f"{name} is zero everywhere: nothing was written into it"
+        return f"{name} is zero everywhere"
     if all(abs(factor + 1) < SAME for factor in factors):
         return f"the sign of {name} is wrong"
     first = f"{name} is {factors[0]:.6g} times the reference everywhere"
