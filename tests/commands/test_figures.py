@@ -1,6 +1,7 @@
 """`numformer figures` draws every figure, and trains each run once."""
 
 import re
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -8,9 +9,10 @@ from PIL import Image
 from command import SMALL, TEXT, call, last_json
 from numformer.commands import figures
 from numformer.commands.shared.deck_pictures import DECK
-from numformer.commands.shared.output import save_picture
+from numformer.commands.shared.output import save_picture, words_on
 from numformer.plots.axes import new_axes
 
+FIGURES = Path(__file__).parents[2] / "figures"
 STEPS = ["--steps", "4", "--eval-every", "2", "--save-every", "0", "--threads", "1"]
 
 
@@ -28,6 +30,13 @@ def test_figures_without_runs_are_drawn(capsys, names, tmp_path):
     for file in files:
         with open(file, "rb") as opened_file:
             assert opened_file.read(4) == (b"GIF8" if file.endswith("tiles.gif") else b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", sorted(set(DECK) - {"permutation"}))     # it has rounding errors
+def test_the_words_on_a_figure_are_those_that_its_code_draws_today(name):
+    """Names of pages, sizes, statements: a figure that is older than the code is to be redrawn."""
+    with Image.open(FIGURES / f"{name}.png") as image:
+        assert image.text["Description"] == words_on(DECK[name](None))
 
 
 def test_figures_of_runs_train_each_run_once(capsys, tmp_path, monkeypatch):

@@ -127,12 +127,23 @@ def check_picture(flag, path):
 
 
 def save_picture(picture, path):
-    """Write Axes or a Figure as .png, .svg or .pdf; the same picture gives the same bytes."""
-    volatile = {".png": "Software", ".svg": "Date",
-                ".pdf": "CreationDate"}[Path(path).suffix.lower()]
+    """Write Axes or a Figure as .png, .svg or .pdf; the same picture gives the same bytes.
+
+    A .png keeps the words on it as its description.
+    """
     kind, data = Path(path).suffix.lower(), io.BytesIO()
-    picture.figure.savefig(data, format=kind[1:], dpi=120, metadata={volatile: None})
+    metadata = {".png": {"Software": None, "Description": words_on(picture)},
+                ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[kind]
+    picture.figure.savefig(data, format=kind[1:], dpi=120, metadata=metadata)
     write_atomically(path, data.getvalue())
+
+
+def words_on(picture):
+    """The texts on Axes or a Figure, a line each; not the numbers of ticks, set while drawing."""
+    from matplotlib.text import Text
+
+    texts = (text.get_text() for text in picture.figure.findobj(Text))
+    return "\n".join(filter(None, texts))
 
 
 def print_json(result):
