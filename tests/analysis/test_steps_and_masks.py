@@ -15,12 +15,20 @@ SIZES = dict(vocab_size=9, context_length=8, n_layers=2, n_heads=2, d_model=8)
 
 def test_masks_are_those_that_outputs_depend_on(rng):
     """A token that the mask hides does not change the logits; one that it shows does."""
-    model, ids = Decoder(DecoderConfig(**SIZES, sliding_window=2), rng), np.array([[1, 2, 3, 4]])
-    mask = attention_mask_of(model, ids)
-    assert np.array_equal(mask, np.tri(4, dtype=bool) & ~np.tri(4, k=-2, dtype=bool))
-    decoder = Decoder(DecoderConfig(**SIZES), rng)
-    assert np.array_equal(attention_mask_of(decoder, ids), np.tri(4, dtype=bool))
-    assert attention_mask_of(Bert(BertConfig(**SIZES), rng), ids).all()
+    sizes, ids = {**SIZES, "n_layers": 1, "dtype": "float64"}, np.array([[1, 2, 3, 4]])
+    encoder = Bert(BertConfig(**sizes), rng)
+    decoder = Decoder(DecoderConfig(**sizes), rng)
+    local = Decoder(DecoderConfig(**sizes, sliding_window=2), rng)
+    for model, logits, expected in (
+            (encoder, encoder.masked_logits, np.ones((4, 4))), (decoder, decoder, np.tri(4)),
+            (local, local, np.tri(4) - np.tri(4, k=-2))):
+        mask = attention_mask_of(model, ids)
+        assert np.array_equal(mask, expected)
+        for j in range(4):
+            other = ids.copy()
+            other[0, j] = 8
+            changed = np.abs(logits(other) - logits(ids))[0] > 1e-12
+            assert np.array_equal(changed.any(axis=1), mask[:, j])
 
 
 def test_the_mask_of_an_encoder_decoder_has_four_parts(rng):

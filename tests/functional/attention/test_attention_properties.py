@@ -9,8 +9,8 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.layers import (
     ALiBi, ConcatenatedPositions, FeedForward, LayerNorm, LearnedPositions, MultiHeadAttention,
-    RelativePositionBias, ResidualBranch, RotaryPositions, ScoreAttention, SelfAttentionBranch,
-    ShawPositions, SinusoidalPositions, TransformerBlock)
+    NoPositions, RelativePositionBias, ResidualBranch, RotaryPositions, ScoreAttention,
+    SelfAttentionBranch, ShawPositions, SinusoidalPositions, TransformerBlock)
 
 C, H, D = 8, 2, 4
 WIDE = dict(std=1.0, dtype=np.float64)
@@ -102,6 +102,18 @@ def test_positions_before_attention_give_tokens_an_order(name, rng):
     positions, x = BEFORE_ATTENTION[name](rng), rng.standard_normal((1, 7, C))
     layer = attention(rng, width=positions(x).shape[-1])
     assert not same(layer(positions(x[:, ORDER])), layer(positions(x))[:, ORDER])
+
+
+@pytest.mark.parametrize("name", BEFORE_ATTENTION)
+def test_equal_tokens_have_equal_outputs_until_positions_are_added(name, rng):
+    """A big dog and a big cat: the second token and the sixth."""
+    positions, x = BEFORE_ATTENTION[name](rng), rng.standard_normal((1, 7, C))
+    x[:, 5] = x[:, 1]
+    y = MultiHeadAttention(C, H, rng, positions=NoPositions(), dtype=np.float64)(x)
+    assert same(y[:, 1], y[:, 5]) and not same(y[:, 1], y[:, 2])
+    encoded = positions(x)
+    y = attention(rng, width=encoded.shape[-1])(encoded)
+    assert not same(encoded[:, 1], encoded[:, 5]) and not same(y[:, 1], y[:, 5])
 
 
 # ---- Distances -----------------------------------------------------------------------------------

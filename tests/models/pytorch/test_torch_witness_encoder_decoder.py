@@ -11,17 +11,15 @@ from numformer import functional as F
 from numformer.models import T5, EncoderDecoder, EncoderDecoderConfig
 
 torch = pytest.importorskip("torch")
-from torch_copies import copy_attention, copy_linear, copy_norm, tensor  # noqa: E402
+from torch_copies import (  # noqa: E402
+    copy_attention, copy_linear, copy_norm, random_layer, tensor)
 
 SIZES = dict(vocab_size=11, context_length=12, n_layers=2, n_heads=2, d_model=8, d_hidden=20,
              dtype="float64")
 
 
 def model_of(rng, **options):
-    model = EncoderDecoder(EncoderDecoderConfig(**{**SIZES, **options}), rng)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * rng.standard_normal(parameter.data.shape)
-    return model
+    return random_layer(EncoderDecoder(EncoderDecoderConfig(**{**SIZES, **options}), rng), rng)
 
 
 def some_ids(rng):
@@ -51,7 +49,8 @@ def test_the_transformer_of_pytorch(norm_first, rng):
     """Its layers without the norms that it adds after post-norm stacks; the table, sinusoids and
     head of its own.
     """
-    ours, nn = model_of(rng, norm_first=norm_first), torch.nn
+    config, nn = EncoderDecoderConfig(**SIZES, norm_first=norm_first), torch.nn
+    ours = random_layer(EncoderDecoder(config, rng), rng)
     inputs, lengths, outputs, targets = some_ids(rng)
     options = dict(d_model=8, nhead=2, dim_feedforward=20, dropout=0.0, batch_first=True,
                    norm_first=norm_first, dtype=torch.float64)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from numformer.layers import FixedWeightAttention
+from numformer.layers import FixedWeightAttention, MultiHeadAttention
 from numformer.models import Decoder, DecoderConfig
 
 SIZES = dict(vocab_size=9, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
@@ -47,6 +47,13 @@ def test_weights_are_those_of_any_text_and_later_tokens_change_nothing(kind, rng
         pairs.append(layer.attention_weights(layer.forward(x)[1]))
     assert type(layer) is FixedWeightAttention and pairs[0].shape == (1, 2, 6, 6)
     np.testing.assert_array_equal(*pairs)
+
+
+def test_weights_of_queries_and_keys_differ_from_text_to_text(rng):
+    layer = MultiHeadAttention(8, 2, rng, dtype=np.float64)
+    one, other = (layer.attention_weights(layer.forward(x)[1])
+                  for x in rng.standard_normal((2, 1, 6, 8)))
+    assert (np.abs(one - other) > 1e-9).all()
 
 
 @pytest.mark.parametrize("options, words", [

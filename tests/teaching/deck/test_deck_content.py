@@ -17,11 +17,17 @@ each_row = pytest.mark.parametrize("row", ROWS, ids=[f"{row.deck}{row.lines[0]}"
 
 
 def _tests():
-    """The names that each test uses, by ``page::test``."""
+    """The names that each test uses, and those in constants of its page, by ``page::test``."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        page = ast.parse(path.read_text(encoding="utf-8")).body
+        constants = {target.id: set(_names(node.value)) for node in page
+                     if isinstance(node, ast.Assign) for target in node.targets
+                     if isinstance(target, ast.Name)}
+        for node in page:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                yield f"{path.stem}::{node.name}", _names(node)
+                names = set(_names(node))
+                yield f"{path.stem}::{node.name}", names.union(
+                    *(constants.get(name, ()) for name in names))
 
 
 def _names(tree):
@@ -35,7 +41,7 @@ def _names(tree):
             yield node.value.rpartition(".")[2]
 
 
-TESTS = {test: set(names) for test, names in _tests()}
+TESTS = dict(_tests())
 LESSONS = {int(path.name[:2]): path.read_text(encoding="utf-8")
            for path in (ROOT / "notebooks" / "source").glob("[0-9]*.py")}
 EXERCISES = {int(path.name[:2]): path.read_text(encoding="utf-8") for path in
