@@ -12,7 +12,9 @@ SIZES = dict(n_layers=2, n_heads=2, d_model=8)
 OWN = {"BertClassifier": dict(n_classes=3), "BertTokenClassifier": dict(n_classes=3),
        "CLIP": dict(image_size=4, patch_size=2, channels=1, d_embedding=3),
        "CLIPTextEncoder": dict(d_embedding=3), "DecoderClassifier": dict(n_classes=3),
+       "Forecaster": dict(horizon=2), "PointCloudClassifier": dict(n_classes=3),
        "TinyBert": dict(n_classes=3),
+       "VisionLanguageModel": dict(image_size=4, patch_size=2, channels=1),
        "VisionTransformer": dict(image_size=4, patch_size=2, channels=1, n_classes=3)}
 TEXT = dict(vocab_size=7, context_length=8)
 MODELS = [name for name, (_, config) in KINDS.items()
@@ -38,8 +40,9 @@ def test_every_model_gives_its_epsilon_to_the_norms_of_heads(name):
 
 def test_these_are_the_models_with_the_option():
     assert {"Bert", "BertClassifier", "BertSpanClassifier", "BertTokenClassifier", "CLIP",
-            "CLIPTextEncoder", "Decoder", "DecoderClassifier", "EncoderDecoder",
-            "NGramDecoder", "SentenceBert", "TinyBert", "VisionTransformer"} == set(MODELS)
+            "CLIPTextEncoder", "Decoder", "DecoderClassifier", "EncoderDecoder", "Forecaster",
+            "NGramDecoder", "PointCloudClassifier", "SentenceBert", "TinyBert",
+            "VisionLanguageModel", "VisionTransformer"} == set(MODELS)
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "none"])
