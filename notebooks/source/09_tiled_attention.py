@@ -347,15 +347,14 @@ attention_costs(lengths, milliseconds, peaks).figure
 # > compiled version is also faster is due to the cache and to the compiler, not to fewer
 # > operations.
 #
-# **What came out.** The legend shows the exponent between the last two lengths. Memory behaves as
-# expected: at T = 2048 one head needs 84 MiB with all weights and 3 MiB in tiles, and the ratio
-# doubles with T. Each doubling of T multiplies the time by 3 to 4.5, averaged over the three; T²
-# predicts 4. Times are less exact than memory: they vary with what else the machine does, and so
-# does the exponent of one pair of lengths. In NumPy, tiles are slower than all weights at T = 256
-# and 512 and about as fast at T = 2048: they save memory alone. From T = 512 on the compiled
-# version is faster than both; it makes one pass over numbers in the cache, where NumPy makes many
-# over memory. With larger lengths and three seeds, `numformer reproduce three-ways` found exponents
-# of memory of 1.93 and 0.96, and of time of 2.23 and 1.91 (all weights, tiles; medians).
+# **What came out.** The dotted lines grow as T and as T². Memory behaves as expected: at T = 2048
+# one head needs 84 MiB with all weights and 3 MiB in tiles, and the ratio doubles with T. Each
+# doubling of T multiplies the time by 3 to 4.5, averaged over the three; T² predicts 4. Times are
+# less exact than memory: they vary with what else the machine does. In NumPy, tiles are no faster
+# than all weights: they save memory alone. The compiled version is faster than both; it makes one
+# pass over numbers in the cache, where NumPy makes many over memory. With larger lengths and three
+# seeds, `numformer reproduce three-ways` found exponents of memory of 1.93 and 0.96, and of time of
+# 2.23 and 1.91 (all weights, tiles; medians).
 #
 # Compiled code needs a check of its own. Lengths that are no multiples of a tile are where kernels
 # fail:

@@ -24,6 +24,9 @@ QUANTITIES = {"parameters": "parameters", "flops": "FLOPs per token",
 def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by sequence length"):
     """Time and memory against sequence length, on logarithmic axes: a power law is a straight line.
 
+    Two dotted lines grow as T and as T² and end where the first curve does. Short lengths are
+    mostly overhead, which is flatter; where arrays no longer fit into a cache, time is steeper.
+
     Parameters
     ----------
     lengths : sequence of int
@@ -54,13 +57,15 @@ def attention_costs(lengths, milliseconds, bytes_, ax=None, title="Attention by 
         for (name, values), style in zip(curves.items(), styles(panel, len(curves))):
             points = [(T, value / unit) for T, value in zip(lengths, values) if value]
             if points:
-                panel.plot(*zip(*points), label=_with_slope(plain(name), points), **style)
+                panel.plot(*zip(*points), label=plain(name), **style)
+        for T, value in [line.get_xydata()[-1] for line in panel.lines[:1]]:
+            for power, name in ((1, "as T"), (2, "as T²")):
+                panel.plot(lengths, value * (np.array(lengths) / T) ** power, ":", color="0.5",
+                           alpha=0.5 * power, label=name)
         panel.set(xscale="log", yscale="log", xlabel="sequence length T", ylabel=label)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
-        legend = legend_below(panel, 1) if in_slides() else panel.legend()
-        if len(lengths) > 1:
-            legend.set_title("power of T between the last two lengths")
+        legend_below(panel, 1) if in_slides() else panel.legend()
     entitle(ax, axes[0], title)
     return axes[0].figure
 
@@ -179,15 +184,6 @@ def _lines_of(formula, columns):
         else:
             lines.append(part)
     return lines if max(map(len, lines)) <= columns + 2 else []
-
-
-def _with_slope(name, points):
-    """A name with the exponent between the last two points."""
-    if len(points) < 2:
-        return name
-    (t, low), (T, high) = points[-2:]
-    # + 0.0: never -0.0
-    return f"{name}: T^{round(np.log(high / low) / np.log(T / t), 1) + 0.0:.1f}"
 
 
 @picture_of_run("costs")

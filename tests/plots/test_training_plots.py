@@ -63,14 +63,16 @@ def test_gradient_flow_and_step_errors_show_their_numbers():
     assert ax.get_xscale() == ax.get_yscale() == "log"
 
 
-def test_attention_costs_show_times_memory_and_exponents():
+def test_attention_costs_show_times_memory_and_powers():
     figure = plots.attention_costs([64, 128], {"all": [1.0, 4.0], "tiles": [1.0, None]},
                                    {"all": [2 ** 20, 2 ** 22], "tiles": [0, 2 ** 20]})
     times, memory = figure.axes
     assert times.lines[0].get_xydata().tolist() == [[64, 1], [128, 4]]
     assert times.lines[1].get_xydata().tolist() == [[64, 1]]
     assert memory.lines[0].get_ydata().tolist() == [1, 4]
-    assert [line.get_label() for line in times.lines] == ["all: T^2.0", "tiles"]
+    assert [line.get_label() for line in times.lines] == ["all", "tiles", "as T", "as T²"]
+    assert times.lines[2].get_xydata().tolist() == [[64, 2], [128, 4]]
+    assert times.lines[3].get_xydata().tolist() == [[64, 1], [128, 4]]
 
 
 def test_areas_of_the_treemap_are_measured_shares():
