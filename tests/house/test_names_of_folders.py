@@ -39,5 +39,6 @@ def test_pages_of_tests_can_be_collected_without_the_second_witnesses():
         before, *after = wanted.split(page.read_text(encoding="utf-8"), maxsplit=1)
         if after and "pytest.importorskip(" not in before:
             found.add(str(page.relative_to(TESTS)))
-    ignored = {f"teaching/samples/{name}.py" for name in ("papers", "ports")}
+    ignored = {f"teaching/samples/{name}.py" for name in (
+        "homework", "papers", "ports", "repositories")}
     assert found == ignored, "ask with pytest.importorskip, or ignore the page in a conftest.py"

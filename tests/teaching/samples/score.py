@@ -13,7 +13,7 @@ import warnings
 
 from numformer import backend, check
 
-NAMES = ("course", "ports", "papers")               # in the order in which they were written
+NAMES = ("course", "ports", "papers", "research", "homework", "repositories")   # in their order
 
 
 def sample(name):
