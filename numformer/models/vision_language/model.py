@@ -41,7 +41,8 @@ class VisionLanguageModelConfig(TransformerConfig):
         check_divides(owner, "image_size", self.image_size, "patch_size", self.patch_size)
         if self.context_length <= self.n_patches:
             raise ValueError(f"{owner}: context_length={self.context_length} must be above the "
-                             f"{self.n_patches} patches of an image.")
+                             f"{self.n_patches} patches of image_size={self.image_size} and "
+                             f"patch_size={self.patch_size}.")
 
     @property
     def n_patches(self):
