@@ -81,21 +81,21 @@ def test_same_weights_same_logits_loss_and_gradients(name, rng):
     # 0 is padding there, whose embedding never changes
     ids, segments = rng.integers(1, 23, (3, 8)), np.array([[0] * 4 + [1] * 4] * 3)
     # transformers leaves the padding of a span in: so those rows are full
-    lengths = np.array([8, 8, 8] if name == "spans" else [8, 6, 7])
+    lengths = np.array([8, 8, 8] if kind is BertSpanClassifier else [8, 6, 7])
     real = np.arange(8) < lengths[:, None]
     labels = {"labels": torch.tensor(targets)}
-    if name == "spans":
+    if kind is BertSpanClassifier:
         labels = dict(start_positions=torch.tensor(targets[:, 0]),
                       end_positions=torch.tensor(targets[:, 1]))
     loss, saved = ours.loss((ids, lengths, segments, targets))
     out = theirs(input_ids=torch.tensor(ids), attention_mask=torch.tensor(real.astype(int)),
                  token_type_ids=torch.tensor(segments), **labels)
     logits = ours(ids, lengths, segments)
-    if name == "spans":
+    if kind is BertSpanClassifier:
         expected = torch.stack([out.start_logits, out.end_logits], 1)
     else:
         expected = out.logits
-    if name == "tokens":
+    if kind is BertTokenClassifier:
         logits, expected = logits[real], expected[torch.tensor(real)]
     np.testing.assert_allclose(logits, expected.detach().numpy(), rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(loss, float(out.loss), rtol=1e-12)
