@@ -57,8 +57,7 @@ OTHERS = [(case, model) for case, model in ALL if depends_on_the_batch(model)]
 
 def batch_of(case, model, seed=0):
     """Eight rows made of those of a case: floats are scaled, and some targets do not count."""
-    rng, arrays = np.random.default_rng(seed), case.inputs()
-    arrays = (case.batch or next_tokens)(*(arrays if case.ids else ()))
+    rng, arrays = np.random.default_rng(seed), (case.batch or next_tokens)(*case.ids)
     rows = rng.permutation(np.arange(ROWS) % len(arrays[0]))
     arrays = [np.asarray(array)[rows] for array in arrays]
     names = NAMES.get(type(model).__name__)
