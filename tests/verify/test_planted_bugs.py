@@ -110,7 +110,7 @@ def gradients(case):
         parameter.grad[...] = 1                                   # to which a backward adds
     try:
         y, saved = layer.forward(*inputs, **case.options())
-        dy = np.cos(np.arange(np.size(y), dtype=float)).reshape(np.shape(y))
+        dy = np.cos(1.0 + np.arange(np.size(y))).reshape(np.shape(y))
         found = layer.backward(dy if np.shape(y) else dy[()], saved)
     except Exception as error:
         return repr(error)

@@ -139,11 +139,21 @@ def save_picture(picture, path):
 
 
 def words_on(picture):
-    """The texts on Axes or a Figure, a line each; not the numbers of ticks, set while drawing."""
+    """The texts on Axes or a Figure, a line each, without the labels of ticks."""
+    return "\n".join(filter(None, _texts(picture.figure)))
+
+
+def _texts(artist):
+    from matplotlib.axis import Axis
     from matplotlib.text import Text
 
-    texts = (text.get_text() for text in picture.figure.findobj(Text))
-    return "\n".join(filter(None, texts))
+    if isinstance(artist, Text):
+        yield artist.get_text()
+    for child in artist.get_children():
+        if isinstance(child, Axis):     # ticks depend on what was drawn or measured before
+            yield child.label.get_text()
+        else:
+            yield from _texts(child)
 
 
 def print_json(result):
