@@ -21,7 +21,7 @@ from numformer.files import MIB
 from numformer.teaching.apart import messages
 from numformer.teaching.apart.names import our_names
 from numformer.teaching.calls import Ended, Limits, Student, performed
-from numformer.teaching.limits import MOST_WAITING, state_kept, waited
+from numformer.teaching.limits import Stopwatch, state_kept
 
 END_WITH_PARENT = 1                                   # PR_SET_PDEATHSIG of Linux
 GRACE = 2.0                       # seconds after the limit until a call that goes on is ended
@@ -280,18 +280,11 @@ class _Deadline:
     """When a child must have answered; while it, or this process, waits for a core it moves."""
 
     def __init__(self, seconds, child):
-        self.seconds, self.child = seconds, child
-        self.started, self.waited = time.monotonic(), self._waited()
-
-    def _waited(self):
-        return waited() + waited(self.child)
+        self.seconds, self.stopwatch = seconds, Stopwatch("self", child)
 
     def is_over(self):
-        if self.seconds is None:
-            return False
-        ran = time.monotonic() - self.started - GRACE
-        return ran > self.seconds and ran > self.seconds + min(
-            self._waited() - self.waited, MOST_WAITING * self.seconds)
+        return (self.seconds is not None and self.stopwatch.elapsed() > self.seconds + GRACE
+                and self.stopwatch.counted(self.seconds) > self.seconds + GRACE)
 
 
 def _end_with(parent):

@@ -34,6 +34,23 @@ def waited(process="self"):
         return 0.0
 
 
+class Stopwatch:
+    """The time since it was made, without that in which one of some processes had no core."""
+
+    def __init__(self, *processes):
+        self.processes, self.started = processes, time.monotonic()
+        self.waited = sum(map(waited, processes))
+
+    def elapsed(self):
+        """Seconds."""
+        return time.monotonic() - self.started
+
+    def counted(self, limit):
+        """Seconds that count for a limit, of which at most `MOST_WAITING` times are forgiven."""
+        without_core = sum(map(waited, self.processes)) - self.waited
+        return self.elapsed() - min(without_core, MOST_WAITING * limit)
+
+
 class Stopped(BaseException):
     """A limit has stopped a call; the text says which. No `except Exception` of a student's."""
 
@@ -88,13 +105,12 @@ def _time_limit(seconds):
         return
 
     def stop(*_):
-        without_core = min(waited() - waited_before, MOST_WAITING * seconds)
-        rest = seconds + without_core - (time.monotonic() - started)
+        rest = seconds - stopwatch.counted(seconds)
         if rest < 0.05:
             raise Stopped(f"it ran for more than {seconds:g} s and was stopped")
         signal.setitimer(signal.ITIMER_REAL, rest)
 
-    started, waited_before = time.monotonic(), waited()
+    stopwatch = Stopwatch("self")
     handler = signal.signal(signal.SIGALRM, stop)
     delay, interval = signal.setitimer(signal.ITIMER_REAL, seconds)      # of somebody else's alarm
     try:
@@ -105,7 +121,7 @@ def _time_limit(seconds):
     finally:
         signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
         if delay:
-            rest = max(delay - (time.monotonic() - started), 1e-3)
+            rest = max(delay - stopwatch.elapsed(), 1e-3)
             signal.setitimer(signal.ITIMER_REAL, rest, interval)
 
 

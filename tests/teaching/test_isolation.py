@@ -306,8 +306,8 @@ def test_the_time_in_which_others_had_the_cores_does_not_count(without_core, sto
 @pytest.mark.parametrize("without_core, over", [(0.0, True), (10.0, False), (60.0, False)])
 def test_a_child_without_a_core_has_more_time(without_core, over, monkeypatch):
     now, told = [0.0], [0.0]
-    monkeypatch.setattr(isolation.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(isolation, "waited", lambda process="self": told[0] / 2)
+    monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(limits, "waited", lambda process="self": told[0] / 2)
     deadline = isolation._Deadline(10.0, 1)
     now[0], told[0] = 19.0, without_core
     assert deadline.is_over() is over

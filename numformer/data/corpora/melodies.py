@@ -57,7 +57,7 @@ class Melody(NamedTuple):
 
 
 def melodies(count, seed=0, held_out=False):
-    """So many melodies; another seed gives others.
+    """Melodies by rule; another seed gives others.
 
     No held-out melody is among the others, in whatever key.
 

@@ -100,7 +100,7 @@ def tag_batch(pairs):
 
 
 def tuned(state, language, seed, steps=None):
-    """A model that begins with a state, or anew if there is none, fine-tuned on tags."""
+    """A model that begins with a state, or as it is initialized, fine-tuned on tags."""
     model = new_model(seed)
     if state is not None:
         model.load_state_dict(state)

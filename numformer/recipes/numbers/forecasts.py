@@ -1,6 +1,5 @@
 """Forecasts of time series made by rule, with quantiles: a decoder of numbers."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,6 +8,7 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.data import Batch, consecutive_rows, random_series
 from numformer.functional import quantile_loss
+from numformer.recipes.numbers.checksum import checksum
 from numformer.recipes.preset import Claim, Preset, more
 from numformer.recipes.task import Task
 from numformer.seeds import CONTEXTS, branch
@@ -39,8 +39,8 @@ class Series:
 
     @property
     def sha256(self):
-        """Checksum of all numbers, to six places: sines differ between machines in the last."""
-        return hashlib.sha256(np.rint(self.values * 1e6).astype("<i8").tobytes()).hexdigest()
+        """Checksum of all numbers."""
+        return checksum(self.values)
 
 
 class SeriesStream:

@@ -1,6 +1,5 @@
 """Point clouds: shapes from points in no order, by a Transformer without positions."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,6 +8,7 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.data import SHAPES, Batch, labelled_batches, shape_points
 from numformer.finite import predicted_classes
+from numformer.recipes.numbers.checksum import checksum
 from numformer.recipes.numbers.nearest_clouds import nearest_by_distance, nearest_by_profile
 from numformer.recipes.preset import Claim, Preset, more
 from numformer.recipes.task import Task
@@ -41,8 +41,8 @@ class Clouds:
 
     @property
     def sha256(self):
-        """Checksum of all points, to six places: sines differ between machines in the last."""
-        return hashlib.sha256(np.rint(self.points * 1e6).astype("<i8").tobytes()).hexdigest()
+        """Checksum of all points."""
+        return checksum(self.points)
 
 
 class CloudStream:
