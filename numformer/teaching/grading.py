@@ -23,6 +23,7 @@ from numformer.files import KIB, FileError, parse_json, read_file
 from numformer.teaching import judge
 from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.limits import Stopwatch
 from numformer.teaching.support.lifeline import PREFIX, remove_folder
 from numformer.terminal import printable, shortened
 
@@ -190,7 +191,7 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
         with suppress(OSError):                       # it may have ended already
             process.stdin.write(json.dumps(task).encode() + b"\n")
             process.stdin.flush()
-        status = process.wait(seconds + STARTING)
+        status = _status(process, seconds + STARTING)
     except subprocess.TimeoutExpired:
         return _failed(f"stopped after {seconds:g} s: is there an endless loop?")
     finally:
@@ -199,6 +200,17 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
         data = _written(process)
     return (_judgement(data)
             or _failed(f"its process ended without an answer (exit status {status})"))
+
+
+def _status(process, seconds):
+    """The exit status of a judge; TimeoutExpired after so many seconds in which it had a core."""
+    stopwatch = Stopwatch(process.pid, families=True)
+    while True:
+        try:
+            return process.wait(max(seconds - stopwatch.elapsed(), 0.5))
+        except subprocess.TimeoutExpired:
+            if stopwatch.counted(seconds) > seconds:
+                raise
 
 
 def _judged_here(elsewhere, source, name, seed, seconds):

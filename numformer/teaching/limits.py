@@ -19,6 +19,7 @@ from numformer.files import GIB, MIB, size_in_words
 
 STATM = "/proc/self/statm"                            # Linux: the first number is pages in use
 SCHEDSTAT = "/proc/{}/schedstat"                      # the second is nanoseconds without a core
+CHILDREN = "/proc/{0}/task/{0}/children"
 MOST_WAITING = 5                                      # times a limit
 
 
@@ -34,12 +35,31 @@ def waited(process="self"):
         return 0.0
 
 
-class Stopwatch:
-    """The time since it was made, without that in which one of some processes had no core."""
+def family(process, most=1000):
+    """A process, those that it has started, and so on; where the system tells."""
+    found = [process]
+    for parent in found:
+        with suppress(OSError, ValueError), open(CHILDREN.format(parent)) as file:
+            found += map(int, file.read().split())
+        if len(found) > most:
+            break
+    return found[:most]
 
-    def __init__(self, *processes):
+
+class Stopwatch:
+    """The time since it was made, without that in which one of some processes had no core.
+
+    Parameters
+    ----------
+    *processes : int or "self"
+    families : bool
+        Whether what these processes start counts as well.
+    """
+
+    def __init__(self, *processes, families=False):
         self.processes, self.started = processes, time.monotonic()
-        self.waited = sum(map(waited, processes))
+        self.waited = {process: waited(process) for process in processes}
+        self.before, self.families = sum(self.waited.values()), families
 
     def elapsed(self):
         """Seconds."""
@@ -47,7 +67,10 @@ class Stopwatch:
 
     def counted(self, limit):
         """Seconds that count for a limit, of which at most `MOST_WAITING` times are forgiven."""
-        without_core = sum(map(waited, self.processes)) - self.waited
+        for process in self.processes:
+            for one in family(process) if self.families else [process]:
+                self.waited[one] = waited(one)
+        without_core = sum(self.waited.values()) - self.before
         return self.elapsed() - min(without_core, MOST_WAITING * limit)
 
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +22,12 @@ FORK = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin",
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
 TIMER = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 PROCESSES = [pytest.param(True, marks=FORK), False]
+STARTS_ANOTHER = """
+import subprocess, sys
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(other.pid, flush=True)
+other.wait()
+"""
 ASKED = isolation.may_fork                 # before the fixture replaces it
 
 
@@ -313,3 +320,19 @@ def test_a_child_without_a_core_has_more_time(without_core, over, monkeypatch):
     assert deadline.is_over() is over
     now[0] = 10.0 + 5 * 10.0 + isolation.GRACE + 0.1
     assert deadline.is_over()
+
+
+@LINUX
+def test_what_a_process_has_started_belongs_to_its_family(monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", STARTS_ANOTHER], stdout=subprocess.PIPE,
+                          start_new_session=True) as process:
+        try:
+            child = int(process.stdout.readline())
+            stopwatch = limits.Stopwatch(process.pid, families=True)
+            assert limits.family(process.pid) == [process.pid, child]
+            assert limits.family(process.pid, most=1) == [process.pid]
+            monkeypatch.setattr(limits, "waited", {process.pid: 0.0, child: 1000.0}.get)
+            assert stopwatch.counted(10.0) < 0       # five times ten seconds are forgiven
+            assert limits.Stopwatch(process.pid).counted(10.0) >= 0
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)

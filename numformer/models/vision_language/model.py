@@ -122,10 +122,10 @@ class VisionLanguageModel(CrossEntropyModel):
             If ids or images do not fit, or there are not as many of both.
         """
         check_rows("VisionLanguageModel", "ids", ids)
-        if len(ids) != len(images):
-            raise ValueError(f"VisionLanguageModel: {len(ids)} rows of ids came with {len(images)} "
-                             "images; give an image for each row.")
         image, saved_patches = self.patches.forward(images)           # (B, P, C)
+        if len(ids) != len(image):
+            raise ValueError(f"VisionLanguageModel: {len(ids)} rows of ids came with {len(image)} "
+                             "images; give an image for each row.")
         text, saved_embedding = self.embedding.forward(ids)           # (B, T, C)
         x, P = np.concatenate([image, text], axis=1), image.shape[1]  # (B, P + T, C)
         x, saved_positions = self.positions.forward(x)
