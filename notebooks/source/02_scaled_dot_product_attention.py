@@ -40,7 +40,7 @@ query_detail(q, k, words, v=v, title='The query of "bat"').figure
 # where both vectors have large coordinates of equal sign, divided by $\sqrt D$ (explained below).
 # Then the **softmax** makes the scores into **attention weights**, positive and with sum 1. Then
 # the values are averaged with these weights. The key of "flew" matches best and gets 78% of the
-# weight, so the output for "bat" is nearly the value of "flew": an animal, not a racket.
+# weight, so the output for "bat" is closest to the value of "flew": an animal, not a racket.
 #
 # $$z_s = \frac{q \cdot k_s}{\sqrt D}, \qquad p_s = \frac{e^{z_s}}{\sum_j e^{z_j}}, \qquad
 # o = \sum_s p_s v_s, \qquad q, k_s: (D,),\; z, p: (S,),\; v_s, o: (D_V,)$$
@@ -87,12 +87,16 @@ x = rng.standard_normal((5, 16))                                      # (T, C)
 W_q, W_k, W_v = rng.standard_normal((3, 16, 8)) / 4                   # (C, D) each
 o = attention(x @ W_q, x @ W_k, x @ W_v)                              # (T, D)
 print("input", x.shape, "scores", (x @ W_q @ (x @ W_k).T).shape, "output", o.shape)
+many = rng.standard_normal((50, 16))                                  # 50 vectors
+for name, W in (("keys by W_K", W_k), ("keys by W_Q", W_q)):
+    best = (many @ W_q @ (many @ W).T).argmax(axis=-1)                # (50,)
+    print(f"{name}: {(best == np.arange(50)).mean():.0%} match themselves best")
 # %% [markdown]
-# Why three projections and not one? With $Q = K$ a vector would usually match itself best, and
-# "bat" would mostly attend to "bat". Separate matrices let a word look for something that it is
-# not. Values are separate again, because what makes a word findable ("about flight") is not what it
-# should contribute ("an animal"). In the same way a library finds a book by its title and hands out
-# its text.
+# Why three projections and not one? With $Q = K$ a vector often matches itself best, as the last
+# line shows: "bat" would often attend to "bat". Separate matrices let a word look for something
+# that it is not. Values are separate again, because what makes a word findable ("about flight") is
+# not what it should contribute ("an animal"). In the same way a library finds a book by its title
+# and hands out its text.
 #
 # There are older scores than the scaled dot product. Bahdanau et al. (2015) use a small network,
 # $u^\top \tanh(q + k_s)$; Luong et al. (2015) the plain dot product, and one with a matrix, $q\, W
@@ -124,11 +128,15 @@ computation_graph(SelfAttention(8, 4, np.random.default_rng(0)),
 # %% [markdown] minutes=20
 # ## Why the square root of D
 # The same 16 keys, once with plain and once with scaled scores, for 16 random queries of width 256.
-# Without scaling every query puts nearly all its weight on one or two keys; with scaling all keys
-# contribute. (Each map has its own colour scale.)
+# Without scaling every query puts nearly all its weight on one or two keys; with scaling its two
+# largest weights have between a third and three quarters. (Each map has its own colour scale;
+# colours follow the square root of the weight.)
 # %%
 q, k = rng.standard_normal((2, 16, 256))                              # (T, D), (S, D)
 maps = {"plain": softmax(q @ k.T)[0], "divided by 16": softmax(q @ k.T / 16)[0]}
+for name, p in maps.items():
+    two = np.sort(p, axis=-1)[:, -2:].sum(axis=-1)                    # (T,)
+    print(f"{name}: the two largest weights of a query have {two.min():.2f} to {two.max():.2f}")
 attention_maps(maps, title="Weights of 16 queries on 16 keys, D = 256")[0].figure
 # %% [markdown]
 # Let all coordinates of q and k be independent, with mean 0 and variance 1. (They need not be
@@ -148,12 +156,12 @@ attention_maps(maps, title="Weights of 16 queries on 16 keys, D = 256")[0].figur
 # 16 between two scores is a factor of $e^{16}$, nine million, between their weights. The softmax
 # **saturates**: one or two weights share nearly everything, all others are nearly 0.
 #
-# > Scores grow with the square root of D. Dividing by it gives variance 1 at any width, so that the
-# > softmax does not saturate at the start of training.
+# > Scores grow with the square root of D. Dividing by it gives variance 1 at any width, as long as
+# > the coordinates of q and k have variance 1: the softmax then does not saturate.
 #
-# Why is saturation bad? The derivative of a weight with respect to its own score is $p (1 - p)$, as
-# the next section shows. It is close to 0 where p is close to 0 or to 1: a query that has put its
-# weight on the wrong key can hardly move it away. We expect scores of variance D, and without
+# What does saturation change? The derivative of a weight with respect to its own score is $p (1 -
+# p)$, as the next section shows. It is close to 0 where p is close to 0 or to 1: a small change of
+# the score then hardly changes the weight. We expect scores of variance D, and without
 # scaling a mean of p (1 - p) that falls as D grows; with scaling it should be the same for each D:
 # %%
 for D in (4, 16, 64, 256):
@@ -169,8 +177,9 @@ for D in (4, 16, 64, 256):
           f"scaled {np.round(scaled, 4)}")
 # %% [markdown]
 # It came out as expected: without scaling the mean of p (1 - p) falls from 0.04 to below 0.01, with
-# scaling it is 0.053 to 0.055 for every D and every seed. That is the derivative by the score. What
-# reaches queries and keys is another question, which we ask once their gradients are derived.
+# scaling it is 0.053 to 0.055 for every D and every seed. That is a derivative with respect to the
+# score. What reaches queries and keys is another question, which we ask once their gradients are
+# derived.
 #
 # **Think.** What is wrong with $\exp(q \cdot k_s) / \sqrt D$ in the softmax, as one deck prints it?
 # <details><summary>Answer</summary>The root is a factor of numerator and denominator and cancels:
@@ -229,8 +238,8 @@ check("log_softmax_backward", log_softmax_backward, seed=0)
 # \bar{k} &= \bar{z}^\top q / \sqrt D && z^\top = k q^\top / \sqrt D \text{, a product} && (S, D)
 # \end{aligned}$$
 #
-# > The gradient of attention is three lines in reverse order. Values learn through the weights;
-# > queries and keys learn only where the softmax is not saturated.
+# > The gradient of attention is three lines in reverse order. Values receive theirs through the
+# > weights, queries and keys through the softmax, which passes nothing on where one weight is 1.
 # %%
 def attention_backward(do, q, k, v):
     scale = q.shape[-1] ** -0.5
@@ -257,39 +266,47 @@ forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # The root stands in $\bar{q}$ and $\bar{k}$ too. So without it two things happen to them: $\bar{z}$
 # is close to 0 for a saturated query, but a factor $1 / \sqrt D$ is gone. Which is stronger? Below
 # are queries $q = x W_Q$ at initialization, and how many times as large gradients are without the
-# root as with it: the median and the mean norm of a query's gradient, and the norm of $\bar{W}_Q =
-# x^\top \bar{q}$.
+# root as with it, for three seeds: the median and the mean norm of a query's gradient, the mean
+# norm of a key's, and the norm of $\bar{W}_Q = x^\top \bar{q}$. Then, without the root and with
+# it: the share of the queries' squared gradients that belongs to the tenth with the largest.
 # %%
-def query_gradient(do, q, k, v, scale):
+def scores_and_gradients(do, q, k, v, scale):
     p, _ = softmax(q @ k.T * scale)                                   # (T, S)
     dp = do @ v.T
     dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
-    return dz @ k * scale                                             # (T, D)
+    return p, dz @ k * scale, dz.T @ q * scale                        # dq (T, D), dk (S, D)
 
 
-for D in (4, 16, 64, 256):
-    ratios = []
+for D in (16, 64, 256, 1024):
+    ratios, shares = [], []
     for seed in (1, 2, 3):
-        rng = np.random.default_rng(seed)
+        rng, sizes = np.random.default_rng(seed), []
         x, do = rng.standard_normal((2, 500, D))                      # (T, D)
         k, v = rng.standard_normal((2, 16, D))                        # (S, D)
         q = x @ rng.standard_normal((D, D)) / np.sqrt(D)
-        sizes = []
-        for scale in (1, 1 / np.sqrt(D)):
-            dq = query_gradient(do, q, k, v, scale)
-            norms = np.linalg.norm(dq, axis=-1)                       # (T,)
-            sizes.append([np.median(norms), norms.mean(), np.linalg.norm(x.T @ dq)])
-        ratios.append(np.divide(*sizes))
-    median, mean, weights = np.transpose(ratios)
-    print(f"D = {D:3}: median {median.round(2)}, mean {mean.round(2)}, W_Q {weights.round(2)}")
+        for scale in (1 / np.sqrt(D), 1):                             # the plain ones come last
+            p, dq, dk = scores_and_gradients(do, q, k, v, scale)
+            of_q, of_k = (np.linalg.norm(d, axis=-1) for d in (dq, dk))
+            order = np.argsort(of_q)
+            sizes.append([np.median(of_q), of_q.mean(), of_k.mean(), np.linalg.norm(x.T @ dq)])
+            shares.append((of_q[order[-50:]] ** 2).sum() / (of_q ** 2).sum())
+        ratios.append(np.divide(*sizes[::-1]))
+    print(f"D = {D}:", ", ".join(f"{name} {each.round(1)}" for name, each in zip(
+        ("median q", "mean q", "mean k", "W_Q"), np.transpose(ratios))))
+    print(f"    largest tenth {np.round(shares[1::2], 2)}, with root {np.round(shares[::2], 2)}")
+one, two = np.sort(p, axis=-1)[order, -2:].T[::-1]                    # the last: plain, D = 1024
+for name, some in (("largest tenth", np.s_[-50:]), ("others", np.s_[:-50])):
+    print(f"{name}: median of the largest weight {np.median(one[some]):.2f}, of the second "
+          f"{np.median(two[some]):.2f}")
 # %% [markdown]
-# With D = 256 the median query gets a fifth to a quarter of the gradient that it gets with the
-# root, but the mean norm is five times and the gradient of $W_Q$ ten times as large: the few
-# queries whose weight is shared by two keys get very much. One deck says that the root keeps
-# gradients from exploding, the paper that without it they are extremely small. Each is half of it.
+# The means and $\bar{W}_Q$ are larger without the root at every width, $\bar{W}_Q$ four times with
+# D = 16, 13 to 15 times with D = 1024. But from D = 256 on the median query gets less. At D = 1024
+# nearly all of the squared gradient belongs to a tenth of the queries, those whose weight is shared
+# by two keys; the others have all their weight on one. One deck says that the root keeps gradients
+# from exploding, the paper that without it they are extremely small. Each is half of it.
 #
-# > Without the root gradients are uneven: most queries get nearly none, and a few set the step of
-# > the weights.
+# > In wide heads without the root, most queries get nearly no gradient; a few get so much that the
+# > gradients of the weights are larger than with it.
 #
 # **Think.** In self-attention, what is $\bar{x}$?
 # <details><summary>Answer</summary>x is used three times, so three gradients add: $\bar{x} =
@@ -320,7 +337,7 @@ for D in (4, 16, 64, 256):
 # - "bat" finds its kind by a query that matches the key of "flew"; where to look is learned through
 #   the gradients of queries and keys.
 # - The variance of $q \cdot k$ is D; the root keeps the softmax out of saturation.
-# - Without it most queries get almost no gradient, and a few a large one.
+# - Without it, in wide heads, most queries get almost no gradient, and a few get much.
 # - $\bar{z} = p \odot (\bar{p} - \sum p \bar{p})$, $\bar{v} = p^\top \bar{o}$, $\bar{p} = \bar{o}
 #   v^\top$, $\bar{q} = \bar{z} k / \sqrt D$, $\bar{k} = \bar{z}^\top q / \sqrt D$.
 # - More exercises: `numformer exercises 01 02 15 16 25 27 32`.

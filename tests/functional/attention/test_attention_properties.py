@@ -174,7 +174,7 @@ def test_the_variance_of_products_grows_with_the_width(width, rng):
 
 
 def test_unscaled_scores_make_the_gradients_of_queries_uneven(rng):
-    """Most vanish, as the softmax is saturated; a few are large, and with them those of weights."""
+    """Most shrink, as the softmax is saturated; a few are large, and with them those of weights."""
     q, k, v, do = rng.standard_normal((4, 1, 1, 300, 256))
     k, v = k[:, :, :16], v[:, :, :16]
     norms, of_weights = [], []
