@@ -163,8 +163,9 @@ ax.figure
 # \qquad \text{(the } \delta \text{ picks j = k; } p_k \text{ leaves the sum)}$$
 #
 # Two quick checks: the entries of $\bar{z}$ sum to 0, because a constant added to all scores
-# changes no weight. And a weight near 0 gives its score a gradient near 0, whatever $\bar{p}$ is: a
-# softmax that is nearly certain hardly learns.
+# changes no weight. And a weight near 0 gives its score a gradient near 0, as long as $\bar{p}$ is
+# bounded: the scores of a softmax that is nearly certain get almost no gradient. (What that means
+# for queries, keys and their weights is measured in lesson 2.)
 
 # %%
 def softmax_backward(dp, x):

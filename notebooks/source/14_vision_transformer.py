@@ -290,8 +290,8 @@ for seed, (each, _) in enumerate(found["positions"], start=1):
               f"{cosines[adjacent].mean():+.2f}, of others {cosines[others].mean():+.2f}")
 
 # %% [markdown]
-# They hardly did: adjacent vectors become closer by 0.02 to 0.04. For this task it is enough that
-# the vectors differ. In models trained on millions of images the grid becomes visible in them
+# They hardly did: adjacent vectors become closer by 0.02 to 0.04. The accuracy above does not need
+# a grid in these vectors. In models trained on millions of images the grid becomes visible in them
 # (Dosovitskiy et al., 2021, figure 7).
 
 # %% [markdown] minutes=15

@@ -169,7 +169,8 @@ check("rms_norm_outside_backward", rms_norm_outside_backward, seed=0)
 # | GPT-2 | 2.322 | 2.272 | 2.346 |
 # | LLaMA | 2.078 | 1.993 | 2.013 |
 #
-# The best is 0.008 for all three, and we use it for the fourth. Post-norm does not tolerate 0.016.
+# The best is 0.008 for all three, and we use it for the fourth. The design of 2017 loses most at
+# 0.016.
 #
 # **Expected.** Pre-norm keeps an unnormalised residual path, so early training should be easier for
 # GPT-2 and LLaMA. Rotations give every head the distance between characters directly, where added
@@ -213,9 +214,9 @@ losses_by_tokens(curves, title="Validation loss, seed 1").figure
 # %% [markdown]
 # **What came out.** LLaMA's design is ahead of GPT-2's with every seed, by about 0.2 nats, which is
 # far more than the seeds differ. Rotary positions alone give GPT-2 most of this gain, as expected.
-# GPT-2 is ahead of 2017 with seeds 1 and 2 and behind with seed 3: after so few steps, at a depth
-# of three blocks, the advantage of pre-norm is not certain. All this holds for a short run; added
-# position vectors have more time to become useful in a longer one.
+# The other expectation fails for GPT-2: it is ahead of 2017 with seeds 1 and 2 and behind with seed
+# 3. And these two differ in all four parts, so that no result could credit pre-norm alone. All this
+# holds for a short run; added position vectors have more time to become useful in a longer one.
 #
 # > A fair comparison has equal data, equal sizes, a learning rate chosen for each design, and more
 # > than one seed.
@@ -320,9 +321,9 @@ print(f"positions computed: {len(prompt) + n_tokens - 1} with a cache, {passes} 
       f"{1000 * with_cache:.0f} and {1000 * without_cache:.0f} ms")
 
 # %% [markdown]
-# The measured times depend on the machine, and in so small a model the overhead of each call hides
-# most of the saving; the numbers of positions do not. The price is memory. Each block keeps a key
-# and a value of width D for each of G heads, with b bytes per number:
+# The measured times depend on the machine, and in so small a model they differ less than the
+# numbers of positions: a call has costs that do not depend on the length. The price is memory. Each
+# block keeps a key and a value of width D for each of G heads, with b bytes per number:
 #
 # $$\text{cache} = 2\, L\, G\, D\, b \text{ bytes per token}$$
 #
@@ -335,9 +336,10 @@ print(f"positions computed: {len(prompt) + n_tokens - 1} with a cache, {passes} 
 # > heads make it G / H times as large.
 #
 # **Exercise 15.2** (10 minutes). For the computation, the G heads of keys x (B, G, S, D) are
-# repeated to H heads, y (B, H, S, D): head h of y is head h // (H / G) of x. Derive the gradient:
-# which axis is summed, after which reshape? `hint("repeat_kv_heads_backward")` helps; after a pass,
-# `solution("repeat_kv_heads_backward")` shows ours.
+# repeated to H heads, y (B, H, S, D): in code, which counts from 0, head h of y is head
+# h // (H / G) of x. Derive the gradient: which axis is summed, after which reshape?
+# `hint("repeat_kv_heads_backward")` helps; after a pass, `solution("repeat_kv_heads_backward")`
+# shows ours.
 
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):

@@ -168,12 +168,12 @@ ax.figure
 # $N^3 / \sqrt{S}$ numbers.
 #
 # > Each number of a $b$ by $b$ block that stays in the cache is used $b$ times per load.
-# > Blocks turn a memory-bound loop into a compute-bound one.
+# > With blocks that are large enough, memory no longer limits the loop.
 #
 # Real libraries cut twice more: into panels for the larger caches, and into tiles of a few vectors
 # that stay in *registers*, where the processor keeps the numbers it computes with (Goto and van de
-# Geijn, 2008). We can see the effect of the loop order and of blocks with compiled loops. We leave
-# it to the compiler to find *vector instructions*, each of which computes several numbers at once.
+# Geijn, 2008). We compare loop orders and blocks in compiled loops, and leave it to the compiler to
+# find *vector instructions*, each of which computes several numbers at once.
 
 # %%
 from numba import njit                                                # noqa: E402
@@ -235,8 +235,9 @@ with backend.one_blas_thread():
 # All four compute the same sums. The first jumps through $W$ by columns: each number that it needs
 # is in another *cache line*, the 64 bytes that move together. The second reads memory in order, so
 # the compiler can use vector instructions. The third reads each block from the second-level cache,
-# and uses each number of it for four rows. The library goes further: its sums stay in registers.
-# How much each step gains depends on the caches of the machine.
+# and uses each number of it for four rows. (Here W has only 2.4 MB. Where the last cache holds it,
+# memory does not limit the second loop either, and blocks gain little.) The library goes further:
+# its sums stay in registers.
 
 # %% [markdown] minutes=10
 # ## The backward costs twice the forward
@@ -419,8 +420,7 @@ check("softmax_backward", softmax_backward, seed=0)
 # - Blocks of size $b$ raise the intensity of a loop to $b / 4$; three blocks must fit into the
 #   cache.
 # - The backward of a product is two products: training costs about $6 P$ FLOPs a token.
-# - Fused kernels, attention in tiles among them, gain by moving fewer bytes, not by fewer
-#   operations.
+# - Fused kernels, attention in tiles among them, move fewer bytes for the same operations.
 
 # %% [markdown]
 # ## Further reading

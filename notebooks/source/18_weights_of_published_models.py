@@ -572,9 +572,9 @@ ax.figure
 # **What came out.** Exact GELU, another epsilon and fewer bits change the loss by at most about
 # 0.001 nats with every seed, as expected. Mistakes that mix up coordinates or heads cost from 0.3
 # to 1.4 nats, and norms without their 1 about 2.5. Two mistakes cost less than we thought.
-# Learned positions that are one too late keep all distances between tokens, and cost about 0.01
-# nats; another rotary base costs about 0.1. All but the last are far below guessing, which costs
-# $\ln 384$ = 5.95 nats. A loss that is 0.3 too high looks like a shorter training, not like a
+# Learned positions that are one too late keep all distances between tokens, and cost at most about
+# 0.01 nats; another rotary base costs about 0.1. All but the last are far below guessing, which
+# costs $\ln 384$ = 5.95 nats. A loss that is 0.3 too high looks like a shorter training, not like a
 # mistake in reading.
 #
 # > A wrong convention raises no error. It gives a loss that is too high, often by little, and only
@@ -631,8 +631,8 @@ for name in ("gpt2", "gpt2-xl", "llama-7b", "llama2-70b"):
 # ## Training further
 #
 # Loaded arrays can take the place of random initial values: that is *fine-tuning*. Tokenizer and
-# sizes must be those of the file, and steps are smaller than in training from new weights, so that
-# they do not destroy what was learned. On the command line:
+# sizes must be those of the file, and steps are usually smaller than in training from new weights.
+# On the command line:
 #
 # ```console
 # numformer import models/gpt2 --out runs/gpt2
