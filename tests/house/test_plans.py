@@ -1,0 +1,71 @@
+"""The plans for teachers keep what the first and last cells of the lessons say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "notebooks"
+SOURCES = {int(path.name[:2]): path.read_text() for path in sorted((ROOT / "source").glob("*.py"))}
+TEACHING = (ROOT / "TEACHING.md").read_text()
+PLANS = ["A course of 12 weeks", "A course of 6 weeks"]
+
+
+def prose(source):
+    return re.sub(r"\n# ?", " ", source)
+
+
+def lessons_in(text):
+    """Numbers of lessons in words such as "2 to 4, 7 and 10"."""
+    ranges = re.findall(r"(\d+)(?: to (\d+))?", text)
+    return {n for first, last in ranges for n in range(int(first), int(last or first) + 1)}
+
+
+def needs(source):
+    """The lessons that the first sentence of "You need" names."""
+    sentence = re.search(r"\*\*You need\*\* (.*?\.)(?:\s|$)", prose(source))[1]
+    named = re.findall(r"lessons? (\d[^.;:(]*(?:\([^)]*\)[^.;:(]*)*)", sentence)
+    return set().union(*(lessons_in(re.sub(r"\([^)]*\)", "", part)) for part in named))
+
+
+def exercises(source):
+    """The exercises of `numformer exercises` that the end of a lesson recommends."""
+    text = re.sub(r"\([^)]*\)", "", prose(source[source.index("# ## Summary"):]))
+    return set().union(*(lessons_in(sentence) for sentence in re.split(r"\.\s", text)
+                         if re.search("[Ee]xercises? (of|[0-9])", sentence)))
+
+
+def weeks(heading):
+    """For each week: the lessons in their order, and the homework."""
+    section = TEACHING.split(f"## {heading}\n")[1].split("\n## ")[0]
+    for row in re.findall(r"(?m)^\| \d+ \|(.*)\|$", section):
+        *lectures, homework = row.split("|")
+        yield ([int(n) for cell in lectures for n in re.findall(r"\b(\d+)(?:\. |$)", cell.strip())],
+               lessons_in(homework.replace("`", "")))
+
+
+def test_the_table_of_needs_is_that_of_the_lessons():
+    section = TEACHING.split("## How the lessons depend on each other\n")[1].split("\n## ")[0]
+    table = {int(lesson): lessons_in(needed)
+             for lesson, needed in re.findall(r"(?m)^\| (\d+) \| ([^|]*) \|$", section)}
+    assert table == {lesson: needs(source) for lesson, source in SOURCES.items()}
+    assert all(max(needed, default=0) < lesson for lesson, needed in table.items() if lesson)
+
+
+@pytest.mark.parametrize("heading", PLANS)
+def test_a_lesson_comes_after_those_that_it_needs(heading):
+    taught = {0}
+    for lessons, _ in weeks(heading):
+        for lesson in lessons:
+            assert needs(SOURCES[lesson]) <= taught | {lesson}, lesson
+            taught.add(lesson)
+    assert len(taught) > 10
+
+
+@pytest.mark.parametrize("heading", PLANS)
+def test_homework_is_what_a_lesson_up_to_then_recommends(heading):
+    known = exercises(SOURCES[0])
+    for lessons, homework in weeks(heading):
+        known = known.union(*(exercises(SOURCES[lesson]) for lesson in lessons))
+        assert homework <= known, lessons
+    assert len(known) > 20
