@@ -129,7 +129,11 @@ position_waves(last=60).figure                                        # width C 
 # %%
 table = sinusoidal_positions(np.arange(64), 64)                       # (T, C)
 sines = np.repeat(table[:, 0::2], 2, axis=1)                          # the misprint
-similarity_by_distance({"sine and cosine": table, "sine twice": sines}).figure
+tables = {"sine and cosine": table, "sine twice": sines}
+for name, each in tables.items():
+    spread = max(np.ptp((each @ each.T).diagonal(k)) for k in range(63))        # at distance k
+    print(f"{name}: products at one distance differ by up to {spread:.0e}")
+similarity_by_distance(tables).figure
 # %% [markdown]
 # As expected: for the right form the band between the smallest and the largest product has no
 # width. (The products do not fall steadily: they are sums of cosines. Those of learned vectors

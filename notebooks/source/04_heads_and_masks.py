@@ -30,10 +30,11 @@ rng = np.random.default_rng(0)
 # One head computes one weighted average per position. It can spread its weights over two words, but
 # then their values arrive mixed, with no record of which came from where. Several **heads** attend
 # in parallel, each with its own weights, and their outputs are kept apart. The picture shows four
-# kinds of heads that trained models have, made by hand for "the cat saw the dog and ran away". A
-# row is the query, a column the key; each word may attend to itself and to earlier ones. Head 1
-# attends to the previous word, head 2 to the same word and its earlier copies ("the"), head 3 to
-# the first word, head 4 evenly to all. (In head 1 the first word can only attend to itself.)
+# heads made by hand for "the cat saw the dog and ran away". A row is the query, a column the key,
+# both in the order of the text; each word may attend to itself and to earlier ones. Head 1 attends
+# to the previous word, head 2 to the same word and its earlier copies ("the", first and fourth),
+# head 3 to the first word, head 4 evenly to all. (In head 1 the first word can only attend to
+# itself. Colours follow the square root of the weight.)
 # %%
 words = "the cat saw the dog and ran away".split()
 T = len(words)
@@ -48,11 +49,11 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # > position.
 #
 # Do trained heads specialise like this? `numformer reproduce head-patterns` trains small encoders
-# and looks for the best head for each pattern. Its mean weight on the word of the pattern is 0.88
-# for the previous word and 0.96 for the next (medians of three seeds; even weights: 0.013). But not
-# every expected head exists: one from pronouns to the nouns they refer to appeared with one seed of
-# three (0.014, 0.023, 0.445). Nobody assigns these roles: heads start from different random
-# weights, and the roles arise in training.
+# and looks for the best head for each pattern, on one half of the texts; on the other half its mean
+# weight on the word of the pattern is 0.88 for the previous word and 0.96 for the next (medians of
+# three seeds; even weights: 0.013). But not every expected head exists: one from pronouns to the
+# nouns they refer to appeared with one seed of three (0.014, 0.023, 0.445). Nobody assigns these
+# roles: heads start from different random weights, and the roles arise in training.
 # %% [markdown] minutes=20
 # ## From one matrix to H heads
 # Each head h has matrices $W_Q^h$, $W_K^h$ and $W_V^h$ of its own. The outputs of all heads are
@@ -105,8 +106,9 @@ print("difference from the layer:", abs(multi_head(x, *weights, H) - layer(x[Non
 # > softmax weights.
 #
 # **Think.** Why not take H = C heads of width 1?
-# <details><summary>Answer</summary>The scores of a head are then products of two numbers: a matrix
-# of rank 1. Such a head can hardly compare anything. Each head needs some width.</details>
+# <details><summary>Answer</summary>The score is then a product of two numbers, $q_t k_s$: all
+# queries with $q_t > 0$ put the keys into the same order, and all others into the reverse of it.
+# Each head needs some width.</details>
 # %% [markdown]
 # The layer of the library, as a graph of the statements that ran. Follow the shapes: heads become
 # an axis of their own, (B, H, T, D), and return to (B, T, C) at the end.
@@ -216,11 +218,12 @@ def masked_attention(q, k, v, mask=None):
 
 check("attention", masked_attention, seed=0)
 # %% [markdown]
-# What does a wrong mask do? We expect a very low training loss and useless text. `numformer
-# reproduce slips` trains a decoder with a transposed mask, so that each position sees the future.
-# With seeds 1 to 3, its training loss is 0.14, 0.17 and 0.18 nats per character. But when it
-# generates, its loss is 4.36, 4.63 and 4.25 (median 4.36), more than twice that of the right model
-# (2.05, 2.07, 2.04; median 2.05). A falling loss does not show that a mask is right. (Printed code
+# What does a wrong mask do? We expect a very low training loss and a model that cannot generate.
+# `numformer reproduce slips` trains a decoder with a transposed mask, so that each position sees
+# the future. With seeds 1 to 3, its training loss is 0.14, 0.17 and 0.18 nats per character. But
+# when it predicts each held-out character as in generation, with nothing after it, its loss is
+# 4.36, 4.63 and 4.25, more than twice that of the right model (2.05, 2.07, 2.04). A low loss in
+# training does not show that a mask is right. (Printed code
 # is no proof either: in one deck the flag for the mask is passed on and never used.) Test it:
 # change a later input, and no earlier output may change. With vectors in columns, as in some decks,
 # everything is transposed: $Y = V\, \mathrm{softmax}(K^\top Q / \sqrt D)$, a softmax down the
@@ -243,14 +246,15 @@ for L, layer in enumerate(layers, 1):
         for part in layers[:L]:
             z = part(z, pattern=window)
         reach.append(np.abs(z.imag[0, -1]).max() > 0)                 # does the last output change?
-    print(f"{L} layers: the last of 20 tokens depends on {19 - int(np.argmax(reach))} before it")
+    print(f"layers: {L}; the last of 20 tokens depends on {19 - int(np.argmax(reach))} before it")
 # %% [markdown]
 # It came out as expected, 3 more tokens with each layer. A reach is only what is possible: whether
 # a model uses it depends on training. Texts of different lengths in one batch are filled up with
-# **padding** tokens. A mask of the keys hides these, so they change no other output. Masks are
-# combined by "and".
+# **padding** tokens. A mask of the keys gives these the weight 0, so they change no other output.
+# Masks are combined by "and".
 #
-# > A window makes attention linear in the length of the text; stacked layers widen its reach.
+# > A window makes the number of scores linear in the length of the text; stacked layers widen its
+# > reach.
 # %% [markdown] minutes=10
 # ## Cross-attention and grouped heads
 # In **cross-attention** queries come from one sequence, keys and values from another: a decoder
@@ -269,8 +273,8 @@ for L, layer in enumerate(layers, 1):
 # $2 T C$ numbers for each layer. **Grouped** heads make it smaller: H query heads share G heads of
 # keys and values, so it has $2 T G D$ numbers. G = 1 is called multi-query attention.
 #
-# $$\text{query head } h \text{ uses keys and values } g = \lfloor h\, G / H \rfloor, \qquad
-# q: (B, H, T, D),\; k, v: (B, G, S, D)$$
+# $$\text{query head } h \text{ uses keys and values } g = \lceil h\, G / H \rceil, \quad
+# h = 1 \dots H, \qquad q: (B, H, T, D),\; k, v: (B, G, S, D)$$
 #
 # > Grouped heads keep H sets of queries but store only G sets of keys and values.
 # %%

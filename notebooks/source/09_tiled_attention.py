@@ -338,23 +338,23 @@ for name, functions in {
                             backend.scaled_dot_product_attention_backward)}.items():
     measured = [costs(*functions, T) for T in lengths]
     milliseconds[name], memory = zip(*measured)
+    print(f"{name}: ms", *(f"{each:.1f}" for each in milliseconds[name]), end="")
     if "NumPy" in name:                                               # a kernel has its own memory
         peaks[name] = memory
+        print("; MiB", *(f"{each / 2 ** 20:.1f}" for each in memory), end="")
+    print()
 attention_costs(lengths, milliseconds, peaks).figure
 
 # %% [markdown]
-# > Tiles turn quadratic memory into linear memory. The computation stays quadratic; that the
-# > compiled version is also faster is due to the cache and to the compiler, not to fewer
-# > operations.
+# > Tiles turn quadratic memory into linear memory. The computation stays quadratic; a compiled
+# > version computes the same tiles in less time.
 #
-# **What came out.** The dotted lines grow as T and as T². Memory behaves as expected: at T = 2048
-# one head needs 84 MiB with all weights and 3 MiB in tiles, and the ratio doubles with T. Each
-# doubling of T multiplies the time by 3 to 4.5, averaged over the three; T² predicts 4. Times are
-# less exact than memory: they vary with what else the machine does. In NumPy, tiles are no faster
-# than all weights: they save memory alone. The compiled version is faster than both; it makes one
-# pass over numbers in the cache, where NumPy makes many over memory. With larger lengths and three
-# seeds, `numformer reproduce three-ways` found exponents of memory of 1.93 and 0.96, and of time of
-# 2.23 and 1.91 (all weights, tiles; medians).
+# **What came out.** The dotted lines grow as T and as T². Memory behaves as expected: each doubling
+# of T multiplies it by nearly 4 with all weights and by at most 2 in tiles. Times belong to the
+# processor on which the cell ran, and to what else it did. The compiled version computes the same
+# products as the tiles in NumPy, so what it gains is not a gain of operations. With larger lengths
+# and three seeds, `numformer reproduce three-ways` found exponents of memory of 1.93 and 0.96, and
+# of time of 2.23 and 1.91 (all weights, tiles; medians).
 #
 # Compiled code needs a check of its own. Lengths that are no multiples of a tile are where kernels
 # fail:

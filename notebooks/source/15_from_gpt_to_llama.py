@@ -84,44 +84,44 @@ ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
 ax.figure
 
 # %% [markdown]
-# For a vector x with C coordinates, a learned weight $\gamma$ (C) and a small $\varepsilon$ that
+# For a vector x with C coordinates, a learned weight $\gamma$ (C) and a small $\epsilon$ that
 # avoids a division by zero, we name each step; $\langle \cdot \rangle$ is the mean over the C
 # coordinates:
 #
-# $$m = \langle x^2 \rangle, \qquad r = (m + \varepsilon)^{-1/2}, \qquad \hat{x} = r\, x,
-# \qquad y = \gamma \odot \hat{x}$$
+# $$r = \left( \langle x^2 \rangle + \epsilon \right)^{-1/2}, \qquad \hat{x} = x\, r, \qquad
+# y = \gamma \odot \hat{x}$$
 #
-# m and r are single numbers for each vector; $\hat{x}$ and y have the shape of x, (..., C). A bar
-# denotes the gradient of the loss L, $\bar{x} = \partial L / \partial x$, which code names `dx`.
-# From the last step to the first:
+# $\langle x^2 \rangle$ and r are single numbers for each vector; $\hat{x}$ and y have the shape of
+# x, (..., C). A bar denotes the gradient of the loss L, $\bar{x} = \partial L / \partial x$, which
+# code names `dx`. From the last step to the first:
 #
 # 1. $y = \gamma \odot \hat{x}$: a product. All vectors share $\gamma$, so its gradients add:
 #
 # $$g = \bar{\hat{x}} = \gamma \odot \bar{y}, \qquad \bar{\gamma} = \sum_{\text{vectors}} \bar{y}
 # \odot \hat{x} \quad (C)$$
 #
-# 2. $\hat{x}_c = r\, x_c$: the number r multiplies every coordinate, so the gradients of these
+# 2. $\hat{x}_j = x_j\, r$: the number r multiplies every coordinate, so the gradients of these
 #    uses add:
 #
-# $$\bar{r} = \sum_{c} g_c\, x_c$$
+# $$\bar{r} = \sum_{i} g_i\, x_i$$
 #
-# 3. $r = (m + \varepsilon)^{-1/2}$: the power rule gives
-#    $dr/dm = -\tfrac12 (m + \varepsilon)^{-3/2} = -\tfrac12 r^3$:
+# 3. $r = u^{-1/2}$ with $u = \langle x^2 \rangle + \epsilon$: the power rule gives
+#    $\mathrm{d}r / \mathrm{d}u = -\tfrac12 u^{-3/2} = -\tfrac12 r^3$:
 #
-# $$\bar{m} = -\tfrac12\, r^3\, \bar{r}$$
+# $$\overline{\langle x^2 \rangle} = -\tfrac12\, r^3\, \bar{r}$$
 #
-# 4. x is used twice: in step 2, and in $m = \frac1C \sum_c x_c^2$, where $dm / dx_c = 2 x_c / C$.
-#    The gradients of both uses add:
+# 4. x is used twice: in step 2, and in $\langle x^2 \rangle = \frac1C \sum_j x_j^2$, whose
+#    derivative with respect to $x_j$ is $2 x_j / C$. The gradients of both uses add:
 #
-# $$\bar{x}_c = r\, g_c + \bar{m}\, \frac{2 x_c}{C}
-# = r\, g_c - r^3\, x_c\, \frac1C \sum_{k} g_k\, x_k$$
+# $$\bar{x}_j = r\, g_j + \overline{\langle x^2 \rangle}\, \frac{2 x_j}{C}
+# = r\, g_j - r^3\, x_j\, \frac1C \sum_{i} g_i\, x_i$$
 #
 # 5. Put $x = \hat{x} / r$ into the last term, twice; $r^3$ becomes r:
 #
 # $$\bar{x} = r \left( g - \hat{x}\, \langle g\, \hat{x} \rangle \right) \qquad (\dots, C)$$
 #
 # The second term removes from g its part along $\hat{x}$. It has to: if x is scaled, y does not
-# change (for small $\varepsilon$), so the gradient cannot have a component along x.
+# change (for small $\epsilon$), so the gradient cannot have a component along x.
 
 # %%
 def rms_norm_backward(dy, x, weight):
@@ -141,8 +141,8 @@ check("rms_norm_backward", rms_norm_backward, seed=0)
 # > part along the vector itself.
 #
 # **Exercise 15.1** (15 minutes). In some code the small number is outside the root:
-# $\hat{x} = x / (\sqrt{m} + \varepsilon)$, with $\varepsilon$ = 1e-5. Which of the five steps
-# change? Where x = 0 the root has no derivative; take it as 0 there.
+# $\hat{x} = x / (\sqrt{\langle x^2 \rangle} + \epsilon)$, with $\epsilon$ = 1e-5. Which of the five
+# steps change? Where x = 0 the root has no derivative; take it as 0 there.
 # `hint("rms_norm_outside_backward")` helps; after a pass, `solution("rms_norm_outside_backward")`
 # shows ours.
 
@@ -363,7 +363,7 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 #
 # - From 2017 to LLaMA: pre-norm with RMSNorm, rotary positions, a gated feed-forward network, no
 #   biases.
-# - RMSNorm: $y = \gamma \odot r x$ with $r = (\langle x^2 \rangle + \varepsilon)^{-1/2}$; backward
+# - RMSNorm: $y = \gamma \odot r x$ with $r = (\langle x^2 \rangle + \epsilon)^{-1/2}$; backward
 #   $\bar{x} = r (g - \hat{x} \langle g \hat{x} \rangle)$ with $g = \gamma \odot \bar{y}$.
 # - Parameters: $12 L C^2 + V C$. Operations per token: two per parameter, and $2 L C (T + 1)$;
 #   three times as many in training.

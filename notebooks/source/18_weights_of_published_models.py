@@ -270,7 +270,7 @@ for name, logits in {"by hand": ours, "exact GELU": logits_of(arrays, ids, H, ge
 #
 # $$y = \tfrac12\, x\, (1 + \tanh u), \qquad u = \sqrt{2 / \pi}\, (x + 0.044715\, x^3)$$
 #
-# and LayerNorm adds $\varepsilon$ = 1e-5 to the variance. The wrong choices change the logits far
+# and LayerNorm adds $\epsilon$ = 1e-5 to the variance. The wrong choices change the logits far
 # more than rounding does.
 #
 # > Compare logits with a reference: a slightly wrong formula raises no error, and its outputs look
@@ -395,9 +395,9 @@ for name, each in (("not permuted", state), ("permuted", permuted)):
 # > the projections of queries and keys, and every score stays the same.
 #
 # **Exercise 18.2** (10 minutes). Gemma stores $w = \gamma - 1$, so its RMSNorm is
-# $y = (1 + w) \odot r x$, with $r = (\langle x^2 \rangle + \varepsilon)^{-1/2}$ and the mean
+# $y = (1 + w) \odot r x$, with $r = (\langle x^2 \rangle + \epsilon)^{-1/2}$ and the mean
 # $\langle \cdot \rangle$ over coordinates (lesson 15). What is $\bar{w}$, and where does w enter
-# $\bar{x}$? ($\varepsilon$ = 1e-5) `hint("rms_norm_backward")` helps; after a pass,
+# $\bar{x}$? ($\epsilon$ = 1e-5) `hint("rms_norm_backward")` helps; after a pass,
 # `solution("rms_norm_backward")` shows ours.
 
 # %%

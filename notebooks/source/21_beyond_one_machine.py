@@ -144,8 +144,8 @@ print(f"one after the other: {(one_by_one != alone).mean():.0%} of the numbers h
 # Yuan 2009) a rank sends to the next rank only, one part in each round. For N - 1 rounds the parts
 # go around and are added up; for N - 1 more rounds the sums go around. A binary tree adds whole
 # vectors in pairs up to its root, and sends the sum back: $2 \lceil \log_2 N \rceil$ rounds. Let a
-# message of m bytes take $\alpha + m / B$ seconds, with the latency $\alpha$ and the bandwidth B
-# (not the batch) in bytes a second:
+# message take $\alpha$ seconds, the latency, and $1 / B$ for each byte, with the bandwidth B (not
+# the batch) in bytes a second:
 #
 # $$t_{\text{ring}} = 2 (N - 1) \Big( \alpha + \frac{M}{N B} \Big), \qquad
 # t_{\text{tree}} = 2 \lceil \log_2 N \rceil \Big( \alpha + \frac{M}{B} \Big)$$
@@ -251,22 +251,22 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 # ## One layer on several machines
 #
 # What if a single layer does not fit? Cut the first matrix of a feed-forward network by columns and
-# the second by rows (Shoeybi et al. 2019): $W_1 = [A_1 \cdots A_N]$ with $A_p$: (C, F/N), and
-# $W_2$ with $B_p$: (F/N, C) below each other.
+# the second by rows (Shoeybi et al. 2019): $W_1 = [A_1 \cdots A_N]$ with $A_r$: (C, F/N), and
+# $W_2$ with $B_r$: (F/N, C) below each other.
 #
 # $$\begin{aligned}
 # y &= f(x\, [A_1 \cdots A_N])\, W_2 \\
 #   &= [f(x A_1) \cdots f(x A_N)]\, W_2 && f \text{ acts on each column alone} \\
-#   &= \textstyle\sum_p f(x A_p)\, B_p && \text{columns times rows; } (T, C)
+#   &= \textstyle\sum_r f(x A_r)\, B_r && \text{columns times rows; } (T, C)
 # \end{aligned}$$
 #
 # No rank needs a column of another: only the sum is made together. For the backward we write
-# $h_p = x A_p$ and $\bar{y} = \partial L / \partial y$. All ranks get $\bar{y}$, and x was used by
+# $h_r = x A_r$ and $\bar{y} = \partial L / \partial y$. All ranks get $\bar{y}$, and x was used by
 # all of them, so its gradients add:
 #
-# $$\bar{h}_p = \bar{y}\, B_p^\top \odot f'(x A_p) \quad (T, F/N), \qquad
-# \bar{B}_p = f(x A_p)^\top\, \bar{y}, \quad \bar{A}_p = x^\top \bar{h}_p, \qquad
-# \bar{x} = \textstyle\sum_p \bar{h}_p\, A_p^\top$$
+# $$\bar{h}_r = \bar{y}\, B_r^\top \odot f'(x A_r) \quad (T, F/N), \qquad
+# \bar{B}_r = f(x A_r)^\top\, \bar{y}, \quad \bar{A}_r = x^\top \bar{h}_r, \qquad
+# \bar{x} = \textstyle\sum_r \bar{h}_r\, A_r^\top$$
 #
 # Attention can be cut in the same way, by heads: no head needs another. A block then makes two
 # sums of size (B, T, C) forward and two backward. Had we cut $W_1$ by rows instead, the sum would
@@ -356,7 +356,7 @@ pipeline_picture(schedule, title="1F1B, 4 stages, 8 micro-batches").figure
 # - An all-reduce sends $2 (N - 1) / N$ times the vector; a ring has the fewest bytes, a tree the
 #   fewest rounds.
 # - ZeRO-1: owners of parts keep the moments, 1/N each.
-# - Tensor parallelism: $y = \sum_p f(x A_p) B_p$, $\bar{x} = \sum_p \bar{h}_p A_p^\top$.
+# - Tensor parallelism: $y = \sum_r f(x A_r) B_r$, $\bar{x} = \sum_r \bar{h}_r A_r^\top$.
 # - Pipelines idle for $(p - 1) / (m + p - 1)$ of the time.
 
 # %% [markdown]
