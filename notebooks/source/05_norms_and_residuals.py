@@ -27,8 +27,9 @@ from numformer.plots import gradient_flow, norm_comparison, residual_norms
 # %% [markdown] minutes=15
 # ## Normalise, but over which axis?
 # A layer multiplies its input by a matrix. If each of 24 layers makes its output 1.5 times as large
-# as its input, the last output is 17,000 times as large as the first input, and a learning rate
-# that fits one layer fits no other. (When the distribution of a layer's inputs changes during
+# as its input, the last output is 17,000 times as large as the first input. The gradient of a
+# layer's matrix is proportional to its input (lesson 1), so such sizes differ in the gradients,
+# too. (When the distribution of a layer's inputs changes during
 # training, this is called internal covariate shift.) A **norm** gives the inputs of a layer a known
 # size: it subtracts a mean and divides by a standard deviation. Activations form a cube of numbers:
 # B texts, T positions, C coordinates. The picture shows which of them share one mean. LayerNorm
@@ -48,13 +49,17 @@ def coupling(norm, sizes):
 # %%
 sizes = (3, 4, 6)                                                     # (B, T, C)
 norms = {"LayerNorm": LayerNorm(6, dtype=np.float64), "BatchNorm": BatchNorm(6, dtype=np.float64)}
-norm_comparison({name: coupling(norm, sizes) for name, norm in norms.items()}, sizes).figure
+maps = {name: coupling(norm, sizes) for name, norm in norms.items()}
+for name, each in maps.items():
+    other = each[~np.eye(len(each), dtype=bool)]                      # of other vectors
+    print(f"{name}: dependence on other vectors {other.min():.1e} to {other.max():.1e}")
+norm_comparison(maps, sizes).figure
 # %% [markdown]
-# In the picture LayerNorm's map is diagonal: each vector depends on itself alone. BatchNorm's map
-# is full. The output for one text depends on the other texts of its batch: small batches make it
-# noisy, and a model that generates one token at a time has no batch to average over, so BatchNorm
-# then uses averages stored in training. (One deck has both norms treat each element individually.
-# In fact each output depends on all the numbers that share its mean.)
+# LayerNorm's map is diagonal: each vector depends on itself alone. BatchNorm's map is full. The
+# output for one text depends on the other texts of its batch, and a model that generates one token
+# at a time has no batch to average over, so BatchNorm then uses averages stored in training. (One
+# deck has both norms treat each element individually. In fact each output depends on all the
+# numbers that share its mean.)
 #
 # > LayerNorm treats every vector alone, so its output does not depend on the batch; BatchNorm
 # > couples all vectors of a batch.
@@ -113,9 +118,9 @@ def mean(a):
     return a.mean(axis=-1, keepdims=True)                             # (..., 1)
 
 
-def layer_norm_backward(dy, x, weight, bias):
+def layer_norm_backward(dy, x, weight, bias, epsilon=1e-5):
     c = x - mean(x)                                                   # (..., C)
-    r = (mean(c * c) + 1e-5) ** -0.5                                  # (..., 1)
+    r = (mean(c * c) + epsilon) ** -0.5                               # (..., 1)
     x_hat, g, vectors = c * r, weight * dy, tuple(range(x.ndim - 1))
     dc = r * (g - x_hat * mean(g * x_hat))                            # direct, and the variance
     dx = dc - mean(dc)                                                # and the mean
@@ -132,13 +137,14 @@ check("layer_norm_backward", layer_norm_backward, seed=0)
 # %%
 rng = np.random.default_rng(0)
 x, dy = rng.standard_normal((2, 5, 8))                                # (vectors, C)
-dx, _, _ = layer_norm_backward(dy, x, np.ones(8), np.zeros(8))
-x_hat, _ = layer_norm(x, np.ones(8), np.zeros(8))
-print(f"sum of dx {abs(dx.sum(axis=1)).max():.0e}, "
-      f"dx . x_hat {abs((dx * x_hat).sum(axis=1)).max():.0e}")
+for epsilon in (1e-5, 1e-7, 0):
+    dx, _, _ = layer_norm_backward(dy, x, np.ones(8), np.zeros(8), epsilon)
+    x_hat, _ = layer_norm(x, np.ones(8), np.zeros(8), epsilon)
+    print(f"epsilon {epsilon:.0e}: sum of dx {abs(dx.sum(axis=1)).max():.0e}, "
+          f"dx . x_hat {abs((dx * x_hat).sum(axis=1)).max():.0e}")
 # %% [markdown]
-# The sum is 0 up to rounding. The product is not, because of $\epsilon = 10^{-5}$: it shrinks in
-# proportion to $\epsilon$, and with $\epsilon = 0$ it is a rounding error too.
+# The sum is 0 up to rounding. The product is not, because of $\epsilon$: it shrinks in proportion
+# to $\epsilon$, and with $\epsilon = 0$ it is a rounding error too.
 #
 # **Exercise 5.1** (10 minutes). BatchNorm has the same formulas, with means over all axes but the
 # last. Change the axes of the means, and nothing else. `hint("batch_norm_backward")` helps; after a
@@ -163,8 +169,9 @@ check("batch_norm_backward", batch_norm_backward, seed=0)
 #
 # The mean is over the width of a vector. (One deck divides by N, which in its other formulas is the
 # number of vectors.) Papers also disagree about $\epsilon$: inside the root as here, or added to
-# the root. It matters only for very small vectors, but weights trained with one form need that
-# form. And RMSNorm does not give all word vectors of a model the same norm, as one reads: only the
+# the root. The two differ for vectors whose root mean square is not far above $\sqrt\epsilon$, so a
+# model with such vectors needs the form that it was trained with. And RMSNorm does not give all
+# word vectors of a model the same norm, as one reads: only the
 # input of a branch is normalised, and the weight then scales each coordinate.
 #
 # **Exercise 5.2** (10 minutes). Repeat the derivation: which path is missing, and which term?
@@ -219,10 +226,10 @@ for seed in (1, 2, 3):
     print(f"gradient after 24 blocks: {np.linalg.norm(plain) / np.linalg.norm(start):.0e} without "
           f"skips, {np.linalg.norm(skips) / np.linalg.norm(start):.1f} with skips")
 # %% [markdown]
-# It came out as expected. Real blocks behave alike: with 24 blocks without norms and residuals the
-# gradient at the first is $10^{-3.3}$ to $10^{-4.3}$ of that at the last, and a stack of 16 trains
-# to a loss of 3.24 to 3.28 instead of 2.60 to 2.66 (`numformer reproduce skip-connections`, three
-# seeds).
+# It came out as expected. In real blocks the gradient shrinks, too, though less: with 24 blocks
+# without norms and residuals, the gradient with respect to the input of the first is $10^{-3.3}$ to
+# $10^{-4.3}$ of that of the last, and a stack of 16 trains to a loss of 3.24 to 3.28, with
+# residuals alone to 2.60 to 2.66 (`numformer reproduce skip-connections`, three seeds).
 #
 # > A residual connection adds the identity to the Jacobian, so the gradient has a path that no
 # > layer can shrink.
@@ -260,34 +267,42 @@ for seed in (1, 2, 3):
 # sums four times as many terms, by 1/4.) Xiong et al. (2020) derive that with post-norm the
 # gradients near the loss are large, however deep the model is. With pre-norm all gradients pass
 # through the last norm, which divides by the size of a stream that has grown with depth. So we
-# expect larger gradients with post-norm, above all in the last blocks.
+# expect larger gradients with post-norm in the last blocks.
 # %%
 ids, flows, streams, L = rng.integers(0, 50, (8, 33)), {}, {}, 24
 for name, norm_first in (("pre-norm", True), ("post-norm", False)):
     config = DecoderConfig(**{**TRANSFORMER_2017, "norm_first": norm_first, "init_std": 64 ** -0.5},
                            vocab_size=50, context_length=32, n_layers=L, n_heads=4, d_model=64)
-    runs = []
+    runs, streams[name] = [], []
     for seed in (1, 2, 3):
         model = Decoder(config, np.random.default_rng(seed))
         for block in model.blocks:
             block.attention.output.weight.data *= np.float32((2 * L) ** 0.5 / 2)
             block.feedforward.output.weight.data *= np.float32((2 * L) ** 0.5 / 4)
         runs.append(gradient_norm_by_block(model, (ids[:, :-1], ids[:, 1:]))["blocks"])
+        streams[name].append(residual_stream(model, ids[:, :-1])["blocks"])
     flows[name] = np.mean(runs, axis=0)                               # (L,)
-    streams[name] = residual_stream(model, ids[:, :-1])["blocks"]     # L + 1 arrays (B, T, C)
     print(name, "first to last block:", [f"{run[0]:.2f} to {run[-1]:.2f}" for run in runs])
 gradient_flow(flows).figure
 # %% [markdown]
 # It came out as expected with every seed. In the last block the gradient norm is 1.75 to 2.10 with
-# post-norm and 0.43 to 0.53 with pre-norm; towards the loss it grows with post-norm and falls with
-# pre-norm. Large gradients near the loss make the first steps of training unsafe. This is the
-# reason that the paper gives why the 2017 Transformer needs a **warm-up**, in which the learning
-# rate grows from nearly 0 (Xiong et al. 2020). Pre-norm has a price, though. Nothing in the stream
-# is ever divided, so its vectors grow with depth, and later branches change them less (the last of
-# the three seeds):
+# post-norm and 0.43 to 0.53 with pre-norm; in the first block the two hardly differ. The paper
+# concludes that large gradients near the loss make the first steps unsafe, and that the 2017
+# Transformer therefore needs a **warm-up**, in which the learning rate grows from nearly 0.
+# Pre-norm has a price, though. Nothing in the stream is ever divided, so we expect that its vectors
+# grow with depth, and that later blocks change them less:
 # %%
-residual_norms(streams).figure
+for name, runs in streams.items():                                    # L + 1 arrays (B, T, C) each
+    change = [[np.median(np.linalg.norm(b - a, axis=-1) / np.linalg.norm(a, axis=-1))
+               for a, b in ((run[0], run[1]), (run[-2], run[-1]))] for run in runs]
+    first, last = np.transpose(change).round(2)
+    print(f"{name}: change over size of the stream, first block {first}, last block {last}")
+residual_norms({name: runs[0] for name, runs in streams.items()}).figure
 # %% [markdown]
+# As expected with each seed (the picture has seed 1): with pre-norm the stream grows, and the first
+# block changes it by more than a third of its size, the last by a fifth. With post-norm both change
+# it by about a half.
+#
 # **Think.** Why does a pre-norm model have one more norm after its last block, and a post-norm
 # model none?
 # <details><summary>Answer</summary>The output layer is a linear map that also needs inputs of a

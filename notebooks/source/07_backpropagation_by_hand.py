@@ -225,8 +225,8 @@ check("softmax_cross_entropy_backward", softmax_cross_entropy_backward, seed=0)
 # and adds a bias $\beta$, both (C,). Because all coordinates share one mean and one variance, each
 # input influences all outputs. Write $\langle \cdot \rangle$ for the mean over its C coordinates.
 #
-# $$d = x - \langle x \rangle, \qquad v = \langle d^2 \rangle, \qquad r = (v + \epsilon)^{-1/2},
-# \qquad \hat{x} = r\, d, \qquad y = \gamma \hat{x} + \beta$$
+# $$c = x - \langle x \rangle, \qquad r = \left( \langle c^2 \rangle + \epsilon \right)^{-1/2},
+# \qquad \hat{x} = c\, r, \qquad y = \gamma \odot \hat{x} + \beta$$
 #
 # > x reaches the output on three paths: directly, through the mean, and through the variance. The
 # > gradient has a term for each.
@@ -236,23 +236,23 @@ check("softmax_cross_entropy_backward", softmax_cross_entropy_backward, seed=0)
 # $$\bar{\gamma} = \sum_n \bar{y}_n \odot \hat{x}_n, \qquad \bar{\beta} = \sum_n \bar{y}_n,
 # \qquad g = \gamma \odot \bar{y} \qquad \text{(g is the gradient of } \hat{x} \text{)}$$
 #
-# $$\bar{r} = \sum_i g_i d_i \qquad \text{(r multiplies all C coordinates: rule 3)}$$
+# $$\bar{r} = \sum_i g_i c_i \qquad \text{(r multiplies all C coordinates: rule 3)}$$
 #
-# $$\bar{v} = -\tfrac12 (v + \epsilon)^{-3/2}\, \bar{r} = -\tfrac12 r^3 \bar{r}
+# $$\overline{\langle c^2 \rangle} = -\tfrac12 r^3\, \bar{r}
 # \qquad \text{(power rule)}$$
 #
-# $$\bar{d}_j = r\, g_j + \tfrac{2}{C} d_j \bar{v}
-# \qquad \text{(d is used twice: in } \hat{x} \text{ and in v)}$$
+# $$\bar{c}_j = r\, g_j + \tfrac{2}{C} c_j\, \overline{\langle c^2 \rangle}
+# \qquad \text{(c is used twice: in } \hat{x} \text{ and in } \langle c^2 \rangle \text{)}$$
 #
-# $$\bar{d}_j = r\, g_j - r^3 d_j \tfrac1C \sum_i g_i d_i
-# = r \big( g_j - \hat{x}_j \langle g \hat{x} \rangle \big) \qquad \text{(insert } \bar{v}; r\, d =
+# $$\bar{c}_j = r\, g_j - r^3 c_j \tfrac1C \sum_i g_i c_i
+# = r \big( g_j - \hat{x}_j \langle g \hat{x} \rangle \big) \qquad \text{(insert } \bar{r}; c\, r =
 # \hat{x} \text{)}$$
 #
-# $$\bar{x}_j = \bar{d}_j - \langle \bar{d} \rangle
-# \qquad \text{(} x_j \text{ is in } d_j \text{, and with } -1/C \text{ in every } d_i \text{)}$$
+# $$\bar{x}_j = \bar{c}_j - \langle \bar{c} \rangle
+# \qquad \text{(} x_j \text{ is in } c_j \text{, and with } -1/C \text{ in every } c_i \text{)}$$
 #
 # $$\bar{x} = r \big( g - \langle g \rangle - \hat{x} \langle g \hat{x} \rangle \big)
-# \qquad \text{(} \langle \hat{x} \rangle = 0 \text{, so } \langle \bar{d} \rangle = r \langle g
+# \qquad \text{(} \langle \hat{x} \rangle = 0 \text{, so } \langle \bar{c} \rangle = r \langle g
 # \rangle \text{)}$$
 #
 # The two subtracted terms have a meaning. A constant added to x, or a factor that multiplies it,
@@ -261,9 +261,9 @@ check("softmax_cross_entropy_backward", softmax_cross_entropy_backward, seed=0)
 
 # %%
 def normalize(x, epsilon=1e-5):
-    d = x - x.mean(axis=-1, keepdims=True)
-    r = ((d * d).mean(axis=-1, keepdims=True) + epsilon) ** -0.5
-    return d * r, r
+    c = x - x.mean(axis=-1, keepdims=True)
+    r = ((c * c).mean(axis=-1, keepdims=True) + epsilon) ** -0.5
+    return c * r, r
 
 
 def normalize_backward(g, x_hat, r):
@@ -294,7 +294,7 @@ forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
 # %% [markdown]
 # > Attention's backward is two product rules with the gradient of the softmax between them.
 #
-# $$z = s\, q k^\top, \qquad p = \mathrm{softmax}(z), \qquad o = p\, v, \qquad s = 1 / \sqrt{D}$$
+# $$z = q k^\top / \sqrt D, \qquad p = \mathrm{softmax}(z), \qquad o = p\, v$$
 #
 # $$q: (T, D) \quad k, v: (S, D) \quad z, p: (T, S) \quad o: (T, D)$$
 #
@@ -304,10 +304,10 @@ forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
 # $$\bar{z}_{ij} = p_{ij} \Big( \bar{p}_{ij} - \sum_k p_{ik} \bar{p}_{ik} \Big)
 # \qquad \text{(softmax of each row)}$$
 #
-# $$\bar{q} = s\, \bar{z}\, k, \qquad \overline{k^\top} = s\, q^\top \bar{z}
-# \qquad \text{(rule 1 for } z = s\, q k^\top \text{, with } W = k^\top \text{)}$$
+# $$\bar{q} = \bar{z}\, k / \sqrt D, \qquad \overline{k^\top} = q^\top \bar{z} / \sqrt D
+# \qquad \text{(rule 1 for } z = q k^\top / \sqrt D \text{, with } W = k^\top \text{)}$$
 #
-# $$\bar{k} = s\, \bar{z}^\top q \qquad \text{(transpose both sides)}$$
+# $$\bar{k} = \bar{z}^\top q / \sqrt D \qquad \text{(transpose both sides)}$$
 #
 # In words: a value gets the gradients of all queries that attended to it, in proportion to the
 # weights. A score gets a gradient if its value would have helped more, or less, than the mean of
@@ -316,11 +316,11 @@ forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
 
 # %%
 def attention_backward(do, q, k, v):
-    s = q.shape[-1] ** -0.5
-    p, _ = softmax(q @ k.mT * s)                                      # (..., T, S)
+    scale = q.shape[-1] ** -0.5
+    p, _ = softmax(q @ k.mT * scale)                                  # (..., T, S)
     dv, dp = p.mT @ do, do @ v.mT                                     # o = p v
     dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))              # p = softmax(z)
-    return dz @ k * s, dz.mT @ q * s, dv                              # z = s q k^T
+    return dz @ k * scale, dz.mT @ q * scale, dv                      # z = q k^T scale
 
 
 check("attention_backward", attention_backward, seed=0)
@@ -376,11 +376,11 @@ def feed_forward_branch_backward(dy, saved, w):
 
 
 def attention_branch_backward(dh, saved, w):
-    (a, r, q, k, v, p, o), s = saved, saved[2].shape[1] ** -0.5
+    (a, r, q, k, v, p, o), scale = saved, saved[2].shape[1] ** -0.5
     do, dwo = dh @ w["o"].T, o.T @ dh                                 # o Wo
     dp, dv = do @ v.T, p.T @ do                                       # o = p v
     dz = p * (dp - (p * dp).sum(axis=1, keepdims=True))               # p = softmax(z)
-    dq, dk = dz @ k * s, dz.T @ q * s                                 # z = s q k^T
+    dq, dk = dz @ k * scale, dz.T @ q * scale                         # z = q k^T scale
     da = dq @ w["q"].T + dk @ w["k"].T + dv @ w["v"].T                # a is used three times
     dw = {"q": a.T @ dq, "k": a.T @ dk, "v": a.T @ dv, "o": dwo}
     return dh + normalize_backward(da, a, r), dw                      # x is used twice
