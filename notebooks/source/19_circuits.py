@@ -55,6 +55,7 @@ from numformer.plots import accuracy_bars, attention_grid, attention_map
 trainer, task, tokenizer = trainer_of("recall", seed=1, steps=1500)
 model = trained(trainer).model
 measured = task.measure(model, tokenizer, task.load(None))
+print({name: round(share, 3) for name, share in measured.items()})
 accuracy_bars({"the model": measured["recall"],
                "most frequent value so far": measured["most_frequent_value"],
                "the last value": measured["last_value"]},
@@ -62,13 +63,13 @@ accuracy_bars({"the model": measured["recall"],
 
 # %% [markdown]
 # Answers that ignore the keys, such as the most frequent value so far, are right in 41% of cases.
-# The model is right almost always. It has found the procedure. Where is it?
+# The model is right almost always. It has found a procedure. Where is it?
 
 # %% [markdown] minutes=10
 # ## What do the heads attend to?
 #
-# The first step of an investigation is to look. Rows are queries, columns are keys; each row sums
-# to one.
+# The first step of an investigation is to look. Rows are queries, columns keys; colours follow the
+# square root of the weight.
 
 # %%
 keys, values = recall_examples(1, 7, np.random.default_rng(4), keys=3)
@@ -244,14 +245,14 @@ for layer, head in np.ndindex(2, 2):
     bars[f"without head {head + 1} of layer {layer + 1}"] = accuracy
 with ablate_heads(model, [(1, 0), (1, 1)]):
     bars["without both heads of layer 2"] = task.measure(model, tokenizer, held_out)["recall"]
+print(*(f"{share:.3f} {name}" for name, share in bars.items()), sep="\n")
 accuracy_bars(bars, title="Recall after ablation", chance=1 / 8).figure
 
 # %% [markdown]
-# Compare each bar with the prediction above, and with 0.41, the best answer that ignores the keys.
-# After the full training of 6,000 steps, recall without the head of highest induction score is
-# 0.414, 0.200 and 0.128 for seeds 1 to 3, and without the other head of the same layer at least
-# 0.987 (`numformer reproduce induction-heads`): how the work is divided
-# differs between runs, the mechanism does not.
+# As predicted; the best answer that ignores the keys has 0.41. After the full training of 6,000
+# steps, recall without the head of highest induction score is 0.414, 0.200 and 0.128 for seeds 1 to
+# 3, and without the other head of the same layer at least 0.987 (`numformer reproduce
+# induction-heads`): one head then does the work of our two.
 #
 # <details><summary>Why can accuracy fall below 0.41?</summary>
 #
@@ -351,13 +352,13 @@ for name, predicted in (("at the real model", -at_one),
     print(f"{name:>21}: {predicted.ravel().round(3)}, rank correlation {rank:.1f}")
 
 # %% [markdown]
-# The first is a thousand times too small and in the wrong order. For seeds 1, 2 and 3 (`seed` in
-# the cell that trains) the rank correlations are 0.2, -0.6 and 1.0; those of the second -0.4, 0.8
-# and 0.2; of the third 1.0, 0.8 and 0.8. A model that has solved its task is at a minimum: first
-# derivatives are small there.
+# The first is a thousand times too small. With seeds 1, 2 and 3 its rank correlations
+# are 0.2, -0.6 and 1.0; those of the second -0.4, 0.8 and 0.2; of the third 1.0, 0.8 and 0.8. (A
+# random order of four heads reaches 0.8 once in six.) A model that has solved its task is near a
+# minimum: first derivatives are small there.
 #
-# > A gradient is the cost of a *small* change, and an ablation is none. Averaged on the way to it,
-# > gradients find the heads that matter.
+# > A gradient is the cost of a *small* change, and an ablation is none. Here, only gradients
+# > averaged on the way to it rank the heads nearly right with every seed.
 #
 # **Exercise 19.2** (10 minutes). Tokens repeat in these texts, so a row of the embedding is used
 # many times. Write the gradient of the lookup $y = W[\mathrm{ids}]$, where ids has any shape. Which
@@ -408,7 +409,7 @@ check("embedding_backward", embedding_backward, seed=0)
 #   layer-1 head adds it to the keys of layer 2 (K-composition).
 # - $y = \sum_h o_h W_O^{(h)}$: zero rows of $W_O$ remove a head exactly.
 # - $\bar{\xi}_h = \langle \bar{W}_O^{(h)}, W_O^{(h)} \rangle$: one backward pass gives the gradient
-#   of every gate; its mean along the line to an ablation predicts the order of costs.
+#   of every gate; here, its mean along the line to an ablation predicts the order of costs best.
 
 # %% [markdown]
 # ## Further reading
