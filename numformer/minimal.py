@@ -13,7 +13,8 @@ the forward line that the next lines differentiate. A model's backward visits it
 
 Shapes: B sequences of T characters; vectors of C numbers, the width of the model; H attention heads
 of width D = C / H; F outputs of a linear layer, hidden units in the MLP; V characters in the
-vocabulary. In formulas, [i = j] is 1 if i = j and 0 otherwise.
+vocabulary. In formulas, [i = j] is 1 if i = j and 0 otherwise. Scores before a softmax over the
+characters are called logits; the loss is in nats, as its logarithm is the natural one.
 """
 
 import sys
@@ -58,12 +59,11 @@ def layer_norm_backward(dy, saved):
     dx_hat = dy * weight                                              # (B, T, C)
     dweight = (dy * x_hat).sum(axis=(0, 1))                           # (C,)
     dbias = dy.sum(axis=(0, 1))                                       # (C,)
-
-    # x_hat = centred * r, and r depends on every centred_j: dr/dcentred_j = -r^3 centred_j / C. So
+    # x_hat = centred * r, and r = (mean_i(centred_i^2) + 1e-5)^(-1/2) depends on every centred_j:
+    # dr/dcentred_j = -1/2 r^3 * 2 centred_j / C. So
     # dcentred_j = r dx_hat_j + dr/dcentred_j sum_i dx_hat_i centred_i, and with centred = x_hat / r
     #            = r (dx_hat_j - x_hat_j mean_i(dx_hat_i x_hat_i))
     dcentred = r * (dx_hat - x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True))
-
     # centred = x - x.mean(): x_j is in every centred_i, through the mean, with the factor -1 / C
     dx = dcentred - dcentred.mean(axis=-1, keepdims=True)
     return dx, dweight, dbias
@@ -86,8 +86,8 @@ def gelu_backward(dy, saved):
 
 def softmax(x):
     """Turn scores into probabilities: y_i = exp(x_i) / sum_k exp(x_k). Its backward takes y."""
-    # The maximum cancels; it keeps exp from overflowing. (`.real`: a test puts in complex numbers)
-    e = np.exp(x - x.real.max(axis=-1, keepdims=True))
+    # The maximum cancels; it keeps exp from overflowing
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
@@ -99,8 +99,10 @@ def softmax_backward(dy, y):
 
 def attention(qkv):
     """Causal attention in H heads, softmax(q k^T / sqrt(D)) v: a mean of the values v of a position
-    and all earlier ones, weighted by how well their keys k match its query q."""
+    and all earlier ones, weighted by how well their keys k match its query q. Each head has its own
+    weights, and so can read from another position."""
     B, T, _ = qkv.shape                                               # (B, T, 3C)
+    # reshape cuts each vector into H heads; swapaxes puts H before T, so that @ works head by head
     q, k, v = [part.reshape(B, T, HEADS, -1).swapaxes(1, 2)           # (B, H, T, D) each
                for part in np.split(qkv, 3, axis=-1)]
     causal = np.tri(T, dtype=bool)                                  # (T, T): causal[t, s] is s <= t
@@ -118,14 +120,11 @@ def attention_backward(dy, saved):
     do = dy.reshape(B, T, H, D).swapaxes(1, 2)                        # (B, H, T, D)
     dweights = do @ v.swapaxes(2, 3)                                  # (B, H, T, T)
     dv = weights.swapaxes(2, 3) @ do                                  # (B, H, T, D)
-
     # weights = softmax(where(causal, scores, -inf)): softmax_backward gives 0 where a weight is 0
     dscores = softmax_backward(dweights, weights)                     # (B, H, T, T)
-
     # scores = q @ k^T / sqrt(D)
     dq = dscores @ k / D ** 0.5                                       # (B, H, T, D)
     dk = dscores.swapaxes(2, 3) @ q / D ** 0.5                        # (B, H, T, D)
-
     # q, k, v = [part.reshape(B, T, HEADS, -1).swapaxes(1, 2) for part in np.split(qkv, ...)]
     parts = [part.swapaxes(1, 2).reshape(B, T, -1) for part in (dq, dk, dv)]
     return np.concatenate(parts, axis=-1)                             # (B, T, 3C)
@@ -133,7 +132,7 @@ def attention_backward(dy, saved):
 
 def cross_entropy(logits, targets):
     """The mean of -log softmax(logits)[target] over all B T targets: the last layer, so no dy."""
-    z = logits - logits.real.max(axis=-1, keepdims=True)              # (B, T, V), as in softmax
+    z = logits - logits.max(axis=-1, keepdims=True)                   # (B, T, V), as in softmax
     log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))         # (B, T, V)
     one_hot = np.eye(z.shape[-1], dtype=z.dtype)[targets]             # (B, T, V): 1 at the target
     return -(one_hot * log_p).sum() / targets.size, (log_p, one_hot, targets.size)
@@ -152,7 +151,8 @@ def cross_entropy_backward(saved):
 # `dx, *g[name] = ...` assigns the first result to dx and the others, as a list, to g[name].
 
 def initial_parameters(rng, V):
-    """Random matrices; in layer norms, weights of 1 and biases of 0. All is float32."""
+    """Random matrices; in layer norms, weights of 1 and biases of 0. All is float32. With the std
+    1 / sqrt(C) a matrix would give outputs as large as its inputs; ours is a little smaller."""
     C, F = WIDTH, 4 * WIDTH
     random = lambda *shape: rng.normal(0, INITIAL_STD, shape)
     p = {"embedding": [random(V, C)], "positions": [random(CONTEXT, C)]}
@@ -168,7 +168,8 @@ def initial_parameters(rng, V):
 
 
 def block(x, p, i):
-    """Add to x what attention reads from earlier positions, then what the MLP computes from it."""
+    """Add to x what attention reads from earlier positions, then what the MLP computes from it.
+    Each sum (a residual connection) keeps x, and has a path on which gradients pass unchanged."""
     a, saved_norm1 = layer_norm(x, *p[f"norm1.{i}"])                  # (B, T, C)
     a, saved_qkv = linear(a, *p[f"qkv.{i}"])                          # (B, T, 3C)
     a, saved_attention = attention(a)                                 # (B, T, C)
@@ -209,7 +210,7 @@ def forward(p, ids):
     for i in range(LAYERS):
         x, saved_blocks[i] = block(x, p, i)
     x, saved_norm = layer_norm(x, *p["norm"])
-    # A logit is the dot product of x with a character's embedding: this layer has no own weights
+    # A logit is the dot product of x with a character's embedding: no weights of its own, bias 0
     logits, saved_head = linear(x, embedding.T, 0)                    # (B, T, V)
     return logits, (ids, saved_blocks, saved_norm, saved_head)
 
@@ -221,11 +222,9 @@ def backward(dlogits, saved):
     g = {}
     dx, dembedding_T, _ = linear_backward(dlogits, saved_head)        # (B, T, C), (C, V); no bias
     dx, *g["norm"] = layer_norm_backward(dx, saved_norm)
-
     # x = block(x), once for every i
     for i in reversed(range(LAYERS)):
         dx = block_backward(dx, saved_blocks[i], g, i)
-
     # x = embedding[ids] + positions[:T]. Each use of a row adds to its gradient: the head above,
     # and every occurrence of an id here (np.add.at; dembedding[ids] += dx would count only one)
     dembedding = dembedding_T.T                                       # (V, C)
@@ -239,7 +238,8 @@ def backward(dlogits, saved):
 
 def adamw(p, g, mean, square, step, learning_rate, beta1=0.9, beta2=0.99):
     """Move every parameter w, in place, by -learning_rate m_hat / sqrt(v_hat): m and v are running
-    means of its gradient and of the gradient's square. Weight decay shrinks matrices a little."""
+    means of its gradient and of the gradient's square. The root makes the ratio about -1 to 1 for
+    gradients of any size. Weight decay shrinks matrices (and both tables) a little."""
     for name in p:
         for w, dw, m, v in zip(p[name], g[name], mean[name], square[name]):
             m += (1 - beta1) * (dw - m)
@@ -254,14 +254,14 @@ def adamw(p, g, mean, square, step, learning_rate, beta1=0.9, beta2=0.99):
 def train(ids, V, rng):
     p = initial_parameters(rng, V)
     mean, square = [{name: [np.zeros_like(w) for w in p[name]] for name in p} for _ in range(2)]
-    steps = min(STEPS, 20 * len(ids) // (BATCH * CONTEXT))            # at most 20 epochs
+    steps = min(STEPS, 20 * len(ids) // (BATCH * CONTEXT))            # 20 times the text at most
     for step in range(1, steps + 1):
-        starts = rng.integers(len(ids) - CONTEXT, size=(BATCH, 1))    # (B, 1)
+        starts = rng.integers(len(ids) - CONTEXT, size=(BATCH, 1))    # (B, 1), to be broadcast
         parts = ids[starts + np.arange(CONTEXT + 1)]                  # (B, T + 1), random excerpts
         logits, saved = forward(p, parts[:, :-1])
         loss, saved_loss = cross_entropy(logits, parts[:, 1:])        # predict the next character
         g = backward(cross_entropy_backward(saved_loss), saved)
-        scale = min(step / WARMUP, 1 - step / (steps + 1))            # rises, then falls to 0
+        scale = min(step / WARMUP, 1 - step / (steps + 1))            # a rise to 1, a fall to 0
         adamw(p, g, mean, square, step, LEARNING_RATE * scale)
         if step % 100 == 0 or step == steps:
             print(f"step {step} of {steps}: loss {loss:.3f}", flush=True)
