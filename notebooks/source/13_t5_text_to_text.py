@@ -300,7 +300,8 @@ models = {seed: trained(seed) for seed in (1, 2, 3)}
 
 # %%
 other = {"reverse": "sort", "sort": "reverse"}
-exchanged = [f"{other[task]}: {letters}" for task, letters in (p.split(": ") for p in held_out)]
+exchanged = [f"{other[task]}: {letters}" for task, letters in (p.split(": ") for p in held_out)
+             if letters[::-1] != "".join(sorted(letters))]            # the two answers differ
 exchanged = [prompt for prompt in exchanged if prompt not in set(training_prompts)]
 for seed, model in models.items():
     found = answers(model, held_out)
@@ -315,7 +316,7 @@ for seed, model in models.items():
 # %% [markdown]
 # **What came out.** As expected, with each seed. The model has 91% to 96% of the held-out prompts
 # right for "reverse:" and 98% to 100% for "sort:". With the prefix exchanged it gives the answer of
-# the other task in 92% to 98% of the cases: it follows the prefix. Reversing is harder with every
+# the other task in 94% to 98% of the cases: it follows the prefix. Reversing is harder with every
 # seed. A likely reason is that it needs the exact order of the letters, while sorting needs only
 # how often each occurs; this experiment does not test it.
 
