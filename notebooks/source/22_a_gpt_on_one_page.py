@@ -55,7 +55,8 @@ show(minimal.linear, minimal.linear_backward)
 #
 # $$\bar{W}_{cf} = \sum_{n=1}^{BT} x_{nc}\, \bar{y}_{nf}, \qquad x: (BT, C),\; \bar{y}: (BT, F)$$
 #
-# A bar is the gradient of the loss, `d` in code. `dy` is given: the layers above compute it.
+# $\bar{x} = \partial L / \partial x$ is the gradient of the loss L with respect to x, `dx` in code.
+# `dy` is given: the layers above compute it.
 # %%
 x, weight, bias = (rng.standard_normal(shape) for shape in ((2, 3, 4), (4, 5), (5,)))
 y, saved = minimal.linear(x, weight, bias)                            # (B, T, F)
@@ -75,15 +76,15 @@ print(f"largest error of dweight {np.abs(dweight - exact).max():.0e}")
 show(minimal.layer_norm, minimal.layer_norm_backward)
 # %% [markdown]
 # The step that the comment makes fast: r is a power, and what is raised to it is a mean of squares.
-# With c for `centred`,
+# With c for `centred` and g for `dx_hat`,
 #
 # $$\begin{aligned}
 # r &= u^{-1/2}, \qquad u = \tfrac{1}{C} \textstyle\sum_i c_i^2 + \epsilon && c: (C,) \\
 # \frac{\partial r}{\partial c_j} &= -\tfrac12 u^{-3/2} \cdot \tfrac{2}{C} c_j
 #   = -\tfrac{1}{C} r^3 c_j && \text{power rule; } u^{-3/2} = r^3 \\
-# \bar{c}_j &= r\, \bar{\hat{x}}_j - \tfrac{1}{C} r^3 c_j \textstyle\sum_i \bar{\hat{x}}_i c_i
+# \bar{c}_j &= r\, g_j - \tfrac{1}{C} r^3 c_j \textstyle\sum_i g_i c_i
 #   && \hat{x}_i = c_i r \text{: directly, and through } r \\
-# &= r \big( \bar{\hat{x}}_j - \hat{x}_j\, \tfrac{1}{C} \textstyle\sum_i \bar{\hat{x}}_i \hat{x}_i
+# &= r \big( g_j - \hat{x}_j\, \tfrac{1}{C} \textstyle\sum_i g_i \hat{x}_i
 #   \big) && c = \hat{x} / r \text{, twice}
 # \end{aligned}$$
 #
