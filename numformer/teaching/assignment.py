@@ -99,6 +99,7 @@ lines, or correct the line that is wrong. In this folder:
     numformer hint {first}            # a hint; again, the next one: there are three
     numformer solution {first}        # our solution, once yours has all points
     numformer grade --html progress.html
+    numformer assemble           # train a model made of your functions
 
 Nothing is sent anywhere. While a file is graded it may write into a temporary folder only.
 `progress.json` counts your attempts and hints; it costs no points.

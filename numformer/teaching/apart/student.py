@@ -98,11 +98,11 @@ class FileServer(Server):
     def load(self, path, name, limits):
         try:
             with their_names():
-                module = limited(_imported, limits.seconds, limits.memory)(path)
+                module = limited(imported, limits.seconds, limits.memory)(path)
         except NotImplementedError:
             return {"trouble": NOT_DONE}
         except BaseException as error:                # SystemExit too: a file may do anything
-            return {"trouble": f"the file cannot be imported: {_described(error, path)}"}
+            return {"trouble": f"the file cannot be imported: {described(error, path)}"}
         self.fn = getattr(module, name, None)
         return {"trouble": "" if callable(self.fn) else f"there is no function {name} in it"}
 
@@ -113,7 +113,7 @@ class FileServer(Server):
         except NotImplementedError:
             return {"trouble": NOT_DONE}
         except BaseException as error:
-            return {"trouble": f"answers() raised {_described(error, path)}"}
+            return {"trouble": f"answers() raised {described(error, path)}"}
         return {"value": value, "trouble": ""}
 
 
@@ -137,14 +137,15 @@ def plain_value(x, depth=DEPTH):
     return None
 
 
-def _imported(path):
+def imported(path):
+    """The module of a file."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def _described(error, path):
+def described(error, path):
     """An exception, with the last line of the student's own file in its traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
