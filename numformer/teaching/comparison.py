@@ -35,7 +35,7 @@ def strange_output(name, outputs, expected, instance):
         return Verdict(False, f"{name}: it returned {len(outputs)} {arrays}, but must return "
                               f"{len(expected)}: {', '.join(expected)}.")
     for key, found in zip(expected, outputs):
-        trouble = _no_array(found, dtype)
+        trouble = no_array(found, dtype)
         if trouble:
             return Verdict(False, f"{name}: {key} must be {trouble}.", key)
     return None
@@ -55,7 +55,7 @@ def wrong_output(name, outputs, expected, instance):
         return ROUNDINGS * EPSILON[dtype] * (1 + terms)   # 1: as in tanh x = 2 sigmoid(2x) - 1
 
     for (key, reference), found in zip(expected.items(), outputs):
-        wrong = _wrong_array(name, key, np.asarray(found, float), np.asarray(reference),
+        wrong = wrong_array(name, key, np.asarray(found, float), np.asarray(reference),
                              close, allowed)
         if wrong is not None:
             return wrong
@@ -91,7 +91,7 @@ def is_upcast(outputs, instance):
             and any(isinstance(x, np.ndarray) and x.dtype == np.float64 for x in outputs))
 
 
-def _no_array(found, dtype):
+def no_array(found, dtype):
     """What an output must be, and what it is; "" if it is an array of floats, or a number."""
     if isinstance(found, Strange) and not found.came:
         kind = found.kind
@@ -105,7 +105,7 @@ def _no_array(found, dtype):
     return f"an array of {np.dtype(dtype)}, like the arguments, but is {came}"
 
 
-def _wrong_array(name, key, found, reference, close, allowed):
+def wrong_array(name, key, found, reference, close, allowed):
     """None if an output is right, else a Verdict."""
     if found.shape != reference.shape:
         return Verdict(False, f"{name}: {key} has shape {found.shape}, but must have "

@@ -66,13 +66,21 @@ class Exercise:
 
     @property
     def kind(self):
-        """"check": a function to write or to correct. "answers": questions about a figure."""
-        return "answers" if re.search("^# answers:", self.source, re.MULTILINE) else "check"
+        """"check": a function to write or to correct. "answers": questions about a figure.
+        "own": a function without a backward, compared on problems of the exercise's own."""
+        if self.header("answers"):
+            return "answers"
+        return "own" if self.header("returns") else "check"
+
+    @property
+    def outputs(self):
+        """What a function of the kind "own" returns, a tuple of str."""
+        return tuple(self.header("returns").split(", "))
 
     def header(self, key):
         """An entry of the header: "goal", "needs", "ideas", "points"; None if it is not there.
 
-        Optional entries are "parts", "levels" and "varies with".
+        Optional entries are "parts", "levels", "returns" and "varies with".
         """
         found = re.search(f"^# {key}: (.*)$", self.source, re.MULTILINE)
         return found and found[1]

@@ -19,9 +19,10 @@ from numformer.files import MIB, read_file
 from numformer.specifications import find_problem
 from numformer.teaching.apart.names import our_names
 from numformer.teaching.apart.student import NOT_DONE, FileServer, student_file
-from numformer.teaching.calls import Ended, Limits
+from numformer.teaching.calls import Ended, Limits, student_of
 from numformer.teaching.check import compared
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.own_problems import first_error
 from numformer.teaching.support.credit import credit
 from numformer.teaching.support.lifeline import live_with_grader, remove_this_folder
 
@@ -29,6 +30,7 @@ CLOSE = 1e-6                                          # relative, for answers th
 MOST = MIB                                            # bytes of a student's file
 LONGEST = 4000                                        # characters of feedback
 CREDIT_SECONDS = 4.0    # of a call for partial credit: a loop must end before the process is ended
+RIGHT_ON_OWN = "right: the same numbers as our solution on random problems"
 NOT_BEGUN = "not begun"                               # a bug to find that is untouched
 
 
@@ -63,7 +65,8 @@ def judge(path, name, seed, seconds=10.0):
             if exercise.kind == "answers":
                 given, trouble = file.value()
                 return _judgement(0, trouble) if trouble else _of_answers(exercise, given, seed)
-            found = _of_function(exercise, file.student(_solution(exercise, seed)), seed)
+            of = _of_own_problems if exercise.kind == "own" else _of_function
+            found = of(exercise, file.student(_solution(exercise, seed)), seed)
     except Ended as ended:
         return _judgement(0, f"its process ended without an answer: {ended}")
     if untouched:                                     # a bug to find: what differs, not the cause
@@ -110,6 +113,19 @@ def _of_function(exercise, student, seed):
     parts = credit(exercise, student.with_limits(
         seconds=min(student.limits.seconds, CREDIT_SECONDS)), name, seed)
     return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
+
+
+def _of_own_problems(exercise, student, seed):
+    wrong, is_written = first_error(exercise, _teachers(exercise, seed), student, seed)
+    if not wrong:
+        return _judgement(1, f"{RIGHT_ON_OWN}. seed={seed}")
+    return _judgement(0, " ".join(f"{wrong} seed={seed}".split()) if is_written else NOT_DONE)
+
+
+def judge_own(name, function, seed):
+    """Feedback on a function that its exercise compares on own problems; for notebooks."""
+    (exercise,) = find_exercises([name])
+    return _of_own_problems(exercise, student_of(function), seed)["feedback"]
 
 
 def _undone(text):

@@ -117,8 +117,9 @@ def _test(exercise, called, seed):
         return ("import numformer\n\n"
                 f"verdict = numformer.check({exercise.function(seed)!r}, {called}{levels})\n"
                 "assert verdict, verdict")
-    return ("from numformer.teaching.judge import judge_answers\n\n"
-            f"feedback = judge_answers({exercise.name!r}, {called}, seed={seed})\n"
+    judge = "judge_own" if exercise.kind == "own" else "judge_answers"
+    return (f"from numformer.teaching.judge import {judge}\n\n"
+            f"feedback = {judge}({exercise.name!r}, {called}, seed={seed})\n"
             "assert feedback.startswith('right'), feedback")
 
 

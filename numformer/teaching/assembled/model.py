@@ -1,7 +1,8 @@
 """A copy of `minimal.py` with other functions in the place of its own.
 
 The page knows nothing of this: its source is executed again, as a module of its own, and names of
-that module are set. What it does in a line, the lookup of embeddings, is a call in the copy.
+that module are set. What it does in a line, the lookup of embeddings, is a call in the copy, and
+so is top-p, which it does not do: a sample is chosen among the most likely characters.
 """
 
 import inspect
@@ -10,13 +11,15 @@ from types import ModuleType
 import numpy as np
 
 from numformer import functional, minimal
-from numformer.teaching.assembled.parts import ACTIVATIONS, PAIRS, PARTS
+from numformer.teaching.assembled.parts import ACTIVATIONS, PAIRS, PARTS, TOP_P
 
 # line of minimal.py: the same with a call
 LINES = {
     "    x = embedding[ids] +": "    x = embedded(ids, embedding) +",
     "    np.add.at(dembedding, ids, dx)\n":
-        "    dembedding = dembedding + embedded_backward(dx, ids, dembedding)\n"}
+        "    dembedding = dembedding + embedded_backward(dx, ids, dembedding)\n",
+    "        probabilities = softmax(logits[0, -1].astype(np.float64) / temperature)":
+        "        probabilities = likely(softmax(logits[0, -1].astype(np.float64) / temperature))"}
 
 
 class FunctionFailed(Exception):
@@ -46,7 +49,7 @@ def assembled_model(functions=(), activation="gelu_tanh", **sizes):
     (array([0.5, 0.5]), 32, 128)
     """
     gpt = ModuleType("assembled", minimal.__doc__)
-    gpt.embedded, gpt.embedded_backward = _embedded, _embedded_backward
+    gpt.embedded, gpt.embedded_backward, gpt.likely = _embedded, _embedded_backward, _likely
     exec(compile(_source(), minimal.__file__, "exec"), vars(gpt))
     vars(gpt).update(sizes)
     if activation not in ACTIVATIONS[:1]:             # the first is that of minimal.py
@@ -85,6 +88,14 @@ def _embedded_backward(dy, ids, weight):
     return dweight
 
 
+def _likely(p):
+    """Top-p, as exercise 38 has it."""
+    order = np.argsort(-p)
+    before = np.cumsum(p[order]) - p[order]
+    kept = np.where(before < TOP_P, p[order], 0)
+    return (kept / kept.sum())[np.argsort(order)]
+
+
 def _forward(gpt, place, yours, more):
     """A forward of minimal.py; it saves its inputs, and for a backward of ours what that needs."""
     ours, theirs = getattr(gpt, place), yours.get(place)
@@ -111,16 +122,18 @@ def _backward(gpt, place, yours, more):
 
 def _in_one_dtype(name, function):
     """A student's function whose outputs have the dtype of its inputs, and whose errors name it."""
+    several = name.endswith("_backward") or name == "adamw"
+
     def called(*arguments):
         try:
             returned = function(*arguments)
         except BaseException as error:                # of a limit of time, too
             raise FunctionFailed(name) from error
-        if isinstance(returned, tuple) and not name.endswith("_backward"):
+        if isinstance(returned, tuple) and not several:
             returned = returned[0]                    # y, of a forward that returns more
         dtype = next(x.dtype for x in arguments
                      if isinstance(x, np.ndarray) and x.dtype.kind == "f")
-        if isinstance(returned, (tuple, list)) and name.endswith("_backward"):
+        if isinstance(returned, (tuple, list)) and several:
             returned = [np.asarray(x, dtype) for x in returned]
             return returned[0] if len(returned) == 1 else returned
         return np.asarray(returned, dtype)

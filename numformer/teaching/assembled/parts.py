@@ -7,7 +7,10 @@ function is the student's saves its inputs.
 
 import numpy as np
 
+from numformer import minimal
+
 LOW = -1e30                                           # a score whose exp is 0, and no Inf
+TOP_P = 0.9
 
 
 # ---- How a student's function is called ----------------------------------------------------------
@@ -40,6 +43,21 @@ def of_weights(function):
 def with_dloss(function):
     """cross_entropy_backward: minimal.py ends with the loss, whose gradient is 1."""
     return lambda logits, targets: function(1.0, logits, targets)
+
+
+def in_place(function):
+    """AdamW: minimal.py moves all parameters in place, and lets matrices alone decay."""
+    def adamw(p, g, mean, square, step, learning_rate):
+        for name in p:
+            for w, dw, m, v in zip(p[name], g[name], mean[name], square[name]):
+                decay = minimal.WEIGHT_DECAY if w.ndim == 2 else 0.0
+                w[...], m[...], v[...] = function(w, dw, m, v, step, learning_rate, decay)
+    return adamw
+
+
+def with_limit(function):
+    """Top-p, between the softmax and the random choice of minimal.py."""
+    return lambda p: function(p, TOP_P)
 
 
 def causal(function):
@@ -100,6 +118,8 @@ PARTS = {
     "scaled_dot_product_attention_backward": ("attention_backward", causal_backward),
     "cross_entropy": ("cross_entropy", as_it_is),
     "cross_entropy_backward": ("cross_entropy_backward", with_dloss),
+    "adamw": ("adamw", in_place),
+    "top_p": ("likely", with_limit),
 }
 # Of minimal.py, a forward that saves; its backward has the name with _backward
 PAIRS = "linear", "layer_norm", "gelu", "attention", "cross_entropy"

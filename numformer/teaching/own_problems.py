@@ -1,0 +1,77 @@
+"""Functions without a backward, such as a step of AdamW: an exercise that brings its own problems.
+
+`check` knows pairs of a function and its backward. Other functions are compared with the solution
+of the exercise, on the random problems that its page makes.
+"""
+
+import inspect
+
+import numpy as np
+
+from numformer.teaching.apart.messages import NOT_WRITTEN
+from numformer.teaching.calls import Call
+from numformer.teaching.comparison import CLOSE, EPSILON, ROUNDINGS, no_array, wrong_array
+
+RANDOM = ("random: two calls with the same arguments gave different results; keep nothing between "
+          "calls, and take no random numbers")
+
+
+def own_problems(exercise, names, seed):
+    """The problems of an exercise: a list of (what is special, arguments by name).
+
+    Parameters
+    ----------
+    exercise : Exercise
+    names : dict
+        What the teacher's file defines: the function, and `problems(rng)`, which returns a dict of
+        tuples of arguments.
+    seed : int
+        Of the assignment.
+    """
+    parameters = inspect.signature(names[exercise.function(seed)]).parameters
+    made = names["problems"](np.random.default_rng([seed, int(exercise.name[:2])]))
+    return [(special, dict(zip(parameters, arguments))) for special, arguments in made.items()]
+
+
+def first_error(exercise, names, student, seed):
+    """(What is wrong with a student's function, "" if nothing is; whether it is written).
+
+    Parameters
+    ----------
+    exercise, names, seed
+        As in `own_problems`.
+    student : Student
+    """
+    problems = own_problems(exercise, names, seed)
+    solution, name = names[exercise.function(seed)], exercise.function(seed)
+    calls = [Call({}, given, {}, None, len(exercise.outputs) == 1, backward=True)
+             for _, given in [*problems, *problems]]
+    answers, shared = student.answers(calls)
+    for n, (special, given) in enumerate(problems):
+        outputs, trouble = answers[n]
+        if trouble:
+            return f"{trouble} (problem: {special})", trouble.kind != NOT_WRITTEN
+        expected = solution(**given)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        if wrong := _wrong(name, exercise.outputs, outputs, expected):
+            return f"{wrong.removeprefix(f'{name}: ')} Problem: {special}.", True
+        again, trouble = answers[len(problems) + n]
+        if trouble or _wrong(name, exercise.outputs, again, expected):
+            return f"{RANDOM}.", True
+    if shared:
+        return "two calls returned the same array; make a new array in each call.", True
+    return "", True
+
+
+def _wrong(name, keys, outputs, expected):
+    """What is wrong with the outputs of a call, or ""."""
+    if len(outputs) != len(keys):
+        return f"it must return {', '.join(keys)}, but returned {len(outputs)} arrays."
+    for key, found, right in zip(keys, outputs, expected):
+        if trouble := no_array(found, np.float64):
+            return f"{key} must be {trouble}."
+        verdict = wrong_array(name, key, np.asarray(found, float), np.asarray(right),
+                              CLOSE[np.float64], lambda _: ROUNDINGS * EPSILON[np.float64])
+        if verdict is not None:
+            return verdict.words
+    return ""

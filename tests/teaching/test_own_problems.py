@@ -1,0 +1,104 @@
+"""Functions without a backward: right ones are right, and each likely mistake is seen."""
+
+import numpy as np
+import pytest
+
+from numformer.teaching.exercise import find_exercise, find_exercises
+from numformer.teaching.judge import judge_own
+from numformer.teaching.own_problems import own_problems
+
+
+def solution(name):
+    names = {}
+    exercise = find_exercise(name)
+    exec(exercise.teacher(0), names)
+    return exercise, names
+
+
+def of(w, g, m, v, t, rate, decay, first=lambda m, t: m / (1 - 0.9 ** t), epsilon=1e-8,
+       second=lambda v, t: v / (1 - 0.99 ** t)):
+    """AdamW with one place for each mistake."""
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    return (w - rate * (decay * w + first(m, t) / (np.sqrt(second(v, t)) + epsilon)), m, v)
+
+
+def adamw(**changes):
+    return lambda *arguments: of(*arguments, **changes)
+
+
+def unsorted(p, limit):
+    kept = np.where(np.cumsum(p) - p < limit, p, 0)
+    return kept / kept.sum()
+
+
+def without_the_one_that_crosses(p, limit):
+    order = np.argsort(-p)
+    kept = p.copy()
+    kept[order[np.cumsum(p[order]) >= limit]] = 0
+    return kept / max(kept.sum(), 1e-9)
+
+
+def without_a_sum(p, limit):
+    order = np.argsort(-p)
+    kept = p.copy()
+    kept[order[np.cumsum(p[order]) - p[order] >= limit]] = 0
+    return kept
+
+
+def in_place(p, limit):
+    p[:] = solution("top_p")[1]["top_p"](p, limit)
+    return p
+
+
+@pytest.mark.parametrize("name, function, words", [
+    ("37_adamw", adamw(), "right"),
+    ("37_adamw", lambda *arguments: list(of(*arguments)), "right"),
+    ("37_adamw", adamw(first=lambda m, t: m), "w is wrong"),
+    ("37_adamw", adamw(second=lambda v, t: v), "w is wrong"),
+    ("37_adamw", adamw(first=lambda m, t: m / (1 - 0.9)), "Problem: a later step"),
+    ("37_adamw", adamw(epsilon=0.0), "Problem: "),
+    ("37_adamw", lambda *arguments: of(*arguments)[0], "must return w, m, v, but returned 1"),
+    ("37_adamw", lambda w, g, m, v, t, rate, decay: of(w, g + decay * w, m, v, t, rate, 0),
+     "Problem: weight decay"),
+    ("38_top_p", unsorted, "p is wrong"),
+    ("38_top_p", without_the_one_that_crosses, "p is wrong"),
+    ("38_top_p", without_a_sum, "p is wrong"),
+    ("38_top_p", lambda p, limit: p, "p is wrong"),
+    ("38_top_p", in_place, "it writes into its argument p"),
+    ("38_top_p", lambda p, limit: p[:, None], "p has shape (7, 1), but must have (7,)"),
+    ("38_top_p", lambda p, limit: np.nan * p, "p contains NaN"),
+    ("38_top_p", lambda p, limit: p > limit, "p must be an array of float64"),
+    ("38_top_p", lambda p, limit: 1 / 0, "it raised ZeroDivisionError"),
+    ("38_top_p", lambda p, limit: None, "not done yet"),
+    ("38_top_p", lambda p, limit: np.random.default_rng().dirichlet(p + 1), "p is wrong"),
+])
+def test_what_is_said_of_answers(name, function, words):
+    found = judge_own(name, function, seed=5)
+    assert words in found and found.startswith("right") == (words == "right"), found
+    assert found.endswith("seed=5") or words == "not done yet"
+
+
+def test_a_function_that_keeps_something_is_random():
+    calls = []
+
+    def second_differs(p, limit):
+        calls.append(p)
+        right = solution("top_p")[1]["top_p"](p, limit)
+        return right if len(calls) <= 6 else right[::-1].copy()
+
+    assert judge_own("38_top_p", second_differs, seed=0).startswith("random: two calls")
+
+
+@pytest.mark.parametrize("name", ["adamw", "top_p"])
+def test_problems_differ_by_seed_and_are_the_same_again(name):
+    exercise, names = solution(name)
+    first, again, other = (
+        [list(given.values()) for _, given in own_problems(exercise, names, seed)]
+        for seed in (0, 0, 1))
+    assert all(np.array_equal(x, y) for one, two in zip(first, again) for x, y in zip(one, two))
+    assert not np.array_equal(first[0][0], other[0][0])
+
+
+def test_the_kind_of_an_exercise_is_in_its_header():
+    assert [each.kind for each in find_exercises(["1", "31", "37"])] == ["check", "answers", "own"]
+    assert find_exercise("37").outputs == ("w", "m", "v")
