@@ -11,7 +11,8 @@
 # - to derive the gradients of a recurrent cell and of an LSTM cell, and to implement both;
 # - to explain why gradients vanish, and to measure how far back three models look.
 #
-# **You need** conditional probability, matrix products, the chain rule of calculus.
+# **You need** lesson 0, or conditional probability, matrix products, the chain rule of calculus,
+# softmax and gradient descent.
 #
 # **Time.** 2 x 45 minutes; the cells run in about 25 seconds.
 # %% tags=["setup"]
@@ -98,9 +99,11 @@ for n in (2, 4, 8, 16):
 # %% [markdown] minutes=15
 # ## A recurrent network carries a state
 # Instead of a table, a model can keep a summary of the text so far. A **recurrent network** (RNN)
-# reads one token at a time and updates a vector of fixed width, the state h. A linear layer makes
-# from h the scores y of all next characters. The same weights are used at every step: here 64
-# numbers in W, 64 in U and 8 in b for the state, and a matrix (8, V) for y.
+# reads one token at a time and updates a vector of fixed width, the state h. A token enters as a
+# vector x, its row of a learned table, the **embedding**. A matrix W acts on x, a matrix U on the
+# state before, and a bias b is added; the formula is below. A linear layer makes from h the scores
+# y of all next characters, and a softmax makes the scores probabilities. The same weights are used
+# at every step: here 64 numbers in W, 64 in U and 8 in b, and a matrix (8, V) for y.
 # %%
 small = models.RecurrentLanguageModelConfig(
     vocab_size=V, context_length=8, cell="rnn", n_layers=1, d_model=8)
@@ -114,9 +117,10 @@ unrolled_rnn(models.RecurrentLanguageModel(small, np.random.default_rng(0))).fig
 # > The state can hold information from any earlier step. But it has a fixed width, and step t must
 # > wait for step t - 1, so that training cannot compute all steps at once.
 #
-# To train it we need gradients. We write $\bar{x} = \partial L / \partial x$ for the gradient of
-# the loss with respect to x; it has the shape of x, and code names it `dx`. Given $\bar{h}'$, we
-# differentiate from the last line to the first:
+# Training moves every parameter a little against its gradient: by the **learning rate** times the
+# gradient (lesson 0), so that the loss falls. We write $\bar{x} = \partial L / \partial x$ for the
+# gradient of the loss with respect to x; it has the shape of x, and code names it `dx`. Given
+# $\bar{h}'$, we differentiate from the last line to the first:
 #
 # $$\begin{aligned}
 # \bar{a} &= \bar{h}' \odot (1 - h'^2) && \text{chain rule; } \tanh' = 1 - \tanh^2 \\
@@ -274,8 +278,9 @@ architecture_diagram(RecurrentLanguageModelConfig(vocab_size=65, context_length=
 # ## Experiment: how far back does each model look?
 # We train an RNN, an LSTM and a small attention model for 100 steps, with three seeds, and measure
 # the norm of the gradient of one prediction's loss with respect to the embedding, the input vector,
-# of the character k steps earlier. We expect an exponential fall for the RNN, a slower one for the
-# LSTM, and no such fall for attention, whose path has one step.
+# of the character k steps earlier. (The learning rate rises for 10 steps, then falls; lesson 10 has
+# the reason.) We expect an exponential fall for the RNN, a slower one for the LSTM, and no such
+# fall for attention, whose path has one step.
 # %% tags=["setup"]
 T, width = 64, {"rnn": 160, "lstm": 96}
 training = TrainingConfig(steps=100, batch_size=8, learning_rate=5e-3, min_learning_rate=5e-4,
