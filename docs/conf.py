@@ -94,6 +94,7 @@ CHANGELOG
 notebooks/README
 notebooks/TEACHING
 notebooks/EXAM
+notebooks/HANDOUT
 notebooks/[0-9]*
 ```
 """

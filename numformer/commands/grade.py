@@ -17,6 +17,7 @@ from numformer.teaching.support.layout import wrapped
 from numformer.teaching.support.progress import (
     Graded, class_page, next_step, shown_parts, student_page)
 from numformer.teaching.support.record import count_attempts, with_record
+from numformer.teaching.support.scores import scores
 from numformer.terminal import printable, shortened
 
 INDENT = 14                                           # of feedback, below a name
@@ -30,14 +31,16 @@ def add_arguments(parser):
                         f"of one exercise (default: {SECONDS:g})")
     parser.add_argument("--html", metavar="FILE", default=None, help="also write a page with the "
                         "progress")
+    parser.add_argument("--csv", metavar="FILE", default=None, help="also write a table for "
+                        "spreadsheets: a row for each student, a column for each exercise")
 
 
 def run(arguments):
     try:
         check_number("grade", "seconds", arguments.seconds, above=0, below=1e6)
         names, folders = _sorted(arguments.words)
-        if arguments.html is not None:
-            _check_page(arguments.html)
+        _check_file("--html", arguments.html, ".html", ".htm")
+        _check_file("--csv", arguments.csv, ".csv")
         if len(folders) > 1:
             students = [_student(folder, name, names, arguments.seconds)
                         for folder, name in zip(folders, _names_of(folders))]
@@ -47,12 +50,15 @@ def run(arguments):
             rows = grade(folder, arguments.seconds, names=names)
             count_attempts(folder, rows)
             graded = Graded(_name(folder), with_record(folder, rows), assignment_of(folder)[0])
-            result, page = _show_student(graded), student_page(graded)
+            students, result, page = [graded], _show_student(graded), student_page(graded)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if arguments.html is not None:
         write_atomically(arguments.html, page.encode("utf-8", "replace"))
         print(f"wrote {printable(arguments.html)}; open it in a browser")
+    if arguments.csv is not None:
+        write_atomically(arguments.csv, scores(students).encode("utf-8", "replace"))
+        print(f"wrote {printable(arguments.csv)}")
     if arguments.json:
         print_json(result)
     return int(any("trouble" in student for student in result.get("students", ())))
@@ -82,11 +88,13 @@ def _sorted(words):
     return names, folders
 
 
-def _check_page(path):
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"grade: --html {path} must end in .html.")
+def _check_file(flag, path, *suffixes):
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in suffixes:
+        raise ValueError(f"grade: {flag} {path} must end in {suffixes[0]}.")
     if not Path(path).parent.is_dir():
-        raise ValueError(f"grade: --html {path}: there is no folder {Path(path).parent}.")
+        raise ValueError(f"grade: {flag} {path}: there is no folder {Path(path).parent}.")
 
 
 def _student(folder, name, names, seconds):

@@ -132,11 +132,11 @@ functions: `numformer exercises --seed N`.
 
 `numformer grade FOLDER` grades a student's folder, `numformer grade 10 FOLDER` one exercise, and
 `numformer grade CLASS/*` all folders of a class, as one table; `--html FILE` writes it as a page,
-`--json` prints it with all digits. A function gets all points if it is right on random problems of
-unseen shapes, to 1e-9 in float64. The feedback ends with the seed of these problems, that of the
-assignment: `numformer.check(name, function, seed=N)` repeats it. A file that was not touched is
-"not done yet". A function that answers twice differently for the same arguments is "random" and
-gets no points, as they would be random, too.
+`--csv FILE` for a spreadsheet, and `--json` prints it with all digits. A function gets all points
+if it is right on random problems of unseen shapes, to 1e-9 in float64. The feedback ends with the
+seed of these problems, that of the assignment: `numformer.check(name, function, seed=N)` repeats
+it. A file that was not touched is "not done yet". A function that answers twice differently for the
+same arguments is "random" and gets no points, as they would be random, too.
 
 A function that is wrong somewhere gets points by part, the same at every grading. "equal" in the
 table below means equal shares of the outputs, or of the questions about a figure; "all or nothing"

@@ -69,3 +69,16 @@ def test_homework_is_what_a_lesson_up_to_then_recommends(heading):
         known = known.union(*(exercises(SOURCES[lesson]) for lesson in lessons))
         assert homework <= known, lessons
     assert len(known) > 20
+
+
+def test_an_exam_has_its_points_and_asks_about_its_lessons():
+    exam = (ROOT / "EXAM.md").read_text()
+    points = {name: int(n) for name, n in
+              re.findall(r"(?m)^\*\*(\d+[ab])\*\* \((\d+) points?\)", exam)}
+    table = re.findall(r"(?m)^\| [a-z-]+, (\d+) minutes \| ([^|]*) \| ([^|]*) \| (\d+) \|$", exam)
+    assert len(table) == 2
+    for minutes, lessons, questions, total in table:
+        chosen = questions.split(", ")
+        assert sum(points[name] for name in chosen) == int(total) == int(minutes) // 2
+        assert {int(name[:-1]) for name in chosen} <= lessons_in(lessons)
+        assert len(set(chosen)) == len(chosen)

@@ -183,6 +183,7 @@ def test_exercises_and_grade_on_the_command_line(capsys, tmp_path):
     (("grade", "nrm"), "'nrm' is neither an exercise nor a folder"),
     (("grade", "norm"), "may be 09_layer_norm, 10"), (("grade", "10", ".", "--html", "p"), ".html"),
     (("grade", "--html", "no/p.html"), "there is no folder no"),
+    (("grade", "--csv", "p.xlsx"), "must end in .csv"),
     (("hint",), "EXERCISE is missing"), (("hint", "10"), "give a folder"),
     (("hint", "10", "--level", 4), "--level: 4 is unknown"), (("solution", "10"), "give a folder"),
     (("grade", "nothing", "--seconds", 0), "seconds=0")])

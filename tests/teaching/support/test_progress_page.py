@@ -1,5 +1,7 @@
 """`grade`: one exercise, a folder, a class; the page of progress, and what the folder records."""
 
+import csv
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -11,6 +13,7 @@ from numformer.teaching import write_assignment
 from numformer.teaching.support.progress import (
     Graded, class_page, next_step, shown_parts, student_page)
 from numformer.teaching.support.record import RECORD, read_record
+from numformer.teaching.support.scores import scores
 
 HALF = "import numpy as np\n\n\ndef softmax(x):\n    return np.ones(x.shape)\n"
 
@@ -100,7 +103,7 @@ def test_a_class_is_one_table(student, capsys, tmp_path):
     empty.mkdir()
     before = sorted(path.name for path in student.iterdir())
     status, out, _ = call(capsys, "grade", student, tmp_path / "teacher", empty, "--json", "--html",
-                          tmp_path / "class.html")
+                          tmp_path / "class.html", "--csv", tmp_path / "class.csv")
     found = {graded["name"]: graded for graded in last_json(out)["students"]}
     assert status == 1 and "there is no" in found["empty"]["trouble"]
     assert found["student"]["points"] == 1.2 and found["teacher"]["points"] == 6
@@ -109,6 +112,12 @@ def test_a_class_is_one_table(student, capsys, tmp_path):
     assert "3 folders." in text and "student 1.2 of 6 1 of 3" in text
     assert "teacher 6 of 6 3 of 3 0 2 \u2713 3 \u2713 1 \u2713" in text
     assert "done by 1 1 2" in text and "all done" in out
+    with open(tmp_path / "class.csv", encoding="utf-8", newline="") as file:
+        rows = {row.pop("student"): row for row in csv.DictReader(file)}
+    assert list(rows) == ["student", "teacher", "empty"]
+    assert list(rows["student"].values()) == ["1.2", "6", "0.2", "0", "1", ""]
+    *points, trouble = rows["empty"].values()
+    assert points == [""] * 5 and "there is no" in trouble
 
 
 def test_folders_of_the_same_name_are_told_apart(tmp_path, capsys):
@@ -125,6 +134,13 @@ def test_texts_of_others_are_escaped():
     for page in (student_page(Graded("<i>", [row])), class_page([Graded("<i>", [row]),
                                                                 Graded("x", [], 0, "<u>")])):
         assert not set(re.findall("<(script|i|b|u)>", page)) and "&lt;i&gt;" in page
+
+
+def test_no_name_is_a_formula_in_a_spreadsheet():
+    names = ['=HYPERLINK("x")', "+1", "-1", "@a", 'a "b", c', "\u00e4\nb"]
+    table = scores([Graded(name, []) for name in names])
+    assert [row[0] for row in csv.reader(io.StringIO(table, newline=""))][1:] == [
+        *(f"'{name}" for name in names[:4]), *names[4:]]
 
 
 def test_what_is_next_has_its_requirements_done():
