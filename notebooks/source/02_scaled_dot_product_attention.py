@@ -130,7 +130,8 @@ computation_graph(SelfAttention(8, 4, np.random.default_rng(0)),
 # The same 16 keys, once with plain and once with scaled scores, for 16 random queries of width 256.
 # Without scaling every query puts nearly all its weight on one or two keys; with scaling its two
 # largest weights have between a third and three quarters. (Each map has its own colour scale;
-# colours follow the square root of the weight.)
+# colours follow the square root of the weight. The library's `softmax` returns a pair, the weights
+# and what its backward needs.)
 # %%
 q, k = rng.standard_normal((2, 16, 256))                              # (T, D), (S, D)
 maps = {"plain": softmax(q @ k.T)[0], "divided by 16": softmax(q @ k.T / 16)[0]}

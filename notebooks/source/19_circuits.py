@@ -135,8 +135,8 @@ for (layer, head), score in np.ndenumerate(induction):
           f"induction {score:.2f}")
 
 # %% [markdown]
-# The score by hand includes capital letters as queries, where nothing is to be looked up, so it is
-# lower. Measured at the keys of 64 texts, the two kinds of heads separate cleanly: one head of
+# The score by hand is of one text, with capital letters as queries, too, where nothing is to be
+# looked up. Measured at the keys of 64 texts, the two kinds of heads separate cleanly: one head of
 # layer 1 has a high previous-token score, and both heads of layer 2 have high induction scores.
 #
 # Is this an accident of one seed? The preset trains 6,000 steps; after that, the best induction
