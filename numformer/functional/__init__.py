@@ -134,6 +134,8 @@ from numformer.functional.vision.patch_merging import merge_patches, merge_patch
 from numformer.functional.vision.boxes import (
     box_centres, box_corners, box_corners_backward, box_iou, generalized_iou,
     generalized_iou_backward)
+from numformer.functional.vision.deformable_attention import (
+    deformable_attention, deformable_attention_backward)
 from numformer.functional.vision.matching import match_objects, matching_costs
 from numformer.functional.vision.patches import (
     patch_convolution, patch_convolution_backward, patches, patches_backward)

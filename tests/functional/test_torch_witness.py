@@ -130,6 +130,17 @@ def quantile_loss(forecasts, targets, quantiles):
     return torch.where(error >= 0, quantiles * error, (quantiles - 1) * error).mean()
 
 
+def deformable_attention(values, locations, weights, shapes):
+    B, H, S, D = values.shape
+    maps = values.split([height * width for height, width in shapes], dim=2)
+    samples = [nn.grid_sample(
+        pixels.reshape(B * H, height, width, D).permute(0, 3, 1, 2),
+        2 * locations[:, :, :, n].flatten(0, 1) - 1, align_corners=False)      # (B H, D, T, K)
+        for n, (pixels, (height, width)) in enumerate(zip(maps, shapes))]
+    sampled = torch.stack(samples, -2).unflatten(0, (B, H))                    # (B, H, D, T, L, K)
+    return (sampled * weights[:, :, None]).sum((-1, -2)).mT
+
+
 WITNESSES = {
     "linear": lambda x, weight, bias=None: nn.linear(x, weight.T, bias),
     "embedding": lambda ids, weight: nn.embedding(ids.long(), weight),
@@ -166,7 +177,7 @@ WITNESSES = {
     "lstm_cell": cell(torch.lstm_cell, [0, 1, 3, 2], parts=2),
     "causal_convolution": causal_convolution, "convolution_2d": convolution_2d,
     "patch_convolution": patch_convolution, "max_pooling_2d": pooling_2d(nn.max_pool2d),
-    "mean_pooling_2d": pooling_2d(nn.avg_pool2d),
+    "mean_pooling_2d": pooling_2d(nn.avg_pool2d), "deformable_attention": deformable_attention,
 }
 
 

@@ -1,1 +1,1 @@
-"""Images: patches; boxes of objects, and which prediction is compared with which."""
+"""Images: patches, windows, sampled points; boxes of objects, and what they are compared with."""

@@ -1,1 +1,1 @@
-"""Layers of image models: convolutions, pooling, attention within windows."""
+"""Layers of image models: convolutions, pooling, attention in windows and to a few points."""

@@ -3,6 +3,8 @@
 FUNCTIONS = [
     ("convolution_2d_backward", "dpadded[:, padding:padding + height, padding:padding + width]",
      "dpadded[:, :height, :width]"),
+    ("deformable_attention_backward", "dfactor * row_factor * column_slope",
+     "dfactor * column_slope"),
 ]
 
 LAYERS = [
@@ -17,6 +19,10 @@ LAYERS = [
     ("WindowAttention.backward", "return cyclic_roll_backward(dx, saved_roll)", "return dx"),
     ("WindowAttention.backward", "return cyclic_roll_backward(dx, saved_roll)",
      "return cyclic_roll_backward(dx, saved_back)"),
+    ("DeformableAttention.backward", "softmax_backward(da, saved_softmax).reshape(B, T, -1)",
+     "da.reshape(B, T, -1)"),
+    ("DeformableAttention.backward", "(dlocations / self.sides(shapes))", "dlocations"),
+    ("DeformableAttention.backward", "dlocations.sum(axis=(1, 3, 4))", "dlocations[:, 0, :, 0, 0]"),
     ("PatchMerging.backward", "dy = self.norm.backward(dy, saved_norm)", "pass"),
     ("Swin.backward", "self.stages.backward(dx, saved_stages)",
      "type(self.stages)(self.stages[1:]).backward(dx, saved_stages[1:])"),
