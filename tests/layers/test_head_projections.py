@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from numformer import backend
 from numformer.functional import CAUSAL
 from numformer.layers import (
     ALiBi, Linear, MultiHeadAttention, RMSNorm, RotaryPositions, ShawPositions)
-from numformer.layers.attention.at_once import projects_at_once
+from numformer.layers.attention.at_once import (
+    project_at_once, project_at_once_backward, projects_at_once)
 
 
 class OwnLinear(Linear):
@@ -43,6 +45,25 @@ def results(layer, rng):
     y, saved = layer.forward(x, pattern=CAUSAL)
     dx = layer.backward(dy, saved)
     return y, dx, *(parameter.grad for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize("version", ["numpy", "numba"])
+def test_the_product_with_the_joined_matrix_is_what_one_call_gives(version, rng):
+    """A slide's first product: (T, C) times (C, 3 H D), cut into q, k and v of all heads."""
+    layer = MultiHeadAttention(12, 3, rng, dtype=np.float64)
+    assert projects_at_once(layer)
+    joined = np.concatenate([part.weight.data for part in (layer.query, layer.key, layer.value)],
+                            axis=1)
+    x = rng.standard_normal((2, 5, 12))
+    expected = (x @ joined).reshape(2, 5, 3, 3, 4).transpose(2, 0, 3, 1, 4)   # (3, B, H, T, D)
+    with backend.using(version):
+        heads, saved = project_at_once(layer, x)
+        for found, wanted in zip(heads, expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+        dheads = rng.standard_normal(expected.shape)
+        dx = project_at_once_backward(layer, tuple(dheads), saved)
+    dproduct = dheads.transpose(1, 3, 0, 2, 4).reshape(2, 5, 36)
+    np.testing.assert_allclose(dx, dproduct @ joined.T, rtol=1e-12, atol=1e-12)
 
 
 def change_linear(layer):
