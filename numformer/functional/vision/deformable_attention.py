@@ -167,8 +167,7 @@ def neighbours(x, sides):
 
 
 def table_of_pixels(values):
-    """(B, H, S, D) as the rows of one table, with a row of zeros after each head's: (B H (S + 1), D).
-    """
+    """(B, H, S, D) as the rows of one table, with a row of zeros after those of each head."""
     B, H, _, D = values.shape
     return np.concatenate([values, np.zeros((B, H, 1, D), values.dtype)], axis=2).reshape(-1, D)
 
