@@ -513,5 +513,5 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 # - Vaswani et al. (2017), "Attention Is All You Need", section 3: the block. Xiong et al. (2020),
 #   "On Layer Normalization in the Transformer Architecture", figure 1: both orders of the norm.
 # - Ba, Kiros and Hinton (2016), "Layer Normalization", eq. 3 and 4.
-# - The code: `numformer/minimal.py` is a whole GPT with its backward on one page; the functions are
-#   in `numformer/functional/`, the block in `numformer/layers/blocks/`.
+# - The code: `numformer/minimal.py` is a whole GPT with its backward on one page (lesson 22); the
+#   functions are in `numformer/functional/`, the block in `numformer/layers/blocks/`.

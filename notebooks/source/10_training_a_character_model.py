@@ -449,4 +449,4 @@ contribution_bars(contributions, vocabulary[token]).figure
 # - Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits": the residual stream.
 # - The code: `numformer/models/decoder/model.py`, `numformer/training/trainer.py`,
 #   `numformer/functional/adam.py`, `numformer/generation/sampling.py`; all of it on one page:
-#   `numformer/minimal.py`.
+#   `numformer/minimal.py`, which lesson 22 reads line by line.

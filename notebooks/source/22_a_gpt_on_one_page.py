@@ -367,7 +367,8 @@ for temperature in (0.2, 0.8, 1.5):
 # - AdamW: $m / \sqrt{v}$ has no unit; decay for matrices; the rate rises, then falls.
 # - The page runs as `python -m numformer.minimal TEXT`. Change it: RMSNorm for LayerNorm, no
 #   positions, one head. Does the complex step still agree, and where does the loss end?
-# - More: `numformer exercises 09 10 15 16 28`.
+# - More: `numformer exercises 09 10 15 16 28 37 38`. Then `numformer assemble class/student` puts
+#   your own functions into the page and trains it.
 # %% [markdown]
 # ## Further reading
 # - Radford et al. (2019), "Language Models are Unsupervised Multitask Learners": GPT-2.
