@@ -141,7 +141,7 @@ for (layer, head), score in np.ndenumerate(induction):
 #
 # Is this an accident of one seed? The preset trains 6,000 steps; after that, the best induction
 # score is 1.000, 0.986 and 0.991 for seeds 1, 2 and 3 (`numformer reproduce induction-heads`).
-# Seed 1 has formed its heads after our 1,500 steps; other seeds can need more.
+# Seed 1 has formed its heads after our 1,500 steps; with seeds 2 and 3 recall is then still 39%.
 
 # %% [markdown]
 # A block of our model. The circles with a plus are the residual stream: the heads of a layer add to
@@ -352,13 +352,12 @@ for name, predicted in (("at the real model", -at_one),
     print(f"{name:>21}: {predicted.ravel().round(3)}, rank correlation {rank:.1f}")
 
 # %% [markdown]
-# The first is a thousand times too small. With seeds 1, 2 and 3 its rank correlations
-# are 0.2, -0.6 and 1.0; those of the second -0.4, 0.8 and 0.2; of the third 1.0, 0.8 and 0.8. (A
-# random order of four heads reaches 0.8 once in six.) A model that has solved its task is near a
-# minimum: first derivatives are small there.
+# The first is a thousand times too small; only the third has the order of the costs. But this is one
+# model, and a random order of four heads is right once in 24. A model that has solved its task is
+# near a minimum: first derivatives are small there.
 #
-# > A gradient is the cost of a *small* change, and an ablation is none. Here, only gradients
-# > averaged on the way to it rank the heads nearly right with every seed.
+# > A gradient is the cost of a *small* change, and an ablation is none. In our model, gradients
+# > averaged on the way to it rank the heads by cost.
 #
 # **Exercise 19.2** (10 minutes). Tokens repeat in these texts, so a row of the embedding is used
 # many times. Write the gradient of the lookup $y = W[\mathrm{ids}]$, where ids has any shape. Which
@@ -409,7 +408,7 @@ check("embedding_backward", embedding_backward, seed=0)
 #   layer-1 head adds it to the keys of layer 2 (K-composition).
 # - $y = \sum_h o_h W_O^{(h)}$: zero rows of $W_O$ remove a head exactly.
 # - $\bar{\xi}_h = \langle \bar{W}_O^{(h)}, W_O^{(h)} \rangle$: one backward pass gives the gradient
-#   of every gate; here, its mean along the line to an ablation predicts the order of costs best.
+#   of every gate; in our model, its mean along the line to an ablation has the order of the costs.
 
 # %% [markdown]
 # ## Further reading
