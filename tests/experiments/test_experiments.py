@@ -22,7 +22,8 @@ FEW = 2                                                               # steps
 LONG = ("length-extrapolation", "pronouns", "efficient-attention", "sentence-objectives",
         "scaling-law", "slips", "three-families", "batch-norm", "three-ways", "few-shot",
         "induction-heads", "skip-connections", "operations-to-loss", "answer-retrieval",
-        "domain-adaptation", "recurrent-gradients", "word-senses", "second-language")
+        "domain-adaptation", "recurrent-gradients", "word-senses", "second-language",
+        "roberta-tables")
 
 
 def half(seed, steps=None):
