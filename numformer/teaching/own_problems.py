@@ -44,7 +44,8 @@ def first_error(exercise, names, student, seed):
     """
     problems = own_problems(exercise, names, seed)
     solution, name = names[exercise.function(seed)], exercise.function(seed)
-    calls = [Call({}, given, {}, None, len(exercise.outputs) == 1, backward=True)
+    one = len(exercise.outputs) == 1                  # which may be the first of several
+    calls = [Call({}, given, {}, None, one, backward=not one)
              for _, given in [*problems, *problems]]
     answers, shared = student.answers(calls)
     for n, (special, given) in enumerate(problems):

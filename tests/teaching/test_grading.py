@@ -174,7 +174,7 @@ def test_exercises_and_grade_on_the_command_line(capsys, tmp_path):
     assert status == 0 and (result["points"], result["of"]) == (4, 4) and "4 of 4 points" in out
     assert [row["name"] for row in result["exercises"]] == ["03_linear", "04_linear_backward"]
     status, out, _ = call(capsys, "exercises", "--list")
-    assert status == 0 and len(out.splitlines()) == 38
+    assert status == 0 and len(out.splitlines()) == 40
 
 
 @pytest.mark.parametrize("words, message", [

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from numformer import minimal
 from numformer.teaching.exercise import find_exercise, find_exercises
 from numformer.teaching.judge import judge_own
 from numformer.teaching.own_problems import own_problems
@@ -45,6 +46,23 @@ def without_a_sum(p, limit):
     return kept
 
 
+def block_of(m_of=lambda x, h: h, result=lambda x, h, m: h + m):
+    """A block with one place for each mistake."""
+    def block(x, norm1, qkv, output, norm2, mlp1, mlp2):
+        a = minimal.attention(minimal.linear(minimal.layer_norm(x, *norm1)[0], *qkv)[0])[0]
+        h = x + minimal.linear(a, *output)[0]
+        m = minimal.linear(minimal.layer_norm(m_of(x, h), *norm2)[0], *mlp1)[0]
+        return result(x, h, minimal.linear(minimal.gelu(m)[0], *mlp2)[0])
+    return block
+
+
+def block_gradients(change):
+    """The right gradients of a block, changed."""
+    def block_backward(dy, saved):
+        return change(dy, *solution("block_backward")[1]["block_backward"](dy, saved))
+    return block_backward
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -60,6 +78,16 @@ def in_place(p, limit):
     ("37_adamw", lambda *arguments: of(*arguments)[0], "must return w, m, v, but returned 1"),
     ("37_adamw", lambda w, g, m, v, t, rate, decay: of(w, g + decay * w, m, v, t, rate, 0),
      "Problem: weight decay"),
+    ("39_block", block_of(), "right"),
+    ("39_block", lambda *arguments: (block_of()(*arguments), "saved"), "right"),
+    ("39_block", block_of(m_of=lambda x, h: x), "y is wrong"),
+    ("39_block", block_of(result=lambda x, h, m: x + m), "y is wrong"),
+    ("39_block", block_of(result=lambda x, h, m: m), "y is wrong"),
+    ("40_block_backward", block_gradients(lambda dy, *g: g), "right"),
+    ("40_block_backward", block_gradients(lambda dy, dx, *g: (dx - dy, *g)), "dx is wrong"),
+    ("40_block_backward", block_gradients(lambda dy, *g: g[:3]), "returned 3 arrays"),
+    ("40_block_backward", block_gradients(lambda dy, *g: (*g[:3], g[3].T, *g[4:])),
+     "qkv has shape"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),
@@ -101,4 +129,4 @@ def test_problems_differ_by_seed_and_are_the_same_again(name):
 
 def test_the_kind_of_an_exercise_is_in_its_header():
     assert [each.kind for each in find_exercises(["1", "31", "37"])] == ["check", "answers", "own"]
-    assert find_exercise("37").outputs == ("w", "m", "v")
+    assert find_exercise(37).outputs == ("w", "m", "v")

@@ -6,12 +6,12 @@ so is top-p, which it does not do: a sample is chosen among the most likely char
 """
 
 import inspect
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import numpy as np
 
 from numformer import functional, minimal
-from numformer.teaching.assembled.parts import ACTIVATIONS, PAIRS, PARTS, TOP_P
+from numformer.teaching.assembled.parts import ACTIVATIONS, LAYERS, PAIRS, PARTS, TOP_P
 
 # line of minimal.py: the same with a call
 LINES = {
@@ -58,6 +58,8 @@ def assembled_model(functions=(), activation="gelu_tanh", **sizes):
     yours = {}
     for name, function in dict(functions).items():
         place, called = PARTS[name]
+        if place in ("block", "block_backward"):
+            function = _with_layers(gpt, function)
         yours[place] = called(_in_one_dtype(name, function))
     for place in PAIRS:
         backward = f"{place}_backward"
@@ -65,9 +67,26 @@ def assembled_model(functions=(), activation="gelu_tanh", **sizes):
             more = (gpt.HEADS,) if place == "attention" else ()
             setattr(gpt, place, _forward(gpt, place, yours, more))
             setattr(gpt, backward, _backward(gpt, backward, yours, more))
+    if "block" in yours:
+        gpt.block = _with_saved(gpt.block, yours.pop("block"))
     for place in set(yours) - {each for name in PAIRS for each in (name, f"{name}_backward")}:
         setattr(gpt, place, yours[place])
     return gpt
+
+
+def _with_saved(ours, theirs):
+    """A student's block, which saves nothing; the backward needs what ours saves."""
+    return lambda x, p, i: (theirs(x, p, i), ours(x, p, i)[1])
+
+
+def _with_layers(gpt, function):
+    """A student's block, which imports layers of minimal.py, with those of the model instead."""
+    def layer(name):
+        return lambda *arguments: getattr(gpt, name)(*arguments)      # as it is when it is called
+
+    layers = {each: layer(each) for name in LAYERS for each in (name, f"{name}_backward")}
+    return FunctionType(function.__code__, {**function.__globals__, **layers},
+                        function.__name__, function.__defaults__, function.__closure__)
 
 
 def _source():

@@ -11,6 +11,7 @@ from numformer import minimal
 
 LOW = -1e30                                           # a score whose exp is 0, and no Inf
 TOP_P = 0.9
+IN_A_BLOCK = "norm1", "qkv", "output", "norm2", "mlp1", "mlp2"        # with a weight and a bias
 
 
 # ---- How a student's function is called ----------------------------------------------------------
@@ -53,6 +54,21 @@ def in_place(function):
                 decay = minimal.WEIGHT_DECAY if w.ndim == 2 else 0.0
                 w[...], m[...], v[...] = function(w, dw, m, v, step, learning_rate, decay)
     return adamw
+
+
+def of_layers(function):
+    """block: the exercise takes the parameters of its layers."""
+    return lambda x, p, i: function(x, *(p[f"{name}.{i}"] for name in IN_A_BLOCK))
+
+
+def to_layers(function):
+    """block_backward: the exercise returns all gradients."""
+    def block_backward(dy, saved, g, i):
+        dx, *gradients = function(dy, saved)
+        for n, name in enumerate(IN_A_BLOCK):
+            g[f"{name}.{i}"] = gradients[2 * n:2 * n + 2]
+        return dx
+    return block_backward
 
 
 def with_limit(function):
@@ -116,6 +132,8 @@ PARTS = {
     "softmax_backward": ("softmax_backward", of_weights),
     "scaled_dot_product_attention": ("attention", causal),
     "scaled_dot_product_attention_backward": ("attention_backward", causal_backward),
+    "block": ("block", of_layers),
+    "block_backward": ("block_backward", to_layers),
     "cross_entropy": ("cross_entropy", as_it_is),
     "cross_entropy_backward": ("cross_entropy_backward", with_dloss),
     "adamw": ("adamw", in_place),
@@ -123,5 +141,7 @@ PARTS = {
 }
 # Of minimal.py, a forward that saves; its backward has the name with _backward
 PAIRS = "linear", "layer_norm", "gelu", "attention", "cross_entropy"
+# Of minimal.py, what the exercises on a block import from it
+LAYERS = "attention", "gelu", "layer_norm", "linear"
 # function: that which calls it in minimal.py, and does not if it is the student's, too
 CALLED_BY = {"softmax_backward": "scaled_dot_product_attention_backward"}

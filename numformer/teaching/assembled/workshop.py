@@ -22,7 +22,7 @@ from numformer.teaching.judge import MOST
 from numformer.teaching.limits import limit_process, limited
 
 CPU_SECONDS = 24 * 3600                               # of a training; each step has its own limit
-SMALL = {"CONTEXT": 6, "LAYERS": 2, "HEADS": 2, "WIDTH": 8}           # to compare gradients
+SMALL = {"CONTEXT": 6, "LAYERS": 2, "WIDTH": 8}      # to compare gradients
 SMALL_V, SMALL_B = 7, 3
 
 

@@ -21,7 +21,7 @@ def functions(source):
 def test_the_page_runs():
     assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
     source = re.search(r'```python\n(""".*?)```', PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
-    exercise = Exercise("39_log_softmax_backward", source, "basics")
+    exercise = Exercise("41_log_softmax_backward", source, "basics")
     name = exercise.function(0)
     assert name == "log_softmax_backward" and len(exercise.hints(0)) == 3
     assert effort(exercise).minutes == 15 and "HINTS" not in exercise.student(0)

@@ -1,0 +1,54 @@
+"""A block of a GPT: attention, then an MLP, each added to what came before.
+
+h = x + output(attention(qkv(norm1(x)))),   y = h + mlp2(gelu(mlp1(norm2(h))))
+
+qkv, output, mlp1 and mlp2 are linear maps, norm1 and norm2 are LayerNorms. The functions of
+numformer.minimal return their result and what their backward needs: y, saved = linear(x, ...).
+"""
+# goal: wire layers into a residual block
+# needs: layer_norm, linear, scaled_dot_product_attention
+# ideas: the norm is inside of a branch; a branch is added to its input
+# points: 2
+# parts: all or nothing
+# returns: y
+# BEGIN HINTS
+# 1. There are two branches. Each begins with a norm, and its result is added to what went into that
+#    norm. What goes into the second norm?
+# 2. Each layer returns a pair, of which the first is needed here: a, _ = layer_norm(x, *norm1).
+#    attention takes q, k and v as one array, as qkv makes them.
+# 3. a is x through norm1, qkv, attention, output; h = x + a. m is h through norm2, mlp1, gelu,
+#    mlp2; the result is h + m, not x + m.
+# END HINTS
+
+from numformer.minimal import attention, gelu, layer_norm, linear
+
+
+def block(x, norm1, qkv, output, norm2, mlp1, mlp2):
+    """x (B, T, C); the others are [weight, bias] of each layer: to y (B, T, C)."""
+    # BEGIN SOLUTION
+    a, _ = layer_norm(x, *norm1)
+    a, _ = linear(a, *qkv)
+    a, _ = attention(a)
+    a, _ = linear(a, *output)
+    h = x + a
+    m, _ = layer_norm(h, *norm2)
+    m, _ = linear(m, *mlp1)
+    m, _ = gelu(m)
+    m, _ = linear(m, *mlp2)
+    return h + m
+    # END SOLUTION
+
+
+# BEGIN TEACHER
+def problems(rng):
+    """Arguments, by what is special about them."""
+    def arguments(B, T, C, F):
+        def layer(*shape):
+            return [rng.normal(size=shape), rng.normal(size=shape[-1:])]
+
+        return (rng.normal(size=(B, T, C)), layer(C), layer(C, 3 * C), layer(C, C), layer(C),
+                layer(C, F), layer(F, C))
+
+    return {"plain": arguments(2, 5, 8, 12), "one sequence of one position": arguments(1, 1, 4, 3),
+            "more positions than numbers in a vector": arguments(1, 9, 4, 16)}
+# END TEACHER
