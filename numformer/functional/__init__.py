@@ -52,6 +52,7 @@ from numformer.functional.attention.shaw import (
     relative_scores, relative_scores_backward, relative_values, relative_values_backward)
 from numformer.functional.attention.tiled import (
     TileStep, tiled_attention, tiled_attention_backward, tiled_attention_steps)
+from numformer.functional.codebook import nearest_codes
 from numformer.functional.convolution import causal_convolution, causal_convolution_backward
 from numformer.functional.dropout import (
     dropout, dropout_backward, residual_dropout, residual_dropout_backward)

@@ -53,6 +53,7 @@ from numformer.layers.recurrent.gru import GRU
 from numformer.layers.recurrent.lstm import LSTM
 from numformer.layers.recurrent.rnn import RNN
 from numformer.layers.swish import GatedSwishFeedForward, Swish, SwishFeedForward
+from numformer.layers.vector_quantizer import VectorQuantizer
 from numformer.layers.vision.convolution2d import Convolution2D, Pooling2D
 from numformer.layers.vision.deformable_attention import DeformableAttention
 from numformer.layers.vision.window_attention import PatchMerging, WindowAttention

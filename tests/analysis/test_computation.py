@@ -11,16 +11,16 @@ from numformer.analysis import computation
 from numformer.backend import dispatch
 from numformer.layers import FeedForward, LayerNorm, Linear, MultiHeadAttention
 from numformer.parameter import Layer
-from numformer.verify.registry import LAYERS
+from numformer.verify.registry import ESTIMATORS, LAYERS
 
-ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS)}
+ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS + ESTIMATORS)}
 
 
 def bare(variable):
     return variable.name.rstrip("′")
 
 
-@pytest.mark.parametrize("case", LAYERS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", LAYERS + ESTIMATORS, ids=lambda case: case.name)
 def test_every_layer_has_a_graph_with_all_that_it_saves(case):
     layer, options = case.layer(), case.options()
     forward, backward = computation(layer, *case.inputs(), backward=True, **options)

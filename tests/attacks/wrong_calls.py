@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from numformer.specifications import PAIRS
-from numformer.verify.registry import LAYERS, MODELS
+from numformer.verify.registry import ESTIMATORS, LAYERS, MODELS
 
 FLOATS = {
     "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
@@ -63,7 +63,7 @@ OPTIONAL = [("linear", 2), ("feed-forward", 2), ("feed-forward", 4),
 
 def wrong_calls():
     """(name of the case, position, kind of the argument, the call) of each wrong call."""
-    for case in [*PAIRS, *LAYERS, *MODELS]:
+    for case in [*PAIRS, *LAYERS, *ESTIMATORS, *MODELS]:
         layer, inputs = case.layer(), case.inputs()
         for position, x in enumerate(inputs):
             for kind, change in (FLOATS if x.dtype.kind == "f" else IDS).items():

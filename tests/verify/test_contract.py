@@ -12,11 +12,11 @@ from numformer.parameter import Layer
 from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck, hessian_symmetry
 from numformer.verify.jacobians import COMPLEX_STEP
-from numformer.verify.registry import LAYERS, LOSSES, MODELS, PAGES
+from numformer.verify.registry import ESTIMATORS, LAYERS, LOSSES, MODELS, PAGES
 from numformer.verify.tensors import (
     generic_direction, gradients_at, named_tensors, output_at, resolved)
 
-CASES = LAYERS + MODELS
+CASES = LAYERS + ESTIMATORS + MODELS
 
 # Every derivative of one model of each page, and of its loss, in every run; those of the others
 # take two minutes, and are compared along a direction in every run

@@ -9,7 +9,7 @@ import shape_comments
 from numformer import backend
 from numformer import functional as F
 from numformer.specifications import PAIRS, PROBLEMS
-from numformer.verify.registry import LAYERS, LOSSES, MODELS
+from numformer.verify.registry import ESTIMATORS, LAYERS, LOSSES, MODELS
 from numformer.verify.tensors import resolved
 from shape_comments import Watch, fits, shapes_in
 
@@ -73,7 +73,7 @@ def test_attention_whose_values_have_a_width_of_their_own():
     assert faults == [] and len(calls) >= 6
 
 
-@pytest.mark.parametrize("cases", [PAIRS, LAYERS, MODELS, LOSSES],
+@pytest.mark.parametrize("cases", [PAIRS, LAYERS + ESTIMATORS, MODELS, LOSSES],
                          ids=["pairs", "layers", "models", "losses"])
 def test_everything_that_is_registered(cases):
     calls = []

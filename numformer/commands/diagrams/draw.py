@@ -20,7 +20,7 @@ from numformer.plots.tokens import plain
 from numformer.recipes import PRESETS
 from numformer.runs import load_run
 from numformer.terminal import did_you_mean, printable
-from numformer.verify.registry import LAYERS
+from numformer.verify.registry import ESTIMATORS, LAYERS
 
 FORMATS = (".svg", ".png")
 
@@ -59,8 +59,8 @@ def run(arguments):
 def _drawn(arguments):
     """(Axes, path without ending, facts for --json) of what the arguments name."""
     name, folder = arguments.name, Path(arguments.name)
-    case = next((each for each in LAYERS if type(each.layer()).__name__ == name), None) if (
-        name.isidentifier() and name[0].isupper()) else None
+    case = next((each for each in LAYERS + ESTIMATORS if type(each.layer()).__name__ == name),
+                None) if name.isidentifier() and name[0].isupper() else None
     if case is not None and not folder.is_dir():
         if arguments.block is not None or arguments.layer is not None:
             raise UsageError(f"draw: {name} is a layer and has no --block and no --layer; leave "
@@ -122,7 +122,7 @@ def _config(name):
     if name in PUBLISHED:
         return PUBLISHED[name]
     if name not in PRESETS:
-        kinds = [type(each.layer()).__name__ for each in LAYERS]
+        kinds = [type(each.layer()).__name__ for each in LAYERS + ESTIMATORS]
         raise UsageError(f"draw: {name} is neither a model, a preset, a layer nor a run"
                          f"{did_you_mean(name, [*PUBLISHED, *PRESETS, *kinds])}; choose one of "
                          "`numformer count --help` or `numformer train --help`, a class in "

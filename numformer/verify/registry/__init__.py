@@ -1,7 +1,9 @@
 """What the oracle checks: every layer and model, at several small configurations.
 
 The contract test, the audit and the mutation run all read these lists: a layer is registered once
-and checked everywhere, and a class that is not registered fails a test. Each family has a page of
+and checked everywhere, and a class that is not registered fails a test. ESTIMATORS are layers whose
+backward is by design no derivative of the forward: what the derivative is compared with is in their
+own tests, and all else that holds for LAYERS holds for them. Each family has a page of
 its own, with those of LAYERS and MODELS that it needs. Function pairs: `numformer.specifications`.
 """
 
@@ -14,8 +16,8 @@ from numformer.verify.registry.cases import Case, LossOf
 PAGES = (transformer, published, blocks, vision, images, scores, recurrent, mixture_of_experts,
          seq2seq, encoder_decoder, language_models, bert, decoder_options, plain, efficient,
          distillation)
-LAYERS, MODELS = ([case for page in PAGES for case in getattr(page, name, [])]
-                  for name in ("LAYERS", "MODELS"))
+LAYERS, ESTIMATORS, MODELS = ([case for page in PAGES for case in getattr(page, name, [])]
+                              for name in ("LAYERS", "ESTIMATORS", "MODELS"))
 
 
 def loss_case(case):
@@ -28,4 +30,4 @@ def loss_case(case):
 
 LOSSES = [loss_case(case) for case in MODELS]
 
-__all__ = ["LAYERS", "LOSSES", "MODELS"]
+__all__ = ["ESTIMATORS", "LAYERS", "LOSSES", "MODELS"]

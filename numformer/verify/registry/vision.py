@@ -4,7 +4,8 @@ import numpy as np
 
 from numformer.functional import AttentionPattern
 from numformer.layers import (
-    ClassHeads, BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D)
+    ClassHeads, BatchNorm, LearnedPositions2D, PatchEmbedding, Pooling, SinusoidalPositions2D,
+    VectorQuantizer)
 from numformer.models import (
     CLIP, CLIPConfig, CLIPTextConfig, CLIPTextEncoder, Encoder, EncoderConfig, PointCloudClassifier,
     PointCloudClassifierConfig, VisionLanguageModel, VisionLanguageModelConfig, VisionTransformer,
@@ -129,6 +130,12 @@ LAYERS = [
     *(Case(f"pooling, {kind}, masked", lambda rng, dtype, kind=kind: Pooling(kind), [(2, 3, 4)],
            lambda: {"mask": REAL})
       for kind in ("mean", "max")),
+]
+
+ESTIMATORS = [
+    Case("vector quantizer", lambda rng, dtype: VectorQuantizer(5, 3, rng, dtype=dtype),
+         [(2, 4, 3)],
+         wrong=[((floats(2, 4),), ValueError, "C=3"), ((floats(0, 3),), ValueError, "empty")]),
 ]
 
 MODELS = [
