@@ -226,13 +226,14 @@ accuracy_bars(bars, title="Senses read from the nearest other occurrence", chanc
 model = trained(trainer_of("recall", seed=1, steps=1500)[0]).model
 few = [shot_accuracy(model, shots) for shots in SHOTS]
 for shots, accuracy in zip(SHOTS, few):
-    print(f"{shots:2} examples: accuracy {accuracy:.3f}, a(n) {1 - 7 / 8 * 0.75 ** shots:.3f}")
+    print(f"examples {shots:2}: accuracy {accuracy:.3f}, a(n) {1 - 7 / 8 * 0.75 ** shots:.3f}")
 accuracy_by_shots(SHOTS, {"2 layers, 1,500 steps": few},
                   [matching_accuracy(shots) for shots in SHOTS]).figure
 
 # %% [markdown]
 # The curve follows the formula, up to the noise of 1,000 prompts for each point (the standard error
-# is at most 0.016). The grey line applies the rule to the same prompts. After the preset's full
+# is at most 0.016). The grey line applies the rule to the same prompts. (With seeds 2 and 3, 1,500
+# steps are too few: lesson 19.) After the preset's full
 # training, seeds 1 to 3 reach 0.994, 0.993 and 0.993 with 16 examples; decoders with one layer
 # 0.378, 0.339 and 0.361 (`numformer reproduce few-shot`). Lesson 19 derives why one layer is not
 # enough.
