@@ -45,7 +45,8 @@ def test_a_wrong_function_is_named_with_its_cause(capsys, folder):
         "    return e / e.sum(0)\n")
     status, out, _ = assembled(capsys, folder)
     assert status == 1 and "    \u2717 softmax: wrong (01_softmax): " in out
-    assert "Likely cause" in out and "--replace-wrong" in out and "together" not in out
+    assert "\u2717 your functions, not reached (" in out and "together" not in out
+    assert "Likely cause" in out and "--replace-wrong" in out
 
 
 @pytest.mark.parametrize("words, message", [

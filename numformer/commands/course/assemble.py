@@ -64,9 +64,9 @@ def _tell(words):
 def _show(milestone):
     for function in milestone.more.get("functions", ()):
         _print(wrapped(_of(function), INDENT + " " * 2, f"    {SIGNS[function.whose]} "))
-    sign = SIGNS[YOURS if milestone.reached else WRONG]
-    _print(wrapped(f"{milestone.name} ({milestone.seconds:.1f} s): {milestone.words}", "  ",
-                   f"{sign} "))
+    sign, missed = (SIGNS[YOURS], "") if milestone.reached else (SIGNS[WRONG], ", not reached")
+    _print(wrapped(f"{milestone.name}{missed} ({milestone.seconds:.1f} s): {milestone.words}",
+                   "  ", f"{sign} "))
     if milestone.text:
         _print("\n".join(f"    | {line}" for line in
                          printable(milestone.text, keep="\n").split("\n")))

@@ -291,7 +291,8 @@ def _by_heart(yours, ours, characters, plan, told):
             told(f"by heart: step {done}, loss {loss:.3f}")
     return Milestone(
         NAMES[_by_heart], loss <= least + NEAR_0, f"the loss on them went from {first:.2f} to "
-        f"{loss:.2f} in {done} steps; {least:.2f} is the least, as some begin alike",
+        f"{loss:.2f} in {done} steps"
+        + (f"; {least:.2f} is the least, as some begin alike" if least > 0.005 else ""),
         more={"loss": loss, "least_loss": least, "steps": done})
 
 
