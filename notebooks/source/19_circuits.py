@@ -352,9 +352,9 @@ for name, predicted in (("at the real model", -at_one),
     print(f"{name:>21}: {predicted.ravel().round(3)}, rank correlation {rank:.1f}")
 
 # %% [markdown]
-# The first is a thousand times too small; only the third has the order of the costs, also in a model
-# with seed 3 and 3,000 steps. (A random order of four heads is right once in 24.) A model that has
-# solved its task is near a minimum: first derivatives are small there.
+# The first is a thousand times too small; only the third has the order of the costs, also in a
+# model with seed 3 and 3,000 steps. (A random order of four heads is right once in 24.) A model
+# that has solved its task is near a minimum: first derivatives are small there.
 #
 # > A gradient is the cost of a *small* change, and an ablation is none. Here, gradients averaged on
 # > the way to it rank the heads by cost.
