@@ -11,7 +11,7 @@ from types import FunctionType, ModuleType
 import numpy as np
 
 from numformer import functional, minimal
-from numformer.teaching.assembled.parts import ACTIVATIONS, LAYERS, PAIRS, PARTS, TOP_P
+from numformer.teaching.assembled.parts import ACTIVATIONS, PAIRS, PARTS, TOP_P
 
 # line of minimal.py: the same with a call
 LINES = {
@@ -80,12 +80,8 @@ def _with_saved(ours, theirs):
 
 
 def _with_layers(gpt, function):
-    """A student's block, which imports layers of minimal.py, with those of the model instead."""
-    def layer(name):
-        return lambda *arguments: getattr(gpt, name)(*arguments)      # as it is when it is called
-
-    layers = {each: layer(each) for name in LAYERS for each in (name, f"{name}_backward")}
-    return FunctionType(function.__code__, {**function.__globals__, **layers},
+    """A student's block, which has its layers from minimal.py, with the model in its place."""
+    return FunctionType(function.__code__, {**function.__globals__, "minimal": gpt},
                         function.__name__, function.__defaults__, function.__closure__)
 
 

@@ -141,7 +141,5 @@ PARTS = {
 }
 # Of minimal.py, a forward that saves; its backward has the name with _backward
 PAIRS = "linear", "layer_norm", "gelu", "attention", "cross_entropy"
-# Of minimal.py, what the exercises on a block import from it
-LAYERS = "attention", "gelu", "layer_norm", "linear"
 # function: that which calls it in minimal.py, and does not if it is the student's, too
 CALLED_BY = {"softmax_backward": "scaled_dot_product_attention_backward"}

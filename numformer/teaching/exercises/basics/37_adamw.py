@@ -25,7 +25,9 @@ and Hutter (2019), algorithm 2.
 
 import numpy as np
 
-BETA1, BETA2, EPSILON = 0.9, 0.99, 1e-8
+BETA1 = 0.9
+BETA2 = 0.99
+EPSILON = 1e-8
 
 
 def adamw(w, g, m, v, t, rate, decay):

@@ -3,7 +3,8 @@
 h = x + output(attention(qkv(norm1(x)))),   y = h + mlp2(gelu(mlp1(norm2(h))))
 
 qkv, output, mlp1 and mlp2 are linear maps, norm1 and norm2 are LayerNorms. The functions of
-numformer.minimal return their result and what their backward needs: y, saved = linear(x, ...).
+numformer.minimal return their result and what their backward needs, as in
+y, saved = minimal.linear(x, weight, bias).
 """
 # goal: wire layers into a residual block
 # needs: layer_norm, linear, scaled_dot_product_attention
@@ -14,27 +15,27 @@ numformer.minimal return their result and what their backward needs: y, saved = 
 # BEGIN HINTS
 # 1. There are two branches. Each begins with a norm, and its result is added to what went into that
 #    norm. What goes into the second norm?
-# 2. Each layer returns a pair, of which the first is needed here: a, _ = layer_norm(x, *norm1).
+# 2. Each layer returns a pair, of which the first is needed: a, _ = minimal.layer_norm(x, *norm1).
 #    attention takes q, k and v as one array, as qkv makes them.
 # 3. a is x through norm1, qkv, attention, output; h = x + a. m is h through norm2, mlp1, gelu,
 #    mlp2; the result is h + m, not x + m.
 # END HINTS
 
-from numformer.minimal import attention, gelu, layer_norm, linear
+import numformer.minimal as minimal
 
 
 def block(x, norm1, qkv, output, norm2, mlp1, mlp2):
     """x (B, T, C); the others are [weight, bias] of each layer: to y (B, T, C)."""
     # BEGIN SOLUTION
-    a, _ = layer_norm(x, *norm1)
-    a, _ = linear(a, *qkv)
-    a, _ = attention(a)
-    a, _ = linear(a, *output)
+    a, _ = minimal.layer_norm(x, *norm1)
+    a, _ = minimal.linear(a, *qkv)
+    a, _ = minimal.attention(a)
+    a, _ = minimal.linear(a, *output)
     h = x + a
-    m, _ = layer_norm(h, *norm2)
-    m, _ = linear(m, *mlp1)
-    m, _ = gelu(m)
-    m, _ = linear(m, *mlp2)
+    m, _ = minimal.layer_norm(h, *norm2)
+    m, _ = minimal.linear(m, *mlp1)
+    m, _ = minimal.gelu(m)
+    m, _ = minimal.linear(m, *mlp2)
     return h + m
     # END SOLUTION
 

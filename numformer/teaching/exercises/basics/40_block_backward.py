@@ -3,9 +3,9 @@
 h = x + output(attention(qkv(norm1(x)))),   y = h + mlp2(gelu(mlp1(norm2(h))))
 
 The backward of a layer in numformer.minimal takes the gradient of its result and what the forward
-saved: dx, dweight, dbias = linear_backward(dy, saved). `saved` holds that of the eight layers, in
-the order of the equations: norm1, qkv, attention, output, norm2, mlp1, gelu, mlp2. Return dx, and
-dweight and dbias of norm1, qkv, output, norm2, mlp1 and mlp2, in this order.
+saved: dx, dweight, dbias = minimal.linear_backward(dy, saved). `saved` holds that of the eight
+layers, in the order of the equations: norm1, qkv, attention, output, norm2, mlp1, gelu, mlp2.
+Return dx, and dweight and dbias of norm1, qkv, output, norm2, mlp1 and mlp2, in this order.
 """
 # goal: run a model backwards, layer by layer
 # needs: block, linear_backward, layer_norm_backward
@@ -18,27 +18,26 @@ dweight and dbias of norm1, qkv, output, norm2, mlp1 and mlp2, in this order.
 #    what comes back on both ways. The same holds for x, with the gradient of h.
 # 2. dy goes through mlp2, gelu, mlp1 and norm2 backwards: that is dm, and dh = dy + dm. Then dh,
 #    not dy, goes through output, attention, qkv and norm1.
-# 3. dm, *dmlp2 = linear_backward(dy, saved_mlp2) keeps both gradients of a layer in a list, and
+# 3. dm, *dmlp2 = minimal.linear_backward(dy, mlp2) keeps both gradients of a layer in a list, and
 #    `return dh + da, *dnorm1, *dqkv, ...` returns all.
 # END HINTS
 
-from numformer.minimal import (
-    attention_backward, gelu_backward, layer_norm_backward, linear_backward)
+import numformer.minimal as minimal
 
 
 def block_backward(dy, saved):
     """dy (B, T, C) and what the block saved: to dx (B, T, C) and 12 gradients."""
     # BEGIN SOLUTION
     norm1, qkv, attention, output, norm2, mlp1, gelu, mlp2 = saved
-    dm, *dmlp2 = linear_backward(dy, mlp2)
-    dm = gelu_backward(dm, gelu)
-    dm, *dmlp1 = linear_backward(dm, mlp1)
-    dm, *dnorm2 = layer_norm_backward(dm, norm2)
+    dm, *dmlp2 = minimal.linear_backward(dy, mlp2)
+    dm = minimal.gelu_backward(dm, gelu)
+    dm, *dmlp1 = minimal.linear_backward(dm, mlp1)
+    dm, *dnorm2 = minimal.layer_norm_backward(dm, norm2)
     dh = dy + dm
-    da, *doutput = linear_backward(dh, output)
-    da = attention_backward(da, attention)
-    da, *dqkv = linear_backward(da, qkv)
-    da, *dnorm1 = layer_norm_backward(da, norm1)
+    da, *doutput = minimal.linear_backward(dh, output)
+    da = minimal.attention_backward(da, attention)
+    da, *dqkv = minimal.linear_backward(da, qkv)
+    da, *dnorm1 = minimal.layer_norm_backward(da, norm1)
     return dh + da, *dnorm1, *dqkv, *doutput, *dnorm2, *dmlp1, *dmlp2
     # END SOLUTION
 
@@ -46,8 +45,6 @@ def block_backward(dy, saved):
 # BEGIN TEACHER
 def problems(rng):
     """Arguments, by what is special about them."""
-    from numformer import minimal
-
     def arguments(B, T, C, F):
         def layer(*shape):
             return [rng.normal(size=shape), rng.normal(size=shape[-1:])]
