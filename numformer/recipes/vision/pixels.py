@@ -176,6 +176,6 @@ PRESETS = {
         PixelTask(), "Decoder",
         claims=(Claim("bits_per_pixel", 1.95, beats="histogram_bits_per_pixel"),
                 Claim("bits_per_pixel", beats="ngram_bits_per_pixel"),
-                more("samples_recognized", 0.85),
+                more("samples_recognized", 0.85, beats="histogram_samples_recognized"),
                 Claim("samples_distance", beats="histogram_samples_distance"))),
 }

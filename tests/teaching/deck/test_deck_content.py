@@ -74,7 +74,7 @@ def depended_on(formula, claims):
 
 @each_row
 def test_a_formula_is_that_of_the_first_code(row):
-    for seed in (0, 1):
+    for seed in (0, 1) if row.where else (0,):        # without arrays there is nothing to draw
         sides = evaluate(row, seed)
         assert bool(sides) == bool(row.formula)
         for equation, (code, formula) in sides.items():
