@@ -56,7 +56,7 @@ def wrong_output(name, outputs, expected, instance):
 
     for (key, reference), found in zip(expected.items(), outputs):
         wrong = wrong_array(name, key, np.asarray(found, float), np.asarray(reference),
-                             close, allowed)
+                            close, allowed)
         if wrong is not None:
             return wrong
     return None

@@ -10,10 +10,8 @@ import numpy as np
 
 from numformer.teaching.apart.messages import NOT_WRITTEN
 from numformer.teaching.calls import Call
+from numformer.teaching.check import RANDOM
 from numformer.teaching.comparison import CLOSE, EPSILON, ROUNDINGS, no_array, wrong_array
-
-RANDOM = ("random: two calls with the same arguments gave different results; keep nothing between "
-          "calls, and take no random numbers")
 
 
 def own_problems(exercise, names, seed):

@@ -122,10 +122,10 @@ def n_gram_loss(n):
 
 
 def _table(runs, figures):
-    lines = ["run           input      tales  masks    batch  steps   loss  perplexity"]
+    lines = ["run               input      tales  masks    batch  steps   loss  perplexity"]
     for name, run in runs.items():
         masks, loss = "dynamic" if run.dynamic_masks else "static", figures[f"{name}_loss"]
-        lines.append(f"{name:13} {run.form:10} {run.n_tales:5}  {masks:7} {run.batch_size:6} "
+        lines.append(f"{name:17} {run.form:10} {run.n_tales:5}  {masks:7} {run.batch_size:6} "
                      f"{run.steps:6} {loss:6.3f} {math.exp(loss):11.2f}")
     return "\n".join(lines)
 

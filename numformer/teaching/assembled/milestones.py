@@ -143,11 +143,11 @@ def assemble(folder, plan, told=lambda words: None):
     with ExitStack() as stack:
         stack.enter_context(one_blas_thread())
         here = stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX))
-        parts = _parts(plan)
+        characters = sorted(set(plan.text))
+        parts = _parts(plan, characters)
         yours = stack.enter_context(
             bench(Workshop(files, activation, *parts), here, plan.seconds))
         ours = Bench(Workshop({}, activation, *parts), None)
-        characters = sorted(set(plan.text))
         for stage in (_together, _first_sample, _by_heart, _trained):
             started = time.monotonic()
             try:
@@ -213,9 +213,8 @@ def _check(plan):
                          f"least {least}, or a shorter context.")
 
 
-def _parts(plan):
+def _parts(plan, characters):
     """(sizes, ids to train on, ids held out, sentences, V, seed) for a Workshop."""
-    characters = sorted(set(plan.text))
     number = {character: n for n, character in enumerate(characters)}
     ids = np.array([number[character] for character in plan.text])
     cut = int(0.9 * len(ids))
