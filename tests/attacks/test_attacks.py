@@ -19,6 +19,7 @@ def attack(name, count):
     return process.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_whole_and_resumes_to_the_same_bytes():
     assert attack("kills", 8).startswith("kills: 8 (6 operations, 2 random); 0 faults")
 

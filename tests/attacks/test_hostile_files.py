@@ -22,10 +22,12 @@ def attacked(page, *numbers):
     assert ", 0 findings" in ended.stdout
 
 
+@pytest.mark.slow
 def test_mutated_files_are_refused_or_harmless():
     attacked("mutated_files.py", 24)
 
 
+@pytest.mark.slow
 def test_wrong_command_lines_are_one_line_each():
     attacked("command_lines.py", 20)
 

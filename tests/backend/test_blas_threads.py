@@ -67,6 +67,7 @@ print(alone < len(inside), inside, threads())
 """
 
 
+@pytest.mark.slow
 def test_a_blas_library_that_comes_with_the_first_kernel_is_held_too():
     """SciPy's is loaded then. Products on one thread and on two would differ in their last bits."""
     pytest.importorskip("numba")
@@ -122,6 +123,7 @@ print(backend.compiled_attention() is not None)
 """
 
 
+@pytest.mark.slow
 def test_without_threadpoolctl_blas_is_not_held_and_results_are_as_usual():
     result = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_THREADPOOLCTL],
                             capture_output=True, text=True, check=True,

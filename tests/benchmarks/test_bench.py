@@ -44,6 +44,7 @@ def test_bench_train(capsys, tmp_path):
     assert times["feed_forward"] > 0 and sum(times.values()) > 0 and picture.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from Linux")
 def test_peak_memory_is_that_of_model_optimizer_and_step():
     """Weights, gradients and two moments, in float32."""

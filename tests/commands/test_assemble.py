@@ -39,6 +39,7 @@ def test_the_milestones_are_told_one_after_the_other(capsys, folder):
     assert len(found[4]["text"]) == 400
 
 
+@pytest.mark.slow
 def test_a_wrong_function_is_named_with_its_cause(capsys, folder):
     (folder / "01_softmax.py").write_text(
         "import numpy as np\n\n\ndef softmax(x):\n    e = np.exp(x - x.max(0))\n"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, call, last_json
-from marks import slow_among
+from marks import every, slow_among
 from numformer.cli import main
 from numformer.data import BytePairTokenizer, WordTokenizer, load_corpus
 from numformer.recipes import TextTask, first_prompt
@@ -101,7 +101,7 @@ def test_readings_have_a_label_for_every_token(runs, kind, text):
 
 
 @pytest.mark.parametrize("kind", slow_among(KINDS, ["words"]))
-@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("picture", every(4, PICTURES))
 def test_plot(capsys, runs, kind, picture, tmp_path):
     status, _, err = call(capsys, "plot", picture, runs / kind, "--out", tmp_path / "p.svg")
     assert status == 0, err
@@ -114,6 +114,7 @@ def test_explore(capsys, runs, kind, text, tmp_path):
     assert status == 0 and "wrote" in out, err
 
 
+@pytest.mark.slow
 def test_train_says_nats_per_token_and_goes_on(capsys, run, tmp_path):
     shutil.copytree(run, tmp_path / "r")
     status, out, err = call(capsys, "train", "--resume", "--out", tmp_path / "r", "--steps", 18)

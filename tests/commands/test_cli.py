@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from command import SMALL, TEXT, call, last_json
+from marks import slow_among
 from numformer import backend, commands
 from numformer.benchmarks.attention import Case
 from numformer.cli import VERBS
@@ -123,7 +124,7 @@ def test_count_of_recurrent_networks_says_of_which_tokens(capsys, monkeypatch, a
     assert ("KV cache" in out) == (attention != "none")
 
 
-@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("memory", slow_among([False, True], [True]))
 def test_bench_attention_reports_times_memory_and_share_of_sgemm(capsys, monkeypatch, memory):
     if memory and not os.path.exists("/proc/self/clear_refs"):
         pytest.skip("this system does not report peak memory")
@@ -146,6 +147,7 @@ def test_bench_attention_reports_times_memory_and_share_of_sgemm(capsys, monkeyp
         assert row["extra_bytes"] is row["numpy_extra_bytes"] is None
 
 
+@pytest.mark.slow
 def test_the_time_of_compiling_is_that_of_both_kernels_without_a_cache(monkeypatch):
     pytest.importorskip("numba")
     from numformer import backend
@@ -170,6 +172,7 @@ def test_a_case_takes_4_D_flops_per_attended_pair():
     assert Case.parse("2x3x5x7:window=1").flops == 4 * 2 * 3 * 7 * 9
 
 
+@pytest.mark.slow
 def test_doctor_passes_all_its_checks(capsys):
     status, out, _ = call(capsys, "doctor", "--json")
     result = last_json(out)
@@ -209,6 +212,7 @@ def test_patience_ends_a_run(capsys, text, tmp_path):
     assert more["ended"] == "out of patience" and more["steps"] == 5
 
 
+@pytest.mark.slow
 def test_a_run_records_its_blas_and_a_note_says_where_another_goes_on(
         capsys, text, tmp_path, monkeypatch):
     argv = ["train", "--data", text, "--out", tmp_path / "r", "--steps", 6, *SMALL]

@@ -194,6 +194,7 @@ def test_eval_notices_that_the_text_has_changed(capsys, tmp_path):
     assert status == 2 and "is not the text of this run" in err
 
 
+@pytest.mark.slow
 def test_a_full_disk_for_the_metrics_is_one_line_and_the_run_resumes(capsys, text, tmp_path):
     """/dev/full cannot be written to; the checkpoint is elsewhere and stays."""
     out = tmp_path / "r"
@@ -213,6 +214,7 @@ def test_a_full_disk_for_the_metrics_is_one_line_and_the_run_resumes(capsys, tex
     assert call(capsys, "train", "--resume", "--out", out)[0] == 0
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(capsys, text, tmp_path, monkeypatch):
     out = tmp_path / "r"
     call(capsys, "train", "--data", text, "--out", out, "--steps", 30, "--save-every", 10,
@@ -232,6 +234,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(capsys, text, tmp
     assert (out / "checkpoint.safetensors").read_bytes() == before and not list(out.glob(".*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(run):
     command = (f"{shell_word(sys.executable)} -m numformer sample {shell_word(run)} --tokens 2000 "
                "| head -c 5")

@@ -35,6 +35,7 @@ def test_a_layer_is_drawn_with_all_that_it_saves(capsys, tmp_path):
                                           if each["role"] == "saved"}
 
 
+@pytest.mark.slow
 def test_a_run_and_its_layers_are_drawn_into_its_folder(capsys, runs):
     folder = runs("decoder")
     capsys.readouterr()

@@ -32,6 +32,7 @@ def test_figures_without_runs_are_drawn(capsys, names, tmp_path):
             assert opened_file.read(4) == (b"GIF8" if file.endswith("tiles.gif") else b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(DECK) - {"permutation"}))     # it has rounding errors
 def test_the_words_on_a_figure_are_those_that_its_code_draws_today(name):
     """Names of pages, sizes, statements: a figure that is older than the code is to be redrawn."""
@@ -39,6 +40,7 @@ def test_the_words_on_a_figure_are_those_that_its_code_draws_today(name):
         assert image.text["Description"] == words_on(DECK[name](None))
 
 
+@pytest.mark.slow
 def test_figures_of_runs_train_each_run_once(capsys, tmp_path, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text(TEXT)
@@ -53,6 +55,7 @@ def test_figures_of_runs_train_each_run_once(capsys, tmp_path, monkeypatch):
     assert len(list((tmp_path / "figures").glob("*.png"))) == 13
 
 
+@pytest.mark.slow
 def test_the_film_of_a_run_is_an_animation(capsys, tmp_path, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text(TEXT)

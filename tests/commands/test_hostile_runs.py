@@ -114,7 +114,7 @@ def test_the_arrays_of_every_size_are_compared(run):
 
 @pytest.mark.parametrize("sizes, words", [
     (dict(d_model=10**9, n_heads=1), "d_model=1000000000"),
-    (dict(n_layers=9000), "n_layers=9000"),
+    pytest.param(dict(n_layers=9000), "n_layers=9000", marks=pytest.mark.slow),
     (dict(d_hidden=10**12), "d_hidden=1000000000000"),
     (dict(context_length=10**12), "context_length=1000000000000"),
     (dict(vocab_size=10**12), "vocab_size=1000000000000")])

@@ -50,6 +50,7 @@ def few_points(monkeypatch):
     monkeypatch.setattr(landscape, "POINTS", 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, kind", [
     ("decoder", "embeddings"), ("decoder", "temperature"), ("decoder", "token-loss"),
     ("decoder", "induction"), ("decoder", "landscape"), ("lstm", "embeddings"),
@@ -88,6 +89,7 @@ def test_without_text_the_losses_are_of_the_held_out_tenth(runs, monkeypatch):
     assert len(letters) == 30 and letters in held_out
 
 
+@pytest.mark.slow
 def test_induction_is_measured_on_repeated_tokens_or_at_keys(runs, trained):
     figure = PICTURES["induction"].draw(opened(runs("decoder")))
     table, first, second, *_ = figure.axes
@@ -103,6 +105,7 @@ def test_induction_is_measured_on_repeated_tokens_or_at_keys(runs, trained):
     assert np.array_equal(shown[:8], shown[8:]) and second.get_title().startswith("induction")
 
 
+@pytest.mark.slow
 def test_patterns_are_of_held_out_texts_or_of_a_text(trained):
     figure = PICTURES["patterns"].draw(opened(trained("bert")))
     assert "mean of 32 held-out texts" in figure.get_suptitle()
@@ -114,6 +117,7 @@ def test_patterns_are_of_held_out_texts_or_of_a_text(trained):
     assert one.axes[1].images[0].get_array().shape == (6, 6)          # with [CLS] and [SEP]
 
 
+@pytest.mark.slow
 def test_the_landscape_has_the_path_of_a_training_with_snapshots(runs, trained, few_points):
     figure = PICTURES["landscape"].draw(opened(trained("filmed")))
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]

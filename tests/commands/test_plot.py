@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from command import call, last_json
+from marks import every
 from numformer.analysis import attention_by_layer
 from numformer.commands.shared.selection import Run
 from numformer.plots import PICTURES
@@ -13,7 +14,7 @@ OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "
                 "flow", "residual", "activations", "lens", "contributions", "costs")
 
 
-@pytest.mark.parametrize("kind", OF_A_DECODER)
+@pytest.mark.parametrize("kind", every(4, OF_A_DECODER))
 def test_plot_draws_every_kind_for_a_decoder(capsys, runs, kind, tmp_path):
     out = tmp_path / "picture.png"
     text = ["--text", "the lazy dog"] if "text" in PICTURES[kind].takes else []
@@ -32,12 +33,12 @@ def test_plot_dead_draws_the_units_that_are_zero_for_a_text(capsys, runs, tmp_pa
     assert "Dead hidden units" in out.read_text() and "% of units" in out.read_text()
 
 
-@pytest.mark.parametrize("name, kind", [
-    ("t5", "attention"), ("t5", "grid"), ("t5", "heads"), ("t5", "rollout"), ("t5", "query"),
-    ("t5", "alignment"), ("t5", "positions"), ("t5", "residual"), ("t5", "activations"),
-    ("t5", "flow"), ("vit", "attention"), ("vit", "patches"), ("vit", "positions"),
-    ("vit", "rollout"), ("vit", "query"), ("vit", "residual"), ("vit", "flow"),
-    ("alibi", "positions"), ("alibi", "query"), ("lstm", "training"), ("ngram", "loss")])
+@pytest.mark.parametrize("name, kind", every(8, [
+    ("t5", "alignment"), ("t5", "attention"), ("t5", "grid"), ("t5", "heads"), ("t5", "rollout"),
+    ("t5", "query"), ("t5", "positions"), ("t5", "residual"), ("vit", "patches"), ("t5", "flow"),
+    ("t5", "activations"), ("vit", "attention"), ("vit", "positions"), ("vit", "rollout"),
+    ("vit", "query"), ("vit", "residual"), ("ngram", "loss"), ("vit", "flow"),
+    ("alibi", "positions"), ("alibi", "query"), ("lstm", "training")]))
 def test_plot_draws_runs_of_other_models(capsys, runs, name, kind):
     runs(name)
     capsys.readouterr()                                               # discard its output
@@ -52,6 +53,7 @@ def opened(folder, **chosen):
     return Run(str(folder), *load_run(folder), type("Chosen", (), {**nothing, **chosen}))
 
 
+@pytest.mark.slow
 def test_chosen_layer_head_and_query_are_drawn(runs):
     run = opened(runs("decoder"), text="the lazy dog", layer=1, head=2)
     model, tokenizer, *_ = load_run(runs("decoder"))

@@ -55,6 +55,7 @@ def film(folder, **chosen):
                    read_metrics(folder / "metrics.jsonl"))
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_film_are_those_of_the_models(filmed):
     folder = filmed("gpt")
     states, made = States(folder), film(folder, layer=1, head=2, seed=3)
@@ -79,6 +80,7 @@ def test_the_numbers_of_a_film_are_those_of_the_models(filmed):
     assert [step for step, _ in made.validations] == [2, 4, 6] and len(made.losses) == 6
 
 
+@pytest.mark.slow
 def test_by_default_the_head_changes_most(filmed):
     states = States(filmed("gpt"))
     first, last = (np.stack([layer[0] for layer in attention_by_layer(
@@ -90,11 +92,13 @@ def test_by_default_the_head_changes_most(filmed):
     assert film(filmed("gpt"), head=1).head == f"layer {changes[:, 0].argmax() + 1}, head 1"
 
 
+@pytest.mark.slow
 def test_the_same_seed_writes_the_same_and_another_does_not(filmed):
     one, again, other = (film(filmed("gpt"), seed=seed).samples for seed in (0, 0, 1))
     assert one == again and all(a != b for a, b in zip(one, other))
 
 
+@pytest.mark.slow
 def test_a_gif_has_a_frame_for_each_state_and_one_palette(capsys, filmed, tmp_path):
     from PIL import Image
 
@@ -149,6 +153,7 @@ def test_a_page_holds_the_numbers(capsys, filmed, tmp_path):
     assert re.findall(r"https?://[\w.]+", page) == ["http://www.w3.org"]       # SVG's namespace
 
 
+@pytest.mark.slow
 def test_a_page_in_a_browser_plays_to_the_last_state(capsys, filmed, tmp_path):
     """Headless Chromium runs the script for some seconds of its own time, and prints the page."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -172,6 +177,7 @@ def test_a_page_in_a_browser_plays_to_the_last_state(capsys, filmed, tmp_path):
     assert abs(float(marker) - moving_average([loss for _, loss in made.losses])[-1]) < 0.006
 
 
+@pytest.mark.slow
 def test_a_recurrent_model_has_no_attention_to_show(capsys, filmed):
     made = film(filmed("lstm"))
     assert made.attention is None and made.points.shape[0] == len(made.samples) == 4
@@ -180,6 +186,7 @@ def test_a_recurrent_model_has_no_attention_to_show(capsys, filmed):
     assert status == 2 and "has no attention; leave --layer and --head out" in err
 
 
+@pytest.mark.slow
 def test_an_encoder_decoder_shows_its_answer_and_alignment(capsys, filmed):
     made = film(filmed("t5"), text="sort: cab")
     assert made.keys == list("sort: cab") and made.attention.shape[2] == 9
@@ -223,11 +230,13 @@ def test_options_that_cannot_be_are_refused(capsys, filmed, argv, words, tmp_pat
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
 def test_a_task_without_texts_is_refused(capsys, filmed):
     status, _, err = call(capsys, "replay", filmed("vit"))
     assert status == 2 and "supported are language models and encoder-decoders" in err
 
 
+@pytest.mark.slow
 def test_broken_snapshots_are_errors_in_one_line(capsys, filmed, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(filmed("gpt"), copy)

@@ -34,6 +34,7 @@ def meanings(text):
     return found
 
 
+@pytest.mark.slow
 def test_every_text_means_one_date():
     for date in DAYS:
         forms = written_dates(date)
@@ -70,6 +71,7 @@ def test_pairs_are_a_function_of_the_seed_and_are_right():
                      for text, _ in pairs) / 1600 < 0.6
 
 
+@pytest.mark.slow
 def test_held_out_dates_are_in_no_training_pair():
     training, held_out = date_pairs(20_000, seed=0), date_pairs(3000, seed=1, held_out=True)
     assert len({iso for _, iso in held_out}) == 3000

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from marks import every
 from numformer.data import (
     INSTRUCTIONS, english, french, held_out_instructions, instruction_mixture, instruction_pairs)
 
@@ -29,7 +30,7 @@ def key(prompt):
                   else tuple(sorted(question.split("+") if task == "add" else question)))
 
 
-@pytest.mark.parametrize("task", INSTRUCTIONS)
+@pytest.mark.parametrize("task", every(9, INSTRUCTIONS))
 def test_answers_are_right_and_held_out_prompts_are_in_no_training_pair(task):
     training, held_out = instruction_pairs(task, 4000, seed=0), held_out_instructions(500)[task]
     assert all(answer(prompt) == right and prompt.startswith(f"{task}: ")

@@ -32,6 +32,7 @@ def first_and_last(passage, place):
     return places[0], places[-1]
 
 
+@pytest.mark.slow
 def test_the_library_is_a_megabyte_of_plain_sentences():
     corpus = library_text()
     assert len(corpus.text) > 500_000 and corpus.text.isascii() and len(corpus.sha256) == 64

@@ -133,6 +133,7 @@ def test_spans_have_the_mean_length_and_any_position(rng):
     assert hidden.min() > 150 and 480 < hidden[10:90].min() <= hidden[10:90].max() < 720
 
 
+@pytest.mark.slow
 def test_all_arrangements_of_spans_are_equally_likely(rng):
     cuts = [tuple(_cut(5, 3, rng)) for _ in range(6000)]
     assert set(cuts) == {(1, 1, 3), (1, 3, 1), (3, 1, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)}

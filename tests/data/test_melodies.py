@@ -59,6 +59,7 @@ def in_c(melody):
     return melody.metre, tuple(page._moved(phrase, -tonic) for phrase in melody.phrases)
 
 
+@pytest.mark.slow
 def test_no_held_out_melody_is_among_the_others_in_any_key():
     seen = {in_c(melody) for seed in range(3) for melody in melodies(800, seed)}
     held_out = {in_c(melody) for melody in melodies(300, held_out=True)}

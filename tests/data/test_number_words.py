@@ -98,6 +98,7 @@ def test_hundreds_and_thousands_are_made_of_the_table():
         assert english(1000 * thousands + 7) == f"{english(thousands)} thousand and seven"
 
 
+@pytest.mark.slow
 def test_words_can_be_read_back():
     pieces = {language: set() for language in ("english", "french")}
     for number in [*range(10_000), *range(10_000, 10**6, 61)]:
@@ -122,6 +123,7 @@ def test_tokens_round_trip():
             assert number_text(number_tokens(text)) == text
 
 
+@pytest.mark.slow
 def test_training_and_held_out_numbers_are_disjoint():
     held_out, training = held_out_numbers(), number_pairs(30_000, seed=0)
     values = [read(en, ENGLISH, {"hundred"}, "thousand") for en, _ in training]
@@ -151,6 +153,7 @@ def test_every_number_from_100_on_can_be_held_out(monkeypatch):
     assert page._held_out.__wrapped__().tolist() == list(range(100, 1100))
 
 
+@pytest.mark.slow
 def test_there_are_at_most_900000_pairs(monkeypatch):
     monkeypatch.setattr(page, "english", str)
     monkeypatch.setattr(page, "french", str)

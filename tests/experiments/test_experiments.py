@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from command import call
-from marks import slow_among
+from marks import quick_among
 from numformer.experiments import EXPERIMENTS, Experiment, Outcome, trained, trainer_of
 from numformer.plots.axes import new_axes
 from numformer import recipes
@@ -18,12 +18,6 @@ from numformer.recipes import PRESETS, Claim, all_claims
 from numformer.recipes.preset import more
 
 FEW = 2                                                               # steps
-# These measure several models, or read far more than they train on
-LONG = ("length-extrapolation", "pronouns", "efficient-attention", "sentence-objectives",
-        "scaling-law", "slips", "three-families", "batch-norm", "three-ways", "few-shot",
-        "induction-heads", "skip-connections", "operations-to-loss", "answer-retrieval",
-        "domain-adaptation", "recurrent-gradients", "word-senses", "second-language",
-        "roberta-tables")
 
 
 def half(seed, steps=None):
@@ -34,7 +28,7 @@ CLAIMS = all_claims(PRESETS) | {name: each.claims for name, each in EXPERIMENTS.
 HALF = Experiment("What is the half of a seed?", half, (Claim("half", 1.0),))
 
 
-@pytest.mark.parametrize("name", slow_among(EXPERIMENTS, LONG))
+@pytest.mark.parametrize("name", quick_among(EXPERIMENTS, ["prompts"]))
 def test_an_experiment_returns_the_figures_of_its_claims_and_draws_them(name):
     experiment = EXPERIMENTS[name]
     outcome = experiment.measure(1, FEW)

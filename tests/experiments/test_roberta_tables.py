@@ -44,6 +44,7 @@ def test_half_of_the_pairs_follow_and_the_others_are_of_two_tales(form, words, p
             assert second[0] // 100 != first[0] // 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", NEXT_SENTENCE)
 def test_no_pair_of_the_real_tales_that_does_not_follow_is_of_one_tale(form):
     tales = [[np.full(last - first, n) for first, last in told.sentences]
@@ -52,6 +53,7 @@ def test_no_pair_of_the_real_tales_that_does_not_follow_is_of_one_tale(form):
         assert (first[0] == second[0]) == follow
 
 
+@pytest.mark.slow
 def test_all_runs_are_measured_on_the_same_masked_words_of_whole_tales():
     validations = [prepared(run, seed)[0].validation for seed, run in enumerate(RUNS.values())]
     for batches in validations:
@@ -62,6 +64,7 @@ def test_all_runs_are_measured_on_the_same_masked_words_of_whole_tales():
     assert len(rows.ids) == 100 and (rows.ids == SEPARATOR).sum() == 100
 
 
+@pytest.mark.slow
 def test_runs_read_as_many_words_but_for_the_longer_ones():
     words = {}
     for name, run in RUNS.items():
@@ -101,6 +104,7 @@ def test_a_curve_begins_before_and_ends_after_training():
     assert points[0][1] == pytest.approx(np.log(329), abs=0.1)        # words and special tokens
 
 
+@pytest.mark.slow
 def test_the_n_gram_is_given_the_true_words_before(monkeypatch):
     contexts = []
 

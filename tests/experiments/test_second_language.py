@@ -35,6 +35,7 @@ def test_articles_and_adjectives_come_after_the_noun():
     assert before["coded"] < 0.05 * before["plain"]
 
 
+@pytest.mark.slow
 def test_languages_tell_different_tales_and_share_the_ids_of_names():
     plain, coded_ = (data().texts[language] for language in LANGUAGES)
     for number, texts in enumerate((plain, coded_)):

@@ -21,6 +21,7 @@ def test_a_ngram_of_few_summaries():
     assert tasks.by_n_gram(summaries, orders, vocab_size=9) == pytest.approx(expected, abs=0.03)
 
 
+@pytest.mark.slow
 def test_answers_are_where_their_spans_are_and_similar_sentences_find_most():
     _, made = tasks.data()
     for each in made["answers"].held_out:

@@ -7,6 +7,13 @@ import pytest
 from firefox import Firefox
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of pages in a browser are slow."""
+    for item in items:
+        if {"browser", "firefox"} & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def browser():
     """Headless Chromium with a log of its requests."""

@@ -28,6 +28,7 @@ def test_forward_lens_and_backward_are_numpys(browser, tmp_path, name, scales):
     check_numbers(found, Oracle(model, ids_of(TEXT), position, target, scales), position)
 
 
+@pytest.mark.slow
 def test_a_head_that_is_switched_off_changes_the_probabilities_as_in_numpy(browser, tmp_path):
     model = live_decoder("llama")
     open_page(browser, tmp_path / "page.html", live_page(model))
@@ -69,6 +70,7 @@ def test_typing_at_the_end_computes_one_token(browser, tmp_path):
     assert browser.execute_script("return numformerPage.live.rows") == 3
 
 
+@pytest.mark.slow
 def test_a_long_text_is_read_as_generate_reads_it(browser, tmp_path):
     from numformer.generation import generate
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+from marks import every
 from numformer import backend
 from numformer import functional as F
 from numformer.specifications import PROBLEMS
@@ -156,7 +157,7 @@ def test_the_table_names_functions():
     assert RANGES.keys() - {"all others"} < PROBLEMS.keys() and "all others" in RANGES
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", every(2, [np.float32, np.float64]))
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_range(name, dtype):
     plain = next(iter(PROBLEMS[name].levels))

@@ -32,25 +32,22 @@ class Page(NamedTuple):
         Where that is tested besides its new files.
     fewest : int
         How many tests of it there are.
-    slow : bool
-        Whether they take more than ten seconds.
     """
 
     most: int
     adds: str
     tests: tuple = MATHEMATICS
     fewest: int = 10
-    slow: bool = False
 
 
 PAGES = {
     "numformer/ADDING_AN_ACTIVATION.md": Page(3, "mish"),
     "numformer/ADDING_A_FUNCTION.md": Page(3, "softplus"),
     "numformer/ADDING_A_LAYER.md": Page(6, "scale and norm"),
-    "numformer/ADDING_A_POSITION_SCHEME.md": Page(4, "kerple", slow=True),
-    "numformer/ADDING_A_MODEL.md": Page(6, "mean and language", slow=True),
+    "numformer/ADDING_A_POSITION_SCHEME.md": Page(4, "kerple"),
+    "numformer/ADDING_A_MODEL.md": Page(6, "mean and language"),
     "numformer/recipes/ADDING_A_PRESET.md": Page(
-        2, "gru", ("tests/recipes/test_preset_contract.py", "-m", "slow or not slow"), 5, True),
+        2, "gru", ("tests/recipes/test_preset_contract.py",), 5),
     "numformer/plots/ADDING_A_PLOT.md": Page(2, "singular_values", (), 3),
     "numformer/commands/ADDING_A_VERB.md": Page(
         3, "tokens", ("tests/commands/test_cli.py", "tests/commands/environments"), 3),

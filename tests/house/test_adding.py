@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="copi
 
 
 @pytest.fixture(scope="module", params=[
-    pytest.param(name, marks=[pytest.mark.slow] * page.slow) for name, page in PAGES.items()])
+    pytest.param(name, marks=pytest.mark.slow) for name in PAGES])
 def extended(request, tmp_path_factory):
     """A copy of the project in which a page was followed, its new files, and the page's name."""
     root = copied(tmp_path_factory.mktemp("copy"))
@@ -42,7 +42,7 @@ def test_what_a_page_adds_is_tested(extended):
     page = PAGES[name]
     # where no mathematics is added, no kernel need be compiled
     variables = {} if page.tests is MATHEMATICS else {"NUMBA_DISABLE_JIT": "1"}
-    out = passes(root, *page.tests, *new, "-k", page.adds, **variables)
+    out = passes(root, *page.tests, *new, "-k", page.adds, "-m", "slow or not slow", **variables)
     assert int(out.split(" passed")[0].split()[-1]) >= page.fewest
 
 

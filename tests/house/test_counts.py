@@ -10,6 +10,7 @@ def test_nothing_breaks_the_rule(rule):
     assert list(rule()) == []
 
 
+@pytest.mark.slow
 def test_the_rules_see_what_is_there():
     """The counters count something: the tree is found, and its imports are read."""
     assert len(python_files("numformer")) > 200 and len(list(sizes())) == 4

@@ -1,6 +1,7 @@
 """The house has floors, and each room imports only from floors below its own."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import numformer
@@ -37,9 +38,13 @@ def modules():
     return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 
 
+@cache
 def imports(path):
     """(module, at the top level of the file) for every import of a file."""
-    tree = ast.parse(path.read_text())
+    return [*_imports(path, ast.parse(path.read_text()))]
+
+
+def _imports(path, tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node in tree.body) for alias in node.names)

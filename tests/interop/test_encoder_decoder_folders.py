@@ -65,6 +65,7 @@ def imported(folder, capsys):
     return folder.parent / "run"
 
 
+@pytest.mark.slow
 def test_an_answer_is_what_the_model_writes_after_a_framed_source(imported, folder, capsys):
     model, tokenizer = load(folder)
     run, _, facts, task = load_run(imported)

@@ -22,6 +22,7 @@ print(peak / weights)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is that of Linux")
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
 def test_peak_memory(rng, tmp_path, half):

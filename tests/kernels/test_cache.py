@@ -148,6 +148,7 @@ def test_the_folder_of_another_kernel_is_not_taken(folder, monkeypatch):
     assert not (folder / "relu").exists()
 
 
+@pytest.mark.slow
 @OWNED
 def test_a_kernel_runs_without_a_cache_where_a_link_leads_to_itself(folder):
     (folder / "double-float64").symlink_to("double-float64")
@@ -164,6 +165,7 @@ def test_what_is_no_folder_is_no_cache(tmp_path, monkeypatch, make):
     assert found is None and "there is no cache folder in" in why
 
 
+@pytest.mark.slow
 @OWNED
 def test_the_swapped_file_of_a_cache_does_not_run(folder):
     """Whoever can write to a folder above could exchange the cache for one of their own."""
@@ -173,6 +175,7 @@ def test_the_swapped_file_of_a_cache_does_not_run(folder):
     assert "as there is no cache" in run(folder)
 
 
+@pytest.mark.slow
 def test_a_filled_cache_that_is_read_only_is_used_and_left_alone(folder):
     fill(folder)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}

@@ -43,6 +43,7 @@ def test_an_absent_numba_stays_absent():
         import_numba(missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value, words", [
     ("x", "numformer: Numba cannot read NUMBA_NUM_THREADS=x and takes its default; correct the "
      "variable, or leave it out\n"),

@@ -130,6 +130,7 @@ class Stack(Layer):
         return dy
 
 
+@pytest.mark.slow
 def test_a_table_shared_by_a_stack_is_one_parameter(rng):
     """Saved and counted once; its gradient is the sum over layers; replicas share theirs."""
     stack, x = moved(Stack(rng), rng), rng.standard_normal((1, 6, 8))

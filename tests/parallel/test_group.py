@@ -108,6 +108,7 @@ def test_a_rank_ends_when_rank_0_does(last, said):
         assert "Resume with: numformer train --resume --out r" in err
 
 
+@pytest.mark.slow
 def test_an_end_as_it_should_be_is_no_accident():
     process, connection = peer("close")
     assert connection.recv(1) == b"."

@@ -140,6 +140,7 @@ def test_the_rank_is_read_from_the_environment(name, monkeypatch):
     assert process.launched_rank() == 3
 
 
+@pytest.mark.slow
 def test_without_mpirun_nothing_of_mpi_is_imported(text, tmp_path):
     program = (f"import sys; from numformer.cli import main; main(['train', '--data', "
                f"{str(text)!r}, '--out', {str(tmp_path / 'run')!r}, '--steps', '2', *{SMALL!r}]); "
@@ -148,6 +149,7 @@ def test_without_mpirun_nothing_of_mpi_is_imported(text, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_ranks_without_mpi4py_say_what_to_install(text, tmp_path):
     program = (f"import sys; sys.modules['mpi4py'] = None; from numformer.cli import main; "
                f"sys.exit(main(['train', '--data', {str(text)!r}, *{SMALL!r}]))")

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
+from marks import every
 from plot_examples import METRICS, causal_weights
 from numformer import plots
 from numformer.analysis import distinctive_heads
@@ -46,16 +47,18 @@ def smallest_text(figure):
                if text.get_visible() and text.get_text().strip())
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", every(5, FIGURES))
 def test_no_figure_has_text_below_12_points_at_8_inches(name):
     assert smallest_text(figures.DRAWN[name](None).figure) >= 11.99
 
 
+@pytest.mark.slow
 def test_no_picture_of_a_run_has_text_below_12_points_at_8_inches(rng):
     for picture in drawn_examples(rng):
         assert smallest_text(picture.figure) >= 11.99
 
 
+@pytest.mark.slow
 def test_pictures_on_slides_are_16_to_9_with_text_of_18_points(rng):
     with plots.slides():
         for picture in drawn_examples(rng):

@@ -33,6 +33,7 @@ def test_tile_plots_show_order_and_running_state(rng):
         plots.tile_frames(steps, ())
 
 
+@pytest.mark.slow
 def test_the_animation_has_a_frame_per_step(rng, tmp_path):
     from PIL import Image
 

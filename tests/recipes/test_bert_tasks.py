@@ -52,6 +52,7 @@ def test_a_run_begins_with_the_backbone_of_another(preset, flags, bert, capsys, 
     assert call(capsys, "train", "--resume", "--out", tmp_path / "r", "--steps", "3")[0] == 0
 
 
+@pytest.mark.slow
 def test_reproduce_trains_the_starting_run_first(capsys, tmp_path, monkeypatch):
     for name in ("bert", "topics"):
         preset = PRESETS[name]
@@ -95,6 +96,7 @@ def test_training_and_held_out_rows_share_no_text():
         assert len(parts[0]) > 3 * len(parts[1]) and not parts[0] & parts[1]
 
 
+@pytest.mark.slow
 def test_easy_rows_repeat_the_first_passage_where_the_next_should_follow():
     task = TASKS["masked"]
     tokenizer = task.tokenizer(library_text())
@@ -170,6 +172,7 @@ def test_few_topics_have_eight_passages_of_each():
     assert np.array_equal(held_out[0].rows.ids, held_out[1].rows.ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["topics", "sbert"])
 def test_a_prompt_is_answered_with_its_topic_or_nearest_passage(preset, capsys, tmp_path):
     assert call(capsys, "train", *tiny_flags(preset), "--out", tmp_path / "r",

@@ -78,6 +78,7 @@ def test_sequences_of_one_token_are_refused(rng):
         gradient_reach(model, np.array([[1]]), np.array([[2]]))
 
 
+@pytest.mark.slow
 def test_models_with_ngram_embeddings_have_no_gradient_reach(rng, capsys, text, tmp_path):
     model = NGramDecoder(NGramDecoderConfig(**SIZES, n_heads=2, ngrams=2), rng)
     with pytest.raises(ValueError, match="use a Decoder"):
@@ -91,6 +92,7 @@ def test_models_with_ngram_embeddings_have_no_gradient_reach(rng, capsys, text, 
 # ---- numformer compare ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compare_prints_and_draws(capsys, runs, tmp_path):
     status, out, _ = call(capsys, "compare", *runs, "--seconds", 0, "--out", tmp_path / "side.png",
                           "--json")
@@ -218,6 +220,7 @@ def test_reproduce_trains_each_seed_once_and_writes_a_table(capsys, text, tmp_pa
     assert status == 2 and "other options; choose another --out" in err
 
 
+@pytest.mark.slow
 def test_reproduce_resumes_a_stopped_run(capsys, text, tmp_path):
     folder = tmp_path / "r" / "ngram-1"
     call(capsys, "train", "--preset", "ngram", "--data", text, "--seed", 1, "--steps", 3,

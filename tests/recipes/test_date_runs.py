@@ -14,6 +14,7 @@ TINY = ["--d-model", "8", "--d-hidden", "8", "--batch-size", "16", "--warmup-ste
 STEPS = ["--preset", "seq2seq", "--steps", "6", "--eval-every", "3", "--save-every", "2", *TINY]
 
 
+@pytest.mark.slow
 def test_without_attention_there_is_no_picture(capsys, tmp_path):
     argv = ["train", "--preset", "seq2seq", "--attention", "none", "--out", tmp_path / "r"]
     assert call(capsys, *argv, "--steps", 1, *TINY)[0] == 0

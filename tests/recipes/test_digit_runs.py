@@ -41,6 +41,7 @@ def test_a_run_leaves_pictures_and_can_be_measured(capsys, digits):
     assert (logits.argmax(axis=1) == task.load(None).digits.test_labels).sum() == right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switches, pictures", [
     (["--pooling", "mean", "--positions", "sinusoidal_2d"],
      {"loss.png", "attention.png", "positions.png"}),
@@ -63,6 +64,7 @@ def test_mistakes_are_one_line(capsys, argv, words, tmp_path):
     assert status in (1, 2) and words in err and not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_sample_shows_predictions(capsys, digits):
     status, said, _ = call(capsys, "sample", digits)
     assert status == 0 and said.count("predicted") == 8

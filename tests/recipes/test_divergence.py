@@ -5,6 +5,7 @@ import re
 import pytest
 
 from command import call
+from marks import slow_among
 from numformer.recipes import PRESETS
 from tiny_presets import tiny_flags
 
@@ -23,7 +24,7 @@ def diverged(capsys, out, preset, rate, *argv):
     return status, found and found[1]
 
 
-@pytest.mark.parametrize("preset", QUICK)
+@pytest.mark.parametrize("preset", slow_among(QUICK, ["seq2seq"]))
 def test_a_diverging_run_says_what_is_not_finite(capsys, tmp_path, preset, text):
     argv = tiny_flags(preset)
     argv += ["--data", text] if preset in ("tiny", "lstm") else []

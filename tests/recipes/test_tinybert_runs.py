@@ -22,6 +22,7 @@ def train(capsys, out, *flags):
     return call(capsys, "train", *tiny_flags("tinybert"), "--out", out, *flags)
 
 
+@pytest.mark.slow
 def test_a_student_learns_from_a_teacher_and_resumes_to_the_byte(teacher, capsys, tmp_path):
     one, other = tmp_path / "one" / "r", tmp_path / "other" / "r"
     assert train(capsys, one, "--from", teacher)[0] == 0
@@ -36,6 +37,7 @@ def test_a_student_learns_from_a_teacher_and_resumes_to_the_byte(teacher, capsys
     assert status == 0 and "accuracy" in said
 
 
+@pytest.mark.slow
 def test_a_run_says_that_its_teacher_is_missing_or_another(teacher, capsys, tmp_path):
     moved, out = tmp_path / "teacher", tmp_path / "student" / "r"
     shutil.copytree(teacher, moved)

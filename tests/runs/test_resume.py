@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from command import SMALL, call, content, last_json
+from marks import every
 from numformer.runs import load_checkpoint
 from numformer.terminal import shell_word
 
 
-@pytest.mark.parametrize("stops", [[10], [3, 20, 29], *(
-    pytest.param(stops, marks=pytest.mark.slow) for stops in ([1], [7], [13, 14]))])
+@pytest.mark.parametrize("stops", every(9, [
+    [10], [3, 20, 29], [1], [7], [13, 14]]))
 def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(
         capsys, run, text, tmp_path, stops):
     out = tmp_path / run.name
@@ -45,12 +46,14 @@ def test_a_resumed_run_keeps_its_settings(capsys, run, text, tmp_path, monkeypat
     assert content(out) == content(run)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_may_have_more_steps(capsys, text, tmp_path):
     call(capsys, "train", "--data", text, "--out", tmp_path / "r", "--steps", 2, *SMALL)
     assert last_json(call(capsys, "train", "--out", tmp_path / "r", "--resume", "--steps", 4,
                           "--json")[1])["steps"] == 4
 
 
+@pytest.mark.slow
 def test_stopping_at_the_last_step_is_finishing(capsys, text, run, tmp_path):
     out = tmp_path / run.name
     status, said, _ = call(capsys, "train", "--data", text, "--out", out, "--steps", 30,
@@ -143,6 +146,7 @@ sys.exit(command())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_names_the_command_to_resume(capsys, number, run, text, tmp_path):
     """It comes in the middle of a step; then the step ends."""

@@ -46,6 +46,7 @@ def test_steps_refuse_bad_numbers(count, steps, words):
         snapshot_steps(count, steps)
 
 
+@pytest.mark.slow
 def test_snapshots_leave_the_run_as_it_is(run, filmed):
     expected, found = contents(run), contents(filmed)
     steps = snapshot_steps(5, 30)
@@ -69,6 +70,7 @@ def test_snapshots_hold_the_weights_from_the_first_to_the_last(filmed):
     assert first.keys() == state.keys() and all(np.array_equal(first[k], state[k]) for k in state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", slow_among([1, 7, 29], [1, 29]))
 def test_a_resumed_run_has_the_same_snapshots(capsys, filmed, text, tmp_path, stop):
     out = tmp_path / filmed.name
@@ -80,6 +82,7 @@ def test_a_resumed_run_has_the_same_snapshots(capsys, filmed, text, tmp_path, st
     assert contents(out) == contents(filmed)
 
 
+@pytest.mark.slow
 def test_a_new_run_removes_snapshots_of_a_killed_one(capsys, run, text, tmp_path):
     """Which died before its first checkpoint."""
     out = tmp_path / run.name
@@ -90,6 +93,7 @@ def test_a_new_run_removes_snapshots_of_a_killed_one(capsys, run, text, tmp_path
     assert contents(out) == contents(run) and Snapshots(out).count() is None
 
 
+@pytest.mark.slow
 def test_a_run_out_of_patience_keeps_its_last_state(capsys, text, tmp_path):
     out = tmp_path / "patient"
     status, printed, _ = call(capsys, "train", "--data", text, "--out", out, "--snapshots", 3,
@@ -109,6 +113,7 @@ def test_snapshots_that_cannot_be_are_refused(capsys, text, tmp_path, argv, word
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_number_of_snapshots(capsys, run, filmed):
     for folder, planned in ((filmed, "5"), (run, "none")):
         status, _, err = call(capsys, "train", "--out", folder, "--resume", "--snapshots", 6)

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from marks import every
 from numformer import check
 from numformer import functional as F
 from numformer.specifications import MISTAKES
 
 
-@pytest.mark.parametrize("name, number",
-                         [(name, k) for name in MISTAKES for k in range(len(MISTAKES[name]))])
+@pytest.mark.parametrize("name, number", every(3, [
+    (name, k) for name in MISTAKES for k in range(len(MISTAKES[name]))]))
 def test_every_known_mistake_is_recognised_as_itself(name, number):
     cause, mistake = MISTAKES[name][number]
     verdict = check(name, mistake, seed=number)
@@ -97,6 +98,7 @@ def test_each_kind_of_wrong_answer_is_named(fn, words):
     assert not verdict and words in verdict.text, str(verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_factor_that_depends_on_a_size_is_not_called_constant(seed):
     def backward(do, q, k, v):
@@ -124,6 +126,7 @@ def test_a_verdict_lists_the_levels_that_passed():
     assert not verdict and "Level of this problem: axis=0; passed before: plain." in verdict.text
 
 
+@pytest.mark.slow
 def test_the_first_wrong_gradient_is_reported_whatever_follows_it():
     """Later outputs may be wrong in any other way, too."""
     def backward(dy, x, weight, bias):

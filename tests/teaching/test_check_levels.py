@@ -157,6 +157,7 @@ def test_the_allowance_for_rounding_swallows_no_error(name):
         assert 0 < ROUNDINGS * 2.2e-16 * np.max(1 + size) < 1e-10 * np.abs(exact).max()
 
 
+@pytest.mark.slow
 def test_an_error_of_one_in_ten_million_is_found_at_every_level():
     """Also where one entry alone is wrong, in a saturated softmax: the largest."""
     def softmax(x, axis=-1, mask=None):

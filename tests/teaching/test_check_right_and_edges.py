@@ -6,6 +6,7 @@ The long form, with 50 seeds, is ``python tests/teaching/examine.py right 50``.
 import pytest
 from answers import EDGES, RIGHT
 
+from marks import every
 from numformer import check
 
 BEYOND = {                                            # remarks: a plain function need not do these
@@ -15,7 +16,7 @@ NOT_TESTED = {                                        # the reference refuses th
     "empty ids", "grouped heads"}
 
 
-@pytest.mark.parametrize("answer", RIGHT, ids=str)
+@pytest.mark.parametrize("answer", every(8, RIGHT), ids=str)
 def test_no_right_answer_is_refused(answer):
     verdict = check(answer.name, answer.fn, seed=1, cause=False)
     assert verdict, str(verdict)
@@ -29,7 +30,7 @@ def test_no_right_answer_is_refused_for_more_seeds(answer):
         assert verdict, f"seed {seed}: {verdict}"
 
 
-@pytest.mark.parametrize("answer", EDGES, ids=str)
+@pytest.mark.parametrize("answer", every(4, EDGES), ids=str)
 def test_a_mistake_at_an_edge_is_found(answer):
     verdict = check(answer.name, answer.fn, seed=1, cause=False)
     if answer.kind in NOT_TESTED:

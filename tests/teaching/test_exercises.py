@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from marks import every
 from numformer.specifications import PROBLEMS
 from numformer.teaching import all_exercises, check
 from numformer.teaching.exercise import find_exercises
@@ -40,7 +41,7 @@ def test_there_are_enough_exercises_of_each_kind():
             assert known, f"{exercise.name} needs {needed}"
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", every(8, EXERCISES), ids=lambda exercise: exercise.name)
 def test_the_teachers_file_is_right_and_the_students_is_not(exercise, tmp_path):
     for seed in SEEDS if exercise.kind == "check" else (0, 3):
         teacher, student = tmp_path / f"teacher{seed}.py", tmp_path / f"student{seed}.py"
@@ -106,6 +107,7 @@ def test_both_exercises_on_activations_have_the_same_activation():
         assert by_name["06_activation_backward"].function(seed) == function + "_backward"
 
 
+@pytest.mark.slow
 def test_the_figures_show_what_their_titles_say():
     """For all seeds: plain scores saturate the softmax; pre-norm has smaller last gradients."""
     for number, expected in (("32", {"gradient": "scaled"}),
@@ -122,6 +124,7 @@ def test_the_figures_show_what_their_titles_say():
             assert answers.get("times", 9) > 2
 
 
+@pytest.mark.slow
 def test_a_step_size_near_the_best_is_right():
     exercise = find_exercises(["36"])[0]
     module = {}
@@ -133,6 +136,7 @@ def test_a_step_size_near_the_best_is_right():
         assert feedback.startswith("right") == (error <= 3 * difference.min()), (step, feedback)
 
 
+@pytest.mark.slow
 def test_the_cause_of_a_bug_is_kept_back_until_it_is_asked_for_or_found(tmp_path):
     causes = {}
     for exercise in EXERCISES:

@@ -57,6 +57,7 @@ def test_a_signal_to_the_grader_ends_its_judges_and_leaves_no_folder(tmp_path, n
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_judge_without_a_task_removes_its_own_folder_and_no_other(tmp_path):
     for name, is_kept in ((f"{lifeline.PREFIX}a", False), ("home", True)):
         folder = tmp_path / name

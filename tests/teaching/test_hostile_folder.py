@@ -125,6 +125,7 @@ SHOUTS = ("def rms_norm(x, weight):\n"
           "    raise ValueError('\\x1b[2J\\n2 of 2  01_softmax: right' + 'x' * 10**7)\n")
 
 
+@pytest.mark.slow
 @POSIX
 def test_hostile_files_get_no_points_and_others_theirs(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -244,6 +245,7 @@ def test_without_a_temporary_folder_each_exercise_says_so(tmp_path, monkeypatch)
         "it could not be judged: Permission denied"] * 2
 
 
+@pytest.mark.slow
 def test_the_judge_reads_no_large_file_and_a_file_reads_no_task(tmp_path):
     folder = assignment(tmp_path, "1")
     (folder / "01_softmax.py").write_text(

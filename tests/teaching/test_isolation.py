@@ -128,6 +128,7 @@ def test_what_ends_python_ends_only_its_own_process(fn, words, capfd):
     assert "Fatal" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 @FORK
 def test_a_loop_inside_a_c_function_is_ended():
     verdict = check("softmax", loops_in_c, seconds=0.2, process=True)
@@ -169,6 +170,7 @@ def test_a_function_that_forks_gives_one_answer(monkeypatch):
     assert os.waitpid(child, 0) == (child, 0)
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")    # since Python 3.12
 def test_a_judge_starts_no_more_processes_than_its_limit():

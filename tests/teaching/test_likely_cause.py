@@ -5,6 +5,7 @@ from functools import wraps
 import numpy as np
 import pytest
 
+from marks import every
 from numformer import check
 from numformer import functional as F
 from numformer.specifications import MISTAKES, find_problem
@@ -13,7 +14,7 @@ SEVERAL = [(name, number) for name in MISTAKES for number in range(len(MISTAKES[
            if len(find_problem(name)[1].wanted) > 1]
 
 
-@pytest.mark.parametrize("name, number", SEVERAL[::6])
+@pytest.mark.parametrize("name, number", every(3, SEVERAL[::6]))
 def test_a_cause_survives_an_error_of_the_last_output(name, number):
     _, mistake = MISTAKES[name][number]
 
@@ -113,6 +114,7 @@ def test_repeats_that_are_lost_are_not_called_an_equals_sign():
     assert "np.add.at" in cause and "`=` is used instead" not in cause
 
 
+@pytest.mark.slow
 def test_small_errors_match_no_mistake_by_chance():
     """An error of 1e-8 is closer to the reference than to any mistake."""
     def backward(dy, x):

@@ -90,6 +90,7 @@ def test_heads_and_positions_in_another_order():
         assert_matches("attention", attention, layout="BHTD->BTHD")
 
 
+@pytest.mark.slow
 def test_heads_that_are_merged_in_the_result():
     def merged(q, k, v):
         y = positions_first(attention)(q, k, v)
@@ -138,6 +139,7 @@ def test_a_layout_that_does_not_fit_is_no_error_of_the_function():
         assert_matches("attention", attention, layout={"y": "BCDEF->BCD(EF)"})
 
 
+@pytest.mark.slow
 def test_sizes_of_a_layout_are_those_of_the_reference():
     """Of each array for itself: keys have another length than queries, values another width."""
     def merged(q, k, v):

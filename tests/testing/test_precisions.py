@@ -194,6 +194,7 @@ def test_tensors_with_a_graph_and_of_bfloat16():
                    convert=lambda x: torch.from_numpy(x).bfloat16())
 
 
+@pytest.mark.slow
 def test_pytest_shows_the_verdict_alone(tmp_path):
     (tmp_path / "test_it.py").write_text(
         "from numformer.testing import *\nimport numpy as np\nfrom numformer.layers import Linear\n"

@@ -105,6 +105,7 @@ def test_a_process_that_crashes_is_one_line_with_the_name_of_the_case(monkeypatc
     assert errors.count("\n") == 1 and "crashed or was ended while it checked 'planted'" in errors
 
 
+@pytest.mark.slow
 def test_without_processes_the_cases_run_here(monkeypatch):
     def no_processes(*arguments):
         raise NotImplementedError("no semaphores")
@@ -115,6 +116,7 @@ def test_without_processes_the_cases_run_here(monkeypatch):
     assert len(rows) > 2 and all(row["ok"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
 def test_ctrl_c_ends_all_processes_in_one_line():
     command = [sys.executable, "-c", "from numformer.cli import main; raise SystemExit(main(["
@@ -129,6 +131,7 @@ def test_ctrl_c_ends_all_processes_in_one_line():
     assert audit.returncode == STOPPED and errors == "numformer: stopped\n"
 
 
+@pytest.mark.slow
 @on_linux
 def test_processes_end_with_the_audit_that_started_them():
     """Also if it is killed: they would wait for jobs without end."""

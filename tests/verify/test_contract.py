@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
+from marks import every
 from numformer import layers, models
 from numformer.analysis import architecture
 from numformer.layers.positions.schemes import IN_ATTENTION
@@ -12,16 +13,11 @@ from numformer.parameter import Layer
 from numformer.specifications import PAIRS
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck, hessian_symmetry
 from numformer.verify.jacobians import COMPLEX_STEP
-from numformer.verify.registry import ESTIMATORS, LAYERS, LOSSES, MODELS, PAGES
+from numformer.verify.registry import ESTIMATORS, LAYERS, LOSSES, MODELS
 from numformer.verify.tensors import (
     generic_direction, gradients_at, named_tensors, output_at, resolved)
 
 CASES = LAYERS + ESTIMATORS + MODELS
-
-# Every derivative of one model of each page, and of its loss, in every run; those of the others
-# take two minutes, and are compared along a direction in every run
-SAMPLE = {f"{loss}{page.MODELS[0].name}" for page in PAGES if hasattr(page, "MODELS")
-          for loss in ("", "loss of ")}
 
 
 def by_name(case):
@@ -38,9 +34,9 @@ def as_tuple(gradients):
     return gradients if isinstance(gradients, tuple) else (gradients,)
 
 
-@pytest.mark.parametrize("case", [*PAIRS, *LAYERS, *(
-    case if case.name in SAMPLE else pytest.param(case, marks=pytest.mark.slow)
-    for case in MODELS + LOSSES)], ids=by_name)
+# Every derivative of all takes four minutes; every run compares those along one direction
+@pytest.mark.parametrize("case", [*PAIRS, *every(3, LAYERS), *(
+    pytest.param(case, marks=pytest.mark.slow) for case in MODELS + LOSSES)], ids=by_name)
 def test_every_derivative_equals_the_complex_step(case):
     """All derivatives; nothing is written into, no state is kept, gradients accumulate."""
     report = gradcheck(case.layer(), case.inputs(), case.options,
@@ -49,7 +45,7 @@ def test_every_derivative_equals_the_complex_step(case):
     assert len(report.rows) == len(case.shapes) + sum(1 for _ in case.layer().named_parameters())
 
 
-@pytest.mark.parametrize("case", MODELS + LOSSES, ids=by_name)
+@pytest.mark.parametrize("case", LAYERS + MODELS + LOSSES, ids=by_name)
 def test_gradients_equal_the_complex_step_along_a_direction(case):
     """A random one in each tensor, for a random dy."""
     layer, inputs, rng = case.layer(), case.inputs(), np.random.default_rng(0)
@@ -64,7 +60,8 @@ def test_gradients_equal_the_complex_step_along_a_direction(case):
         moved = {name: tensors[name] + 1j * COMPLEX_STEP * directions[name]}
         slope = (dy * output_at(layer, inputs, case.options, moved).imag).sum() / COMPLEX_STEP
         scale = max(np.abs(parts).sum(), 1e-3 * largest)      # some gradients are sums that are 0
-        assert abs(parts.sum() - slope) <= MODEL_BOUND * case.condition * scale, name
+        bound = LAYER_BOUND if case in LAYERS else MODEL_BOUND
+        assert abs(parts.sum() - slope) <= bound * case.condition * scale, name
 
 
 @pytest.mark.parametrize("case", PAIRS + CASES + LOSSES, ids=by_name)

@@ -44,6 +44,7 @@ def compared(calls):
     return sorted(watch.faults), watch.n_compared
 
 
+@pytest.mark.slow
 def test_functions_of_all_problems():
     calls = []
     for name, problem in PROBLEMS.items():
@@ -73,7 +74,8 @@ def test_attention_whose_values_have_a_width_of_their_own():
     assert faults == [] and len(calls) >= 6
 
 
-@pytest.mark.parametrize("cases", [PAIRS, LAYERS + ESTIMATORS, MODELS, LOSSES],
+@pytest.mark.parametrize("cases", [PAIRS, LAYERS + ESTIMATORS, *(
+    pytest.param(cases, marks=pytest.mark.slow) for cases in (MODELS, LOSSES))],
                          ids=["pairs", "layers", "models", "losses"])
 def test_everything_that_is_registered(cases):
     calls = []

@@ -130,6 +130,7 @@ def test_the_page_of_a_verb_begins_with_commands(verb):
     assert every_verb.COMMANDS[verb] and {words[0] for words in every_verb.COMMANDS[verb]} == {verb}
 
 
+@pytest.mark.slow
 def test_some_verbs_where_everything_is_unusual(base, tmp_path):
     """Without a compiler, as that takes long; then without docstrings, with warnings as errors."""
     variables, _ = joined(("settings", "no compiler", "raising", "ascii", "terminal"))

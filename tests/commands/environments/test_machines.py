@@ -27,9 +27,10 @@ def here(tmp_path_factory, text):
         return machines.work(folder, text), folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, notes", [
     ("browser", {"BLAS", "threads", "processes", "locks", "kernels"}),
-    pytest.param("windows", {"processes", "locks"}, marks=pytest.mark.slow)])
+    ("windows", {"processes", "locks"})])
 def test_a_machine_without_gives_the_same_results(name, notes, here, text, tmp_path):
     expected, folder = here
     program = Path(machines.__file__)

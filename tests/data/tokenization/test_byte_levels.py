@@ -89,6 +89,7 @@ def test_the_heap_merges_in_the_order_of_ranks(found, tokens):
     assert apply_merges(tokens, rules) == plainly_merged(tokens, rules)
 
 
+@pytest.mark.slow
 def test_a_word_without_end_takes_no_time_without_end():
     ids = TRAINED["gpt2"].encode("the" * 100_000)
     assert TRAINED["gpt2"].decode(ids) == "the" * 100_000

@@ -70,6 +70,7 @@ def test_an_unknown_field_of_any_object_is_refused(kind):
             assert "unknown field 'colour'" in refused(facts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_other_value_is_refused_or_is_a_tokenizer(kind):
     """No error but ValueError, whatever a field holds; a field that is missing, too."""

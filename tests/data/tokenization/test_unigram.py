@@ -81,6 +81,7 @@ def test_pruning_keeps_what_costs_most():
     assert all(kept[token] == scores[token] for token in kept)
 
 
+@pytest.mark.slow
 def test_training_finds_words():
     tokens, scores = learn_tokens(split_meta(TEXT), 30)
     characters = set(TEXT.replace(" ", "▁"))

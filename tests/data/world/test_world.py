@@ -38,6 +38,7 @@ def test_tokens_and_text_are_those_of_the_tales(options):
     assert world_text(3, **options).count(told[0].text) == 1
 
 
+@pytest.mark.slow
 def test_tales_differ_and_the_vocabulary_is_small():
     assert len({told.words for told in TALES}) >= 999
     words = set(world_tokens(3000))
@@ -115,6 +116,7 @@ def test_every_label_of_a_premise_has_similar_hypotheses():
     assert all(len(counts) >= 2 for counts in labels.values()), labels
 
 
+@pytest.mark.slow
 def test_held_out_tales_have_pairs_of_their_own():
     assert not {told.words for told in TALES} & {told.words for told in HELD_OUT}
 
@@ -147,6 +149,7 @@ def test_an_ambiguous_word_has_every_sense_after_the_same_word():
     assert sum(len(senses) > 1 for senses in seen.values()) >= 15
 
 
+@pytest.mark.slow
 def test_seeds_and_corpus():
     assert tale(3) == tale(3) and tale(3) != tale(4) and tales(2, seed=1) != tales(2)
     assert joined(tale(3).words) == tale(3).text

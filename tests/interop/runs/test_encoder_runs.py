@@ -90,7 +90,8 @@ def test_weights_come_and_go(name, imported, capsys, tmp_path):
     assert last_json(said)["parameters"] == sum(p.data.size for p in theirs.parameters())
 
 
-@pytest.mark.parametrize("name", slow_among(OF_TEXTS, ["roberta", "modernbert"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_TEXTS)
 def test_runs_of_texts_in_the_other_verbs(name, imported, capsys, tmp_path):
     _, run = imported(name)
     for argv in (["sample"], ["explore"], ["explore", "--text", "a list"], ["eval"],
@@ -120,6 +121,7 @@ def test_masked_words_are_filled_in(name, mask, imported, capsys):
         filled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["bert", "topics", "sbert"])
 @pytest.mark.parametrize("name", slow_among(["bert", "roberta", "minilm"], ["roberta"]))
 def test_training_begins_with_an_imported_run(name, preset, imported, capsys, tmp_path):
@@ -142,6 +144,7 @@ def test_training_begins_with_an_imported_run(name, preset, imported, capsys, tm
         np.testing.assert_array_equal(new.pooler.linear.weight.data, old.pooler.linear.weight.data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_IMAGES)
 def test_runs_of_images_read_files(name, imported, capsys, tmp_path):
     source, run = imported(name)

@@ -69,6 +69,7 @@ def test_an_imported_run_in_the_other_verbs(imported, capsys, argv):
     assert status == 0 and out, err
 
 
+@pytest.mark.slow
 def test_pictures_of_an_imported_run(imported, capsys):
     for kind in ("attention", "lens", "positions"):
         status, _, err = call(capsys, "plot", kind, imported, "--out", f"{kind}.png")

@@ -110,6 +110,7 @@ def test_mkl_can_be_demanded():
             choose("mkl", **options)
 
 
+@pytest.mark.slow
 def test_an_unknown_library_is_one_line(text, tmp_path):
     with pytest.raises(ValueError, match="NUMFORMER_BLAS=fast must be openblas, mkl or numformer"):
         choose("fast")

@@ -100,6 +100,7 @@ def peak(layer, T):
             tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_length(rng):
     layer = TiledAttention()
     first, second = (peak(layer, T) for T in (1024, 2048))

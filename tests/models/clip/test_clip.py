@@ -186,6 +186,7 @@ class Captioned:
         return Batch(ids=self.captions, images=self.images[[rng.choice(r) for r in self.rows]])
 
 
+@pytest.mark.slow
 def test_it_learns_the_names_of_digits_by_the_trainer():
     """Far better than guessing after some steps, and continued from a state to the bit."""
     digits = load_digits()

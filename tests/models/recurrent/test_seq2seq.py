@@ -121,6 +121,7 @@ def test_counting_allocates_no_weights():
             == 2 * V * C + halves + F // 2 * F + F + decoder + (2 * F + C + 1) * V)
 
 
+@pytest.mark.slow
 def test_it_learns_to_reverse_sequences(rng):
     """Targets are the sources from back to front: what attention is for.
 

@@ -178,6 +178,7 @@ def test_a_teacher_is_a_classifier_without_batch_norm():
         student(norm="batch_norm")
 
 
+@pytest.mark.slow
 def test_training_brings_the_student_to_the_teacher(rng):
     large, small = teacher(), student(hard_weight=0.0)
     batch = batch_of(rng, B=8)

@@ -142,6 +142,7 @@ def test_config_round_trip():
     assert VisionTransformerConfig.from_dict(config.as_dict()) == config and config.side == 14
 
 
+@pytest.mark.slow
 def test_it_learns_to_classify_a_few_digits():
     """A small model in some steps, far from guessing; for 98% it needs more of both."""
     digits = load_digits()

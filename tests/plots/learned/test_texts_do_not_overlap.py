@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from marks import slow_among
+from marks import quick_among, slow_among
 from numformer import plots
 from numformer.analysis import attention_traffic, pattern_targets
 from numformer.commands import figures
@@ -85,12 +85,13 @@ def examples(rng):
 
 
 @pytest.mark.parametrize("size", slow_among(SIZES, ["slide"]))
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", quick_among(DRAWN, ["alibi", "sinusoids"]))
 def test_texts_of_figures_do_not_overlap(monkeypatch, name, size):
     with SIZES[size]():
         assert list(faults(figures.DRAWN[name](None), monkeypatch)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", slow_among(SIZES, ["slide"]))
 def test_texts_of_pictures_of_models_do_not_overlap(monkeypatch, rng, size):
     with SIZES[size]():

@@ -34,6 +34,7 @@ def test_a_figure_is_the_same_under_other_settings(name):
     assert one == other and len(one) == 1
 
 
+@pytest.mark.slow
 def test_a_diagram_is_the_same_under_other_settings():
     layer = LayerNorm(3)
     one, other = twice(lambda: plots.computation_graph(layer, np.ones((2, 3), np.float32)))

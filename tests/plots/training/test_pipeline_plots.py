@@ -62,8 +62,8 @@ def test_boxes_cover_the_hatches_and_leave_idle_time_visible():
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("stages, micro_batches, numbered", [
-    (1, 2, {"forward", "backward"}), (4, 8, {"forward", "backward"}), (4, 10, {"backward"}),
-    (2, 64, set()), (24, 3, set())])
+    (1, 2, {"forward", "backward"}), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in (
+        (4, 8, {"forward", "backward"}), (4, 10, {"backward"}), (2, 64, set()), (24, 3, set())))])
 def test_numbers_lie_inside_of_their_boxes_or_are_left_out(mode, stages, micro_batches, numbered):
     with MODES[mode]():
         ax = plots.pipeline_picture(pipeline_schedule(stages, micro_batches))
@@ -76,6 +76,7 @@ def test_numbers_lie_inside_of_their_boxes_or_are_left_out(mode, stages, micro_b
         assert box.x0 < text.x0 and text.x1 < box.x1 and box.y0 < text.y0 and text.y1 < box.y1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_stages_are_numbered_as_far_as_they_fit(mode):
     with MODES[mode]():

@@ -59,6 +59,7 @@ def test_captions_have_an_end_token_and_must_fit():
         caption_ids(tokenizer, ["this is a 7"], 4)
 
 
+@pytest.mark.slow
 def test_a_run_of_pairs_can_be_measured_sampled_and_seen(capsys, matched):
     assert {path.name for path in matched.glob("*.png")} == {"loss.png", "similarity.png"}
     status, out, _ = call(capsys, "eval", matched, "--json")

@@ -127,6 +127,7 @@ def test_held_out_scenes_are_of_test_digits_and_the_same_for_every_seed():
 # ---- runs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_of_scenes_can_be_measured_sampled_and_seen(capsys, detected):
     assert ({path.name for path in detected.glob("*.png")}
             == {"loss.png", "boxes.png", "queries.png"})
@@ -155,6 +156,7 @@ def test_finds_are_in_pixels_and_do_not_depend_on_the_batch(detected):
                                    atol=1e-3)
 
 
+@pytest.mark.slow
 def test_one_scene_again_and_again_is_learned():
     """The loss of a batch falls to a small part, and every digit of it is found."""
     trainer, task, _ = trainer_of("detr", 1, 150, model=dict(

@@ -67,6 +67,7 @@ def test_nearest_digits_by_hand():
     np.testing.assert_allclose(distances, [0, 0, 2], atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_measured_sampled_and_seen(capsys, written):
     assert {path.name for path in written.glob("*.png")} == {"loss.png", "samples.png"}
     status, out, _ = call(capsys, "eval", written, "--json")

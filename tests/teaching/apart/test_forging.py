@@ -10,6 +10,7 @@ import pytest
 from command import is_alive, waited_for
 from filters import refuses_calls
 from forging import sources
+from marks import every
 from numformer.teaching import grade, write_assignment
 from numformer.teaching.apart.confinement import landlock_version
 from numformer.teaching.judge import judge
@@ -72,7 +73,7 @@ def test_there_are_many():
     assert len(NAMES) >= 60 and set(NEEDS) < set(NAMES)
 
 
-@pytest.mark.parametrize("name", files(name for name in NAMES if name not in QUICK))
+@pytest.mark.parametrize("name", every(8, files(name for name in NAMES if name not in QUICK)))
 def test_no_file_gains_a_point(name, tmp_path, outside):
     """The judge is this process: it can see more than the grader does."""
     path = tmp_path / "its own" / "student.py"
@@ -95,8 +96,7 @@ def marked(mark):
 
 
 @pytest.mark.parametrize("name", [
-    *files(QUICK), *(pytest.param(*each.values, marks=[*each.marks, pytest.mark.slow])
-                     for each in files(name for name in NAMES if name not in QUICK))])
+    *every(9, files(QUICK)), *every(99, files(name for name in NAMES if name not in QUICK))])
 def test_a_class_is_graded_and_nothing_is_left(name, tmp_path, outside, monkeypatch):
     temporary, mark = tmp_path / "temporary", f"FORGING={tmp_path}"
     temporary.mkdir()
@@ -112,6 +112,7 @@ def test_a_class_is_graded_and_nothing_is_left(name, tmp_path, outside, monkeypa
     assert os.listdir(temporary) == []
 
 
+@pytest.mark.slow
 def test_what_a_file_plants_is_not_imported_by_the_judge(tmp_path, outside, monkeypatch):
     """Programs count the answers of this exercise: the judge imports what they need."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", os.environ.get("PYTHONPATH", ""), "."]))

@@ -67,7 +67,8 @@ def test_plain_values(given, found):
     ("import os\nos._exit(3)\n", "without an answer: it ended Python (exit status 3)"),
     ("import os\nos.abort()\n", "without an answer: it crashed Python (SIGABRT)"),
     ("def softmax(x):\n    import os\n    os._exit(3)\n", "it ended Python (exit status 3)"),
-    ("def softmax(x):\n    return sum(range(10 ** 15))\n", "could not be interrupted")])
+    pytest.param("def softmax(x):\n    return sum(range(10 ** 15))\n", "could not be interrupted",
+                 marks=pytest.mark.slow)])
 def test_the_end_of_its_process_is_named(tmp_path, source, words):
     path = tmp_path / "student.py"
     path.write_text(source)

@@ -81,6 +81,7 @@ WRONG = ("import numpy as np\n\n\ndef softmax(x):\n    e = np.exp(x - x.max(-1, 
          "    return e / e.mean(-1, keepdims=True)\n")
 
 
+@pytest.mark.slow
 def test_a_wrong_function_stops_it_with_its_cause_unless_ours_is_asked_for(tmp_path):
     folder = solved(tmp_path, [])
     (folder / "01_softmax.py").write_text(WRONG)
@@ -134,6 +135,7 @@ def test_functions_that_are_wrong_in_the_model_alone_are_named(tmp_path, graded_
     assert last.words.endswith("the reference with linear alone differs, too")
 
 
+@pytest.mark.slow
 def test_what_a_function_prints_is_not_seen(tmp_path, graded_by_name, capfd):
     folder = solved(tmp_path, [])
     with_lines(folder, "3", "    print('here')\n")

@@ -13,7 +13,8 @@ from numformer.teaching.deck.formula import evaluate
 
 ROOT = Path(__file__).parents[3]
 ROWS = [row for deck in DECKS.values() for row in deck.rows]
-each_row = pytest.mark.parametrize("row", ROWS, ids=[f"{row.deck}{row.lines[0]}" for row in ROWS])
+NAMES = [f"{row.deck}{row.lines[0]}" for row in ROWS]
+each_row = pytest.mark.parametrize("row", ROWS, ids=NAMES)
 
 
 def _tests():
@@ -72,7 +73,10 @@ def depended_on(formula, claims):
     return text
 
 
-@each_row
+@pytest.mark.parametrize("row", [
+    # of which the Switch Transformer's 92,160 experts take seconds to count
+    pytest.param(row, marks=[pytest.mark.slow] * ("'switch-c'" in "".join(row.formula)))
+    for row in ROWS], ids=NAMES)
 def test_a_formula_is_that_of_the_first_code(row):
     for seed in (0, 1) if row.where else (0,):        # without arrays there is nothing to draw
         sides = evaluate(row, seed)

@@ -48,6 +48,7 @@ class Page(HTMLParser):
         self.words += data.split()
 
 
+@pytest.mark.slow
 def test_one_exercise_is_graded_by_number_or_name(student, capsys, monkeypatch):
     monkeypatch.chdir(student)
     for words in (("3",), ("03_linear", "."), ("linear", student)):
@@ -74,6 +75,7 @@ def test_json_keeps_all_digits_and_the_text_four(student, capsys):
     assert len(full) > 8 and short == f"{float(full):.4g}"
 
 
+@pytest.mark.slow
 def test_attempts_are_gradings_of_a_changed_file(student, capsys):
     for text, attempts in ((HALF, 1), (HALF, 1), (HALF + "# again\n", 2)):
         (student / "01_softmax.py").write_text(text)
@@ -98,6 +100,7 @@ def test_the_page_of_a_student(student, capsys, tmp_path):
     assert Page(page).links == ["data:,"]
 
 
+@pytest.mark.slow
 def test_a_class_is_one_table(student, capsys, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -65,6 +65,7 @@ def test_a_process_that_ended_python_is_a_verdict_with_a_seed():
     assert verdict.text.endswith("; it must return.\nseed=5") and verdict.seed == 5
 
 
+@pytest.mark.slow
 def test_grades_and_assertions_tell_the_seed(tmp_path):
     (exercise,) = find_exercises(["1"])
     path = tmp_path / "a.py"

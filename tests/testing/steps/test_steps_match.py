@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from marks import every
 from numformer.testing import assert_steps_match
 from numformer.testing.steps import optimizer_rules, schedule_rules
 from numformer.testing.steps.match_steps import RTOL, Problem, defaults_of
@@ -52,8 +53,8 @@ def step_with(name, mistake, settings):
     return step
 
 
-@pytest.mark.parametrize("name, words", [
-    (name, words) for name, mistakes in optimizer_rules.MISTAKES.items() for words in mistakes])
+@pytest.mark.parametrize("name, words", every(3, [
+    (name, words) for name, mistakes in optimizer_rules.MISTAKES.items() for words in mistakes]))
 def test_each_mistake_is_named(name, words):
     mistake = optimizer_rules.MISTAKES[name][words]
     settings = {"max_norm": 2.0} if "clip" in mistake else {}
@@ -61,6 +62,7 @@ def test_each_mistake_is_named(name, words):
     assert f"Likely cause: {words}." in text, text
 
 
+@pytest.mark.slow
 def test_two_mistakes_at_once():
     mistake = {"correct_mean": False, "correct_square": False, "decay": "without rate"}
     assert "Likely causes, two: the decay is not multiplied by the learning rate; both moments" in \
@@ -68,6 +70,7 @@ def test_two_mistakes_at_once():
     assert "Likely cause" not in said("adamw", lambda p, g: [x - np.tanh(y) for x, y in zip(p, g)])
 
 
+@pytest.mark.slow
 def test_the_first_wrong_step_and_the_ratio_are_named():
     def late(parameters, gradients, state, t, learning_rate):
         adamw(parameters, gradients, state, t, learning_rate if t < 4 else learning_rate / 10)
