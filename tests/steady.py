@@ -143,8 +143,10 @@ def same_state():
     fresh, bit_generator.randbits = bit_generator.randbits, random.Random(SEED).getrandbits
     environment, folder = dict(os.environ), os.getcwd()
     style = dict(sys.modules["matplotlib"].rcParams) if "matplotlib" in sys.modules else None
+    comparison = np.testing.assert_allclose
     with np.errstate(), np.printoptions():
         yield
+    assert np.testing.assert_allclose is comparison, "after this test nothing would be compared"
     bit_generator.randbits = fresh
     if os.getcwd() != folder:
         os.chdir(folder)

@@ -22,7 +22,7 @@ FORK = pytest.mark.skipif(not hasattr(os, "fork") or sys.platform == "darwin",
 @contextmanager
 def names_again():
     """What is changed inside is as before afterwards: tests need it themselves."""
-    kept = [(vars(module), dict(vars(module))) for module in MODULES]
+    kept = [(vars(module), dict(vars(module))) for module in (*MODULES, np.testing)]
     limits = [(vars(np.finfo(kind)), dict(vars(np.finfo(kind)))) for kind in (float, np.float32)]
     try:
         yield
