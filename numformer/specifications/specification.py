@@ -1,6 +1,7 @@
 """What is known about one function pair, in one object: everything that checks it reads this."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -108,7 +109,8 @@ def changed(function, **changes):
 class Instance:
     """One random instance of the problem to write a function.
 
-    Every call makes its arrays again from the seed, so that an answer may write into them.
+    What is given to an answer is made again from the seed by every call, as it may write into it.
+    `numbers` and `exact` are made once, to be read.
     """
 
     problem: Specification
@@ -133,35 +135,50 @@ class Instance:
         return ({name: given(x) for name, x in arguments.items()},
                 {name: given(x) for name, x in options.items()})
 
-    @np.errstate(all="ignore")                       # numbers of 1e150 are meant to overflow
-    def reference(self):
-        """(y, saved, dy, gradients by name) of the reference; what has no gradient is left out.
+    @cached_property
+    def numbers(self):
+        """The result of `arguments`, to be read."""
+        return self.arguments()
 
-        `saved` and `dy` are of the level's dtype, y and the gradients are computed in float64. They
-        are finite on every instance of every problem: a number that is NaN or infinite could not be
-        compared.
+    @cached_property
+    def exact(self):
+        """(y, dy, gradients by name) of the reference; what has no gradient is left out.
+
+        dy is of the level's dtype, y and the gradients are computed in float64. They are finite on
+        every instance of every problem: a number that is NaN or infinite could not be compared.
         """
         level = self.problem.levels[self.level]
-        arguments, options = self.arguments()
-        y, saved = self.problem.function(*arguments.values(), **options)
+        y, saved = self._forward(*(
+            self.numbers if level.dtype == np.float64 else self.arguments(np.float64)))
         rng = np.random.default_rng(self.seed + 1)
         dy = level.dy * (rng.standard_normal(np.shape(y)) if np.shape(y) else 1.7)
-        exact, exact_dy = saved, dy
-        if np.shape(dy):
-            dy = exact_dy = dy.astype(level.dtype, copy=False)
-            dy = level.arrange(dy, self.seed + 1) if level.arrange else dy
-        if level.dtype != np.float64:
-            arguments, options = self.arguments(np.float64)
-            y, exact = self.problem.function(*arguments.values(), **options)
-            exact_dy = np.float64(dy) if np.shape(dy) else dy
-        gradients = self.gradients(exact_dy, exact)
+        dy = dy.astype(level.dtype, copy=False) if np.shape(dy) else dy
+        with np.errstate(all="ignore"):
+            gradients = self.gradients(dy.astype(np.float64) if np.shape(dy) else dy, saved)
         for key, x in {"y": y, **gradients}.items():  # any NaN would be right, as NaN > bound never
             assert np.isfinite(x).all(), f"{self}: {key} of the reference is not finite."
-        return y, saved, dy, gradients
+            if isinstance(x, np.ndarray):
+                x.flags.writeable = False
+        return y, dy, gradients
+
+    @np.errstate(all="ignore")                       # numbers of 1e150 are meant to overflow
+    def _forward(self, arguments, options):
+        return self.problem.function(*arguments.values(), **options)
+
+    def saved(self):
+        """What the reference saves for its backward, in the level's dtype."""
+        return self._forward(*self.arguments())[1]
+
+    def dy(self):
+        """The gradient of y, in the level's dtype and layout."""
+        dy, arrange = self.exact[1], self.problem.levels[self.level].arrange
+        if not np.shape(dy):
+            return dy
+        return arrange(dy.copy(), self.seed + 1) if arrange else dy.copy()
 
     def expected(self, backward):
-        """The right outputs by name: the gradients, or y alone."""
-        y, _, _, gradients = self.reference()
+        """The right outputs by name, to be read: the gradients, or y alone."""
+        y, _, gradients = self.exact
         return gradients if backward else {"y": y}
 
     def __str__(self):

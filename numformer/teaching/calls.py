@@ -114,11 +114,10 @@ def student_of(fn):
 def call_of(student, instance, backward):
     """The Call of a student's function on an instance."""
     arguments, options = instance.arguments()
-    y, saved, dy, gradients = instance.reference()
-    given = {**({"dy": dy} if backward else {}), **arguments}
-    expected = list(gradients.values()) if backward else [y]
-    takes = backward and takes_saved(student.signature)
-    return Call(defaults(instance.problem.function), given, options, saved if takes else None,
+    given = {**({"dy": instance.dy()} if backward else {}), **arguments}
+    expected = list(instance.expected(backward).values())
+    saved = instance.saved() if backward and takes_saved(student.signature) else None
+    return Call(defaults(instance.problem.function), given, options, saved,
                 len(expected) == 1 and np.ndim(expected[0]) > 0, backward)
 
 

@@ -202,7 +202,7 @@ def _compared(name, problem, backward, student, seed, levels, cause):
 
 def extent(instances):
     """How many problems were tested, with how many axes of the first array, and how long ones."""
-    shapes = [[x.shape for x in instance.arguments()[0].values() if isinstance(x, np.ndarray)]
+    shapes = [[x.shape for x in instance.numbers[0].values() if isinstance(x, np.ndarray)]
               for instance in instances]
     axes = sorted({len(first) for first, *_ in shapes})
     axes = f"{axes[0]} to {axes[-1]} axes" if len(axes) > 1 else f"{axes[0]} ax{'ei'[axes == [1]]}s"
@@ -217,15 +217,15 @@ def not_tested(signature, tested, left_out, backward, complete):
     The parameters that no instance gives are among them if the levels are `complete`.
     """
     missing = {name: None for instance in left_out for name in
-               (*instance.arguments()[1], *_kind(instance).needs) if not accepts(signature, name)}
+               (*instance.numbers[1], *_kind(instance).needs) if not accepts(signature, name)}
     found = [f"{', '.join(missing)} (no such {'parameter' if len(missing) == 1 else 'parameters'})"
              ] if missing else []
     found += [f"{instance.level} (its default must be None)" for instance in left_out
-              if all(accepts(signature, name) for name in instance.arguments()[1])
+              if all(accepts(signature, name) for name in instance.numbers[1])
               and _kind(instance).optional]
     if complete and not (backward and takes_saved(signature)):
-        given = {name for instance in tested for name in instance.arguments()[1]}
-        n = max((len(instance.arguments()[0]) for instance in tested), default=0) + backward
+        given = {name for instance in tested for name in instance.numbers[1]}
+        n = max((len(instance.numbers[0]) for instance in tested), default=0) + backward
         unused = [name for name in positional_names(signature, keywords=True)[n:]
                   if name not in given | set(missing)]
         found += [f"{', '.join(unused)} (no problem gives it)"] if unused else []
@@ -269,7 +269,7 @@ def without_left_out(outputs, trouble, instance, backward):
     wanted = instance.problem.wanted
     if outputs is None or not backward or len(outputs) > len(wanted):
         return outputs, trouble
-    arguments, options = instance.arguments()
+    arguments, options = instance.numbers
     given = [of for of in wanted if {**arguments, **options}.get(of) is not None]
     if len(outputs) == len(given):
         return outputs, trouble

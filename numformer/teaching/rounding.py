@@ -29,14 +29,14 @@ def sizes_of_terms(instance):
     this size, times the relative precision of its numbers. The last few results are kept: the
     outputs on one instance are compared several times.
     """
-    exact = instance.reference()
-    y, gradients = 0, dict.fromkeys(exact[3], 0)
+    exact_y, dy, exact = instance.exact
+    y, gradients = 0, dict.fromkeys(exact, 0)
     for run in range(RUNS):
         rng = np.random.default_rng([run, instance.seed])
-        found_y, found = _run(instance, exact[2], rng)
-        y = np.maximum(y, _distance(found_y, exact[0]))
+        found_y, found = _run(instance, dy, rng)
+        y = np.maximum(y, _distance(found_y, exact_y))
         for name, size in gradients.items():
-            gradients[name] = np.maximum(size, _distance(found[name], exact[3][name]))
+            gradients[name] = np.maximum(size, _distance(found[name], exact[name]))
     return y, gradients
 
 

@@ -29,7 +29,7 @@ def promises(fn, instance, backward, named=False):
     If the level is `named` by who checks, only its options count: they have to be passed.
     """
     level = instance.problem.levels[instance.level]
-    arguments, options = instance.arguments()
+    arguments, options = instance.numbers
     if backward and takes_saved(fn):
         return True
     if not all(accepts(fn, name) for name in options):

@@ -138,12 +138,13 @@ def _of_function(name, seed, dtype):
 def _case(name, instance):
     """(the case of an instance, ""), or (None, why it cannot be stored)."""
     arguments, options = instance.arguments()
-    y, _, dy, gradients = instance.reference()
+    y, _, gradients = instance.exact
     plain = (np.ndarray, np.number, float, int, str, type(None), AttentionPattern)
     for key, x in {"y": y, **arguments, **options}.items():
         if not isinstance(x, plain):
             return None, f"{key} is a {type(x).__name__}"
-    return GoldenCase(name, instance.level, arguments, options, np.asarray(y), np.asarray(dy),
+    return GoldenCase(name, instance.level, arguments, options, np.asarray(y),
+                      np.asarray(instance.dy()),
                       {key: np.asarray(x) for key, x in gradients.items()}), ""
 
 

@@ -69,7 +69,7 @@ def with_large_squares(problem, plain, large, dtype):
     level = replace(plain, make=make, instances=2, ambiguous=True, hint=(
         f"Numbers of {name} are up to {LARGEST[dtype] / 100:.0f} here, and {dtype} does not hold "
         "their squares: square and add up in float32."))
-    y, _, _, gradients = Instance(replace(problem, levels={"large": level}), "large", 0).reference()
+    y, _, gradients = Instance(replace(problem, levels={"large": level}), "large", 0).exact
     largest = max(np.abs(x).max(initial=0) for x in (y, *gradients.values()))
     return level if largest < LARGEST[dtype] / 10 else None
 

@@ -149,7 +149,7 @@ def test_the_allowance_for_rounding_swallows_no_error(name):
     """On the plain level it is below 1e-10 of the largest number of each array."""
     problem = PROBLEMS[name]
     instance = Instance(problem, next(iter(problem.levels)), 3)
-    y, _, _, gradients = instance.reference()
+    y, _, gradients = instance.exact
     size_of_y, of_gradients = sizes_of_terms(instance)
     for exact, size in [(y, size_of_y), *((gradients[key], of_gradients[key])
                                           for key in gradients)]:

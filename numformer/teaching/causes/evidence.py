@@ -80,12 +80,13 @@ class Varied(Instance):
         return tuple({key: 0.7 * value if type(value) is float else value
                       for key, value in part.items()} for part in super().arguments())
 
-    def reference(self):
-        y, saved, dy, gradients = super().reference()
+    @cached_property
+    def exact(self):
+        y, dy, gradients = super().exact
         if np.ndim(dy) == 0:
             gradients = {key: value * (0.6 / dy) for key, value in gradients.items()}
             dy = 0.6
-        return y, saved, dy, gradients
+        return y, dy, gradients
 
 
 @dataclass(frozen=True)
@@ -209,12 +210,12 @@ def _cases(instances, outputs_of, backward):
 
 
 def _case(instance, found, backward):
-    y, _, dy, gradients = instance.reference()
     arguments, options = instance.arguments()
+    dy = instance.dy()
     for value in [*arguments.values(), *options.values(), dy]:
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
-    return Case(arguments, options, dy, gradients if backward else {"y": y},
+    return Case(arguments, options, dy, instance.expected(backward),
                 tuple(np.asarray(x) if is_array(x) else None for x in found))
 
 
@@ -229,7 +230,7 @@ def with_other_sizes(instance):
     A factor that depends on a size must not look like a constant.
     """
     def sizes(one):
-        return [size for array in one.arguments()[0].values() for size in np.shape(array)]
+        return [size for array in one.numbers[0].values() for size in np.shape(array)]
 
     here = sizes(instance)
     others = [replace(instance, seed=instance.seed + 50 + k) for k in range(20)]

@@ -50,7 +50,7 @@ def _is_right(outputs, instance, backward):
 
 def _axis_of_size(instance, size):
     """The first axis of an argument that has this size, as code."""
-    for name, x in instance.arguments()[0].items():
+    for name, x in instance.numbers[0].items():
         if size in np.shape(x):
             return f"{name}.shape[{np.shape(x).index(size)}]"
     return "one size"

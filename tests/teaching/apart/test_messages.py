@@ -28,7 +28,7 @@ def steps(x):
 def test_arguments_and_saved_arrive_with_their_layout(name):
     for level in PROBLEMS[name].levels:
         instance = Instance(PROBLEMS[name], level, seed=4)
-        sent = (*instance.arguments(), *instance.reference()[1:3])
+        sent = (*instance.arguments(), instance.saved(), instance.dy())
         found = read_request(write_request(sent)[WORD:])
         assert len(arrays(found)) == len(arrays(sent))
         for x, y in zip(arrays(sent), arrays(found)):

@@ -59,7 +59,7 @@ def test_a_reference_that_is_not_finite_is_found(number, monkeypatch):
     assert called == "relu_backward"
     assert why.startswith("relu, plain, seed 5: dx of the reference is not finite.")
     with pytest.raises(AssertionError, match="is not finite"):
-        Instance(PROBLEMS["relu"], "plain", 5).reference()
+        Instance(PROBLEMS["relu"], "plain", 5).exact
 
 
 def test_where_a_step_overflows_nothing_more_is_allowed():
