@@ -52,7 +52,7 @@ PAGES = {
     "numformer/commands/ADDING_A_VERB.md": Page(
         3, "tokens", ("tests/commands/test_cli.py", "tests/commands/environments"), 3),
     "numformer/teaching/ADDING_AN_EXERCISE.md": Page(
-        1, "41_log_softmax_backward", ("tests/teaching/test_exercises.py",), 2)}
+        1, "_log_softmax_backward", ("tests/teaching/test_exercises.py",), 2)}
 
 
 def copied(folder):

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import numformer.teaching
-from numformer.teaching import Exercise, check
+from numformer.teaching import Exercise, all_exercises, check
 from numformer.teaching.support.credit import credit
 from numformer.teaching.support.effort import effort
 
@@ -20,8 +20,11 @@ def functions(source):
 
 def test_the_page_runs():
     assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
-    source = re.search(r'```python\n(""".*?)```', PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
-    exercise = Exercise("41_log_softmax_backward", source, "basics")
+    text = PAGE.read_text(encoding="utf-8")
+    source = re.search(r'```python\n(""".*?)```', text, re.DOTALL)[1]
+    number, name = re.search(r"^## 2\..*/(\d+)_(\w+)\.py`$", text, re.MULTILINE).groups()
+    assert int(number) == len(all_exercises()) + 1
+    exercise = Exercise(f"{number}_{name}", source, "basics")
     name = exercise.function(0)
     assert name == "log_softmax_backward" and len(exercise.hints(0)) == 3
     assert effort(exercise).minutes == 15 and "HINTS" not in exercise.student(0)
