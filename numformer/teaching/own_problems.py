@@ -67,9 +67,10 @@ def _wrong(name, keys, outputs, expected):
     if len(outputs) != len(keys):
         return f"it must return {', '.join(keys)}, but returned {len(outputs)} arrays."
     for key, found, right in zip(keys, outputs, expected):
-        if trouble := no_array(found, np.float64):
-            return f"{key} must be {trouble}."
-        verdict = wrong_array(name, key, np.asarray(found, float), np.asarray(right),
+        right = np.asarray(right)
+        if trouble := no_array(found, right.dtype.type):
+            return f"{key} must be {trouble.replace(', like the arguments', '')}."
+        verdict = wrong_array(name, key, np.asarray(found, float), right,
                               CLOSE[np.float64], lambda _: ROUNDINGS * EPSILON[np.float64])
         if verdict is not None:
             return verdict.words

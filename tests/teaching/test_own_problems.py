@@ -79,6 +79,24 @@ def cached_attention(shift=lambda S: S, scale=lambda D: D ** -0.5, shown=np.max,
     return cached
 
 
+def next_beams(sums_of=lambda scores, log_p: scores[:, None] + log_p, end=0.0, most=1,
+               order_of=lambda sums, B: np.argsort(-sums, axis=None)[:B]):
+    """A step of beam search, with one place for each mistake."""
+    def step(scores, log_p, ended):
+        B, V = log_p.shape
+        sums = sums_of(scores, log_p)
+        if most:
+            sums[ended] = -np.inf
+        sums[ended, 0] = scores[ended] + end * log_p[ended, 0]
+        order = order_of(sums, B)
+        return order // V, order % V, sums.ravel()[order]
+    return step
+
+
+def best_of_each_beam(sums, B):
+    return np.arange(B) * sums.shape[1] + sums.argmax(axis=1)
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -115,6 +133,18 @@ def in_place(p, limit):
         attended=lambda new, old: np.concatenate([new, old], axis=1)), "o is wrong"),
     ("41_cached_attention", cached_attention(kept=lambda new, old: new), "keys has shape"),
     ("41_cached_attention", cached_attention(shown=lambda x, **_: 0), "Problem: scores near 1000"),
+    ("42_beam_search", next_beams(), "right"),
+    ("42_beam_search", lambda *arguments: [x.astype(float) for x in next_beams()(*arguments)],
+     "right"),
+    ("42_beam_search", lambda *arguments: [x > 0 for x in next_beams()(*arguments)],
+     "beams must be an array of int64"),
+    ("42_beam_search", lambda *arguments: next_beams()(*arguments)[2], "returned 1 arrays"),
+    ("42_beam_search", next_beams(lambda scores, log_p: log_p.copy()), "wrong"),
+    ("42_beam_search", next_beams(end=1.0), "scores is wrong"),
+    ("42_beam_search", next_beams(most=0), "Problem: an ended beam"),
+    ("42_beam_search", next_beams(order_of=best_of_each_beam), "wrong"),
+    ("42_beam_search", next_beams(order_of=lambda sums, B: np.argsort(sums, axis=None)[:B]),
+     "wrong"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),

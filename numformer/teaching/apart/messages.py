@@ -51,7 +51,7 @@ MOST_OUTPUTS = 1000
 MOST_AXES = 12                                        # a search for the cause sums over any of them
 LONGEST = 2000                                        # characters of a text
 WORD = 8                                              # bytes of an integer
-DTYPES = {"f8": np.dtype(np.float64), "f4": np.dtype(np.float32)}
+DTYPES = {"f8": np.dtype(np.float64), "f4": np.dtype(np.float32), "i8": np.dtype(np.int64)}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 NOT_WRITTEN, RAISED, STOPPED, WRITES = KINDS = "not written", "raised", "stopped", "writes"
@@ -74,14 +74,14 @@ class Trouble(str):
 
 
 class Strange:
-    """An output that is neither an array of floats nor a number, nor None.
+    """An output that is neither an array of floats or int64 nor a number, nor None.
 
     Parameters
     ----------
     kind : str
         The name of its type.
     came : str
-        What it is, such as "one of int64"; like `kind` by default, and "" for an array of another
+        What it is, such as "one of bool"; like `kind` by default, and "" for an array of another
         class.
     """
 
@@ -94,7 +94,8 @@ class NoAnswer(ValueError):
 
 
 def plain(output):
-    """An output as it can be sent: a new array of float64 or float32, a number, None, or Strange.
+    """An output as it can be sent: a new array of float64, float32 or int64, a number, None, or
+    Strange.
 
     Nothing of the student's stays in it: no class with methods of its own, and no memory.
     """
@@ -247,7 +248,7 @@ def _output(kind, more, numbers):
         return Strange(text_of(name), text_of(came))
     name, shape = {"array": lambda: more, "number": lambda: (*more, []),
                    "float": lambda: ("f8", *more, [])}[kind]()
-    if (type(shape) is not list or len(shape) > MOST_AXES
+    if (type(shape) is not list or len(shape) > MOST_AXES or (name == "i8" and kind != "array")
             or not all(type(size) is int and 0 <= size <= MOST_OF_ARRAY for size in shape)):
         raise ValueError
     n_bytes = math.prod(shape) * DTYPES[name].itemsize

@@ -102,6 +102,7 @@ def test_what_is_no_answer_is_refused_and_nothing_else_happens():
     '[[[["array", "f8", [0, -1]]], null]]', '[[[["array", "f8", [0, 99999999999]]], null]]',
     '[[[["array", "f8", [true]]], null]]', '[[[["none", 1]], null]]', '[[[["exec", "1"]], null]]',
     '[[[["array", "f8", [' + ", ".join("0" * (MOST_AXES + 1)) + "]]], null]]",
+    '[[[["number", "i8"]], null]]',
     '[[null, ["right", "E"]]]', '[[null, ["raised", 3]]]', '[[["none"], null]]', "[" * 10 ** 5])
 def test_headers_of_another_form_are_refused(calls):
     header = ('{"calls": ' + calls + "}").encode()
@@ -118,7 +119,7 @@ class Equal(np.ndarray):
 
 @pytest.mark.parametrize("output, kind, came", [
     (np.zeros(2).view(Equal), "Equal", ""), (np.ma.zeros(2), "MaskedArray", ""),
-    (np.zeros(2, int), "ndarray", "one of int64"), ([1.0], "list", "list"),
+    (np.zeros(2, bool), "ndarray", "one of bool"), ([1.0], "list", "list"),
     (np.zeros((1,) * 20), "ndarray", "one of 20 axes"), (1j, "complex", "complex"),
     (np.broadcast_to(0.0, 2 ** 40), "ndarray", "too large to compare"),
     (np.zeros(2, object), "ndarray", "one of object"), (np.float16(1), "float16", "float16")])
@@ -135,6 +136,13 @@ def test_numbers_of_other_classes_become_plain():
     assert type(plain(two(2))) is np.float64
     x = np.arange(3.0)
     assert not np.may_share_memory(plain(x), x)
+
+
+def test_whole_numbers_arrive_as_they_were():
+    x = np.array([[2 ** 62 + 1, -3]])
+    data = write_answer(1, {"calls": [((plain(x),), None)]})
+    ((found,), _), = read_answer(1, data[WORD:])["calls"]
+    assert found.dtype == np.int64 and np.array_equal(found, x)
 
 
 def test_an_answer_has_bounds():
