@@ -6,7 +6,7 @@
 #
 # **You will learn** to
 #
-# - implement byte-pair merges, which split text into subwords;
+# - explain byte-pair merges, which split text into subwords;
 # - explain masked language modelling, and derive the gradient of its loss;
 # - measure what context on both sides is good for;
 # - derive and implement the gradient of cosine similarity;
@@ -25,7 +25,8 @@ from matplotlib.figure import Figure
 
 from numformer import check, hint, solution
 from numformer.data import (
-    Batch, MaskedStream, PassageStream, Triplets, WordTokenizer, mask_tokens, passage_rows, tales)
+    Batch, BytePairTokenizer, MaskedStream, PassageStream, Triplets, WordTokenizer, mask_tokens,
+    passage_rows, tales)
 from numformer.functional import cosine_similarity
 from numformer.models import (
     Bert, BertConfig, Decoder, DecoderConfig, SentenceBert, SentenceBertConfig,
@@ -42,35 +43,27 @@ from numformer.training import Trainer, TrainingConfig
 # characters and repeatedly merges the pair of neighbours that is most frequent:
 #
 # $$(a, b) = \arg\max_{(a, b)} \mathrm{count}(a\, b), \qquad a\; b \to ab$$
+#
+# The cell counts the pairs of a small text. Then the library's tokenizer merges:
 
 # %%
-def merge_most_frequent(words):
-    """words: {tuple of tokens: count}. Returns the merged pair and the new words."""
-    pairs = Counter()
-    for tokens, count in words.items():
-        for pair in zip(tokens, tokens[1:]):
-            pairs[pair] += count
-    best = pairs.most_common(1)[0][0]
-    merged = {}
-    for tokens, count in words.items():
-        new = []
-        for token in tokens:
-            if new and (new[-1], token) == best:
-                token = new.pop() + token
-            new.append(token)
-        merged[tuple(new)] = count
-    return best, merged
-
-
-words = {tuple("walk"): 4, tuple("walked"): 3, tuple("talked"): 3, tuple("cooked"): 2}
-for _ in range(5):
-    pair, words = merge_most_frequent(words)
-    print("merge", pair, "->", [" ".join(tokens) for tokens in words])
+words = {"walk": 4, "walked": 3, "talked": 3, "cooked": 2}            # word: how often
+pairs = Counter()
+for word, count in words.items():
+    for pair in zip(word, word[1:]):
+        pairs[pair] += count
+print("most frequent pairs:", pairs.most_common(3))
+text = "\n".join(word for word, count in words.items() for _ in range(count))
+for n_merges in range(1, 6):
+    tokenizer = BytePairTokenizer.of(text, n_merges)
+    tokens = [[tokenizer.decode([i]) for i in tokenizer.encode(word)] for word in words]
+    print(f"{n_merges} merges:", [" ".join(each) for each in tokens])
 
 # %% [markdown]
-# After five merges "walk" is one token, and "walked" begins with it. BERT uses a relative of this
-# method (WordPiece). Our experiments below use a small world of tales with about 320 words, where
-# each word can be its own token.
+# Of equally frequent pairs, the library merges the smallest first. After five merges "walk" is one
+# token, and "walked" begins with it. (To write such a merge is an exercise; the summary names it.)
+# BERT uses a relative of this method (WordPiece). Our experiments below use a small world of tales
+# with about 320 words, where each word can be its own token.
 #
 # > Subwords keep the vocabulary small and leave no text without tokens: frequent strings are
 # > merged, rare ones stay in parts.
@@ -446,7 +439,7 @@ check("triplet_loss_backward", triplet_loss_backward, seed=0)
 # - One encoder, called twice: the gradients of both calls add.
 #
 # Exercises of `numformer exercises`: 07 and 08 (cross-entropy), 24 (mean pooling), 30 (find the
-# bug).
+# bug), 43 (a merge of byte pairs).
 
 # %% [markdown]
 # ## Further reading

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from numformer import functional, minimal
+from numformer.data import BytePairTokenizer
 from numformer.functional import CAUSAL
 from numformer.teaching import all_exercises
 from numformer.teaching.exercise import find_exercise, find_exercises
@@ -97,6 +98,30 @@ def best_of_each_beam(sums, B):
     return np.arange(B) * sums.shape[1] + sums.argmax(axis=1)
 
 
+def merge_step(order=lambda pair, count: (-count, pair), step=1, overlap=True):
+    """A step of byte-pair encoding, with one place for each mistake."""
+    def merge(ids, new):
+        ids, counts, last = ids.tolist()[::step], {}, None
+        for t, pair in enumerate(zip(ids, ids[1:])):
+            if overlap or last != (t - 1, pair):
+                counts[pair] = counts.get(pair, 0) + 1
+                last = t, pair
+        best, merged = min(counts, key=lambda pair: order(pair[::step], counts[pair])), []
+        while ids:
+            pair, ids = tuple(ids[:2]), ids[1:]
+            merged.append(new if pair == best else pair[0])
+            ids = ids[1:] if pair == best else ids
+        return np.array(merged[::step]), np.array(best[::step])
+    return merge
+
+
+def where_it_is_next(ids, new):
+    """All positions at once: of a a a a, each a but the last."""
+    pair = merge_step()(ids, new)[1]
+    first = np.append((ids[:-1] == pair[0]) & (ids[1:] == pair[1]), False)
+    return np.where(first, new, ids)[~np.append(False, first[:-1])], pair
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -145,6 +170,17 @@ def in_place(p, limit):
     ("42_beam_search", next_beams(order_of=best_of_each_beam), "wrong"),
     ("42_beam_search", next_beams(order_of=lambda sums, B: np.argsort(sums, axis=None)[:B]),
      "wrong"),
+    ("43_byte_pair_merge", merge_step(), "right"),
+    ("43_byte_pair_merge", merge_step(step=-1), "Problem: an odd number of equal tokens"),
+    ("43_byte_pair_merge", merge_step(order=lambda pair, count: -count),
+     "Problem: equally frequent pairs"),
+    ("43_byte_pair_merge", merge_step(order=lambda pair, count: (-count, pair[0])),
+     "Problem: equally frequent pairs with the same first token"),
+    ("43_byte_pair_merge", merge_step(overlap=False), "Problem: equal tokens, whose pairs overlap"),
+    ("43_byte_pair_merge", where_it_is_next, "equal tokens"),
+    ("43_byte_pair_merge", lambda ids, new: merge_step()(ids, new + 1), "merged is wrong"),
+    ("43_byte_pair_merge", lambda ids, new: [x.tolist() for x in merge_step()(ids, new)],
+     "merged must be an array of int64, but is list"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),
@@ -183,6 +219,15 @@ def test_a_cache_gives_the_numbers_of_the_whole_text():
         o, keys, values = solution("cached_attention")[1]["cached_attention"](*new, keys, values)
         assert np.allclose(o, expected[0, :, first:last], rtol=1e-12, atol=1e-14)
     assert np.array_equal(keys, k) and np.array_equal(values, v)
+
+
+def test_merges_of_a_text_are_those_of_the_tokenizer():
+    ids, merge = list(b"aaabdaaabac" * 3), solution("byte_pair_merge")[1]["merge_step"]
+    tokenizer = BytePairTokenizer.of(bytes(ids), n_merges=4)
+    for new, expected in enumerate(tokenizer.merges, 256):
+        ids, pair = merge(np.array(ids), new)
+        assert tuple(pair) == expected
+    assert np.array_equal(ids, tokenizer.encode(b"aaabdaaabac" * 3))
 
 
 @pytest.mark.parametrize("name", [each.name for each in all_exercises() if each.kind == "own"])
