@@ -122,6 +122,19 @@ def where_it_is_next(ids, new):
     return np.where(first, new, ids)[~np.append(False, first[:-1])], pair
 
 
+def tile_step(scale=lambda D: D ** -0.5, rescaled=lambda l, alpha: l * alpha,
+              largest=lambda m, s: np.maximum(m, s.max(1, keepdims=True)),
+              mean=lambda before, o, p, v, l: (before * o + p @ v) / l):
+    """The update of attention by a tile, with one place for each mistake."""
+    def step(q, k, v, m, l, o):
+        s = q @ k.T * scale(q.shape[1])
+        risen = largest(m, s)
+        before, p = rescaled(l, np.exp(m - risen)), np.exp(s - risen)
+        total = before + p.sum(1, keepdims=True)
+        return risen, total, mean(before, o, p, v, total)
+    return step
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -181,6 +194,17 @@ def in_place(p, limit):
     ("43_byte_pair_merge", lambda ids, new: merge_step()(ids, new + 1), "merged is wrong"),
     ("43_byte_pair_merge", lambda ids, new: [x.tolist() for x in merge_step()(ids, new)],
      "merged must be an array of int64, but is list"),
+    ("44_attention_tile", tile_step(), "right"),
+    ("44_attention_tile", tile_step(scale=lambda D: 1), "m is wrong"),
+    ("44_attention_tile", tile_step(largest=lambda m, s: s.max(1, keepdims=True)),
+     "m is wrong"),
+    ("44_attention_tile", tile_step(largest=lambda m, s: np.maximum(m, s.max())), "m is wrong"),
+    ("44_attention_tile", tile_step(rescaled=lambda l, alpha: l), "Problem: a later tile"),
+    ("44_attention_tile", tile_step(mean=lambda before, o, p, v, l: before * o + p @ v),
+     "o is wrong"),
+    ("44_attention_tile", tile_step(mean=lambda before, o, p, v, l:
+                                    (before / np.maximum(l, 1) * o + p @ v) / l), "o is wrong"),
+    ("44_attention_tile", tile_step(largest=lambda m, s: np.zeros_like(m)), "m is wrong"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),
@@ -228,6 +252,16 @@ def test_merges_of_a_text_are_those_of_the_tokenizer():
         ids, pair = merge(np.array(ids), new)
         assert tuple(pair) == expected
     assert np.array_equal(ids, tokenizer.encode(b"aaabdaaabac" * 3))
+
+
+def test_tiles_make_attention():
+    rng, T = np.random.default_rng(0), 7
+    q, k, v = rng.normal(size=(3, T, 3))
+    whole, _ = functional.scaled_dot_product_attention(*(x[None, None] for x in (q, k, v)))
+    m, l, o = np.full((T, 1), -np.inf), np.zeros((T, 1)), np.zeros((T, 3))
+    for keys in (slice(0, 3), slice(3, 4), slice(4, 7)):
+        m, l, o = solution("44")[1]["tile_step"](q, k[keys], v[keys], m, l, o)
+    assert np.allclose(o, whole[0, 0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", [each.name for each in all_exercises() if each.kind == "own"])
