@@ -394,8 +394,9 @@ for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
 #   \cdot o_i$.
 # - Memory becomes linear in T; the number of operations stays quadratic.
 #
-# More practice: exercises 35 and 44 of `numformer exercises`. In the second you write the step of
-# one tile, with the output so far in place of the sum a.
+# More practice: exercises 35, 44 and 45 of `numformer exercises`. In the last two you
+# write the step of one tile: forward, with the output so far in place of the sum a, and backward,
+# with a causal mask.
 
 # %% [markdown]
 # ## Further reading

@@ -1,5 +1,7 @@
 """Functions without a backward: right ones are right, and each likely mistake is seen."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,18 @@ def tile_step(scale=lambda D: D ** -0.5, rescaled=lambda l, alpha: l * alpha,
     return step
 
 
+def tile_backward(mask=lambda rows, keys: keys <= rows, first=1, subtract=True, scale=lambda D: D):
+    """The gradients of a tile, with one place for each mistake."""
+    def backward(do, q, k, v, lse, delta, first_query, first_key):
+        rows = first * first_query + np.arange(len(q))[:, None]
+        allowed = mask(rows, first * first_key + np.arange(len(k)))
+        p = np.where(allowed, np.exp(q @ k.T * q.shape[1] ** -0.5 - lse), 0)
+        dp = do @ v.T
+        ds = p * (dp - (delta if subtract else (p * dp).sum(1, keepdims=True)))
+        return ds @ k * scale(q.shape[1]) ** -0.5, ds.T @ q * q.shape[1] ** -0.5, p.T @ do
+    return backward
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -205,6 +219,14 @@ def in_place(p, limit):
     ("44_attention_tile", tile_step(mean=lambda before, o, p, v, l:
                                     (before / np.maximum(l, 1) * o + p @ v) / l), "o is wrong"),
     ("44_attention_tile", tile_step(largest=lambda m, s: np.zeros_like(m)), "m is wrong"),
+    ("45_attention_tile_backward", tile_backward(), "right"),
+    ("45_attention_tile_backward", tile_backward(scale=lambda D: 1), "dq is wrong"),
+    ("45_attention_tile_backward", tile_backward(subtract=False), "is wrong"),
+    ("45_attention_tile_backward", tile_backward(mask=lambda rows, keys: rows >= 0),
+     "Problem: on the diagonal"),
+    ("45_attention_tile_backward", tile_backward(mask=lambda rows, keys: keys < rows),
+     "Problem: on the diagonal"),
+    ("45_attention_tile_backward", tile_backward(first=0), "Problem: below the diagonal"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),
@@ -254,14 +276,27 @@ def test_merges_of_a_text_are_those_of_the_tokenizer():
     assert np.array_equal(ids, tokenizer.encode(b"aaabdaaabac" * 3))
 
 
-def test_tiles_make_attention():
+def test_tiles_make_attention_and_its_gradient():
     rng, T = np.random.default_rng(0), 7
-    q, k, v = rng.normal(size=(3, T, 3))
-    whole, _ = functional.scaled_dot_product_attention(*(x[None, None] for x in (q, k, v)))
+    q, k, v, do = rng.normal(size=(4, T, 3))
+    whole, saved = functional.scaled_dot_product_attention(*(x[None, None] for x in (q, k, v)))
     m, l, o = np.full((T, 1), -np.inf), np.zeros((T, 1)), np.zeros((T, 3))
     for keys in (slice(0, 3), slice(3, 4), slice(4, 7)):
         m, l, o = solution("44")[1]["tile_step"](q, k[keys], v[keys], m, l, o)
     assert np.allclose(o, whole[0, 0], rtol=1e-12)
+
+    o, saved = functional.scaled_dot_product_attention(*(x[None, None] for x in (q, k, v)), CAUSAL)
+    expected = functional.scaled_dot_product_attention_backward(do[None, None], saved)
+    scores = np.where(np.tri(T, dtype=bool), q @ k.T / 3 ** 0.5, -np.inf)
+    lse, delta = np.log(np.exp(scores).sum(1, keepdims=True)), (do * o[0, 0]).sum(1, keepdims=True)
+    dq, dk, dv = np.zeros((3, T, 3))
+    for i, j in product((slice(0, 3), slice(3, 7)), (slice(0, 2), slice(2, 6), slice(6, 7))):
+        parts = solution("45")[1]["tile_backward"](
+            do[i], q[i], k[j], v[j], lse[i], delta[i], i.start, j.start)
+        for whole, rows, part in zip((dq, dk, dv), (i, j, j), parts):
+            whole[rows] += part
+    for found, right in zip((dq, dk, dv), expected):
+        assert np.allclose(found, right[0, 0], rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", [each.name for each in all_exercises() if each.kind == "own"])
