@@ -151,30 +151,27 @@ print(f"one after the other: {(one_by_one != alone).mean():.0%} of the numbers h
 # t_{\text{tree}} = 2 \lceil \log_2 N \rceil \Big( \alpha + \frac{M}{B} \Big)$$
 #
 # A third algorithm, recursive halving and doubling, has the tree's latency and the ring's bytes, if
-# N is a power of two (Thakur et al. 2005). In the code of the ring, rank r ends as the owner of
-# part r + 1.
+# N is a power of two (Thakur et al. 2005). The code below sends parts directly to their owners, and
+# counts; to write the ring is an exercise.
 
 # %%
-def ring_all_reduce(vectors):
-    """Sums for all N ranks, and the numbers that each of them has sent."""
-    N, sent = len(vectors), 0
-    parts = [np.split(vector.copy(), N) for vector in vectors]        # [rank][part]
-    for turn in range(2 * (N - 1)):
-        moving = [(r, (r - turn) % N) for r in range(N)]              # rank, part: to rank r + 1
-        copies = [parts[r][k].copy() for r, k in moving]
-        for (r, k), part in zip(moving, copies):
-            if turn < N - 1:
-                parts[(r + 1) % N][k] += part                         # reduce-scatter
-            else:
-                parts[(r + 1) % N][k] = part                          # all-gather
-        sent += len(copies[0])
-    return [np.concatenate(rank) for rank in parts], sent
+def all_reduce(vectors):
+    """Sums for all N ranks, by owners, and the numbers that each rank has sent (N,)."""
+    N = len(vectors)
+    parts = [np.split(vector, N) for vector in vectors]               # [rank][part]
+    sums, sent = [parts[owner][owner].copy() for owner in range(N)], np.zeros(N, int)
+    for rank, owner in np.ndindex(N, N):
+        if rank != owner:
+            sums[owner] += parts[rank][owner]                         # reduce-scatter
+            sent[rank] += parts[rank][owner].size
+            sent[owner] += sums[owner].size                           # all-gather, to this rank
+    return [np.concatenate(sums) for _ in range(N)], sent
 
 
 vectors = list(rng.standard_normal((6, 1200)))
-sums, sent = ring_all_reduce(vectors)
+sums, sent = all_reduce(vectors)
 print("all have the sum:", all(np.allclose(each, sum(vectors)) for each in sums))
-print(f"sent by a rank: {sent} numbers; 2 (N - 1) / N M = {2 * 5 / 6 * 1200:.0f}")
+print(f"sent by the ranks: {sent} numbers; 2 (N - 1) / N M = {2 * 5 / 6 * 1200:.0f}")
 for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
     times = {kind: 1e3 * all_reduce_seconds(kind, 64, size, 50e-6, 125e6)       # 1 Gbit/s
              for kind in ("ring", "tree", "halving")}
@@ -358,6 +355,8 @@ pipeline_picture(schedule, title="1F1B, 4 stages, 8 micro-batches").figure
 # - ZeRO-1: owners of parts keep the moments, 1/N each.
 # - Tensor parallelism: $y = \sum_r f(x A_r) B_r$, $\bar{x} = \sum_r \bar{h}_r A_r^\top$.
 # - Pipelines idle for $(p - 1) / (m + p - 1)$ of the time.
+#
+# More practice: exercise 46 of `numformer exercises`, a ring all-reduce round by round.
 
 # %% [markdown]
 # ## Further reading

@@ -149,6 +149,20 @@ def tile_backward(mask=lambda rows, keys: keys <= rows, first=1, subtract=True, 
     return backward
 
 
+def ring_all_reduce(part_of=lambda r, t, N: (r - t) % N, copied=np.copy, add=lambda t, N: t < N - 1,
+                    to=lambda r, N: (r + 1) % N, once=0):
+    """Rounds of a ring, with one place for each mistake."""
+    def ring(parts, rounds):
+        N, held = len(parts), parts.copy()
+        for t in range(rounds + once):
+            messages = [copied(held[r, part_of(r, t, N)]) for r in range(N)]
+            for r, message in enumerate(messages):
+                here = held[to(r, N), part_of(r, t, N)]
+                here[:] = here * add(t, N) + message
+        return held
+    return ring
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -227,6 +241,20 @@ def in_place(p, limit):
     ("45_attention_tile_backward", tile_backward(mask=lambda rows, keys: keys < rows),
      "Problem: on the diagonal"),
     ("45_attention_tile_backward", tile_backward(first=0), "Problem: below the diagonal"),
+    ("46_ring_all_reduce", ring_all_reduce(), "right"),
+    ("46_ring_all_reduce", ring_all_reduce(copied=lambda x: x), "right"),
+    ("46_ring_all_reduce", ring_all_reduce(part_of=lambda r, t, N: r), "Problem: two rounds"),
+    ("46_ring_all_reduce", ring_all_reduce(part_of=lambda r, t, N: (r + t) % N),
+     "Problem: two rounds"),
+    ("46_ring_all_reduce", ring_all_reduce(to=lambda r, N: (r - 1) % N), "Problem: one round"),
+    ("46_ring_all_reduce", ring_all_reduce(add=lambda t, N: True),
+     "Problem: the first round of the all-gather"),
+    ("46_ring_all_reduce", ring_all_reduce(add=lambda t, N: t < N), "Problem: the first round of"),
+    ("46_ring_all_reduce", ring_all_reduce(add=lambda t, N: t < N - 2), "held is wrong"),
+    ("46_ring_all_reduce", ring_all_reduce(once=1), "Problem: one round"),
+    ("46_ring_all_reduce", lambda parts, rounds: np.tile(parts.sum(0), (len(parts), 1, 1)),
+     "Problem: one round"),
+    ("46_ring_all_reduce", lambda parts, rounds: parts, "Problem: one round"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),
@@ -297,6 +325,17 @@ def test_tiles_make_attention_and_its_gradient():
             whole[rows] += part
     for found, right in zip((dq, dk, dv), expected):
         assert np.allclose(found, right[0, 0], rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("N", [1, 2, 5])
+def test_all_rounds_of_a_ring_give_every_rank_the_sum(N):
+    ring = solution("ring_all_reduce")[1]["ring_all_reduce"]
+    parts = np.random.default_rng(N).normal(size=(N, N, 3))
+    held = ring(parts, N - 1)
+    for rank in range(N):                                 # owns the sum of the part after its own
+        part = (rank + 1) % N
+        assert np.allclose(held[rank, part], parts[:, part].sum(axis=0), rtol=1e-12)
+    assert np.allclose(ring(parts, 2 * N - 2), parts.sum(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", [each.name for each in all_exercises() if each.kind == "own"])
