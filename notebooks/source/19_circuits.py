@@ -395,8 +395,6 @@ check("embedding_backward", embedding_backward, seed=0)
 # that no later layer and no output logit depends on.
 #
 # </details>
-#
-# The exercises `04`, `14` and `28` of `numformer exercises` belong to this lesson.
 
 # %% [markdown]
 # ## Summary
@@ -409,6 +407,8 @@ check("embedding_backward", embedding_backward, seed=0)
 # - $y = \sum_h o_h W_O^{(h)}$: zero rows of $W_O$ remove a head exactly.
 # - $\bar{\xi}_h = \langle \bar{W}_O^{(h)}, W_O^{(h)} \rangle$: one backward pass gives the gradient
 #   of every gate; in our model, its mean along the line to an ablation has the order of the costs.
+#
+# More practice: exercise 47 of `numformer exercises`.
 
 # %% [markdown]
 # ## Further reading

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from numformer import functional, minimal
+from numformer import analysis, functional, minimal
 from numformer.data import BytePairTokenizer
 from numformer.functional import CAUSAL
 from numformer.teaching import all_exercises
@@ -163,6 +163,15 @@ def ring_all_reduce(part_of=lambda r, t, N: (r - t) % N, copied=np.copy, add=lam
     return ring
 
 
+def induction_scores(shift=1, first=0, mean=lambda x: x.mean(axis=1)):
+    """Induction scores of a repeated text, with one place for each mistake."""
+    def scores(p):
+        L = p.shape[1] // 2
+        t = np.arange(L - first, 2 * L)
+        return mean(p[:, t, t - L + shift])
+    return scores
+
+
 def in_place(p, limit):
     p[:] = solution("top_p")[1]["top_p"](p, limit)
     return p
@@ -255,6 +264,11 @@ def in_place(p, limit):
     ("46_ring_all_reduce", lambda parts, rounds: np.tile(parts.sum(0), (len(parts), 1, 1)),
      "Problem: one round"),
     ("46_ring_all_reduce", lambda parts, rounds: parts, "Problem: one round"),
+    ("47_induction_scores", induction_scores(), "right"),
+    ("47_induction_scores", induction_scores(shift=0), "scores is wrong"),
+    ("47_induction_scores", induction_scores(first=1), "scores is wrong"),
+    ("47_induction_scores", induction_scores(mean=lambda x: x.sum(axis=1)), "scores is wrong"),
+    ("47_induction_scores", induction_scores(mean=lambda x: x.mean()), "scores has shape"),
     ("38_top_p", unsorted, "p is wrong"),
     ("38_top_p", without_the_one_that_crosses, "p is wrong"),
     ("38_top_p", without_a_sum, "p is wrong"),
@@ -336,6 +350,13 @@ def test_all_rounds_of_a_ring_give_every_rank_the_sum(N):
         part = (rank + 1) % N
         assert np.allclose(held[rank, part], parts[:, part].sum(axis=0), rtol=1e-12)
     assert np.allclose(ring(parts, 2 * N - 2), parts.sum(axis=0), rtol=1e-12)
+
+
+def test_induction_scores_of_a_repeated_text_are_those_of_the_library():
+    p = np.random.default_rng(0).random((3, 10, 10))
+    found = solution("induction_scores")[1]["induction_scores"](p)
+    expected = analysis.induction_scores(p[None], np.array([[*range(5), *range(5)]]))
+    assert np.allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", [each.name for each in all_exercises() if each.kind == "own"])

@@ -1,0 +1,54 @@
+"""A score that finds induction heads, which look up what followed the last time.
+
+score_h = mean over t of p_h[t, j + 1],   where j is the earlier position of the token at t
+
+The text is some tokens twice: x_0 ... x_(L-1), then the same once more, T = 2 L. They are taken as
+different tokens, so a token of the second half has one earlier copy, and a token of the first half
+has none and does not count. An induction head attends from each token to the one that came after
+its earlier copy, which is the token that comes next: its score is near 1. Olsson et al. (2022),
+"In-context Learning and Induction Heads", measures heads on such texts.
+"""
+# goal: turn a pattern of attention into a number
+# needs: nothing
+# ideas: the earlier copy is half a text back; the entries form a diagonal; only some of it counts
+# points: 2
+# parts: all or nothing
+# returns: scores
+# BEGIN HINTS
+# 1. With L = 3, the text is a b c a b c. Which key do the queries 3, 4 and 5 attend to in an
+#    induction head?
+# 2. Query t, from L on, and key t - L + 1: that is L entries of each map. Query L - 1, in the first
+#    half, is on the same diagonal and does not count.
+# 3. p[:, t, t - L + 1] with t = np.arange(L, 2 * L) is (H, L); the mean over its last axis is left.
+# END HINTS
+
+import numpy as np
+
+
+def induction_scores(p):
+    """p (H, T, T), weights of queries (rows) and keys, T even: to scores (H,)."""
+    # BEGIN SOLUTION
+    L = p.shape[1] // 2
+    t = np.arange(L, 2 * L)
+    return p[:, t, t - L + 1].mean(axis=1)
+    # END SOLUTION
+
+
+# BEGIN TEACHER
+def problems(rng):
+    """Arguments, by what is special about them."""
+    def causal(H, T, sharp=1):
+        p = np.tri(T) * np.exp(sharp * rng.normal(size=(H, T, T)))
+        return p / p.sum(axis=-1, keepdims=True)
+
+    def head(L, shift):                                   # from t to t - L + shift, or to itself
+        keys = np.arange(2 * L) - L + shift
+        return np.eye(2 * L)[np.where(keys < 0, np.arange(2 * L), keys)][None]
+
+    return {"plain": (causal(4, 8),),
+            "one head": (causal(1, 6),),
+            "one token, twice": (causal(3, 2),),
+            "a long text and sharp weights": (causal(2, 40, sharp=3),),
+            "an induction head": (head(5, 1),),
+            "a head that attends to the earlier copy": (head(5, 0),)}
+# END TEACHER
