@@ -334,7 +334,7 @@ for name, p in {"before training": even, "trained": trained[30], "counted": coun
 # - $f'(x) = \mathrm{Im} f(x + ih) / h$ checks a derivative that was found by hand.
 # - $w \leftarrow w - \eta\, \partial L / \partial w$; for the bigram model the gradient is 0
 #   where probabilities are relative frequencies.
-# - More: `numformer exercises 01 05 06 13`.
+# - More: `numformer exercises 05 13`.
 # %% [markdown]
 # ## Further reading
 # - Harris et al. (2020), "Array programming with NumPy": arrays, axes and broadcasting.

@@ -324,7 +324,7 @@ gradient_reach_curves(profiles).figure
 # - N-grams count: they depend on n - 1 tokens, and most long histories are new.
 # - In an RNN $\bar{h} = (\bar{h}' \odot (1 - h'^2))\, U^\top$: over k steps k factors.
 # - An LSTM has $c' = f \odot c + i \odot g$ and $\bar{c} = \bar{c}' \odot f$ on its memory path.
-# - Attention connects any two positions in one step. More: `numformer exercises 03 04 21 22`.
+# - Attention connects any two positions in one step. More: `numformer exercises 01 03 21`.
 # %% [markdown]
 # ## Further reading
 # - Chen and Goodman (1999), "An empirical study of smoothing techniques for language modeling".

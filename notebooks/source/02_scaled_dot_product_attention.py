@@ -341,7 +341,7 @@ for name, some in (("largest tenth", np.s_[-50:]), ("others", np.s_[:-50])):
 # - Without it, in wide heads, most queries get almost no gradient, and a few get much.
 # - $\bar{z} = p \odot (\bar{p} - \sum p \bar{p})$, $\bar{v} = p^\top \bar{o}$, $\bar{p} = \bar{o}
 #   v^\top$, $\bar{q} = \bar{z} k / \sqrt D$, $\bar{k} = \bar{z}^\top q / \sqrt D$.
-# - More exercises: `numformer exercises 01 02 15 16 25 27 32`.
+# - More exercises: `numformer exercises 03 32`.
 # %% [markdown]
 # ## Further reading
 # - Vaswani et al. (2017), "Attention Is All You Need", eq. 1, section 3.2.1 and its footnote 4.

@@ -276,7 +276,7 @@ computation_graph(RotaryPositions(8), np.ones((1, 2, 5, 8), np.float32)).figure
 #   \cos((t - s)\, \omega_i)$.
 # - ALiBi: $-m_h |t - s|$ on the scores. T5: a learned number for each bucket of distances.
 # - Rotations: $(R_m q) \cdot (R_n k) = q^\top R_{n-m} k$; the gradient is rotated back.
-# - More exercises: `numformer exercises 17 18 23 29 33`.
+# - More exercises: `numformer exercises 15 17 33`.
 # %% [markdown]
 # ## Further reading
 # - Vaswani et al. (2017), "Attention Is All You Need", section 3.5; Gehring et al. (2017),

@@ -300,7 +300,7 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 # - A mask sets scores to $-\infty$ before the softmax; causal means $s \le t$.
 # - A window of w keys reaches $L (w - 1)$ tokens back in L layers.
 # - Cross-attention takes keys and values from another sequence; grouped heads share them.
-# - More exercises: `numformer exercises 16 27 31`.
+# - More exercises: `numformer exercises 02 16 27 31`.
 # %% [markdown]
 # ## Further reading
 # - Vaswani et al. (2017), "Attention Is All You Need", sections 3.2.2 and 3.2.3.

@@ -327,7 +327,7 @@ architecture_diagram(CONFIGS["gpt2"], block=1, title="GPT-2").figure
 # - A residual adds the identity to the Jacobian: $\bar{x} = \bar{y} + J_f^\top \bar{y}$.
 # - Norms keep activations at a known size, residuals keep gradients from vanishing: both are in
 #   every block. With pre-norm a last norm follows the last block.
-# - More exercises: `numformer exercises 09 10 11 12 26 34`.
+# - More exercises: `numformer exercises 09 11 34`.
 # %% [markdown]
 # ## Further reading
 # - Ba, Kiros and Hinton (2016), "Layer Normalization", section 3. Ioffe and Szegedy (2015), "Batch

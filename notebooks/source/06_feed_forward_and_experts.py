@@ -499,7 +499,7 @@ check("load_balance_loss_backward", load_balance_loss_backward, seed=0)
 #
 # </details>
 #
-# More practice: exercises 5, 6, 19 and 20 of `numformer exercises`.
+# More practice: exercises 3 to 5, 19 and 20 of `numformer exercises`.
 
 # %% [markdown]
 # ## Further reading

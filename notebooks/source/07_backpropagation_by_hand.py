@@ -504,7 +504,7 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 # A block's backward applies one of these rules for each forward line, from the last to the first.
 # Each gradient has the shape of its variable, and each can be checked by a numerical derivative.
 #
-# More practice: exercises 3, 4, 7 to 10, 13, 14, 16 and 25 to 30 of `numformer exercises`.
+# More practice: exercises 3, 6, 7, 9, 13 and 29 of `numformer exercises`.
 
 # %% [markdown]
 # ## Further reading

@@ -437,7 +437,7 @@ for name, rms in (("np.abs(x) ** 2", lambda x: np.sqrt((np.abs(x) ** 2).mean() +
 # step, $f' = \mathrm{Im}\, f(x + ih) / h$, has neither part.
 #
 # More practice: exercise 36 of `numformer exercises` measures the picture of step sizes; in 25 to
-# 30 you look for planted errors.
+# 27, 29 and 30 you look for planted errors.
 
 # %% [markdown]
 # ## Further reading

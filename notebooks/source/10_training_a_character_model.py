@@ -435,8 +435,8 @@ contribution_bars(contributions, vocabulary[token]).figure
 # - Sampling: $\mathrm{softmax}(z / \tau)$, choose, append, repeat.
 # - The residual stream is a sum, so a logit splits into one contribution for each part.
 #
-# More practice: exercises 7, 8, 13 and 14 of `numformer exercises`. Then train a larger model,
-# `numformer train --preset nanogpt-cpu --out RUN`, and open `numformer explore RUN`.
+# More practice: exercises 7, 8, 10, 13, 14, 28 and 30 of `numformer exercises`. Then train a larger
+# model, `numformer train --preset nanogpt-cpu --out RUN`, and open `numformer explore RUN`.
 
 # %% [markdown]
 # ## Further reading

@@ -438,8 +438,7 @@ check("triplet_loss_backward", triplet_loss_backward, seed=0)
 # - In-batch loss: every text of the batch is a wrong answer for the other pairs.
 # - One encoder, called twice: the gradients of both calls add.
 #
-# Exercises of `numformer exercises`: 07 and 08 (cross-entropy), 24 (mean pooling), 30 (find the
-# bug), 43 (a merge of byte pairs).
+# Exercises of `numformer exercises`: 07 (cross-entropy), 43 (a merge of byte pairs).
 
 # %% [markdown]
 # ## Further reading

@@ -367,8 +367,8 @@ position_biases(biases, title="The encoder's learned bias by distance").figure
 # - Backward: a bias sums over its diagonal, a row of the table over its distances.
 # - Without $1 / \sqrt D$ the initial query weights must be smaller by $\sqrt D$.
 #
-# Exercises of `numformer exercises`: 13 and 14 (embedding, whose gradient also adds repeated ids),
-# 23 (ALiBi), 32 (the scale of scores).
+# Exercises of `numformer exercises`: 12 (RMSNorm), 13 and 14 (embedding, whose gradient also
+# adds repeated ids), 23 (ALiBi), 32 (the scale of scores).
 
 # %% [markdown]
 # ## Further reading

@@ -369,7 +369,7 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 #   three times as many in training.
 # - Cache: $2 L G D$ numbers per token; grouped heads make G smaller than H.
 #
-# Exercises of `numformer exercises`: 11 and 12 (RMSNorm), 17 and 18 (rotations), 19 and 20 (gated
+# Exercises of `numformer exercises`: 11 (RMSNorm), 17, 18 and 29 (rotations), 19 and 20 (gated
 # units), 34 (norm before or after), 41 (attention with a cache).
 
 # %% [markdown]

@@ -408,8 +408,6 @@ check("softmax_backward", softmax_backward, seed=0)
 # conversion of the weights, or the start of each kernel.
 #
 # </details>
-#
-# The exercises `02`, `04`, `06` and `35` of `numformer exercises` belong to this lesson.
 
 # %% [markdown]
 # ## Summary
@@ -421,6 +419,8 @@ check("softmax_backward", softmax_backward, seed=0)
 #   cache.
 # - The backward of a product is two products: training costs about $6 P$ FLOPs a token.
 # - Fused kernels, attention in tiles among them, move fewer bytes for the same operations.
+#
+# More practice: exercises 3, 6 and 35 of `numformer exercises`.
 
 # %% [markdown]
 # ## Further reading

@@ -676,7 +676,7 @@ for seed, each in zip((1, 2, 3), folders):
 # - Wrong conventions raise no error. Compare logits.
 # - GPT-2 has $V C + T C + L (12 C^2 + 13 C) + 2 C$ parameters.
 #
-# Exercises of `numformer exercises`: 06 (activations), 12 (RMSNorm), 17 and 18 (rotations).
+# Exercises of `numformer exercises`: 11 (RMSNorm), 18 (rotations).
 
 # %% [markdown]
 # ## Further reading
