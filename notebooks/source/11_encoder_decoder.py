@@ -444,7 +444,8 @@ for beams in (1, 2):
 # - Beam search keeps several partial answers; a length penalty corrects its bias to short ones.
 #
 # Exercises of `numformer exercises`: 15 and 16 (attention), 21 and 22 (a recurrent step), 31
-# (a mask), 25 to 27 (find the bug), 42 (a step of beam search).
+# (a mask), 25 to 27 (find the bug), 37 (the step of AdamW that trained it), 42 (a step of beam
+# search).
 
 # %% [markdown]
 # ## Further reading

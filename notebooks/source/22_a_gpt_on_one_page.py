@@ -274,20 +274,17 @@ print(f"{len(errors)} arrays, largest error {max(errors):.0e}")
 # %% [markdown] minutes=15
 # ## AdamW, and training
 # %%
-show(minimal.train)
+show(minimal.adamw, minimal.train)
 # %% [markdown]
-# The step itself is `adamw`, the only function of the page that we do not print: to write it is
-# exercise 37. m is a running mean of gradients, v of their squares, so $\sqrt{v}$ has the unit of a
-# gradient, and $m / \sqrt{v}$ has none. Without the root a gradient twice as large would give half
-# the step.
+# m is a running mean of gradients, v of their squares, so $\sqrt{v}$ has the unit of a gradient,
+# and $m / \sqrt{v}$ has none. Without the root a gradient twice as large would give half the step.
 # With it the first step has the size of the learning rate, whatever the gradient:
 #
 # $$\frac{\hat{m}}{\sqrt{\hat{v}}} = \frac{g}{\sqrt{g^2}} = \pm 1 \qquad \text{(first step:
 # } \hat{m} = g,\; \hat{v} = g^2 \text{)}$$
 #
-# In the page, `w.ndim == 2` chooses what decays: matrices, and the two tables, which are matrices,
-# too. A decay to 0 makes sense for them, whose random entries have mean 0; the weight of a norm
-# begins at 1.
+# `w.ndim == 2` chooses what decays: matrices, and the two tables, which are matrices, too. A decay
+# to 0 makes sense for them, whose random entries have mean 0; the weight of a norm begins at 1.
 # %%
 for size in (1e-3, 1.0, 1e3):
     w, m, v = {"w": [np.ones(1)]}, {"w": [np.zeros(1)]}, {"w": [np.zeros(1)]}
@@ -370,7 +367,7 @@ for temperature in (0.2, 0.8, 1.5):
 # - AdamW: $m / \sqrt{v}$ has no unit; decay for matrices; the rate rises, then falls.
 # - The page runs as `python -m numformer.minimal TEXT`. Change it: RMSNorm for LayerNorm, no
 #   positions, one head. Does the complex step still agree, and where does the loss end?
-# - More: `numformer exercises 37 38 39 40`. Then `numformer assemble class/student` puts
+# - More: `numformer exercises 38 39 40`. Then `numformer assemble class/student` puts
 #   your own functions into the page and trains it.
 # %% [markdown]
 # ## Further reading
