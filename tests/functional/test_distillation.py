@@ -1,5 +1,6 @@
 """Distillation losses: their properties, and PyTorch's as a witness."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -42,6 +43,44 @@ def test_the_teacher_may_have_another_precision(rng):
                                (F.imitation_loss, F.imitation_loss_backward)):
         loss, saved = function(s, t)
         assert loss.dtype == backward(1.0, saved).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_class_that_the_teacher_excludes_adds_nothing(dtype):
+    """p log p is 0 for p = 0, whether the student excludes the class or not."""
+    t = np.array([[0.0, 1.0, -np.inf]], dtype)
+    for of_class, expected in ((-np.inf, 0.46212), (-2.0, 0.49787)):
+        loss, saved = F.distillation_loss(np.array([[1.0, 0.0, of_class]], dtype), t)
+        q = np.exp([1.0, 0.0, of_class]) / np.exp([1.0, 0.0, of_class]).sum()
+        p = np.exp(t[0]) / np.exp(t[0]).sum()
+        assert loss == pytest.approx(expected, abs=5e-6)
+        np.testing.assert_allclose(F.distillation_loss_backward(1.0, saved)[0], q - p,
+                                   atol=4 * np.finfo(dtype).eps)
+    s = np.array([[1.0, -np.inf, 0.0]], dtype)
+    assert F.distillation_loss(s, t)[0] == np.inf, "the teacher finds likely what q excludes"
+    for k in (0, 1):
+        both = [s.copy(), t.copy()]
+        both[k][0, 0] = np.nan
+        loss, saved = F.distillation_loss(*both)
+        assert np.isnan(loss) and np.isnan(F.distillation_loss_backward(1.0, saved)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("temperature", [0.3, 3.0, 1e2, 1e4])
+def test_the_rounding_of_a_temperature_is_that_of_the_table(temperature, dtype):
+    """Compared with arithmetic of 60 digits."""
+    s, t = np.random.default_rng(1).standard_normal((2, 1, 3)).astype(dtype)
+    with mpmath.workdps(60):
+        T = mpmath.mpf(temperature)
+        q, p = ([mpmath.exp(float(z) / T) for z in logits[0]] for logits in (s, t))
+        q, p = ([each / sum(e) for each in e] for e in (q, p))
+        expected = float(T * T * sum(a * mpmath.log(a / b) for a, b in zip(p, q)))
+        gradient = np.array([float(T * (b - a)) for a, b in zip(p, q)])
+    loss, saved = F.distillation_loss(s, t, temperature)
+    rounding = 4 * np.finfo(dtype).eps
+    assert loss.dtype == dtype and abs(loss - expected) <= rounding * max(1, temperature ** 2)
+    difference = F.distillation_loss_backward(1.0, saved)[0] - gradient
+    assert abs(difference).max() <= rounding * max(1, temperature)
 
 
 @pytest.mark.parametrize("function", [F.distillation_loss, F.imitation_loss])

@@ -209,3 +209,20 @@ def test_z_loss_does_not_depend_on_the_size_of_logits():
     logits = np.float32(1e8) + np.float32(8) * np.arange(4, dtype=np.float32)[None]
     p = F.z_loss_backward(1.0, F.z_loss(logits)[1]) / (2 * logits.max())
     np.testing.assert_allclose(p, F.softmax(logits)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_code_that_is_named_is_the_nearest(dtype):
+    """Of any size, and with any common part: no other code is nearer in long doubles."""
+    rng = np.random.default_rng(5)
+    z, e = rng.standard_normal((50, 8)), rng.standard_normal((30, 8))
+    cases = [(z * size, e * size) for size in sizes_of(dtype, 1)]
+    cases += [(z * size, e) for size in sizes_of(dtype, 1)] + [(z + 3e4, e), (1e-3 * z, e)]
+    cases += [(z + common, e + common) for common in (1e3, -1e4, 1 / np.finfo(dtype).eps)]
+    for z, e in cases:
+        z, e = z.astype(dtype), e.astype(dtype)
+        distances = ((z[:, None].astype(LONG) - e) ** 2).sum(axis=-1) ** 0.5
+        ids = F.nearest_codes(z, e)
+        found = distances[np.arange(len(z)), ids]
+        allowed = 16 * np.finfo(dtype).eps * found + 16 * LONG(np.finfo(dtype).smallest_subnormal)
+        assert (found <= distances.min(axis=1) + allowed).all()

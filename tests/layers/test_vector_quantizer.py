@@ -5,6 +5,7 @@ import pytest
 
 from numformer import functional as F
 from numformer.data import load_digits
+from numformer.functional import codebook as codebook_module
 from numformer.layers import Linear, VectorQuantizer
 from numformer.parameter import Layer
 from numformer.training import AdamW
@@ -38,6 +39,35 @@ def test_every_vector_gets_the_nearest_code_and_of_equal_ones_the_first(rng):
     y, (_, _, (ids, _)) = layer.forward(z)
     assert np.array_equal(y, layer.codebook.data[ids]), "to the bit"
     assert np.array_equal(layer.codes(y), ids)
+
+
+def test_codes_with_a_large_common_part_are_found(rng):
+    """|e|^2 / 2 - z e would lose the differences in rounding."""
+    for common in (1e3, 1e4):
+        codebook = (rng.standard_normal((64, 4)) + common).astype(np.float32)
+        z = codebook[rng.integers(0, 64, 200)] + rng.choice([-1, 1], (200, 4)).astype(np.float32)
+        distances = ((z[:, None].astype(float) - codebook) ** 2).sum(axis=-1)
+        found = F.nearest_codes(z, codebook)
+        assert (distances[np.arange(200), found] == distances.min(axis=1)).all()
+
+
+def test_of_many_equal_codes_the_first_is_named(rng, monkeypatch):
+    monkeypatch.setattr(codebook_module, "AT_ONCE", 40)               # several parts
+    codebook, z = rng.standard_normal((7, 5))[[0, 1, 1, 2, 3, 4, 5, 6, 6]], np.zeros((11, 5))
+    assert F.nearest_codes(codebook, codebook).tolist() == [0, 1, 1, 3, 4, 5, 6, 7, 7]
+    assert (F.nearest_codes(z, np.ones((30, 5))) == 0).all()
+    assert F.nearest_codes(np.zeros((0, 5)), codebook).shape == (0,)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nothing_is_near_to_nan_or_infinity(bad, rng):
+    layer, z = VectorQuantizer(4, 3, rng, dtype=float), np.zeros((2, 2, 3))
+    z[1, 0, 2] = bad
+    with pytest.raises(ValueError, match=rf"z must be finite, but holds {bad} at index \(1, 0, 2"):
+        layer.forward(z)
+    layer.codebook.data[3, 1] = bad
+    with pytest.raises(ValueError, match=rf"codebook must be finite, but holds {bad} at .*lower"):
+        layer.codes(np.zeros((2, 3)))
 
 
 def test_the_gradient_passes_and_is_not_the_derivative(rng):

@@ -56,7 +56,9 @@ def distillation_loss(logits, teacher_logits, temperature=1.0):
     log_p, _ = log_softmax(teacher_logits.astype(logits.real.dtype) / T)      # (..., V)
     log_q, _ = log_softmax(logits / T)
     p = np.exp(log_p)
-    loss = T * T / N * (p * (log_p - log_q)).sum()
+    some = p != 0                                    # a class of p = 0 adds nothing
+    difference = np.where(some, log_p, 0) - np.where(some, log_q, 0)  # (..., V)
+    loss = T * T / N * (p * difference).sum()
 
     saved = (log_q, p, T, N)
     return loss, saved
