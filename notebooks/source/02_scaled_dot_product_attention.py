@@ -114,9 +114,9 @@ def general_scores_backward(dz, q, k, weight):
 check("general_scores_backward", general_scores_backward, seed=0)
 # %% [markdown]
 # The graph shows what self-attention with one head computes, a layer that makes queries, keys and
-# values of the same vectors. It is made from the code and from one run, so each statement that ran
-# is there. Blue variables are kept for the backward pass. (In `Attention` the queries are given;
-# `MultiHeadAttention` of lesson 4 has several heads and one more matrix at the end.)
+# values of the same vectors. It is made from the code and from one run: each step has its formula and
+# the shape of its result. Blue variables are kept for the backward pass. (In `Attention` the queries
+# are given; `MultiHeadAttention` of lesson 4 has several heads and one more matrix at the end.)
 
 # %%
 from numformer.layers import SelfAttention

@@ -110,8 +110,9 @@ print("difference from the layer:", abs(multi_head(x, *weights, H) - layer(x[Non
 # queries with $q_t > 0$ put the keys into the same order, and all others into the reverse of it.
 # Each head needs some width.</details>
 # %% [markdown]
-# The layer of the library, as a graph of the statements that ran. Follow the shapes: heads become
-# an axis of their own, (B, H, T, D), and return to (B, T, C) at the end.
+# The layer of the library as a graph, made from its code. Follow the shapes: heads become an axis of
+# their own, (B, H, T, D), each has its scores, softmax and weighted mean, and `concat` joins them
+# again, to (B, T, C).
 
 # %%
 from numformer.layers import MultiHeadAttention

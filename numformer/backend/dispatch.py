@@ -311,6 +311,7 @@ def _accumulating(name):
                 total += gradient
         return found[0] if inputs == 1 else found[:inputs]
 
+    backward.__name__ = f"{name}_backward_accumulate"
     return backward
 
 

@@ -107,7 +107,8 @@ def head_projections_backward(dheads, saved):
 def _project(x, weight, bias, d_head, norm_weight=None, rotation=None, epsilon=0.0):
     """Heads (B, H, T, D) of x (B, T, C)."""
     h, saved_linear = linear(x, weight, bias)                        # (B, T, H D)
-    h, saved_norm, saved_rotary = split_heads(h, d_head), None, None
+    h = split_heads(h, d_head)                                       # (B, H, T, D)
+    saved_norm = saved_rotary = None
     if norm_weight is not None:
         h, saved_norm = rms_norm(h, norm_weight, epsilon)
     if rotation is not None:

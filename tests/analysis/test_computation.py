@@ -1,6 +1,6 @@
-"""What a layer computes is read from its code: every variable that it saves is in the graph."""
+"""What a layer computes is read from its code: the mathematics is in the graph, the engine not."""
 
-import ast
+import re
 import sys
 
 import numpy as np
@@ -9,32 +9,89 @@ import pytest
 from numformer import backend, layers
 from numformer.analysis import computation
 from numformer.backend import dispatch
-from numformer.layers import FeedForward, LayerNorm, Linear, MultiHeadAttention
+from numformer.layers import (
+    Attention, DeformableAttention, FeedForward, LayerNorm, Linear, LowRankAttention,
+    MultiHeadAttention, ScoreAttention, SelfAttention, SparseAttention, TiledAttention,
+    WindowAttention)
 from numformer.parameter import Layer
 from numformer.verify.registry import ESTIMATORS, LAYERS
 
 ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS + ESTIMATORS)}
 
 
-def bare(variable):
-    return variable.name.rstrip("′")
+# Of what chooses, checks and speeds up; no part of a formula
+ENGINE = re.compile(r"dispatch\b|check|cache|at_once|in_one_pass|getattr|hasattr|isinstance|backend"
+                    r"|_accumulate|self\b|pattern|seed|rng|same_as|None|workspace")
+SOFTMAX_ATTENTION = (Attention, MultiHeadAttention, ScoreAttention, LowRankAttention,
+                     SparseAttention, WindowAttention, DeformableAttention, TiledAttention)
+ATTENTION = [case for case in LAYERS if isinstance(case.layer(), SOFTMAX_ATTENTION)]
+
+
+def of_case(case, backward=False):
+    return computation(case.layer(), *case.inputs(), backward=backward, **case.options())
 
 
 @pytest.mark.parametrize("case", LAYERS + ESTIMATORS, ids=lambda case: case.name)
-def test_every_layer_has_a_graph_with_all_that_it_saves(case):
-    layer, options = case.layer(), case.options()
-    forward, backward = computation(layer, *case.inputs(), backward=True, **options)
-    names = {bare(variable) for variable in forward.variables}
-    packed = {node.id for node in ast.walk(ast.parse(forward.saved or "()"))
-              if isinstance(node, ast.Name)} - {"tuple", "None"}
-    assert packed <= names
-    for graph in (forward, backward):
+def test_every_layer_has_a_graph_of_its_mathematics(case):
+    for graph in of_case(case, backward=True):
         made = [index for step in graph.steps for index in step.makes]
         assert len(made) == len(set(made)), "every variable is made once"
+        names = [variable.name for variable in graph.variables]
+        assert len(names) == len(set(names))
         for step in graph.steps:
-            assert all(index < min(step.makes, default=len(graph.variables))
-                       for index in step.reads), step
-    assert any(variable.role == "input" for variable in backward.variables)
+            assert all(index < min(step.makes) for index in step.reads), step
+            assert all(graph.variables[index].name in step.text for index in step.reads), step
+            assert not ENGINE.search(step.text), step
+        read = {index for step in graph.steps for index in (*step.reads, *step.makes)}
+        assert read >= {index for index, variable in enumerate(graph.variables)
+                        if variable.role in ("value", "output", "gradient")}
+        assert all(variable.content[-1] in ")r" for variable in graph.variables)
+
+
+@pytest.mark.parametrize("case", ATTENTION, ids=lambda case: case.name)
+def test_attention_shows_scores_softmax_and_the_weighted_mean(case):
+    graph, _ = of_case(case)
+    steps = {step.name: step for step in graph.steps if step.name}
+    scores, softmax, mean = (steps[name] for name in ("scores", "softmax", "weighted mean"))
+    assert softmax.text.startswith("softmax(")
+    order = [graph.steps.index(step) for step in (scores, softmax, mean)]
+    assert order == sorted(order)
+    reached = set(scores.makes)                       # from the scores to the mean
+    for step in graph.steps[order[0] + 1:order[2] + 1]:
+        if reached & set(step.reads):
+            reached |= set(step.makes)
+    assert set(softmax.makes) <= reached and set(mean.makes) <= reached
+    for step in (scores, softmax, mean):
+        assert all(graph.variables[index].content.startswith("(") for index in step.makes)
+
+
+def test_there_is_a_case_of_each_kind_of_attention():
+    assert {type(case.layer()) for case in ATTENTION} >= {*SOFTMAX_ATTENTION, SelfAttention}
+
+
+@pytest.mark.parametrize("build", [
+    lambda rng: MultiHeadAttention(8, 2, rng, bias=False),
+    lambda rng: MultiHeadAttention(8, 2, rng, bias=False, tile=2)], ids=["plain", "in tiles"])
+def test_a_faster_way_is_drawn_as_the_mathematics(build):
+    """Projections in one call, and tiles: the same formulas."""
+    graph, _ = computation(build(np.random.default_rng(0)), np.ones((1, 5, 8), np.float32))
+    assert [step.text for step in graph.steps] == [
+        "x W_query", "x W_key", "x W_value", "q kᵀ / √D", "softmax(scores)", "p v",
+        "concat(o) W_output"]
+    shapes = {variable.name: variable.content for variable in graph.variables}
+    assert shapes["q"] == "(B, H, T, D) = (1, 2, 5, 4)"
+    assert shapes["scores"] == shapes["p"] == "(B, H, T, S) = (1, 2, 5, 5)"
+    assert shapes["y"] == "(B, T, d_output) = (1, 5, 8)"
+
+
+def test_a_block_shows_norms_sublayers_and_sums():
+    """And not that a sum and the norm that reads it are one function."""
+    case = next(case for case in LAYERS if case.name == "pre-norm block")
+    graph, _ = of_case(case)
+    assert [step.text for step in graph.steps] == [
+        "norm1(x)", "attention(n)", "x + b", "norm2(x′)", "feedforward(n′)", "x′ + b′"]
+    assert [step.name.split(":")[0] for step in graph.steps] == [
+        "LayerNorm", "Multi-head attention", "", "LayerNorm", "Feed-forward", ""]
 
 
 def test_every_public_layer_with_a_backward_is_among_them():
@@ -43,34 +100,42 @@ def test_every_public_layer_with_a_backward_is_among_them():
     assert public <= set(ONE_OF_EACH)
 
 
-def test_attention_names_every_array_that_it_saves():
+def test_attention_names_every_array_that_it_keeps():
     layer = MultiHeadAttention(8, 2, np.random.default_rng(0))
-    x = np.ones((1, 5, 8), np.float32)
-    forward, backward = computation(layer, x, backward=True)
+    forward, backward = computation(layer, np.ones((1, 5, 8), np.float32), backward=True)
     assert (forward.function, forward.page) == ("forward", "layers/attention/multi_head.py")
-    kept = {variable.name: variable.content for variable in forward.variables
-            if variable.role == "saved"}
-    assert list(kept) == ["pattern", "itself", "at_once", "q", "k", "v", "saved_heads",
-                          "saved_attention", "saved_output"]
-    assert kept["q"] == kept["k"] == kept["v"] == "(1, 2, 5, 4)"
-    assert forward.saved == ("(itself, at_once, saved_heads, saved_attention, saved_output, "
-                             "(q, k, v, pattern))")
-    unpacked = backward.steps[0]
-    assert unpacked.text == "saved"
-    assert [backward.variables[index].name for index in unpacked.makes] == [
-        "itself", "at_once", "saved_heads", "saved_attention", "saved_output", "_"]
+    assert forward.saved == "(x, q, k, v, p)"
+    assert {variable.name for variable in forward.variables
+            if variable.role == "saved"} == {"x", "q", "k", "v", "p"}
+    texts = {backward.variables[step.makes[0]].name: step.text for step in backward.steps}
+    assert texts["do"] == "dy W_outputᵀ" and texts["dv"] == "pᵀ do"
+    assert texts["dweights"] == "do vᵀ" and texts["dk"] == "dproductsᵀ q"
+    assert texts["dx"] == "dx_query + dx_key + dx_value"
+    assert backward.saved == "(q, k, v, p)"
 
 
 def test_statements_that_did_not_run_are_left_out_and_shapes_are_those_of_the_run():
     layer, x = Linear(3, 4, np.random.default_rng(0), bias=False), np.ones((2, 5, 3), np.float32)
-    forward, _ = computation(layer, x)
-    assert [step.text for step in forward.steps] == [
-        "x.reshape(-1, x.shape[-1])", "vectors @ weight",
-        "y.reshape(*x.shape[:-1], weight.shape[1])"]
-    assert [(variable.name, variable.content) for variable in forward.variables][2:] == [
-        ("bias", "None"), ("vectors", "(10, 3)"), ("y", "(10, 4)"),
-        ("y′", "(..., F) = (2, 5, 4)")]
+    forward, backward = computation(layer, x, backward=True)
+    assert [step.text for step in forward.steps] == ["x weight"]
+    assert [(variable.name, variable.content) for variable in forward.variables] == [
+        ("x", "(2, 5, 3)"), ("weight", "(3, 4)"), ("y", "(..., F) = (2, 5, 4)")]
     assert forward.variables[-1].role == "output"
+    assert {step.text for step in backward.steps} == {"dy weightᵀ", "xᵀ dy"}
+
+
+def test_numbers_are_written_as_they_are_computed_and_guards_left_out():
+    """Of a scale, of an epsilon, and of what keeps overflow and NaN away."""
+    scaled, _ = computation(MultiHeadAttention(8, 2, np.random.default_rng(0), scale=0.3),
+                            np.ones((1, 5, 8), np.float32))
+    assert "0.3 · q kᵀ" in [step.text for step in scaled.steps]
+    norm, _ = computation(LayerNorm(3), np.ones((2, 3), np.float32))
+    assert [step.text for step in norm.steps] == [
+        "mean(x)", "x − mean", "mean(centred · centred)", "1 / √(variance + epsilon)",
+        "weight · centred · rstd + bias"]
+    gated, _ = computation(FeedForward(3, 4, "silu", np.random.default_rng(0)),
+                           np.random.default_rng(1).standard_normal((2, 3)).astype(np.float32))
+    assert "h · gate" in [step.text for step in gated.steps]
 
 
 def test_a_run_changes_neither_the_chosen_version_nor_the_trace():

@@ -25,14 +25,16 @@ def test_a_preset_and_one_of_its_blocks_are_drawn(capsys, tmp_path):
     assert "Query projection" in [box["name"] for box in last_json(printed)["boxes"]]
 
 
-def test_a_layer_is_drawn_with_all_that_it_saves(capsys, tmp_path):
+def test_a_layer_is_drawn_with_what_it_keeps(capsys, tmp_path):
     status, printed, _ = call(capsys, "draw", "MultiHeadAttention", "--backward", "--out",
                               tmp_path / "attention.svg", "--json")
     forward, backward = last_json(printed)["computations"]
     assert status == 0 and backward["function"] == "backward"
-    assert forward["saved"].startswith("(itself, at_once, saved_heads")
-    assert {"q", "k", "v", "pattern"} <= {each["name"] for each in forward["variables"]
-                                          if each["role"] == "saved"}
+    assert forward["saved"] == "(x, q, k, v, p)"
+    assert {"x", "q", "k", "v", "p"} == {each["name"] for each in forward["variables"]
+                                         if each["role"] == "saved"}
+    assert [step["text"] for step in forward["steps"] if step["name"]] == [
+        "q kᵀ / √D", "softmax(scores)", "p v"]
 
 
 @pytest.mark.slow

@@ -1,12 +1,20 @@
-"""The computation of one layer, read from its code and from one run: steps, variables, `saved`."""
+"""The mathematics of one layer, read from its code and from one run: steps, variables, `saved`.
 
+What belongs to the engine is folded away: checks, the choice of a version, faster ways to the same
+numbers, and what only passes arrays on. `statements` says how.
+"""
+
+import inspect
+import re
 from typing import NamedTuple
 
 import numpy as np
 
 from numformer import backend
-from numformer.analysis.structure.observed_call import observed, packs, unpacks
-from numformer.analysis.structure.statements import Statements
+from numformer.analysis.structure.formulas import MARK
+from numformer.analysis.structure.observed_call import (
+    arrays_in, observed, packs, unpacks, working)
+from numformer.analysis.structure.statements import Mathematics
 from numformer.parameter import Layer
 
 
@@ -18,9 +26,9 @@ class Variable(NamedTuple):
     name : str
         As the code has it; with primes where it replaces one of the same name.
     content : str
-        Its shape, or what else it is.
+        Its shape.
     role : "input", "value", "saved", "output" or "gradient"
-        "saved" are those that the forward packs for the backward, "gradient" those of parameters.
+        "saved" are those that the forward keeps for the backward, "gradient" those of parameters.
     """
 
     name: str
@@ -29,16 +37,20 @@ class Variable(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A statement that ran: the text of its right side, what it reads, and what it makes.
+    """A step: its formula, what it reads, and what it makes.
 
     Parameters
     ----------
+    name : str
+        Of a sublayer, or of a part of attention: "scores", "softmax", "weighted mean"; or empty.
     text : str
+        The formula.
     reads : tuple of int
         Indices of variables.
     makes : tuple of int
     """
 
+    name: str
     text: str
     reads: tuple
     makes: tuple
@@ -57,7 +69,7 @@ class Computation(NamedTuple):
     steps : tuple of Step
         In the order of the code.
     saved : str
-        The tuple that is packed for the backward, as the code has it; empty without one.
+        The names of what is kept for the backward; empty without any.
     """
 
     function: str
@@ -70,8 +82,8 @@ class Computation(NamedTuple):
 def computation(layer, *inputs, backward=False, **options):
     """Run a layer once on the reference, and read what it computes from its code.
 
-    The statements of `forward` that ran become steps; so do those of `backward`. Where a method
-    hands all work to a function, it is the function's statements.
+    The statements of `forward` that compute arrays become steps; so do those of `backward`. Where
+    a method hands the work to functions, they are the functions' statements.
 
     Parameters
     ----------
@@ -95,28 +107,131 @@ def computation(layer, *inputs, backward=False, **options):
 
     Examples
     --------
-    >>> from numformer.layers import LayerNorm
-    >>> forward, _ = computation(LayerNorm(3), np.ones((2, 3), np.float32))
-    >>> forward.function, forward.saved
-    ('layer_norm', '(x, weight, mean, rstd)')
-    >>> [variable.name for variable in forward.variables if variable.role == "saved"]
-    ['x', 'weight', 'mean', 'rstd']
+    >>> from numformer.layers import SelfAttention
+    >>> layer = SelfAttention(4, 3, np.random.default_rng(0))
+    >>> forward, _ = computation(layer, np.ones((1, 2, 4), np.float32))
+    >>> for step in forward.steps:
+    ...     print(step.text)
+    x W_query
+    x W_key
+    x W_value
+    q kᵀ / √D
+    softmax(scores)
+    p v
+    >>> forward.saved
+    '(x, q, k, v, p)'
     """
     if not isinstance(layer, Layer) or not hasattr(type(layer), "backward"):
         raise TypeError(f"computation: {type(layer).__name__} is no layer with a forward and a "
                         "backward; give a layer of numformer.layers.")
     with backend.using("numpy"), backend.threads(1):     # whose functions can be read
-        forward, (y, saved) = _computed(layer.forward, packs, inputs, options)
+        call, (y, saved) = observed(layer.forward, inputs, options)
+        call, reverse = working(call, packs), layer.backward
+        if call.plain:
+            reverse = getattr(inspect.getmodule(call.plain), f"{call.plain.__name__}_backward")
+            call, (y, saved) = call.in_plain()
+        found = Mathematics(call, layer)
+        kept = _marked(found, arrays_in(y), arrays_in(saved))
+        _name_results(found, "y")
+        forward = _computed(call, found)
         if not backward:
             return forward, None
         dy = tuple(map(np.ones_like, y)) if isinstance(y, tuple) else np.ones_like(y)
-        reverse, _ = _computed(layer.backward, unpacks, (dy, saved), {})
-    return forward, reverse
+        reverse, _ = observed(reverse, (dy, saved), {})
+    reverse = working(reverse, unpacks)
+    known = [(array, found.names.get(index)) for array, index in kept]
+    found = Mathematics(reverse, layer, known, found.numbers)
+    arguments = [name for name, value in call.arguments.items() if isinstance(value, np.ndarray)]
+    results = list(arrays_in(reverse.result))
+    for name, index in zip(arguments, map(found.index_of, results)):
+        if index is not None and found.variables[index][0].startswith("result"):
+            found.variables[index][0] = f"d{name}"
+    _marked(found, results, ())
+    _name_results(found, "dx")
+    return forward, _computed(reverse, found, ("output", "gradient"))
 
 
-def _computed(method, belongs, inputs, options):
-    call, result = observed(method, belongs, inputs, options)
-    read = Statements(call)
-    variables = tuple(Variable(*each) for each in read.variables)
-    steps = tuple(Step(text, tuple(reads), tuple(makes)) for text, reads, makes in read.steps)
-    return Computation(call.code.co_name, call.page, variables, steps, read.saved), result
+def _marked(found, results, saved):
+    """Mark what is returned and what is kept; (array, variable or None) of all that is kept."""
+    pairs = [(array, found.index_of(array)) for array in saved]
+    for index in {index for _, index in pairs if index is not None}:
+        found.variables[index][2] = "saved"
+    for array in results:
+        index = found.index_of(array)
+        if index is not None and index in found.constants:
+            found.steps.append(["", found.constants.pop(index), (index,)])
+            found.variables[index][2] = "value"
+        found.results.add(index)
+        if index is not None and found.variables[index][2] == "value":
+            found.variables[index][2] = "output"
+    return pairs
+
+
+def _name_results(found, name):
+    """Name what the code gives no name."""
+    for variable in found.variables:
+        if re.fullmatch(r"result\d*", variable[0]):
+            variable[0] = name
+
+
+def _computed(call, found, wanted=("output", "saved", "gradient")):
+    """The steps that lead to what is returned, kept or a gradient, with their names."""
+    needed = {index for index, variable in enumerate(found.variables)
+              if variable[2] in wanted} | found.results - {None}
+    if not needed:                                    # nothing is returned, as of ids
+        needed = {index for _, _, makes in found.steps for index in makes}
+    steps = []
+    for name, formula, makes in reversed(found.steps):
+        if needed & set(makes):
+            needed |= {*formula.variables, *makes}
+            steps.insert(0, (name, formula, makes))
+    made = {index for _, _, makes in steps for index in makes}
+    kept = [index for index, variable in enumerate(found.variables)
+            if index in made or index in needed and variable[2] in ("input", "saved")]
+    place = {index: k for k, index in enumerate(kept)}
+    names = _without_repetition([found.variables[index][0] for index in kept])
+    found.names.update(zip(kept, names))
+    variables = tuple(Variable(names[k], *found.variables[index][1:])
+                      for k, index in enumerate(kept))
+    written = tuple(
+        Step(name, MARK.sub(lambda each: names[place[int(each[1])]], formula.text),
+             tuple(place[index] for index in formula.variables),
+             tuple(place[index] for index in makes))
+        for name, (_, formula, makes) in zip(_named(steps, found.variables), steps))
+    saved = [variable.name for variable in variables if variable.role == "saved"]
+    return Computation(call.code.co_name, call.page, variables, written,
+                       f"({', '.join(saved)})" if saved else "")
+
+
+def _without_repetition(names):
+    """Names with primes, where an earlier variable has the same."""
+    return [name + "′" * names[:k].count(name) for k, name in enumerate(names)]
+
+
+def _named(steps, variables):
+    """The names of the steps; what surrounds a softmax over products is attention."""
+    names = [name for name, _, _ in steps]
+    maker = {index: k for k, (_, _, makes) in enumerate(steps) for index in makes}
+    for k, (_, formula, makes) in enumerate(steps):
+        if not formula.text.startswith("softmax("):
+            continue
+        names[k] = "softmax"
+        before, near = {maker[index] for index in formula.variables if index in maker}, []
+        while before:                                 # what the scores are made of, nearest first
+            near += sorted(before - set(near), reverse=True)
+            before = {maker[index] for each in before for index in steps[each][1].variables
+                      if index in maker} - set(near)
+        compares = [each for each in near if steps[each][1].multiplies
+                    or "scores(" in steps[each][1].text]
+        compares += [each for each in near if variables[steps[each][2][0]][0] == "scores"]
+        scores = compares[0] if compares else None
+        weights = set(makes)
+        for later in range(k + 1, len(steps)):
+            _, reads, results = steps[later]
+            if weights & set(reads.variables):
+                if reads.multiplies or "sum(" in reads.text:
+                    if scores is not None:
+                        names[scores], names[later] = "scores", "weighted mean"
+                    break
+                weights |= set(results)               # dropout, for example
+    return names

@@ -1,149 +1,444 @@
-"""The statements of a function that ran, as steps between variables."""
+"""The mathematics of an observed call: the statements that compute arrays, as formulas.
+
+A call is *unfolded* into its own statements where other functions with a backward do the work, as
+in ``attend(q, k, v)``; what is a step of its own, such as ``softmax(scores)`` or a sublayer, stays
+one. What makes no array (checks, choices, seeds) is left out, and so is what gives an array another
+name or shape: arrays are told apart by themselves, not by their names.
+"""
 
 import ast
 import re
 
-from numformer.analysis.structure.observed_call import content_of, packed
+import numpy as np
+
+from numformer.analysis.structure.formulas import (
+    ATOM, POWER, SHORT, SUM, Formula, Writer, mark, number_in_words, true_everywhere)
+from numformer.analysis.structure.observed_call import Call, arrays_in
+from numformer.analysis.structure.unfolding import calls, handed_on, is_unfolded, matching
+from numformer.parameter import Layer
 
 SHAPE = re.compile(r"\([\w ,.*'/+-]*\)")
 
 
-class Statements:
+class Mathematics:
     """Steps and variables of an observed call.
 
     Parameters
     ----------
     call : Call
+    layer : Layer
+        Whose parameters and sublayers have names.
+    known : list of (array, name)
+        What the call finds ready, such as what the forward saved for a backward.
+    numbers : dict
+        Those of the forward.
 
     Attributes
     ----------
     variables : list of [name, content, role]
-    steps : list of (text, indices that it reads, indices that it makes)
-    saved : str
-        The tuple that is packed, as the code has it; empty without one.
+    steps : list of [name, formula, indices that it makes]
     """
 
-    def __init__(self, call):
-        self.call, self.variables, self.steps, self._now = call, [], [], {}
-        self.saved, tree = "", packed(call.tree)
-        packed_names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if (
-            tree is not None) else set()
+    def __init__(self, call, layer, known=(), numbers=()):
+        self.layer, self.variables, self.steps = layer, [], []
+        self._index, self._formulas, self._kept, self._made = {}, {}, [], {}
+        self._saved = {id(array): name for array, name in known}
+        self._parameters = {id(parameter.data): name
+                            for name, parameter in layer.named_parameters()}
+        self._gradients = {id(parameter.grad): name
+                           for name, parameter in layer.named_parameters()}
+        self._layers = {id(part): _last(name) for name, part in layer.named_layers()}
+        self._alone = handed_on(call, layer)
+        self._unrolled, self._written = set(), dict(numbers)
         for name, value in call.arguments.items():
-            if value is not None or name in packed_names:
-                self._make(name, content_of(value), "input")
-        self._walk(call.tree.body)
+            for array in arrays_in(value) if name not in ("self", "saved") else ():
+                if self._symbol(array) is None and not true_everywhere(array):
+                    self._variable(name, array, "input")
+        self.names, self.constants, self.results, self._numbers = {}, {}, set(), {}
+        self._frame(call)
+        for array in arrays_in(call.returned):
+            if id(array) in self._index and not self.variables[
+                    self._index[id(array)]][1].endswith(str(array.shape)):
+                self.variables[self._index[id(array)]][1] = str(array.shape)
 
-    def _walk(self, statements):
-        for statement in statements:
-            after = self.call.after(statement)
-            if after is None:
-                continue
-            if isinstance(statement, ast.For):
-                each = self._indices(statement.iter)
-                makes = self._targets(statement.target, after, statement)
-                self.steps.append((f"for each of {text_of(statement.iter)}", each, makes))
-            for block in ("body", "orelse", "finalbody"):
-                self._walk(getattr(statement, block, []))
-            read = getattr(self, f"_{type(statement).__name__.lower()}", None)
-            if read is not None:
-                read(statement, after)
+    # variables
 
-    def _assign(self, statement, after):
-        target, value = statement.targets[-1], statement.value
-        if getattr(target, "id", "") == "saved" and isinstance(value, ast.Tuple):
-            self.saved = text_of(value)
-            self._mark(value, "saved")
-            return
-        reads = self._indices(value)
-        for each in ast.walk(target):                 # x[...] = y changes x
-            if isinstance(each, ast.Subscript):
-                reads += [index for index in self._indices(each.value) if index not in reads]
-        makes = [index for each in statement.targets
-                 for index in self._targets(each, after, statement)]
-        self.steps.append((text_of(value), reads, makes))
+    @property
+    def numbers(self):
+        """(name, value) to the `Formula` of a number that was computed."""
+        return self._written
 
-    def _augassign(self, statement, after):
-        reads = self._indices(statement.target) + self._indices(statement.value)
-        makes = self._targets(statement.target, after, statement)
-        self.steps.append((f"added: {text_of(statement.value)}", list(dict.fromkeys(reads)), makes))
+    def index_of(self, array):
+        """The index of the variable of an array; None if it has none."""
+        return self._index.get(id(array))
 
-    def _expr(self, statement, after):
-        call = statement.value
-        if not isinstance(call, ast.Call) or "check" in text_of(call.func):
-            return
-        reads, owner = self._indices(call), getattr(call.func, "value", None)
-        if isinstance(owner, ast.Name) and owner.id in self._now:
-            makes = [self._make(owner.id, after.get(owner.id, ""), "value")]
-        else:
-            name = text_of(owner) if isinstance(owner, ast.Attribute) else "parameters"
-            makes = [self._make(f"{name}.grad", "", "gradient")]
-        self.steps.append((text_of(call), reads, makes))
-
-    def _return(self, statement, after):
-        value = statement.value
-        results = self.call.result
-        parts = value.elts if isinstance(value, ast.Tuple) else [value]
-        results = results if isinstance(value, ast.Tuple) else [results]
-        if self.saved or len(parts) == 2 and isinstance(parts[1], ast.Tuple):
-            parts = parts[:-1]                        # the last is saved
-        for part, result in zip(parts, results):
-            if isinstance(part, ast.Name):
-                self._mark(part, "output")
-            elif isinstance(part, ast.Tuple):
-                for each in part.elts:
-                    self._mark(each, "output")
-            elif part is not None:
-                made = self._make("result", content_of(result), "output")
-                self.steps.append((text_of(part), self._indices(part), [made]))
-
-    def _targets(self, target, after, statement):
-        """New variables for the targets of an assignment."""
-        if isinstance(target, (ast.Tuple, ast.List)):
-            return [index for each in target.elts
-                    for index in self._targets(each, after, statement)]
-        if isinstance(target, ast.Starred):
-            return self._targets(target.value, after, statement)
-        if isinstance(target, ast.Subscript) and not isinstance(target.value, ast.Name):
-            return self._targets(target.value, after, statement)
-        if isinstance(target, ast.Subscript):
-            target = target.value
-        if isinstance(target, ast.Attribute):
-            name = text_of(target)
-            return [self._make(name, "", "gradient" if name.endswith("grad") else "value")]
-        content, comment = after.get(target.id, ""), self.call.comment(statement)
-        alone = isinstance(statement, ast.Assign) and statement.targets[-1] is target
-        if alone and SHAPE.fullmatch(comment) and content.startswith("("):
+    def _variable(self, name, array, role="value", comment=""):
+        content = str(array.shape) if array.shape else "a number"
+        if _fits(comment, array):
             content = f"{comment} = {content}"
-        return [self._make(target.id, content, "value")]
+        self.variables.append([name, content, role])
+        self._let(array, len(self.variables) - 1)
+        return len(self.variables) - 1
 
-    def _make(self, name, content, role):
-        primes = sum(each[0].rstrip("′") == name for each in self.variables)
-        self._now[name] = len(self.variables)
-        self.variables.append([name + "′" * primes, content, role])
-        return self._now[name]
+    def _let(self, array, index):
+        self._index[id(array)] = index
+        self._kept.append(array)                      # so that no other array gets its id
 
-    def _indices(self, node):
-        """The variables that an expression reads."""
-        names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
-        return list(dict.fromkeys(self._now[name] for name in names if name in self._now))
+    def _symbol(self, array):
+        """The symbol of a sublayer's parameter; None for other arrays."""
+        for each, sign in ((array, ""), (array.base, "ᵀ" if array.ndim == 2 else "")):
+            name = self._parameters.get(id(each))
+            if name is not None and ("." in name or sign):
+                *owner, last = name.split(".")
+                if last.isdigit() and owner:
+                    return f"{owner[-1]}_{last}{sign}"
+                letter = {"weight": "W", "bias": "b"}.get(last)
+                return (f"{letter}_{owner[-1]}" if letter and owner else last) + sign
+        return None
 
-    def _mark(self, node, role):
-        """Give this role to the variables of a tuple; of ``x.shape`` x itself is not kept."""
-        if isinstance(node, ast.Name) and node.id in self._now:
-            entry = self.variables[self._now[node.id]]
-            if role != "output" or entry[2] == "value":
-                entry[2] = role
-        elif not isinstance(node, (ast.Attribute, ast.Compare)):
-            for child in ast.iter_child_nodes(node):
-                self._mark(child, role)
+    def _of_value(self, numbers, name, value):
+        """The `Formula` of a name and its value; None for what is no part of the mathematics."""
+        if isinstance(value, np.ndarray):
+            if id(value) in self._formulas:
+                return self._formulas[id(value)]
+            if id(value) not in self._index:
+                symbol = self._symbol(value)
+                if symbol is not None:
+                    return Formula(symbol, POWER if symbol.endswith("ᵀ") else ATOM)
+                if true_everywhere(value):
+                    return None
+                known = self._saved.get(id(value))
+                name = self._parameters.get(id(value), name)
+                self._variable(known or name or "array", value, "saved" if known else "input")
+            return mark(self._index[id(value)])
+        if isinstance(value, Call):
+            value = self._owner(value)
+        if isinstance(value, Layer):
+            return Formula(self._layers[id(value)]) if self._layers.get(id(value)) else None
+        if isinstance(value, (bool, type(None))):
+            return None
+        if isinstance(value, (int, float, np.number)):
+            found = numbers.get(name) or self._written.get((name, value))
+            if found is not None and len(found.text) <= SHORT:
+                return found
+            if value == 1 or not name or abs(value) >= 1 and not name.isupper():
+                return Formula(number_in_words(value), SUM if value < 0 else ATOM)
+            return Formula(name)
+        if name.startswith("saved"):
+            found = {id(array): self._of_value(numbers, name, array) for array in arrays_in(value)
+                     if id(array) in self._index or self._saved.get(id(array))}
+            texts = [each.text for each in found.values() if each is not None and each.variables]
+            return Formula(", ".join(texts)) if texts else None
+        if isinstance(value, (tuple, list)):
+            found = [self._of_value(numbers, name, array) for array in arrays_in(value)]
+            texts = dict.fromkeys(each.text for each in found if each is not None)
+            return Formula(", ".join(list(texts)[:6])) if texts else None
+        return None
+
+    def _owner(self, call):
+        """The sublayer whose parameters a call of a function reads; None if there are several."""
+        names = {self._parameters[id(array)].rpartition(".")[0] for array in call.arguments.values()
+                 if id(array) in self._parameters}
+        return dict(self.layer.named_layers()).get(names.pop()) if len(names) == 1 else None
+
+    def _known(self, array):
+        """The `Formula` of an array that has one."""
+        if id(array) in self._index:
+            return mark(self._index[id(array)])
+        return self._formulas.get(id(array))
+
+    # statements
+
+    def _frame(self, call):
+        """The statements of a call, in the order in which they ran."""
+        numbers = {name: self._numbers.get(name) for name in call.arguments}
+        for visit in call.visits:
+            statement = visit.statement
+            writer = Writer(lambda name, value: self._of_value(numbers, name, value), self._known,
+                            matching(visit, call), visit.before, call.globals)
+            kind = type(statement).__name__
+            read = getattr(self, f"_{kind.lower()}", None)
+            if read is not None:
+                read(statement, visit, call, writer, numbers)
+
+    def _for(self, statement, visit, call, writer, numbers):
+        values = [visit.after.get(node.id) for node in ast.walk(statement.target)
+                  if isinstance(node, ast.Name)]
+        if any(isinstance(value, Layer) for value in values):
+            self._unrolled.update(map(id, ast.walk(statement)))
+        arrays = [(node.id, visit.after.get(node.id)) for node in ast.walk(statement.target)
+                  if isinstance(node, ast.Name)]
+        self._make(statement, call, arrays, lambda: writer.formula(statement.iter), visit)
+
+    def _assign(self, statement, visit, call, writer, numbers):
+        first, value = statement.targets[-1], statement.value
+        if isinstance(first, ast.Tuple) and isinstance(value, ast.Tuple) and (
+                len(first.elts) == len(value.elts)
+                and not any(isinstance(each, ast.Starred) for each in first.elts + value.elts)):
+            for target, part in zip(first.elts, value.elts):
+                each = ast.copy_location(ast.Assign([target], part), statement)
+                self._assign(each, visit, call, writer, numbers)
+            return
+        targets = [(node, node.id) for target in statement.targets for node in ast.walk(target)
+                   if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        into = [node for target in statement.targets for node in ast.walk(target)
+                if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)]
+        arrays = [(name, visit.after.get(name)) for _, name in targets]
+        arrays = [pair for name, found in arrays for pair in (
+            [(name, found)] if isinstance(found, np.ndarray) else
+            [("result", array) for array in arrays_in(found)] * (not name.startswith("saved")))]
+        if into:
+            self._change(into[0].value.id, statement.value, call, visit, writer)
+            return
+        if not any(isinstance(value, np.ndarray) for _, value in arrays):
+            self._number(statement, visit, writer, numbers, [name for _, name in targets])
+            return
+        self._make(statement, call, arrays, lambda: writer.formula(statement.value), visit,
+                   statement.value, writer)
+
+    def _augassign(self, statement, visit, call, writer, numbers):
+        target = statement.target
+        if isinstance(target, ast.Name) and isinstance(visit.after.get(target.id), np.ndarray):
+            value = ast.BinOp(ast.Name(target.id, ast.Load()), statement.op, statement.value)
+            self._change(target.id, ast.fix_missing_locations(ast.copy_location(
+                value, statement)), call, visit, writer)
+            return
+        whole = target.value if isinstance(target, ast.Subscript) else target
+        owner = writer.value(whole) if isinstance(whole, ast.Attribute) else None
+        name = self._gradients.get(id(owner)) if owner is not None else None
+        if name is not None:
+            formula = writer.formula(statement.value)
+            self.variables.append([f"d{name}", str(owner.shape), "gradient"])
+            self.steps.append(["", formula, (len(self.variables) - 1,)])
+
+    def _change(self, name, value, call, visit, writer):
+        """An array gets other numbers."""
+        array, key = visit.after.get(name), (id(call), id(visit.statement), name)
+        if not isinstance(array, np.ndarray):
+            return
+        before, formula = self._index.get(id(array)), writer.formula(value)
+        if formula.variables and key not in self._made:
+            if before is not None and before not in formula.variables:
+                formula = Formula(f"{formula.text}  into {mark(before).text}", SUM)
+            index = self._variable(name, array)
+            self.steps.append(["", formula, (index,)])
+            self._made[key] = index
+
+    def _return(self, statement, visit, call, writer, numbers):
+        self._returned(statement, statement.value, call.result, visit, call, writer)
+
+    def _returned(self, statement, part, result, visit, call, writer):
+        """Variables for what is returned without a name."""
+        if isinstance(part, ast.Tuple) and isinstance(result, tuple):
+            starred = [isinstance(each, ast.Starred) for each in part.elts]
+            if starred == [True] + [False] * (len(starred) - 1):      # *(dx, dw), db
+                n_rest = len(starred) - 1
+                first = result[:len(result) - n_rest]
+                self._returned(statement, part.elts[0].value, first, visit, call, writer)
+                rest = result[len(result) - n_rest:]
+                for each, value in zip(part.elts[1:], rest):
+                    self._returned(statement, each, value, visit, call, writer)
+            elif not any(starred) and len(part.elts) == len(result):
+                for each, value in zip(part.elts, result):
+                    self._returned(statement, each, value, visit, call, writer)
+            return
+        if part is None or isinstance(part, ast.Name):
+            return
+        if result is call.result:
+            result = call.returned
+        arrays = [(f"result{k or ''}", array) for k, array in enumerate(arrays_in(result))]
+        if arrays:
+            self._make(statement, call, arrays, lambda: writer.formula(part), visit, part, writer)
+
+    def _number(self, statement, visit, writer, numbers, names):
+        """Remember how a number is computed."""
+        if len(names) != 1 or not isinstance(visit.after.get(names[0]), (int, float, np.number)):
+            return
+        name, value = names[0], visit.after[names[0]]
+        if len(name) == 1 and name.isupper():         # the letter of a size
+            return
+        found = self._of_number(writer, statement.value)
+        numbers[name] = self._written[name, value] = found or Formula(number_in_words(value))
+
+    def _of_number(self, writer, node):
+        """The formula of a number, also of one that other functions return; None if it is long."""
+        call = writer.called(node) if isinstance(node, ast.Call) else None
+        if call is None:
+            return _short_number(writer, node)
+        last = call.visits[-1] if call.visits else None
+        if last is None or not isinstance(last.statement, ast.Return):
+            return None
+        inner = Writer(lambda name, value: self._of_value({}, name, value), self._known,
+                       matching(last, call), last.before, call.globals)
+        return self._of_number(inner, last.statement.value)
+
+    def _make(self, statement, call, arrays, formula, visit, value=None, writer=None):
+        """New variables for the arrays of an assignment, or other names for known ones."""
+        arrays = [(name, array) for name, array in arrays if isinstance(array, np.ndarray)
+                  and not name.startswith("saved") and not true_everywhere(array)]
+        node = statement if value is None else value
+        key = (id(call), id(node), *(name for name, _ in arrays))
+        if key in self._made and id(node) not in self._unrolled:
+            for (_, array), index in zip(arrays, self._made[key]):    # a later run of a loop
+                if id(array) not in self._index:
+                    self._let(array, index)
+            return
+        first, n_steps = len(self.variables), len(self.steps)
+        if all(id(array) in self._index for _, array in arrays):
+            return
+        if isinstance(value, ast.Name) and value.id.startswith("saved"):
+            for name, array in arrays:                # unpacked
+                if id(array) not in self._index:
+                    self._of_value({}, name, array)
+            return
+        if isinstance(value, ast.Call) and "np.empty" in ast.unparse(value.func):
+            return                                    # room, and no numbers
+        call_of = writer.called(value) if isinstance(value, ast.Call) else None
+        if call_of is not None and call_of.code.co_name.strip("_").startswith("check"):
+            for name, array in arrays:                # a mask, say
+                if id(array) not in self._index:
+                    self._variable(name, array, "input", call.comment(statement))
+            return
+        if value is not None:
+            self._unfold_in(value, writer)
+        comment = call.comment(statement) if len(arrays) == 1 else ""
+        if "split_heads(" in ast.unparse(statement):
+            for name, array in arrays:
+                found = self._of_memory(array)
+                if found is not None:
+                    self._rename(found, (name, array), comment)
+        if not all(id(array) in self._index or id(array) in self._formulas
+                   for _, array in arrays):
+            text = formula()
+            alone = text.alone
+            if alone is not None and len(arrays) == 1:
+                self._rename(alone, arrays[0], comment)
+            elif len(arrays) > 1 and writer and writer.gradients(value):
+                for (name, array), each in zip(arrays, writer.gradients(value)):
+                    self.steps.append(["", each, (self._variable(name, array),)])
+            elif not text.variables and not isinstance(statement, ast.For):
+                for name, array in arrays:            # of no other array: a table or a mask
+                    index = self._variable(name, array, "input", comment)
+                    self.constants[index] = text
+            else:
+                new = [self._variable(name, array, comment=comment) for name, array in arrays
+                       if id(array) not in self._index]
+                self.steps.append([self._title(value, writer), text, tuple(new)])
+        for name, array in arrays:
+            index = self._index.get(id(array), -1)
+            if index >= first and self.steps[n_steps:]:
+                self._rename(index, (name, array), comment)
+        if all(id(array) in self._index for _, array in arrays):
+            self._made[key] = [self._index[id(array)] for _, array in arrays]
+
+    def _of_memory(self, array):
+        """The variable with the same numbers in another shape; None if there is none."""
+        if id(array) in self._index:
+            return None
+        return next((self._index[id(each)] for each in self._kept if id(each) in self._index
+                     and each.size == array.size and np.may_share_memory(each, array)), None)
+
+    def _rename(self, index, named, comment):
+        """Call a variable what its statement calls it, unless that is an input."""
+        name, array = named
+        self._let(array, index)
+        entry = self.variables[index]
+        if entry[2] != "value":
+            return
+        if not name.startswith(("result", "_")):
+            entry[0] = name
+        if not any(index in step[1].variables for step in self.steps):
+            shape = str(array.shape) if array.shape else "a number"
+            if _fits(comment, array):
+                entry[1] = f"{comment} = {shape}"
+            elif not _same(entry[1], shape):
+                entry[1] = shape
+
+    # calls
+
+    def _unfold_in(self, value, writer):
+        """Unfold the calls of an expression that are no step, from the inside out."""
+        for node in calls(value):
+            call = writer.called(node)
+            if call is None or not is_unfolded(call, self.layer, self._alone):
+                continue
+            self._bind(node, call, writer)
+            plain = next((each for each in call.below() if each.plain), None)
+            if plain is not None:
+                self._in_place_of(plain)
+                continue
+            outer, self._numbers = self._numbers, {
+                name: self._passed(node, call, name, writer) for name in call.arguments}
+            self._frame(call)
+            self._numbers = outer
+
+    def _in_place_of(self, call):
+        """The steps of the function that a call computes in another way."""
+        plain, _ = call.in_plain()
+        self._kept.append(plain)
+        self._frame(plain)
+        for array, same in zip(arrays_in(call.returned), arrays_in(plain.returned)):
+            self._let(array, self._index[id(same)])
+
+    def _passed(self, node, call, name, writer):
+        """The formula of a number that is passed on, if it has one."""
+        value = call.arguments[name]
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return None
+        for argument in [*node.args, *(each.value for each in node.keywords)]:
+            if isinstance(argument, ast.Name) and argument.id == name:
+                return writer.formula(argument)
+        return None
+
+    def _bind(self, node, call, writer):
+        """Let the arguments that are expressions stand for their formulas inside the call."""
+        names = [name for name in call.arguments if name != "self"]
+        for name, argument in zip(names, node.args):
+            array = call.arguments[name]
+            if isinstance(argument, ast.Starred):
+                break
+            if isinstance(array, np.ndarray) and not isinstance(argument, ast.Name) and (
+                    id(array) not in self._index and self._symbol(array) is None):
+                formula = writer.formula(argument)
+                if formula.alone is not None:
+                    self._let(array, formula.alone)
+                elif formula.variables:
+                    self._formulas[id(array)] = formula
+                    self._kept.append(array)
+
+    def _title(self, value, writer):
+        """What a step is called: the sublayer that it is."""
+        call = writer.called(value) if writer and isinstance(value, ast.Call) else None
+        if call is None:
+            return ""
+        layer = call.layer if call.code.co_name == "forward" else (
+            self._owner(call) if call.code.co_name.endswith("_norm") else None)
+        if layer is None or layer is self.layer:
+            return ""
+        about = layer.describe()
+        return f"{about.name}: {about.sizes}" if about.sizes else about.name
 
 
-def text_of(node):
-    """The source of an expression, without ``self.``, on one line.
+def _last(name):
+    """The last part of a dotted name, and the one before a number."""
+    parts = name.split(".")
+    return "_".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
 
-    Examples
-    --------
-    >>> text_of(ast.parse("self.norm.forward( x )").body[0].value)
-    'norm.forward(x)'
-    """
-    return re.sub(r"\bself\.", "", ast.unparse(node))
+
+def _short_number(writer, node):
+    """The formula of a number, if it has letters and no names of the code."""
+    found = writer.formula(node)
+    return found if len(found.text) <= SHORT and not re.search(r"[a-z(]", found.text) else None
+
+
+def _fits(comment, array):
+    """Whether a comment is the shape of an array, in letters."""
+    letters = comment.count(",") + 1 - comment.endswith(",)")
+    return bool(SHAPE.fullmatch(comment)) and array.ndim > 0 and (
+        letters == array.ndim or comment.startswith("(..."))
+
+
+def _same(one, other):
+    """Whether two shapes, as texts, are the same but for axes of 1."""
+    one, other = (re.findall(r"\d+", each.split("=")[-1]) for each in (one, other))
+    return [size for size in one if size != "1"] == [size for size in other if size != "1"]

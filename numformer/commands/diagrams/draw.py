@@ -113,6 +113,7 @@ def _layer_of_a_run(arguments, folder):
 def _facts_of(found):
     return {"computations": [
         {"function": each.function, "page": each.page, "saved": each.saved,
+         "steps": [step._asdict() for step in each.steps],
          "variables": [variable._asdict() for variable in each.variables]}
         for each in found if each is not None]}
 

@@ -67,4 +67,6 @@ def repeat_kv_heads_backward(dy, saved):
     B, H, S, D = dy.shape
 
     # y = repeat(x, group, axis=1)
+    if group == 1:
+        return dy
     return dy.reshape(B, H // group, group, S, D).sum(axis=2)

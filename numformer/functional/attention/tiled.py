@@ -30,6 +30,7 @@ from numformer.checks import check_whole
 from numformer.functional.attention.arguments import check_attention, check_values
 from numformer.functional.attention.grouped_heads import repeat_kv_heads, repeat_kv_heads_backward
 from numformer.functional.attention.masks import EVERYWHERE
+from numformer.functional.attention.scaled_dot_product import scaled_dot_product_attention
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +172,10 @@ def tiled_attention(q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
 
     saved = (q, k, v, o, m, l, pattern, scale, tile)
     return o, saved
+
+
+# A picture of the mathematics shows this in its place
+tiled_attention.same_as = scaled_dot_product_attention
 
 
 def tiled_attention_backward(do, saved):

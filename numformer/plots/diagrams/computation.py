@@ -4,7 +4,7 @@ import re
 
 from numformer.analysis.structure.computation import computation
 from numformer.plots.axes import in_slides, styled
-from numformer.plots.diagrams.ink import POINTS, SMALL, Canvas, Text, axes_of, text_width, wrapped
+from numformer.plots.diagrams.ink import SMALL, Canvas, Text, axes_of, text_width, wrapped
 from numformer.plots.diagrams.layers import ranked
 
 MARGIN, RANKS, WIDEST, APART = 0.25, 0.36, 2.9, 0.7   # inches: around; between ranks; of texts
@@ -14,11 +14,13 @@ ROLES = {"input": ("quiet", "grey"), "value": ("ground", "grey"), "saved": ("pal
 
 
 def computation_graph(layer, *inputs, ax=None, title="", backward=False, **options):
-    """Draw what a layer computes, from its code and from one run on small inputs.
+    """Draw what a layer computes: the mathematics, from its code and from one run.
 
-    Each statement that ran is a field, with the expression above the variables that it makes and
-    their shapes. Pale blue variables are packed into `saved`, which the backward unpacks. With
-    `backward`, its statements mirror those of the forward: they are read upwards.
+    Each step is a field, with its formula above the variables that it makes and their shapes; the
+    parts of attention and sublayers have their names, too. Pale blue variables are kept for the
+    backward. Checks, faster ways to the same numbers and what chooses between them are left out:
+    see `numformer.analysis.computation`. With `backward`, its steps mirror those of the forward:
+    they are read upwards.
 
     Parameters
     ----------
@@ -59,7 +61,8 @@ def computation_graph(layer, *inputs, ax=None, title="", backward=False, **optio
 def draw_computation(found, title, ax=None):
     """Draw what `numformer.analysis.computation` returned: (forward, backward or None)."""
     graphs = [_Graph(each) for each in found if each is not None]
-    saved = wrapped(f"saved = {graphs[0].found.saved}", max(graphs[0].width - 0.3, WIDEST))
+    kept = graphs[0].found.saved.strip("()")
+    saved = wrapped(f"kept for the backward: {kept}", max(graphs[0].width - 0.3, WIDEST))
     low = (0.21 * len(saved) + 0.75) if graphs[0].found.saved else 0.2
     wide = max(graphs[0].width, *(text_width(line) + 0.3 for line in saved))
     heights = [graphs[0].height + low, *(graph.height + 0.5 for graph in graphs[1:])]
@@ -84,9 +87,6 @@ def draw_computation(found, title, ax=None):
     if len(graphs) > 1:
         x = left + wide + APART
         graphs[1].draw(canvas, x, bottom + 0.35, 1, "orange")
-        if graphs[0].found.saved and "saved" in graphs[1].inputs:
-            end = graphs[1].inputs["saved"]
-            canvas.corners([(left + wide, y + 0.1), (end[0], y + 0.1), end], "blue")
     return ax
 
 
@@ -94,16 +94,17 @@ class _Graph:
     """Fields and edges of one function; `draw` places them from a first rank on, down or up."""
 
     def __init__(self, found):
-        self.found, self.inputs = found, {}
+        self.found = found
         made = {index for step in found.steps for index in step.makes}
-        fields = [("", (), (index,)) for index in range(len(found.variables)) if index not in made]
+        fields = [("", "", (), (index,)) for index in range(len(found.variables))
+                  if index not in made]
         self.fields = fields + [tuple(step) for step in found.steps]
-        owner = {index: k for k, (_, _, makes) in enumerate(self.fields) for index in makes}
-        edges = [(owner[index], k) for k, (_, reads, _) in enumerate(self.fields)
+        owner = {index: k for k, (_, _, _, makes) in enumerate(self.fields) for index in makes}
+        edges = [(owner[index], k) for k, (_, _, reads, _) in enumerate(self.fields)
                  for index in reads if owner[index] < k]
-        self.reads = {(owner[index], k): [] for k, (_, reads, _) in enumerate(self.fields)
+        self.reads = {(owner[index], k): [] for k, (_, _, reads, _) in enumerate(self.fields)
                       for index in reads if owner[index] < k}
-        for k, (_, reads, _) in enumerate(self.fields):
+        for k, (_, _, reads, _) in enumerate(self.fields):
             for index in reads:
                 if owner[index] < k:
                     self.reads[owner[index], k].append(index)
@@ -116,12 +117,19 @@ class _Graph:
         self.height = sum(self.ranks) + RANKS * (len(self.ranks) - 1)
 
     def _size(self, field):
-        text, _, makes = field
-        lines = wrapped(text, WIDEST)
+        *_, makes = field
+        lines = self._lines(field)
         chips = [self._chip(index)[0] for index in makes]
-        width = max([sum(chips) + 0.1 * (len(chips) - 1), *map(text_width, lines)]) + 0.2
+        width = max([sum(chips) + 0.1 * (len(chips) - 1), *(line.width for line in lines)]) + 0.2
         tall = max([self._chip(index)[1] for index in makes], default=0.0)
-        return (width, 0.21 * len(lines) + tall + 0.22) if text else (sum(chips), tall)
+        return (width, 0.21 * len(lines) + tall + 0.22) if lines else (sum(chips), tall)
+
+    @staticmethod
+    def _lines(field):
+        """The name and the formula of a step, in lines of text."""
+        name, text, *_ = field
+        named = [Text(line, colour="grey", points=SMALL) for line in wrapped(name, WIDEST, SMALL)]
+        return named + [Text(line) for line in wrapped(text, WIDEST)]
 
     def _chip(self, index):
         """(width, height, lines) of a variable."""
@@ -157,31 +165,25 @@ class _Graph:
             width = self.sizes[last][0] - 0.3
             for k, (_, index, points) in enumerate(into):
                 to = left + self.places[last].x + width * ((k + 0.5) / len(into) - 0.5)
-                kept = self.found.variables[index].role == "saved" or (
-                    direction > 0 and self._unpacked(index))
+                kept = self.found.variables[index].role == "saved"
                 canvas.line([*points, (to, bounds[last][0])], "blue" if kept else colour)
-
-    def _unpacked(self, index):
-        return any(index in makes and text == "saved" for text, _, makes in self.fields)
 
     def _field(self, canvas, field, x, y, width, height, direction):
         """One field with its lower edge at y; returns where arrows from its variables begin."""
-        text, _, makes = field
-        chips = [self._chip(index) for index in makes]
+        *_, makes = field
+        chips, lines = [self._chip(index) for index in makes], self._lines(field)
         ends, inner = {}, sum(chip[0] for chip in chips) + 0.1 * (len(chips) - 1)
-        if text:
+        if lines:
             canvas.box(x, y, width, height, [], "quiet", "quiet")
-            lines = wrapped(text, WIDEST)
             first = y + height - 0.06 if direction < 0 else y + 0.21 * len(lines) + 0.05
             for k, line in enumerate(lines):
-                canvas.write(x, first - 0.21 * (k + 0.5), line, points=POINTS, zorder=4)
+                canvas.write(x, first - 0.21 * (k + 0.5), line.left, line.colour, line.points,
+                             zorder=4)
         across, tall = x - inner / 2, max((chip[1] for chip in chips), default=0.0)
-        room = 0.08 if text else 0.0
+        room = 0.08 if lines else 0.0
         low = y + room if direction < 0 else y + height - room - tall
         for index, (wide, high, texts) in zip(makes, chips):
             role = self.found.variables[index].role
-            if self._unpacked(index):
-                role = "saved"
             face, line = ROLES[role]
             if direction > 0 and role in ("value", "output", "gradient"):
                 line = "orange"
@@ -190,7 +192,5 @@ class _Graph:
                        order=3)
             centre = across + wide / 2
             ends[index] = centre, (base if direction < 0 else base + high)
-            if not text:
-                self.inputs[self.found.variables[index].name] = centre, base
             across += wide + 0.1
         return ends
