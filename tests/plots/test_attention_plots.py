@@ -50,7 +50,8 @@ def test_attention_grid_has_a_map_for_each_head(rng):
         assert np.array_equal(ax.images[0].get_array(), head)
         assert hatched(ax) == {(i, j) for i in range(5) for j in range(i + 1, 5)}
     assert [ax.get_title() for ax in maps[:3]] == ["head 1", "head 2", "head 3"]
-    assert [ax.get_ylabel() for ax in maps[::3]] == ["layer 1", "layer 2"]
+    assert [ax.get_ylabel() for ax in maps[::3]] == ["layer 1\nqueries", "layer 2\nqueries"]
+    assert [ax.get_xlabel() for ax in maps] == [""] * 3 + ["keys"] * 3
     mixed = plots.attention_grid(weights, [CAUSAL.dense(5, 5), np.ones((5, 5), bool)])
     assert [len(hatched(ax)) for ax in mixed.axes[:6]] == [10, 10, 10, 0, 0, 0]
 

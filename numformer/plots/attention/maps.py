@@ -116,6 +116,8 @@ def attention_heads(weights, heads, tokens=None, mask=None, ax=None, title="Atte
 def attention_grid(weights, mask=None, ax=None, title="Attention"):
     """A small map for each head, a row of them for each layer, all on one colour scale.
 
+    Rows of a map are queries, columns are keys.
+
     Parameters
     ----------
     weights : list of ndarray, each of shape (H, T, S)
@@ -153,7 +155,9 @@ def attention_grid(weights, mask=None, ax=None, title="Attention"):
             panel.set(xticks=[], yticks=[])
             if number == 1:
                 panel.set_title(f"head {h}")
-        row[0].set_ylabel(f"layer {number}")
+        row[0].set_ylabel(f"layer {number}\nqueries")
+    for panel in axes[-1]:
+        panel.set_xlabel("keys")
     figure = axes[0, 0].figure
     figure.colorbar(image, ax=list(axes.flat), label="weight", shrink=0.7)
     entitle(ax, axes[0, 0], title)
