@@ -7,7 +7,7 @@ from matplotlib.patches import Circle
 from marks import every, quick_among
 from plot_examples import texts
 from numformer.analysis import architecture
-from numformer.layers import LayerNorm, MultiHeadAttention
+from numformer.layers import LayerNorm, MultiHeadAttention, RotaryPositions
 from numformer.models import (
     PUBLISHED, DecoderConfig, NGramLanguageModelConfig, RecurrentLanguageModelConfig,
     SentenceBertConfig, Seq2SeqConfig)
@@ -143,6 +143,18 @@ def test_a_graph_of_attention_shows_its_mathematics(backward):
     for name in ("at_once", "check", "saved", "pattern", "seed", "getattr", "None"):
         assert not any(name in text for text in written), name
     check_texts(ax)
+
+
+@pytest.mark.slow
+def test_edges_of_a_graph_are_inside_the_picture():
+    """Also those that pass by the outermost fields."""
+    ax = computation_graph(RotaryPositions(8), np.ones((1, 2, 5, 8), np.float32))
+    ax.figure.canvas.draw()
+    area = ax.get_window_extent()
+    boxes = [patch.get_window_extent() for patch in ax.patches]
+    assert len(boxes) > 8
+    assert min(box.x0 for box in boxes) >= area.x0 and max(box.x1 for box in boxes) <= area.x1
+    assert any("y[..., a] = x[..., a]" in text.replace("\u00a0", " ") for text in texts(ax))
 
 
 @pytest.mark.slow

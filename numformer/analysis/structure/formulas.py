@@ -99,7 +99,7 @@ class Writer:
     def _as_it_is(self, node):
         """The code of an expression, in which known arrays have their names."""
         text = plain_code(node)
-        for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}:
+        for name in dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)):
             value = self.variables.get(name)
             if isinstance(value, (np.ndarray, tuple, list)):
                 found = self.names(name, value)
@@ -127,16 +127,23 @@ class Writer:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if isinstance(whole, np.ndarray) and isinstance(value, np.ndarray):
             inner = self.formula(node.value)
-            if whole.size == value.size and not any(isinstance(each, ast.Name) for each in parts):
+            if whole.size == value.size and all(map(_only_reshapes, parts)):
                 return inner                          # q[:, None]: the same numbers
-            places = [self.formula(each).text if isinstance(each, (ast.Name, ast.Subscript))
-                      else plain_code(each) for each in parts]
-            return Formula(f"{inner.inside(ATOM)}[{', '.join(places)}]", ATOM, inner.multiplies)
-        if isinstance(node.value, ast.Call):          # f(x)[0], f(x)[:, None]
-            if all(isinstance(each, (ast.Slice, ast.Constant)) for each in parts):
-                return self.formula(node.value)
-            return None
+            return self._at(inner, parts)
+        if isinstance(node.value, ast.Call):          # f(x)[0] of (y, saved), f(x)[:, None]
+            inner, own = self.formula(node.value), self.called(node.value) is not None
+            if own and ast.unparse(node.slice) == "0" or not any(
+                    isinstance(each, ast.Constant) and type(each.value) is int
+                    for each in parts) and all(map(_only_reshapes, parts)):
+                return inner
+            return self._at(inner, parts)
         return self.names("", value)
+
+    def _at(self, formula, parts):
+        """Some numbers of an array."""
+        places = ", ".join(self.formula(each).text if isinstance(each, (ast.Name, ast.Subscript))
+                           else plain_code(each) for each in parts)
+        return Formula(f"{formula.inside(ATOM)}[{places}]", ATOM, formula.multiplies)
 
     def _ifexp(self, node):
         taken = self.value(node.test)
@@ -168,7 +175,8 @@ class Writer:
         left, right = self.formula(node.left), self.formula(node.right)
         both = left.multiplies or right.multiplies
         if isinstance(node.op, ast.Pow):
-            return Formula(_power(left.inside(ATOM), right.text), POWER, both)
+            text = _power(left.inside(ATOM), right.text)
+            return Formula(text, TIMES if " / " in text else POWER, both)
         if type(node.op) not in OPERATORS:
             return None
         sign, binds = OPERATORS[type(node.op)]
@@ -251,6 +259,13 @@ class Writer:
                 Formula(f"sum({dy.text})"))
 
 
+def _only_reshapes(part):
+    """Whether an index can only add or drop an axis of length 1: None, ..., : or a number."""
+    if isinstance(part, ast.Slice):
+        return part.lower is part.upper is part.step is None
+    return isinstance(part, ast.Constant)
+
+
 def _arguments(node, call):
     """{name: node} of what a call is given by itself, and not in a tuple."""
     found, names = {}, [name for name in call.arguments if name != "self"]
@@ -318,7 +333,8 @@ def signed(name, parts):
             product = "} {" in terms[0] and bool(parts[0].variables and parts[1].variables)
             return Formula(" + ".join(terms).format(*texts), SUM if terms[1:] else PRODUCT,
                            multiplies or product)
-        return Formula(pattern.format(*(part.text for part in parts)), ATOM, multiplies)
+        binds = SUM if " + " in pattern else ATOM
+        return Formula(pattern.format(*(part.text for part in parts)), binds, multiplies)
     texts = [part.text for part in parts if part is not None]
     return Formula(f"{name}({', '.join(texts)})", ATOM, multiplies)
 

@@ -12,7 +12,8 @@ import re
 import numpy as np
 
 from numformer.analysis.structure.formulas import (
-    ATOM, POWER, SHORT, SUM, Formula, Writer, mark, number_in_words, true_everywhere)
+    ATOM, POWER, SHORT, SUM, Formula, Writer, mark, number_in_words, plain_code,
+    true_everywhere)
 from numformer.analysis.structure.observed_call import Call, arrays_in
 from numformer.analysis.structure.unfolding import calls, handed_on, is_unfolded, matching
 from numformer.parameter import Layer
@@ -188,7 +189,7 @@ class Mathematics:
             [(name, found)] if isinstance(found, np.ndarray) else
             [("result", array) for array in arrays_in(found)] * (not name.startswith("saved")))]
         if into:
-            self._change(into[0].value.id, statement.value, call, visit, writer)
+            self._change(into[0].value.id, statement.value, call, visit, writer, into[0])
             return
         if not any(isinstance(value, np.ndarray) for _, value in arrays):
             self._number(statement, visit, writer, numbers, [name for _, name in targets])
@@ -211,15 +212,18 @@ class Mathematics:
             self.variables.append([f"d{name}", str(owner.shape), "gradient"])
             self.steps.append(["", formula, (len(self.variables) - 1,)])
 
-    def _change(self, name, value, call, visit, writer):
-        """An array gets other numbers."""
+    def _change(self, name, value, call, visit, writer, part=None):
+        """An array gets other numbers, or a part of it does."""
         array, key = visit.after.get(name), (id(call), id(visit.statement), name)
         if not isinstance(array, np.ndarray):
             return
         before, formula = self._index.get(id(array)), writer.formula(value)
         if formula.variables and key not in self._made:
-            if before is not None and before not in formula.variables:
-                formula = Formula(f"{formula.text}  into {mark(before).text}", SUM)
+            if part is not None:
+                place = plain_code(part)
+                if before is not None and before not in formula.variables:
+                    place = re.sub(rf"\b{name}\b", mark(before).text, place, count=1)
+                formula = Formula(f"{place} = {formula.text}", SUM)
             index = self._variable(name, array)
             self.steps.append(["", formula, (index,)])
             self._made[key] = index

@@ -8,9 +8,9 @@ plain function is shown (`Call.plain`).
 
 import ast
 
+from numformer.layers.blocks.residual import ResidualBranch
 from numformer.parameter import Layer
 
-WIRING = ("ResidualBranch",)                                  # sublayers that are no step
 METHODS = ("forward", "backward", "__call__")
 
 
@@ -39,7 +39,7 @@ def is_unfolded(call, layer, alone):
 
 
 def _is_wiring(call):
-    return any(kind.__name__ in WIRING for kind in type(call.layer).__mro__)
+    return isinstance(call.layer, ResidualBranch)     # no step, but what connects steps
 
 
 def handed_on(call, layer):

@@ -9,6 +9,7 @@ from numformer.plots.diagrams.layers import ranked
 
 MARGIN, RANKS, WIDEST, APART = 0.25, 0.36, 2.9, 0.7   # inches: around; between ranks; of texts
 SHAPES = re.compile(r"\([^()]*\)")
+INDICES = re.compile(r"\[[^\[\]]*\]")
 ROLES = {"input": ("quiet", "grey"), "value": ("ground", "grey"), "saved": ("pale", "blue"),
          "output": ("ground", "ink"), "gradient": ("ground", "orange")}
 
@@ -113,7 +114,8 @@ class _Graph:
         self.ranks = [max(self.sizes[k][1] for k, place in enumerate(self.places)
                           if place.rank == rank)
                       for rank in range(max(place.rank for place in self.places) + 1)]
-        self.width = max(place.x + size[0] / 2 for place, size in zip(self.places, self.sizes))
+        self.width = max([place.x + size[0] / 2 for place, size in zip(self.places, self.sizes)]
+                         + [place.x + 0.1 for line in self.lines.values() for place in line])
         self.height = sum(self.ranks) + RANKS * (len(self.ranks) - 1)
 
     def _size(self, field):
@@ -128,6 +130,7 @@ class _Graph:
     def _lines(field):
         """The name and the formula of a step, in lines of text."""
         name, text, *_ = field
+        text = INDICES.sub(lambda found: found[0].replace(" ", "\u00a0"), text)
         named = [Text(line, colour="grey", points=SMALL) for line in wrapped(name, WIDEST, SMALL)]
         return named + [Text(line) for line in wrapped(text, WIDEST)]
 
