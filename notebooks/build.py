@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 ABOUT = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
          "language_info": {"name": "python"}}
 KEPT = ("minutes", "tags")                # what a source says of a cell, for slides and timing
+HIDDEN = "hide-input"                     # of code that draws: folded on the pages, too
 SECONDS = 600                             # after which a cell is stopped
 
 
@@ -27,6 +28,8 @@ def made(source):
     for number, cell in enumerate(notebook.cells):
         cell.id, cell.metadata = f"cell-{number}", {
             key: cell.metadata[key] for key in KEPT if key in cell.metadata}
+        if HIDDEN in cell.metadata.get("tags", ()):
+            cell.metadata["jupyter"] = {"source_hidden": True}        # folded in JupyterLab
     with tempfile.TemporaryDirectory() as empty:
         NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", coalesce_streams=True,
                        resources={"metadata": {"path": empty}}, record_timing=False).execute()

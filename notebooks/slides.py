@@ -1,9 +1,10 @@
 """Export each lesson as a deck of slides: python notebooks/slides.py [NAME ...] [--out FOLDER]
 
 Headings, key statements (block quotes), objectives, exercises, display formulas, tables, code and
-its output go onto slides; the other prose goes into the speaker's notes (press S), with the minutes
-of each section. The decks are reveal.js pages made by nbconvert. They load reveal.js and MathJax
-from the network. For a room without one, fetch them once and name the folder:
+its output go onto slides, of code that draws the picture alone; the other prose goes into the
+speaker's notes (press S), with the minutes of each section. The decks are reveal.js pages made by
+nbconvert. They load reveal.js and MathJax from the network. For a room without one, fetch them once
+and name the folder:
 
     npm install reveal.js@4.0.2 mathjax@2.7.7 requirejs@2 jquery@3
     python notebooks/slides.py --libraries node_modules
@@ -85,8 +86,12 @@ def of_text(cell):
 
 
 def of_code(cell, heading):
-    """Code and its output: on one slide, or on two if the code is long and draws a picture."""
-    if "setup" in cell.metadata.get("tags", ()):
+    """Code and its output: on one slide, or on two if the code is long and draws a picture.
+
+    Of code that draws ("hide-input") there is the picture alone.
+    """
+    tags = cell.metadata.get("tags", ())
+    if "setup" in tags:
         return
     pictures = [output for output in cell.outputs if "image/png" in output.get("data", {})]
     for output in pictures:
@@ -94,6 +99,8 @@ def of_code(cell, heading):
         output.data = {"text/html": f'<img alt="{html.escape(heading)}" '
                                     f'src="data:image/png;base64,{png}">'}
     cell.metadata["slideshow"] = {"slide_type": "subslide"}
+    if "hide-input" in tags:
+        cell.source = ""
     if pictures and cell.source.count("\n") >= LONG:
         code = nbformat.v4.new_code_cell(cell.source)
         code.metadata["slideshow"] = {"slide_type": "subslide"}

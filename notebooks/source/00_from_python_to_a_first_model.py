@@ -101,6 +101,7 @@ one_hot = (word[:, None] == np.arange(V)).astype(float)               # (T, 1) =
 E = np.random.default_rng(0).standard_normal((V, 4))                  # (V, C)
 print("the same:", np.array_equal(one_hot @ E, E[word]), (one_hot @ E).shape)
 first = id_of["a"]
+# %% tags=["hide-input"]
 ax = new_axes((7, 3))
 draw_map(ax, one_hot[:, first:first + 26], "one-hot")
 ax.set(xticks=range(26), xticklabels=list("abcdefghijklmnopqrstuvwxyz"), yticks=range(7),
@@ -238,6 +239,7 @@ for rate, style in ((0.05, "o-"), (0.4, "s-"), (0.9, "^--"), (1.05, "v:")):
     for _ in range(12):
         path.append(path[-1] - rate * 2 * path[-1])
     ax.plot(path, style, label=f"learning rate {rate}: ends at {path[-1]:.2g}")
+# %% tags=["hide-input"]
 ax.set(xlabel="step", ylabel="w")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 ax.figure
@@ -287,6 +289,7 @@ for rate, style in ((1, ":"), (10, "--"), (30, "-")):
     ax.loglog(np.arange(1, 3001), losses, style, label=f"learning rate {rate}")
     print(f"learning rate {rate:2}: loss {losses[0]:.3f}, after 100 steps {losses[100]:.3f}, at "
           f"the end {loss_of(trained[rate]) - loss_of(counted):.3f} above that of counting")
+# %% tags=["hide-input"]
 ax.axhline(loss_of(counted), color="gray", label="counting")
 ax.set(xlabel="step", ylabel="loss (nats)", yticks=(2.5, 3, 4), yticklabels=("2.5", "3", "4"))
 ax.legend()

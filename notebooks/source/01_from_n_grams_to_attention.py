@@ -64,6 +64,7 @@ counts = np.zeros((V, V))                                             # (before,
 np.add.at(counts, (text[:-1], text[1:]), 1)
 bigram = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 shown, letters = tokenizer.encode("aehnoqtu "), list("aehnoqtu") + ["space"]
+# %% tags=["hide-input"]
 ax = new_axes((6, 5))
 draw_map(ax, bigram[np.ix_(shown, shown)], "probability", numbers=True, form="{:.2f}")
 ax.set(xticks=range(9), yticks=range(9), xticklabels=letters, yticklabels=letters,
@@ -107,6 +108,7 @@ for n in (2, 4, 8, 16):
 # %%
 small = models.RecurrentLanguageModelConfig(
     vocab_size=V, context_length=8, cell="rnn", n_layers=1, d_model=8)
+# %% tags=["hide-input"]
 unrolled_rnn(models.RecurrentLanguageModel(small, np.random.default_rng(0))).figure
 # %% [markdown]
 # For B texts at once, with inputs of width C and a state of width F:
@@ -245,7 +247,7 @@ check("lstm_cell_backward", lstm_cell_backward, seed=0)
 # steps; blue text is the shape of each output, grey text the file of the package `numformer` that
 # defines the layer.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import RecurrentLanguageModelConfig
 from numformer.plots import architecture_diagram
 
@@ -310,6 +312,7 @@ for name in ("rnn", "lstm", "attention"):
     profiles[name] = np.mean(reach, axis=0)
     print(f"{name:9} bits {np.round(bits, 2)}, gradient at k = 32 over that at 0:",
           *(f"{g[32] / g[0]:.0e}" for g in reach))
+# %% tags=["hide-input"]
 gradient_reach_curves(profiles).figure
 # %% [markdown]
 # > On a logarithmic axis the RNN's gradient falls along a straight line, the LSTM's more slowly.

@@ -43,6 +43,7 @@ words = {word: rng.standard_normal(6) for word in sorted(set(sentence))}
 x = np.array([words[word] for word in sentence])                      # (T, C)
 P = sinusoidal_positions(np.arange(5), 6)                             # (T, C)
 rows = [attention_steps(layer, each) for each in (x, x[order], x + P, x[order] + P)]
+# %% tags=["hide-input"]
 permutation_panels(rows, sentence, order).figure
 # %% [markdown]
 # A permutation is a matrix $\Pi$: (T, T) with a single 1 in each row and column; $\Pi X$ has the
@@ -91,7 +92,7 @@ for seed in (1, 2, 3):
 # "bites" differ. The vectors can be **learned**, as in BERT and GPT-2; then there is none for a
 # position beyond the longest training text. Or they are fixed **sinusoids**: waves over the
 # positions, fast ones in the first coordinates and slow ones in the last.
-# %%
+# %% tags=["hide-input"]
 position_waves(last=60).figure                                        # width C = 128
 # %% [markdown]
 # Coordinates come in pairs, the sine and the cosine of one angle, which grows with the position t
@@ -133,13 +134,14 @@ tables = {"sine and cosine": table, "sine twice": sines}
 for name, each in tables.items():
     spread = max(np.ptp((each @ each.T).diagonal(k)) for k in range(63))        # at distance k
     print(f"{name}: products at one distance differ by up to {spread:.0e}")
+# %% tags=["hide-input"]
 similarity_by_distance(tables).figure
 # %% [markdown]
 # As expected: for the right form the band between the smallest and the largest product has no
 # width. (The products do not fall steadily: they are sums of cosines. Those of learned vectors
 # depend on the distance only as far as training makes them.) Here is the table P as a map, with a
 # row for each position. The fast coordinates are on the left:
-# %%
+# %% tags=["hide-input"]
 position_vectors(table, title="Sinusoidal positions").figure
 # %% [markdown] minutes=15
 # ## A bias on the scores
@@ -149,7 +151,7 @@ position_vectors(table, title="Sinusoidal positions").figure
 # directly, as a function of the distance. ALiBi ("attention with linear biases") subtracts a
 # penalty proportional to it. Each head h has a fixed slope $m_h$, so that some heads look near and
 # others far; nothing is learned. (Heads are parallel copies of attention; see lesson 4.)
-# %%
+# %% tags=["hide-input"]
 position_biases(alibi(np.zeros((4, 24, 24)), alibi_slopes(4))[0], title="ALiBi: four heads").figure
 # %% [markdown]
 # $$z_{hts} = \frac{q_{ht} \cdot k_{hs}}{\sqrt D} - m_h\, |t - s|, \qquad
@@ -185,7 +187,7 @@ check("alibi", alibi_by_hand, seed=0)
 # **Rotary positions** (RoPE) rotate queries and keys instead of adding to them. The coordinates of
 # a head form D/2 pairs; at position t, pair i is rotated by the angle $t\, \omega_i$. Values are
 # not rotated. Each clock below is one pair, with a hand for each of the first eight positions.
-# %%
+# %% tags=["hide-input"]
 rotary_clocks(32, positions=8).figure
 # %% [markdown]
 # For one pair (a, b) and the angle $\theta = t\, \omega_i$:
@@ -208,7 +210,7 @@ rotary_clocks(32, positions=8).figure
 #
 # Here are one query and one key at all pairs of positions; along each diagonal the score is
 # constant:
-# %%
+# %% tags=["hide-input"]
 rotary_proof(*np.random.default_rng(0).standard_normal((2, 32))).figure
 # %% [markdown]
 # For the gradient we write $\bar{x} = \partial L / \partial x$, `dx` in code. Each input of a pair
@@ -249,7 +251,7 @@ check("partial_rotary_backward", partial_rotary_backward, seed=0)
 # The library's layer as a graph: the angles are computed once for all heads, and the same rotation
 # is applied to q and to k. It has no parameters.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.layers import RotaryPositions
 from numformer.plots import computation_graph
 

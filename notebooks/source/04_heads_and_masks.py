@@ -42,6 +42,7 @@ distance = np.arange(T)[:, None] - np.arange(T)                       # t - s
 same = np.array([[a == b for b in words] for a in words])
 scores = np.stack([-4.0 * abs(distance - 1), 4.0 * same,              # previous word; same word
                    4.0 * (np.arange(T) == 0) + 0 * distance, 0.0 * distance])
+# %% tags=["hide-input"]
 attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
                title="Previous word, same word, first word, all words").figure
 # %% [markdown]
@@ -110,11 +111,11 @@ print("difference from the layer:", abs(multi_head(x, *weights, H) - layer(x[Non
 # queries with $q_t > 0$ put the keys into the same order, and all others into the reverse of it.
 # Each head needs some width.</details>
 # %% [markdown]
-# The layer of the library as a graph, made from its code. Follow the shapes: heads become an axis of
-# their own, (B, H, T, D), each has its scores, softmax and weighted mean, and `concat` joins them
-# again, to (B, T, C).
+# The layer of the library as a graph, made from its code. Follow the shapes: heads become an axis
+# of their own, (B, H, T, D), each has its scores, softmax and weighted mean, and `concat` joins
+# them again, to (B, T, C).
 
-# %%
+# %% tags=["hide-input"]
 from numformer.layers import MultiHeadAttention
 from numformer.plots import computation_graph
 
@@ -181,6 +182,7 @@ i = np.arange(6)
 masks = {"encoder: everywhere": np.ones((6, 6), bool),
          "decoder: causal": i[:, None] >= i,
          "causal window of 3": (i[:, None] >= i) & (i[:, None] - i < 3)}
+# %% tags=["hide-input"]
 mask_panels(masks, {name: [f"x{t}" for t in i] for name in masks}).figure
 # %% [markdown]
 # The **causal** mask is the triangle $s \le t$: with its own position, because the first word would

@@ -53,6 +53,7 @@ maps = {name: coupling(norm, sizes) for name, norm in norms.items()}
 for name, each in maps.items():
     other = each[~np.eye(len(each), dtype=bool)]                      # of other vectors
     print(f"{name}: dependence on other vectors {other.min():.1e} to {other.max():.1e}")
+# %% tags=["hide-input"]
 norm_comparison(maps, sizes).figure
 # %% [markdown]
 # LayerNorm's map is diagonal: each vector depends on itself alone. BatchNorm's map is full. The
@@ -283,6 +284,7 @@ for name, norm_first in (("pre-norm", True), ("post-norm", False)):
         streams[name].append(residual_stream(model, ids[:, :-1])["blocks"])
     flows[name] = np.mean(runs, axis=0)                               # (L,)
     print(name, "first to last block:", [f"{run[0]:.2f} to {run[-1]:.2f}" for run in runs])
+# %% tags=["hide-input"]
 gradient_flow(flows).figure
 # %% [markdown]
 # It came out as expected with every seed. In the last block the gradient norm is 1.75 to 2.10 with
@@ -297,6 +299,7 @@ for name, runs in streams.items():                                    # L + 1 ar
                for a, b in ((run[0], run[1]), (run[-2], run[-1]))] for run in runs]
     first, last = np.transpose(change).round(2)
     print(f"{name}: change over size of the stream, first block {first}, last block {last}")
+# %% tags=["hide-input"]
 residual_norms({name: runs[0] for name, runs in streams.items()}).figure
 # %% [markdown]
 # As expected with each seed (the picture has seed 1): with pre-norm the stream grows, and the first
@@ -312,7 +315,7 @@ residual_norms({name: runs[0] for name, runs in streams.items()}).figure
 # A block of GPT-2, drawn from its layers: each branch begins with a LayerNorm, and there is no norm
 # on the path from one circle with a plus to the next.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 

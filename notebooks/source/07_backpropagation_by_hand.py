@@ -37,7 +37,7 @@ rng = np.random.default_rng(0)
 # the residual connection. Black arrows are the forward. Orange arrows are the backward: they carry
 # gradients from y to h, on both paths.
 
-# %%
+# %% tags=["hide-input"]
 ax = Figure(figsize=(8, 3.2), layout="constrained").add_subplot()
 names = ["h", "b", "u", "f", "m", "y"]
 steps = ["normalize", "times $W_1$", "max(., 0)", "times $W_2$", "+"]
@@ -139,6 +139,7 @@ check("embedding_backward", embedding_backward, seed=0)
 z = np.array([1.0, 0.0, 2.0, -1.0, 0.5])
 p, _ = softmax(z)
 jacobian = np.diag(p) - np.outer(p, p)                                # (5, 5)
+# %% tags=["hide-input"]
 ax = Figure(figsize=(4.6, 3.6), layout="constrained").add_subplot()
 ax.figure.colorbar(ax.imshow(jacobian, cmap="RdBu_r", vmin=-0.25, vmax=0.25))
 ax.set(xlabel="score $z_k$", ylabel="weight $p_j$", title="derivative of weight j")
@@ -289,6 +290,7 @@ check("layer_norm_backward", layer_norm_backward, seed=0)
 
 # %%
 q, k, v, do = rng.standard_normal((4, 9, 8))                          # (T, D) each
+# %% tags=["hide-input"]
 forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
 
 # %% [markdown]
@@ -444,7 +446,7 @@ print(f"largest difference: y {np.abs(library_y[0] - y).max():.0e}, "
 # The same for a block of GPT-2, drawn from its layers. Black arrows are the forward pass. An orange
 # arrow runs against each of them, and each box has the equation of its gradient.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 

@@ -116,6 +116,7 @@ for (name, functions), style in zip(variants.items(), ("-", "--", "-.", ":")):
     print(f"{name:20}: loss of the last 50 steps with seeds 1, 2, 3",
           runs[:, -50:].mean(axis=1).round(3), f"smallest cosine {min(cosines):.2f}")
     ax.plot(np.convolve(runs.mean(axis=0), np.ones(10) / 10, "valid"), style, label=name)
+# %% tags=["hide-input"]
 ax.set(xlabel="step", ylabel="loss (nats)", title="Training with right and wrong gradients")
 ax.legend()
 ax.figure
@@ -144,6 +145,7 @@ layer, x = LayerNorm(4, dtype=np.float64), np.random.default_rng(0).standard_nor
 errors = step_errors(layer, [x])
 print(f"smallest error of the difference {min(errors['central_difference']):.0e}, of the complex "
       f"step {min(errors['complex_step']):.0e}")
+# %% tags=["hide-input"]
 step_error_curve(errors, title="LayerNorm").figure
 
 # %% [markdown]
@@ -385,7 +387,7 @@ print(gradcheck(StatefulLinear(3, 2, rng, dtype=np.float64), [rng.standard_norma
 # In this library nothing of a call stays in the layer. The graph shows LayerNorm: what the forward
 # saves, in blue, is an argument of the backward, in orange, which is read upwards.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.layers import LayerNorm
 from numformer.plots import computation_graph
 

@@ -41,6 +41,7 @@ rng = np.random.default_rng(0)
 
 # %%
 lengths, C = 2 ** np.arange(6, 16), 512
+# %% tags=["hide-input"]
 ax = Figure(figsize=(6.4, 3.4), layout="constrained").add_subplot()
 ax.plot(lengths, 4 * lengths * C ** 2, "-", label="projections: $4 T C^2$")
 ax.plot(lengths, 2 * lengths ** 2 * C, "--", label="scores and outputs: $2 T^2 C$")
@@ -95,6 +96,7 @@ for s in scores:
     m_new = max(m, s)
     l, m = math.exp(m - m_new) * l + math.exp(s - m_new), m_new
     history.append((s, m, l))
+# %% tags=["hide-input"]
 above, below = Figure(figsize=(7, 4), layout="constrained").subplots(2, 1, sharex=True)
 s, m, l = np.transpose(history)
 above.plot(s, "o", markersize=4, label="score s")
@@ -174,6 +176,7 @@ check("softmax_cross_entropy", softmax_cross_entropy, seed=0)
 # %%
 q, k, v = 2 * rng.standard_normal((3, 1, 1, 8, 2))                    # (B, H, T, D)
 steps = list(tiled_attention_steps(q, k, v, CAUSAL, tile=2))
+# %% tags=["hide-input"]
 tile_order(steps).figure
 
 # %% [markdown]
@@ -183,7 +186,7 @@ tile_order(steps).figure
 # rescales the sums before the tile: 0 at the first tile, where there are none yet, and below 1
 # where the maximum rose. These rows are in bold.
 
-# %%
+# %% tags=["hide-input"]
 tile_frames(steps, (12, 13)).figure
 
 # %% [markdown]
@@ -294,7 +297,7 @@ check("z_loss_backward", z_loss_backward, seed=0)
 # two boxes, the attention weights and the weighted sum of values, by one. The matrix of shape (B,
 # H, T, T) between them is never stored.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 
@@ -343,6 +346,7 @@ for name, functions in {
         peaks[name] = memory
         print("; MiB", *(f"{each / 2 ** 20:.1f}" for each in memory), end="")
     print()
+# %% tags=["hide-input"]
 attention_costs(lengths, milliseconds, peaks).figure
 
 # %% [markdown]

@@ -48,6 +48,7 @@ vocabulary = [tokenizer.decode([i]) for i in range(len(tokenizer))]
 T = 64
 stream = BlockStream(text, T, batch_size=16, seed=0)
 batch = stream.batch(0)                                               # inputs, targets: (B, T)
+# %% tags=["hide-input"]
 ax = Figure(figsize=(8, 1.3), layout="constrained").add_subplot()
 for y, ids in ((1, batch.inputs), (0, batch.targets)):
     for t, token in enumerate(ids[0, :24]):
@@ -166,7 +167,7 @@ print(report.ok, f"worst relative error {report.worst.error:.0e} in {len(report.
 # GPT-2 has this structure at a larger size. Equal blocks are drawn once, with their number, and
 # the head is tied: its weight is the embedding's.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 
@@ -190,6 +191,7 @@ x, m, v, paths["Adam"] = start.copy(), np.zeros(2), np.zeros(2), [start]
 for t in range(1, 41):
     adam_step(x, curvature * x, m, v, 0.2, t, beta2=0.99)
     paths["Adam"].append(x.copy())
+# %% tags=["hide-input"]
 ax = Figure(figsize=(7, 3.2), layout="constrained").add_subplot()
 a, b = np.meshgrid(np.linspace(-4.5, 1.5, 80), np.linspace(-1.5, 1.5, 80))
 ax.contour(a, b, a * a + 50 * b * b, 12, colors="lightgray")
@@ -310,9 +312,10 @@ for step in range(training.steps):
         metrics.append({"step": trainer.step, "val_loss": trainer.evaluate()})
         print(f"step {trainer.step}: held-out loss {trainer.val_loss:.3f} nats, "
               f"{trainer.val_loss / np.log(2):.3f} bits per character")
+# %% tags=["hide-input"]
 learning_rate_curve(metrics).figure
 
-# %%
+# %% tags=["hide-input"]
 loss_curve(metrics).figure
 
 # %% [markdown] minutes=10
@@ -324,6 +327,7 @@ loss_curve(metrics).figure
 # %%
 logits = model(tokenizer.encode("the ")[None])[0, -1]              # (V,)
 top = np.argsort(-logits)[:8]
+# %% tags=["hide-input"]
 ax = Figure(figsize=(7, 3), layout="constrained").add_subplot()
 for offset, temperature in zip((-0.27, 0, 0.27), (0.5, 1.0, 2.0)):
     p, _ = softmax(logits / np.float32(temperature))
@@ -373,6 +377,7 @@ check("soft_cap_backward", soft_cap_backward, seed=0)
 words = "the value of an expr"
 ids = tokenizer.encode(words)[None]
 view, = attention_views(model, Reading((ids,), list(words)))
+# %% tags=["hide-input"]
 attention_grid(view.weights, view.masks, title="All heads").figure
 
 # %% [markdown]
@@ -395,6 +400,7 @@ attention_grid(view.weights, view.masks, title="All heads").figure
 
 # %%
 lens = logit_lens(model, ids)
+# %% tags=["hide-input"]
 lens_map(lens[:, 0], vocabulary, list(words)).figure
 
 # %% [markdown]
@@ -406,6 +412,7 @@ token = int(logits.argmax())
 contributions = logit_contributions(model, ids, token)
 print(f"sum of the bars {sum(contributions.values()):.4f}, logit {logits[token]:.4f}, "
       f"probability {softmax(logits)[0][token]:.2f}")
+# %% tags=["hide-input"]
 contribution_bars(contributions, vocabulary[token]).figure
 
 # %% [markdown]

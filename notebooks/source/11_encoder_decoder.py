@@ -46,6 +46,7 @@ source, target = "23.05.2027", "2027-05-23"
 needed = np.zeros((len(target), len(source)))
 for row, columns in enumerate([6, 7, 8, 9, (2, 5), 3, 4, (2, 5), 0, 1]):
     needed[row, columns] = 1 / np.size(columns)
+# %% tags=["hide-input"]
 alignment_map(needed, list(source), list(target), title="What each character needs").figure
 
 # %% [markdown]
@@ -235,6 +236,7 @@ for seed, model in enumerate(models, start=1):
     print(f"seed {seed}: {np.mean(found):.0%} of the digits of 50 dates read most at their place")
 source = "23.05.2027"
 target, weights = alignment(models[0], source)
+# %% tags=["hide-input"]
 alignment_map(weights, list(source), target, title="Learned alignment").figure
 
 # %% [markdown]
@@ -268,6 +270,7 @@ mask[:S, :S] = True                       # encoder: self-attention, everywhere
 mask[S:, S:] = np.tri(T, dtype=bool)      # decoder: causal self-attention
 mask[S:, :S] = True                       # decoder: cross-attention to the encoder's output
 tokens = ["forty", "two", "[EOS]", "[BOS]", "quarante", "deux"]
+# %% tags=["hide-input"]
 mask_panels({"encoder-decoder": mask}, {"encoder-decoder": tokens}, {"encoder-decoder": S}).figure
 
 # %% [markdown]
@@ -359,6 +362,7 @@ reading = Reading(inputs, [words.decode([i]) for i in source_ids],
 cross = attention_views(model, reading)[-1]
 for word, row in zip(cross.queries, cross.weights[-1].mean(axis=0)):
     print(f"{word} reads most from {cross.keys[row.argmax()]} ({row.max():.2f})")
+# %% tags=["hide-input"]
 alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
               title="Cross-attention: mean of the heads of the last layer").figure
 
@@ -372,7 +376,7 @@ alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
 # The base model of Vaswani et al. (2017), drawn from its layers: the encoder's output is read by
 # the cross-attention of every block of the decoder.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 

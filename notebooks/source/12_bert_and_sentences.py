@@ -77,6 +77,7 @@ for n_merges in range(1, 6):
 # %%
 text = "[CLS] he sat by the [MASK] near the river [SEP]".split()
 n = len(text)
+# %% tags=["hide-input"]
 mask_panels({"BERT: encoder blocks": np.ones((n, n), bool),
              "GPT: decoder blocks": np.tri(n, dtype=bool)},
             {"BERT: encoder blocks": text, "GPT: decoder blocks": text}).figure
@@ -258,7 +259,7 @@ for row in (0, 5, 10):                                                # [predict
 # BERT-base, drawn from its layers: an encoder without a causal mask, below a head that predicts the
 # masked tokens and the layers of the second task, next-sentence prediction.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 
@@ -277,7 +278,7 @@ architecture_diagram(CONFIGS["bert-base"], title="BERT-base").figure
 # Training needs the gradient of s. Only the direction of a vector matters, not its norm. So moving
 # a along itself changes nothing, and the gradient must be perpendicular to a:
 
-# %%
+# %% tags=["hide-input"]
 ax = Figure(figsize=(5.4, 3.4), layout="constrained").add_subplot()
 a, b = np.array([3.0, 1.0]), np.array([1.0, 2.0])
 unit, target = a / np.linalg.norm(a), b / np.linalg.norm(b)

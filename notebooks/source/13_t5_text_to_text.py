@@ -71,6 +71,7 @@ source, target = corrupt_spans(np.arange(len(words)), [100, 101, 102], np.random
 rows = [*source, *target]
 contains = np.array([np.arange(len(words)) == row for row in rows], float)
 labels = [f"<{row - 100}>" if row >= 100 else words[row] for row in rows]
+# %% tags=["hide-input"]
 ax = alignment_map(contains, words, labels, title="Source (above) and target (below)",
                    scale="")                                          # a cell is 0 or 1
 ax.set(xlabel="original", ylabel="source, then target")
@@ -117,6 +118,7 @@ print("counted:  ", len(source), len(target))
 
 # %%
 distance = np.arange(-60, 61)                                         # key minus query
+# %% tags=["hide-input"]
 ax = Figure(figsize=(7, 3), layout="constrained").add_subplot()
 ax.step(distance, relative_position_buckets(distance, n_buckets=32, max_distance=128), where="mid")
 ax.set(xlabel="distance: position of the key minus position of the query", ylabel="bucket",
@@ -242,7 +244,7 @@ for name in ("t5-small", "t5-base", "t5-large"):
 # A block of T5's decoder, drawn from its layers: self-attention, cross-attention and feed-forward,
 # with a norm before each and a bias on the scores of self-attention.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 
@@ -327,11 +329,13 @@ inputs = (tokenizer.encode(prompt)[None], np.array([len(prompt)]),
           np.array([[ids[1], *tokenizer.encode(answer)]]))
 cross = attention_views(models[1], Reading(inputs, list(prompt),
                                            ["[BOS]", *answer, "[EOS]"]))[-1]
+# %% tags=["hide-input"]
 alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
               title="Cross-attention of the last layer, mean of heads").figure
 
 # %%
 biases = models[1].encoder.blocks[0].attention.positions.added_to_scores(16, 16)  # (H, 16, 16)
+# %% tags=["hide-input"]
 position_biases(biases, title="The encoder's learned bias by distance").figure
 
 # %% [markdown]

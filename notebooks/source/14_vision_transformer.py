@@ -51,6 +51,7 @@ def cut(images, P):
 
 
 patches = cut(test[[4]], 2)                                           # (1, 16, 4)
+# %% tags=["hide-input"]
 left, right = Figure(figsize=(7, 3.4)).subplots(1, 2)
 image_grid(test[[4], None, ..., 0], [""], ax=left, title="An image")
 right.set_facecolor("orange")
@@ -188,6 +189,7 @@ check("max_pooling_backward", max_pooling_backward, seed=0)
 row_vectors, column_vectors = np.random.default_rng(0).standard_normal((2, 4, 24))
 vectors = np.concatenate([np.repeat(row_vectors, 4, axis=0),
                           np.tile(column_vectors, (4, 1))], axis=1)   # (16, 48)
+# %% tags=["hide-input"]
 position_similarity(vectors, title="Row and column vectors, at random").figure
 
 # %% [markdown]
@@ -207,7 +209,7 @@ position_similarity(vectors, title="Row and column vectors, at random").figure
 # %% [markdown]
 # ViT-B/16, drawn from its layers. Above the patch embedding it is an encoder such as BERT's.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.plots import architecture_diagram
 
 architecture_diagram(VISION_CONFIGS["vit-base"], title="ViT-B/16").figure
@@ -311,6 +313,7 @@ names = ["[CLS]", *(f"{row},{column}" for row in range(1, 5) for column in range
 view, = attention_views(model, Reading((image,), names, image=image[0]))
 attention = [weights.mean(axis=0)[0, 1:] for weights in view.weights]
 attention.append(attention_rollout(view.weights)[0, 1:])              # to each patch (16,)
+# %% tags=["hide-input"]
 patch_attention(np.repeat(image, 3, axis=0), np.array(attention),
                 ["block 1", "block 2", "rollout"], title=f"A {digits.test_labels[4]}").figure
 
@@ -325,6 +328,7 @@ logits, saved = model.forward(image)
 dlogits = np.zeros_like(logits)
 dlogits[0, logits.argmax()] = 1                                       # d logit / d logits
 dimage = model.backward(dlogits, saved)[0, ..., 0]                    # (height, width)
+# %% tags=["hide-input"]
 left, right = Figure(figsize=(7, 3.4)).subplots(1, 2)
 left.imshow(image[0, ..., 0], cmap="gray_r")
 left.set_title(f"predicted: {logits.argmax()}")

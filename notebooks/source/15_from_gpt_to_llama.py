@@ -56,7 +56,7 @@ from numformer.training import Trainer, TrainingConfig
 # You know the other parts: pre-norm and post-norm from lesson 5, rotary positions from lesson 3,
 # gated networks from lesson 6. We derive RMSNorm here. What has changed most is the size:
 
-# %%
+# %% tags=["hide-input"]
 model_growth(model_sizes(), {"transformer-big": "right", "gpt2-xl": "above", "gpt3": "above",
                              "llama-7b": "left"}).figure
 
@@ -75,6 +75,7 @@ model_growth(model_sizes(), {"transformer-big": "right", "gpt2-xl": "above", "gp
 # %%
 points = np.random.default_rng(0).standard_normal((60, 2)) * [1.5, 0.7] + [0.4, 0.3]
 moved = rms_norm(points, np.ones(2))[0]
+# %% tags=["hide-input"]
 ax = Figure(figsize=(4.6, 4.6), layout="constrained").add_subplot()
 ax.plot([points[:, 0], moved[:, 0]], [points[:, 1], moved[:, 1]], color="silver", linewidth=0.8)
 ax.scatter(*points.T, label="x", s=14)
@@ -209,6 +210,7 @@ for name, choices in designs.items():
     n_parameters = sum(parameter.data.size for parameter in model.parameters())
     print(f"{name:12}: {n_parameters:,} parameters; loss with seeds 1, 2, 3:",
           ", ".join(f"{curve[-1][1]:.3f}" for _, curve in runs))
+# %% tags=["hide-input"]
 losses_by_tokens(curves, title="Validation loss, seed 1").figure
 
 # %% [markdown]
@@ -268,7 +270,7 @@ for name in ("transformer-big", "gpt2", "gpt2-xl", "gpt3", "llama-7b", "llama2-7
 # %% [markdown]
 # Llama 2 with 7 billion parameters, drawn from its config: each box has its number of parameters.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.models import CONFIGS
 from numformer.plots import architecture_diagram
 
@@ -291,7 +293,7 @@ architecture_diagram(CONFIGS["llama2-7b"], title="Llama 2").figure
 # $\bar{W} = X^\top \bar{Y}$, so a training step costs three times the forward. The picture compares
 # the formulas with what was counted in a run of our last model.
 
-# %%
+# %% tags=["hide-input"]
 cost_treemap(model_costs(model.config)).figure
 
 # %% [markdown]

@@ -62,6 +62,7 @@ for word in ("bank", "watch"):
     x, left = states[3][words == word], maps[word, "after block 3"][0]          # (n, C) each
     print(f"{word}, block 3: {1 - left.var(axis=0).sum() / x.var(axis=0).sum():.0%} of the "
           "variance is that of the neighbours' means")
+# %% tags=["hide-input"]
 labelled_maps(maps, 2, "Occurrences by sense, without the effect of the two neighbours").figure
 
 # %% [markdown]
@@ -145,7 +146,7 @@ check("dot_scores_backward", dot_scores_backward, seed=0)
 # compare tokens, and the weighted sum of the values mixes them. Every other box treats each token
 # alone.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.plots import architecture_diagram
 
 architecture_diagram(bert.model, block=2, title="A small BERT").figure
@@ -181,6 +182,7 @@ bars = {("embedding" if n == 0 else f"after block {n}"): each.mean()
         for n, each in enumerate(right)}
 print(f"all words: majority {majority:.3f};",
       ", ".join(f"{name} {share:.3f}" for name, share in bars.items()))
+# %% tags=["hide-input"]
 accuracy_bars(bars, title="Senses read from the nearest other occurrence", chance=majority,
               chance_label="majority").figure
 
@@ -227,6 +229,7 @@ model = trained(trainer_of("recall", seed=1, steps=1500)[0]).model
 few = [shot_accuracy(model, shots) for shots in SHOTS]
 for shots, accuracy in zip(SHOTS, few):
     print(f"examples {shots:2}: accuracy {accuracy:.3f}, a(n) {1 - 7 / 8 * 0.75 ** shots:.3f}")
+# %% tags=["hide-input"]
 accuracy_by_shots(SHOTS, {"2 layers, 1,500 steps": few},
                   [matching_accuracy(shots) for shots in SHOTS]).figure
 

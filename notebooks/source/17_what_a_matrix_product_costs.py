@@ -116,6 +116,7 @@ with backend.one_blas_thread():
         flops, moved = 2 * M * K * N, 4 * (M * K + K * N + M * N)
         points.append((flops / moved, flops / seconds(np.matmul, left, right, repeat=5)))
 intensity, rate = np.array(points).T
+# %% tags=["hide-input"]
 ax = Figure(figsize=(7, 4.2), layout="constrained").add_subplot()
 line = np.geomspace(0.05, 500, 50)
 ax.loglog(line, np.minimum(peak, line * bandwidth) / 1e9, color="#1b1f24", label="roofline")
@@ -277,7 +278,7 @@ check("linear_backward", linear_backward, seed=0)
 # The graph of the library's feed-forward layer shows what the backward needs of the forward: blue
 # variables are kept in memory, and all of them have to be read again.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.layers import FeedForward
 from numformer.plots import computation_graph
 

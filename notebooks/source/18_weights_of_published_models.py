@@ -114,6 +114,7 @@ for name in list(header)[:3]:
 
 # %%
 kinds = {"wte": "#1257a8", "wpe": "#5b9bd5", "attn": "#c8500a", "mlp": "#9a7b1f", "": "#5a6470"}
+# %% tags=["hide-input"]
 figure = Figure(figsize=(8, 3.6), layout="constrained")
 for ax, part in zip(figure.subplots(2, 1), ("", "h.0.")):
     shown = {name: entry["data_offsets"] for name, entry in header.items() if part in name}
@@ -291,7 +292,7 @@ check("gelu_tanh_backward", gelu_tanh_backward, seed=0)
 # %% [markdown]
 # The architecture: each box needs its part of the file.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.plots import architecture_diagram
 
 architecture_diagram(CONFIGS["gpt2"], title="GPT-2").figure
@@ -318,7 +319,7 @@ architecture_diagram(CONFIGS["gpt2"], title="GPT-2").figure
 # paper pairs neighbours, 2i with 2i + 1 (*interleaved*), and so does LLaMA's first code. The files
 # for the transformers library pair i with i + D/2 (*half-split*). Equal colours are one pair:
 
-# %%
+# %% tags=["hide-input"]
 D, ax = 8, Figure(figsize=(7, 2.8), layout="constrained").add_subplot()
 order = np.concatenate([np.arange(0, D, 2), np.arange(1, D, 2)])      # half-split <- interleaved
 colours = ["#1257a8", "#c8500a", "#5a6470", "#5b9bd5"]
@@ -425,6 +426,7 @@ def rounded(x):
 
 x = np.linspace(1, 4, 6000, dtype=np.float32)
 cut = (x.view(np.uint32) & 0xFFFF0000).view(np.float32)
+# %% tags=["hide-input"]
 ax = Figure(figsize=(7, 3.4), layout="constrained").add_subplot()
 for name, y, colour in (("cut off", cut, "#a9b8cc"), ("to the nearest", rounded(x), "#1257a8")):
     ax.plot(x, abs(y - x) / x, color=colour, linewidth=0.8, label=name)
@@ -558,6 +560,7 @@ for y, name in enumerate(reversed(names)):
     cost = np.maximum(abs(np.array(losses[name]) - right), 1e-6)
     for x, marker, seed in zip(cost, "os^", (1, 2, 3)):
         ax.plot(x, y, marker, color="#1257a8" if "GPT" in name else "#c8500a")
+# %% tags=["hide-input"]
 for marker, seed in zip("os^", (1, 2, 3)):
     ax.plot([], [], "k" + marker, label=f"seed {seed}")
 ax.set_xscale("log")

@@ -56,6 +56,7 @@ trainer, task, tokenizer = trainer_of("recall", seed=1, steps=1500)
 model = trained(trainer).model
 measured = task.measure(model, tokenizer, task.load(None))
 print({name: round(share, 3) for name, share in measured.items()})
+# %% tags=["hide-input"]
 accuracy_bars({"the model": measured["recall"],
                "most frequent value so far": measured["most_frequent_value"],
                "the last value": measured["last_value"]},
@@ -77,9 +78,10 @@ ids, text = recall_ids(keys, values), recall_text(keys[0], values[0])
 weights = list(attention_by_layer(model, ids).values())               # each (1, H, T, T)
 print(text)
 causal = np.tri(ids.shape[1], dtype=bool)
+# %% tags=["hide-input"]
 attention_grid([layer[0] for layer in weights], causal, title="All four heads, one text").figure
 
-# %%
+# %% tags=["hide-input"]
 attention_map(weights[1][0, 0], list(text), causal, title="Layer 2, head 1").figure
 
 # %% [markdown]
@@ -147,7 +149,7 @@ for (layer, head), score in np.ndenumerate(induction):
 # A block of our model. The circles with a plus are the residual stream: the heads of a layer add to
 # it, and those of the next layer read it.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.plots import architecture_diagram
 
 architecture_diagram(model, block=1, title="The model").figure
@@ -246,6 +248,7 @@ for layer, head in np.ndindex(2, 2):
 with ablate_heads(model, [(1, 0), (1, 1)]):
     bars["without both heads of layer 2"] = task.measure(model, tokenizer, held_out)["recall"]
 print(*(f"{share:.3f} {name}" for name, share in bars.items()), sep="\n")
+# %% tags=["hide-input"]
 accuracy_bars(bars, title="Recall after ablation", chance=1 / 8).figure
 
 # %% [markdown]

@@ -57,6 +57,7 @@ def windows(x, K, L):
 
 
 image = digits.test_images[[4]]                                       # (1, 8, 8, 1)
+# %% tags=["hide-input"]
 left, right = Figure(figsize=(8, 4)).subplots(1, 2)
 image_grid(image[:, None, ..., 0], [""], ax=left, title="An image")
 right.set_facecolor("orange")
@@ -191,7 +192,7 @@ print(f"{'nearest image':>18}, {'in any order':>22}:",
 # only within windows of M x M patches. The first panel shows 8 x 8 patches in four windows, M = 4.
 # The other panels come later.
 
-# %%
+# %% tags=["hide-input"]
 shifted_windows(8, 4, 2).figure
 
 # %% [markdown]
@@ -291,6 +292,7 @@ for ax, (name, (shifted, row, column)) in zip(axes, cases.items()):
     ax.set_xticks(np.arange(3.5, 15, 4), [])
     ax.set_yticks(np.arange(3.5, 15, 4), [])
     ax.grid(color="0.6")
+# %% tags=["hide-input"]
 axes[0].figure
 
 # %% [markdown]
@@ -317,7 +319,7 @@ check("window_position_bias_backward", window_position_bias_backward, seed=0)
 # The second block of Swin-T: its $N = 64$ windows are shifted. Between stages, 2 x 2 patches are
 # merged into one, so later windows cover more.
 
-# %%
+# %% tags=["hide-input"]
 architecture_diagram(SWIN_CONFIGS["swin-t"], block=2, title="Swin-T").figure
 
 # %% [markdown] minutes=10
@@ -337,6 +339,7 @@ boxes = np.concatenate([targets[[2, 0, 0, 1]], [[0.2, 0.3, 0.2, 0.3]]])         
 boxes += 0.02 * rng.standard_normal(boxes.shape)
 logits = rng.standard_normal((5, 10)) + 4 * np.eye(10)[labels[[2, 0, 0, 1, 1]]]
 sigma = match_objects(logits, boxes, labels, targets)                 # (3,)
+# %% tags=["hide-input"]
 left, right = Figure(figsize=(8, 4.6)).subplots(1, 2)
 for ax, kept, title in ((left, np.arange(5), "Five predictions (dashed)"),
                         (right, sigma, "Those that are matched")):
@@ -405,6 +408,7 @@ print(gradcheck((set_loss, set_loss_backward), [boxes]))
 shift = np.linspace(0, 3, 61)
 a = np.stack([shift, 0 * shift, shift + 1, 0 * shift + 1], axis=1)    # corners (61, 4)
 b = np.array([[0.0, 0.0, 1.0, 1.0]])
+# %% tags=["hide-input"]
 ax = Figure(figsize=(8, 3.6)).subplots()
 ax.plot(shift, generalized_iou(a, np.repeat(b, 61, axis=0))[0], linewidth=3,
         label="generalized IoU")
@@ -572,6 +576,7 @@ for when in ("before", "after"):
     found = task.measure(trainer.model, tokenizer, task.load(None))
     print(f"{when} training: known phrasing {found['zero_shot_accuracy']:.1%}, new phrasing "
           f"{found['new_phrasing_accuracy']:.1%}, s = {np.exp(trainer.model.logit_scale.data):.1f}")
+# %% tags=["hide-input"]
 task.pictures(trainer.model, tokenizer)["similarity.png"].figure
 
 # %% [markdown]

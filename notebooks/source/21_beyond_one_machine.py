@@ -227,6 +227,7 @@ measured = {1: (0.0571, 0.0), 2: (0.0313, 3.216e6)}                          # s
 links = {"one machine": (1.1e-6, 3.4e9), "10 Gbit/s": (20e-6, 1.25e9),
          "1 Gbit/s": (50e-6, 0.125e9)}
 N = (1, 2, 4, 8, 16, 32)
+# %% tags=["hide-input"]
 rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
               for name, link in links.items()},
              {n: bytes_of_step(P, n) for n in N}, measured).figure
@@ -330,6 +331,7 @@ for kind in ("gpipe", "1f1b"):
     schedule = pipeline_schedule(stages=4, micro_batches=8, kind=kind)
     print(f"{kind}: bubble {bubble_share(schedule):.3f}, (p - 1) / (m + p - 1) = {3 / 11:.3f}; "
           f"micro-batches held by each stage: {most_held(schedule)}")
+# %% tags=["hide-input"]
 pipeline_picture(schedule, title="1F1B, 4 stages, 8 micro-batches").figure
 
 # %% [markdown]

@@ -297,7 +297,7 @@ print("excerpts, (B, 1) + (5,):", *(starts + np.arange(5)))           # (B, T + 
 # their last T targets: the target of each position is the next input. An **epoch** is one pass over
 # the text; excerpts are random, so the page bounds the characters of all batches by 20 times the
 # text. The learning rate is multiplied by the smaller of two ramps, which needs no `if`:
-# %%
+# %% tags=["hide-input"]
 ax, steps = new_axes((7, 2.8)), 500
 step = np.arange(1, steps + 1)
 ax.plot(step, np.minimum(step / minimal.WARMUP, 1.2), ":", label="step / WARMUP")
@@ -334,6 +334,7 @@ print(f"held-out loss: bigram {-np.log(bigram[ids[cut:-1], ids[cut + 1:]]).mean(
 words = "the value of an expr"
 _, saved = minimal.forward(p, np.array([[id_of[c] for c in words]]))
 weights = [saved_block[2][-1][0] for saved_block in saved[1]]         # (H, T, T) of each block
+# %% tags=["hide-input"]
 attention_grid(weights, np.tri(len(words), dtype=bool), title="Heads of both blocks").figure
 # %% [markdown]
 # Each head has a map of its own. (Colours follow the root of the weight, so that small ones show.)

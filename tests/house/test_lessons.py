@@ -78,6 +78,17 @@ def test_a_lesson_teaches_alone(path):
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_code_that_draws_is_folded(path):
+    """In a cell of its own: what a lesson computes is read without it."""
+    for cell in cells_of(path):
+        if cell["cell_type"] == "code":
+            draws = any("image/png" in output.get("data", {}) for output in cell["outputs"])
+            hidden = "hide-input" in cell["metadata"].get("tags", ())
+            assert draws == hidden, "".join(cell["source"])
+            assert hidden == cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_uses_the_words_of_the_field(path):
     own = prose(path).split("## Further reading")[0]                  # titles are other people's
     assert not [match.group() for match in AVOIDED.finditer(own)]

@@ -56,6 +56,14 @@ def test_long_code_and_its_picture_are_two_slides_and_setup_is_none():
         (True, False), (False, True), (True, True)]
 
 
+def test_of_code_that_draws_there_is_the_picture_alone():
+    picture = nbformat.v4.new_output("display_data", {"image/png": "AAAA"})
+    cell = nbformat.v4.new_code_cell("ax.plot(x)\n" * 12, metadata={"tags": ["hide-input"]},
+                                     outputs=[picture])
+    made, = slides.deck(notebook(cell)).cells
+    assert made.source == "" and "<img" in made.outputs[0].data["text/html"]
+
+
 @pytest.mark.parametrize("path", every(12, LESSONS), ids=lambda path: path.stem)
 def test_a_lesson_becomes_a_deck(path, caplog):
     made = slides.deck(nbformat.read(path, as_version=4))
