@@ -34,6 +34,7 @@ q = np.array([2.0, 2.0, 0.0, 0.0])                                    # query of
 k = np.array([[0, 0, 0, 1], [0.5, 0.5, 0, 0], [3, 0, 0, 0],           # flight, sport, time, other
               [0, 0, 0, 1], [0, 0, 2, 0]], float)                     # keys: (S, D)
 v = np.array([[0, 0], [0.5, 0.5], [1, 0], [0, 0], [0.2, 0]], float)   # animal, racket: (S, D_V)
+# %% tags=["hide-input"]
 query_detail(q, k, words, v=v, title='The query of "bat"').figure
 # %% [markdown]
 # The picture shows three steps. First a **score** for each key: the dot product, which is large
@@ -41,6 +42,7 @@ query_detail(q, k, words, v=v, title='The query of "bat"').figure
 # Then the **softmax** makes the scores into **attention weights**, positive and with sum 1. Then
 # the values are averaged with these weights. The key of "flew" matches best and gets 78% of the
 # weight, so the output for "bat" is closest to the value of "flew": an animal, not a racket.
+# (Lesson 6 follows this word, with the same numbers, through a whole block.)
 #
 # $$z_s = \frac{q \cdot k_s}{\sqrt D}, \qquad p_s = \frac{e^{z_s}}{\sum_j e^{z_j}}, \qquad
 # o = \sum_s p_s v_s, \qquad q, k_s: (D,),\; z, p: (S,),\; v_s, o: (D_V,)$$
@@ -114,11 +116,12 @@ def general_scores_backward(dz, q, k, weight):
 check("general_scores_backward", general_scores_backward, seed=0)
 # %% [markdown]
 # The graph shows what self-attention with one head computes, a layer that makes queries, keys and
-# values of the same vectors. It is made from the code and from one run: each step has its formula and
-# the shape of its result. Blue variables are kept for the backward pass. (In `Attention` the queries
-# are given; `MultiHeadAttention` of lesson 4 has several heads and one more matrix at the end.)
+# values of the same vectors. It is made from the code and from one run: each step has its formula
+# and the shape of its result. Blue variables are kept for the backward pass. (In `Attention` the
+# queries are given; `MultiHeadAttention` of lesson 4 has several heads and one more matrix at the
+# end.)
 
-# %%
+# %% tags=["hide-input"]
 from numformer.layers import SelfAttention
 from numformer.plots import computation_graph
 
@@ -138,6 +141,7 @@ maps = {"plain": softmax(q @ k.T)[0], "divided by 16": softmax(q @ k.T / 16)[0]}
 for name, p in maps.items():
     two = np.sort(p, axis=-1)[:, -2:].sum(axis=-1)                    # (T,)
     print(f"{name}: the two largest weights of a query have {two.min():.2f} to {two.max():.2f}")
+# %% tags=["hide-input"]
 attention_maps(maps, title="Weights of 16 queries on 16 keys, D = 256")[0].figure
 # %% [markdown]
 # Let all coordinates of q and k be independent, with mean 0 and variance 1. (They need not be
@@ -261,6 +265,7 @@ check("attention_backward", attention_backward, seed=0)
 # %%
 tokens = "the bat flew at dusk and came back".split()
 q, k, v, do = np.random.default_rng(0).standard_normal((4, 8, 16))    # (T, D), (S, D), ...
+# %% tags=["hide-input"]
 forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # %% [markdown] minutes=5
 # ## The root once more

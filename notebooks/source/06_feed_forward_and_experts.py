@@ -28,9 +28,11 @@ from numformer.analysis import capture, dead_units, hidden_activations
 from numformer.data import BlockStream, CharacterTokenizer, load_corpus
 from numformer.functional import (
     ACTIVATIONS, silu, softmax, swish, swish_backward, top_k_experts, top_k_gates)
-from numformer.layers import FeedForward, MixtureOfExperts, MultiHeadAttention, SwiGLU
+from numformer.layers import (
+    FeedForward, MixtureOfExperts, MultiHeadAttention, ResidualBranch, RMSNorm,
+    SelfAttentionBranch, SwiGLU, TransformerBlock)
 from numformer.models import Decoder, DecoderConfig
-from numformer.plots import activation_curves
+from numformer.plots import activation_curves, computation_graph
 from numformer.training import Trainer, TrainingConfig
 from numformer.verify import gradcheck
 
@@ -66,6 +68,7 @@ for ax, (name, (layer, options)) in zip(axes, layers.items()):
         influence[t] = np.linalg.norm(layer.backward(dy, saved)[0], axis=-1)
     ax.imshow(influence ** 0.5, cmap="Blues")
     ax.set(title=name, xlabel="input s", ylabel="output t")
+# %% tags=["hide-input"]
 axes[0].figure
 
 # %% [markdown]
@@ -88,14 +91,100 @@ axes[0].figure
 # So two thirds of a block's weights are here. The weights do not depend on the position, so the
 # network handles texts of any length, and all positions can be computed at once.
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
+# ## One word through a whole block
+#
+# Lesson 2 let the word "bat" attend from given queries, keys and values. Here the same sentence
+# passes a whole pre-norm block of lesson 5, with one head and matrices made by hand, so that every
+# coordinate has a meaning:
+#
+# $$h = x + \mathrm{softmax}\!\left( \frac{q k^\top}{\sqrt D} \right) v\, W_O, \qquad
+# y = h + \max(0, m W_1)\, W_2, \qquad n = \mathrm{norm}(x),\; m = \mathrm{norm}(h)$$
+#
+# with $q = n W_Q$, $k = n W_K$ and $v = n W_V$. The norm is an RMSNorm whose weight
+# $1 / \sqrt 8$ leaves vectors of norm 1 as they are.
+# %%
+coordinates = "article bat flight place time sport animal racket".split()                # C = 8
+
+
+def matrix(*shape, **entries):
+    """Zeros, but for the rows of these coordinates."""
+    made = np.zeros(shape)
+    for name, row in entries.items():
+        made[coordinates.index(name)] = row
+    return made
+
+
+words = "the bat flew at dusk".split()
+x = np.stack([matrix(8, **{name: 1}) for name in ("article", "bat", "flight", "place", "time")])
+W_Q = matrix(8, 4, bat=[2, 2, 0, 0])                                  # flight, sport, time, other
+W_K = matrix(8, 4, article=[0, 0, 0, 1], bat=[0.5, 0.5, 0, 0], flight=[3, 0, 0, 0],
+             place=[0, 0, 0, 1], time=[0, 0, 2, 0])
+W_V = matrix(8, 2, bat=[0.5, 0.5], flight=[1, 0], time=[0.2, 0])      # animal, racket
+W_O = matrix(8, 2, animal=[1, 0], racket=[0, 1]).T
+W_1 = matrix(8, 2, animal=[1, -1], racket=[-1, 1])                    # which of the two is larger
+W_2 = matrix(8, 2, animal=[1, -1], racket=[-0.2, 0.2]).T
+# %%
+def norm(x):
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True)) / 8 ** 0.5
+
+
+def show(step, values, names=coordinates):
+    print(f"{step:26}", ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values)
+                                  if names is not coordinates or value))
+
+
+kinds, meanings, t = ["flight", "sport", "time", "other"], ["animal", "racket"], 1    # t: "bat"
+n = norm(x)                                                           # (T, C)
+q, k, v = n @ W_Q, n @ W_K, n @ W_V                                   # (T, D), (T, D), (T, D_V)
+scores = q @ k.T / np.sqrt(4)                                         # (T, T)
+p, _ = softmax(scores)
+o = p @ v                                                             # (T, D_V)
+h = x + o @ W_O                                                       # (T, C)
+m = norm(h)
+f = np.maximum(m @ W_1, 0)                                            # (T, F)
+y = h + f @ W_2                                                       # (T, C)
+for step, values, *names in (
+        ("x", x[t]), ("n = norm(x)", n[t]), ("q = n W_Q", q[t], kinds),
+        ("k of \"flew\"", k[2], kinds), ("v of \"flew\"", v[2], meanings),
+        ("scores = q k' / sqrt(4)", scores[t], words), ("p = softmax(scores)", p[t], words),
+        ("o = p v", o[t], meanings), ("o W_O", (o @ W_O)[t]), ("h = x + o W_O", h[t]),
+        ("m = norm(h)", m[t]), ("f = max(0, m W_1)", f[t], ["animal wins", "racket wins"]),
+        ("f W_2", (f @ W_2)[t]), ("y = h + f W_2", y[t])):
+    show(step, values, *names)
+# %% [markdown]
+# "bat" enters as the bare word and leaves as an animal. Attention adds 0.84 of "animal", most of it
+# from "flew". The feed-forward network reads this one vector: as "animal" is larger than "racket",
+# it raises the one and lowers the other.
+#
+# > A block adds two vectors to each position: what attention found at all positions, and what the
+# > feed-forward network makes of the sum.
+#
+# The library's block with these matrices computes the same, and its graph has the same steps:
+# %%
+random = np.random.default_rng(0)
+block = TransformerBlock(
+    attention=SelfAttentionBranch(RMSNorm(8, 0.0, dtype=float), MultiHeadAttention(
+        8, 1, random, d_head=4, d_value=2, bias=False, dtype=float)),
+    feedforward=ResidualBranch(RMSNorm(8, 0.0, dtype=float),
+                               FeedForward(8, 2, "relu", random, bias=False, dtype=float)))
+block.load_state_dict({
+    "norm1.weight": np.full(8, 8 ** -0.5), "attention.query.weight": W_Q,
+    "attention.key.weight": W_K, "attention.value.weight": W_V, "attention.output.weight": W_O,
+    "norm2.weight": np.full(8, 8 ** -0.5), "feedforward.hidden.weight": W_1,
+    "feedforward.output.weight": W_2})
+print(np.allclose(block(x[None])[0], y))
+# %% tags=["hide-input"]
+computation_graph(block, x[None], title="The block").figure
+
+# %% [markdown] minutes=10
 # ## Activation functions and their slopes
 #
 # The function f is called the *activation function*. Its values decide what a unit passes on; its
 # slope decides how much gradient the unit gets back. Compare the two halves of the picture left of
 # zero.
 
-# %%
+# %% tags=["hide-input"]
 activation_curves({"ReLU": ACTIVATIONS["relu"], "GELU": ACTIVATIONS["gelu"],
                    "SiLU": ACTIVATIONS["silu"]}, last=4)
 
@@ -112,7 +201,7 @@ activation_curves({"ReLU": ACTIVATIONS["relu"], "GELU": ACTIVATIONS["gelu"],
 # Swish has a slope parameter, $x\, \sigma(\beta x)$. With $\beta = 0$ it is half of x, with
 # $\beta = 1$ it is SiLU, and the larger $\beta$, the closer it is to ReLU:
 
-# %%
+# %% tags=["hide-input"]
 activation_curves({"ReLU": ACTIVATIONS["relu"]} | {
     f"beta = {beta:g}": (partial(swish, beta=beta), swish_backward)
     for beta in (0, 0.5, 1, 2, 5)}, last=4, title="Swish over beta")
@@ -261,7 +350,7 @@ for name in ("relu", "gelu"):
 # units get a gradient, so they move, but the expectation that they come back fails: after 100 steps
 # none is above 0 for any token. A small slope means slow learning.
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
 # ## Gates: one projection multiplies another
 #
 # A *gate* is a number that multiplies a signal: 0 blocks it, 1 lets it pass. The picture shows the
@@ -269,6 +358,7 @@ for name in ("relu", "gelu"):
 
 # %%
 g, h = np.meshgrid(np.linspace(-4, 4, 81), np.linspace(-2, 2, 81))
+# %% tags=["hide-input"]
 ax = Figure(figsize=(5, 3.4), layout="constrained").add_subplot()
 image = ax.imshow(silu(g)[0] * h, cmap="RdBu_r", vmin=-8, vmax=8, origin="lower", aspect="auto",
                   extent=(-4, 4, -2, 2))
@@ -329,9 +419,8 @@ for layer in (FeedForward(96, 384, "gelu", rng, bias=False), SwiGLU(96, 256, rng
 # The library's gated layer as a graph. Both projections read the same input, and the product of the
 # two is what the last one reads.
 
-# %%
+# %% tags=["hide-input"]
 from numformer.layers import GatedFeedForward
-from numformer.plots import computation_graph
 
 computation_graph(GatedFeedForward(8, 16, "silu", np.random.default_rng(0)),
                   np.ones((1, 5, 8), np.float32), title="SwiGLU").figure
@@ -349,6 +438,7 @@ logits = 1.5 * rng.standard_normal((12, 6))                           # (N, E)
 chosen = top_k_experts(logits, 2)                                     # (N, k)
 routing = np.zeros((12, 6))
 np.put_along_axis(routing, chosen, top_k_gates(logits, chosen)[0], axis=1)
+# %% tags=["hide-input"]
 ax = Figure(figsize=(4, 4), layout="constrained").add_subplot()
 ax.figure.colorbar(ax.imshow(routing, cmap="Blues", vmin=0, vmax=1), label="weight")
 ax.set(xlabel="expert", ylabel="token")
