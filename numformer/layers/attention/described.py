@@ -18,7 +18,8 @@ class DescribedAttention(Layer):
         more = [f"{G} of keys and values" if G != H else "", self.positions.in_words,
                 "RMSNorm of q and k" if self.query_norm.drawn else ""]
         return Description(
-            "Multi-head attention", ", ".join(filter(None, [f"{H} head{'s' * (H > 1)} of {D}", *more])),
+            "Multi-head attention",
+            ", ".join(filter(None, [f"{H} head{'s' * (H > 1)} of {D}", *more])),
             (r"do = dy\,W_o^\top", r"dv = p^\top do", r"dp = do\,v^\top", *WEIGHTS,
              r"dx = dq\,W_q^\top + dk\,W_k^\top + dv\,W_v^\top"),
             keys=H * (D + self.d_value), cache=G * (D + self.d_value))
