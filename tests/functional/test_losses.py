@@ -80,6 +80,20 @@ def test_a_triplet_that_just_keeps_the_margin_has_no_gradient():
         assert [bool(dx.any()) for dx in F.triplet_loss_backward(1.0, saved)] == 3 * [active]
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("which", range(3))
+@np.errstate(invalid="ignore")
+def test_a_vector_that_is_not_finite_has_a_loss_and_gradients_of_nan(which, bad):
+    """A distance of NaN is not 0, and the margin does not hide that of a negative."""
+    vectors = [np.array([[1.0, 2.0], [0.5, 1.0]]), np.ones((2, 2)), np.full((2, 2), 9.0)]
+    vectors[which][0, 1] = bad
+    loss, saved = F.triplet_loss(*vectors)
+    gradients = F.triplet_loss_backward(1.0, saved)
+    assert np.isnan(loss) and np.isnan(gradients[which][0]).all()
+    assert all(np.isfinite(dx[1]).all() for dx in gradients)
+    assert np.isnan(F.cosine_similarity(vectors[which], np.ones((3, 2)))[0][0]).all()
+
+
 @pytest.mark.parametrize("logits, targets, options, error, words", [
     (np.zeros((2, 5)), np.array([0, 5]), {}, ValueError, "0 .. 4"),
     (np.zeros((2, 5)), np.array([0, -1]), {}, ValueError, "hold -1"),

@@ -84,6 +84,7 @@ def triplet_loss(anchors, positives, negatives, margin=1.0):
     Returns
     -------
     loss : scalar of the dtype of the vectors
+        NaN if a vector holds NaN or Inf.
     saved : tuple
         For `triplet_loss_backward`.
 
@@ -114,10 +115,10 @@ def triplet_loss(anchors, positives, negatives, margin=1.0):
     u, near = direction_and_distance(anchors, positives)             # (B, C), (B, 1)
     v, far = direction_and_distance(anchors, negatives)
     excess = near - far + float(margin)                              # (B, 1)
-    active = excess.real > 0                         # the real part decides
-    loss = np.where(active, excess, 0).sum() / B
+    kept = excess.real <= 0                      # the real part decides; NaN is not <= 0
+    loss = np.where(kept, 0, excess).sum() / B
 
-    saved = (u, v, active)
+    saved = (u, v, kept)
     return loss, saved
 
 
@@ -135,10 +136,10 @@ def triplet_loss_backward(dloss, saved):
     -------
     danchors, dpositives, dnegatives : ndarray, shape (B, C)
     """
-    u, v, active = saved
+    u, v, kept = saved
 
-    # loss = where(active, near - far + margin, 0).sum() / B
-    w = np.where(active, float(dloss) / len(active), 0).astype(u.real.dtype)           # (B, 1)
+    # loss = where(kept, 0, near - far + margin).sum() / B
+    w = np.where(kept, 0, float(dloss) / len(kept)).astype(u.real.dtype)               # (B, 1)
 
     # near = |anchors - positives|, far = |anchors - negatives|; the gradient of |x| is x / |x|
     dnear, dfar = w * u, w * v
@@ -146,11 +147,12 @@ def triplet_loss_backward(dloss, saved):
 
 
 def normalized(x):
-    """Vectors of norm 1, 0 for a zero vector; and `saved` for `normalized_backward`."""
+    """Vectors of norm 1, 0 for a zero vector, NaN for NaN or Inf; and `saved` for its backward."""
     scaled, power = rescaled(x)                                      # the power is 1, as a rule
     square = (scaled * scaled).sum(axis=-1, keepdims=True)
-    some = square.real > 0
-    scale = np.where(some, np.where(some, square, 1) ** -0.5, 0)
+    square = np.where(np.isfinite(square.real), square, np.nan)      # Inf has no direction
+    zero = square.real == 0
+    scale = np.where(zero, 0, np.where(zero, 1, square) ** -0.5)
     x_hat = scaled * scale
 
     saved = (x_hat, scale, power)                                    # 1 / |x| is scale / power
@@ -168,4 +170,5 @@ def normalized_backward(dx_hat, saved):
 def direction_and_distance(x, y):
     """The unit vectors from y to x, and their distances."""
     u, (_, scale, power) = normalized(x - y)
-    return u, np.where(scale.real > 0, 1 / np.where(scale.real > 0, scale, 1), 0) * power
+    zero = scale.real == 0
+    return u, np.where(zero, 0, 1 / np.where(zero, 1, scale)) * power
