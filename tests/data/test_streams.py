@@ -121,3 +121,10 @@ def test_ids_may_be_as_large_as_32_bits_allow(make):
 
 def test_a_batch_counts_its_targets_by_name():
     assert Batch(inputs=np.zeros((2, 3), int), targets=np.array([[1, -100, 2]] * 2)).n_targets == 4
+
+
+def test_targets_that_are_numbers_all_count():
+    """-100 is a number like others where numbers are predicted; only a class can be ignored."""
+    targets = np.array([[[1.0, -100.0]], [[-100.0, 2.0]]], np.float32)
+    assert Batch(values=np.zeros((2, 1), np.float32), targets=targets).n_targets == 4
+    assert Batch(inputs=np.zeros((2, 3)), labels=np.array([-100.0, 0.5])).n_targets == 2

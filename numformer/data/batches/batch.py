@@ -53,15 +53,19 @@ class Batch(SimpleNamespace):
         """How many targets the loss is a mean over: the weight of this batch in a mean.
 
         A batch without `targets` has a label for each example; one of `IGNORE_INDEX` does not
-        count. A batch without such labels has a target for each example. Where a loss has several
-        parts, the model counts for each of them: see `LossOfParts`.
+        count. A batch without such labels has a target for each example. Targets that are floats
+        are numbers to predict, and all count. Where a loss has several parts, the model counts for
+        each of them: see `LossOfParts`.
         """
         targets = getattr(self, "targets", None)
         if targets is None:
             targets = getattr(self, "labels", None)
             if np.ndim(targets) != 1:
                 return len(self)
-        return int((np.asarray(targets) != IGNORE_INDEX).sum())
+        targets = np.asarray(targets)
+        if targets.dtype.kind == "f":
+            return targets.size
+        return int((targets != IGNORE_INDEX).sum())
 
     def split(self, parts):
         """Cut into at most `parts` batches of consecutive rows, of similar sizes; none is empty.
