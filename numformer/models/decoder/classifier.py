@@ -124,11 +124,15 @@ class DecoderClassifier(LossOfParts, CrossEntropyModel):
         return self.backbone.features_backward(dh, saved_backbone, dauxiliary)
 
     def loss_counts(self, batch):
-        """The numbers of labels; of next tokens, with `lm_weight`; and of texts, with experts."""
+        """The numbers of labels; of next tokens, with `lm_weight`; and of texts, with experts.
+
+        A batch without a label or next token to predict counts as nothing.
+        """
         ids, lengths, labels = batch
         n_next = int(_last_tokens(ids, lengths).sum())                # a text of n has n - 1
-        return (n_counted(labels), n_next if self.lm_weight else 0,
-                len(ids) if self.config.n_experts > 1 else 0)
+        n_labels, n_next = n_counted(labels), n_next if self.lm_weight else 0
+        balanced = self.config.n_experts > 1 and (n_labels or n_next)
+        return n_labels, n_next, len(ids) if balanced else 0
 
     def loss_parts(self, batch, rng=None):
         """The losses of classes, of next tokens, and of the balance of experts; and saved.

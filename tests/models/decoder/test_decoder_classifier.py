@@ -64,6 +64,17 @@ def test_losses_of_experts_are_added_in_training(ids, rng):
     assert np.abs(gradients[2] - gradients[1]).max() > 1e-4
 
 
+def test_a_batch_without_a_label_counts_as_nothing_with_experts_too(ids, rng):
+    config = DecoderClassifierConfig(**SIZES, n_classes=3, n_experts=3)
+    model, unknown = DecoderClassifier(config, rng), (ids, LENGTHS, np.array([-100, -100]))
+    assert model.loss_counts(unknown) == (0, 0, 0)
+    with pytest.raises(ValueError, match="every target is ignore_index"):
+        model.loss(unknown)
+    assert model.loss_counts((ids, LENGTHS, np.array([-100, 1]))) == (1, 0, 2)
+    model.lm_weight = 0.5
+    assert model.loss_counts(unknown) == (0, sum(LENGTHS) - 2, 2)
+
+
 def test_targets_end_with_the_text():
     targets = next_tokens(np.array([[3, 4, 5, 0], [6, 7, 8, 9]]), np.array([2, 3]))
     assert targets.tolist() == [[4, 5, -100, -100], [7, 8, 9, -100]]
