@@ -7,6 +7,7 @@ import numpy as np
 from numformer.checks import check_ids
 from numformer.config import Config, like, option
 from numformer.description import TOKENS, Column
+from numformer.functional import IGNORE_INDEX
 from numformer.models.decoder.config import DecoderConfig
 from numformer.models.ngram.kneser_ney import KneserNey
 from numformer.parameter import Parameter
@@ -61,18 +62,31 @@ class NGramLanguageModel:
         Parameters
         ----------
         batch : pair (inputs, targets) of ndarray of int, shape (B, T)
+            A target of `IGNORE_INDEX` does not count.
 
         Returns
         -------
         loss : float, nats a target
         saved : None
+
+        Raises
+        ------
+        ValueError, TypeError
+            If no target counts, or an id is none of the vocabulary.
         """
         inputs, targets = batch
+        counts = targets != IGNORE_INDEX                              # (B, T)
+        if not counts.any():
+            raise ValueError(f"NGramLanguageModel: every target is ignore_index={IGNORE_INDEX}; "
+                             "leave such a batch out.")
         if self.counts is None:
             return float(np.log(self.config.vocab_size)), None
-        rows = np.concatenate([inputs[:, :1], targets], axis=1)       # the first id is no target
-        log_p = [self.counts.log_probabilities(row)[1:].mean() for row in rows]
-        return -float(np.mean(log_p)), None
+        # the token in the place of an ignored target: the next input, or any after the last one
+        following = np.concatenate([inputs[:, 1:], inputs[:, :1]], axis=1)
+        texts = np.where(counts, targets, following)
+        rows = np.concatenate([inputs[:, :1], texts], axis=1)         # the first id is no target
+        log_p = np.array([self.counts.log_probabilities(row)[1:] for row in rows])
+        return -float(log_p[counts].mean()), None
 
     def step(self, ids, cache=None, left_padding=None):
         """Continue sequences: log-probabilities of the token after each new one.

@@ -23,6 +23,22 @@ def test_the_loss_is_the_mean_over_the_targets_of_all_rows(rng):
     assert model_of().loss((blocks[:, :-1], blocks[:, 1:]))[0] == pytest.approx(np.log(5))
 
 
+def test_targets_that_are_ignored_do_not_count(rng):
+    """Tokens in their place are history, as the inputs tell."""
+    model, ids = model_of(), rng.integers(0, 5, 200)
+    model.fit(ids, 3)
+    row = ids[:9]
+    targets = row[1:].copy()
+    targets[[2, 7]] = -100
+    expected = [-np.log(model.counts.distribution(row[:t])[row[t]]) for t in (1, 2, 4, 5, 6, 7)]
+    batch = row[None, :-1], targets[None]
+    assert model.loss(batch)[0] == pytest.approx(np.mean(expected), rel=1e-12)
+    assert model_of().loss(batch)[0] == pytest.approx(np.log(5))
+    for each in (model, model_of()):
+        with pytest.raises(ValueError, match="every target is ignore_index=-100"):
+            each.loss((batch[0], np.full((1, 8), -100)))
+
+
 def test_costs_and_parameters_are_the_counts(rng):
     model, ids = model_of(), rng.integers(0, 5, 200)
     free = {"flops_per_token": 0, "training_flops_per_token": 0, "kv_bytes_per_token": 0}
