@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from numformer.data import tale, tales
 from numformer.experiments.meaning.answer_retrieval import (
@@ -169,6 +170,20 @@ def test_purity_by_hand():
     assert purity(np.array([0, 0, 1, 1]), np.array([3, 3, 1, 1])) == 1
     assert purity(np.array([2, 2, 2, 2]), np.array([0, 0, 0, 1])) == 0.75, "empty clusters"
     assert purity(np.arange(4), np.zeros(4, int)) == 1, "clusters of one example"
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_clusters_do_not_depend_on_the_size_of_vectors(size, rng):
+    vectors = np.repeat(np.eye(2), 3, axis=0) + 0.1 * rng.standard_normal((6, 2))
+    found = clusters_of(vectors * size, 2, seed=0)
+    assert len(set(found[:3])) == len(set(found[3:])) == 1 and found[0] != found[3]
+
+
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_a_vector_without_a_direction_is_named(bad):
+    vectors = np.array([[1.0, 2.0], [0.0, bad], [3.0, 1.0]])
+    with pytest.raises(ValueError, match="clusters_of: vector 1 is 0, or holds NaN or Inf"):
+        clusters_of(vectors, 2, seed=0)
 
 
 def test_directions_apart_are_clusters_and_random_ones_are_not(rng):

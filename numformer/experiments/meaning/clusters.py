@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from numformer.functional.losses.similarity import normalized
+
 RUNS = 5                                              # of k-means, from different starts
 
 
@@ -11,7 +13,13 @@ def clusters_of(vectors, n_clusters, seed):
     Parameters
     ----------
     vectors : ndarray, shape (N, C)
+        Not 0, which has no direction.
     n_clusters, seed : int
+
+    Raises
+    ------
+    ValueError
+        If a vector is 0, or holds NaN or Inf.
 
     References
     ----------
@@ -25,7 +33,11 @@ def clusters_of(vectors, n_clusters, seed):
     """
     from scipy.cluster.vq import kmeans2
 
-    unit = vectors / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    unit, _ = normalized(vectors.astype(np.float64))                 # (N, C)
+    wrong = np.flatnonzero(~np.isfinite(unit).all(axis=1) | (unit == 0).all(axis=1))
+    if len(wrong):
+        raise ValueError(f"clusters_of: vector {wrong[0]} is 0, or holds NaN or Inf, and has no "
+                         "direction; leave it out.")
     return kmeans2(unit, n_clusters, iter=30, minit="++", seed=seed)[1]
 
 
