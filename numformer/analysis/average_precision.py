@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_number
+from numformer.checks import check_ids, check_number, check_whole
 from numformer.functional import box_iou
 
 
@@ -31,7 +31,7 @@ def average_precision(found, objects, overlap=0.5):
     Raises
     ------
     ValueError
-        If the two lists differ in length.
+        If the two lists differ in length, overlap is not in (0, 1], or a score is NaN.
 
     References
     ----------
@@ -46,9 +46,16 @@ def average_precision(found, objects, overlap=0.5):
     0.5
     """
     check_number("average_precision", "overlap", overlap, above=0)
+    if overlap > 1:
+        raise ValueError(f"average_precision: overlap={overlap!r} must be at most 1, the largest "
+                         "intersection over union.")
     if len(found) != len(objects):
         raise ValueError(f"average_precision: finds of {len(found)} images came with objects of "
                          f"{len(objects)}; give both for every image.")
+    for i, (scores, _) in enumerate(found):
+        if np.isnan(scores).any():
+            raise ValueError(f"average_precision: a score of image {i} is NaN, which has no place "
+                             "in an order; scores must be numbers.")
     n_objects = sum(map(len, objects))
     if not n_objects:
         return float("nan")
@@ -87,12 +94,22 @@ def mean_average_precision(found, objects, n_classes, overlap=0.5):
     float
         NaN without objects.
 
+    Raises
+    ------
+    ValueError, TypeError
+        As `average_precision`; and if a label is not in 0 .. n_classes-1.
+
     Examples
     --------
     >>> box, label = np.array([[0.0, 0.0, 1.0, 1.0]]), np.array([1])
     >>> mean_average_precision([(label, np.ones(1), box)], [(label, box)], n_classes=3)
     1.0
     """
+    check_whole("mean_average_precision", "n_classes", n_classes)
+    for name, images in (("found", found), ("objects", objects)):
+        for labels, *_ in images:
+            check_ids("mean_average_precision", f"labels of {name}", labels, n_classes,
+                      may_be_empty=True)
     if not any(len(labels) for labels, _ in objects):
         return float("nan")
     of_classes = [average_precision(

@@ -52,7 +52,7 @@ def weighted_cross_entropy(logits, targets, weights):
     check_targets(owner, logits, targets)
     check_array(owner, "weights", weights, "(V,)", V=V)
     w = weights.astype(logits.real.dtype)[targets]                    # (...)
-    if (weights < 0).any() or not w.sum() > 0:
+    if not (weights >= 0).all() or not w.sum() > 0:
         raise ValueError(f"{owner}: weights must be 0 or more, and above 0 for some target, but "
                          f"are {weights.tolist()}.")
     log_p, _ = log_softmax(logits)                                    # (..., V)

@@ -11,6 +11,10 @@ from numformer.data import digit_scenes
 from numformer.models import DETR, DETRConfig
 
 
+BOX, THREE = np.array([[0.0, 0, 1, 1]]), np.array([3])
+FIND = np.ones(1), BOX
+
+
 def boxes_of(rng, n):
     return np.concatenate([0.2 + 0.6 * rng.random((n, 2)), 0.1 + 0.3 * rng.random((n, 2))], axis=1)
 
@@ -50,7 +54,17 @@ def test_the_matching_is_the_best_of_all_permutations(rng):
     (lambda: F.box_corners(np.zeros((2, 3))), ValueError, "coordinates=4"),
     (lambda: F.weighted_cross_entropy(np.zeros((1, 2)), np.array([0]), np.array([0.0, 1.0])),
      ValueError, "above 0 for some target"),
-    (lambda: average_precision([], [np.zeros((1, 4))]), ValueError, "every image")])
+    (lambda: F.weighted_cross_entropy(np.zeros((1, 2)), np.array([0]), np.array([1.0, np.nan])),
+     ValueError, "0 or more"),
+    (lambda: average_precision([], [np.zeros((1, 4))]), ValueError, "every image"),
+    (lambda: average_precision([FIND], [BOX], overlap=1.5), ValueError, "overlap=1.5 .* at most 1"),
+    (lambda: average_precision([FIND, (np.array([np.nan]), BOX)], 2 * [BOX]), ValueError,
+     "score of image 1 is NaN"),
+    (lambda: mean_average_precision([(THREE, *FIND)], [(np.array([0]), BOX)], 3), ValueError,
+     "labels of found must lie in 0 .. 2"),
+    (lambda: mean_average_precision([(np.array([0]), *FIND)], [(THREE, BOX)], 3), ValueError,
+     "labels of objects must lie in 0 .. 2"),
+    (lambda: mean_average_precision([], [], 0), ValueError, "n_classes=0")])
 def test_bad_calls_are_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
