@@ -65,6 +65,11 @@ def test_figures_of_tags_are_those_of_scikit_learn(rng):
     assert figures["macro_f1"] == pytest.approx(1 / 3)               # one tag is never expected
 
 
+def test_tags_of_no_words_have_no_figures():
+    with pytest.raises(ValueError, match="pos-tags: there are no words"):
+        PartOfSpeechTask().figures([[]], [[]])
+
+
 def entities(labels):
     """(first, last, kind) by CoNLL's rule, as two regular expressions: B- or a new kind begins."""
     marks = [label if label != "O" else "O-" for label in labels]

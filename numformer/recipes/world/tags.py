@@ -87,6 +87,8 @@ class PartOfSpeechTask(TagTask):
     def figures(self, found, expected):
         """Accuracy, and the mean F1 of all tags that are found or expected."""
         found, expected = (sum(each, []) for each in (found, expected))
+        if not expected:
+            raise ValueError("pos-tags: there are no words to measure; give at least one.")
         right = Counter(one for one, other in zip(found, expected) if one == other)
         f1 = [2 * right[tag] / (found.count(tag) + expected.count(tag)) for tag in TAGS
               if tag in found or tag in expected]
