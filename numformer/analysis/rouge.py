@@ -10,6 +10,7 @@ def rouge_l(candidate, reference, beta=1.0):
 
         P = \frac{\mathrm{LCS}}{m}, \qquad R = \frac{\mathrm{LCS}}{n}, \qquad
         F = \frac{(1 + \beta^2) P R}{R + \beta^2 P}
+          = \frac{P R}{w R + (1 - w) P}, \qquad w = \frac{1}{1 + \beta^2}
 
     for m words of the candidate and n of the reference. Words of a subsequence are in the same
     order in both, but not always next to each other. F is 0 where no word is common.
@@ -52,7 +53,8 @@ def rouge_l(candidate, reference, beta=1.0):
     if not common:
         return 0.0
     precision, recall = common / len(candidate), common / len(reference)
-    return (1 + beta**2) * precision * recall / (recall + beta**2 * precision)
+    w = 1 / (1 + float(beta) * float(beta))                           # 0 where beta^2 is too large
+    return precision * recall / (w * recall + (1 - w) * precision)
 
 
 def longest_common_subsequence(one, other):

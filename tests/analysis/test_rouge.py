@@ -47,3 +47,9 @@ def test_bad_arguments_are_refused():
         rouge_l(["a"], "a b")
     with pytest.raises(ValueError, match="beta=0 must be a number above 0"):
         rouge_l(["a"], ["a"], beta=0)
+
+
+@pytest.mark.parametrize("beta, expected", [(1e-200, 1.0), (1, 0.8), (1e200, 2 / 3)])
+def test_the_weight_of_recall_may_be_of_any_size(beta, expected):
+    """The F-measure goes from precision, here 1, to recall, 2/3."""
+    assert rouge_l(["a", "b"], ["a", "b", "c"], beta) == pytest.approx(expected, rel=1e-15)
