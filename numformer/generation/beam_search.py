@@ -107,7 +107,8 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
     ------
     ValueError, TypeError
         If there is no prompt, one is empty or has ids outside of the vocabulary, a prompt and
-        `max_tokens` exceed the context length, or a setting is out of range.
+        `max_tokens` exceed the context length, a setting is out of range, or the model is no
+        decoder whose cache has ``rows``.
     NotFinite
         As `generate`.
 
@@ -133,8 +134,14 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
                          f"max_tokens={max_tokens} and a context_length of "
                          f"{config.context_length}; give at least one, and shorter ones or fewer "
                          "max_tokens.")
+    if hasattr(model, "begin"):
+        raise TypeError(f"{owner}: {type(model).__name__} reads sources and not prompts; use "
+                        "beam_search.")
     with one_blas_thread(), quiet():
         first = model.step(*left_padded([list(ids) for ids in prompts], None))
+        if not hasattr(first[1], "rows"):
+            raise TypeError(f"{owner}: the cache of {type(model).__name__} has no rows(order), "
+                            "which selects the sequences of a beam; give a Decoder.")
         return _best(owner, model, *first, end, beams, max_tokens, length_penalty)
 
 

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from numformer import models
 from numformer.functional import log_softmax
 from numformer.generation import beam_search_prompts, generate, generate_batch
 from numformer.generation.beam_search import Hypothesis, penalized
@@ -97,3 +98,24 @@ def test_texts_that_have_ended_wait_for_the_others():
 def test_bad_values_are_errors(call, words):
     with pytest.raises(ValueError, match=words):
         call(model_of())
+
+
+@pytest.mark.parametrize("name", [
+    "ConvolutionLanguageModel", "NGramDecoder", "NGramLanguageModel", "RecurrentLanguageModel"])
+def test_a_model_whose_cache_has_no_rows_is_refused(name, rng):
+    sizes = dict(vocab_size=V, context_length=16)
+    if name != "NGramLanguageModel":
+        sizes |= dict(n_layers=1, d_model=8)
+    if name == "NGramDecoder":
+        sizes |= dict(n_heads=1)
+    model_class = getattr(models, name)
+    model = model_class(model_class.config_class(**sizes), rng)
+    with pytest.raises(TypeError, match=rf"the cache of {name} has no rows\(order\).* a Decoder"):
+        beam_search_prompts(model, PROMPTS[:1], END, max_tokens=5)
+
+
+def test_a_model_of_sources_is_refused(rng):
+    config = models.EncoderDecoderConfig(vocab_size=V, context_length=16, n_layers=1, n_heads=1,
+                                         d_model=8)
+    with pytest.raises(TypeError, match="EncoderDecoder reads sources and not prompts"):
+        beam_search_prompts(models.EncoderDecoder(config, rng), PROMPTS, END, max_tokens=5)
