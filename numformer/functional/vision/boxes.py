@@ -224,8 +224,14 @@ def check_corners(owner, name, corners):
 
 
 def _rescaled(a, b):
-    """Both boxes of each pair divided by one scale, which changes no quotient of areas."""
-    _, scale = rescaled(np.where(abs(a.real) >= abs(b.real), a, b))  # the larger coordinates
+    """Both boxes of each pair divided by one scale for x and one for y, and the scales, (..., 4).
+
+    They change no quotient of areas.
+    """
+    larger = np.where(abs(a.real) >= abs(b.real), a, b)
+    corners = larger.reshape(*larger.shape[:-1], 2, 2)               # (..., corner, axis)
+    scale = np.asarray(rescaled(corners, axis=-2)[1], corners.real.dtype)      # 1, as a rule
+    scale = np.broadcast_to(scale, corners.shape).reshape(larger.shape)
     return a / scale, b / scale, scale
 
 

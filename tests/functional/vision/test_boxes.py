@@ -94,3 +94,20 @@ def test_the_box_loss_adds_two_terms_by_their_weights(rng):
     np.testing.assert_allclose(overlap, 2 * (1 - g).mean())
     np.testing.assert_allclose(F.box_loss(boxes, targets, 0.5, 0.25)[0],
                                0.1 * distance + 0.125 * overlap)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_axis_may_have_its_own_unit(dtype, rng):
+    """A box of 1e30 x 1e-30 has an area of 1, but squares of neither side are in range."""
+    long = np.array([[0, 0, 1e30, 1e-30], [1e-30, -1e30, 3e-30, 1e30]], dtype)
+    assert F.box_iou(long, long).diagonal().tolist() == [1, 1]
+    a, b = corners_of(rng, 2, 9).astype(dtype)
+    units, dg = np.array([2.0 ** 100, 2.0 ** -100] * 2, dtype), np.ones(9, dtype)
+    g, saved = F.generalized_iou(a, b)
+    found, saved_found = F.generalized_iou(a * units, b * units)
+    np.testing.assert_allclose(found, g, rtol=1e-6)
+    np.testing.assert_allclose(F.box_iou(a * units, b * units), F.box_iou(a, b), rtol=1e-6)
+    for dx, expected in zip(F.generalized_iou_backward(dg, saved_found),
+                            F.generalized_iou_backward(dg, saved)):
+        np.testing.assert_allclose(dx * units, expected, rtol=1e-5, atol=1e-6)
+        assert dx.dtype == dtype
