@@ -90,7 +90,9 @@ def test_kappa_is_1_plus_epsilon_where_the_deviation_is_1(rng):
     (lambda: F.layer_norm(np.ones((2, 4)), np.ones(1), np.ones(1)), "C=1"),
     (lambda: F.rms_norm(np.ones((2, 4)), np.ones(4), -1.0), "epsilon"),
     (lambda: F.layer_norm_outside(np.ones((2, 4)), np.ones(4), np.ones(3)), "C=4"),
-    (lambda: F.rms_norm_outside(np.ones((2, 4)), np.ones(4), -1.0), "rms_norm_outside: epsilon")])
+    (lambda: F.rms_norm_outside(np.ones((2, 4)), np.ones(4), -1.0), "rms_norm_outside: epsilon"),
+    (lambda: F.layer_norm(np.ones((2, 0)), np.ones(0), np.ones(0)), "no coordinates"),
+    (lambda: F.rms_norm(np.ones((2, 0)), np.ones(0)), "rms_norm: x of shape .* no coordinates")])
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()

@@ -96,3 +96,6 @@ def check_norm(owner, x, weight, epsilon, **bias):
     check_number(owner, "epsilon", epsilon, least=0)
     check_arrays(owner, ("weight", weight, "(C,)"), ("x", x, "(..., C)"),
                  *((name, vector, "(C,)") for name, vector in bias.items()))
+    if not len(weight):
+        raise ValueError(f"{owner}: x of shape {x.shape} has vectors of no coordinates, which have "
+                         "no mean; C must be at least 1.")
