@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from numformer.data import Batch
 from numformer.functional import (
     cosine_regression_loss, cosine_similarity, cosine_similarity_backward, pair_features,
     triplet_loss, triplet_loss_backward)
 from numformer.models import (
     Bert, BertClassifier, BertClassifierConfig, BertConfig, SentenceBert, SentenceBertConfig,
     backbone_options, load_pretrained_backbone)
+from numformer.training import NotFinite, mean_loss
 
 SIZES = dict(vocab_size=20, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
 
@@ -47,6 +49,22 @@ def test_gradients_of_three_calls_of_one_encoder_add_up(rng):
         tower.backward(dy, saved_tower)
     for ours, *theirs in zip(model.parameters(), *(tower.parameters() for tower in towers)):
         np.testing.assert_allclose(ours.grad, sum(p.grad for p in theirs), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("objective", ["triplet", "in_batch", "regression", "classification"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_diverged_model_has_no_finite_validation_loss(objective, normalize, rng):
+    """Else a trainer would keep it as the best."""
+    model = SentenceBert(SentenceBertConfig(**SIZES, objective=objective, normalize=normalize), rng)
+    ids, lengths, labels = rng.integers(4, 20, (3, 8)), np.full(3, 8), np.array([0, 1, 2])
+    parts = dict(a=ids, a_lengths=lengths, b=ids[::-1], b_lengths=lengths)
+    if objective in ("triplet", "in_batch"):
+        parts |= dict(c=ids, c_lengths=lengths)
+    batch = Batch(**parts, labels=labels / 2 if objective == "regression" else labels)
+    assert np.isfinite(mean_loss(model, [batch]))
+    model.backbone.embedding.weight.data[...] = np.nan
+    with pytest.raises(NotFinite, match="the validation loss is nan: parameter .* holds nan"):
+        mean_loss(model, [batch])
 
 
 def test_positives_of_the_same_topic_are_not_negatives(rng):
