@@ -89,7 +89,12 @@ def name_ticks(axis, positions, names, **options):
 
 def write_ticks(axis, positions, labels, **options):
     """Write labels (`Label`) at positions on an axis, all in the fonts that one of them needs."""
-    families = {family: None for each in labels for family in each.font.get("family", ())}
+    from matplotlib.font_manager import FontProperties
+
+    found = [each.font["family"] for each in labels if "family" in each.font]
+    own, *_ = FontProperties().get_family()           # one that comes before it stays before it
+    families = {family: None for each in sorted(found, key=lambda families: families[0] == own)
+                for family in each}
     axis.set_ticks(positions, [each.text for each in labels],
                    **({"family": [*families]} if families else {}), **options)
 

@@ -61,6 +61,21 @@ def has(path, letter):
     return all(ord(character) in characters for character in letter if character not in _UNSEEN)
 
 
+def has_room(path, letter):
+    """Whether the marks of a letter are drawn over and under it: they have no width in the font.
+
+    In a monospaced font they may be as wide as a letter; then they are drawn over the next one.
+
+    Examples
+    --------
+    >>> from matplotlib.font_manager import findfont
+    >>> [has_room(findfont(name), "x\\u0302") for name in ("DejaVu Sans", "DejaVu Sans Mono")]
+    [True, False]
+    """
+    return not is_monospaced(path) or not any(
+        _widths(path)[1](character) for character in letter[1:] if _is_mark(character))
+
+
 def drawn(path, letter):
     """A letter without the joiners and selectors that its font lacks: they are invisible."""
     characters = charmap(path)
@@ -83,12 +98,20 @@ def advance(path, letter):
     0.602
     """
     first, *others = letter
-    return _widths(path)[1](first) + sum(_widths(path)[1](character) for character in others
-                                         if category(character) not in ("Mn", "Me", "Cf"))
+    return _widths(path)[1](first) + sum(
+        _widths(path)[1](character) for character in others
+        if not _is_mark(character) and category(character) != "Cf")
+
+
+def _is_mark(character):
+    """Whether a character is a mark above, below or around the one before it."""
+    return category(character) in ("Mn", "Me")
 
 
 def family_with(letter, properties, monospaced):
     """A family that is installed and has a letter, matplotlib's own first; None if none has it.
+
+    One in which marks of the letter have no width comes before the others.
 
     Parameters
     ----------
@@ -105,8 +128,12 @@ def family_with(letter, properties, monospaced):
     own = (SHIPPED_MONOSPACE, SHIPPED) if monospaced else (SHIPPED, SHIPPED_MONOSPACE)
     families = _families()
     names = [*own, *sorted(families, key=lambda name: ("Serif" in name, name))]
-    return next((name for name in names if name in families and has(families[name], letter)
-                 and has(font_of(properties, name), letter)), None)
+    having = (name for name in names if name in families and has(families[name], letter)
+              and has(font_of(properties, name), letter))
+    first = next(having, None)
+    if first is None or has_room(font_of(properties, first), letter):
+        return first
+    return next((name for name in having if has_room(font_of(properties, name), letter)), first)
 
 
 def _families():

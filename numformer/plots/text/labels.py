@@ -2,12 +2,13 @@
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain
 from typing import NamedTuple
-from unicodedata import category
+from unicodedata import category, normalize
 from weakref import WeakKeyDictionary
 
 from numformer.plots.text.fonts import (
-    advance, drawn, family_with, font_of, fonts_of, has, is_monospaced)
+    advance, drawn, family_with, font_of, fonts_of, has, has_room, is_monospaced)
 from numformer.plots.text.letters import CIRCLE, SIGNS, letters, visual
 
 ORDINARY = 0.62                                       # ems of a letter of DejaVu Sans, about
@@ -63,7 +64,9 @@ def label(text, **font):
     """A text as a picture can show it: the one function for tokens, names and titles.
 
     A letter that its font lacks is taken from another font that is installed. One that no font has
-    becomes a mark; the picture explains the marks. Where matplotlib sets every text from left to
+    becomes a mark; the picture explains the marks. Letters with accents are composed (NFC) where
+    Unicode can; for those that keep combining marks, a text leaves a monospaced font in which
+    marks are as wide as letters. Where matplotlib sets every text from left to
     right (before 3.11), Hebrew and Arabic are put into their visual order; it does not join
     letters there, as Arabic and Devanagari need it.
 
@@ -94,12 +97,16 @@ def label(text, **font):
 
 def _fitted(text, properties):
     """(text, families or None where they need no other, width) of a text in a font."""
-    paths, added, lines = fonts_of(properties), [], []
-    monospaced, missing = is_monospaced(paths[0]), _MISSING.get()
-    missing = Missing() if missing is None else missing
-    for line in text.split("\n"):
+    text = [[_composed(letter) for letter in letters(line)] for line in text.split("\n")]
+    added, lines, of_marks = [], [], _family_of_marks(chain(*text), properties)
+    if of_marks is not None:
+        properties = properties.copy()
+        properties.set_family([of_marks, *properties.get_family()])
+    paths, missing = fonts_of(properties), _MISSING.get()
+    monospaced, missing = is_monospaced(paths[0]), Missing() if missing is None else missing
+    for line in text:
         shown, width = "", 0.0
-        for letter in letters(line):
+        for letter in line:
             path = None if _obeyed(letter) else _font_with(letter, properties, paths, added)
             if path is None:
                 letter = missing.mark(letter)
@@ -109,10 +116,34 @@ def _fitted(text, properties):
                       if letter.isascii() or letter in SIGNS.values()
                       else max(ORDINARY, advance(path, letter)))
         lines.append((shown if _orders_texts() else visual(shown), width))
-    families = [*properties.get_family(), *added] if added else None
+    families = [*properties.get_family(), *added] if added or of_marks else None
     widest = round(max(width for _, width in lines), 3)
-    missing.is_unusual |= bool(added or missing)
+    missing.is_unusual |= bool(families or missing)
     return "\n".join(line for line, _ in lines), families, widest
+
+
+def _composed(letter):
+    """A letter with its accents as one character (NFC), if there is one."""
+    return letter if len(letter) == 1 else normalize("NFC", letter)
+
+
+def _family_of_marks(found, properties):
+    """A family with room for the marks of letters that their own font draws over the next letter.
+
+    None if there are no such letters, or no such family. A font that has no é, but e and the
+    accent, draws these (since matplotlib 3.11).
+    """
+    for letter in dict.fromkeys(found):
+        parts = letter if letter.isascii() else normalize("NFD", letter)
+        if len(parts) == 1:
+            continue
+        path, form = next(((path, form) for path in fonts_of(properties)
+                           for form in (letter, parts) if has(path, form)), (None, ""))
+        if path is not None and not has_room(path, form):
+            family = family_with(letter, properties, monospaced=False)
+            if family is not None and has_room(font_of(properties, family), letter):
+                return family
+    return None
 
 
 def _obeyed(letter):

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.font_manager import fontManager
 from matplotlib.figure import Figure
 
 from made_fonts import fonts_of_matplotlib, made_font
 from numformer import plots
 from numformer.plots.text import labels
-from numformer.plots.text.grid import cells_of, columns_of
+from numformer.plots.text.grid import cells_of, column_width, columns_of
 from numformer.plots.text.labels import MARKS, code_points, label
+from numformer.plots.tokens import label_ticks
 from numformer.plots.training.film import Film, film_frame
 
 HAN, RARE = "\u4e2d\u6587", "\u3402"
@@ -130,3 +132,33 @@ def test_the_same_picture_has_the_same_marks_each_time():
     first, again = (drawn(["\u6587", RARE]) for _ in range(2))
     assert ticks(first) == ticks(again) == ["□", "▤"]
     assert first.figure.get_size_inches()[1] > drawn(["a"]).figure.get_size_inches()[1]
+
+
+def ink_beyond(shown, font, ems, **options):
+    """Whether a text that is drawn at the left end of a picture has ink beyond a width."""
+    figure = Figure(figsize=(2, 0.5), dpi=72, layout="none")
+    figure.text(0, 0.4, shown, fontsize=20, **font, **options)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return bool((np.asarray(canvas.buffer_rgba())[:, round(20 * ems) + 2:, :3] < 255).any())
+
+
+# Yoruba, Vietnamese in both forms, Russian with a stress, Sanskrit in Latin letters, Ewe
+@pytest.mark.parametrize("letter", ["\u1eb9\u0301", "e\u0323\u0301", "\u1ebf", "e\u0302\u0301",
+                                    "\u0436\u0301", "r\u0323\u0304\u0301", "\u025b\u0303"])
+def test_marks_are_drawn_over_their_own_letter_in_a_grid(letter):
+    cell, = cells_of(letter)
+    assert not ink_beyond(cell.shown, cell.font, cell.columns * column_width())
+    assert cell.columns == (2 if letter[0] == "\u0436" else 1), "it is a wide one"
+    assert ink_beyond("\u1eb9\u0301", {"family": "monospace"}, column_width()), "not checked"
+    word = label(f"k{letter}", family="monospace")
+    assert not ink_beyond(word.text, word.font, word.width)
+
+
+def test_ticks_of_one_axis_keep_the_font_of_marks_in_front():
+    with rc_context({"font.family": "monospace"}):
+        ax = Figure().add_subplot()
+        label_ticks(ax.xaxis, ["\U0001f602", "\u1eb9\u0301", "e\u0301"])
+        assert label("\U0001f602").font["family"][0] == "monospace"
+    assert [text.get_fontfamily()[0] for text in ax.get_xticklabels()] == ["DejaVu Sans"] * 3
+    assert ticks(ax)[2] == "\u00e9", "composed"
