@@ -3,23 +3,13 @@
 import re
 import unicodedata
 
+from numformer.data.tokenizers.normal_forms import CharacterTable, normalized
 from numformer.data.tokenizers.regexes import SPACES
 
 # What BERT's code calls Chinese characters: ideographs, which have no spaces around them
 _IDEOGRAPHS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
                          "\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]")
 _IS_SPACE = re.compile(f"[{SPACES}]").match
-
-
-class CharacterTable(dict):
-    """What `str.translate` puts for each character: computed once, when it first occurs."""
-
-    def __init__(self, rule):
-        self.rule = rule
-
-    def __missing__(self, code):
-        self[code] = changed = self.rule(chr(code))
-        return changed
 
 
 def _clean(character):
@@ -73,5 +63,5 @@ def bert_normalize(text, clean=True, ideographs=True, accents=None, lowercase=Tr
     if ideographs:
         text = _IDEOGRAPHS.sub(r" \g<0> ", text)
     if lowercase if accents is None else accents:
-        text = unicodedata.normalize("NFD", text).translate(_NO_ACCENTS)
+        text = normalized("NFD", text).translate(_NO_ACCENTS)
     return lower(text) if lowercase else text

@@ -4,9 +4,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
 from typing import NamedTuple
-from unicodedata import category, normalize
+from unicodedata import category
 from weakref import WeakKeyDictionary
 
+from numformer.data.tokenizers.normal_forms import normalized
 from numformer.plots.text.fonts import (
     advance, drawn, family_with, font_of, fonts_of, has, has_room, is_monospaced)
 from numformer.plots.text.letters import CIRCLE, SIGNS, letters, visual
@@ -124,7 +125,7 @@ def _fitted(text, properties):
 
 def _composed(letter):
     """A letter with its accents as one character (NFC), if there is one."""
-    return letter if len(letter) == 1 else normalize("NFC", letter)
+    return letter if len(letter) == 1 else normalized("NFC", letter)
 
 
 def _family_of_marks(found, properties):
@@ -134,7 +135,7 @@ def _family_of_marks(found, properties):
     accent, draws these (since matplotlib 3.11).
     """
     for letter in dict.fromkeys(found):
-        parts = letter if letter.isascii() else normalize("NFD", letter)
+        parts = normalized("NFD", letter)
         if len(parts) == 1:
             continue
         path, form = next(((path, form) for path in fonts_of(properties)

@@ -100,19 +100,17 @@ def letters(text):
     """
     if text.isascii():
         return list(text)
-    found = []
+    starts = []
     for number, character in enumerate(text):
-        follows = text[number + 1:number + 2]
-        if found and _belongs(found[-1], character, follows):
-            found[-1] += character
-        else:
-            found.append(character)
-    return found
+        if not starts or not _belongs(text, starts[-1], number):
+            starts.append(number)
+    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)])]
 
 
-def _belongs(letter, character, follows):
-    """Whether a character continues a letter that begins before it."""
-    first, last, code = letter[0], letter[-1], ord(character)
+def _belongs(text, start, number):
+    """Whether a character continues the letter that begins at `start`, before it."""
+    first, last, character = text[start], text[number - 1], text[number]
+    code, follows = ord(character), text[number + 1:number + 2]
     if is_invisible(first):
         return False
     if character in (_JOINER, _NO_JOINER):            # an orthography needs it between two letters
@@ -126,7 +124,7 @@ def _belongs(letter, character, follows):
     if 0xE0020 <= code <= 0xE007F:                    # tags, of the flags of regions
         return True
     if 0x1F1E6 <= code <= 0x1F1FF:
-        return len(letter) == 1 and 0x1F1E6 <= ord(first) <= 0x1F1FF
+        return number == start + 1 and 0x1F1E6 <= ord(first) <= 0x1F1FF
     if 0x1160 <= code <= 0x11FF:
         return 0x1100 <= ord(last) <= 0x11FF or 0xAC00 <= ord(last) <= 0xD7A3
     return (unicodedata.combining(last) == _VIRAMA and character.isalpha()

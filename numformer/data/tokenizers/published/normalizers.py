@@ -3,7 +3,8 @@
 import unicodedata
 from functools import partial
 
-from numformer.data.tokenizers.bert_text import CharacterTable, bert_normalize, lower
+from numformer.data.tokenizers.bert_text import bert_normalize, lower
+from numformer.data.tokenizers.normal_forms import CharacterTable, normalized
 from numformer.data.tokenizers.published.charsmap import Charsmap
 from numformer.data.tokenizers.published.fields import (
     flattened, read_fields, read_pattern, type_of)
@@ -71,7 +72,7 @@ def _bounded(kind, function):
 _TYPES = {
     "BertNormalizer": _bert,
     "Lowercase": _without_options(lower),
-    **{form: _without_options(partial(unicodedata.normalize, form))
+    **{form: _without_options(partial(normalized, form))
        for form in ("NFC", "NFD", "NFKC", "NFKD")},
     "Precompiled": _precompiled,
     "Prepend": _prepend,
