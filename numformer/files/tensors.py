@@ -9,6 +9,7 @@ Nothing of the size that a header merely promises is allocated.
 
 import json
 import os
+import re
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 
 from numformer.files.reading import GIB, MIB, open_file, parse_json, size_in_words
 from numformer.files.writing import whole_file
+from numformer.shapes_only import MOST_ARRAYS
 
 MOST, MOST_HEADER = 64 * GIB, 100 * MIB               # of a file, and of its header
 # In the order in which the library writes arrays. NumPy has no bfloat16: its bits stand for it
@@ -24,6 +26,7 @@ DTYPES = {name: np.dtype(kind) for name, kind in (
     ("U64", "<u8"), ("I64", "<i8"), ("F64", "<f8"), ("F32", "<f4"), ("U32", "<u4"), ("I32", "<i4"),
     ("BF16", "<u2"), ("F16", "<f2"), ("U16", "<u2"), ("I16", "<i2"), ("I8", "i1"), ("U8", "u1"),
     ("BOOL", "?"))}
+_PARTS = 16                                           # of an array: strings, numbers, brackets
 _ITEMSIZE = {"F8_E4M3": 1, "F8_E5M2": 1, **{name: kind.itemsize for name, kind in DTYPES.items()}}
 _NAMES = {kind: name for name, kind in DTYPES.items() if name != "BF16"}
 
@@ -67,7 +70,7 @@ def widened(x):
     return bits.view(np.float32)
 
 
-def read_header(path, file, most=MOST_HEADER):
+def read_header(path, file, most=MOST_HEADER, arrays=None):
     """(tensors, metadata) of an open file.
 
     Parameters
@@ -78,6 +81,8 @@ def read_header(path, file, most=MOST_HEADER):
         At its beginning.
     most : int
         Largest size of the header, in bytes.
+    arrays : int, optional
+        Most arrays that it may name; those of a model by default.
 
     Returns
     -------
@@ -94,9 +99,34 @@ def read_header(path, file, most=MOST_HEADER):
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(most, size - 8):
         raise ValueError(f"its header would have {length} bytes")
-    header = parse_json(file.read(length))
+    header = parse_names(file.read(length), arrays)
     metadata = header.pop("__metadata__", None)
     return _placed(header, Path(path), 8 + length, size), metadata
+
+
+def parse_names(data, most=None):
+    """The value of bytes in JSON that name arrays: a header, or an index of files.
+
+    Values of JSON take many times the memory of their text, so its parts are counted before it is
+    read. What is inside strings, such as metadata, does not count.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or has more parts than `most` arrays need.
+    """
+    most = MOST_ARRAYS if most is None else most
+    if len(data) > MIB:                               # a shorter one is read in no time
+        text = data.replace(rb"\\", b"").replace(rb"\"", b"")
+        parts = text.count(b'"')
+        if parts <= _PARTS * most:
+            outside = re.sub(rb'"[^"]*"', b"", text)
+            parts = max(_PARTS * (outside.count(b"{") - 1),
+                        sum(map(outside.count, (b",", b"[", b"{"))))
+        if parts > _PARTS * most:
+            raise ValueError(f"it names more than {most:,} arrays, or has more parts than so many "
+                             "need")
+    return parse_json(data)
 
 
 def tensors_of_file(path):

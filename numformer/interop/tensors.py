@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from numformer.files import parse_json, read_file
-from numformer.files.tensors import MOST_HEADER, tensors_of_file
+from numformer.files import read_file
+from numformer.files.tensors import MOST_HEADER, parse_names, tensors_of_file
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 FLOATS = ("F64", "F32", "F16", "BF16")                # dtypes that a model can have
@@ -38,7 +38,7 @@ def tensors_of(folder):
 def _of_shards(folder):
     index = folder / INDEX
     try:
-        places = parse_json(read_file(index, MOST_HEADER))["weight_map"]
+        places = parse_names(read_file(index, MOST_HEADER))["weight_map"]
         files = sorted(set(places.values()))
         wrong = [name for name in files if not re.fullmatch(r"[\w.-]+\.safetensors", name)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:

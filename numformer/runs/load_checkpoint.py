@@ -12,7 +12,9 @@ from numformer.files import MIB, open_file, parse_json
 from numformer.files.tensors import DTYPES, MOST, read_header
 from numformer.runs.checkpoint import (
     MOST_HEADER, VERSION, CheckpointError, checksum, format_of)
+from numformer.shapes_only import MOST_ARRAYS
 
+ARRAYS = 4 * MOST_ARRAYS                              # with those of the optimizer
 _CHUNK = MIB
 
 
@@ -35,7 +37,7 @@ def load_checkpoint(path):
     """
     with open_file(path, MOST) as file:
         try:
-            tensors, metadata = read_header(path, file, MOST_HEADER)
+            tensors, metadata = read_header(path, file, MOST_HEADER, ARRAYS)
             if not isinstance(metadata, dict):
                 raise ValueError("its header has no metadata")
             dtypes = {name: DTYPES[tensor.dtype] for name, tensor in tensors.items()}
