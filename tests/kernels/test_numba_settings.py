@@ -8,7 +8,8 @@ import warnings
 import pytest
 
 pytest.importorskip("numba")
-from numformer.kernels.runtime.numba_settings import import_numba  # noqa: E402  (needs Numba)
+from numformer.kernels.runtime.numba_settings import (  # noqa: E402  (needs Numba)
+    check_processor, import_numba)
 
 
 def test_a_variable_that_cannot_be_parsed_is_one_line(monkeypatch, capsys):
@@ -43,6 +44,31 @@ def test_an_absent_numba_stays_absent():
         import_numba(missing)
 
 
+@pytest.mark.parametrize("output, words", [
+    ("'foo' is not a recognized processor for this target (ignoring processor)\nLLVM ERROR: 64-bit",
+     "'foo' is not a recognized processor for this target. "),
+    ("LLVM ERROR: \x1b[2J", r"LLVM ERROR: \x1b[2J. "), ("", "LLVM ends. ")])
+def test_what_llvm_says_of_a_processor_is_one_line(output, words, monkeypatch):
+    monkeypatch.setenv("NUMBA_CPU_NAME", "foo")
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: subprocess.CompletedProcess(
+        command, -6, "", output))
+    check_processor(None, None)
+    with pytest.raises(ValueError) as caught:
+        check_processor("foo", None)
+    assert str(caught.value).startswith(f"Numba cannot compile: {words}Its settings in the envi")
+    assert str(caught.value).endswith("NUMBA_CPU_NAME=foo; correct them, or leave them out.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, features, words", [
+    ("foo", "+nonsense", "'foo' is not a recognized processor"), ("foo", None, "'foo' is not"),
+    (None, "+nonsense", "'[+]nonsense' is not a recognized feature")])
+def test_processors_that_llvm_does_not_know_are_refused(name, features, words):
+    check_processor("generic", "")
+    with pytest.raises(ValueError, match=f"^Numba cannot compile: {words}.* this target[.] Its"):
+        check_processor(name, features)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("value, words", [
     ("x", "numformer: Numba cannot read NUMBA_NUM_THREADS=x and takes its default; correct the "
@@ -56,3 +82,12 @@ def test_whatever_imports_numba_first(value, words):
         env={**os.environ, "NUMBA_NUM_THREADS": value}, capture_output=True, text=True)
     assert found.returncode == 0 and "Traceback" not in found.stderr
     assert found.stderr == words if value == "x" else words in found.stdout
+
+
+@pytest.mark.slow
+def test_a_processor_that_llvm_does_not_know_ends_no_process():
+    found = subprocess.run([sys.executable, "-m", "numformer", "doctor"],
+                           env={**os.environ, "NUMBA_CPU_NAME": "foo", "NUMBA_CPU_FEATURES": "+x"},
+                           capture_output=True, text=True)
+    assert found.returncode == 1 and not found.stderr
+    assert "FAIL  kernels                 it raised ValueError: Numba cannot comp" in found.stdout

@@ -1,16 +1,31 @@
 """Import Numba: what it cannot read in the environment is one line.
 
 Numba reads variables such as NUMBA_NUM_THREADS when it is imported. It shows a traceback for a
-value that it cannot parse, and goes on; or it stops, without the name of the variable.
+value that it cannot parse, and goes on; or it stops, without the name of the variable. What it
+passes on to LLVM, the names of a processor and of its features, LLVM reads when it compiles: there
+it prints lines of its own, and may end the process. So those are tried in another process first.
 """
 
 import os
 import re
+import subprocess
 import sys
 import warnings
 
 from numformer.terminal import printable, shortened
 
+# Compiles a function for the processor and the features of its two arguments; Numba's if empty
+_TRIAL = """if True:
+    import sys
+    from llvmlite import binding as llvm
+    name, features = sys.argv[1:]
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=name or llvm.get_host_cpu_name(), features=features)
+    machine.emit_object(llvm.parse_assembly(
+        "define double @f(double %x) {\\n %y = fadd double %x, %x\\n ret double %y\\n}"))
+"""
 _NOT_PARSED = re.compile(r"Environment variable '(\w+)' is defined but its associated value")
 
 
@@ -36,11 +51,9 @@ def import_numba(imported=lambda: __import__("numba")):
         except ImportError:
             raise
         except Exception as error:
-            settings = ", ".join(f"{name}={value}" for name, value in sorted(os.environ.items())
-                                 if name.startswith("NUMBA_"))
             raise ValueError(_line(
                 f"Numba cannot be imported: {error} Its settings in the environment are "
-                f"{settings or 'none'}; correct them, or leave them out.")) from None
+                f"{_settings()}; correct them, or leave them out.")) from None
     for warning in found:
         name = _NOT_PARSED.match(str(warning.message))
         if name is None:
@@ -52,8 +65,41 @@ def import_numba(imported=lambda: __import__("numba")):
                   file=sys.stderr, flush=True)
 
 
+def check_processor(name, features):
+    """ValueError if LLVM does not know a processor or one of its features; None is this machine's.
+
+    Examples
+    --------
+    >>> check_processor(None, None)
+    """
+    if name is None and features is None:
+        return
+    try:
+        trial = subprocess.run([sys.executable, "-c", _TRIAL, name or "", features or ""],
+                               capture_output=True, text=True, errors="replace", timeout=60)
+    except (OSError, ValueError, subprocess.TimeoutExpired):           # it cannot be tried here
+        return
+    if trial.returncode or trial.stderr.strip():
+        words = trial.stderr.strip().partition("\n")[0].partition(" (ignoring")[0]
+        raise ValueError(_line(
+            f"Numba cannot compile: {words or 'LLVM ends'}. Its settings in the environment are "
+            f"{_settings()}; correct them, or leave them out."))
+
+
+def _settings():
+    """The variables of Numba, in words."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(os.environ.items())
+                     if name.startswith("NUMBA_")) or "none"
+
+
 def _line(text):
     return shortened(printable(" ".join(text.split())))
 
 
-import_numba()
+def _import_and_check():
+    import_numba()
+    config = sys.modules["numba"].config
+    check_processor(config.CPU_NAME, config.CPU_FEATURES)
+
+
+_import_and_check()
