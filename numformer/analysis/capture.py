@@ -10,6 +10,7 @@ from numformer.layers import (
     AttentiveGRU, FeedForward, GatedFeedForward, MixtureOfExperts, MultiHeadAttention,
     ScoreAttention, TransformerBlock)
 from numformer.parameter import Layer
+from numformer.underflow import underflow_is_zero
 
 ATTENTION = MultiHeadAttention, ScoreAttention, AttentiveGRU
 DEAD = 1e-3                                                   # of the root mean square of all units
@@ -194,6 +195,7 @@ def hidden_activations(model, *inputs):
     return found
 
 
+@underflow_is_zero
 def dead_units(activations):
     """The fraction of dead hidden units: nowhere above a thousandth of the root mean square of all.
 

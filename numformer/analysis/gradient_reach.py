@@ -8,8 +8,10 @@ from numformer.functional import IGNORE_INDEX
 from numformer.layers import Embedding, TransformerBlock
 from numformer.models import NGramDecoder
 from numformer.parameter import Layer, Parameter
+from numformer.underflow import underflow_is_zero
 
 
+@underflow_is_zero
 def gradient_reach(model, inputs, targets, n_positions=8):
     r"""The mean norm of the gradient of a loss with respect to the embedding k tokens earlier.
 
@@ -86,6 +88,7 @@ def gradient_reach(model, inputs, targets, n_positions=8):
     return total / len(chosen)
 
 
+@underflow_is_zero
 def gradient_norm_by_block(model, batch):
     """The gradient norm of each block's parameters, from one batch.
 

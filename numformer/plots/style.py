@@ -11,6 +11,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 GROUND, INK, BLUE, ACCENT = "#ffffff", "#1b1f24", "#1257a8", "#c8500a"
 DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT = "#14161a", "#e8e6e0", "#8ec5ff", "#ffb27a"
 WIDTH, SIZE = 8.0, 12                                 # inches of a figure, points of its text
@@ -25,13 +27,16 @@ USERS = ("font.family", "font.serif", "font.sans-serif", "font.cursive", "font.f
 
 @contextmanager
 def in_style(chosen):
-    """Draw inside this with statement in a style: a set of "dark" and "slides"."""
+    """Draw inside this with statement in a style: a set of "dark" and "slides".
+
+    Underflow to 0 is no error there, neither in the functions that draw nor in matplotlib.
+    """
     _import_matplotlib()
     from matplotlib import rc_context
 
     before = _MODES.set(chosen)
     try:
-        with rc_context({**_defaults(), **_style()}):
+        with rc_context({**_defaults(), **_style()}), np.errstate(under="ignore"):
             yield
     finally:
         _MODES.reset(before)

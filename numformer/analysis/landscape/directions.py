@@ -5,8 +5,10 @@ import numpy as np
 from numformer.checks import check_generator
 from numformer.layers import Embedding, LMHead
 from numformer.parameter import Layer
+from numformer.underflow import underflow_is_zero
 
 
+@underflow_is_zero
 def filter_normalized_direction(model, rng):
     r"""A random direction whose filters have the norms of the model's filters.
 
@@ -67,6 +69,7 @@ def filter_normalized_direction(model, rng):
     return direction
 
 
+@underflow_is_zero
 def path_directions(path):
     r"""The two directions in which a training moved most, and its way in their plane.
 

@@ -10,6 +10,7 @@ from numformer.plots.meaning.maps import two_directions
 from numformer.plots.pictures import picture_of_run
 from numformer.plots.text.labels import label
 from numformer.plots.tokens import LONGEST_TICK, SHORT_NAME, legend_columns, plain, visible
+from numformer.underflow import squarable
 
 MOST_POINTS = 110                                     # of a run
 # where a label may be, in its own widths and heights from the point
@@ -66,7 +67,7 @@ def embedding_map(vectors, tokens, classes=None, ax=None, title="Token embedding
                              "one for each.")
     if V < 2 or not np.isfinite(vectors).all():
         raise ValueError(f"{owner}: vectors must be two or more, and finite; {V} came.")
-    vectors = vectors.astype(np.float64)
+    vectors = squarable(vectors)
     centre, directions = two_directions(vectors)
     points = (vectors - centre) @ directions.T                        # (V, 2)
     total = ((vectors - centre) ** 2).sum() or 1.0

@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.checks import check_array
 from numformer.plots.axes import draw_map, entitle, in_slides, panels, styled
+from numformer.underflow import squarable
 
 
 @styled
@@ -43,11 +44,12 @@ def learned_positions(vectors, ax=None, title="Positions"):
            [0., 0., 1.]])
     """
     check_array("learned_positions", "vectors", vectors, "(T, C)")
-    norms = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+    scaled = squarable(vectors)
+    norms = np.sqrt((scaled ** 2).sum(axis=1, keepdims=True))
     if not norms.size or not norms.all():
         raise ValueError("learned_positions: a vector is zero, so its cosine is undefined; "
                          "give vectors of positions that the model has learned.")
-    directions = vectors / norms
+    directions = scaled / norms
     left, right = panels(ax, *((1, 2) if in_slides() else (2, 1)), (8, 9.6),
                          **({} if in_slides() else {"height_ratios": (0.72, 1)})).flat
     draw_map(left, vectors, "value", signed=True, numbers=False)
