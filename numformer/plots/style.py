@@ -4,14 +4,17 @@ They start from matplotlib's defaults, not from the user's settings (a matplotli
 notebook), of which pictures take the fonts alone.
 """
 
+import os
 import sys
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+
+from numformer.terminal import printable
 
 GROUND, INK, BLUE, ACCENT = "#ffffff", "#1b1f24", "#1257a8", "#c8500a"
 DARK_GROUND, DARK_INK, DARK_BLUE, DARK_ACCENT = "#14161a", "#e8e6e0", "#8ec5ff", "#ffb27a"
@@ -44,7 +47,15 @@ def in_style(chosen):
 
 def _import_matplotlib():
     """Import matplotlib, with its own settings where the user's cannot be read."""
+    if "matplotlib" in sys.modules:
+        return
     try:
+        path = _settings_file()
+        if path is not None and not path.is_file() and str(path) != os.devnull:
+            # A pipe, or a device, may never end
+            print(f"numformer: {printable(str(path))} is no regular file, so the settings of "
+                  "matplotlib are its defaults", file=sys.stderr, flush=True)
+            raise PermissionError
         import matplotlib  # noqa: F401
     except (UnicodeDecodeError, PermissionError):      # of a matplotlibrc
         for name in [name for name in sys.modules if name.startswith("matplotlib")]:
@@ -52,6 +63,23 @@ def _import_matplotlib():
         # A matplotlibrc of the working folder comes first: this one is that of the defaults
         with chdir(Path(find_spec("matplotlib").origin).parent / "mpl-data"):
             import matplotlib  # noqa: F401
+
+
+def _settings_file():
+    """The matplotlibrc that matplotlib is going to read, of those of a user; None if there is none.
+
+    References
+    ----------
+    The documentation of `matplotlib.matplotlib_fname`.
+    """
+    given = os.environ.get("MATPLOTLIBRC") or "matplotlibrc"
+    found = [Path("matplotlibrc"), Path(given), Path(given, "matplotlibrc")]
+    with suppress(RuntimeError):                       # there is no home folder
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "matplotlib")
+        own = [home] if sys.platform.startswith(("linux", "freebsd")) else []
+        found += [Path(os.environ.get("MPLCONFIGDIR") or folder, "matplotlibrc")
+                  for folder in [*own, Path.home() / ".matplotlib"][:1]]
+    return next((path for path in found if path.exists() and not path.is_dir()), None)
 
 
 @lru_cache(maxsize=1)

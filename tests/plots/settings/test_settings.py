@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -14,6 +15,7 @@ from drawn_twice import files, other_settings, twice
 from numformer import plots
 from numformer.commands import figures
 from numformer.layers import LayerNorm
+from numformer.plots import style
 from numformer.plots.axes import new_axes
 from numformer.plots.style import USERS
 
@@ -80,3 +82,59 @@ def test_all_pictures_of_quick_tests_are_the_same_under_other_settings():
          f"--ignore={Path(__file__).relative_to(root)}"],
         cwd=root, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout[-3000:]
+
+
+@pytest.fixture
+def settings_of(tmp_path, monkeypatch):
+    """An empty folder of work, with folders "given", "own" and "home" of settings."""
+    for name in ("given", "own", "home/matplotlib"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("MATPLOTLIBRC", "MPLCONFIGDIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_file_of_settings_is_the_one_that_matplotlib_reads(settings_of, monkeypatch):
+    assert style._settings_file() is None
+    for variable, value, path in (
+            ("MPLCONFIGDIR", "own", "own/matplotlibrc"),
+            ("MATPLOTLIBRC", "given", "given/matplotlibrc"),
+            ("MATPLOTLIBRC", "given/any", "given/any"), ("MATPLOTLIBRC", "", "matplotlibrc")):
+        (settings_of / path).write_text("")
+        monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(matplotlib, "get_configdir", lambda: str(settings_of / "own"))
+        found = style._settings_file(), Path(matplotlib.matplotlib_fname())
+        assert {each.resolve() for each in found} == {settings_of / path}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes in folders")
+def test_a_pipe_in_place_of_the_settings_is_not_read(settings_of, monkeypatch, capsys):
+    os.mkfifo(settings_of / "matplotlibrc")
+    held = {name: sys.modules[name] for name in [*sys.modules] if name.startswith("matplotlib")}
+    read = []
+    finder = SimpleNamespace(find_spec=lambda name, *_: read.append((name, Path.cwd())))
+    with monkeypatch.context() as patch:
+        for name in held:
+            patch.delitem(sys.modules, name)
+        patch.setattr(style, "find_spec", lambda name: held[name].__spec__)
+        patch.setattr(sys, "meta_path", [finder])
+        with pytest.raises(ImportError):
+            style._import_matplotlib()
+    assert read == [("matplotlib", Path(matplotlib.get_data_path()))]
+    assert capsys.readouterr().err == (
+        "numformer: matplotlibrc is no regular file, so the settings of matplotlib are its "
+        "defaults\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="has no device without an end")
+@pytest.mark.parametrize("path, words", [
+    ("/dev/zero", "numformer: /dev/zero is no regular file, so the settings of matplotlib are its "
+     "defaults\n"), (os.devnull, "")])
+def test_a_device_in_place_of_the_settings_does_not_hang(path, words):
+    found = subprocess.run(
+        [sys.executable, "-c", "from numformer import plots; plots.axes.new_axes()"],
+        env={**os.environ, "MATPLOTLIBRC": path}, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0 and found.stderr == words
