@@ -123,9 +123,6 @@ def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_sm
     n = check_cross_entropy(np.broadcast_to(x.dtype.type(0), (*x.shape[:-1], len(weight))),
                             targets, ignore_index, label_smoothing, z_loss)
     vectors, weight, ids = rows_of(x), with_rows(weight), flat_ids(targets)
-    ignored = ids == ignore_index
-    if not np.isfinite(vectors[ignored]).all():                      # 0 NaN is NaN in a product
-        vectors = np.where(ignored[:, None], x.dtype.type(0), vectors)
     options = int(ignore_index), float(label_smoothing), float(z_loss)
     logits = new_array((len(vectors), min(SLICE, len(weight))), x.dtype)
     maximum, total = np.empty((2, len(vectors)), x.dtype)

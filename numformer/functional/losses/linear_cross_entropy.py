@@ -1,11 +1,9 @@
 """The head of a language model and its loss in one: logits need not exist all at once."""
 
-import numpy as np
-
 from numformer.checks import check_arrays
 from numformer.functional.linear import linear, linear_backward
 from numformer.functional.losses.cross_entropy import (
-    IGNORE_INDEX, check_cross_entropy, cross_entropy, cross_entropy_backward)
+    IGNORE_INDEX, cross_entropy, cross_entropy_backward)
 
 
 def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0,
@@ -45,19 +43,17 @@ def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_sm
 
     Examples
     --------
+    >>> import numpy as np
     >>> classes = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
     >>> loss, _ = linear_cross_entropy(np.array([[1.0, 0.0]]), classes, np.array([0]))
     >>> round(float(loss), 3)                                        # log(e^2 + 1 + 1) - 2
     0.24
     """
     check_head(x, weight)
-    check_cross_entropy(np.broadcast_to(x.dtype.type(0), (*x.shape[:-1], len(weight))), targets,
-                        ignore_index, label_smoothing, z_loss)
-    counts = targets != ignore_index                                 # (...)
-    logits, saved_logits = linear(x[counts], weight.T)               # (n, V)
-    loss, saved_loss = cross_entropy(logits, targets[counts], ignore_index, label_smoothing, z_loss)
+    logits, saved_logits = linear(x, weight.T)                       # (..., V)
+    loss, saved_loss = cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
 
-    saved = (counts, saved_logits, saved_loss)
+    saved = (saved_logits, saved_loss)
     return loss, saved
 
 
@@ -66,8 +62,7 @@ def linear_cross_entropy_backward(dloss, saved):
 
     .. math:: \bar{x}_n = W^\top \bar{z}_n, \qquad \bar{W} = \sum_n \bar{z}_n x_n^\top
 
-    with the gradient of the logits, :math:`\bar{z}_n`, from `cross_entropy_backward`. A vector
-    whose target is ignored is in no product: what it holds, NaN too, does not matter.
+    with the gradient of the logits, :math:`\bar{z}_n`, from `cross_entropy_backward`.
 
     Parameters
     ----------
@@ -78,15 +73,13 @@ def linear_cross_entropy_backward(dloss, saved):
     dx : ndarray, shape (..., C)
     dweight : ndarray, shape (V, C)
     """
-    counts, saved_logits, saved_loss = saved
+    saved_logits, saved_loss = saved
 
-    # loss = cross_entropy(logits, targets[counts])
+    # loss = cross_entropy(logits, targets)
     dlogits = cross_entropy_backward(dloss, saved_loss)
 
-    # logits = linear(x[counts], weight.T)
-    dcounted, dtransposed, _ = linear_backward(dlogits, saved_logits)
-    dx = np.zeros((*counts.shape, dcounted.shape[-1]), dcounted.dtype)
-    dx[counts] = dcounted
+    # logits = linear(x, weight.T)
+    dx, dtransposed, _ = linear_backward(dlogits, saved_logits)
     return dx, dtransposed.T
 
 
