@@ -58,7 +58,7 @@ def nearest_codes(z, codebook):
     vectors, e = z.real.reshape(-1, C), codebook.real                 # (N, C), (V, C)
     ids, step = np.empty(len(vectors), np.int64), max(1, AT_ONCE // max(1, e.size))
     for n in range(0, len(vectors), step):
-        differences, scale = rescaled(vectors[n:n + step, None] - e)  # (step, V, C)
+        differences, scale = rescaled(vectors[n:n + step, None] - e)  # (B, V, C)
         distances = (differences * differences).sum(axis=-1, keepdims=True) ** 0.5 * scale
         ids[n:n + step] = distances[..., 0].argmin(axis=1)
     return ids.reshape(z.shape[:-1])
