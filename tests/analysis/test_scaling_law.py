@@ -9,6 +9,7 @@ N, D = (x.ravel() for x in np.meshgrid([1e4, 3e4, 1e5, 3e5], [1e5, 3e5, 1e6, 3e6
 LAW = ScalingLaw(1.2, 60.0, 300.0, 0.45, 0.5)
 
 
+@pytest.mark.slow
 def test_a_law_is_found_from_its_losses():
     found = fit_scaling_law(N, D, LAW.loss(N, D))
     assert found.loss(1e6, 1e7) == pytest.approx(LAW.loss(1e6, 1e7), rel=1e-4)
@@ -17,6 +18,7 @@ def test_a_law_is_found_from_its_losses():
     assert found.limit == pytest.approx(1.2, rel=0.01)
 
 
+@pytest.mark.slow
 def test_one_run_that_went_wrong_changes_little():
     losses = LAW.loss(N, D)
     losses[5] *= 1.5

@@ -118,6 +118,7 @@ def test_growth_is_drawn(capsys, tmp_path, monkeypatch):
         growth_of_time({}, {})
 
 
+@pytest.mark.slow
 def test_growth_is_measured(monkeypatch):
     monkeypatch.setattr(training, "in_turns", lambda sides,
                         seconds: {name: {"step": [0.001 * int(name)]} for name in sides})

@@ -25,6 +25,7 @@ def test_a_preset_and_one_of_its_blocks_are_drawn(capsys, tmp_path):
     assert "Query projection" in [box["name"] for box in last_json(printed)["boxes"]]
 
 
+@pytest.mark.slow
 def test_a_layer_is_drawn_with_what_it_keeps(capsys, tmp_path):
     status, printed, _ = call(capsys, "draw", "MultiHeadAttention", "--backward", "--out",
                               tmp_path / "attention.svg", "--json")

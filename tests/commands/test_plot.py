@@ -33,12 +33,13 @@ def test_plot_dead_draws_the_units_that_are_zero_for_a_text(capsys, runs, tmp_pa
     assert "Dead hidden units" in out.read_text() and "% of units" in out.read_text()
 
 
-@pytest.mark.parametrize("name, kind", every(8, [
+@pytest.mark.slow
+@pytest.mark.parametrize("name, kind", [
     ("t5", "alignment"), ("t5", "attention"), ("t5", "grid"), ("t5", "heads"), ("t5", "rollout"),
     ("t5", "query"), ("t5", "positions"), ("t5", "residual"), ("vit", "patches"), ("t5", "flow"),
     ("t5", "activations"), ("vit", "attention"), ("vit", "positions"), ("vit", "rollout"),
     ("vit", "query"), ("vit", "residual"), ("ngram", "loss"), ("vit", "flow"),
-    ("alibi", "positions"), ("alibi", "query"), ("lstm", "training")]))
+    ("alibi", "positions"), ("alibi", "query"), ("lstm", "training")])
 def test_plot_draws_runs_of_other_models(capsys, runs, name, kind):
     runs(name)
     capsys.readouterr()                                               # discard its output

@@ -197,6 +197,7 @@ def test_directions_apart_are_clusters_and_random_ones_are_not(rng):
     assert np.array_equal(clusters_of(scaled, 4, 3), clusters_of(scaled, 4, 3))
 
 
+@pytest.mark.slow
 def test_vectors_that_name_the_tale_find_and_group_its_sentences(rng):
     told = tales(12)
     task, tokenizer = WorldMaskedTask(), WorldMaskedTask().tokenizer(None)

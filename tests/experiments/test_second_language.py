@@ -46,6 +46,7 @@ def test_languages_tell_different_tales_and_share_the_ids_of_names():
     assert max(plain | coded_) == data().vocab_size - 1
 
 
+@pytest.mark.slow
 def test_labelled_pairs_have_a_tag_for_each_word():
     for pairs in (*data().labelled.values(), *data().held_out.values()):
         for source, tags in pairs:

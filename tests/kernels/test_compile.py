@@ -70,6 +70,7 @@ def test_kernels_run_where_no_cache_can_be_written(tmp_path):
         assert version == "kernel" and "as there is no cache" in notice
 
 
+@pytest.mark.slow
 def test_without_numba_the_reference_runs(tmp_path):
     assert in_a_new_process(tmp_path, without_numba=True)[0] == "reference"
 

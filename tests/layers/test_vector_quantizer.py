@@ -125,6 +125,7 @@ class Autoencoder(Layer):
         self.encoder.backward(self.quantizer.backward(dy, saved_quantizer, 1.0), saved_encoder)
 
 
+@pytest.mark.slow
 def test_an_autoencoder_learns_codes_of_patches():
     """Sixteen codes for 2 x 2 pixels: most of the variance is kept, and most codes are used."""
     images = load_digits().train_images[:200].astype(np.float32)

@@ -64,9 +64,10 @@ def test_a_diagram_has_every_box_with_name_shape_and_page(name):
     check_texts(ax)
 
 
-@pytest.mark.parametrize("name, branches", every(4, [
+@pytest.mark.slow
+@pytest.mark.parametrize("name, branches", [
     ("gpt2", 2), ("transformer-base", 5), ("bert-base", 2), ("t5-small", 5), ("parallel", 1),
-    ("lstm", 0)]))
+    ("lstm", 0)])
 def test_there_is_a_sum_for_every_residual_connection(name, branches):
     config = EXAMPLES[name]
     forward, backward = (architecture_diagram(config, backward=both) for both in (False, True))

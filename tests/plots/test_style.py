@@ -117,6 +117,7 @@ def test_distinctive_heads_are_the_sharpest_and_those_furthest_from_it():
     assert titles == ["layer 1, head 2", "layer 2, head 2", ""]
 
 
+@pytest.mark.slow
 def test_the_animated_clocks_have_a_frame_per_position(tmp_path):
     from PIL import Image
 

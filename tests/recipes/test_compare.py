@@ -126,6 +126,7 @@ def test_wrong_usage_of_compare_is_one_line(argv, words, capsys):
     assert status == 2 and words in err
 
 
+@pytest.mark.slow
 def test_runs_of_different_texts_are_not_compared(capsys, runs, tmp_path):
     (tmp_path / "other.txt").write_text("what else is there to read, but this line?\n" * 60)
     call(capsys, "train", "--preset", "ngram", "--data", tmp_path / "other.txt", "--out",

@@ -22,6 +22,7 @@ def test_without_attention_there_is_no_picture(capsys, tmp_path):
             and (tmp_path / "r" / "loss.png").exists())
 
 
+@pytest.mark.slow
 def test_the_measure_counts_what_is_right():
     """A stand-in that writes every other date right: by lengths as over all."""
     task = TASKS["dates"]

@@ -64,6 +64,7 @@ def test_shares_of_rules_and_of_copies(corpus):
                      "tonic": 0.5, "all_rules": 0.5, "copied": 0.25}
 
 
+@pytest.mark.slow
 def test_measures_are_those_of_the_model_and_of_an_n_gram(corpus):
     tokenizer, (_, held_out) = TASK.tokenizer(corpus), corpus.split()
     figures = TASK.measure(Writer(tokenizer, texts_of(held_out)[:2]), tokenizer, corpus)

@@ -109,6 +109,7 @@ def test_the_gradient_of_shards_equals_that_of_the_batch():
         np.testing.assert_allclose(mine.grad, theirs.grad, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_training_learns_to_count():
     t = trainer(learning_rate=0.02, steps=60)
     losses = [t.train_step()["loss"] for _ in range(60)]

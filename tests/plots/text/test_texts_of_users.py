@@ -5,7 +5,6 @@ import pytest
 from matplotlib.text import Text
 
 from made_fonts import fonts_of_matplotlib
-from marks import every
 from numformer import plots
 from numformer.plots.meaning import attention_on_words, head_scores, labelled_maps, values_by_class
 from numformer.plots.training.film import Film, film_frame
@@ -94,7 +93,8 @@ def texts_of(figure, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", every(6, PICTURES))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PICTURES)
 def test_texts_are_drawn_inside_the_picture_and_in_fonts_that_have_them(name, monkeypatch):
     figure = PICTURES[name](np.random.default_rng(0)).figure           # a missing glyph warns
     texts = texts_of(figure, monkeypatch)

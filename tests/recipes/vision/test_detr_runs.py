@@ -141,6 +141,7 @@ def test_a_run_of_scenes_can_be_measured_sampled_and_seen(capsys, detected):
     assert all(line.startswith("there: ") and "; found:" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_finds_are_in_pixels_and_do_not_depend_on_the_batch(detected):
     model, _, _, task = load_run(detected)
     images = task.load(None).held_out.images[:3]

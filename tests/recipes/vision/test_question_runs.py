@@ -49,6 +49,7 @@ def test_targets_are_the_answer_and_its_end(rng):
         assert row[len(asked_ids):len(asked_ids) + n].tolist() == target[counted][:n].tolist()
 
 
+@pytest.mark.slow
 def test_nearest_digits_read_clear_pictures_and_the_question_alone_guesses(rng):
     digits = digits_of(rng)
     examples = held_out(digits).some(np.arange(400))
@@ -60,6 +61,7 @@ def test_nearest_digits_read_clear_pictures_and_the_question_alone_guesses(rng):
     assert most_frequent_answer(QUESTIONS[-1]) == "9"
 
 
+@pytest.mark.slow
 def test_greedy_answers_are_those_of_whole_forwards(run):
     model, tokenizer, _, task = load_run(run)
     examples = held_out(task.load(None).digits).some(np.arange(6))
