@@ -1,18 +1,14 @@
 """Tokens as labels."""
 
 import math
-from math import radians, sin
 
 from numformer.plots.axes import cell_inches
 from numformer.plots.style import WIDTH, text_inches
-from numformer.plots.text.fonts import advance, fonts_of
 from numformer.plots.text.labels import ORDINARY, label, lay_out_twice
 from numformer.plots.text.letters import elided, letters, signs
 
 LONGEST, LONGEST_TICK, LONGEST_NAME = 28, 16, 48      # letters that are shown
 SHORT_NAME = 24                                       # of a longer name where space is short
-WIDEST_TICK, HIGHEST_TICK = 11.0, 0.6                 # ems; of the height of the axes, if rotated
-ANGLE = 60                                            # of rotated ticks, in degrees
 LONG_NAME = 9.0                                       # ems, of one that needs its own place
 
 
@@ -70,19 +66,13 @@ def plain(name, kept=LONGEST_NAME):
 def label_ticks(axis, tokens):
     """Write tokens at the ticks 0, 1, ... of an axis; long ones on the x axis are rotated.
 
-    Where they would overlap, only every second, third, ... is written. Rotated ones leave most of
-    the height to the axes: of wider ones the middle is left out.
+    Where they would overlap, only every second, third, ... is written.
     """
-    across = axis.axis_name == "x"
     labels = [label(visible(token, LONGEST_TICK)) for token in tokens]
-    if across:
-        _, height = cell_inches(axis.axes, 1, 1)
-        most = min(WIDEST_TICK, HIGHEST_TICK * height / (sin(radians(ANGLE)) * text_inches()))
-        labels = [label(_narrowed(token, most)) if each.width > most / 2 else each
-                  for token, each in zip(tokens, labels)]
+    across = axis.axis_name == "x"
     longest = round(max((each.width for each in labels), default=0) / ORDINARY, 6)
-    rotated = ({"rotation": ANGLE, "ha": "right", "rotation_mode": "anchor"}
-               if across and longest > 3 else {})
+    rotated = ({"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if across and longest > 3
+               else {})
     spans = [abs(high - low) for low, high in (axis.axes.get_xlim(), axis.axes.get_ylim())]
     room = cell_inches(axis.axes, *spans)[0 if across else 1]
     needed = (0.62 * longest + 0.25 if across and not rotated else 1.0) * text_inches()
@@ -90,18 +80,6 @@ def label_ticks(axis, tokens):
     if longest > LONGEST_TICK - 1:
         lay_out_twice()
     write_ticks(axis, range(0, len(tokens), every), labels[::every], **rotated)
-
-
-def _narrowed(token, most):
-    """A token as words of a label that are at most so many ems wide, or as short as can be."""
-    from matplotlib.font_manager import FontProperties
-
-    path = fonts_of(FontProperties())[0]
-    for count in range(LONGEST_TICK, 1, -1):
-        shown = visible(token, count)
-        if sum(max(ORDINARY, advance(path, letter)) for letter in letters(shown)) <= most:
-            break
-    return shown
 
 
 def name_ticks(axis, positions, names, **options):

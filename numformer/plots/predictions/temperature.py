@@ -7,11 +7,9 @@ from numformer.backend import one_blas_thread
 from numformer.checks import check_array, check_whole
 from numformer.plots.axes import colours, entitle, faint, in_slides, panels, styled
 from numformer.plots.pictures import picture_of_run
-from numformer.plots.text.labels import label
 from numformer.plots.tokens import label_ticks, visible
 
 TOP_P, TOP_K = 0.9, 8                                 # of a run
-LONG = 5.0                                            # ems of a label that needs a higher panel
 MOST_LETTERS = 40                                     # of a text in a title
 
 
@@ -67,8 +65,7 @@ def temperature_panels(logits, vocabulary, temperatures=(0.5, 1.0, 2.0), top_k=N
         raise ValueError(f"{owner}: temperatures is empty; give at least one number above 0.")
     order = (-logits).argsort(kind="stable")[:shown]
     n, labels = len(temperatures), [vocabulary[token] for token in order]
-    height = 3.0 if max(label(visible(each)).width for each in labels) > LONG else 2.1
-    axes = panels(ax, *((1, n) if in_slides() else (n, 1)), (8, 1.2 + height * n)).ravel()
+    axes = panels(ax, *((1, n) if in_slides() else (n, 1)), (8, 1.2 + 2.1 * n)).ravel()
     most = max(float(next_token_distribution(logits, each).max()) for each in temperatures)
     for panel, temperature in zip(axes, temperatures):
         p = next_token_distribution(logits, temperature)
@@ -117,8 +114,8 @@ def _unique(axes):
     found = {}
     for panel in axes:
         pairs = list(zip(*panel.get_legend_handles_labels()))
-        for handle, name in sorted(pairs, key=lambda pair: "top-" in pair[1]):
-            found.setdefault(name, handle)
+        for handle, label in sorted(pairs, key=lambda pair: "top-" in pair[1]):
+            found.setdefault(label, handle)
     return list(found.values()), list(found)
 
 

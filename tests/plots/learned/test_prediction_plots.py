@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from numformer import plots
 from numformer.analysis import next_token_distribution
 from numformer.plots.axes import new_axes
-from numformer.plots.tokens import label_ticks, visible
 
 LOGITS = np.log([0.1, 0.4, 0.3, 0.15, 0.05])
 
@@ -93,26 +91,3 @@ def test_words_are_not_broken_and_line_feeds_end_lines():
 def test_losses_that_are_not_one_per_token_are_refused(tokens, losses):
     with pytest.raises(ValueError, match="losses for . tokens; give one for each token but the"):
         plots.tokens_by_loss(tokens, losses)
-
-
-@pytest.mark.parametrize("tokens", [
-    ["W" * 18, "M" * 17, "m" * 16, "the"],
-    pytest.param([" " + "=" * 32, " " + "-" * 24, " the", "a"], marks=pytest.mark.slow)])
-def test_long_tokens_leave_the_panels_their_height(tokens):
-    figure = plots.temperature_panels(np.arange(4.0), tokens)
-    figure.draw_without_rendering()                   # a layout that collapses warns
-    inches = figure.get_size_inches()[1]
-    assert all(ax.get_position().height * inches > 0.8 for ax in figure.axes)
-    shown = [text.get_text() for text in figure.axes[0].get_xticklabels()]
-    assert len(shown) == 4 and all("\u2026" in words and words.endswith(")") for words in shown[2:])
-
-
-def test_rotated_labels_leave_small_axes_most_of_their_height():
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    for ax in figure.subplots(3, 1):
-        ax.set(xlim=(-1, 2))
-        label_ticks(ax.xaxis, ["internationalize", "ab"])
-    figure.draw_without_rendering()
-    assert all(ax.get_position().height * 4 > 0.4 for ax in figure.axes)
-    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["i\u2026 (16)", "ab"]
-    assert visible("internationalize", 16) == "internationalize"
