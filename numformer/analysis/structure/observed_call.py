@@ -192,18 +192,11 @@ def statement_at(code, line):
     return LINES[code].get(line)
 
 
-def packed(tree):
-    """The tuple that a function packs as `saved`; None without one."""
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and (
-                getattr(node.targets[0], "id", "") == "saved"):
-            return node.value
-    return None
-
-
 def packs(tree):
-    """Whether a function packs what the backward needs."""
-    return packed(tree) is not None
+    """Whether a function packs what the backward needs: a tuple, as `saved`."""
+    return any(isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+               and getattr(node.targets[0], "id", "") == "saved"
+               for node in (ast.walk(tree) if tree is not None else ()))
 
 
 def unpacks(tree):
