@@ -1,5 +1,6 @@
 """What is known about one function pair, in one object: everything that checks it reads this."""
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -109,8 +110,8 @@ def changed(function, **changes):
 class Instance:
     """One random instance of the problem to write a function.
 
-    What is given to an answer is made again from the seed by every call, as it may write into it.
-    `numbers` and `exact` are made once, to be read.
+    What is given to an answer is a copy in every call, as it may write into it. `numbers`, `y` and
+    `exact` are made once, to be read.
     """
 
     problem: Specification
@@ -120,14 +121,14 @@ class Instance:
     def arguments(self, dtype=None):
         """(arguments by name, options); the floats are of the level's dtype unless given."""
         level = self.problem.levels[self.level]
-        arguments, options = level(np.random.default_rng(self.seed))
+        arguments, options = self._drawn
 
         def given(x):
             if isinstance(x, tuple):
                 return tuple(map(given, x))
             if not isinstance(x, np.ndarray):
-                return x
-            x = x.astype(level.dtype, copy=False) if x.dtype.kind == "f" else x
+                return deepcopy(x)                    # a pattern, a generator in its first state
+            x = x.astype(level.dtype if x.dtype.kind == "f" else x.dtype)
             if dtype and x.dtype.kind == "f":
                 x = x.astype(dtype, copy=False)
             return level.arrange(x, self.seed) if level.arrange else x
@@ -136,9 +137,19 @@ class Instance:
                 {name: given(x) for name, x in options.items()})
 
     @cached_property
+    def _drawn(self):
+        """(arguments by name, options), as the level makes them."""
+        return self.problem.levels[self.level](np.random.default_rng(self.seed))
+
+    @cached_property
     def numbers(self):
         """The result of `arguments`, to be read."""
         return self.arguments()
+
+    @property
+    def y(self):
+        """y of the reference, computed in float64."""
+        return self._exact_forward[0]
 
     @cached_property
     def exact(self):
@@ -147,19 +158,27 @@ class Instance:
         dy is of the level's dtype, y and the gradients are computed in float64. They are finite on
         every instance of every problem: a number that is NaN or infinite could not be compared.
         """
-        level = self.problem.levels[self.level]
-        y, saved = self._forward(*(
-            self.numbers if level.dtype == np.float64 else self.arguments(np.float64)))
+        level, (y, saved) = self.problem.levels[self.level], self._exact_forward
         rng = np.random.default_rng(self.seed + 1)
         dy = level.dy * (rng.standard_normal(np.shape(y)) if np.shape(y) else 1.7)
         dy = dy.astype(level.dtype, copy=False) if np.shape(dy) else dy
         with np.errstate(all="ignore"):
             gradients = self.gradients(dy.astype(np.float64) if np.shape(dy) else dy, saved)
-        for key, x in {"y": y, **gradients}.items():  # any NaN would be right, as NaN > bound never
-            assert np.isfinite(x).all(), f"{self}: {key} of the reference is not finite."
-            if isinstance(x, np.ndarray):
-                x.flags.writeable = False
-        return y, dy, gradients
+        return y, dy, {key: self._finite(key, dx) for key, dx in gradients.items()}
+
+    @cached_property
+    def _exact_forward(self):
+        y, saved = self._forward(*(
+            self.numbers if self.problem.levels[self.level].dtype == np.float64
+            else self.arguments(np.float64)))
+        return self._finite("y", y), saved
+
+    def _finite(self, key, x):
+        """An output of the reference, to be read; any NaN would be right, as NaN > bound never."""
+        assert np.isfinite(x).all(), f"{self}: {key} of the reference is not finite."
+        if isinstance(x, np.ndarray):
+            x.flags.writeable = False
+        return x
 
     @np.errstate(all="ignore")                       # numbers of 1e150 are meant to overflow
     def _forward(self, arguments, options):
@@ -178,8 +197,7 @@ class Instance:
 
     def expected(self, backward):
         """The right outputs by name, to be read: the gradients, or y alone."""
-        y, _, gradients = self.exact
-        return gradients if backward else {"y": y}
+        return self.exact[2] if backward else {"y": self.y}
 
     def __str__(self):
         return f"{self.problem.function.__name__}, {self.level}, seed {self.seed}"
