@@ -95,10 +95,10 @@ def model_of_shapes(config, arrays=MOST_ARRAYS, numbers=MOST_NUMBERS):
     --------
     >>> from numformer.models import CONFIGS
     >>> from dataclasses import replace
-    >>> model_of_shapes(replace(CONFIGS["t5-small"], n_encoder_layers=60_000))
+    >>> model_of_shapes(replace(CONFIGS["t5-small"], n_encoder_layers=600), arrays=2000)
     Traceback (most recent call last):
-    numformer.shapes_only.TooLarge: EncoderDecoderConfig: n_encoder_layers=60000 is too large for \
-a model of at most 131072 arrays with 1.15e+18 numbers; choose a smaller one.
+    numformer.shapes_only.TooLarge: EncoderDecoderConfig: n_encoder_layers=600 is too large for \
+a model of at most 2000 arrays with 1.15e+18 numbers; choose a smaller one.
     """
     from numformer.models import KINDS                                # imports this module
 

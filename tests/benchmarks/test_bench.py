@@ -100,6 +100,7 @@ def test_flops_of_a_step():
     assert larger.model().config.vocab_size == 1065
 
 
+@pytest.mark.slow
 def test_growth_is_drawn(capsys, tmp_path, monkeypatch):
     times = {size: {1: 2.0, 2: 4.0, 4: 8.0, 8: 16.0} for size in "BTCL"}
     monkeypatch.setattr(training, "growth", lambda: times)

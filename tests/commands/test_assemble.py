@@ -22,6 +22,7 @@ def assembled(capsys, folder, *more):
                 "--n-layers", 1, "--d-model", 16, "--context-length", 8, *more)
 
 
+@pytest.mark.slow
 def test_the_milestones_are_told_one_after_the_other(capsys, folder):
     status, out, err = assembled(capsys, folder, "--json")
     assert status == 0 and "ours: step 2 of 2, loss " in err

@@ -5,6 +5,7 @@ import pytest
 from command import call, last_json
 
 
+@pytest.mark.slow
 def test_draw_writes_a_vector_and_a_pixel_picture_here(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, printed, err = call(capsys, "draw", "gpt2", "--backward", "--json")

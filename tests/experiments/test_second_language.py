@@ -79,6 +79,7 @@ def test_accuracy_is_that_of_the_tags_of_words():
     assert experiment.accuracy(model, pairs) == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_fine_tuning_begins_with_what_was_pretrained():
     state = experiment.pretrained(["plain"], seed=0, steps=1)
     model = experiment.tuned(state, "plain", seed=0, steps=1)

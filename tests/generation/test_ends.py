@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from marks import quick_among
 from numformer import models
 from numformer.functional import log_softmax
 from numformer.generation import beam_search_prompts, generate, generate_batch
@@ -40,7 +41,7 @@ def all_continuations(model, prompt, longest):
 
 @pytest.mark.parametrize("options", [dict(), dict(sandwich_norm=True)],
                          ids=["compiled step", "layers"])
-@pytest.mark.parametrize("length_penalty", [0.0, 1.5])
+@pytest.mark.parametrize("length_penalty", quick_among([0.0, 1.5], [1.5]))
 def test_beams_for_all_continuations_are_exhaustive(options, length_penalty):
     """Of prompts of other lengths at once, with either cache."""
     model = model_of(**options)

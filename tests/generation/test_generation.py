@@ -85,6 +85,7 @@ def test_a_context_of_one_token_works(rng):
     assert len(list(generate(model, np.array([3, 4]), 5, rng))) == 5
 
 
+@pytest.mark.slow
 def test_samples_follow_the_probabilities(rng):
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
     n = 5000

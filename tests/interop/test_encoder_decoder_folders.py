@@ -82,6 +82,7 @@ def test_an_answer_is_what_the_model_writes_after_a_framed_source(imported, fold
     assert facts["task"] == task.name == "instructions" and facts["progress"]["step"] == 0
 
 
+@pytest.mark.slow
 def test_pairs_are_framed_once(imported):
     _, tokenizer, _, task = load_run(imported)
     (source, target), = task.encoded([("sort: qfns", "fnqs")], tokenizer)

@@ -51,7 +51,7 @@ def check_texts(ax):
 
 
 # Other tests draw these large ones, too
-@pytest.mark.parametrize("name", quick_among(EXAMPLES, ["gpt2", "t5-small"]))
+@pytest.mark.parametrize("name", quick_among(EXAMPLES, ["gpt2"]))
 def test_a_diagram_has_every_box_with_name_shape_and_page(name):
     ax, found = architecture_diagram(EXAMPLES[name], title=name), architecture(EXAMPLES[name])
     assert ax.get_title() == f"{name}: {found.parameters:,} parameters"

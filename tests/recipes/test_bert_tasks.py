@@ -28,6 +28,7 @@ def bert(tmp_path_factory, few_examples):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset, flags", [
     ("topics", []),
     pytest.param("sbert", ["--objective", "in_batch"], marks=pytest.mark.slow)])

@@ -41,6 +41,7 @@ def test_the_measure_counts_what_is_right():
     assert sum(size * part for size, part in zip(sizes, measured.values())) == pytest.approx(500)
 
 
+@pytest.mark.slow
 def test_dates_held_out_are_not_trained_on():
     material = TASKS["dates"].pairs()
     trained, held_out = ({target for _, target in pairs}

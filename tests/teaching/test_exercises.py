@@ -41,7 +41,7 @@ def test_there_are_enough_exercises_of_each_kind():
             assert known, f"{exercise.name} needs {needed}"
 
 
-@pytest.mark.parametrize("exercise", every(8, EXERCISES), ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", every(16, EXERCISES), ids=lambda exercise: exercise.name)
 def test_the_teachers_file_is_right_and_the_students_is_not(exercise, tmp_path):
     for seed in SEEDS if exercise.kind == "check" else (0, 3):
         teacher, student = tmp_path / f"teacher{seed}.py", tmp_path / f"student{seed}.py"

@@ -34,8 +34,8 @@ def grader(folder, temporary):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", *(
-    pytest.param(name, marks=pytest.mark.slow) for name in ("SIGHUP", "SIGINT"))])
+@pytest.mark.parametrize("name", ["SIGTERM", *(
+    pytest.param(name, marks=pytest.mark.slow) for name in ("SIGKILL", "SIGHUP", "SIGINT"))])
 def test_a_signal_to_the_grader_ends_its_judges_and_leaves_no_folder(tmp_path, name):
     write_assignment(tmp_path, names=["1", "2"])
     temporary = tmp_path / "temporary"

@@ -139,6 +139,7 @@ def test_each_kind_of_broken_file_is_named(tmp_path, text, words):
     assert row["points"] == 0 and words in row["feedback"] and "\n" not in row["feedback"]
 
 
+@pytest.mark.slow
 def test_a_missing_file_gets_no_points_and_partial_answers_get_their_part(folder):
     (folder / "01_softmax.py").unlink()
     text = (folder / "31_figure_mask.py").read_text()

@@ -172,6 +172,7 @@ def test_limits_of_files_memory_and_time(tmp_path):
         assert words in found[name], found[name]
 
 
+@pytest.mark.slow
 def test_folders_inside_each_other_are_removed(tmp_path, monkeypatch):
     folder = tmp_path / "elsewhere"
     folder.mkdir()

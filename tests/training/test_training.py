@@ -227,6 +227,7 @@ def test_memory_does_not_grow_over_steps():
     assert held[-1] - held[2] < 20_000, held
 
 
+@pytest.mark.slow
 def test_memory_of_a_step_is_linear_in_the_context_length():
     """What forward saves for backward: twice as much for twice the length, attention included."""
     backend.set_threads(1)      # a second thread holds the arrays of its last task a little longer

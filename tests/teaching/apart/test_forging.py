@@ -96,7 +96,7 @@ def marked(mark):
 
 
 @pytest.mark.parametrize("name", [
-    *every(9, files(QUICK)), *every(99, files(name for name in NAMES if name not in QUICK))])
+    *every(99, files(QUICK)), *every(99, files(name for name in NAMES if name not in QUICK))])
 def test_a_class_is_graded_and_nothing_is_left(name, tmp_path, outside, monkeypatch):
     temporary, mark = tmp_path / "temporary", f"FORGING={tmp_path}"
     temporary.mkdir()

@@ -67,6 +67,7 @@ def test_one_exercise_is_graded_by_number_or_name(student, capsys, monkeypatch):
     assert status == 2 and "write ./linear for the folder" in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_json_keeps_all_digits_and_the_text_four(student, capsys):
     (student / "01_softmax.py").write_text(HALF.replace("np.ones(x.shape)", "x"))
     _, out, _ = call(capsys, "grade", "1", student, "--json")
