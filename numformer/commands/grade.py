@@ -15,9 +15,10 @@ from numformer.teaching.exercise import find_exercise
 from numformer.teaching.grading import SECONDS, assignment_of
 from numformer.teaching.support.layout import wrapped
 from numformer.teaching.support.progress import (
-    Graded, class_page, next_step, shown_parts, student_page)
+    Graded, class_page, next_step, shown_parts, shown_words, student_page)
 from numformer.teaching.support.record import count_attempts, with_record
 from numformer.teaching.support.scores import scores
+from numformer.teaching.variants.key import read_key
 from numformer.terminal import printable, shortened
 
 INDENT = 14                                           # of feedback, below a name
@@ -29,6 +30,8 @@ def add_arguments(parser):
                         "`numformer exercises` (default: this one); several folders are a class")
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="time limit "
                         f"of one exercise (default: {SECONDS:g})")
+    parser.add_argument("--key", metavar="FOLDER", default=None, help="the key of the variant that "
+                        "students got, made by `numformer exercises --students`")
     parser.add_argument("--html", metavar="FILE", default=None, help="also write a page with the "
                         "progress")
     parser.add_argument("--csv", metavar="FILE", default=None, help="also write a table for "
@@ -41,15 +44,17 @@ def run(arguments):
         names, folders = _sorted(arguments.words)
         _check_file("--html", arguments.html, ".html", ".htm")
         _check_file("--csv", arguments.csv, ".csv")
+        key = read_key(arguments.key) if arguments.key is not None else None
         if len(folders) > 1:
-            students = [_student(folder, name, names, arguments.seconds)
+            students = [_student(folder, name, names, arguments.seconds, key)
                         for folder, name in zip(folders, _names_of(folders))]
             result, page = _show_class(students), class_page(students)
         else:
             (folder,) = folders or ["."]
-            rows = grade(folder, arguments.seconds, names=names)
-            count_attempts(folder, rows)
-            graded = Graded(_name(folder), with_record(folder, rows), assignment_of(folder)[0])
+            rows = grade(folder, arguments.seconds, names=names, key=key)
+            if key is None:                           # else by the teacher, and no attempt
+                count_attempts(folder, rows)
+            graded = Graded(_name(folder), with_record(folder, rows), assignment_of(folder, key))
             students, result, page = [graded], _show_student(graded), student_page(graded)
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -97,11 +102,11 @@ def _check_file(flag, path, *suffixes):
         raise ValueError(f"grade: {flag} {path}: there is no folder {Path(path).parent}.")
 
 
-def _student(folder, name, names, seconds):
+def _student(folder, name, names, seconds, key):
     """The grades of one folder of a class, into which nothing is written."""
     try:
-        rows = grade(folder, seconds, names=names)
-        return Graded(name, with_record(folder, rows), assignment_of(folder)[0])
+        rows = grade(folder, seconds, names=names, key=key)
+        return Graded(name, with_record(folder, rows), assignment_of(folder, key))
     except ValueError as error:
         return Graded(name, [], trouble=printable(str(error)))
 
@@ -123,6 +128,8 @@ def _show_student(graded):
         print(wrapped(row["feedback"], " " * INDENT, head))
         if parts := shown_parts(row):
             print(wrapped(parts, " " * INDENT))
+        if row.get("written"):
+            print(wrapped(shown_words(row["written"]), " " * INDENT))
     print(f"{graded.points:g} of {graded.of} points")
     print(wrapped(next_step(graded)))
     return {"exercises": graded.rows, "points": graded.points, "of": graded.of,

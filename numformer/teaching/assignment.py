@@ -1,16 +1,15 @@
 """An assignment: a folder of exercises for students, and one with solutions for their teacher."""
 
-import json
 import re
 from pathlib import Path
 from textwrap import wrap
 
 from numformer.checks import check_whole
 from numformer.teaching.exercise import find_exercises
+from numformer.teaching.manifest import MANIFEST, Manifest
 from numformer.teaching.support.credit import RULE
 from numformer.teaching.support.effort import A_LINE, A_MISTAKE, AN_IDEA, HARD, MEDIUM, effort
-
-MANIFEST = "assignment.json"
+from numformer.teaching.variants.written import CONSEQUENCES, DERIVATION, rubric
 
 
 def write_assignment(out, seed=0, names=None):
@@ -42,11 +41,11 @@ def write_assignment(out, seed=0, names=None):
             raise ValueError(f"{folder} exists already; choose another folder, so that no work is "
                              "overwritten.")
     written = []
-    manifest = {"seed": seed, "exercises": [exercise.name for exercise in chosen]}
+    manifest = Manifest(tuple(exercise.name for exercise in chosen), seed)
     for who, folder in folders.items():
         folder.mkdir(parents=True)
         texts = {f"{exercise.name}.py": getattr(exercise, who)(seed) for exercise in chosen}
-        texts[MANIFEST] = json.dumps(manifest, indent=2) + "\n"
+        texts[MANIFEST] = manifest.text()
         if who == "student":
             texts["README.md"] = student_readme(chosen, seed)
         else:
@@ -57,9 +56,10 @@ def write_assignment(out, seed=0, names=None):
     return written
 
 
-def _table(exercises, seed):
-    """A table of exercises, and the sums of minutes and points."""
-    efforts = [effort(exercise, seed) for exercise in exercises]
+def table(exercises, form):
+    """A table of exercises, each in the form that `form(exercise)` gives, and the sums of minutes
+    and points."""
+    efforts = [effort(exercise, form(exercise)) for exercise in exercises]
     rows = [f"| `{exercise.name}.py` | {exercise.title} | {found.difficulty} | {found.minutes} | "
             f"{exercise.points} |" for exercise, found in zip(exercises, efforts)]
     minutes = sum(found.minutes for found in efforts)
@@ -79,7 +79,7 @@ def _efforts(exercises, seed):
     return "\n".join(rows)
 
 
-def _filled(text):
+def filled(text):
     """A text with its paragraphs in lines of 100 columns; tables and code stay as they are."""
     return "\n\n".join(
         part if re.match(r"[|#]|    ", part) else "\n".join(wrap(part, 100, break_on_hyphens=False))
@@ -89,7 +89,7 @@ def _filled(text):
 def student_readme(exercises, seed):
     """The README of the student's folder."""
     first = exercises[0].name[:2]
-    return _filled(f"""# Exercises
+    return filled(f"""# Exercises
 
 Each file is one exercise. Read its text, then replace `raise NotImplementedError` with your own
 lines, or correct the line that is wrong. In this folder:
@@ -107,20 +107,20 @@ Nothing is sent anywhere. While a file is graded it may write into a temporary f
 A function that is partly right gets some of the points. {RULE} A file whose
 header says "all or nothing" gets no points for parts.
 
-{_table(exercises, seed)}""")
+{table(exercises, lambda _: seed)}""")
 
 
 def teacher_guide(exercises, seed):
     """The guide in the teacher's folder: goals, requirements, and how grading works."""
     goals = "\n".join(f"| `{exercise.name}` | {exercise.header('goal')} | "
                       f"{exercise.header('needs')} |" for exercise in exercises)
-    return _filled(f"""# For teachers
+    return filled(f"""# For teachers
 
 The files in this folder are those of the students, with their solutions. `assignment.json` holds
 the seed. Another seed gives other bugs, other numbers in the figures and other activation
 functions: `numformer exercises --seed N`.
 
-{_table(exercises, seed)}
+{table(exercises, lambda _: seed)}
 
 ## Goals and requirements
 
@@ -212,9 +212,8 @@ itself compares there, also if the student's code has replaced its functions, bu
 out to deceive can change this package, or NumPy further inside. `Verdict.apart` says whether a
 process of its own was used.
 
-A rubric for grading by hand: half for the derivation (which terms there are, and why there are no
-others), a quarter for correct shapes and sums, a quarter for code that reads like the equation. A
-correct gradient without a derivation gets half of the points.
+A rubric for grading a derivation by hand: {rubric(DERIVATION)}. {CONSEQUENCES}
+`numformer exercises --students` gives each student a page for it.
 
 `numformer exercises --notebook nbgrader`, or `otter`, also writes everything as one notebook for
 that grader into this folder; `nbgrader generate_assignment` or `otter assign` makes the students'

@@ -18,12 +18,16 @@ done with its lines:
         One of several is kept; the seed chooses.
     NAME = value  # VARIANT value value ...
         One of the values is kept; the seed chooses.
+
+What is chosen is the *form* of an exercise: a tuple with the index of each choice. Wherever a
+`seed` chooses, a form may be given in its place.
 """
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from math import factorial
 from textwrap import dedent, fill
 
 import numpy as np
@@ -34,6 +38,8 @@ from numformer.terminal import did_you_mean, shortened
 
 STUB = 'raise NotImplementedError("your turn")'
 WHOLE = "all or nothing"                              # in the header, for no partial credit
+VALUES = re.compile(r"^(\w+ = ).*?  # VARIANT (.*)$", re.MULTILINE)
+QUESTION = re.compile(r'^- "(\w+)": .*\n(?:  .*\n)*', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,37 @@ class Exercise:
         levels = self.header("levels")
         return levels and levels.split(", ")
 
+    @property
+    def questions(self):
+        """The names of the questions of the kind "answers", a tuple of str; () of the others."""
+        found = QUESTION.findall(self.source.split('"""')[1])
+        return tuple(found) if self.kind == "answers" else ()
+
+    @property
+    def options(self):
+        """How many there are to choose from, for each choice: a tuple of int; () without one."""
+        values = [len(words.split()) for _, words in VALUES.findall(self.source)]
+        blocks = (len(_block(mark).findall(self.source)) for mark in ("VARIANT", "BUG"))
+        return tuple(filter(None, [*values, *blocks]))
+
+    @property
+    def orders(self):
+        """In how many orders its questions can be asked: the options of the last choice of a form
+        that has one index more than `options`; 1 without questions."""
+        return factorial(len(self.questions))
+
+    def form(self, seed):
+        """The form that a seed chooses: a tuple with an index below each of `options`."""
+        # an exercise that varies with another makes the same choices
+        rng = np.random.default_rng([seed, int(self.header("varies with") or self.name[:2])])
+        return tuple(int(rng.integers(n)) for n in self.options)
+
+    def is_form(self, form):
+        """Whether this is a form of the exercise, with or without an order of the questions."""
+        options = (*self.options, self.orders)[:max(len(form), len(self.options))]
+        return len(form) == len(options) and all(
+            type(index) is int and 0 <= index < n for index, n in zip(form, options))
+
     def student(self, seed):
         """The student's file: the exercise without its solution."""
         source, bug = self._variant(seed)
@@ -175,21 +212,30 @@ class Exercise:
 
     def _variant(self, seed):
         """(source with one of each variant and without bugs, (name, lines) of the bug or None)."""
-        # an exercise that varies with another makes the same choices
-        rng = np.random.default_rng([seed, int(self.header("varies with") or self.name[:2])])
-        source = re.sub(r"^(\w+ = ).*?  # VARIANT (.*)$",
-                        lambda found: found[1] + str(rng.choice(found[2].split())), self.source,
-                        flags=re.MULTILINE)
+        form = seed if isinstance(seed, tuple) else self.form(seed)
+        chosen = iter(form)
+        source = VALUES.sub(lambda found: found[1] + found[2].split()[next(chosen)], self.source)
         variants = _block("VARIANT").findall(source)
         if variants:
-            kept = variants[rng.integers(len(variants))][1]
+            kept = variants[next(chosen)][1]
             source = _block("VARIANT").sub(
                 lambda found: found[3] if found[2] == kept else "", source)
             source = re.sub("\n{4,}", "\n\n\n", source)
         bugs = [(name, re.sub(r"^ *# ?", "", lines, flags=re.MULTILINE).rstrip())
                 for _, name, lines in _block("BUG").findall(source)]
-        bug = bugs[rng.integers(len(bugs))] if bugs else None
+        bug = bugs[next(chosen)] if bugs else None
+        source = self._in_order(source, next(chosen, 0))
         return _block("BUG").sub("", source).rstrip() + "\n", bug
+
+    def _in_order(self, source, order):
+        """The source with its questions in an order, a number below `orders`; 0 is as written."""
+        _, text, _ = source.split('"""', 2)
+        left, texts = [found[0] for found in QUESTION.finditer(text)], []
+        while order and left:
+            order, index = divmod(order, len(left))
+            texts.append(left.pop(index))
+        asked = iter(texts + left)
+        return source.replace(text, QUESTION.sub(lambda _: next(asked), text), 1)
 
 
 @lru_cache(maxsize=1)

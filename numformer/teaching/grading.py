@@ -16,28 +16,51 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from numformer.backend import available_cores, can_start_threads
-from numformer.checks import check_number, check_whole
-from numformer.files import KIB, FileError, parse_json, read_file
+from numformer.checks import check_number
+from numformer.files import KIB, parse_json, read_file
 from numformer.teaching import judge
-from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.limits import Stopwatch
+from numformer.teaching.manifest import read_manifest
 from numformer.teaching.support.lifeline import PREFIX, remove_folder
+from numformer.teaching.variants.written import handed_in
 from numformer.terminal import printable, shortened
 
 SECONDS = 20.0                                        # time limit of one exercise
 STARTING = 10.0                                       # further seconds, for Python to start
 ENDING = 5.0                                          # seconds for a judge to clear up
-MOST = 64 * KIB                                       # bytes of a manifest or a judgement
+MOST = 64 * KIB                                       # bytes of a judgement
 LONGEST = 600                                         # characters of a line of feedback
 PYTHONS = ("PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONINSPECT")    # variables of the grader alone
 OWN = "student's"                                     # folder, in that of the judge
 MOST_PARTS = 20                                       # of an exercise
 
 
-def grade(folder, seconds=SECONDS, workers=None, names=None):
+class Assignment(NamedTuple):
+    """What a folder of exercises says of itself, or its key.
+
+    Parameters
+    ----------
+    exercises : list of Exercise
+    seed : int or None
+        Of the problems; None of a variant without its key.
+    forms : dict
+        {name of an exercise: its form}, of a variant.
+    """
+
+    exercises: list
+    seed: int | None
+    forms: dict = {}
+
+    def form(self, exercise):
+        """The form of an exercise, or the seed that chooses it."""
+        return self.forms.get(exercise.name, self.seed)
+
+
+def grade(folder, seconds=SECONDS, workers=None, names=None, key=None):
     """Grade a folder that `write_assignment` made and a student worked in.
 
     Parameters
@@ -50,21 +73,26 @@ def grade(folder, seconds=SECONDS, workers=None, names=None):
         Exercises at a time; the number of cores by default.
     names : sequence of str, optional
         Names of the exercises to grade; all of the folder by default.
+    key : Key, optional
+        Of the variant that `write_variant` made.
 
     Returns
     -------
     list of dict
         For each exercise ``name``, ``points``, ``of`` (the highest number of points),
         ``feedback``, and ``parts``: where some of the points were given, {part: (points, highest
-        number of points)}.
+        number of points)}. With a key also ``written``, on the answer in words: see
+        `numformer.teaching.variants.written.handed_in`.
 
     Raises
     ------
     ValueError
-        If the folder holds no assignment, or the assignment has no such exercise.
+        If the folder holds no assignment, the assignment has no such exercise, or it is a variant
+        of another key or of none.
     """
     check_number("grade", "seconds", seconds, above=0, below=1e6)
-    seed, chosen = assignment_of(folder)
+    assignment = assignment_of(folder, key)
+    chosen = assignment.exercises
     seconds = float(seconds)                          # JSON knows no other
     for name in names or ():
         if name not in [exercise.name for exercise in chosen]:
@@ -75,10 +103,11 @@ def grade(folder, seconds=SECONDS, workers=None, names=None):
 
     def graded(exercise):
         path = Path(folder) / f"{exercise.name}.py"
-        judgement = _judged(path, exercise, seed, seconds, judges)
+        judgement = _judged(path, exercise, assignment, seconds, judges)
         points = round(exercise.points * judgement["score"], 2)
+        more = {} if key is None else {"written": handed_in(folder, exercise, key)}
         return {"name": exercise.name, "points": points, "of": exercise.points,
-                "feedback": judgement["feedback"], "parts": judgement["parts"]}
+                "feedback": judgement["feedback"], "parts": judgement["parts"], **more}
 
     if not has_processes() or not can_start_threads():
         return list(map(graded, chosen))
@@ -90,35 +119,28 @@ def grade(folder, seconds=SECONDS, workers=None, names=None):
         pool.shutdown(cancel_futures=True)
 
 
-def assignment_of(folder):
-    """(seed, exercises) of a folder that `write_assignment` made; ValueError if it is none."""
-    seed, names = _manifest(Path(folder))
-    return seed, find_exercises(names)
+def assignment_of(folder, key=None):
+    """The assignment of a folder; ValueError if there is none, or another key is needed."""
+    folder, manifest = Path(folder), read_manifest(folder)
+    if key is not None:
+        key.check(folder, manifest)
+        return Assignment(find_exercises(key.exercises), key.problems, key.forms)
+    if manifest.variant:
+        raise ValueError(f"{folder} is of a variant, which is graded with the key that its teacher "
+                         "has: numformer grade --key KEY.")
+    return Assignment(find_exercises(manifest.exercises), manifest.seed)
+
+
+def forms_of(folder):
+    """The same of a student's folder without its key: exercises and forms, and no seed if it is
+    of a variant. For what is not graded, such as hints."""
+    manifest = read_manifest(folder)
+    return Assignment(find_exercises(manifest.exercises), manifest.seed, manifest.forms)
 
 
 def has_processes():
     """Whether this system can start processes: not in a browser, where files are judged here."""
     return sys.platform not in ("emscripten", "wasi")
-
-
-def _manifest(folder):
-    """(seed, names of the exercises) of a folder."""
-    path = folder / MANIFEST
-    try:
-        manifest = parse_json(read_file(path, MOST, follow_links=False))
-        seed, names = manifest["seed"], [str(name)[:100] for name in manifest["exercises"]]
-        check_whole("grade", "seed", seed, least=0)
-        return seed, names
-    except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(f"there is no {path}; give a folder that `numformer exercises` "
-                         "made.") from None
-    except FileError:
-        raise
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}; make it readable.") from None
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} does not name a seed and exercises; make the folder again with "
-                         "`numformer exercises`.") from None
 
 
 class _Judges:
@@ -139,7 +161,7 @@ class _Judges:
             _end(process)
 
 
-def _judged(path, exercise, seed, seconds, judges):
+def _judged(path, exercise, assignment, seconds, judges):
     """The judgement on one file."""
     try:
         source = read_file(path, judge.MOST, follow_links=False)
@@ -147,14 +169,17 @@ def _judged(path, exercise, seed, seconds, judges):
         if path.is_file() and not path.is_symlink():
             return _failed(f"{path.name} is too large, or cannot be read")
         return _failed(f"{path.name} does not exist, or is not a file")
-    if judge.is_untouched(source, exercise, seed) and exercise.bug(seed) is None:
+    form = assignment.form(exercise)
+    if judge.is_untouched(source, exercise, form) and exercise.bug(form) is None:
         return _failed(judge.NOT_DONE)                # without a process, which takes a second
     elsewhere = None
+    task = {"name": exercise.name, "seed": assignment.seed, "seconds": seconds,
+            "form": assignment.forms.get(exercise.name)}
     try:
         elsewhere = Path(tempfile.mkdtemp(prefix=PREFIX))
         if not has_processes():
-            return _judged_here(elsewhere, source, exercise.name, seed, seconds)
-        return _judged_there(elsewhere, source, exercise.name, seed, seconds, judges)
+            return _judged_here(elsewhere, source, task)
+        return _judged_there(elsewhere, source, task, judges)
     except OSError as error:                          # the disk may be full
         return _failed(f"it could not be judged: {error.strerror}")
     finally:
@@ -174,14 +199,13 @@ def _copied(source, elsewhere, name):
     return copy
 
 
-def _judged_there(elsewhere, source, name, seed, seconds, judges):
+def _judged_there(elsewhere, source, task, judges):
     """The judgement on a source, by a process in the folder `elsewhere`.
 
     It is not the student's folder: a numpy.py there would be imported. The process has its stdin
     from here as long as this one lives (see `lifeline`).
     """
-    copy = _copied(source, elsewhere, name)
-    task = {"path": str(copy), "name": name, "seed": seed, "seconds": seconds}
+    task = {**task, "path": str(_copied(source, elsewhere, task["name"]))}
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "numformer.teaching.judge"], cwd=elsewhere,
         env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -191,9 +215,9 @@ def _judged_there(elsewhere, source, name, seed, seconds, judges):
         with suppress(OSError):                       # it may have ended already
             process.stdin.write(json.dumps(task).encode() + b"\n")
             process.stdin.flush()
-        status = _status(process, seconds + STARTING)
+        status = _status(process, task["seconds"] + STARTING)
     except subprocess.TimeoutExpired:
-        return _failed(f"stopped after {seconds:g} s: is there an endless loop?")
+        return _failed(f"stopped after {task['seconds']:g} s: is there an endless loop?")
     finally:
         _end(process)
         judges.running.discard(process)
@@ -213,12 +237,12 @@ def _status(process, seconds):
                 raise
 
 
-def _judged_here(elsewhere, source, name, seed, seconds):
+def _judged_here(elsewhere, source, task):
     """The same in this process, without protection from what the source does."""
-    copy = _copied(source, elsewhere, name)
+    copy = _copied(source, elsewhere, task["name"])
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
-            found = judge.judge(str(copy), name, seed, seconds)
+            found = judge.judge(str(copy), **task)
         except Exception as error:                    # it may have changed anything
             return _failed(f"it could not be judged: {type(error).__name__}")
     return {**found, "feedback": _one_line(found["feedback"])}

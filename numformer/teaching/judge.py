@@ -34,7 +34,7 @@ RIGHT_ON_OWN = "right: the same numbers as our solution on random problems"
 NOT_BEGUN = "not begun"                               # a bug to find that is untouched
 
 
-def judge(path, name, seed, seconds=10.0):
+def judge(path, name, seed, seconds=10.0, form=None):
     """Judge a student's file.
 
     Parameters
@@ -43,9 +43,11 @@ def judge(path, name, seed, seconds=10.0):
     name : str
         Of the exercise.
     seed : int
-        Of the assignment.
+        Of the random problems, and of the form of the exercise if that is not given.
     seconds : float
         Time limit of a function.
+    form : sequence of int, optional
+        The form of the exercise. The seed is then known to a key alone: no feedback has it.
 
     Returns
     -------
@@ -54,21 +56,24 @@ def judge(path, name, seed, seconds=10.0):
         ``parts``, for each part (points, highest points) where there is partial credit.
     """
     (exercise,) = find_exercises([name])
-    untouched = is_untouched(read_file(path, MOST), exercise, seed)
-    if untouched and exercise.bug(seed) is None:
+    secret, form = form is not None, seed if form is None else tuple(form)
+    untouched = is_untouched(read_file(path, MOST), exercise, form)
+    if untouched and exercise.bug(form) is None:
         return _judgement(0, NOT_DONE)
     try:
         with student_file(path, seconds) as file:
-            trouble = file.load(exercise.function(seed))
+            trouble = file.load(exercise.function(form))
             if trouble:
                 return _judgement(0, trouble)
             if exercise.kind == "answers":
                 given, trouble = file.value()
-                return _judgement(0, trouble) if trouble else _of_answers(exercise, given, seed)
+                return _judgement(0, trouble) if trouble else _of_answers(exercise, given, form)
             of = _of_own_problems if exercise.kind == "own" else _of_function
-            found = of(exercise, file.student(_solution(exercise, seed)), seed)
+            found = of(exercise, file.student(_solution(exercise, form)), seed, form)
     except Ended as ended:
         return _judgement(0, f"its process ended without an answer: {ended}")
+    if secret:
+        found["feedback"] = found["feedback"].removesuffix(f"seed={seed}").rstrip()
     if untouched:                                     # a bug to find: what differs, not the cause
         return _judgement(0, f"{NOT_BEGUN}: {found['feedback']}")
     return found
@@ -92,12 +97,24 @@ def judge_answers(name, answers, seed):
         return found["trouble"] or _of_answers(exercise, found["value"], seed)["feedback"]
 
 
+def gets_all_points(exercise, form, other):
+    """Whether the teacher's answers to the questions of one form are right in another form."""
+    with backend.using("numpy"):
+        return _of_answers(exercise, answers_of(exercise, form), other)["score"] == 1
+
+
+def answers_of(exercise, form):
+    """The teacher's answers to the questions of an exercise: a dict by question."""
+    with backend.using("numpy"):
+        return _teachers(exercise, form)["answers"]()
+
+
 def _judgement(score, feedback, parts=()):
     return {"score": float(score), "feedback": feedback, "parts": dict(parts)}
 
 
-def _of_function(exercise, student, seed):
-    name, bug = exercise.function(seed), exercise.bug(seed)
+def _of_function(exercise, student, seed, form):
+    name, bug = exercise.function(form), exercise.bug(form)
     full_name, problem, backward = find_problem(name)
     verdict = compared(full_name, problem, backward, student, seed, exercise.levels,
                        cause=bug is None)             # which is to be found
@@ -115,8 +132,8 @@ def _of_function(exercise, student, seed):
     return _judgement(sum(got for got, _ in parts.values()) / exercise.points, text, parts)
 
 
-def _of_own_problems(exercise, student, seed):
-    wrong, is_written = first_error(exercise, _teachers(exercise, seed), student, seed)
+def _of_own_problems(exercise, student, seed, form):
+    wrong, is_written = first_error(exercise, _teachers(exercise, form), student, seed, form)
     if not wrong:
         return _judgement(1, f"{RIGHT_ON_OWN}. seed={seed}")
     return _judgement(0, " ".join(f"{wrong} seed={seed}".split()) if is_written else NOT_DONE)
@@ -125,7 +142,7 @@ def _of_own_problems(exercise, student, seed):
 def judge_own(name, function, seed):
     """Feedback on a function that its exercise compares on own problems; for notebooks."""
     (exercise,) = find_exercises([name])
-    return _of_own_problems(exercise, student_of(function), seed)["feedback"]
+    return _of_own_problems(exercise, student_of(function), seed, seed)["feedback"]
 
 
 def _undone(text):
@@ -133,19 +150,19 @@ def _undone(text):
     return NOT_DONE + "".join(text.partition(": it returns None")[1:]).partition(" hint(")[0]
 
 
-def _solution(exercise, seed):
+def _solution(exercise, form):
     """The function of the teacher's file."""
-    return _teachers(exercise, seed)[exercise.function(seed)]
+    return _teachers(exercise, form)[exercise.function(form)]
 
 
-def _teachers(exercise, seed):
+def _teachers(exercise, form):
     names = {}
-    exec(compile(exercise.teacher(seed), exercise.name, "exec"), names)
+    exec(compile(exercise.teacher(form), exercise.name, "exec"), names)
     return names
 
 
-def _of_answers(exercise, given, seed):
-    teachers = _teachers(exercise, seed)
+def _of_answers(exercise, given, form):
+    teachers = _teachers(exercise, form)
     expected = teachers["answers"]()
     if not isinstance(given, dict) or set(given) != set(expected):
         return _judgement(0, f"answers() must return a dict of {', '.join(expected)}")

@@ -14,7 +14,7 @@ from numformer.teaching.check import RANDOM
 from numformer.teaching.comparison import CLOSE, EPSILON, ROUNDINGS, no_array, wrong_array
 
 
-def own_problems(exercise, names, seed):
+def own_problems(exercise, names, seed, form=None):
     """The problems of an exercise: a list of (what is special, arguments by name).
 
     Parameters
@@ -24,24 +24,28 @@ def own_problems(exercise, names, seed):
         What the teacher's file defines: the function, and `problems(rng)`, which returns a dict of
         tuples of arguments.
     seed : int
-        Of the assignment.
+        Of the problems.
+    form : tuple of int, optional
+        Of the exercise; the one of the seed by default.
     """
-    parameters = inspect.signature(names[exercise.function(seed)]).parameters
+    function = names[exercise.function(seed if form is None else form)]
+    parameters = inspect.signature(function).parameters
     made = names["problems"](np.random.default_rng([seed, int(exercise.name[:2])]))
     return [(special, dict(zip(parameters, arguments))) for special, arguments in made.items()]
 
 
-def first_error(exercise, names, student, seed):
+def first_error(exercise, names, student, seed, form=None):
     """(What is wrong with a student's function, "" if nothing is; whether it is written).
 
     Parameters
     ----------
-    exercise, names, seed
+    exercise, names, seed, form
         As in `own_problems`.
     student : Student
     """
-    problems = own_problems(exercise, names, seed)
-    solution, name = names[exercise.function(seed)], exercise.function(seed)
+    problems = own_problems(exercise, names, seed, form)
+    name = exercise.function(seed if form is None else form)
+    solution = names[name]
     one = len(exercise.outputs) == 1                  # which may be the first of several
     calls = [Call({}, given, {}, None, one, backward=not one)
              for _, given in [*problems, *problems]]

@@ -30,8 +30,8 @@ from numformer.data import (
 from numformer.files import FileError, parse_json
 from numformer.runs import CheckpointError, RunFolder, load_checkpoint
 from numformer.runs.checkpoint import VERSION, checksum, format_of
-from numformer.teaching.assignment import MANIFEST
-from numformer.teaching.grading import _manifest
+from numformer.teaching.manifest import MANIFEST, read_manifest
+from numformer.teaching.variants.key import KEY, make_key, read_key
 
 TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 30
 SMALL = ["--n-layers", "1", "--n-heads", "2", "--d-model", "8", "--context-length", "16",
@@ -252,17 +252,38 @@ def records(rng, original, target):
 
 
 def manifests(rng, original, target):
-    """Changed manifests of exercises: refused, or still a seed and names."""
-    manifest = {"seed": 3, "exercises": ["01_softmax", "02_attention"]}
+    """Changed manifests of exercises: refused, or still a seed and names, or forms."""
+    manifest = [{"seed": 3, "exercises": ["01_softmax", "02_attention"]},
+                {"variant": "9f3c", "exercises": {"01_softmax": [], "31_figure_mask": [2, 1, 5]}},
+                ][rng.integers(2)]
     text = (mutated_json(rng, manifest)[0].encode("utf-8", "surrogatepass") if rng.integers(2)
             else mutated_bytes(rng, json.dumps(manifest).encode()))
     (target / MANIFEST).write_bytes(text)
 
     def attempt():
         try:
-            _manifest(target)
+            read_manifest(target)
         except (ValueError, UsageError, CheckpointError):
             return "refused"
+        return "accepted"
+
+    return attempt
+
+
+def keys(rng, original, target):
+    """Changed keys of a variant: refused, or the same key in another layout."""
+    key = make_key(["1", "31"], "a term")
+    text = (mutated_json(rng, json.loads(key.text()))[0].encode("utf-8", "surrogatepass")
+            if rng.integers(2) else mutated_bytes(rng, key.text().encode()))
+    (target / KEY).write_bytes(text)
+
+    def attempt():
+        try:
+            found = read_key(target)
+        except ValueError:
+            return "refused"
+        if found != key:
+            raise Finding(f"{text!r} became {found}")
         return "accepted"
 
     return attempt
@@ -272,6 +293,7 @@ KINDS = {
     "checkpoint_bytes": checkpoint_bytes, "facts": facts_with_checksum,
     "metrics": metrics, "facts_again": facts_with_checksum, "arrays": arrays_with_checksum,
     "tokenizers": tokenizers, "texts": texts, "records": records, "manifests": manifests,
+    "keys": keys,
 }
 
 

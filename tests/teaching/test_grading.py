@@ -9,9 +9,9 @@ import pytest
 from command import call, is_alive, last_json
 from marks import every
 from numformer.teaching import all_exercises, grade, grading, write_assignment
-from numformer.teaching.assignment import MANIFEST
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.judge import judge_answers
+from numformer.teaching.manifest import MANIFEST
 
 
 @pytest.fixture

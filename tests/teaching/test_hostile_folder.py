@@ -11,8 +11,8 @@ import pytest
 from command import call, last_json
 from numformer.commands.grade import INDENT
 from numformer.teaching import grade, judge, write_assignment
-from numformer.teaching.assignment import MANIFEST
-from numformer.teaching.grading import _judgement, _manifest
+from numformer.teaching.grading import _judgement
+from numformer.teaching.manifest import MANIFEST, read_manifest
 from numformer.teaching.support.lifeline import remove_folder
 
 POSIX = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
@@ -110,7 +110,7 @@ def test_a_hostile_manifest_is_one_short_line(capsys, tmp_path, text):
 def test_a_manifest_may_repeat_names(tmp_path):
     path = tmp_path / MANIFEST
     path.write_text(json.dumps({"seed": 10 ** 30, "exercises": ["1"] * 5000}))
-    assert _manifest(tmp_path)[0] == 10 ** 30
+    assert read_manifest(tmp_path).seed == 10 ** 30
 
 
 RIGHT = ("import numpy as np\n\n\ndef softmax(x):\n    p = np.exp(x - x.max(-1, keepdims=True))\n"

@@ -6,7 +6,7 @@
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.exercise import find_exercise
-from numformer.teaching.grading import assignment_of
+from numformer.teaching.grading import forms_of
 from numformer.teaching.support.hints import LEVELS, hint_text, next_level
 from numformer.teaching.support.record import read_record, write_record
 
@@ -22,8 +22,8 @@ def add_arguments(parser):
 
 def run(arguments):
     try:
-        seed, chosen = assignment_of(arguments.folder)
-        exercise = find_exercise(arguments.exercise, chosen)
+        assignment = forms_of(arguments.folder)
+        exercise = find_exercise(arguments.exercise, assignment.exercises)
     except ValueError as error:
         raise UsageError(str(error)) from None
     record = read_record(arguments.folder)
@@ -31,9 +31,10 @@ def run(arguments):
     level = arguments.level or next_level(given)
     record["hints"][exercise.name] = max(level, given)
     write_record(arguments.folder, record)
-    text = hint_text(exercise, level, seed)
+    form = assignment.form(exercise)
+    text = hint_text(exercise, level, form)
     print(repr(text))
     if arguments.json:
         print_json({"exercise": exercise.name, "level": level, "of": LEVELS,
-                    "hint": exercise.hints(seed)[level - 1]})
+                    "hint": exercise.hints(form)[level - 1]})
     return 0

@@ -18,8 +18,8 @@ def add_arguments(parser):
 
 def run(arguments):
     try:
-        seed, chosen = assignment_of(arguments.folder)
-        exercise = find_exercise(arguments.exercise, chosen)
+        assignment = assignment_of(arguments.folder)
+        exercise, seed = find_exercise(arguments.exercise, assignment.exercises), assignment.seed
     except ValueError as error:
         raise UsageError(str(error)) from None
     (row,) = grade(arguments.folder, names=[exercise.name])

@@ -131,7 +131,7 @@ def assemble(folder, plan, told=lambda words: None):
     """
     plan = replace(plan, text=re.sub(" +", " ", plan.text))
     _check(plan)
-    seed, chosen = assignment_of(folder)
+    chosen, seed, _ = assignment_of(folder)
     started = time.monotonic()
     functions = functions_of(folder, seed, chosen, plan.seconds)
     yield _whose(functions, plan, time.monotonic() - started)

@@ -68,10 +68,9 @@ def next_level(given):
     return min(given + 1, LEVELS)
 
 
-def hint_text(exercise, level, seed):
-    """One hint, with the name of its exercise and its level."""
-    check_whole("hint", "seed", seed, least=0)
-    return _note(exercise.name, level, exercise.hints(seed))
+def hint_text(exercise, level, form):
+    """One hint, with the name of its exercise and its level; a seed may stand for the form."""
+    return _note(exercise.name, level, exercise.hints(form))
 
 
 def _note(name, level, texts):

@@ -63,15 +63,15 @@ class Graded:
         Of the student, or of the folder.
     rows : list of dict
         As of `grade`, each with ``hints`` and ``attempts``.
-    seed : int
-        Of the assignment.
+    assignment : Assignment, optional
+        What `assignment_of` the folder says.
     trouble : str
         Why the folder could not be graded; "" if it was.
     """
 
     name: str
     rows: list
-    seed: int = 0
+    assignment: object = None
     trouble: str = ""
 
     @property
@@ -116,7 +116,7 @@ def next_step(graded):
         return f"`numformer solution {graded.rows[0]['name'][:2]}` shows our solution."
     if exercise is None:
         return "All of these exercises are done."
-    found = effort(exercise, graded.seed)
+    found = effort(exercise, graded.assignment.form(exercise) if graded.assignment else 0)
     return (f"Next: {exercise.name} ({found.difficulty}, about {found.minutes} minutes); "
             f"`numformer hint {exercise.name[:2]}` gives a hint.")
 
@@ -204,6 +204,14 @@ def shown_parts(row):
         return ""
     return "Points by part: " + ", ".join(f"{name} {got:.4g} of {of:.4g}"
                                           for name, (got, of) in row["parts"].items()) + "."
+
+
+def shown_words(written):
+    """What a student's answer in words is worth to look at; `written` is that of `grade`."""
+    if not written["lines"]:
+        return f"In words: nothing yet, of {written['of']} points."
+    lines = f"{written['lines']} line{'s' * (written['lines'] > 1)}"
+    return f"In words: {lines}, of {written['of']} points; to be marked by hand."
 
 
 def _cell(row):

@@ -136,7 +136,7 @@ def test_texts_of_others_are_escaped():
     row = {"name": "01_softmax", "points": 0, "of": 2, "feedback": "<script>1</script>",
            "parts": {"<b>": (0, 1)}, "hints": 0, "attempts": 3}
     for page in (student_page(Graded("<i>", [row])), class_page([Graded("<i>", [row]),
-                                                                Graded("x", [], 0, "<u>")])):
+                                                                Graded("x", [], None, "<u>")])):
         assert not set(re.findall("<(script|i|b|u)>", page)) and "&lt;i&gt;" in page
 
 

@@ -6,7 +6,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 `answers`. Do not round numbers.
 
 - "plain": the largest weight where scores are q . k
-- "scaled": the largest weight where they are divided by sqrt(D)
+- "scaled": the largest weight where scores are divided by sqrt(D)
 - "gradient": in which of the two does more gradient reach the scores, "plain" or "scaled"? (The
   derivative of a weight with respect to its own score is p (1 - p): compare the largest.)
 """

@@ -5,7 +5,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 `answers`. Do not round numbers.
 
 - "seen": how many tiles are computed?
-- "skipped": how many are skipped?
+- "skipped": how many tiles are skipped?
 - "kept": how many numbers per query are kept from tile to tile (m, l and the accumulator)?
 """
 # goal: see that no T x S array is needed

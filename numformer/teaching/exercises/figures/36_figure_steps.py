@@ -7,7 +7,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 - "best": the step in `STEPS` with the smallest error of the central difference (if two are nearly
   equal, either)
 - "left": what limits the accuracy for smaller steps, "rounding" or "curvature"?
-- "right": and with larger ones?
+- "right": what limits it for larger steps, "rounding" or "curvature"?
 - "complex": is the complex step at 1e-15 better than the best difference, True or False?
 """
 # goal: choose a step size, or avoid the choice with the complex step
