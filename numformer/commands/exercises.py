@@ -16,7 +16,7 @@ from numformer.teaching.exercise import find_exercises
 from numformer.teaching.notebooks import GRADERS
 from numformer.teaching.support.effort import effort
 from numformer.teaching.variants.folders import PROTECTS, write_variant
-from numformer.teaching.variants.key import KEY, make_key, read_key
+from numformer.teaching.variants.key import KEY, make_key, read_key, repeated
 from numformer.terminal import printable
 
 OUT = "exercises"
@@ -86,7 +86,7 @@ def _variant(arguments):
         _refuse(arguments, ("seed",), "chooses what --salt chooses, too; leave one of them out")
     else:
         _refuse(arguments, ("unlike",), "is of --salt; give a text for this term, too")
-    students = Path(arguments.students)
+    students, notes = Path(arguments.students), ""
     folder = Path(arguments.key or students.with_name(f"{students.name}-key"))
     folder = folder.parent if folder.name == KEY and folder.is_file() else folder
     if os.path.lexists(folder / KEY):
@@ -96,9 +96,11 @@ def _variant(arguments):
     else:
         unlike = read_key(arguments.unlike) if arguments.unlike is not None else None
         key = make_key(arguments.names or None, arguments.salt or "", arguments.seed or 0, unlike)
+        if unlike is not None and (again := repeated(key, unlike)):
+            notes = f"; the answers of the other term are right again in {', '.join(again)}"
     files = write_variant(students, folder, key)
     return (f"variant {key.variant}: {students} is for students; {folder} is its key: keep it, "
-            f"give it to nobody, and grade with numformer grade --key {folder}"), files
+            f"give it to nobody, and grade with numformer grade --key {folder}{notes}"), files
 
 
 def _same(key, folder, arguments):

@@ -27,9 +27,10 @@ NO_INTS = ("1e9", "nan", "inf", "0x10", "１２", "", " ", "two", "1.5", "9" * 5
 NO_FLOATS = ("abc", "0x10", "１．５", "", "1e", "nan", "inf", "-inf", "9" * 5000, "\x1b[2J", "-1")
 NO_WORDS = ("", "nothing", "\x1b[2J", "\u202e", "\udcff", "x" * 5000, "a\nb")
 # (flag, value) that are right after all
-ALLOWED = {("--seed", str(10**30)), ("--most", str(10**30)), ("--top-k", str(10**30))}
-# verb: a command line that is right, {file flag or position: what its file is}; of a verb that is
-# not here, unknown flags alone are tried
+ALLOWED = {("--seed", str(10**30)), ("--most", str(10**30)), ("--top-k", str(10**30)),
+           ("--salt", "nothing")}
+# verb, and a word more for another line of it: a command line that is right, {file flag or
+# position: what its file is}; of a verb that is not here, unknown flags alone are tried
 LINES = {
     "train": (["--data", "fox.txt", "--out", "new", "--steps", "1", "--threads", "1", "--preset",
                "gpt", *SMALL], {"--data": "text", "--out": "new folder", "--from": "run"}),
@@ -48,9 +49,16 @@ LINES = {
     "experiment": (["no-such-experiment"], {}),
     "deck": (["B", "13"], {}),
     "exercises": (["1", "--out", "sheets"], {"--out": "new folder"}),
+    "exercises variant": (["1", "--students", "sheets", "--salt", "a term"],
+                          {"--students": "new folder", "--key": "folder of a key",
+                           "--unlike": "run"}),
     "grade": (["nowhere"], {0: "run"}),
+    "grade variant": (["nowhere", "--key", "variant-key"],
+                      {2: "run", 0: "run", "--html": "page", "--csv": "table"}),
     "hint": (["10", "nowhere"], {1: "run"}),
     "solution": (["10", "nowhere"], {1: "run"}),
+    "assemble": (["made/student", "--data", "fox.txt", "--steps", "1"],
+                 {0: "run", "--data": "text"}),
     "audit": (["no-such-name"], {}),
     "bench": (["attention", "--case", "no-such-case"], {}),
     "figures": (["no-such-picture"], {}),
@@ -85,6 +93,16 @@ COMBINATIONS = [line.split() for line in """
     |plot training run --out fox.txt/picture.png|explore run --out page.txt
     |explore run --text Ω|explore run --text dog --start 9|explore run --out nowhere/page.html
     |compare|compare run nowhere|compare run --out x.txt|count gpt9|count|trian|train train|run
+    |exercises 1 --students new --out sheets|exercises 1 --students new --notebook otter
+    |exercises 1 --students new --salt a --seed 1|exercises 1 --students new --unlike variant-key
+    |exercises 1 --salt a|exercises --key new|exercises --unlike variant-key
+    |exercises 1 --students variant --salt a|exercises 2 --students new --key variant-key
+    |exercises 1 --students new --key variant-key --salt b
+    |exercises 1 --students new --key variant-key --seed 1
+    |exercises 1 --students variant-key/new --key variant-key|exercises --students .
+    |grade variant|grade variant --key key-broken|grade variant --key other-key
+    |grade forged --key variant-key|grade made/student --key variant-key|grade variant --key
+    |hint 1 forged|solution 1 variant|assemble variant|assemble . run
     |reproduce tyni|exercises 999|exercises no-such --out sheets|exercises 1 --out fox.txt
     |deck F|deck B 0|deck B 999999|deck rottary|deck --line 3|deck --layer GRUX|experiment slups
     |audit LayerNrm|bench|bench tarin|doctor now|figures attentoin|--help=1
@@ -93,8 +111,9 @@ COMBINATIONS = [line.split() for line in """
 
 def lines():
     """All wrong command lines, each as (name, argv)."""
-    for name in VERBS:
-        right, files = LINES.get(name, (None, {}))
+    for name, right, files in [(name, *LINES[line]) for name in VERBS for line in LINES
+                               if line.split()[0] == name] + [
+                                   (name, None, {}) for name in VERBS if name not in LINES]:
         actions = [action for action in _parser(name).verb_parser._actions
                    if action.dest not in ("help", "json")]
         yield from ((name, [name, *(right or []), word]) for word in (
@@ -138,6 +157,10 @@ STRANGE = {
                    "pipe"),
     "picture": ("picture", "picture.txt", "nowhere/p.png", "fox.txt/p.png", "x" * 300 + ".png",
                 "folder.png", "\x1b[2J", "\udcff.txt"),
+    "folder of a key": ("fox.txt", "fox.txt/new", "/dev/null", "/proc/new", "x" * 300, "circle",
+                        "zero", "pipe", "sheets", "sheets/key", ".", "run", "key-broken"),
+    "table": ("table", "table.txt", "nowhere/t.csv", "fox.txt/t.csv", "x" * 300 + ".csv",
+              "\x1b[2J"),
     "page": ("page", "page.txt", "nowhere/p.html", "fox.txt/p.html", "x" * 300 + ".html",
              "folder.html", "\x1b[2J"),
 }
@@ -163,6 +186,14 @@ def prepare():
         target.mkdir() if kind == "folder" else target.symlink_to(Path.cwd() / kind)
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         assert main(["train", *LINES["train"][0], "--out", "run", "--steps", "3"]) == 0
+        assert main(["exercises", "1", "--out", "made"]) == 0
+        for name in ("variant", "other", "forged"):
+            assert main(["exercises", "1", "31", "--students", name, "--salt", "a term"]) == 0
+    Path("forged/assignment.json").write_bytes(
+        Path("variant/assignment.json").read_bytes().replace(b'"01_softmax": [],', b""))
+    os.mkdir("key-broken")
+    Path("key-broken/key.json").write_bytes(
+        Path("variant-key/key.json").read_bytes().replace(b"a term", b"no term"))
 
 
 def main_of_attack(count=None, seed=0, seconds=5.0, processes=40):

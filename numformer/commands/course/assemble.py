@@ -42,7 +42,7 @@ def add_arguments(parser):
 def run(arguments):
     sizes = {name: getattr(arguments, flag) for flag, name in SIZES.items()
              if getattr(arguments, flag) is not None}
-    text = load_corpus(*filter(None, [arguments.data])).text
+    text = load_corpus(*([] if arguments.data is None else [arguments.data])).text
     found = []
     try:
         for milestone in assemble(

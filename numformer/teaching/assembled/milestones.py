@@ -24,6 +24,7 @@ NEAR_0, MOST_STEPS, A_REPORT = 0.1, 400, 50           # nats per character; step
 WITHIN = 0.01                                         # nats per character, of the reference's loss
 SENTENCES, FIRST, CHARACTERS, A_PART = 10, 60, 400, 10                # A_PART: blocks measured, or
 #                                                                       characters written, at once
+LARGEST = {"steps": 10**6, "sizes": 4096}             # of a plan: more never ends
 YOURS, WRONG, OURS = "yours", "wrong", "ours"
 
 
@@ -198,11 +199,11 @@ def _may_go_on(functions, plan):
 
 
 def _check(plan):
-    check_whole("assemble", "steps", plan.steps)
+    check_whole("assemble", "steps", plan.steps, most=LARGEST["steps"])
     check_whole("assemble", "seed", plan.seed, least=0)
     check_number("assemble", "seconds", plan.seconds, above=0, below=1e6)
     for name in plan.sizes:
-        check_whole("assemble", name, plan.value(name))
+        check_whole("assemble", name, plan.value(name), most=LARGEST["sizes"])
     width, heads = plan.value("WIDTH"), plan.value("HEADS")
     if width % heads:
         raise ValueError(f"assemble: a width of {width} is not divisible by {heads}, the number of "

@@ -19,14 +19,16 @@ A variant protects against three things. Nobody without the key knows the seed o
 that grade a function, so a file with a table of their answers gets no points. A salt chooses
 bugs, activation functions, numbers and the order of questions, so last term's activation
 function and numbers are wrong where the choice is another one: by chance it may be the same, of
-two bugs one time in two, and with --unlike KEY it never is. And the folder of another term is
-refused, because its key is another one. A variant does not protect against the rest. A function
-such as softmax is the same every term, so last term's right function is right again, and so is
-the corrected function of a bug; of the answers to a question, words such as "rounding" stay
-right, and so do answers that are written as code, such as T - 1 - BEFORE; a derivation can be
-copied, and the order of questions is no obstacle; a friend or a program can solve this term's
-sheet; and the installed package holds all solutions, bugs and the code that computes the
-answers, for whoever opens it. Where grades count, read the files and ask about them."""
+two bugs one time in two. With --unlike KEY no choice is that of the other key, and exercises
+whose answers are the same all the same, as those of 36_figure_steps, are named. And the folder
+of another term is refused, because its key is another one. A variant does not protect against
+the rest. A function such as softmax is the same every term, so last term's right function is
+right again, and so is the corrected function of a bug; of the answers to a question, words such
+as "rounding" stay right, and so do answers that are written as code, such as T - 1 - BEFORE; a
+derivation can be copied, and the order of questions is no obstacle; a friend or a program can
+solve this term's sheet; and the installed package holds all solutions, bugs and the code that
+computes the answers, for whoever opens it. Where grades count, read the files and ask about
+them."""
 
 
 def write_variant(students, teachers, key):
@@ -106,7 +108,7 @@ def _chosen(key):
 
 def _check_apart(students, teachers):
     """ValueError if one of two folders would be inside the other."""
-    one, other = students.resolve(), teachers.resolve()
+    one, other = (Path(os.path.realpath(each)) for each in (students, teachers))
     if one == other or one in other.parents or other in one.parents:
         raise ValueError(f"the key {teachers} and the students' folder {students} must be apart: "
                          "students would get the key; choose another folder for one of them.")
