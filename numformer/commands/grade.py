@@ -1,6 +1,7 @@
 """numformer grade: grade exercises of a student, or the folders of a class.
 
     numformer grade 1 solved --html graded.html
+    numformer grade --key class-key class
 """
 
 import os

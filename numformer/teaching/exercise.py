@@ -150,8 +150,8 @@ class Exercise:
 
     def is_form(self, form):
         """Whether this is a form of the exercise, with or without an order of the questions."""
-        options = (*self.options, self.orders)[:max(len(form), len(self.options))]
-        return len(form) == len(options) and all(
+        options = self.options + (self.orders,) * bool(self.questions)
+        return len(form) in (len(self.options), len(options)) and all(
             type(index) is int and 0 <= index < n for index, n in zip(form, options))
 
     def student(self, seed):

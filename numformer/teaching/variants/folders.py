@@ -56,9 +56,9 @@ def write_variant(students, teachers, key):
     students, teachers = Path(students), Path(teachers)
     _check_apart(students, teachers)
     kept = (teachers / KEY).exists()                  # the key, of which this is written again
-    new = [(students, students_files(key), 0o777, 0o666)]
+    new = [(students, students_files, 0o777, 0o666)]
     if not kept:
-        new.append((teachers, teachers_files(key), 0o700, 0o600))
+        new.append((teachers, teachers_files, 0o700, 0o600))
     for folder, *_ in new:
         if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
             raise ValueError(f"{folder} exists already, and is no empty folder; choose another, so "
@@ -67,7 +67,7 @@ def write_variant(students, teachers, key):
     try:
         for folder, files, mode, of_files in new:
             made += _make(folder, mode)
-            for name, text in files.items():
+            for name, text in files(key).items():
                 path = folder / name
                 written.append(path)
                 with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(

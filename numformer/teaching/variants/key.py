@@ -8,7 +8,7 @@ the random bits, has nothing to compare with.
 import hmac
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ class Key:
         {name of an exercise: its form}.
     """
 
-    secret: bytes
+    secret: bytes = field(repr=False)
     salt: str
     forms: dict
 

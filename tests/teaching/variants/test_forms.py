@@ -29,6 +29,7 @@ def test_all_forms_differ_and_there_are_no_others():
     for form in ((), (1,), (4, 0), (0, 3), (-1, 0), (0, 0, 6), (0, 0, 0, 0), (True, 0), (0.0, 0),
                  ("0", 0)):
         assert not exercise.is_form(form)
+    assert not find_exercise("01_softmax").is_form((0,))          # it has no questions
 
 
 @pytest.mark.parametrize("exercise", [each for each in EXERCISES if each.questions],
