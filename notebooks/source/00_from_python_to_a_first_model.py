@@ -233,13 +233,16 @@ check("relu_squared_backward", relu_squared_backward, seed=0)
 # Take $L = w^2$ with the derivative $2 w$: one step is $w \leftarrow (1 - 2 \eta)\, w$. We expect a
 # slow approach for a small $\eta$, jumps from side to side above 0.5, and growth above 1:
 # %%
-ax = new_axes((7, 3))
-for rate, style in ((0.05, "o-"), (0.4, "s-"), (0.9, "^--"), (1.05, "v:")):
-    path = [1.0]
+paths = {}
+for rate in (0.05, 0.4, 0.9, 1.05):
+    w = [1.0]
     for _ in range(12):
-        path.append(path[-1] - rate * 2 * path[-1])
-    ax.plot(path, style, label=f"learning rate {rate}: ends at {path[-1]:.2g}")
+        w.append(w[-1] - rate * 2 * w[-1])                            # a step against dL/dw = 2 w
+    paths[rate] = w                                                   # 13 numbers
 # %% tags=["hide-input"]
+ax = new_axes((7, 3))
+for (rate, w), style in zip(paths.items(), ("o-", "s-", "^--", "v:")):
+    ax.plot(w, style, label=f"learning rate {rate}: ends at {w[-1]:.2g}")
 ax.set(xlabel="step", ylabel="w")
 ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
 ax.figure
@@ -279,17 +282,20 @@ for c in range(V):
     measured[c] = loss_of(softmax(W + step)).imag / 1e-30
 print(f"largest error of {V} derivatives {np.abs(measured - gradient(W)[q]).max():.0e}")
 # %%
-ax, trained = new_axes((7, 3.6)), {}
-for rate, style in ((1, ":"), (10, "--"), (30, "-")):
-    W, losses = np.zeros((V, V)), []
+trained, losses = {}, {}
+for rate in (1, 10, 30):
+    W, losses[rate] = np.zeros((V, V)), []
     for _ in range(3000):
-        losses.append(loss_of(softmax(W)))
-        W -= rate * gradient(W)
+        losses[rate].append(loss_of(softmax(W)))
+        W -= rate * gradient(W)                                       # (V, V)
     trained[rate] = softmax(W)
-    ax.loglog(np.arange(1, 3001), losses, style, label=f"learning rate {rate}")
-    print(f"learning rate {rate:2}: loss {losses[0]:.3f}, after 100 steps {losses[100]:.3f}, at "
-          f"the end {loss_of(trained[rate]) - loss_of(counted):.3f} above that of counting")
+    print(f"learning rate {rate:2}: loss {losses[rate][0]:.3f}, after 100 steps "
+          f"{losses[rate][100]:.3f}, at the end "
+          f"{loss_of(trained[rate]) - loss_of(counted):.3f} above that of counting")
 # %% tags=["hide-input"]
+ax = new_axes((7, 3.6))
+for (rate, of_steps), style in zip(losses.items(), (":", "--", "-")):
+    ax.loglog(np.arange(1, 3001), of_steps, style, label=f"learning rate {rate}")
 ax.axhline(loss_of(counted), color="gray", label="counting")
 ax.set(xlabel="step", ylabel="loss (nats)", yticks=(2.5, 3, 4), yticklabels=("2.5", "3", "4"))
 ax.legend()

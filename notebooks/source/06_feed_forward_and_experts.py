@@ -38,11 +38,6 @@ from numformer.verify import gradcheck
 
 rng = np.random.default_rng(0)
 
-
-def panels(n, width=3.6, height=3.2):
-    """n axes in a row."""
-    return Figure(figsize=(width * n, height), layout="constrained").subplots(1, n)
-
 # %% [markdown] minutes=10
 # ## Attention is global, the feed-forward network local
 #
@@ -59,16 +54,23 @@ layers = {"attention, causal": (MultiHeadAttention(C, 2, rng, dtype=np.float64),
                                 {"pattern": AttentionPattern(causal=True)}),
           "feed-forward": (FeedForward(C, 4 * C, "gelu", rng, dtype=np.float64), {})}
 x, direction = rng.standard_normal((1, T, C)), rng.standard_normal(C)
-axes = panels(2)
-for ax, (name, (layer, options)) in zip(axes, layers.items()):
-    influence, (_, saved) = np.zeros((T, T)), layer.forward(x, **options)
+influence = {name: np.zeros((T, T)) for name in layers}
+for name, (layer, options) in layers.items():
+    _, saved = layer.forward(x, **options)                            # (1, T, C)
     for t in range(T):
         dy = np.zeros((1, T, C))
         dy[0, t] = direction                                          # output t alone
-        influence[t] = np.linalg.norm(layer.backward(dy, saved)[0], axis=-1)
-    ax.imshow(influence ** 0.5, cmap="Blues")
-    ax.set(title=name, xlabel="input s", ylabel="output t")
+        influence[name][t] = np.linalg.norm(layer.backward(dy, saved)[0], axis=-1)      # (T,)
 # %% tags=["hide-input"]
+def panels(n, width=3.6, height=3.2):
+    """n axes in a row."""
+    return Figure(figsize=(width * n, height), layout="constrained").subplots(1, n)
+
+
+axes = panels(2)
+for ax, (name, norms) in zip(axes, influence.items()):
+    ax.imshow(norms ** 0.5, cmap="Blues")
+    ax.set(title=name, xlabel="input s", ylabel="output t")
 axes[0].figure
 
 # %% [markdown]

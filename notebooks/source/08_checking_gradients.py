@@ -109,14 +109,16 @@ def train(seed, *functions, steps=200):
 variants = {"right": (norm, embeddings), "no mean, no variance": (direct_path_only, embeddings),
             "lost ids": (norm, lost_ids),
             "none at all": (norm, lambda dx, ids: 0 * lost_ids(dx, ids))}
-ax = Figure(figsize=(7, 3.6), layout="constrained").add_subplot()
-for (name, functions), style in zip(variants.items(), ("-", "--", "-.", ":")):
+runs = {}
+for name, functions in variants.items():
     losses, cosines = zip(*[train(seed, *functions) for seed in (1, 2, 3)])
-    runs = np.array(losses)                                           # (3, steps)
+    runs[name] = np.array(losses)                                     # (3, steps)
     print(f"{name:20}: loss of the last 50 steps with seeds 1, 2, 3",
-          runs[:, -50:].mean(axis=1).round(3), f"smallest cosine {min(cosines):.2f}")
-    ax.plot(np.convolve(runs.mean(axis=0), np.ones(10) / 10, "valid"), style, label=name)
+          runs[name][:, -50:].mean(axis=1).round(3), f"smallest cosine {min(cosines):.2f}")
 # %% tags=["hide-input"]
+ax = Figure(figsize=(7, 3.6), layout="constrained").add_subplot()
+for (name, losses), style in zip(runs.items(), ("-", "--", "-.", ":")):
+    ax.plot(np.convolve(losses.mean(axis=0), np.ones(10) / 10, "valid"), style, label=name)
 ax.set(xlabel="step", ylabel="loss (nats)", title="Training with right and wrong gradients")
 ax.legend()
 ax.figure

@@ -553,14 +553,16 @@ for name, values in losses.items():
     print(f"{name:>36}:", *(f"{value:.4f}" for value in values))
 
 # %%
-ax = Figure(figsize=(8, 5), layout="constrained").add_subplot()
-names = [name for name in losses if not name.endswith("right")]
-for y, name in enumerate(reversed(names)):
-    right = np.array(losses[name.split()[0] + " right"])
-    cost = np.maximum(abs(np.array(losses[name]) - right), 1e-6)
-    for x, marker, seed in zip(cost, "os^", (1, 2, 3)):
-        ax.plot(x, y, marker, color="#1257a8" if "GPT" in name else "#c8500a")
+costs = {}
+for name, values in losses.items():
+    design, mistake = name.split(" ", 1)
+    if mistake != "right":
+        costs[name] = np.abs(np.subtract(values, losses[design + " right"]))            # (3,)
 # %% tags=["hide-input"]
+ax, names = Figure(figsize=(8, 5), layout="constrained").add_subplot(), list(costs)
+for y, name in enumerate(reversed(names)):
+    for x, marker in zip(np.maximum(costs[name], 1e-6), "os^"):
+        ax.plot(x, y, marker, color="#1257a8" if "GPT" in name else "#c8500a")
 for marker, seed in zip("os^", (1, 2, 3)):
     ax.plot([], [], "k" + marker, label=f"seed {seed}")
 ax.set_xscale("log")

@@ -280,19 +280,21 @@ def reach(shifted, row, column, seed):
     dy[0, row, column] = rng.standard_normal(8)
     return (stage.backward(dy, saved)[0] != 0).any(axis=-1)           # (16, 16)
 
-
+# %%
 cases = {"not shifted": (False, 6, 6), "shifted": (True, 6, 6), "shifted, corner": (True, 0, 0)}
+seen = {}
+for name, case in cases.items():
+    seen[name] = [reach(*case, seed) for seed in (1, 2, 3)]           # 3 of (16, 16)
+    print(f"{name}: {[int(each.sum()) for each in seen[name]]} patches")
+# %% tags=["hide-input"]
 axes = Figure(figsize=(8, 3.2)).subplots(1, 3)
-for ax, (name, (shifted, row, column)) in zip(axes, cases.items()):
-    seen = [reach(shifted, row, column, seed) for seed in (1, 2, 3)]
-    print(f"{name}: {[int(each.sum()) for each in seen]} patches")
-    shown = 0.35 * seen[0]
+for ax, (name, (_, row, column)) in zip(axes, cases.items()):
+    shown = 0.35 * seen[name][0]
     shown[row, column] = 1
     image_grid(shown[None, None], [""], ax=ax, title=name)
     ax.set_xticks(np.arange(3.5, 15, 4), [])
     ax.set_yticks(np.arange(3.5, 15, 4), [])
     ax.grid(color="0.6")
-# %% tags=["hide-input"]
 axes[0].figure
 
 # %% [markdown]

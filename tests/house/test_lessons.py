@@ -1,5 +1,6 @@
 """The form of a lesson: a question, minutes, key statements, checks, a summary, plain words."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -83,9 +84,91 @@ def test_code_that_draws_is_folded(path):
     for cell in cells_of(path):
         if cell["cell_type"] == "code":
             draws = any("image/png" in output.get("data", {}) for output in cell["outputs"])
-            hidden = "hide-input" in cell["metadata"].get("tags", ())
+            hidden = is_hidden(cell)
             assert draws == hidden, "".join(cell["source"])
             assert hidden == cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+
+
+DRAWS = "matplotlib", "numformer.plots"               # all that these packages have
+
+
+def drawing_names(cells):
+    """The names in a lesson's code that draw, or that have been made by what draws."""
+    found, before = set(), None
+    nodes = [node for code in cells for node in ast.walk(tree_of(code))]
+    while found != before:
+        before = set(found)
+        for node in nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                module = getattr(node, "module", None)
+                found |= {(each.asname or each.name).split(".")[0] for each in node.names
+                          if (module or each.name).startswith(DRAWS)}
+            elif isinstance(node, ast.FunctionDef) and drawing_calls(node, found):
+                found.add(node.name)
+            elif isinstance(node, (ast.Assign, ast.For, ast.comprehension)):
+                for target, value in bound(node):
+                    root = root_of(value)
+                    if isinstance(target, ast.Name) and root in found and (
+                            isinstance(value, (ast.Call, ast.Name, ast.Subscript))):
+                        found.add(target.id)
+    return found
+
+
+def tree_of(code):
+    return ast.parse(re.sub("(?m)^%.*$", "", code))
+
+
+def root_of(node):
+    """The name with which an expression such as ``Figure(size).subplots(1, 2)[0]`` begins."""
+    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return getattr(node, "id", None)
+
+
+def bound(node):
+    """(target, value) of an assignment or a loop, in pairs where both are tuples or a zip."""
+    if isinstance(node, ast.Assign):
+        target, value = node.targets[-1], node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            return zip(target.elts, value.elts)
+        return [(each, value) for each in getattr(target, "elts", [target])]
+    if isinstance(node.target, ast.Tuple) and root_of(node.iter) == "zip":
+        return zip(node.target.elts, node.iter.args)
+    return [(node.target, node.iter)]
+
+
+def drawing_calls(tree, names):
+    """The calls in a tree that draw, as code."""
+    return [ast.unparse(node) for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and root_of(node.func) in names]
+
+
+def is_hidden(cell):
+    return "hide-input" in cell["metadata"].get("tags", ())
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_visible_cell_holds_no_drawing_call(path):
+    cells = [cell for cell in cells_of(path) if cell["cell_type"] == "code"]
+    code = ["".join(cell["source"]) for cell in cells]
+    names = drawing_names(code)
+    calls = [call for cell, each in zip(cells, code) for call in drawing_calls(tree_of(each), names)
+             if not is_hidden(cell)]
+    assert calls == []
+    assert any(drawing_calls(tree_of(each), names) for each in code), "no picture was found"
+
+
+@pytest.mark.parametrize("visible, drawn", [
+    ("ax = Figure().add_subplot()", 2), ("panels(2)", 1), ("image_grid(x)[0].figure", 1),
+    ("for a, x in zip(axes, (1, 2)):\n    a.plot(x)", 1), ("axes[0].set(xlabel='step')", 1),
+    ("def show(x):\n    ax.plot(x)\n\n\nshow(x)", 2), ("import matplotlib.pyplot as plt\nplt.plot(x)", 1),
+    ("x = np.plot(1)\nlosses.append(x.sum())", 0), ("names.plot(1)", 0)])
+def test_drawing_calls_are_found(visible, drawn):
+    hidden = ("from matplotlib.figure import Figure\nfrom numformer.plots.axes import image_grid\n"
+              "def panels(n):\n    return Figure().subplots(1, n)\naxes = panels(2)\n"
+              "ax, names = axes[0], []")
+    calls = drawing_calls(tree_of(visible), drawing_names([hidden, visible]))
+    assert len(calls) == drawn, calls
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
