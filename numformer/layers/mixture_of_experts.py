@@ -207,10 +207,10 @@ class MixtureOfExperts(Layer):
         ends, saved_rows = saved
 
         # outputs = expert(rows), for every expert
-        return np.concatenate([
-            expert.backward(rows, saved_expert) if len(rows) else rows
-            for expert, rows, saved_expert in zip(
-                self.experts, np.split(doutputs, ends), saved_rows)])
+        drows = [expert.backward(rows, saved_expert) if len(rows) else rows
+                 for expert, rows, saved_expert in zip(
+                     self.experts, np.split(doutputs, ends), saved_rows)]
+        return np.concatenate(drows)
 
     def describe(self):
         return Description("Mixture of experts", f"{len(self.experts)} experts, {self.k} for each "

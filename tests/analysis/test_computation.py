@@ -40,7 +40,8 @@ def test_every_layer_has_a_graph_of_its_mathematics(case):
         assert len(names) == len(set(names))
         for step in graph.steps:
             assert all(index < min(step.makes) for index in step.reads), step
-            assert all(graph.variables[index].name in step.text for index in step.reads), step
+            words = f"{step.text} {step.loop}"
+            assert all(graph.variables[index].name in words for index in step.reads), step
             assert not ENGINE.search(step.text), step
         read = {index for step in graph.steps for index in (*step.reads, *step.makes)}
         assert read >= {index for index, variable in enumerate(graph.variables)
@@ -112,6 +113,50 @@ def test_attention_names_every_array_that_it_keeps():
     assert texts["dweights"] == "do vᵀ" and texts["dk"] == "dproductsᵀ q"
     assert texts["dx"] == "dx_query + dx_key + dx_value"
     assert backward.saved == "(q, k, v, p)"
+
+
+def loops(name, backward=False):
+    """{variable: (formula, loop)} of what a layer computes in loops, forward or backward."""
+    case = next(case for case in LAYERS if case.name == name)
+    graph = of_case(case, backward)[backward]
+    return {graph.variables[step.makes[0]].name: (step.text, step.loop) for step in graph.steps
+            if step.loop}
+
+
+def test_a_loop_over_time_is_one_step_with_what_it_hands_on():
+    assert loops("rnn") == {
+        "after": ("tanh(a[t] + state recurrent_weight)", "for each t, state ← after")}
+    assert loops("rnn, first state, lengths") == loops("rnn")
+    found = loops("lstm")
+    assert [found[name][0] for name in ("c_after", "h_after", "after")] == [
+        "f · c + i · g", "o · tanh_c", "[h_after, c_after]"]
+    assert {loop for _, loop in found.values()} == {"for each t, state ← after"}
+    assert loops("gru")["after"][0] == "z · state + (1 − z) · n"
+
+
+def test_backpropagation_through_time_has_the_formulas_of_a_step():
+    assert loops("rnn", backward=True) == {
+        name: (text, "for each t, from the last on, dstate ← dstate′′") for name, text in (
+            ("dstate′", "dstate + dstates[t]"), ("da", "dstate′ · (1 − after · after)"),
+            ("dstate′′", "da recurrent_weightᵀ"))}
+    gru = loops("gru", backward=True)
+    assert gru["dz"][0] == "dstate′ · (state − n)" and gru["dbefore"][0] == "dstate′ · z"
+    assert loops("lstm", backward=True)["dc"][0] == "dc_after′ · f"
+    case = next(case for case in LAYERS if case.name == "lstm")
+    saved = [variable.name for variable in of_case(case, True)[1].variables
+             if variable.role == "saved"]
+    assert saved == ["c", "gates", "g", "tanh_c"]
+
+
+def test_experts_are_one_step_for_each_expert():
+    assert loops("mixture of experts") == {
+        "outputs": ("expert(rows)", "for each expert, rows of split(sent, ends)")}
+    assert loops("mixture of experts", backward=True) == {
+        "drows": ("expert′(rows)", "for each expert, rows of split(doutputs, ends)")}
+
+
+def test_layers_in_a_loop_are_all_drawn():
+    assert not loops("encoder") and not loops("pre-norm block")
 
 
 def test_statements_that_did_not_run_are_left_out_and_shapes_are_those_of_the_run():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from matplotlib.patches import Circle
+from matplotlib.patches import Circle, FancyBboxPatch
 
 from marks import every, quick_among
 from plot_examples import texts
@@ -12,9 +12,12 @@ from numformer.models import (
     PUBLISHED, DecoderConfig, NGramLanguageModelConfig, RecurrentLanguageModelConfig,
     SentenceBertConfig, Seq2SeqConfig)
 from numformer.plots import architecture_diagram, computation_graph, dark, slides
+from numformer.plots.diagrams.computation import WIDEST
 from numformer.plots.diagrams.ink import DARK, LIGHT, wrapped
 from numformer.plots.diagrams.layers import ranked
+from numformer.verify.registry import ESTIMATORS, LAYERS
 
+ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS + ESTIMATORS)}
 SMALL = dict(vocab_size=11, context_length=8, n_layers=3, n_heads=2, d_model=8)
 EXAMPLES = {
     **{name: PUBLISHED[name] for name in ("transformer-base", "bert-base", "gpt2", "t5-small",
@@ -144,6 +147,58 @@ def test_a_graph_of_attention_shows_its_mathematics(backward):
     for name in ("at_once", "check", "saved", "pattern", "seed", "getattr", "None"):
         assert not any(name in text for text in written), name
     check_texts(ax)
+
+
+def labels_that_do_not_fit(ax):
+    """The texts of a graph that are wider or higher than the smallest box around their middle."""
+    ax.figure.canvas.draw()
+    boxes = [patch.get_window_extent() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+    area, found = ax.get_window_extent(), []
+    for text in ax.texts:
+        own = text.get_window_extent()
+        x, y = (own.x0 + own.x1) / 2, (own.y0 + own.y1) / 2
+        around = [box for box in boxes if box.x0 <= x <= box.x1 and box.y0 <= y <= box.y1]
+        box = min(around, key=lambda box: box.width * box.height, default=area)
+        if not (box.x0 <= own.x0 and own.x1 <= box.x1 and box.y0 <= own.y0 and own.y1 <= box.y1):
+            found.append(text.get_text())
+    return found
+
+
+# Of each kind one that is quick to draw; recurrent layers and experts have a loop
+@pytest.mark.parametrize("name", quick_among(
+    ONE_OF_EACH, ["RNN", "MixtureOfExperts", "MultiHeadAttention", "Convolution2D"]))
+def test_no_label_of_a_layer_is_longer_than_its_box(name):
+    """As they are drawn, in inches; and no formula is wider than a field may be."""
+    case = ONE_OF_EACH[name]
+    ax = computation_graph(case.layer(), *case.inputs(), backward=True, **case.options())
+    assert labels_that_do_not_fit(ax) == []
+    widths = {text.get_text(): text.get_window_extent().width / ax.figure.dpi for text in ax.texts
+              if text.get_ha() == "center" and not text.get_text().endswith(".py")}
+    allowed = WIDEST * 1.05                           # letters are drawn on whole pixels
+    assert not {text for text, width in widths.items() if width > allowed
+                and not text.startswith("kept for the backward")}
+    check_texts(ax)
+
+
+def test_a_label_that_is_too_long_is_found():
+    ax = computation_graph(LayerNorm(3), np.ones((2, 3), np.float32))
+    assert labels_that_do_not_fit(ax) == []
+    label = next(text for text in ax.texts if text.get_text() == "x − mean")
+    label.set_text("x − mean" * 4)
+    assert labels_that_do_not_fit(ax) == [label.get_text()]
+
+
+def test_a_loop_is_a_named_frame_around_its_steps():
+    case = ONE_OF_EACH["RNN"]
+    ax = computation_graph(case.layer(), *case.inputs(), **case.options())
+    ax.figure.canvas.draw()
+    frame, = (patch.get_window_extent() for patch in ax.patches
+              if isinstance(patch, FancyBboxPatch) and patch.get_linestyle() != "solid")
+    inside = [text.get_text() for text in ax.texts
+              if frame.y0 <= text.get_window_extent().y0 <= frame.y1]
+    assert any(text.startswith("for each t, state ← ") for text in inside)
+    assert "tanh(a[t] + state recurrent_weight)" in " ".join(inside).replace("\u00a0", " ")
+    assert "batch_first(states[1:])" not in inside and "time_first(x)" not in inside
 
 
 @pytest.mark.slow

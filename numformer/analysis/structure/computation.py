@@ -48,12 +48,16 @@ class Step(NamedTuple):
     reads : tuple of int
         Indices of variables.
     makes : tuple of int
+    loop : str
+        What repeats it, such as "for each t, state ← after": the next step reads `after` in place
+        of `state`. Empty outside of loops.
     """
 
     name: str
     text: str
     reads: tuple
     makes: tuple
+    loop: str = ""
 
 
 class Computation(NamedTuple):
@@ -180,11 +184,16 @@ def _computed(call, found, wanted=("output", "saved", "gradient")):
               if variable[2] in wanted} | found.results - {None}
     if not needed:                                    # nothing is returned, as of ids
         needed = {index for _, _, makes in found.steps for index in makes}
-    steps = []
-    for name, formula, makes in reversed(found.steps):
-        if needed & set(makes):
-            needed |= {*formula.variables, *makes}
-            steps.insert(0, (name, formula, makes))
+    steps, before = [], None
+    while before != needed:                           # a loop reads what its last step made
+        before, steps = set(needed), []
+        for name, formula, makes in reversed(found.steps):
+            if needed & set(makes):
+                needed |= {*formula.variables, *makes, *_loop_reads(found, makes)}
+                steps.insert(0, (name, formula, makes))
+                if makes[0] in found.loops:
+                    needed |= {later for first, later in found.loops[makes[0]].carried.items()
+                               if first in needed}
     made = {index for _, _, makes in steps for index in makes}
     kept = [index for index, variable in enumerate(found.variables)
             if index in made or index in needed and variable[2] in ("input", "saved")]
@@ -193,14 +202,30 @@ def _computed(call, found, wanted=("output", "saved", "gradient")):
     found.names.update(zip(kept, names))
     variables = tuple(Variable(names[k], *found.variables[index][1:])
                       for k, index in enumerate(kept))
+
+    def in_names(text):
+        return MARK.sub(lambda each: names[place[int(each[1])]], text)
+
+    def loop_in_names(makes):
+        loop = found.loops.get(makes[0])
+        carried = [f"{names[place[one]]} ← {names[place[other]]}" for one, other in (
+            loop.carried.items() if loop else ()) if one in place and other in place]
+        return ", ".join([in_names(loop.label), *carried]) if loop else ""
+
     written = tuple(
-        Step(name, MARK.sub(lambda each: names[place[int(each[1])]], formula.text),
-             tuple(place[index] for index in formula.variables),
-             tuple(place[index] for index in makes))
+        Step(name, in_names(formula.text),
+             tuple(place[index] for index in dict.fromkeys(
+                 [*formula.variables, *_loop_reads(found, makes)])),
+             tuple(place[index] for index in makes), loop_in_names(makes))
         for name, (_, formula, makes) in zip(_named(steps, found.variables), steps))
     saved = [variable.name for variable in variables if variable.role == "saved"]
     return Computation(call.code.co_name, call.page, variables, written,
                        f"({', '.join(saved)})" if saved else "")
+
+
+def _loop_reads(found, makes):
+    """The variables that the label of a loop names, such as what is split among experts."""
+    return found.loops[makes[0]].reads if makes[0] in found.loops else ()
 
 
 def _without_repetition(names):

@@ -12,7 +12,8 @@ SUM, TIMES, PRODUCT, POWER, ATOM = range(5)                   # what binds more 
 # Functions that have a sign of their own, or that only change how an array is stored
 SIGNS = {"linear": "{0} {1} + {2}", "add": "{0} + {1}", "residual_dropout": "{0} + {1}",
          "dropped": "{0} + dropout({1})", "masked_matmul": "{0} {1}", "split_heads": "{0}",
-         "join_heads": "concat({0})", "ascontiguousarray": "{0}", "astype": "{0}", "copy": "{0}",
+         "join_heads": "concat({0})", "ascontiguousarray": "{0}",
+         "asfortranarray": "{0}", "astype": "{0}", "copy": "{0}",
          "float": "{0}", "reshape": "{0}", "sqrt": "√{0}"}
 OPERATORS = {ast.Add: (" + ", SUM), ast.Sub: (" − ", SUM), ast.Mult: (" · ", TIMES),
              ast.Div: (" / ", TIMES), ast.MatMult: (" ", PRODUCT)}
@@ -141,8 +142,9 @@ class Writer:
 
     def _at(self, formula, parts):
         """Some numbers of an array."""
-        places = ", ".join(self.formula(each).text if isinstance(each, (ast.Name, ast.Subscript))
-                           else plain_code(each) for each in parts)
+        places = ", ".join(
+            self.formula(each).text if isinstance(each, (ast.Name, ast.Subscript))
+            and isinstance(self.value(each), np.ndarray) else plain_code(each) for each in parts)
         return Formula(f"{formula.inside(ATOM)}[{places}]", ATOM, formula.multiplies)
 
     def _ifexp(self, node):
@@ -165,9 +167,24 @@ class Writer:
         return Formula(", ".join(each.text for each in parts), SUM)
 
     def _listcomp(self, node):
-        each = node.elt.body if isinstance(node.elt, ast.IfExp) else node.elt
-        each = self._as_it_is(each).text.replace(".forward(", "(")
-        return Formula(f"{each} for each of {self.formula(node.generators[0].iter).text}", SUM)
+        each, _ = self.each(node)
+        return Formula(f"{each.text} for each of {self.formula(node.generators[0].iter).text}", SUM)
+
+    def each(self, node):
+        """(formula of an item of a comprehension, what it is repeated for)."""
+        item, loop = node.elt.body if isinstance(node.elt, ast.IfExp) else node.elt, (
+            node.generators[0])
+        text = re.sub(r", saved_\w+", "", self._as_it_is(item).text)
+        text = text.replace(".forward(", "(").replace(".backward(", "′(")
+        whole = isinstance(loop.target, ast.Tuple) and getattr(
+            getattr(loop.iter, "func", None), "id", "") == "zip"
+        pairs = list(zip(loop.target.elts, loop.iter.args)) if whole else [(loop.target, loop.iter)]
+        label = f"for each {ast.unparse(pairs[0][0])}"
+        for target, values in pairs if not whole else pairs[1:]:
+            if not ast.unparse(target).startswith("saved"):
+                label += f", {ast.unparse(target)} of {self.formula(values).text}" if whole else (
+                    f" of {self.formula(values).text}")
+        return Formula(text), label
 
     _generatorexp = _listcomp
 
@@ -182,6 +199,8 @@ class Writer:
         sign, binds = OPERATORS[type(node.op)]
         if binds == TIMES and right.text == "1":
             return left
+        if isinstance(node.op, ast.Add) and left.text == "0":
+            return right
         if isinstance(node.op, ast.Mult):
             if left.text == "1":
                 return right
@@ -213,6 +232,8 @@ class Writer:
             condition = self.value(node.args[0])
             if isinstance(condition, np.ndarray) and condition.all() in (True, condition.any()):
                 return self.formula(node.args[1 if condition.all() else 2])
+        if name == "concatenate" and isinstance(node.args[0], (ast.List, ast.Tuple)):
+            return Formula(f"[{self._tuple(node.args[0]).text}]")
         parts = [self.formula(each) for each in [owner] * method + node.args]
         if name in ("mean", "sum", "max", "min"):
             parts, axis = parts[:1], [each for each in node.keywords if each.arg == "axis"]
@@ -335,8 +356,10 @@ def signed(name, parts):
                            multiplies or product)
         binds = SUM if " + " in pattern else ATOM
         return Formula(pattern.format(*(part.text for part in parts)), binds, multiplies)
+    if name in ("zeros", "zeros_like"):
+        return Formula("zeros")
     texts = [part.text for part in parts if part is not None]
-    return Formula(f"{name}({', '.join(texts)})", ATOM, multiplies)
+    return Formula(f"{name.lstrip('_')}({', '.join(texts)})", ATOM, multiplies)
 
 
 def _power(base, exponent):

@@ -4,6 +4,9 @@ A call is *unfolded* into its own statements where other functions with a backwa
 in ``attend(q, k, v)``; what is a step of its own, such as ``softmax(scores)`` or a sublayer, stays
 one. What makes no array (checks, choices, seeds) is left out, and so is what gives an array another
 name or shape: arrays are told apart by themselves, not by their names.
+
+Of a loop there is one step, the first that ran, with the names of what it hands on to the next: a
+loop over layers alone is unrolled, as each of them has parameters of its own.
 """
 
 import ast
@@ -15,10 +18,32 @@ from numformer.analysis.structure.formulas import (
     ATOM, POWER, SHORT, SUM, Formula, Writer, mark, number_in_words, plain_code,
     true_everywhere)
 from numformer.analysis.structure.observed_call import Call, arrays_in
-from numformer.analysis.structure.unfolding import calls, handed_on, is_unfolded, matching
+from numformer.analysis.structure.unfolding import (
+    calls, handed_on, is_step_of_a_loop, is_unfolded, matching)
 from numformer.parameter import Layer
 
+COMPREHENSIONS = ast.ListComp, ast.GeneratorExp
 SHAPE = re.compile(r"\([\w ,.*'/+-]*\)")
+
+
+class Loop:
+    """What repeats some steps.
+
+    Parameters
+    ----------
+    label : str
+        Such as "for each t", with marks of variables.
+    reads : tuple of int
+        Variables in the label that the steps read.
+
+    Attributes
+    ----------
+    carried : dict of int to int
+        The variable that the first step read, to that which later ones read in its place.
+    """
+
+    def __init__(self, label, reads=()):
+        self.label, self.reads, self.carried = label, tuple(reads), {}
 
 
 class Mathematics:
@@ -38,6 +63,8 @@ class Mathematics:
     ----------
     variables : list of [name, content, role]
     steps : list of [name, formula, indices that it makes]
+    loops : dict of int to Loop
+        Of variables that are made in one.
     """
 
     def __init__(self, call, layer, known=(), numbers=()):
@@ -51,6 +78,7 @@ class Mathematics:
         self._layers = {id(part): _last(name) for name, part in layer.named_layers()}
         self._alone = handed_on(call, layer)
         self._unrolled, self._written = set(), dict(numbers)
+        self.loops, self._loop, self._loops, self._first = {}, None, {}, {}
         for name, value in call.arguments.items():
             for array in arrays_in(value) if name not in ("self", "saved") else ():
                 if self._symbol(array) is None and not true_everywhere(array):
@@ -153,20 +181,28 @@ class Mathematics:
     def _frame(self, call):
         """The statements of a call, in the order in which they ran."""
         numbers = {name: self._numbers.get(name) for name in call.arguments}
+        inside, outer = loops_of(call.tree), self._loop
         for visit in call.visits:
-            statement = visit.statement
+            statement, n_steps = visit.statement, len(self.steps)
+            self._loop = self._loops.get((id(call), id(inside.get(id(statement)))), outer)
             writer = Writer(lambda name, value: self._of_value(numbers, name, value), self._known,
                             matching(visit, call), visit.before, call.globals)
             kind = type(statement).__name__
             read = getattr(self, f"_{kind.lower()}", None)
             if read is not None:
                 read(statement, visit, call, writer, numbers)
+            for _, _, makes in self.steps[n_steps:]:
+                for index in makes if self._loop is not None else ():
+                    self.loops.setdefault(index, self._loop)
+        self._loop = outer
 
     def _for(self, statement, visit, call, writer, numbers):
         values = [visit.after.get(node.id) for node in ast.walk(statement.target)
                   if isinstance(node, ast.Name)]
         if any(isinstance(value, Layer) for value in values):
             self._unrolled.update(map(id, ast.walk(statement)))
+        else:
+            self._loops.setdefault((id(call), id(statement)), Loop(label_of(statement)))
         arrays = [(node.id, visit.after.get(node.id)) for node in ast.walk(statement.target)
                   if isinstance(node, ast.Name)]
         self._make(statement, call, arrays, lambda: writer.formula(statement.iter), visit)
@@ -184,7 +220,17 @@ class Mathematics:
                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         into = [node for target in statement.targets for node in ast.walk(target)
                 if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)]
-        arrays = [(name, visit.after.get(name)) for _, name in targets]
+        each = comprehension_in(value)
+        if each is not None and len(targets) >= 1 and self._each(
+                each, targets[0][1], visit.after.get(targets[0][1]), writer):
+            return
+        items = [node for node in into if isinstance(visit.after.get(node.value.id), list)]
+        if items:                                     # a list: each run of a loop fills a place
+            into = []
+            arrays = [(node.value.id, item_of(node, visit, call)) for node in items]
+            arrays += [(name, visit.after.get(name)) for _, name in targets]
+        else:
+            arrays = [(name, visit.after.get(name)) for _, name in targets]
         arrays = [pair for name, found in arrays for pair in (
             [(name, found)] if isinstance(found, np.ndarray) else
             [("result", array) for array in arrays_in(found)] * (not name.startswith("saved")))]
@@ -196,6 +242,68 @@ class Mathematics:
             return
         self._make(statement, call, arrays, lambda: writer.formula(statement.value), visit,
                    statement.value, writer)
+
+    def _each(self, comprehension, name, found, writer):
+        """One step for all items of a comprehension; whether its items are arrays."""
+        arrays = list(arrays_in(found))
+        if not arrays or isinstance(found, np.ndarray):
+            return False
+        formula, label = writer.each(comprehension)
+        reads = Formula(label).variables
+        if not (reads or formula.variables):
+            return False
+        widths = {array.shape[1:] for array in arrays}
+        shape = str(arrays[0].shape) if len({array.shape for array in arrays}) == 1 else (
+            f"(..., {str(widths.pop())[1:].rstrip(',)')})" if len(widths) == 1 else "(...)")
+        index = self._variable(name, arrays[0])
+        self.variables[index][1] = shape
+        for array in arrays[1:]:
+            self._let(array, index)
+        self.steps.append(["", formula, (index,)])
+        self.loops[index] = Loop(label, reads)
+        return True
+
+    def _again(self, key, value, writer):
+        """A later run of a statement in a loop: what it reads in place of earlier variables."""
+        before, calls_before = self._first.get(key, ((), ()))
+        now = self._leaves(value, writer)
+        for one, other in zip(before, now):
+            if self._loop is not None and None not in (one, other) and one != other:
+                self._loop.carried.setdefault(one, other)
+                zeros = self.constants.get(one)
+                if zeros is not None and zeros.text.startswith("zeros"):
+                    first = next(k for k, step in enumerate(self.steps)
+                                 if self.loops.get(step[2][0]) is self._loop)
+                    self.steps.insert(first, ["", Formula("0"), (one,)])
+                    self.variables[one][2] = "value"
+                    del self.constants[one]
+        for one, other in zip(calls_before, self._calls_in(value, writer)):
+            for first, later in zip(one.below(), other.below()):
+                if first.code is later.code:
+                    self._alike(first, later)
+
+    def _alike(self, first, later):
+        """The arrays of a call are variables of an earlier one that ran the same code."""
+        pairs = [(first.result, later.result)]
+        if first.visits and later.visits:
+            one, other = first.visits[-1].after, later.visits[-1].after
+            pairs += [(one[name], other[name]) for name in one if name in other]
+        for one, other in pairs:
+            for array, same in zip(arrays_in(one), arrays_in(other)):
+                if id(array) in self._index and id(same) not in self._index:
+                    self._let(same, self._index[id(array)])
+
+    def _leaves(self, value, writer):
+        """For each name and subscript of an expression its variable, or None."""
+        found = [writer.value(node) for node in ast.walk(value)
+                 if isinstance(node, (ast.Name, ast.Subscript))] if value is not None else []
+        return [self._index.get(id(each)) if isinstance(each, np.ndarray) else None
+                for each in found]
+
+    @staticmethod
+    def _calls_in(value, writer):
+        nodes = calls(value) if value is not None and writer is not None else ()
+        return [call for call in map(writer.called, nodes) if call is not None] if nodes else []
 
     def _augassign(self, statement, visit, call, writer, numbers):
         target = statement.target
@@ -286,9 +394,17 @@ class Mathematics:
             for (_, array), index in zip(arrays, self._made[key]):    # a later run of a loop
                 if id(array) not in self._index:
                     self._let(array, index)
+            if writer is not None:
+                self._again(key, value, writer)
             return
+        if writer is not None and self._loop is not None:
+            self._first[key] = self._leaves(value, writer), self._calls_in(value, writer)
         first, n_steps = len(self.variables), len(self.steps)
         if all(id(array) in self._index for _, array in arrays):
+            if self._loop is not None and getattr(value, "id", "").startswith("saved"):
+                for name, array in arrays:            # `after` of one step is `state` of the next
+                    if name in self._saved.values():
+                        self.variables[self._index[id(array)]][0] = name
             return
         if isinstance(value, ast.Name) and value.id.startswith("saved"):
             for name, array in arrays:                # unpacked
@@ -364,7 +480,8 @@ class Mathematics:
         """Unfold the calls of an expression that are no step, from the inside out."""
         for node in calls(value):
             call = writer.called(node)
-            if call is None or not is_unfolded(call, self.layer, self._alone):
+            step = self._loop is not None and call is not None and is_step_of_a_loop(call)
+            if call is None or not (step or is_unfolded(call, self.layer, self._alone)):
                 continue
             self._bind(node, call, writer)
             plain = next((each for each in call.below() if each.plain), None)
@@ -421,6 +538,46 @@ class Mathematics:
             return ""
         about = layer.describe()
         return f"{about.name}: {about.sizes}" if about.sizes else about.name
+
+
+def loops_of(tree):
+    """The innermost loop of each statement that is in one: {id of the statement: ast.For}."""
+    found = {}
+    for loop in ast.walk(tree):                       # from the outside in
+        if isinstance(loop, ast.For):
+            found.update((id(node), loop) for statement in loop.body
+                         for node in ast.walk(statement) if isinstance(node, ast.stmt))
+    return found
+
+
+def label_of(loop):
+    """What a loop is called.
+
+    Examples
+    --------
+    >>> label_of(ast.parse("for t in reversed(range(T)): pass").body[0])
+    'for each t, from the last on'
+    >>> label_of(ast.parse("for k, (W, E) in enumerate(x): pass").body[0])
+    'for each k, W, E'
+    """
+    names = [node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)]
+    backwards = isinstance(loop.iter, ast.Call) and getattr(loop.iter.func, "id", "") == "reversed"
+    return f"for each {', '.join(names)}" + ", from the last on" * backwards
+
+
+def comprehension_in(value):
+    """The comprehension that an expression is, or that it transposes by zip; else None."""
+    if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "zip" and len(
+            value.args) == 1 and isinstance(value.args[0], ast.Starred):
+        value = value.args[0].value
+    return value if isinstance(value, COMPREHENSIONS) and len(value.generators) == 1 else None
+
+
+def item_of(node, visit, call):
+    """The item of a list that a statement has set."""
+    place = ast.copy_location(ast.Subscript(node.value, node.slice, ast.Load()), node)
+    place = ast.Expression(ast.parse(ast.unparse(place), mode="eval").body)
+    return eval(compile(place, "", "eval"), call.globals | visit.after)    # a copy of our own code
 
 
 def _last(name):

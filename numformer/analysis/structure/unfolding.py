@@ -38,6 +38,11 @@ def is_unfolded(call, layer, alone):
     return any(each.is_pair if call.is_pair else _is_step(each) for each in _inner(call))
 
 
+def is_step_of_a_loop(call):
+    """Whether a call in a loop is the step that is repeated, whose statements are shown."""
+    return call.is_pair and call.code.co_name.removesuffix("_backward").endswith("_step")
+
+
 def _is_wiring(call):
     return isinstance(call.layer, ResidualBranch)     # no step, but what connects steps
 

@@ -127,7 +127,9 @@ class Recurrent(Layer):
         states, steps = [state], []
         for t in range(len(x)):
             after, saved_step = self._step(a[t], states[t])
-            states.append(after if running is None else np.where(running[t], after, states[t]))
+            if running is not None:
+                after = np.where(running[t], after, states[t])
+            states.append(after)
             steps.append(saved_step)
         states = np.stack(states)
 
