@@ -2,7 +2,8 @@
 
 Headings, key statements (block quotes), objectives, exercises, display formulas, tables, code and
 its output go onto slides, of code that draws the picture alone; the other prose goes into the
-speaker's notes (press S), with the minutes of each section. The decks are reveal.js pages made by
+speaker's notes (press S), with the minutes of each section. A question to think about is a slide of
+its own, to which its answer comes as a second step. The decks are reveal.js pages made by
 nbconvert. They load reveal.js and MathJax from the network. For a room without one, fetch them once
 and name the folder:
 
@@ -36,7 +37,10 @@ STYLE = """
 </style>
 """
 # The blocks of a lesson that a slide shows
-SHOWN = re.compile(r">|#|\$\$|\||!\[|<img|\*\*(Question|You will learn|Exercise)|[-*] |\d+\. ")
+SHOWN = re.compile(
+    r">|#|\$\$|\||!\[|<img|\*\*(Question|You will learn|Exercise|Think)|[-*] |\d+\. ")
+ALONE = "**Exercise", "**Think", "### "                # begin a slide
+ANSWER = re.compile(r"<details><summary>Answer</summary>\s*(.*?)\s*</details>", re.DOTALL)
 
 
 def blocks(text):
@@ -56,6 +60,15 @@ def is_shown(block, before):
     return bool(SHOWN.match(block)) and not re.match(r"[-*] |\d+\. ", block)
 
 
+def questions(text):
+    """(question, answer or None) of what a lesson asks to think about, in its order."""
+    found = list(blocks(text))
+    for block, after in zip(found, [*found[1:], ""]):
+        if block.startswith("**Think"):
+            answer = ANSWER.fullmatch(after.strip())
+            yield block, answer and answer[1]
+
+
 def markdown(text, kind):
     cell = nbformat.v4.new_markdown_cell(text)
     cell.metadata["slideshow"] = {"slide_type": kind}
@@ -63,10 +76,14 @@ def markdown(text, kind):
 
 
 def of_text(cell):
-    """The cells of slides and notes that one cell of text becomes."""
+    """The cells of slides and notes that one cell of text becomes; notes are those of their slide.
+
+    An answer is a fragment, the last of its slide: the notes come before it.
+    """
     before, notes, minutes = "", [], cell.metadata.get("minutes")
     if minutes:
         notes.append(f"**{minutes} minutes.**")
+    answers = dict(questions(cell.source))
     for block in blocks(cell.source):
         if re.match(r"#{1,2} ", block):
             heading, _, rest = block.partition("\n")
@@ -76,8 +93,13 @@ def of_text(cell):
                 before = heading
                 continue
         if is_shown(block, before):
-            exercise = block.startswith(("**Exercise", "### "))
-            yield markdown(block, "subslide" if exercise else "-")
+            alone = block.startswith(ALONE)
+            if alone and notes:
+                yield markdown("\n\n".join(notes), "notes")
+                notes = []
+            yield markdown(block, "subslide" if alone else "-")
+        elif answers.get(before):
+            yield markdown(f"**Answer.** {answers[before]}", "fragment")
         else:
             notes.append(block)
         before = block
@@ -118,7 +140,15 @@ def deck(notebook):
             cells.extend(of_text(cell))
         else:
             cells.extend(of_code(cell, heading))
+    shown = [cell for cell in cells if kind_of(cell) != "notes"]
+    for cell, after in zip(shown, shown[1:]):
+        if kind_of(cell) == "fragment" and kind_of(after) == "-":    # or it comes with the answer
+            after.metadata["slideshow"] = {"slide_type": "subslide"}
     return nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata)
+
+
+def kind_of(cell):
+    return cell.metadata["slideshow"]["slide_type"]
 
 
 def page(path, libraries=None):

@@ -140,6 +140,15 @@ def loss_of(p):
 
 even = np.full((V, V), 1 / V)
 print(f"loss: even {loss_of(even):.3f} = log V {np.log(V):.3f}, counted {loss_of(counted):.3f}")
+# %% [markdown]
+# **Think.** An even guess among how many characters has the loss of counting, 2.458 nats?
+#
+# <details><summary>Answer</summary>
+#
+# Among $e^{2.458} = 11.7$, since an even guess among n has the loss $\log n$. This number is called
+# *perplexity*.
+#
+# </details>
 # %% [markdown] minutes=15
 # ## Softmax: from scores to probabilities
 # A network computes **scores** z, any numbers. (For the next token they are called **logits**.) To
@@ -161,6 +170,15 @@ print("p", softmax(z).round(3), " ratio", (softmax(z)[0] / softmax(z)[1]).round(
 print("all scores 1000 larger:", softmax(z + 1000).round(3), " two rows:", softmax(x[:, 0]).shape)
 # %% [markdown]
 # > Softmax keeps the order of the scores. Their differences decide the ratios of the probabilities.
+#
+# **Think.** All scores are doubled. What happens to the probabilities?
+#
+# <details><summary>Answer</summary>
+#
+# Their ratios, $p_i / p_j = e^{z_i - z_j}$, are squared. So the largest probability grows, unless
+# all are equal.
+#
+# </details>
 #
 # **Exercise 0.2** (10 minutes). The loss needs $\log p$. The logarithm of the function above fails:
 # $p$ can be rounded to 0. Write $\log p_i = \log \big( e^{z_i} / \sum_j e^{z_j} \big)$ as a
@@ -306,9 +324,13 @@ ax.figure
 # character has a small $N_a$, and so a small gradient. Lesson 10 has an optimizer against this.
 #
 # **Think.** Try the rate 1000. Why does it fail, where 30 is good?
-# <details><summary>Answer</summary>The rows of frequent characters have the largest gradients, and
-# their steps jump beyond the minimum, further each time, like the learning rate 1.05
-# above.</details>
+#
+# <details><summary>Answer</summary>
+#
+# The rows of frequent characters have the largest gradients, and their steps jump beyond the
+# minimum, further each time, like the learning rate 1.05 above.
+#
+# </details>
 #
 # Why descend, if counting gives the same at once? Because counting needs a table with a row for
 # every history, and there are too many. A network replaces the table by a function that shares

@@ -226,6 +226,16 @@ check("sigmoid_backward", sigmoid_backward, seed=0)
 # \end{aligned}$$
 #
 # > In an LSTM the factor per step is the forget gate f, which the network can learn to hold near 1.
+#
+# **Think.** Along the memory, what is left of a gradient after 32 steps with f = 0.9, and with f =
+# 0.99?
+#
+# <details><summary>Answer</summary>
+#
+# $0.9^{32} = 0.03$ and $0.99^{32} = 0.72$. The fall is exponential in both cases, but the second is
+# slow enough for a sentence.
+#
+# </details>
 # %%
 def lstm_cell_backward(dstate, x, state, W, U, b):
     F = len(U)
@@ -274,8 +284,13 @@ architecture_diagram(RecurrentLanguageModelConfig(vocab_size=65, context_length=
 # > grows with the square of the length.
 #
 # **Think.** Does an LSTM need more parameters for longer texts?
-# <details><summary>Answer</summary>No. With C inputs and F = C, W and U have 4 C² numbers each and
-# b has 4 C: 8 C² + 4 C at any length. States are activations, not parameters.</details>
+#
+# <details><summary>Answer</summary>
+#
+# No. With C inputs and F = C, W and U have 4 C² numbers each and b has 4 C: 8 C² + 4 C at any
+# length. States are activations, not parameters.
+#
+# </details>
 # %% [markdown] minutes=10
 # ## Experiment: how far back does each model look?
 # We train an RNN, an LSTM and a small attention model for 100 steps, with three seeds, and measure

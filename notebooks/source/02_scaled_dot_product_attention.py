@@ -187,8 +187,13 @@ for D in (4, 16, 64, 256):
 # derived.
 #
 # **Think.** What is wrong with $\exp(q \cdot k_s) / \sqrt D$ in the softmax, as one deck prints it?
-# <details><summary>Answer</summary>The root is a factor of numerator and denominator and cancels:
-# the weights are those of unscaled scores. It belongs inside the exponential.</details>
+#
+# <details><summary>Answer</summary>
+#
+# The root is a factor of numerator and denominator and cancels: the weights are those of unscaled
+# scores. It belongs inside the exponential.
+#
+# </details>
 # %% [markdown] minutes=20
 # ## The gradient of softmax
 # We write $\bar{x} = \partial L / \partial x$ for the gradient of a loss with respect to x; code
@@ -315,8 +320,13 @@ for name, some in (("largest tenth", np.s_[-50:]), ("others", np.s_[:-50])):
 # > gradients of the weights are larger than with it.
 #
 # **Think.** In self-attention, what is $\bar{x}$?
-# <details><summary>Answer</summary>x is used three times, so three gradients add: $\bar{x} =
-# \bar{q} W_Q^\top + \bar{k} W_K^\top + \bar{v} W_V^\top$.</details>
+#
+# <details><summary>Answer</summary>
+#
+# x is used three times, so three gradients add: $\bar{x} = \bar{q} W_Q^\top + \bar{k} W_K^\top +
+# \bar{v} W_V^\top$.
+#
+# </details>
 # %% [markdown] minutes=5
 # ## Experiment: must weights come from the data?
 # Queries and keys cost two matrices and $T^2$ dot products. Would fixed weights do as well? Two

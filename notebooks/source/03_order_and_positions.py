@@ -171,6 +171,16 @@ print(relative_position_buckets(np.array([0, -1, -2, -7, -8, -9, -20, -100, -100
 # %% [markdown]
 # > A bias on the scores tells attention the distance of query and key, and nothing else.
 #
+# **Think.** With a causal mask, does it matter whether a head adds $-m_h (t - s)$ or $m_h\, s$ to
+# its scores?
+#
+# <details><summary>Answer</summary>
+#
+# No. The two differ by $m_h t$, which is the same for all keys of a query, and a constant that is
+# added to a row of scores does not change its softmax.
+#
+# </details>
+#
 # **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (B, H, T, S) and slopes of shape
 # (H,); return the new scores. With T < S, as when a model generates with stored keys, the last
 # query has the position of the last key: the distance is $|t + S - T - s|$. `hint("alibi")` helps;
@@ -245,8 +255,13 @@ def partial_rotary_backward(dy, x, cosine, sine):
 check("partial_rotary_backward", partial_rotary_backward, seed=0)
 # %% [markdown]
 # **Think.** The slowest pair of D = 32: how many tokens does one full turn take?
-# <details><summary>Answer</summary>The last frequency is $10000^{-30/32} = 1.8 \cdot 10^{-4}$; a
-# turn takes $2 \pi / \omega = 35{,}000$ tokens.</details>
+#
+# <details><summary>Answer</summary>
+#
+# The last frequency is $10000^{-30/32} = 1.8 \cdot 10^{-4}$; a turn takes $2 \pi / \omega =
+# 35{,}000$ tokens.
+#
+# </details>
 # %% [markdown]
 # The library's layer as a graph: the angles are computed once for all heads, and the same rotation
 # is applied to q and to k. It has no parameters.

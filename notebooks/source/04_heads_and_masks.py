@@ -55,6 +55,16 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # three seeds; even weights: 0.013). But not every expected head exists: one from pronouns to the
 # nouns they refer to appeared with one seed of three (0.014, 0.023, 0.445). Nobody assigns these
 # roles: heads start from different random weights, and the roles arise in training.
+#
+# **Think.** What if all heads started with the same matrices, and with the same rows of the output
+# matrix?
+#
+# <details><summary>Answer</summary>
+#
+# They would compute the same and get the same gradients, so they would stay the same: H copies of
+# one head. Random weights break this symmetry.
+#
+# </details>
 # %% [markdown] minutes=20
 # ## From one matrix to H heads
 # Each head h has matrices $W_Q^h$, $W_K^h$ and $W_V^h$ of its own. The outputs of all heads are
@@ -107,9 +117,13 @@ print("difference from the layer:", abs(multi_head(x, *weights, H) - layer(x[Non
 # > softmax weights.
 #
 # **Think.** Why not take H = C heads of width 1?
-# <details><summary>Answer</summary>The score is then a product of two numbers, $q_t k_s$: all
-# queries with $q_t > 0$ put the keys into the same order, and all others into the reverse of it.
-# Each head needs some width.</details>
+#
+# <details><summary>Answer</summary>
+#
+# The score is then a product of two numbers, $q_t k_s$: all queries with $q_t > 0$ put the keys
+# into the same order, and all others into the reverse of it. Each head needs some width.
+#
+# </details>
 # %% [markdown]
 # The layer of the library as a graph, made from its code. Follow the shapes: heads become an axis
 # of their own, (B, H, T, D), each has its scores, softmax and weighted mean, and `concat` joins

@@ -132,9 +132,14 @@ check("layer_norm_backward", layer_norm_backward, seed=0)
 # %% [markdown]
 # **Think.** LayerNorm gives the same output for $x + a$ and (nearly) for $b\, x$ with b > 0. What
 # does this imply for $\bar{x}$?
-# <details><summary>Answer</summary>Moving x along the vector of ones, or along $\hat{x}$, does not
-# change the loss, so the gradient has no component in these directions: its sum is 0, and its dot
-# product with $\hat{x}$ is 0 up to $\epsilon$. The two subtracted terms do just this.</details>
+#
+# <details><summary>Answer</summary>
+#
+# Moving x along the vector of ones, or along $\hat{x}$, does not change the loss, so the gradient
+# has no component in these directions: its sum is 0, and its dot product with $\hat{x}$ is 0 up to
+# $\epsilon$. The two subtracted terms do just this.
+#
+# </details>
 # %%
 rng = np.random.default_rng(0)
 x, dy = rng.standard_normal((2, 5, 8))                                # (vectors, C)
@@ -308,9 +313,13 @@ residual_norms({name: runs[0] for name, runs in streams.items()}).figure
 #
 # **Think.** Why does a pre-norm model have one more norm after its last block, and a post-norm
 # model none?
-# <details><summary>Answer</summary>The output layer is a linear map that also needs inputs of a
-# known size. With post-norm the last block ends with a norm; with pre-norm the stream has grown and
-# was never normalised itself.</details>
+#
+# <details><summary>Answer</summary>
+#
+# The output layer is a linear map that also needs inputs of a known size. With post-norm the last
+# block ends with a norm; with pre-norm the stream has grown and was never normalised itself.
+#
+# </details>
 # %% [markdown]
 # A block of GPT-2, drawn from its layers: each branch begins with a LayerNorm, and there is no norm
 # on the path from one circle with a plus to the next.

@@ -43,10 +43,9 @@ rng = np.random.default_rng(0)
 #
 # Disturb one input vector a little. Which output vectors change? For attention with a causal mask:
 # that of the same position and all later ones. For a feed-forward network: that of the same
-# position alone. The picture shows this as a map. Row t, column s shows how strongly output t
-# depends on input s: the norm of the gradient of a random combination of the coordinates of output
-# t with respect to input s (its square root, so that small values are visible). White means that
-# there is no influence.
+# position alone. In the picture, row t, column s shows how strongly output t depends on input s:
+# the norm of the gradient of a random combination of the coordinates of output t with respect to
+# input s (its square root, so that small values are visible). White means no influence.
 
 # %%
 T, C = 10, 16
@@ -76,6 +75,15 @@ axes[0].figure
 # %% [markdown]
 # > Attention moves information between positions; the feed-forward network computes on each vector
 # > separately, with the same weights at every position.
+#
+# **Think.** How would both maps look without the mask?
+#
+# <details><summary>Answer</summary>
+#
+# That of attention would be full, as every output would depend on every input. That of the
+# feed-forward network would stay diagonal, as it has no mask.
+#
+# </details>
 #
 # The network has two linear maps with a nonlinear function f between them:
 #
@@ -581,12 +589,12 @@ check("load_balance_loss_backward", load_balance_loss_backward, seed=0)
 # - A mixture of experts chooses k of E networks for each token. Its router learns through the
 #   weights of the chosen ones, and needs a loss for balance.
 #
-# **To think about.** How many feed-forward parameters does a mixture of 8 experts with k = 2 have,
-# compared with a single network of the same width, and how many are active for each token?
+# **Think.** How many feed-forward parameters has a mixture of 8 experts with k = 2, compared with
+# one network of that width, and how many are active for a token?
 #
 # <details><summary>Answer</summary>
 #
-# Eight times as many, plus the router's C x 8; two of eight experts are active for each token, so
+# Eight times as many, plus the router's C x 8. Two of eight experts are active for each token, so
 # twice as many parameters as in the single network.
 #
 # </details>

@@ -104,6 +104,15 @@ ax.figure
 # "Used" has a wide meaning: a row of a table that is looked up three times is used three times, and
 # a number that is added to every row is used by every row. A bias is rule 3 at work: $y_n = x_n W +
 # b$ uses b in all N rows, so $\bar{b} = \sum_n \bar{y}_n$.
+#
+# **Think.** Which rule gives the backward of a reshape, or of a transposition?
+#
+# <details><summary>Answer</summary>
+#
+# Rule 2 with slope 1: each number of the output is one number of the input. So each gradient is
+# moved back to the place its number came from.
+#
+# </details>
 
 # %%
 def linear_backward(dy, x, weight, bias):
@@ -479,9 +488,9 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 # cosines are positive, a small step against these gradients still reduces the loss. The next lesson
 # shows how such errors hide, and how to find them.
 #
-# **To think about.** In the *post-norm* order of 2017, $h = \mathrm{norm}(x +
-# \mathrm{attention}(x))$ and $y = \mathrm{norm}(h + \mathrm{mlp}(h))$. What is the first line of
-# its backward, and how many norms does the gradient pass in each block?
+# **Think.** In the *post-norm* order of 2017, $h = \mathrm{norm}(x + \mathrm{attention}(x))$ and $y
+# = \mathrm{norm}(h + \mathrm{mlp}(h))$. What is the first line of its backward, and how many norms
+# does the gradient pass in each block?
 #
 # <details><summary>Answer</summary>
 #

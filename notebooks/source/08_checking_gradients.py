@@ -176,6 +176,17 @@ step_error_curve(errors, title="LayerNorm").figure
 #
 # If f and f''' are about 1, the best step is $h \approx 7 \cdot 10^{-6}$, with the error $E \approx
 # 2 \cdot 10^{-11}$. In float32, $\epsilon = 6 \cdot 10^{-8}$ leaves four to five digits at best.
+#
+# **Think.** How small can the error of a one-sided difference, $(f(x + h) - f(x)) / h$, become, if
+# f and $f''$ are about 1?
+#
+# <details><summary>Answer</summary>
+#
+# Truncation $\tfrac{h}{2} |f''|$ plus rounding $2 \epsilon |f| / h$ is smallest at $h = 2
+# \sqrt\epsilon = 2 \cdot 10^{-8}$, where it is $2 \cdot 10^{-8}$ as well. That is a thousand times
+# the least error of the central difference.
+#
+# </details>
 
 # %% [markdown] minutes=15
 # ## The complex step: nothing is subtracted
@@ -415,8 +426,8 @@ for name, rms in (("np.abs(x) ** 2", lambda x: np.sqrt((np.abs(x) ** 2).mean() +
 # At a kink, such as ReLU at exactly 0, there is no derivative: left and right slopes differ, and
 # each method gives its own answer. Random inputs avoid such points.
 #
-# **To think about.** A language model's ids cannot be moved by ih. How would you check its
-# embeddings and everything after them?
+# **Think.** A language model's ids cannot be moved by ih. How would you check its embeddings and
+# everything after them?
 #
 # <details><summary>Answer</summary>
 #

@@ -375,15 +375,21 @@ for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
     print(f"T = {T}, S = {S}: largest difference of y, dq, dk, dv {max(errors):.0e}")
 
 # %% [markdown]
-# **To think about.** (1) How many of the tiles are skipped for T = 4096, causal, in tiles of 64?
-# (2) For which order of the scores does the online softmax never rescale its sums, and for which
-# does it rescale them at every step?
+# **Think.** How many of the tiles are skipped for T = 4096, causal, in tiles of 64?
 #
 # <details><summary>Answer</summary>
 #
-# (1) There are 64 x 64 tiles, and 64 x 63 / 2 = 2016 of 4096 are above the diagonal. (2) If the
-# largest score comes first, the maximum never rises again. If the scores increase, every step
-# rescales.
+# There are 64 x 64 tiles, and 64 x 63 / 2 = 2016 of 4096 are above the diagonal.
+#
+# </details>
+#
+# **Think.** For which order of the scores does the online softmax never rescale its sums, and for
+# which does it rescale them at every step?
+#
+# <details><summary>Answer</summary>
+#
+# If the largest score comes first, the maximum never rises again. If the scores increase, every
+# step rescales.
 #
 # </details>
 

@@ -344,6 +344,16 @@ ax.figure
 # > The temperature $\tau$ changes the ratios of probabilities: below 1 the distribution becomes
 # > sharper, above 1 flatter, towards 0 only the most likely token remains.
 #
+# **Think.** At $\tau = 1$ one character is four times as likely as another. What is the ratio at
+# $\tau = \tfrac12$, and at $\tau = 2$?
+#
+# <details><summary>Answer</summary>
+#
+# 16 and 2. The logarithm of the ratio, $(z_i - z_j) / \tau$, is doubled or halved, so the ratio is
+# squared, or its root is taken.
+#
+# </details>
+#
 # The sampled token is appended to the text, and the model runs again: *autoregressive* generation.
 # With a cache of keys and values only the new token has to be computed.
 
@@ -419,8 +429,8 @@ contribution_bars(contributions, vocabulary[token]).figure
 # These pictures describe one model and one text. They suggest what a part does; to show it, remove
 # the part and measure the loss.
 #
-# **To think about.** The loss of the first batch before training is near $\log V$, but a little
-# above it. Why not exactly, and why not below?
+# **Think.** The loss of the first batch before training is near $\log V$, but a little above it.
+# Why not exactly, and why not below?
 #
 # <details><summary>Answer</summary>
 #

@@ -425,13 +425,22 @@ for beams in (1, 2):
 # > Greedy search is beam search with one beam; more beams can find a more probable sentence, but
 # > only an exhaustive search is sure to find the most probable one.
 #
-# **Questions.** Where must the learned alignment of numbers leave the diagonal? Why does beam
-# search need the memory only once per source, and not once per beam?
+# **Think.** Where must the learned alignment of numbers leave the diagonal?
 #
 # <details><summary>Answer</summary>
-# It leaves the diagonal wherever one English word becomes several French ones: "ninety six" becomes
-# "quatre-vingt-seize", so one target word depends on two source words. The memory depends on the
-# source alone, so all beams share it; only the decoder's own keys and values differ.
+#
+# Wherever one English word becomes several French ones: "ninety six" becomes "quatre-vingt-seize",
+# so one target word depends on two source words.
+#
+# </details>
+#
+# **Think.** Why does beam search need the memory only once per source, and not once per beam?
+#
+# <details><summary>Answer</summary>
+#
+# The memory depends on the source alone, so all beams share it. Only the decoder's own keys and
+# values differ.
+#
 # </details>
 
 # %% [markdown]

@@ -107,6 +107,16 @@ mask_panels({"BERT: encoder blocks": np.ones((n, n), bool),
 #
 # > The gradient of masked cross-entropy is prediction minus target at the chosen positions and zero
 # > everywhere else; still, every input token receives a gradient, through attention.
+#
+# **Think.** In a text of 100 tokens, at how many positions does BERT predict, and how many tokens
+# of the input has it changed?
+#
+# <details><summary>Answer</summary>
+#
+# It predicts at 15. Of these 12 have become [MASK] and 1.5, on average, a random token, so at most
+# 13.5 tokens have changed. At the other 1.5 it predicts a token that it sees.
+#
+# </details>
 
 # %%
 def cross_entropy_backward(dloss, logits, targets, ignore_index=-100):
@@ -421,12 +431,14 @@ def triplet_loss_backward(dloss, anchors, positives, negatives, margin=1.0):
 check("triplet_loss_backward", triplet_loss_backward, seed=0)
 
 # %% [markdown]
-# **Question.** Why does a larger batch make the in-batch loss harder, and what goes wrong if two
-# pairs of a batch belong to the same tale?
+# **Think.** Why does a larger batch make the in-batch loss harder, and what goes wrong if two pairs
+# of a batch belong to the same tale?
 #
 # <details><summary>Answer</summary>
+#
 # More wrong answers have to be distinguished. With two pairs of one tale, a right answer counts as
 # a wrong one, and the loss pushes texts apart that should be similar.
+#
 # </details>
 
 # %% [markdown]

@@ -351,14 +351,23 @@ position_biases(biases, title="The encoder's learned bias by distance").figure
 # With four tasks (reverse, sort, add, English to French) the preset `t5` reaches at least 99.2% on
 # each of them with each of three seeds (`numformer reproduce t5`).
 #
-# **Questions.** The decoder's table of biases has only one direction: why? What would happen to
-# "sort:" if the decoder had no positions at all?
+# **Think.** The decoder's table of biases has only one direction: why?
 #
 # <details><summary>Answer</summary>
+#
 # Its self-attention is causal: there are no keys after the query, so buckets for them would never
-# be used. Without positions the causal mask still shows how many tokens came before (lesson 3), and
-# a sorted answer depends only on which letters were already written, not on their order: the task
-# remains possible.
+# be used.
+#
+# </details>
+#
+# **Think.** What would happen to "sort:" if the decoder had no positions at all?
+#
+# <details><summary>Answer</summary>
+#
+# Without positions the causal mask still shows how many tokens came before (lesson 3). And a sorted
+# answer depends only on which letters were already written, not on their order: the task remains
+# possible.
+#
 # </details>
 
 # %% [markdown]

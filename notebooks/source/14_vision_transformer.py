@@ -351,12 +351,21 @@ for name in ("vit-base", "vit-large"):
     print(f"{name}: {count(VISION_CONFIGS[name])['parameters'] / 1e6:.1f} M parameters")
 
 # %% [markdown]
-# **Questions.** An image has twice the height and width: how do T and the cost of attention grow?
-# Which of the parameters depend on the size of the image?
+# **Think.** An image has twice the height and width: how do T and the cost of attention grow?
 #
 # <details><summary>Answer</summary>
-# T grows four times, the number of scores sixteen times. Only the position vectors depend on the
-# image size, one for each patch; for larger images they are interpolated.
+#
+# T grows four times, and so does the work of the projections. The number of scores, $T^2$ for each
+# head, grows sixteen times.
+#
+# </details>
+#
+# **Think.** Which of the parameters depend on the size of the image?
+#
+# <details><summary>Answer</summary>
+#
+# Only the position vectors, one for each patch. For larger images they are interpolated.
+#
 # </details>
 
 # %% [markdown]

@@ -351,13 +351,22 @@ def repeat_kv_heads_backward(dy, x, n_heads):
 check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 
 # %% [markdown]
-# **Questions.** How much memory does the cache of Llama 2 70B (L = 80, D = 128) take for 4,096
-# tokens in float32, and how much would it take with 64 key-value heads? Why does a cache not help
-# in training?
+# **Think.** How much memory does the cache of Llama 2 70B (L = 80, D = 128) take for 4,096 tokens
+# in float32, and how much would it take with 64 key-value heads?
 #
 # <details><summary>Answer</summary>
-# 2 x 80 x 8 x 128 x 4 bytes are 640 KiB per token, so 2.5 GiB; with 64 heads 20 GiB. In training
-# all positions are known and computed at once in one pass, so no position is computed twice.
+#
+# 2 x 80 x 8 x 128 x 4 bytes are 640 KiB per token, so 2.5 GiB. With 64 heads it would be 20 GiB.
+#
+# </details>
+#
+# **Think.** Why does a cache not help in training?
+#
+# <details><summary>Answer</summary>
+#
+# In training all positions are known and computed at once in one pass, so no position is computed
+# twice.
+#
 # </details>
 
 # %% [markdown]

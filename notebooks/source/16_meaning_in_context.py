@@ -194,13 +194,14 @@ accuracy_bars(bars, title="Senses read from the nearest other occurrence", chanc
 # best layer reaches 0.778, 0.809 and 0.774 for seeds 1 to 3, the embedding 0.514 (`numformer
 # reproduce word-senses`; measured on one half of the occurrences, the layer chosen on the other).
 #
-# <details><summary>Question: a position is added to each token's embedding. Could the positions
-# alone separate two occurrences of a word?</summary>
+# **Think.** A position is added to each token's embedding. Could the positions alone separate two
+# occurrences of a word?
 #
-# Yes: after positions are added, two occurrences of one word have different vectors. But their
-# difference says where they are, not what they mean, unless senses prefer certain positions. That
-# is why the rule is tested on senses and not on whether the vectors differ. (Our BERT adds no
-# positions: it rotates queries and keys, as the picture of its block shows.)
+# <details><summary>Answer</summary>
+#
+# Yes: two occurrences of one word then have different vectors. But their difference says where they
+# are, not what they mean, unless senses prefer certain positions. (Our BERT adds no positions: it
+# rotates queries and keys, as the picture of its block shows.)
 #
 # </details>
 
@@ -223,6 +224,15 @@ accuracy_bars(bars, title="Senses read from the nearest other occurrence", chanc
 # For $n = 1, 4, 16$ this is 0.344, 0.723 and 0.991. Does a trained decoder of two layers reach it?
 #
 # > In few-shot prompting, the weights hold how to use examples, and the prompt holds the examples.
+#
+# **Think.** How much of a(4) = 0.723 is guessed?
+#
+# <details><summary>Answer</summary>
+#
+# The last key is among four examples with the probability $1 - (3/4)^4 = 0.684$. Of the other 0.316
+# an eighth, 0.040, is guessed right.
+#
+# </details>
 
 # %%
 model = trained(trainer_of("recall", seed=1, steps=1500)[0]).model

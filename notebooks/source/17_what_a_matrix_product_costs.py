@@ -88,6 +88,16 @@ def matrix(*shape):
 # > A kernel is limited by memory if its intensity is below the ratio of peak arithmetic to memory
 # > bandwidth, and by arithmetic if it is above.
 #
+# **Think.** A core computes 100 GFLOP/s and reads 10 GB/s. From which N on can a product of two N x
+# N matrices be compute-bound?
+#
+# <details><summary>Answer</summary>
+#
+# The limits meet at $I^* = 100 / 10 = 10$ FLOPs per byte, and $N / 6 \ge 10$ from N = 60 on. That
+# holds if each matrix moves between memory and processor only once.
+#
+# </details>
+#
 # We measure both limits on the machine that runs this page: the peak by a large product, the
 # bandwidth by adding two arrays that are too large for the *caches*, the small fast memories
 # between the processor and its main memory.
@@ -400,9 +410,10 @@ def softmax_backward(dp, x):
 check("softmax_backward", softmax_backward, seed=0)
 
 # %% [markdown]
-# <details><summary>Question: a model generates one token at a time, and its weights have 8 bits
-# in place of 32. By what factor can the rate grow, and what would stop it from growing so
-# much?</summary>
+# **Think.** A model generates one token at a time, and its weights have 8 bits in place of 32. By
+# what factor can the rate grow, and what would stop it from growing so much?
+#
+# <details><summary>Answer</summary>
 #
 # At most by four, because a vector times a matrix is limited by the bytes of the weights. Less, if
 # something else takes part of the time: the key and value caches, which are still float32, the

@@ -480,8 +480,10 @@ print(f"int8: largest share of the bound {(error / worst).max():.3f}; root mean 
 # **Think.** Why can Gemma's $w = \gamma - 1$ be stored more precisely than $\gamma$ = 1.003?
 #
 # <details><summary>Answer</summary>
+#
 # In bfloat16 the neighbours of 1 are 1/128 above and 1/256 below, so 1.003 is rounded to 1. The
 # number 0.003 has an exponent of its own, and is rounded by at most 1/256 of 0.003.
+#
 # </details>
 
 # %% [markdown] minutes=10
@@ -622,14 +624,16 @@ for name in ("gpt2", "gpt2-xl", "llama-7b", "llama2-70b"):
 # > A config determines the number of parameters exactly. A count that differs, even by little, is a
 # > wrong config.
 #
-# **Question.** LLaMA's design has no biases, RMSNorms, a gated network of width F, G key-value
-# heads of width D, and a head of its own. What is its formula? Compare it with the last line:
-# V = 32,000, L = 80, C = 8,192, F = 28,672, G = 8, D = 128.
+# **Think.** LLaMA's design has no biases, RMSNorms, a gated network of width F, G key-value heads
+# of width D, and a head of its own. What is its formula? Compare it with the last line: V = 32,000,
+# L = 80, C = 8,192, F = 28,672, G = 8, D = 128.
 #
 # <details><summary>Answer</summary>
+#
 # 2 V C + L (2 C² + 2 C G D + 3 C F + 2 C) + C: two tables; per block queries and output, keys and
 # values, three matrices, two norms; the last norm. That is 524,288,000 + 80 x 855,654,400 + 8,192 =
 # 68,976,648,192.
+#
 # </details>
 
 # %% [markdown] minutes=5

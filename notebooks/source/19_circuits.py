@@ -64,13 +64,12 @@ accuracy_bars({"the model": measured["recall"],
 
 # %% [markdown]
 # Answers that ignore the keys, such as the most frequent value so far, are right in 41% of cases.
-# The model is right almost always. It has found a procedure. Where is it?
+# The model is right almost always. Where is its procedure?
 
 # %% [markdown] minutes=10
 # ## What do the heads attend to?
 #
-# The first step of an investigation is to look. Rows are queries, columns keys; colours follow the
-# square root of the weight.
+# Rows are queries, columns keys; colours follow the square root of the weight.
 
 # %%
 keys, values = recall_examples(1, 7, np.random.default_rng(4), keys=3)
@@ -92,8 +91,7 @@ attention_map(weights[1][0, 0], list(text), causal, title="Layer 2, head 1").fig
 # > One head attends to the previous token. Heads of the next layer attend to the token that came
 # > after an earlier copy of the current one. These are called *induction heads*.
 #
-# Pictures of one text suggest a hypothesis, and the eye finds patterns easily. The next step is to
-# measure.
+# Pictures of one text only suggest a hypothesis. The next step is to measure.
 
 # %% [markdown] minutes=15
 # ## Two scores that find such heads
@@ -257,7 +255,9 @@ accuracy_bars(bars, title="Recall after ablation", chance=1 / 8).figure
 # 3, and without the other head of the same layer at least 0.987 (`numformer reproduce
 # induction-heads`): one head then does the work of our two.
 #
-# <details><summary>Why can accuracy fall below 0.41?</summary>
+# **Think.** Why can accuracy fall below 0.41?
+#
+# <details><summary>Answer</summary>
 #
 # An ablated model is not a model that ignores keys sensibly. The layers above receive vectors that
 # they never met in training, and their output need not be a good guess. This is the main weakness
@@ -390,8 +390,10 @@ check("embedding_backward", embedding_backward, seed=0)
 # correlational evidence for large ones. When you read such a study, ask: what was removed, what was
 # the control, and on which inputs was it measured?
 #
-# <details><summary>Question: a head has the induction score 0.9, but ablating it changes nothing.
-# Give two explanations.</summary>
+# **Think.** A head has the induction score 0.9, but ablating it changes nothing. Give two
+# explanations.
+#
+# <details><summary>Answer</summary>
 #
 # Another head does the same work, so the sum still contains it (removing both would show that). Or
 # the head's output is not read: its rows of the output projection are small, or point in directions

@@ -114,19 +114,18 @@ check("convolution_2d_backward", convolution_2d_backward, seed=0)
 # > A convolution copies overlapping windows and multiplies them by one matrix. Backward, the copies
 # > of a pixel add their gradients.
 #
-# Two assumptions about images are built in. *Locality*: an output depends on nearby pixels only.
-# *Shared weights*: a pattern is recognised with the same weights wherever it appears. With 100
-# training digits a convolutional network reaches 85.8%, a Vision Transformer 73.2% (seed 1,
-# `numformer reproduce few-images`). Is locality the reason?
+# A convolution assumes *locality*, as an output depends on nearby pixels only, and *shared
+# weights*: a pattern is recognised in the same way everywhere. With 100 training digits a
+# convolutional network reaches 85.8%, a Vision Transformer 73.2% (seed 1, `numformer reproduce
+# few-images`). Is locality the reason?
 
 # %% [markdown] minutes=10
 # ## Experiment: what does neighbourhood contribute?
 #
 # We paste 500 training digits at random positions on a canvas of 16 x 16 pixels and train a small
 # model of each kind, the Vision Transformer with patches of 4 x 4, with seeds 1, 2, 3. Then we
-# repeat this with all pixels in one fixed random order, the same for training and test. Every pixel
-# is kept, but has other neighbours. The baseline, the label of the nearest training image, is the
-# same in any order.
+# repeat this with all pixels in one fixed random order, the same for training and test. The
+# baseline, the label of the nearest training image, is the same in any order.
 #
 # **Expected.** The convolutional network falls from above the baseline to below it. The Vision
 # Transformer loses little, as the order of patches did not matter in lesson 14.
@@ -180,7 +179,7 @@ print(f"{'nearest image':>18}, {'in any order':>22}:",
 # %% [markdown]
 # **What came out.** The first expectation holds clearly with each seed. The second does not: the
 # Vision Transformer loses a third of its accuracy, too. Lesson 14 moved whole patches; here they
-# are torn apart. Patches assume locality as well.
+# are torn apart.
 #
 # > A convolution assumes that nearby pixels belong together, everywhere in the image; a Vision
 # > Transformer assumes it within its patches. Where it is false, both lose.
@@ -188,9 +187,8 @@ print(f"{'nearest image':>18}, {'in any order':>22}:",
 # %% [markdown] minutes=5
 # ## Windows: from quadratic to linear cost
 #
-# With large images the problem is cost. In the Swin Transformer (Liu et al., 2021) patches attend
-# only within windows of M x M patches. The first panel shows 8 x 8 patches in four windows, M = 4.
-# The other panels come later.
+# Large images are costly. In the Swin Transformer (Liu et al., 2021) patches attend only within
+# windows of M x M patches. The first panel shows 8 x 8 patches in four windows, M = 4.
 
 # %% tags=["hide-input"]
 shifted_windows(8, 4, 2).figure
@@ -472,7 +470,7 @@ check("generalized_iou_backward",
 # On such scenes `numformer reproduce detr` compares a small DETR with connected components of ink,
 # classified by the nearest digit: by their *mean average precision*.
 #
-# <details><summary>Question: what is mean average precision?</summary>
+# <details><summary>What is mean average precision?</summary>
 #
 # Sort all predictions of one class by their probability. After each, precision is the share of
 # those so far that found an object (an IoU of one half or more), recall the share of all objects
@@ -553,8 +551,9 @@ def cosine_similarity_backward(dc, u, v):
 check("cosine_similarity_backward", cosine_similarity_backward, seed=0)
 
 # %% [markdown]
-# <details><summary>Question: with s fixed at 1 and N = 40, how low can the loss be at best?
-# </summary>
+# **Think.** With s fixed at 1 and N = 40, how low can the loss be at best?
+#
+# <details><summary>Answer</summary>
 #
 # Cosines lie between -1 and 1, so even a perfect row has $-\log \frac{e}{e + 39\, e^{-1}} = 1.84$
 # nats. Without a scale the softmax cannot become certain.
@@ -586,7 +585,9 @@ task.pictures(trainer.model, tokenizer)["similarity.png"].figure
 # diagonal. After all 1,200 steps the accuracy is 96.4%, 97.0% and 95.0% with seeds 1, 2, 3, and
 # 96.2%, 97.2% and 95.0% with the new phrasing (`numformer reproduce clip`).
 #
-# <details><summary>Question: here s ends below its first value of 14.3. Why?</summary>
+# **Think.** Here s ends below its first value of 14.3. Why?
+#
+# <details><summary>Answer</summary>
 #
 # At first true pairs are no closer than others. P and R weigh large cosines most, so their averages
 # exceed the cosines of true pairs: the gradient of s is positive, and s falls. It rises when true

@@ -48,10 +48,10 @@ rng = np.random.default_rng(0)
 #   && \text{differentiation is linear}
 # \end{aligned}$$
 #
-# No approximation has been made. The weights are $n_k / n$ and not one over the number of shards:
-# with padding, shards have different numbers of targets. A loss with several parts, such as BERT's
-# masked tokens and next sentences, has such a weight for each part. Only what is computed *across*
-# examples differs, such as the statistics of BatchNorm, which see one shard.
+# The weights are $n_k / n$ and not one over the number of shards: with padding, shards have
+# different numbers of targets. A loss with several parts, such as BERT's masked tokens and next
+# sentences, has such a weight for each part. Only what is computed *across* examples differs, such
+# as the statistics of BatchNorm, which see one shard.
 
 # %%
 config = DecoderConfig(vocab_size=30, context_length=16, n_layers=2, n_heads=2, d_model=32,
@@ -140,12 +140,11 @@ print(f"one after the other: {(one_by_one != alone).mean():.0%} of the numbers h
 #
 # $$\text{bytes sent by a rank} = 2\, (N - 1)\, \frac{M}{N} = 2\, \frac{N - 1}{N}\, M < 2 M$$
 #
-# However many ranks there are, each sends less than twice its vector. In a **ring** (Patarasuk and
-# Yuan 2009) a rank sends to the next rank only, one part in each round. For N - 1 rounds the parts
-# go around and are added up; for N - 1 more rounds the sums go around. A binary tree adds whole
-# vectors in pairs up to its root, and sends the sum back: $2 \lceil \log_2 N \rceil$ rounds. Let a
-# message take $\alpha$ seconds, the latency, and $1 / B$ for each byte, with the bandwidth B (not
-# the batch) in bytes a second:
+# In a **ring** (Patarasuk and Yuan 2009) a rank sends to the next rank only, one part in each
+# round. For N - 1 rounds the parts go around and are added up; for N - 1 more rounds the sums go
+# around. A binary tree adds whole vectors in pairs up to its root, and sends the sum back: $2
+# \lceil \log_2 N \rceil$ rounds. Let a message take $\alpha$ seconds, the latency, and $1 / B$ for
+# each byte, with the bandwidth B (not the batch) in bytes a second:
 #
 # $$t_{\text{ring}} = 2 (N - 1) \Big( \alpha + \frac{M}{N B} \Big), \qquad
 # t_{\text{tree}} = 2 \lceil \log_2 N \rceil \Big( \alpha + \frac{M}{B} \Big)$$
@@ -179,11 +178,10 @@ for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
 
 # %% [markdown]
 # **What came out.** Short messages want a tree (0.6 ms against 6.3), long ones a ring (1.6 s
-# against 9.6). And there is an opportunity between the two halves of an all-reduce: after the
-# reduce-scatter, the owner of a part has all that is needed to *update* these parameters. So the
-# optimizer runs there, and the all-gather sends parameters instead of sums. Nobody else needs the
-# moments of this part. This is the first stage of **ZeRO** (Rajbhandari et al. 2020). With P
-# parameters in float32, Adam's two moments are 8 P bytes:
+# against 9.6). After the reduce-scatter, the owner of a part has all that is needed to *update*
+# these parameters. So the optimizer runs there, and the all-gather sends parameters instead of
+# sums. Nobody else needs the moments of this part. This is the first stage of **ZeRO** (Rajbhandari
+# et al. 2020). With P parameters in float32, Adam's two moments are 8 P bytes:
 #
 # | each rank holds | bytes |
 # |---|---|
@@ -197,8 +195,9 @@ for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
 # > In a sum over N ranks, each sends less than twice its vector, for any N. Owners of parts add,
 # > update their parameters, and send these: the same bytes, with 1/N of the optimizer's memory.
 #
-# <details><summary>Question: rounding differs from sum to sum. Why do the parameters of the ranks
-# not drift apart?</summary>
+# **Think.** Rounding differs from sum to sum. Why do the parameters of the ranks not drift apart?
+#
+# <details><summary>Answer</summary>
 #
 # Every parameter is updated by its owner alone, and the others receive its bits. If each rank
 # updated all of them with a sum of its own, made in another order, their weights would drift apart.
@@ -338,12 +337,13 @@ pipeline_picture(schedule, title="1F1B, 4 stages, 8 micro-batches").figure
 # > A pipeline of p stages with m micro-batches is idle for $(p - 1) / (m + p - 1)$ of its time. The
 # > order of forwards and backwards decides how many activations it must keep.
 #
-# <details><summary>Question: which of the three would you use between machines, and which within
-# one?</summary>
+# **Think.** Which of the three would you use between machines, and which within one?
+#
+# <details><summary>Answer</summary>
 #
 # Tensor parallelism sends activations four times a block, so it needs the fastest links: within a
-# machine. A pipeline sends only what passes from stage to stage. Data parallelism sends gradients
-# once a step. Narayanan et al. (2021) combine all three in that order.
+# machine. A pipeline sends only what passes from stage to stage, data parallelism gradients once a
+# step. Narayanan et al. (2021) combine all three in that order.
 #
 # </details>
 

@@ -182,6 +182,15 @@ print(f"largest error {np.abs(minimal.cross_entropy_backward(saved) - exact).max
 # > The gradient of the loss is prediction minus target: negative for the true character, whose
 # > logit descent raises, positive for all others.
 #
+# **Think.** What is the sum of $\bar{z}$ over all characters, for one position?
+#
+# <details><summary>Answer</summary>
+#
+# 0, since the probabilities sum to 1, and so does the one-hot vector. A constant that is added to
+# all logits does not change the loss.
+#
+# </details>
+#
 # **Exercise 22.2** (10 minutes). A large model can teach a small one: the target is no character
 # but the teacher's probabilities. What replaces the one-hot vector in $\bar{z}$? Write it for the
 # mean over all vectors; `dloss` is the gradient of the loss, here a factor.
@@ -357,9 +366,13 @@ for temperature in (0.2, 0.8, 1.5):
 # > Sampling runs the model on what it wrote itself, one character at a time.
 #
 # **Think.** `generate` computes the whole context again for each character. What could be kept?
-# <details><summary>Answer</summary>Keys and values of earlier positions: causal attention never
-# changes them. (Not once the window moves: then every position gets another row of the table.) That
-# is the KV cache of lesson 10.</details>
+#
+# <details><summary>Answer</summary>
+#
+# Keys and values of earlier positions: causal attention never changes them. (Not once the window
+# moves: then every position gets another row of the table.) That is the KV cache of lesson 10.
+#
+# </details>
 # %% [markdown]
 # ## Summary
 # - A layer is a pair: the forward returns y and `saved`; the backward gets dy and `saved`.

@@ -3,13 +3,16 @@
 import ast
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2] / "notebooks"
+sys.path.insert(0, str(ROOT))
 LESSONS = sorted(ROOT.glob("*.ipynb"))
 WORDS = (1200, 1800)
+FEWEST, MOST, SENTENCES = 2, 4, 3                     # questions to think about; of an answer
 MINUTES, MOST_SECONDS = 90, 60
 MOST_CODE = 30                                        # lines of a cell: what a slide can show
 # Words that DESIGN's table replaces, as far as they can be searched for
@@ -89,6 +92,30 @@ def test_code_that_draws_is_folded(path):
             assert hidden == cell["metadata"].get("jupyter", {}).get("source_hidden", False)
 
 
+def sentences(text):
+    """The sentences of a text, of which formulas are parts."""
+    text = re.sub(r"\$[^$]*\$", "x", text).replace("et al.", "et al")
+    return [each for each in re.split(r"[.!?]\)?(?:\s+|$)", text) if each.strip()]
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_asks_and_answers_in_short(path):
+    """In the one form from which slides show the question first and the answer after it."""
+    slides = pytest.importorskip("slides")            # needs nbconvert
+    asked = [pair for text in texts(path) for pair in slides.questions(text)]
+    assert FEWEST <= len(asked) <= MOST
+    for question, answer in asked:
+        assert answer, f"no answer to {question}"
+        assert 1 <= len(sentences(answer)) <= SENTENCES, answer
+    text = "\n".join(texts(path)[1:])
+    assert text.count("**Think") == text.count("<summary>Answer</summary>") == len(asked)
+    assert not re.search(r"\*\*(Questions?|To think about)\.|<summary>Question", text)
+
+
+def test_sentences_are_counted():
+    assert len(sentences("It is 1.5 of $a. b$. Is it? (Smith et al. (2020) say so.)")) == 3
+
+
 DRAWS = "matplotlib", "numformer.plots"               # all that these packages have
 
 
@@ -161,7 +188,8 @@ def test_a_visible_cell_holds_no_drawing_call(path):
 @pytest.mark.parametrize("visible, drawn", [
     ("ax = Figure().add_subplot()", 2), ("panels(2)", 1), ("image_grid(x)[0].figure", 1),
     ("for a, x in zip(axes, (1, 2)):\n    a.plot(x)", 1), ("axes[0].set(xlabel='step')", 1),
-    ("def show(x):\n    ax.plot(x)\n\n\nshow(x)", 2), ("import matplotlib.pyplot as plt\nplt.plot(x)", 1),
+    ("def show(x):\n    ax.plot(x)\n\n\nshow(x)", 2),
+    ("import matplotlib.pyplot as plt\nplt.plot(x)", 1),
     ("x = np.plot(1)\nlosses.append(x.sum())", 0), ("names.plot(1)", 0)])
 def test_drawing_calls_are_found(visible, drawn):
     hidden = ("from matplotlib.figure import Figure\nfrom numformer.plots.axes import image_grid\n"

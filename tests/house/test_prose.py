@@ -47,12 +47,14 @@ RESULTS = "numformer/recipes/RESULTS.md"
 NOTEBOOKS = [page for page in PAGES if page.endswith(".ipynb")]
 # Numbers of a lesson that no cell prints and no command measures: settings, examples, arithmetic
 REASONED = {
-    "01": (4.671, 3.341, 2.47, 1.993, 1.822, 1.77),      # the table of n-grams; held below
+    "00": (1.05,),                                       # a learning rate that its code sets
+    "01": (4.671, 3.341, 2.47, 1.993, 1.822, 1.77,       # the table of n-grams; held below
+           0.99),                                        # a gate that a question supposes
     "08": (0.02,),                                       # differences of what is printed
-    "09": (0.13,), "13": (0.15,), "16": (0.016,),        # formulas
+    "09": (0.13,), "13": (0.15,), "16": (0.016, 0.316),        # formulas
     "11": (23.05, 2027.05, 0.35, 0.21),                  # dates, and a made-up example
     "15": (0.016, 2.291, 2.266, 3.333, 2.282, 2.232, 2.299, 2.014, 1.925, 1.942),  # by its `run`
-    "17": (0.083, 0.26, 0.79), "18": (0.044715, 1.003, 5.95), "21": (1.82,),       # arithmetic
+    "17": (0.083, 0.26, 0.79), "18": (0.044715, 1.003, 0.003, 5.95), "21": (1.82,),    # arithmetic
 }
 
 

@@ -46,6 +46,25 @@ def test_objectives_and_exercises_are_shown_and_answers_are_not():
         ("notes", "<details>\n\nAnswer\n\n</details>")]
 
 
+def test_the_answer_to_a_question_is_a_second_step_of_its_slide():
+    """The notes are those of the slide before; what follows the answer begins another slide."""
+    text = nbformat.v4.new_markdown_cell(
+        "Prose.\n\n**Think.** Why?\n\n<details><summary>Answer</summary>\n\nSo.\n\n</details>"
+        "\n\n> A statement.")
+    after = nbformat.v4.new_markdown_cell("$$x = 1$$")
+    made = slides.deck(notebook(text, after))
+    assert kinds(made) == [
+        ("notes", "Prose."), ("subslide", "**Think.** Why?"), ("fragment", "**Answer.** So."),
+        ("subslide", "> A statement."), ("-", "$$x = 1$$")]
+
+
+def test_questions_are_found_with_their_answers():
+    answer = "<details><summary>Answer</summary>\n\nSo.\n\n</details>"
+    assert list(slides.questions(f"**Think.** Why?\n\n{answer}\n\nText.\n\n**Think.** And?")) == [
+        ("**Think.** Why?", "So."), ("**Think.** And?", None)]
+    assert list(slides.questions(f"Text.\n\n{answer}")) == []
+
+
 def test_long_code_and_its_picture_are_two_slides_and_setup_is_none():
     picture = nbformat.v4.new_output("display_data", {"image/png": "AAAA"})
     cells = [nbformat.v4.new_code_cell("import numpy", metadata={"tags": ["setup"]}),
@@ -74,4 +93,7 @@ def test_a_lesson_becomes_a_deck(path, caplog):
                 assert statement in shown
     html = slides.page(path)
     assert html.count("<section") >= 10 and "aside" in html and "minutes" in html
+    asked = [kind for kind, text in kinds(made) if text.startswith(("**Think", "**Answer"))]
+    assert asked[:2] == ["subslide", "fragment"] and asked == asked[:2] * (len(asked) // 2)
+    assert html.count('class="fragment"') == len(asked) // 2
     assert not caplog.records

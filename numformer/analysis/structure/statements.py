@@ -221,7 +221,7 @@ class Mathematics:
         into = [node for target in statement.targets for node in ast.walk(target)
                 if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)]
         each = comprehension_in(value)
-        if each is not None and len(targets) >= 1 and self._each(
+        if each is not None and targets and self._each(
                 each, targets[0][1], visit.after.get(targets[0][1]), writer):
             return
         items = [node for node in into if isinstance(visit.after.get(node.value.id), list)]
@@ -302,8 +302,8 @@ class Mathematics:
 
     @staticmethod
     def _calls_in(value, writer):
-        nodes = calls(value) if value is not None and writer is not None else ()
-        return [call for call in map(writer.called, nodes) if call is not None] if nodes else []
+        nodes = calls(value) if value is not None else ()
+        return [call for call in map(writer.called, nodes) if call is not None]
 
     def _augassign(self, statement, visit, call, writer, numbers):
         target = statement.target
