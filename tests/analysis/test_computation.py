@@ -8,6 +8,7 @@ import pytest
 
 from numformer import backend, layers
 from numformer.analysis import computation
+from numformer.analysis.structure.observed_call import arrays_in
 from numformer.backend import dispatch
 from numformer.layers import (
     Attention, DeformableAttention, FeedForward, LayerNorm, Linear, LowRankAttention,
@@ -105,14 +106,20 @@ def test_attention_names_every_array_that_it_keeps():
     layer = MultiHeadAttention(8, 2, np.random.default_rng(0))
     forward, backward = computation(layer, np.ones((1, 5, 8), np.float32), backward=True)
     assert (forward.function, forward.page) == ("forward", "layers/attention/multi_head.py")
-    assert forward.saved == "(x, q, k, v, p)"
+    assert forward.saved == "(x, q, k, v, p, o)"      # o with its heads joined: W_output's input
     assert {variable.name for variable in forward.variables
-            if variable.role == "saved"} == {"x", "q", "k", "v", "p"}
+            if variable.role == "saved"} == {"x", "q", "k", "v", "p", "o"}
     texts = {backward.variables[step.makes[0]].name: step.text for step in backward.steps}
     assert texts["do"] == "dy W_outputᵀ" and texts["dv"] == "pᵀ do"
     assert texts["dweights"] == "do vᵀ" and texts["dk"] == "dproductsᵀ q"
     assert texts["dx"] == "dx_query + dx_key + dx_value"
     assert backward.saved == "(q, k, v, p)"
+    x = np.random.default_rng(1).standard_normal((1, 5, 8)).astype(np.float32)
+    with backend.using("numpy"), backend.threads(1):
+        _, saved = layer.forward(x)
+    numbers = {np.sort(array, axis=None).tobytes() for array in arrays_in(saved)
+               if array.dtype == np.float32 and array.shape != (8, 8)}
+    assert len(numbers) == 6                          # the weights are kept, too
 
 
 def loops(name, backward=False):

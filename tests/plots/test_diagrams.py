@@ -141,7 +141,7 @@ def test_a_graph_of_attention_shows_its_mathematics(backward):
     assert {"scores", "softmax", "weighted mean", "q kᵀ / √D", "softmax(scores)", "p v"} <= set(
         written)
     assert {"q", "k", "v", "p", "o", "= (1, 2, 5, 5)", "(B, H, T, S)"} <= set(written)
-    assert "kept for the backward: x, q, k, v, p" in written
+    assert "kept for the backward: x, q, k, v, p, o" in written
     assert ("do" in written) is backward
     assert ax.get_title() == "MultiHeadAttention"
     for name in ("at_once", "check", "saved", "pattern", "seed", "getattr", "None"):

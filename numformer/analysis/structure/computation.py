@@ -157,7 +157,7 @@ def computation(layer, *inputs, backward=False, **options):
 
 def _marked(found, results, saved):
     """Mark what is returned and what is kept; (array, variable or None) of all that is kept."""
-    pairs = [(array, found.index_of(array)) for array in saved]
+    pairs = [(array, found.index_with(array)) for array in saved]
     for index in {index for _, index in pairs if index is not None}:
         found.variables[index][2] = "saved"
     for array in results:

@@ -101,6 +101,19 @@ class Mathematics:
         """The index of the variable of an array; None if it has none."""
         return self._index.get(id(array))
 
+    def index_with(self, array):
+        """The index of the variable of an array, or of one that has the same numbers in another
+        order, such as heads that were joined; None if there is none."""
+        found = self.index_of(array)
+        if found is not None or array.size < 2:
+            return found
+        numbers = np.sort(array, axis=None)
+        for other in reversed(self._kept):
+            if (self.index_of(other) is not None and other.dtype == array.dtype
+                    and np.array_equal(np.sort(other, axis=None), numbers)):
+                return self.index_of(other)
+        return None
+
     def _variable(self, name, array, role="value", comment=""):
         content = str(array.shape) if array.shape else "a number"
         if _fits(comment, array):
