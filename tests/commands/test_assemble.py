@@ -40,6 +40,14 @@ def test_the_milestones_are_told_one_after_the_other(capsys, folder):
     assert len(found[4]["text"]) == 400
 
 
+def test_what_is_unchanged_is_in_one_line(capsys, folder):
+    assembled(capsys, folder)
+    status, out, _ = assembled(capsys, folder)
+    assert status == 0 and "linear: yours (03_linear)" not in out
+    assert "    \u2713 yours, and not graded again, as the files are unchanged: linear\n" in out
+    assert "    \u00b7 softmax: ours (01_softmax): not written yet" in out
+
+
 @pytest.mark.slow
 def test_a_wrong_function_is_named_with_its_cause(capsys, folder):
     (folder / "01_softmax.py").write_text(

@@ -9,7 +9,7 @@ from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.data import load_corpus
 from numformer.teaching.assembled import Plan, assemble
-from numformer.teaching.assembled.milestones import OURS, WRONG, YOURS
+from numformer.teaching.assembled.milestones import OURS, UNCHANGED, WRONG, YOURS
 from numformer.teaching.assembled.parts import CALLED_BY
 from numformer.teaching.grading import SECONDS
 from numformer.teaching.support.layout import wrapped
@@ -26,7 +26,8 @@ def add_arguments(parser):
     parser.add_argument("--data", metavar="D", default=None, help="a text file, or the name of a "
                         "text as in `train` (default: Python's documentation)")
     parser.add_argument("--steps", type=int, default=Plan.steps, metavar="N",
-                        help=f"of the training (default: {Plan.steps})")
+                        help=f"of the training, of yours and of ours (default: {Plan.steps}, some "
+                        "minutes; `--steps 100 --context-length 32 --d-model 64` takes about one)")
     parser.add_argument("--seed", type=int, default=Plan.seed, metavar="N", help="of the weights, "
                         f"the excerpts and the text that is written (default: {Plan.seed})")
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="time limit "
@@ -62,8 +63,15 @@ def _tell(words):
 
 
 def _show(milestone):
-    for function in milestone.more.get("functions", ()):
-        _print(wrapped(_of(function), INDENT + " " * 2, f"    {SIGNS[function.whose]} "))
+    functions = milestone.more.get("functions", ())
+    same = [function for function in functions if function.words == UNCHANGED and function.called]
+    if same:
+        _print(wrapped(f"yours, and not graded again, as the files are unchanged: "
+                       f"{', '.join(function.name for function in same)}",
+                       INDENT + " " * 2, f"    {SIGNS[YOURS]} "))
+    for function in functions:
+        if function not in same:
+            _print(wrapped(_of(function), INDENT + " " * 2, f"    {SIGNS[function.whose]} "))
     sign, missed = (SIGNS[YOURS], "") if milestone.reached else (SIGNS[WRONG], ", not reached")
     _print(wrapped(f"{milestone.name}{missed} ({milestone.seconds:.1f} s): {milestone.words}",
                    "  ", f"{sign} "))
@@ -75,8 +83,10 @@ def _show(milestone):
 def _of(function):
     exercise = f" ({function.exercise})" if function.exercise else ""
     if function.whose == YOURS:
-        return f"{function.name}: yours{exercise}" + ("" if function.called else "; nothing calls "
-                f"it, as {CALLED_BY[function.name]} is yours, too")
+        remark = f"; {function.words}" if function.words.startswith("wrong only") else ""
+        return f"{function.name}: yours{exercise}{remark}" + (
+            "" if function.called else "; nothing calls "
+            f"it, as {CALLED_BY[function.name]} is yours, too")
     return f"{function.name}: {function.whose}{exercise}: {function.words}"
 
 

@@ -1,5 +1,6 @@
 """The milestones of the assembled track, one after the other: what is whose, and what it can do."""
 
+import math
 import re
 import tempfile
 import time
@@ -12,20 +13,24 @@ import numpy as np
 from numformer import minimal
 from numformer.backend import one_blas_thread
 from numformer.checks import check_number, check_whole
-from numformer.teaching.assembled.parts import ACTIVATIONS, CALLED_BY, PARTS
+from numformer.teaching.assembled.parts import ACTIVATIONS, CALLED_BY, PARTS, UNREACHED
 from numformer.teaching.assembled.workshop import Bench, Workshop, bench
 from numformer.teaching.calls import Ended
 from numformer.teaching.grading import SECONDS, assignment_of, grade
 from numformer.teaching.judge import is_not_begun
+from numformer.teaching.support.credit import wrong_only_at
 from numformer.teaching.support.lifeline import PREFIX
+from numformer.teaching.support.record import remember_right, unchanged
 
 CLOSE = 1e-9                                          # relative, of gradients
-NEAR_0, MOST_STEPS, A_REPORT = 0.1, 400, 50           # nats per character; steps; steps
+NEAR_0, MOST_STEPS = 0.1, 400                         # nats per character; steps
+A_REPORT, FIRST_REPORT = 50, 5                        # steps; the first says how long it takes
 WITHIN = 0.01                                         # nats per character, of the reference's loss
 SENTENCES, FIRST, CHARACTERS, A_PART = 10, 60, 400, 10                # A_PART: blocks measured, or
 #                                                                       characters written, at once
 LARGEST = {"steps": 10**6, "sizes": 4096}             # of a plan: more never ends
 YOURS, WRONG, OURS = "yours", "wrong", "ours"
+UNCHANGED = "right, and unchanged since then"
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ def assemble(folder, plan, told=lambda words: None):
     _check(plan)
     chosen, seed, _ = assignment_of(folder)
     started = time.monotonic()
-    functions = functions_of(folder, seed, chosen, plan.seconds)
+    functions = functions_of(folder, seed, chosen, plan.seconds, told)
     yield _whose(functions, plan, time.monotonic() - started)
     if not _may_go_on(functions, plan):
         return
@@ -160,16 +165,27 @@ def assemble(folder, plan, told=lambda words: None):
                 return
 
 
-def functions_of(folder, seed, chosen, seconds):
-    """A list of Function: all of the model, as the grader finds them in a folder."""
+def functions_of(folder, seed, chosen, seconds, told=lambda words: None):
+    """A list of Function: all of the model, as the grader finds them in a folder.
+
+    A file that was right is graded again only if it has changed.
+    """
     activation = _activation(seed, chosen)
     names = [name for name in PARTS if name.removesuffix("_backward") not in ACTIVATIONS
              or name.removesuffix("_backward") == activation]
     exercises = {exercise.function(seed): exercise.name for exercise in chosen
                  if exercise.bug(seed) is None and exercise.kind != "answers"}
-    asked = [exercises[name] for name in names if name in exercises]
-    rows = {row["name"]: row for row in grade(folder, seconds, names=asked)} if asked else {}
-    found = [_function(name, exercises.get(name), rows, folder) for name in names]
+    asked = {exercise.name: exercise for exercise in chosen
+             if exercise.name in {exercises.get(name) for name in names}}
+    known = unchanged(folder, asked, seed)
+    rows = {name: {"points": 1, "of": 1, "feedback": UNCHANGED} for name in known}
+    new = [name for name in asked if name not in rows]
+    if known and new:
+        told(f"{len(known)} files are unchanged since they were right; grading the other "
+             f"{len(new)}")
+    rows |= {row["name"]: row for row in grade(folder, seconds, names=new)} if new else {}
+    remember_right(folder, [name for name in new if rows[name]["points"] == rows[name]["of"]], seed)
+    found = [_function(name, asked.get(exercises.get(name)), rows, folder) for name in names]
     yours = {each.name for each in found if each.whose == YOURS}
     return [replace(each, called=CALLED_BY.get(each.name) not in yours) for each in found]
 
@@ -177,11 +193,15 @@ def functions_of(folder, seed, chosen, seconds):
 def _function(name, exercise, rows, folder):
     if exercise is None:
         return Function(name, None, OURS, "this assignment has no such exercise")
-    row, path = rows[exercise], Path(folder) / f"{exercise}.py"
+    row, path = rows[exercise.name], Path(folder) / f"{exercise.name}.py"
+    level = UNREACHED.get(name)
     if is_not_begun(row["feedback"]) or not path.exists():
-        return Function(name, exercise, OURS, "not written yet")
+        return Function(name, exercise.name, OURS, "not written yet")
+    if row["points"] < row["of"] and wrong_only_at(exercise, level, row):
+        return Function(name, exercise.name, YOURS, f"wrong only for {level}, which this model "
+                        "does not have")
     whose = YOURS if row["points"] == row["of"] else WRONG
-    return Function(name, exercise, whose, row["feedback"])
+    return Function(name, exercise.name, whose, row["feedback"])
 
 
 def _activation(seed, chosen):
@@ -292,7 +312,9 @@ def _by_heart(yours, ours, characters, plan, told):
     return Milestone(
         NAMES[_by_heart], loss <= least + NEAR_0, f"the loss on them went from {first:.2f} to "
         f"{loss:.2f} in {done} steps"
-        + (f"; {least:.2f} is the least, as some begin alike" if least > 0.005 else ""),
+        + (f"; {least:.2f} is the least possible, as some sentences begin with the same "
+           "characters: which one it is can be known only where they differ"
+           if least > 0.005 else ""),
         more={"loss": loss, "least_loss": least, "steps": done})
 
 
@@ -305,13 +327,14 @@ def _least_loss(sentences):
 
 
 def _trained(yours, ours, characters, plan, told):
-    losses = {}
+    losses, started, done = {}, time.monotonic(), 0
     for whose, one in ((YOURS, yours), (OURS, ours)):
         one.ask("begin", "text", plan.steps, plan.value("LEARNING_RATE"))
         for step in range(1, plan.steps + 1):
-            loss = one.loss("step")
-            if step % A_REPORT == 0 or step == plan.steps:
-                told(f"{whose}: step {step} of {plan.steps}, loss {loss:.3f}")
+            loss, done = one.loss("step"), done + 1
+            if step % A_REPORT == 0 or step == plan.steps or done == FIRST_REPORT:
+                told(f"{whose}: step {step} of {plan.steps}, loss {loss:.3f}"
+                     + _left((time.monotonic() - started) / done * (2 * plan.steps - done)))
         losses[whose] = _measured(one, plan)
         if one is yours:
             text = _written(yours, characters, CHARACTERS)
@@ -321,6 +344,20 @@ def _trained(yours, ours, characters, plan, told):
         f"held-out text is {losses[YOURS]:.4f} nats per character; that of the reference is "
         f"{losses[OURS]:.4f}", text=text,
         more={"loss": losses[YOURS], "reference_loss": losses[OURS]})
+
+
+def _left(seconds):
+    """How long the rest of a training takes, in words.
+
+    Examples
+    --------
+    >>> _left(400.0), _left(48.0), _left(0.0)
+    ('; about 7 minutes left for yours and ours', '; about 50 s left for yours and ours', '')
+    """
+    if seconds <= 0:
+        return ""
+    words = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{math.ceil(seconds / 10) * 10} s"
+    return f"; about {words} left for yours and ours"
 
 
 NAMES = {_whose: "your functions", _together: "together", _first_sample: "first sample",

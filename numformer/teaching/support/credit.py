@@ -68,6 +68,19 @@ def credit(exercise, function, name, seed):
     return points
 
 
+def wrong_only_at(exercise, level, row):
+    """Whether a row of `grade` has the most points of a function that is wrong at this level.
+
+    The feedback names the first level that is wrong, and each further one costs points.
+    """
+    special = [each for each in exercise.levels or () if each not in (
+        "plain", *OF_EVERY_FUNCTION)]
+    if level not in special or f"Level of this problem: {level};" not in row["feedback"]:
+        return False
+    fraction = SHAPE + PLAIN + SPECIAL * (1 - 1 / len(special)) + EDGES
+    return row["points"] >= round(exercise.points * fraction, 2)
+
+
 def _share(passed, key):
     """The fraction of levels that an output passed."""
     return float(np.mean([each[key] for each in passed]))

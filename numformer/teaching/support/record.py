@@ -5,6 +5,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from numformer import __version__
 from numformer.files import KIB, MIB, parse_json, read_file, write_atomically
 from numformer.teaching.exercise import all_exercises
 from numformer.teaching.judge import is_not_begun
@@ -12,11 +13,12 @@ from numformer.teaching.judge import is_not_begun
 RECORD = "progress.json"
 MOST = 64 * KIB                                       # bytes of a record
 MANY = 10 ** 6                                        # attempts
-KINDS = {"hints": int, "attempts": int, "graded": str}
+KINDS = {"hints": int, "attempts": int, "graded": str, "right": str}
 
 
 def read_record(folder):
-    """{"hints": {exercise: level}, "attempts": {exercise: number}, "graded": {exercise: digest}}.
+    """{"hints": {exercise: level}, "attempts": {exercise: number}, "graded": {exercise: digest},
+    "right": {exercise: digest}}.
 
     What is not of this form is left out: the file is the student's.
     """
@@ -47,6 +49,26 @@ def count_attempts(folder, rows):
             record["graded"][name] = digest
             record["attempts"][name] = record["attempts"].get(name, 0) + 1
     write_record(folder, record)
+
+
+def unchanged(folder, names, seed):
+    """Those of the exercises whose file is as it was when `remember_right` noted it."""
+    right = read_record(folder)["right"]
+    return [name for name in names if right.get(name) == _stamp(folder, name, seed) is not None]
+
+
+def remember_right(folder, names, seed):
+    """Note that the files of these exercises are right, by this version and on this seed."""
+    record = read_record(folder)
+    record["right"] |= {name: stamp for name in names
+                        if (stamp := _stamp(folder, name, seed)) is not None}
+    write_record(folder, record)
+
+
+def _stamp(folder, name, seed):
+    digest = _digest(Path(folder) / f"{name}.py")
+    return None if digest is None else hashlib.sha256(
+        f"{__version__} {seed} {digest}".encode()).hexdigest()
 
 
 def with_record(folder, rows):

@@ -72,6 +72,68 @@ def test_a_function_without_an_exercise_in_the_assignment_is_ours(tmp_path, grad
         "this assignment has no such exercise"}
 
 
+def test_what_was_right_is_graded_again_only_if_its_file_changes(tmp_path, monkeypatch):
+    graded, told = [], []
+
+    def grade(folder, seconds, names):
+        graded.append(list(names))
+        return [{"name": name, "points": int(name[:2] in ("01", "03")), "of": 1,
+                 "feedback": "right" if name[:2] in ("01", "03") else "not done yet"}
+                for name in names]
+
+    monkeypatch.setattr(milestones, "grade", grade)
+    folder = solved(tmp_path, ["1", "3"])
+    first, again = next(assemble(folder, PLAN)), next(assemble(folder, PLAN, told.append))
+    assert [each.whose for each in first.more["functions"]] == [
+        each.whose for each in again.more["functions"]]
+    assert len(graded[0]) == 18 and set(graded[0]) - set(graded[1]) == {"01_softmax", "03_linear"}
+    assert told == ["2 files are unchanged since they were right; grading the other 16"]
+    with (folder / "01_softmax.py").open("a") as file:
+        file.write("# another line\n")
+    next(assemble(folder, PLAN))
+    assert "01_softmax" in graded[2] and "03_linear" not in graded[2]
+    write_assignment(tmp_path / "other", 5, ALL)      # the same file, other problems
+    (tmp_path / "other" / "student" / "progress.json").write_text(
+        (folder / "progress.json").read_text())
+    (tmp_path / "other" / "student" / "03_linear.py").write_text(
+        (folder / "03_linear.py").read_text())
+    next(assemble(tmp_path / "other" / "student", PLAN))
+    assert "03_linear" in graded[3]
+
+
+WITHOUT_IGNORED = """import numpy as np
+
+
+def cross_entropy(logits, targets):
+    z = logits - logits.max(axis=-1, keepdims=True)
+    log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+    return -np.take_along_axis(log_p, targets[..., None], axis=-1).mean()
+"""
+
+
+def test_a_function_that_is_wrong_only_where_the_model_never_comes_is_used(tmp_path):
+    write_assignment(tmp_path, 0, ["7"])
+    folder = tmp_path / "student"
+    for source, whose in ((WITHOUT_IGNORED, "yours"),
+                          (WITHOUT_IGNORED.replace("logits - logits.max(axis=-1, keepdims=True)",
+                                                   "logits"), "wrong")):
+        (folder / "07_cross_entropy.py").write_text(source)
+        found, = [each for each in next(assemble(folder, PLAN)).more["functions"] if each.exercise]
+        assert found.whose == whose, found
+        assert found.words.startswith("wrong only for an ignored target") == (whose == "yours")
+    assert not (folder / "progress.json").exists() or "07" not in (
+        folder / "progress.json").read_text()
+
+
+def test_a_training_says_how_long_it_takes(tmp_path, graded_by_name):
+    told = []
+    list(assemble(solved(tmp_path, ["3"]), replace(PLAN, steps=8), told.append))
+    own = [words for words in told if words.startswith("yours: step")]
+    assert re.fullmatch(r"yours: step 5 of 8, loss \d\.\d+; about \d+ (s|minutes) left for yours "
+                        "and ours", own[0])
+    assert own[1].startswith("yours: step 8 of 8") and "left" not in told[-1]
+
+
 def test_without_a_function_of_ones_own_there_is_nothing_to_assemble(tmp_path, graded_by_name):
     found = list(assemble(solved(tmp_path, []), PLAN))
     assert reached(found) == [(NAMES[0], False)] and "Nothing to assemble yet" in found[0].words

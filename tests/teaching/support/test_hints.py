@@ -117,7 +117,8 @@ def test_a_record_of_another_form_is_empty(tmp_path, capsys, text):
     write_assignment(tmp_path, names=["1"])
     path = tmp_path / "student" / RECORD
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert read_record(path.parent) == {"hints": {}, "attempts": {}, "graded": {}}
+    assert read_record(path.parent) == {
+        "hints": {}, "attempts": {}, "graded": {}, "right": {}}
     assert call(capsys, "grade", path.parent)[0] == 0
 
 
