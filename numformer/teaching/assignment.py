@@ -104,8 +104,8 @@ lines, or correct the line that is wrong. In this folder:
 Nothing is sent anywhere. While a file is graded it may write into a temporary folder only.
 `progress.json` counts your attempts and hints; it costs no points.
 
-A function that is partly right gets some of the points. {RULE} A file whose
-header says "all or nothing" gets no points for parts.
+A function that is partly right gets some of the points, most of them for right numbers on plain
+random problems. A file whose header says "all or nothing" gets no points for parts.
 
 {table(exercises, lambda _: seed)}""")
 
@@ -113,7 +113,8 @@ header says "all or nothing" gets no points for parts.
 def teacher_guide(exercises, seed):
     """The guide in the teacher's folder: goals, requirements, and how grading works."""
     goals = "\n".join(f"| `{exercise.name}` | {exercise.header('goal')} | "
-                      f"{exercise.header('needs')} |" for exercise in exercises)
+                      f"{exercise.header('needs')} | {exercise.header('lessons')} |"
+                      for exercise in exercises)
     return filled(f"""# For teachers
 
 The files in this folder are those of the students, with their solutions. `assignment.json` holds
@@ -124,8 +125,8 @@ functions: `numformer exercises --seed N`.
 
 ## Goals and requirements
 
-| exercise | goal | needs |
-|---|---|---|
+| exercise | goal | needs | lessons |
+|---|---|---|---|
 {goals}
 
 ## Grading

@@ -84,7 +84,8 @@ class Exercise:
         return tuple(self.header("returns").split(", "))
 
     def header(self, key):
-        """An entry of the header: "goal", "needs", "ideas", "points"; None if it is not there.
+        """An entry of the header: "goal", "needs", "lessons", "ideas", "points"; None if it is not
+        there.
 
         Optional entries are "parts", "levels", "returns" and "varies with".
         """
@@ -105,6 +106,11 @@ class Exercise:
     def ideas(self):
         """What a student has to think of, a tuple of str."""
         return tuple(self.header("ideas").split("; "))
+
+    @property
+    def lessons(self):
+        """The lessons after which it is practised, a tuple of int."""
+        return tuple(map(int, self.header("lessons").split(", ")))
 
     @property
     def parts(self):
@@ -304,6 +310,17 @@ def find_exercise(word, among=None):
                          f"{did_you_mean(word, [*names, *(name[3:] for name in names)])}; "
                          f"choose from {', '.join(names)}.")
     return next(exercise for exercise in among if exercise.name == found[0])
+
+
+def exercises_of_lesson(number):
+    """The exercises that practise what a lesson teaches, by their numbers: the headers say which.
+
+    Examples
+    --------
+    >>> [exercise.name for exercise in exercises_of_lesson(9)]
+    ['35_figure_tiles', '44_attention_tile', '45_attention_tile_backward']
+    """
+    return [exercise for exercise in all_exercises() if number in exercise.lessons]
 
 
 def _block(mark):

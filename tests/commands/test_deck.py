@@ -9,6 +9,7 @@ import pytest
 from command import call, last_json
 from numformer.teaching.deck import DECKS
 from numformer.teaching.deck.targets import page
+from numformer.teaching.exercise import exercises_of_lesson
 
 ROWS = [row for deck in DECKS.values() for row in deck.rows]
 PAGES = [Path(__file__).parents[2] / name for name in (
@@ -118,6 +119,14 @@ def test_words_that_are_on_no_slide_find_what_says_them(capsys):
     status, out, _ = call(capsys, "deck", "rotary_backward", "--json")
     assert status == 0 and all("functional.rotary_backward" in row["code"]
                                for row in last_json(out)["rows"])
+
+
+@pytest.mark.parametrize("lesson", [7, 16])
+def test_the_exercises_of_a_lesson_are_those_that_it_lists(capsys, lesson):
+    _, out, _ = call(capsys, "deck", "--lesson", lesson)
+    sums = out.partition("\nlessons  ")[2].partition("experiments")[0]
+    listed = re.findall(r"\b(\d\d_\w+)", sums)
+    assert listed == [exercise.name for exercise in exercises_of_lesson(lesson)]
 
 
 @pytest.mark.parametrize("lesson", [1, 4, 20])

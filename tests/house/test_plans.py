@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from numformer.teaching.exercise import all_exercises, exercises_of_lesson
+
 ROOT = Path(__file__).parents[2] / "notebooks"
 SOURCES = {int(path.name[:2]): path.read_text() for path in sorted((ROOT / "source").glob("*.py"))}
 TEACHING = (ROOT / "TEACHING.md").read_text()
@@ -29,10 +31,27 @@ def needs(source):
 
 
 def exercises(source):
-    """The exercises of `numformer exercises` that the end of a lesson recommends."""
-    text = re.sub(r"\([^)]*\)", "", prose(source[source.index("# ## Summary"):]))
-    return set().union(*(lessons_in(sentence) for sentence in re.split(r"\.\s", text)
-                         if re.search("[Ee]xercises? (of|[0-9])", sentence)))
+    """The exercises that the end of a lesson recommends, in the one form that all lessons have."""
+    text = " ".join(prose(source[source.index("# ## Summary"):]).split())
+    lists = re.findall(r"More practice: `numformer exercises ((?:\d\d ?)+)`", text)
+    assert len(re.findall("numformer exercises", text)) == len(lists) <= 1
+    return [int(number) for each in lists for number in each.split()]
+
+
+def practised(lesson):
+    """The numbers of the exercises whose headers name a lesson."""
+    return [int(exercise.name[:2]) for exercise in exercises_of_lesson(lesson)]
+
+
+@pytest.mark.parametrize("lesson", SOURCES)
+def test_a_lesson_recommends_the_exercises_whose_headers_name_it(lesson):
+    assert exercises(SOURCES[lesson]) == practised(lesson)
+
+
+def test_every_exercise_is_practice_of_a_lesson():
+    assert all(set(exercise.lessons) <= set(SOURCES) and exercise.lessons == tuple(
+        sorted(exercise.lessons)) for exercise in all_exercises())
+    assert sum(len(exercise.lessons) for exercise in all_exercises()) > len(all_exercises()) > 40
 
 
 def weeks(heading):
@@ -64,9 +83,9 @@ def test_a_lesson_comes_after_those_that_it_needs(heading):
 
 @pytest.mark.parametrize("heading", PLANS)
 def test_homework_is_what_a_lesson_up_to_then_recommends(heading):
-    known = exercises(SOURCES[0])
+    known = set(practised(0))
     for lessons, homework in weeks(heading):
-        known = known.union(*(exercises(SOURCES[lesson]) for lesson in lessons))
+        known = known.union(*map(practised, lessons))
         assert homework <= known, lessons
     assert len(known) > 20
 

@@ -24,7 +24,7 @@ from numformer.teaching.deck.pictures import PICTURES
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint, page
-from numformer.teaching.exercise import find_exercise
+from numformer.teaching.exercise import exercises_of_lesson, find_exercise
 from numformer.terminal import did_you_mean, printable
 
 INDENT, COLUMNS = 12, 96                              # of the labels, and of a line
@@ -62,7 +62,7 @@ def run(arguments):
         rows, others = _found(" ".join(words), rows)
     if not rows:
         raise UsageError("deck: no slide is of all that; leave something out.")
-    _show(rows)
+    _show(rows, arguments.lesson)
     if others:
         print(f"\nAlso named on {', '.join(dict.fromkeys(row.place for row in others))}")
     if arguments.json:
@@ -134,7 +134,7 @@ def _found(text, rows):
 # ---- what is shown -------------------------------------------------------------------------------
 
 
-def _show(rows):
+def _show(rows, lesson=None):
     """The details of rows of one slide or heading; of others a list, and what they lead to."""
     if (set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows))
             or len({(row.deck, row.heading) for row in rows}) == 1):
@@ -154,18 +154,22 @@ def _show(rows):
             for row in together:
                 print(f"{'':12}{row.title}")
     print()
-    for label, names in _sums(rows):
+    for label, names in _sums(rows, lesson):
         for n, line in enumerate(wrap(", ".join(dict.fromkeys(names)), COLUMNS - INDENT,
                                       break_on_hyphens=False)):
             print(f"{'' if n else label:{INDENT}}  {line}")
 
 
-def _sums(rows):
-    """(label, names) of what rows lead to, and of the slides with misprints."""
+def _sums(rows, lesson):
+    """(label, names) of what rows lead to, and of the slides with misprints.
+
+    The exercises of a lesson are those that the lesson itself lists.
+    """
     run = [name.partition(":") for row in rows for name in row.run]
     yield "lessons", sorted((name for kind, _, name in run if kind == "notebook"), key=int)
     yield "exercises", sorted(find_exercise(name).name for kind, _, name in run
-                              if kind == "exercise")
+                              if kind == "exercise") if lesson is None else [
+                                  each.name for each in exercises_of_lesson(lesson)]
     yield "experiments", [name for kind, _, name in run if kind == "experiment"]
     yield "presets", [name for kind, _, name in run if kind == "preset"]
     yield "figures", [PurePosixPath(name).stem for row in rows for name in row.picture

@@ -7,6 +7,7 @@ subtracted from all scores of a row.
 """
 # goal: write softmax so that it does not overflow
 # needs: nothing
+# lessons: 1
 # ideas: a constant that cancels; one sum for each row
 # points: 2
 # checks: softmax

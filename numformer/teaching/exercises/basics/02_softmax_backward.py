@@ -8,6 +8,7 @@ Multiply dp by J without building J. Scores of 1000 are allowed here, too.
 """
 # goal: derive a backward from a Jacobian, without storing the Jacobian
 # needs: softmax
+# lessons: 4
 # ideas: the Jacobian of softmax; a product with it that does not build it
 # points: 3
 # checks: softmax_backward

@@ -6,6 +6,7 @@ x may have any number of axes before its last.
 """
 # goal: see a layer as a matrix product
 # needs: nothing
+# lessons: 1
 # ideas: a layer is a matrix product
 # points: 1
 # checks: linear

@@ -4,6 +4,7 @@ The equation is in the docstring of the function.
 """
 # goal: translate an equation into one line
 # needs: nothing
+# lessons: 0, 6
 # ideas: an elementwise function
 # points: 1
 # checks: the activation

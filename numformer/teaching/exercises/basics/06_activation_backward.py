@@ -4,6 +4,7 @@ The function is elementwise: dx = dy times the derivative at x.
 """
 # goal: differentiate a function of one variable with the product rule and the chain rule
 # needs: activation
+# lessons: 7
 # ideas: the product rule; the chain rule
 # points: 2
 # checks: the activation's backward

@@ -6,6 +6,7 @@ dL is a number: the gradient of the loss from whatever follows it.
 """
 # goal: see logarithm and softmax cancel
 # needs: cross_entropy, softmax_backward
+# lessons: 10
 # ideas: prediction minus target; the factor of the mean; positions without a gradient
 # points: 3
 # checks: cross_entropy_backward

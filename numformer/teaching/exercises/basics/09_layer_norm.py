@@ -4,6 +4,7 @@ y = weight (x - mean) / sqrt(variance + 1e-5) + bias, mean and variance over the
 """
 # goal: normalize over the right axis
 # needs: nothing
+# lessons: 5
 # ideas: statistics over the last axis; a constant inside the root
 # points: 2
 # checks: layer_norm

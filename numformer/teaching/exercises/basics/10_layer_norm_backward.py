@@ -7,6 +7,7 @@ one term of dx. Begin with the gradient of x_hat, and derive the terms one by on
 """
 # goal: differentiate through a mean and a variance
 # needs: layer_norm
+# lessons: 10
 # ideas: a direct path; a path through the mean; one through the variance; sums over vectors
 # points: 4
 # parts: dx 2, dweight 1, dbias 1

@@ -4,6 +4,7 @@ y = weight x / sqrt(<x^2> + 1e-5), the mean over the last axis
 """
 # goal: see which parts of LayerNorm are not needed
 # needs: layer_norm
+# lessons: 5, 15, 18
 # ideas: a norm without a mean
 # points: 1
 # checks: rms_norm

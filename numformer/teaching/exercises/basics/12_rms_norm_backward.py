@@ -6,6 +6,7 @@ There is one term less than in LayerNorm. Which one, and why?
 """
 # goal: reuse a derivation
 # needs: rms_norm, layer_norm_backward
+# lessons: 7, 13
 # ideas: the path through r; a sum over all vectors
 # points: 3
 # parts: dx 2, dweight 1

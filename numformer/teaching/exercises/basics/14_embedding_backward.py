@@ -5,6 +5,7 @@ occur several times: dweight[ids] += dy adds only one of its gradients, np.add.a
 """
 # goal: sum the gradients of a value that is used several times
 # needs: embedding
+# lessons: 10, 13
 # ideas: gradients of several uses are added; repeated indices
 # points: 3
 # checks: embedding_backward
@@ -13,7 +14,7 @@ import numpy as np
 
 
 def embedding_backward(dy, ids, weight):
-    """dweight (V, C), from dy (B, T, C)."""
+    """dweight (V, C), from dy (..., C) and ids (...) with any number of axes."""
     # BEGIN SOLUTION
     dweight = np.zeros_like(weight)
     np.add.at(dweight, ids, dy)

@@ -10,6 +10,7 @@ and Hutter (2019), algorithm 2.
 """
 # goal: write an optimizer, and correct what it begins with
 # needs: nothing
+# lessons: 11
 # ideas: two running means; what is missing in a mean that begins with 0; a decay that no mean sees
 # points: 3
 # parts: all or nothing

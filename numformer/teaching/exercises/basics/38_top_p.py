@@ -6,6 +6,7 @@ limit or more. The others get a probability of 0, and the sum is 1 again. Holtzm
 """
 # goal: cut off the tail of a distribution, and keep it a distribution
 # needs: softmax
+# lessons: 10, 22
 # ideas: an order by probability; the token that crosses the limit belongs to the set; a sum of 1
 # points: 3
 # parts: all or nothing

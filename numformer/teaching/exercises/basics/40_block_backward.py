@@ -9,6 +9,7 @@ Return dx, and dweight and dbias of norm1, qkv, output, norm2, mlp1 and mlp2, in
 """
 # goal: run a model backwards, layer by layer
 # needs: block, linear_backward, layer_norm_backward
+# lessons: 7, 22
 # ideas: the layers in reverse; a sum where a value is used twice; the gradient that goes on
 # points: 4
 # parts: all or nothing

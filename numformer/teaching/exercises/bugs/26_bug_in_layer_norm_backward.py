@@ -5,6 +5,7 @@ where, and by how much; finding the cause is the exercise. Find the line and cor
 """
 # goal: read a gradient written by somebody else, and find and correct the wrong term
 # needs: layer_norm_backward
+# lessons: 8, 11
 # ideas: read a formula in code
 # points: 3
 # parts: all or nothing

@@ -5,6 +5,7 @@ where, and by how much; finding the cause is the exercise. Find the line and cor
 """
 # goal: read a gradient written by somebody else, and find and correct the wrong term
 # needs: cross_entropy_backward
+# lessons: 8, 10
 # ideas: read a formula in code
 # points: 3
 # parts: all or nothing

@@ -10,6 +10,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: read a mask, and see how layers widen a window
 # needs: scaled_dot_product_attention
+# lessons: 4
 # ideas: reading a mask; the first rows of a window; layers widen a window
 # points: 2
 # answers: the questions above

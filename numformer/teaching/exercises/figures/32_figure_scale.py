@@ -12,6 +12,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: see a softmax saturate
 # needs: softmax_backward
+# lessons: 2, 13
 # ideas: the size of an inner product; the scale; the slope of a saturated softmax
 # points: 2
 # answers: the questions above

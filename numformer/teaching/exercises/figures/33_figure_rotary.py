@@ -11,6 +11,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: see that scores depend only on the distance
 # needs: rotary
+# lessons: 3
 # ideas: only the distance matters; rounding errors; the slowest frequency
 # points: 2
 # answers: the questions above

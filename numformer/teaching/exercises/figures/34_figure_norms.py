@@ -12,6 +12,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: know why the Transformer of 2017 needs its warm-up
 # needs: layer_norm_backward
+# lessons: 5, 15
 # ideas: where a norm is placed; a ratio of gradients; why a warm-up
 # points: 2
 # answers: the questions above

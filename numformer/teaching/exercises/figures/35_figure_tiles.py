@@ -10,6 +10,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: see that no T x S array is needed
 # needs: scaled_dot_product_attention
+# lessons: 9, 17
 # ideas: tiles above the diagonal; the running maximum and sum; memory independent of T
 # points: 2
 # answers: the questions above

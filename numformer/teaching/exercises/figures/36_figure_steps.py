@@ -12,6 +12,7 @@ Look at the picture (`draw().figure.savefig("picture.png")` writes it) and write
 """
 # goal: choose a step size, or avoid the choice with the complex step
 # needs: nothing
+# lessons: 8
 # ideas: cancellation; the remainder of a large step; a step without a difference
 # points: 2
 # answers: the questions above

@@ -4,6 +4,7 @@ o = softmax(q k^T / sqrt(D)) v
 """
 # goal: write the equation of the paper
 # needs: softmax
+# lessons: 3
 # ideas: scores as inner products; a softmax for each query; an average of values
 # points: 3
 # checks: scaled_dot_product_attention

@@ -7,6 +7,7 @@ give dq and dk. Do not forget the division by sqrt(D).
 """
 # goal: compose three backwards
 # needs: scaled_dot_product_attention, softmax_backward, linear_backward
+# lessons: 4, 11
 # ideas: the backward of a product; the backward of softmax; the scale; the order of the steps
 # points: 5
 # parts: dq 2, dk 2, dv 1

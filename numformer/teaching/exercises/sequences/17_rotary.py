@@ -6,6 +6,7 @@ Coordinates i and i + D/2 are a pair (a, b):
 """
 # goal: encode positions as rotations
 # needs: nothing
+# lessons: 3
 # ideas: pairs of coordinates; a rotation of each pair
 # points: 2
 # checks: rotary

@@ -6,6 +6,7 @@ What is the transpose of a rotation?
 """
 # goal: use the transpose of a rotation
 # needs: rotary
+# lessons: 7, 15, 18
 # ideas: the transpose of a rotation
 # points: 2
 # checks: rotary_backward

@@ -4,6 +4,7 @@ h = tanh(x W + state U + b)
 """
 # goal: write a step that takes a state and returns the next one
 # needs: linear
+# lessons: 1
 # ideas: a step maps a state to the next one
 # points: 1
 # checks: rnn_cell

@@ -6,6 +6,7 @@ dstate is passed to the previous step, and through U at every step: why do gradi
 """
 # goal: find the factor that multiplies a gradient at every step
 # needs: rnn_cell, linear_backward
+# lessons: 7, 11
 # ideas: the derivative of tanh; two linear maps of one sum; the factor of every step
 # points: 3
 # parts: dx 0.5, dstate 1, dinput_weight 0.5, drecurrent_weight 0.5, dbias 0.5

@@ -7,6 +7,7 @@ i + S - T.
 """
 # goal: add position information to scores, without parameters
 # needs: scaled_dot_product_attention
+# lessons: 13
 # ideas: a matrix of distances; the last query is aligned with the last key
 # points: 2
 # checks: alibi
@@ -15,7 +16,7 @@ import numpy as np
 
 
 def alibi(scores, slopes):
-    """scores (B, H, T, S), slopes (H,) to z (B, H, T, S)."""
+    """scores (..., H, T, S), any axes before the heads, slopes (H,) to z, as scores."""
     # BEGIN SOLUTION
     T, S = scores.shape[-2:]
     distance = np.abs(np.arange(T)[:, None] + S - T - np.arange(S))

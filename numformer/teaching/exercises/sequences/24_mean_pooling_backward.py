@@ -6,6 +6,7 @@ Sentence-BERT makes one vector of a sentence in this way.
 """
 # goal: distribute a gradient over the positions of a mean
 # needs: nothing
+# lessons: 14
 # ideas: a mean distributes its gradient
 # points: 2
 # checks: mean_pooling_backward

@@ -11,6 +11,7 @@ allowed. Shazeer (2019), "Fast Transformer Decoding: One Write-Head is All You N
 """
 # goal: compute causal attention a few tokens at a time, and nothing twice
 # needs: scaled_dot_product_attention
+# lessons: 15
 # ideas: append before attending; a mask that counts the positions of the cache
 # points: 3
 # parts: all or nothing

@@ -12,6 +12,7 @@ model at each step, and compares the complete answers at the end.
 """
 # goal: search for a likely sequence further than one token ahead
 # needs: nothing
+# lessons: 11
 # ideas: one ranking for all beams; a flat index is a beam and a token; an ended beam comes once
 # points: 3
 # parts: all or nothing

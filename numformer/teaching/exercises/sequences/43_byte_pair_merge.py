@@ -11,6 +11,7 @@ Machine Translation of Rare Words with Subword Units", algorithm 1.
 """
 # goal: learn a vocabulary of subwords from a text
 # needs: nothing
+# lessons: 12
 # ideas: pairs that overlap in the count, but not in the replacement; an order for ties
 # points: 3
 # parts: all or nothing

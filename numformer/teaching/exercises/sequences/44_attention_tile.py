@@ -10,6 +10,7 @@ the end; here o is kept. Dao et al. (2022), "FlashAttention", algorithm 1.
 """
 # goal: update a softmax and its average when more scores arrive
 # needs: scaled_dot_product_attention
+# lessons: 9
 # ideas: sums relative to another maximum; undo the division by the old sum
 # points: 3
 # parts: all or nothing

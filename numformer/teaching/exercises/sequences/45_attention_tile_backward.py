@@ -12,6 +12,7 @@ dq of its queries, and to dk and dv of its keys. Scores of 1000 are allowed. Dao
 """
 # goal: differentiate attention with the weights of one tile at a time
 # needs: scaled_dot_product_attention_backward, attention_tile
+# lessons: 9
 # ideas: weights from lse; a row sum that the tile does not have; a mask by positions in the text
 # points: 4
 # parts: all or nothing

@@ -13,6 +13,7 @@ Optimal All-Reduce Algorithms for Clusters of Workstations".
 """
 # goal: add vectors over machines with as few bytes as possible
 # needs: nothing
+# lessons: 21
 # ideas: which part a rank sends in round t; sums in the first half, copies of sums in the second
 # points: 3
 # parts: all or nothing

@@ -10,6 +10,7 @@ its earlier copy, which is the token that comes next: its score is near 1. Olsso
 """
 # goal: turn a pattern of attention into a number
 # needs: nothing
+# lessons: 19
 # ideas: the earlier copy is half a text back; the entries form a diagonal; only some of it counts
 # points: 2
 # parts: all or nothing
