@@ -11,7 +11,7 @@
 # - to derive a derivative by hand, and to measure it to machine precision;
 # - to train a model of a text by gradient descent, and to sample from it.
 #
-# **You need** some Python and NumPy (arrays, functions, loops), the derivative of $e^x$.
+# **You need** some Python and NumPy (arrays, indexing, functions, loops), the derivative of $e^x$.
 #
 # **Time.** 2 x 45 minutes; the cells run in about 15 seconds.
 # %% tags=["setup"]
@@ -30,10 +30,11 @@ from numformer.plots.axes import draw_map, new_axes
 #
 # > All cells of a notebook share one memory. Run them from the top, in order.
 #
-# If something is confused, the menu Kernel has "Restart and run all". An exercise is a function
-# without a body: replace the three dots, run the cell, and `check` says whether it is right.
-# `hint("linear")` gives the first of three hints for the function `linear`, each call one more;
-# after a pass, `solution("linear")` shows ours.
+# If results look wrong, the menu Kernel has "Restart and run all". An exercise is a function
+# without a body: replace the three dots of its body, run the cell, and `check` says whether it is
+# right. What `check` lists as not tested, such as an option that your function does not have, is no
+# mistake. `hint("linear")` gives the first of three hints for the function `linear`, each call one
+# more; after a pass, `solution("linear")` shows ours.
 # %% [markdown] minutes=15
 # ## Arrays and axes
 # An array has a **shape**: the sizes of its **axes**. Here are two texts of three characters, each
@@ -45,10 +46,12 @@ print("x[0, 2] is one vector:", x[0, 2], "  x[..., 0] has the shape", x[..., 0].
 print("sums:", x.sum(axis=0).shape, x.sum(axis=1).shape, x.sum(axis=-1).shape, x.sum().shape)
 print("with keepdims=True:", x.sum(axis=-1, keepdims=True).shape)
 # %% [markdown]
-# A sum over an axis removes it. The last axis has the number -1 whatever the number of axes, so
-# code that uses -1 also works for one text, (T, C). With `keepdims=True` the axis stays, with size
-# 1. That is useful for the next step, **broadcasting**: where one array has size 1 and the other
-# has more, NumPy repeats the one. A missing axis on the left counts as size 1.
+# The three dots in `x[..., 0]` stand for all axes before the last, and so they do in shapes such as
+# (..., C). A sum over an axis removes it; a sum over all leaves a single number, whose shape is
+# `()`. The last axis has the number -1 whatever the number of axes, so code that uses -1 also works
+# for one text, (T, C). With `keepdims=True` the axis stays, as one of size one. That is useful for
+# the next step, **broadcasting**: where one array has size 1 and the other has more, NumPy repeats
+# the one. A missing axis on the left counts as size 1.
 # %%
 centred = x - x.mean(axis=-1, keepdims=True)                          # (B, T, C) - (B, T, 1)
 print("means are 0:", np.abs(centred.mean(axis=-1)).max(), "  (B, T, C) * (C,):",
@@ -58,7 +61,8 @@ y = x @ W                                                             # (B, T, F
 print(y.shape, " an entry is a sum over C:", y[1, 0, 2], "=", sum(x[1, 0, c] * W[c, 2]
                                                                   for c in range(4)))
 # %% [markdown]
-# The product `x @ W` multiplies every vector along the last axis by the same matrix:
+# The product `x @ W` multiplies every vector along the last axis by the same matrix, which has F
+# columns for F numbers of output:
 #
 # $$y_{btf} = \sum_{c=1}^{C} x_{btc}\, W_{cf}, \qquad
 # x: (B, T, C),\; W: (C, F),\; y: (B, T, F)$$
@@ -70,6 +74,7 @@ print(y.shape, " an entry is a sum over C:", y[1, 0, 2], "=", sum(x[1, 0, c] * W
 # helps; after a pass, `solution("linear")` shows ours.
 # %%
 def linear(x, weight, bias):
+    """x (..., C), any axes before the last. Return y (..., F)."""
     ...
 
 
@@ -92,20 +97,19 @@ print(f"{len(text):,} characters, V = {V}; {text[5000:5010]!r} is {ids[5000:5010
 #
 # $$\sum_{v} [v = \mathrm{id}]\, E_{vc} = E_{\mathrm{id}, c}$$
 #
-# Here $[v = \mathrm{id}]$ is 1 if both are equal, else 0. The product is the row of E with this
-# number. E is called the **embedding**: a table with a vector for each character, whose numbers are
-# learned.
+# Here $[v = \mathrm{id}]$ is 1 if both are equal, else 0. (In code below, `word[:, None]` adds an
+# axis of size 1: (T,) becomes (T, 1).) The product is the row of E with this number. E is called
+# the **embedding**: a table with a vector for each character, whose numbers are learned.
 # %%
 word = np.array([id_of[character] for character in "letters"])        # (T,)
 one_hot = (word[:, None] == np.arange(V)).astype(float)               # (T, 1) == (V,): (T, V)
 E = np.random.default_rng(0).standard_normal((V, 4))                  # (V, C)
 print("the same:", np.array_equal(one_hot @ E, E[word]), (one_hot @ E).shape)
-first = id_of["a"]
 # %% tags=["hide-input"]
-ax = new_axes((7, 3))
+ax, first = new_axes((7, 3)), id_of["a"]
 draw_map(ax, one_hot[:, first:first + 26], "one-hot")
 ax.set(xticks=range(26), xticklabels=list("abcdefghijklmnopqrstuvwxyz"), yticks=range(7),
-       yticklabels=list("letters"), xlabel="columns of the small letters", ylabel="position")
+       yticklabels=list("letters"), xlabel="columns of the lowercase letters", ylabel="position")
 ax.figure
 # %% [markdown]
 # > A character enters a model as a row of a table. Looking it up is the product with a one-hot
@@ -124,10 +128,10 @@ for a in "qt ":
     best = np.argsort(-counted[id_of[a]])[:4]
     print(f"after {a!r}:", *(f"{characters[b]!r} {counted[id_of[a], b]:.2f} " for b in best))
 # %% [markdown]
-# How good is such a model? It should give what really follows a high probability. The **loss** is
-# the mean of $-\log p$ over all n pairs of the text. It is 0 for a model that is always certain and
-# right. A model that gives every character the same probability, $1 / V$, has the loss $\log V$.
-# The logarithm is the natural one, and the unit is called nat:
+# How good is such a model? It should assign a high probability to what really follows. The **loss**
+# is the mean of $-\log p$ over all n pairs of the text. It is 0 for a model that is always certain
+# and right. A model that gives every character the same probability, $1 / V$, has the loss $\log
+# V$. The logarithm is the natural one, and the unit is called nat:
 #
 # $$L = -\frac{1}{n} \sum_{t} \log p(x_{t+1} \mid x_t)
 # = -\frac{1}{n} \sum_{ab} N_{ab} \log p_{ab}$$
@@ -135,7 +139,7 @@ for a in "qt ":
 # > The loss of a language model is its mean surprise, $-\log p$ of what really came next.
 # %%
 def loss_of(p):
-    return -(N * np.log(np.where(N > 0, p, 1))).sum() / N.sum()       # pairs that do not occur: 0
+    return -(N * np.log(np.where(N > 0, p, 1))).sum() / N.sum()       # log 1 = 0 where N is 0
 
 
 even = np.full((V, V), 1 / V)
@@ -186,6 +190,7 @@ print("all scores 1000 larger:", softmax(z + 1000).round(3), " two rows:", softm
 # `solution("log_softmax")` shows ours.
 # %%
 def log_softmax(x):
+    """x (..., V), any axes before the last: the scores z. Return the logarithms, the shape of x."""
     ...
 
 
@@ -237,6 +242,7 @@ print(f"complex step: error {abs(f(0.7 + 1e-30j).imag / 1e-30 - by_hand):.0e}")
 # `solution("relu_squared_backward")` shows ours.
 # %%
 def relu_squared_backward(dy, x):
+    """dy and x have the same shape, with any number of axes. Return dx."""
     ...
 
 
@@ -270,9 +276,8 @@ ax.figure
 # %% [markdown] minutes=10
 # ## A bigram model, learned
 # Now a model: a table W: (V, V) of scores, one row for each character before; $p_a =
-# \mathrm{softmax}(W_a)$. (In the words of above, W is an embedding whose vectors are used as
-# logits.) It has V² **parameters**, numbers that training decides. The gradient, with $N_a = \sum_b
-# N_{ab}$:
+# \mathrm{softmax}(W_a)$. (So W is an embedding whose vectors are used as logits.) It has V²
+# **parameters**, numbers that training decides. The gradient, with $N_a = \sum_b N_{ab}$:
 #
 # $$\begin{aligned}
 # L &= -\frac{1}{n} \sum_{ab} N_{ab} \Big( W_{ab} - \log \textstyle\sum_j e^{W_{aj}} \Big)
@@ -286,7 +291,9 @@ ax.figure
 # > The gradient is the expected number of each pair minus the true one, over n. It is 0 exactly
 # > where $p_{ac} = N_{ac} / N_a$: descent has to find what counting gives.
 #
-# First we compare the derivatives of one row with the complex step, then we descend.
+# First we compare the derivatives of one row with the complex step, then we descend. (Of complex
+# scores, `softmax` subtracts the one with the largest real part. Any constant would do, since it
+# cancels.)
 # %%
 def gradient(W):
     return (of_row * softmax(W) - N) / N.sum()                        # (V, V)
@@ -327,8 +334,10 @@ ax.figure
 #
 # <details><summary>Answer</summary>
 #
-# The rows of frequent characters have the largest gradients, and their steps jump beyond the
-# minimum, further each time, like the learning rate 1.05 above.
+# The rows of frequent characters have the largest gradients, so their steps jump beyond the
+# minimum, and back. Unlike that of w², the gradient of a row is bounded, by $N_a / n$ in each
+# entry, so the loss does not grow for ever: it stays at 14 to 27 nats. With the rate 100 it still
+# jumps, between 2.5 and 2.9.
 #
 # </details>
 #
@@ -365,7 +374,7 @@ for name, p in {"before training": even, "trained": trained[30], "counted": coun
 # - $f'(x) = \mathrm{Im} f(x + ih) / h$ checks a derivative that was found by hand.
 # - $w \leftarrow w - \eta\, \partial L / \partial w$; for the bigram model the gradient is 0
 #   where probabilities are relative frequencies.
-# - More: `numformer exercises 05 13`.
+# - More practice: `numformer exercises 05 13`.
 # %% [markdown]
 # ## Further reading
 # - Harris et al. (2020), "Array programming with NumPy": arrays, axes and broadcasting.

@@ -40,8 +40,9 @@ query_detail(q, k, words, v=v, title='The query of "bat"').figure
 # The picture shows three steps. First a **score** for each key: the dot product, which is large
 # where both vectors have large coordinates of equal sign, divided by $\sqrt D$ (explained below).
 # Then the **softmax** makes the scores into **attention weights**, positive and with sum 1. Then
-# the values are averaged with these weights. The key of "flew" matches best and gets 78% of the
-# weight, so the output for "bat" is closest to the value of "flew": an animal, not a racket.
+# the values are averaged with these weights. (Products are those of the single coordinates, each
+# column has its own colours, and numbers are rounded.) The key of "flew" matches best and gets 78%
+# of the weight, so the output for "bat" is closest to the value of "flew": an animal, not a racket.
 # (Lesson 6 follows this word, with the same numbers, through a whole block.)
 #
 # $$z_s = \frac{q \cdot k_s}{\sqrt D}, \qquad p_s = \frac{e^{z_s}}{\sum_j e^{z_j}}, \qquad
@@ -69,8 +70,8 @@ check("attention", attention, seed=0)
 # %% [markdown]
 # Subtracting the largest score cancels in the fraction, $e^{z-m} / \sum e^{z_j - m}$, and keeps the
 # exponential from overflowing. `check` compares the function with trusted code on random problems.
-# Its remark is about precision, not about the result: `np.sqrt` of an integer is a float64 number,
-# so float32 scores become float64.
+# Its remark is about precision: `np.sqrt` of an integer is a float64 number, so float32 scores
+# become float64.
 # %% [markdown] minutes=10
 # ## Queries, keys and values are learned projections
 # Where do the three come from? Each is a linear map of the vectors of a sequence. The matrices are
@@ -104,22 +105,22 @@ for name, W in (("keys by W_K", W_k), ("keys by W_Q", W_q)):
 # $u^\top \tanh(q + k_s)$; Luong et al. (2015) the plain dot product, and one with a matrix, $q\, W
 # k_s^\top$.
 #
-# **Exercise 2.1** (10 minutes). Derive the gradients of the scores $z = q W k^\top$, q: (B, T, D),
-# k: (B, S, K), W: (D, K), from those of a matrix product. The result z is (B, T, S), and all B
-# examples share W. `hint("general_scores_backward")` helps; after a pass,
+# **Exercise 2.1** (10 minutes, at home). Derive the gradients of the scores $z = q W k^\top$, q:
+# (B, T, C), k: (B, S, K), W: (C, K), from those of a matrix product. The result z is (B, T, S), and
+# all B examples share W. `hint("general_scores_backward")` helps; after a pass,
 # `solution("general_scores_backward")` shows ours.
 # %%
 def general_scores_backward(dz, q, k, weight):
-    ...                                                               # dq, dk, dweight
+    """dz (B, T, S). Return dq, dk, dweight."""
+    ...
 
 
 check("general_scores_backward", general_scores_backward, seed=0)
 # %% [markdown]
 # The graph shows what self-attention with one head computes, a layer that makes queries, keys and
-# values of the same vectors. It is made from the code and from one run: each step has its formula
-# and the shape of its result. Blue variables are kept for the backward pass. (In `Attention` the
-# queries are given; `MultiHeadAttention` of lesson 4 has several heads and one more matrix at the
-# end.)
+# values of the same vectors. Each step has its formula and the shape of its result. Blue variables
+# are kept for the backward pass. (The code has the names `d_query` and `d_out` for D and $D_V$, and
+# `y` for the output. Lesson 4 adds heads, and one more matrix at the end.)
 
 # %% tags=["hide-input"]
 from numformer.layers import SelfAttention
@@ -228,6 +229,7 @@ check("softmax_backward", softmax_backward, seed=0)
 # `hint("log_softmax_backward")` helps; after a pass, `solution("log_softmax_backward")` shows ours.
 # %%
 def log_softmax_backward(dy, z):
+    """dy, z (..., S), any axes before the last. Return dz."""
     ...
 
 
@@ -262,11 +264,11 @@ def attention_backward(do, q, k, v):
 check("attention_backward", attention_backward, seed=0)
 # %% [markdown]
 # The picture has the code above what it computes for random vectors: the weights on the left, the
-# gradient of the scores on the right. Here each word may attend only to itself and to earlier words
-# (lesson 4 explains this mask), so the upper right is empty. Each row on the right sums to 0: a
-# constant that is added to all scores of a query does not change its weights. (`k.mT` is k with its
-# last two axes exchanged; the line below the pictures compares the gradients with numerical
-# derivatives, by the complex step of lesson 8.)
+# gradient of the scores on the right. Each word may attend only to itself and to earlier words (a
+# mask, lesson 4), so the upper right is empty. Each row on the right sums to 0: a constant that is
+# added to all scores of a query does not change its weights. (`k.mT` is k with its last two axes
+# exchanged; the line below the pictures compares the gradients with numerical derivatives, by the
+# complex step, lesson 0. Autograd is software that derives gradients; none is used here.)
 # %%
 tokens = "the bat flew at dusk and came back".split()
 q, k, v, do = np.random.default_rng(0).standard_normal((4, 8, 16))    # (T, D), (S, D), ...
@@ -275,49 +277,57 @@ forward_and_backward(q, k, v, do, np.tri(8, dtype=bool), tokens).figure
 # %% [markdown] minutes=5
 # ## The root once more
 # The root stands in $\bar{q}$ and $\bar{k}$ too. So without it two things happen to them: $\bar{z}$
-# is close to 0 for a saturated query, but a factor $1 / \sqrt D$ is gone. Which is stronger? Below
-# are queries $q = x W_Q$ at initialization, and how many times as large gradients are without the
-# root as with it, for three seeds: the median and the mean norm of a query's gradient, the mean
-# norm of a key's, and the norm of $\bar{W}_Q = x^\top \bar{q}$. Then, without the root and with
-# it: the share of the queries' squared gradients that belongs to the tenth with the largest.
+# is close to 0 for a saturated query, but a factor $1 / \sqrt D$ is gone. Which is stronger? We
+# take queries $q = x W_Q$ at initialization and compare gradients without the root and with it:
+# the median and the mean norm of a query's gradient, the mean norm of a key's, and the norm of
+# $\bar{W}_Q = x^\top \bar{q}$. Printed are the ratios for three seeds.
 # %%
-def scores_and_gradients(do, q, k, v, scale):
+def gradients(D, scale, seed):
+    """The weights, and the gradients of q, k and W_Q."""
+    rng = np.random.default_rng(seed)
+    x, do = rng.standard_normal((2, 500, D))                          # (T, D)
+    k, v = rng.standard_normal((2, 16, D))                            # (S, D)
+    q = x @ rng.standard_normal((D, D)) / np.sqrt(D)                  # (T, D)
     p, _ = softmax(q @ k.T * scale)                                   # (T, S)
     dp = do @ v.T
     dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
-    return p, dz @ k * scale, dz.T @ q * scale                        # dq (T, D), dk (S, D)
+    dq, dk = dz @ k * scale, dz.T @ q * scale
+    return p, dq, dk, x.T @ dq
+
+
+def norms(D, scale, seed):
+    _, dq, dk, dW = gradients(D, scale, seed)
+    of_q, of_k = np.linalg.norm(dq, axis=-1), np.linalg.norm(dk, axis=-1)
+    return np.array([np.median(of_q), of_q.mean(), of_k.mean(), np.linalg.norm(dW)])
 
 
 for D in (16, 64, 256, 1024):
-    ratios, shares = [], []
-    for seed in (1, 2, 3):
-        rng, sizes = np.random.default_rng(seed), []
-        x, do = rng.standard_normal((2, 500, D))                      # (T, D)
-        k, v = rng.standard_normal((2, 16, D))                        # (S, D)
-        q = x @ rng.standard_normal((D, D)) / np.sqrt(D)
-        for scale in (1 / np.sqrt(D), 1):                             # the plain ones come last
-            p, dq, dk = scores_and_gradients(do, q, k, v, scale)
-            of_q, of_k = (np.linalg.norm(d, axis=-1) for d in (dq, dk))
-            order = np.argsort(of_q)
-            sizes.append([np.median(of_q), of_q.mean(), of_k.mean(), np.linalg.norm(x.T @ dq)])
-            shares.append((of_q[order[-50:]] ** 2).sum() / (of_q ** 2).sum())
-        ratios.append(np.divide(*sizes[::-1]))
-    print(f"D = {D}:", ", ".join(f"{name} {each.round(1)}" for name, each in zip(
+    ratios = [norms(D, 1, seed) / norms(D, 1 / np.sqrt(D), seed) for seed in (1, 2, 3)]
+    print(f"D = {D}:", ", ".join(f"{name} {of_seeds.round(1)}" for name, of_seeds in zip(
         ("median q", "mean q", "mean k", "W_Q"), np.transpose(ratios))))
-    print(f"    largest tenth {np.round(shares[1::2], 2)}, with root {np.round(shares[::2], 2)}")
-one, two = np.sort(p, axis=-1)[order, -2:].T[::-1]                    # the last: plain, D = 1024
-for name, some in (("largest tenth", np.s_[-50:]), ("others", np.s_[:-50])):
-    print(f"{name}: median of the largest weight {np.median(one[some]):.2f}, of the second "
-          f"{np.median(two[some]):.2f}")
+# %% [markdown]
+# Which queries get the gradient? For D = 1024 we order the 500 queries by it, and look at the 50
+# with the largest:
+# %%
+for name, scale in (("with the root", 1024 ** -0.5), ("without", 1)):
+    for seed in (1, 2, 3):
+        p, dq, _, _ = gradients(1024, scale, seed)
+        squares = (dq ** 2).sum(axis=-1)                              # (T,)
+        order = np.argsort(squares)
+        share = squares[order[-50:]].sum() / squares.sum()
+        p = np.sort(p, axis=-1)[order]                                # (T, S), largest weight last
+        print(f"{name}: largest tenth has {share:.2f} of the squared gradient; its two largest "
+              f"weights (medians) {np.median(p[-50:, -1]):.2f} {np.median(p[-50:, -2]):.2f}, of "
+              f"the others {np.median(p[:-50, -1]):.2f} {np.median(p[:-50, -2]):.2f}")
 # %% [markdown]
 # The means and $\bar{W}_Q$ are larger without the root at every width, $\bar{W}_Q$ four times with
 # D = 16, 13 to 15 times with D = 1024. But from D = 256 on the median query gets less. At D = 1024
 # nearly all of the squared gradient belongs to a tenth of the queries, those whose weight is shared
-# by two keys; the others have all their weight on one. One deck says that the root keeps gradients
+# by two keys; most others have all their weight on one. One deck says that the root keeps gradients
 # from exploding, the paper that without it they are extremely small. Each is half of it.
 #
 # > In wide heads without the root, most queries get nearly no gradient; a few get so much that the
-# > gradients of the weights are larger than with it.
+# > gradient of $W_Q$ is larger than with it.
 #
 # **Think.** In self-attention, what is $\bar{x}$?
 #
@@ -335,15 +345,17 @@ for name, some in (("largest tenth", np.s_[-50:]), ("others", np.s_[:-50])):
 # which earlier character matters depends on what it is. `numformer reproduce attention-weights`
 # trains language models with two layers of attention on the text of lesson 1 for 500 steps, with
 # the seeds 1, 2 and 3. Those without queries and keys get wider layers elsewhere, so that all have
-# about the same number of parameters. The validation loss (nats per character, median of the seeds)
-# is
+# about the same number of parameters. The validation loss, in nats per character, is
 #
-# | even weights | weights by distance | weights from queries and keys |
-# |---|---|---|
-# | 2.124 | 1.588 | 1.548 |
+# | seed | even weights | weights by distance | weights from queries and keys |
+# |---|---|---|---|
+# | 1 | 2.137 | 1.593 | 1.549 |
+# | 2 | 2.124 | 1.588 | 1.537 |
+# | 3 | 2.123 | 1.577 | 1.548 |
 #
-# Distance makes most of the difference; queries and keys gain little more. A plausible reason: for
-# the next character of a word, nearby characters matter most, and distance alone finds those.
+# Distance makes most of the difference; with each seed queries and keys gain little more, 0.03 to
+# 0.05. A plausible reason: for the next character of a word, nearby characters matter most, and
+# distance alone finds those.
 #
 # > In this test weights computed from the content are better than weights by distance, and these
 # > are better than even ones.
@@ -356,7 +368,7 @@ for name, some in (("largest tenth", np.s_[-50:]), ("others", np.s_[:-50])):
 # - Without it, in wide heads, most queries get almost no gradient, and a few get much.
 # - $\bar{z} = p \odot (\bar{p} - \sum p \bar{p})$, $\bar{v} = p^\top \bar{o}$, $\bar{p} = \bar{o}
 #   v^\top$, $\bar{q} = \bar{z} k / \sqrt D$, $\bar{k} = \bar{z}^\top q / \sqrt D$.
-# - More exercises: `numformer exercises 03 32`.
+# - More practice: `numformer exercises 04 32`.
 # %% [markdown]
 # ## Further reading
 # - Vaswani et al. (2017), "Attention Is All You Need", eq. 1, section 3.2.1 and its footnote 4.

@@ -28,14 +28,14 @@ from numformer.plots import (
     permutation_panels, position_biases, position_vectors, position_waves, rotary_clocks,
     rotary_proof, similarity_by_distance)
 
-rng = np.random.default_rng(4)
+rng = np.random.default_rng(0)
 # %% [markdown] minutes=20
 # ## Attention does not depend on the order
 # The first row of the picture is one head of self-attention over five words. In the second row the
 # words are permuted: all intermediate results are the same numbers in other rows and columns, and
 # so are the outputs. Only where position vectors are added (third row) do the outputs differ from
-# those of the sentence in order with the same position vectors. Above the outputs is the largest
-# difference.
+# those of the sentence in order with the same position vectors, `rows[2]`, which are not drawn.
+# Above the outputs is the largest difference.
 # %%
 sentence, order = "dog bites man bites back".split(), [2, 1, 0, 4, 3]
 layer = MultiHeadAttention(6, 1, rng, bias=False, std=0.8, dtype=np.float64)
@@ -43,29 +43,32 @@ words = {word: rng.standard_normal(6) for word in sorted(set(sentence))}
 x = np.array([words[word] for word in sentence])                      # (T, C)
 P = sinusoidal_positions(np.arange(5), 6)                             # (T, C)
 rows = [attention_steps(layer, each) for each in (x, x[order], x + P, x[order] + P)]
+for name, row in (("without", rows[0]), ("with", rows[2])):
+    difference = abs(row["outputs"][1] - row["outputs"][3]).max()
+    print(f"outputs of the two 'bites' {name} positions: differ by up to {difference:.2f}")
 # %% tags=["hide-input"]
 permutation_panels(rows, sentence, order).figure
 # %% [markdown]
 # A permutation is a matrix $\Pi$: (T, T) with a single 1 in each row and column; $\Pi X$ has the
 # rows of X: (T, C) in another order, and $\Pi^\top \Pi = I$. We follow it through attention, with
-# the scores $Z = Q K^\top / \sqrt D$, the weights $A = \mathrm{softmax}(Z)$: (T, T) and the outputs
-# $Y = A V$:
+# the scores $z = Q K^\top / \sqrt D$, the weights $p = \mathrm{softmax}(z)$: (T, T) and the outputs
+# $o = p V$:
 #
 # $$\begin{aligned}
 # (\Pi X) W_Q &= \Pi (X W_Q) = \Pi Q && \text{rows are permuted; keys and values likewise} \\
 # (\Pi Q)(\Pi K)^\top &= \Pi\, (Q K^\top)\, \Pi^\top && \text{rows and columns are permuted} \\
-# \mathrm{softmax}(\Pi Z\, \Pi^\top) &= \Pi A\, \Pi^\top && \text{each row has the same scores,
+# \mathrm{softmax}(\Pi z\, \Pi^\top) &= \Pi p\, \Pi^\top && \text{each row has the same scores,
 #   and so the same sum} \\
-# (\Pi A\, \Pi^\top)(\Pi V) &= \Pi\, (A V) = \Pi\, Y && \Pi^\top \Pi = I
+# (\Pi p\, \Pi^\top)(\Pi V) &= \Pi\, (p V) = \Pi\, o && \Pi^\top \Pi = I
 # \end{aligned}$$
 #
-# > Self-attention is permutation-equivariant: permuted inputs give the same outputs, permuted
-# > likewise. It is a function of sets.
+# > Self-attention is permutation-equivariant: permuted inputs give the same outputs, permuted in
+# > the same way. It is a function of sets.
 #
 # Some lecture decks call it *invariant*, which would mean that the outputs do not change at all.
 # That is true of a mean or a maximum over the outputs, and such a function is right for data
-# without an order, as the points of a laser scan. For text it is a defect: both words "bites" get
-# the same output.
+# without an order, such as the points of a laser scan. For text it is a defect: both words "bites"
+# get the same output.
 #
 # Does a causal mask, which lets each position attend to itself and to earlier ones, bring the order
 # back? We expect that in one layer the last output still does not depend on the order of the tokens
@@ -84,14 +87,15 @@ for seed in (1, 2, 3):
 # It came out as expected: one layer changes by rounding errors only, two layers change by different
 # amounts with each seed. So a mask does not replace positions, although a deep causal model can
 # learn something about the order without them.
-# %% [markdown] minutes=25
+# %% [markdown] minutes=20
 # ## A vector for each position
 # The oldest remedy gives each position a vector $P_t$ and adds it to the word's vector before the
 # first layer: $x_t = \mathrm{word}_t + P_t$. Both must have the width C of the model, because they
-# are added. (Concatenating them also works, but widens every matrix that follows.) Now the two
-# "bites" differ. The vectors can be **learned**, as in BERT and GPT-2; then there is none for a
-# position beyond the longest training text. Or they are fixed **sinusoids**: waves over the
-# positions, fast ones in the first coordinates and slow ones in the last.
+# are added. (Concatenating them also works, but widens every matrix that follows.) Now the outputs
+# of the two "bites" differ, as the cell above prints. The vectors can be **learned**, as in BERT
+# and GPT-2; then there is none for a position beyond the longest training text. Or they are fixed
+# **sinusoids**: waves over the positions, fast ones in the first coordinates and slow ones in the
+# last.
 # %% tags=["hide-input"]
 position_waves(last=60).figure                                        # width C = 128
 # %% [markdown]
@@ -143,7 +147,7 @@ similarity_by_distance(tables).figure
 # row for each position. The fast coordinates are on the left:
 # %% tags=["hide-input"]
 position_vectors(table, title="Sinusoidal positions").figure
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## A bias on the scores
 # Vectors that are added give each position an **absolute** label. What matters in text is mostly
 # **relative**: the word before, the sentence before. With added vectors a model must learn from
@@ -155,7 +159,7 @@ position_vectors(table, title="Sinusoidal positions").figure
 position_biases(alibi(np.zeros((4, 24, 24)), alibi_slopes(4))[0], title="ALiBi: four heads").figure
 # %% [markdown]
 # $$z_{hts} = \frac{q_{ht} \cdot k_{hs}}{\sqrt D} - m_h\, |t - s|, \qquad
-# m_h = 2^{-8 (h + 1) / H}, \quad h = 0, \dots, H - 1, \qquad z: (H, T, S)$$
+# m_h = 2^{-8 h / H}, \quad h = 1, \dots, H, \qquad z: (H, T, S)$$
 #
 # For H = 4 the slopes are 1/4, 1/16, 1/64 and 1/256: the pictures of heads 3 and 4 are nearly
 # white.
@@ -181,12 +185,14 @@ print(relative_position_buckets(np.array([0, -1, -2, -7, -8, -9, -20, -100, -100
 #
 # </details>
 #
-# **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (B, H, T, S) and slopes of shape
-# (H,); return the new scores. With T < S, as when a model generates with stored keys, the last
-# query has the position of the last key: the distance is $|t + S - T - s|$. `hint("alibi")` helps;
-# after a pass, `solution("alibi")` shows ours.
+# **Exercise 3.1** (10 minutes). Write ALiBi for scores of shape (..., H, T, S), with any number of
+# axes before the heads, and slopes of shape (H,); return the new scores. With T < S, as when a
+# model generates with stored keys, the last query has the position of the last key: the distance is
+# $|t + S - T - s|$. Use it for T > S, too; the first queries are then before the first key.
+# `hint("alibi")` helps; after a pass, `solution("alibi")` shows ours.
 # %%
 def alibi_by_hand(scores, slopes):
+    """scores (..., H, T, S), any axes before the heads. Return the new scores."""
     ...
 
 
@@ -200,10 +206,10 @@ check("alibi", alibi_by_hand, seed=0)
 # %% tags=["hide-input"]
 rotary_clocks(32, positions=8).figure
 # %% [markdown]
-# For one pair (a, b) and the angle $\theta = t\, \omega_i$:
+# For one pair (a, b) and the angle $\varphi = t\, \omega_i$:
 #
 # $$\begin{pmatrix} a' \\ b' \end{pmatrix} = R_t \begin{pmatrix} a \\ b \end{pmatrix} =
-# \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
+# \begin{pmatrix} \cos\varphi & -\sin\varphi \\ \sin\varphi & \cos\varphi \end{pmatrix}
 # \begin{pmatrix} a \\ b \end{pmatrix}, \qquad \omega_i = 10000^{-2i/D}, \quad q, k: (T, D)$$
 #
 # The score is the sum over the pairs. For one pair of a query at position m and a key at position
@@ -215,7 +221,7 @@ rotary_clocks(32, positions=8).figure
 # &= q^\top R_{n-m}\, k && \text{angles of successive rotations add}
 # \end{aligned}$$
 #
-# > Rotated queries and keys have scores that depend on their content and on the distance n - m, not
+# > Rotated queries and keys have scores that depend on their content and on the distance m - n, not
 # > on the positions themselves. Norms do not change.
 #
 # Here are one query and one key at all pairs of positions; along each diagonal the score is
@@ -227,15 +233,18 @@ rotary_proof(*np.random.default_rng(0).standard_normal((2, 32))).figure
 # is used in both outputs, so two gradients add:
 #
 # $$\begin{aligned}
-# \bar{a} &= \bar{a}' \cos\theta + \bar{b}' \sin\theta
-#   && a' = a \cos\theta - b \sin\theta, \quad b' = a \sin\theta + b \cos\theta \\
-# \bar{b} &= -\bar{a}' \sin\theta + \bar{b}' \cos\theta && \text{this is } R_t^\top = R_{-t}
+# \bar{a} &= \bar{a}' \cos\varphi + \bar{b}' \sin\varphi
+#   && a' = a \cos\varphi - b \sin\varphi, \quad b' = a \sin\varphi + b \cos\varphi \\
+# \bar{b} &= -\bar{a}' \sin\varphi + \bar{b}' \cos\varphi && \text{this is } R_t^\top = R_{-t}
 #   \text{: rotate back}
 # \end{aligned}$$
 #
 # Which coordinates form a pair is a convention. Here pair i has the coordinates i and i + D/2, as
 # in most published LLaMA weights; the paper takes 2i and 2i + 1, as the sinusoids above do. The
-# proof holds for either, as long as queries and keys use the same pairs.
+# proof holds for either, as long as queries and keys use the same pairs. In code, cosine and sine
+# are arrays (T, D/2), one number for each position and pair. The backward gets x, as every backward
+# here gets the arguments of its forward, but a rotation is linear: its gradient does not depend on
+# x.
 # %%
 def rotary_backward(dy, x, cosine, sine):
     da, db = np.split(dy, 2, axis=-1)                                 # (..., T, D/2)
@@ -244,11 +253,14 @@ def rotary_backward(dy, x, cosine, sine):
 
 check("rotary_backward", rotary_backward, seed=0)
 # %% [markdown]
-# **Exercise 3.2** (10 minutes). GPT-NeoX rotates only the first R coordinates of a head; cosine and
-# sine are (T, R/2). Which gradient do the others receive? `hint("partial_rotary_backward")` helps;
-# after a pass, `solution("partial_rotary_backward")` shows ours.
+# **Exercise 3.2** (10 minutes). GPT-NeoX rotates only the first R coordinates of a head (here R is
+# a number, and no rotation). x is (..., T, D), with any axes before T; cosine and sine are (T,
+# R/2). Pair i is i and i + R/2. Which gradient do the other coordinates receive?
+# `hint("partial_rotary_backward")` helps; after a pass, `solution("partial_rotary_backward")` shows
+# ours.
 # %%
 def partial_rotary_backward(dy, x, cosine, sine):
+    """dy, x (..., T, D), any axes before T. Return dx."""
     ...
 
 
@@ -264,7 +276,9 @@ check("partial_rotary_backward", partial_rotary_backward, seed=0)
 # </details>
 # %% [markdown]
 # The library's layer as a graph: the angles are computed once for all heads, and the same rotation
-# is applied to q and to k. It has no parameters.
+# is applied to q and to k, here called x. The indices a and b are those of the first and the second
+# half of the coordinates; y is filled in two steps, and y′ is the same array after the second.
+# There are no parameters.
 
 # %% tags=["hide-input"]
 from numformer.layers import RotaryPositions
@@ -276,15 +290,20 @@ computation_graph(RotaryPositions(8), np.ones((1, 2, 5, 8), np.float32)).figure
 # ## Experiment: beyond the trained length
 # Small language models learn from texts of 64 characters and are tested on 256. ALiBi changes
 # scores smoothly with the distance, so we expect it to extrapolate best; rotations by angles that
-# training has never shown should do worse. `numformer reproduce length-extrapolation` measures how
-# much the loss rises, in nats, with the seeds 1, 2 and 3:
+# training has never shown, and vectors of positions that it has never shown, should do worse.
+# `numformer reproduce length-extrapolation` measures the loss at the positions 33 to 64, in nats
+# per character (median of the seeds 1, 2 and 3), and how much higher it is at the positions 225 to
+# 256, with each seed:
 #
-# | ALiBi | T5's bias | rotary |
-# |---|---|---|
-# | 0.018, 0.011, 0.016 | 0.277, 0.220, 0.227 | 1.42, 1.73, 1.54 |
+# | | ALiBi | T5's bias | rotary | learned vectors | sinusoids |
+# |---|---|---|---|---|---|
+# | loss, 33 to 64 | 1.521 | 1.426 | 1.425 | 1.555 | 1.522 |
+# | rise, seed 1 | 0.018 | 0.277 | 1.42 | 1.36 | 2.92 |
+# | seed 2 | 0.011 | 0.220 | 1.73 | 1.37 | 1.99 |
+# | seed 3 | 0.016 | 0.227 | 1.54 | 1.41 | 2.08 |
 #
-# > In this test a smooth penalty by distance extrapolates, a learned bias does less well, and plain
-# > rotations do not.
+# > In this test a smooth penalty by distance extrapolates, a learned bias does less well; plain
+# > rotations and vectors that are added do not.
 # %% [markdown]
 # ## Summary
 # - Without positions $f(\Pi X) = \Pi f(X)$: self-attention cannot tell "dog bites man" from "man
@@ -293,7 +312,7 @@ computation_graph(RotaryPositions(8), np.ones((1, 2, 5, 8), np.float32)).figure
 #   \cos((t - s)\, \omega_i)$.
 # - ALiBi: $-m_h |t - s|$ on the scores. T5: a learned number for each bucket of distances.
 # - Rotations: $(R_m q) \cdot (R_n k) = q^\top R_{n-m} k$; the gradient is rotated back.
-# - More exercises: `numformer exercises 15 17 33`.
+# - More practice: `numformer exercises 15 17 33`.
 # %% [markdown]
 # ## Further reading
 # - Vaswani et al. (2017), "Attention Is All You Need", section 3.5; Gehring et al. (2017),

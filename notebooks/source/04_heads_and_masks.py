@@ -25,16 +25,16 @@ from numformer.plots import attention_grid, mask_panels
 from numformer.verify import gradcheck
 
 rng = np.random.default_rng(0)
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
 # ## One average is not enough
 # One head computes one weighted average per position. It can spread its weights over two words, but
 # then their values arrive mixed, with no record of which came from where. Several **heads** attend
 # in parallel, each with its own weights, and their outputs are kept apart. The picture shows four
 # heads made by hand for "the cat saw the dog and ran away". A row is the query, a column the key,
 # both in the order of the text; each word may attend to itself and to earlier ones. Head 1 attends
-# to the previous word, head 2 to the same word and its earlier copies ("the", first and fourth),
-# head 3 to the first word, head 4 evenly to all. (In head 1 the first word can only attend to
-# itself. Colours follow the square root of the weight.)
+# to the previous word, head 2 to the same word and its earlier copies (the fourth word is "the"
+# again), head 3 to the first word, head 4 evenly to all. (In head 1 the first word can only attend
+# to itself. Colours follow the square root of the weight. )
 # %%
 words = "the cat saw the dog and ran away".split()
 T = len(words)
@@ -43,8 +43,13 @@ same = np.array([[a == b for b in words] for a in words])
 scores = np.stack([-4.0 * abs(distance - 1), 4.0 * same,              # previous word; same word
                    4.0 * (np.arange(T) == 0) + 0 * distance, 0.0 * distance])
 # %% tags=["hide-input"]
-attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
-               title="Previous word, same word, first word, all words").figure
+axes = attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
+                      title="Previous word, same word, first word, all words").axes
+for ax in axes[:4]:
+    ax.set_xticks(range(T), words, rotation=90, fontsize="small")
+axes[0].set_yticks(range(T), words, fontsize="small")
+axes[0].set_ylabel("queries")
+axes[0].figure
 # %% [markdown]
 # > A head is one attention with projections of its own. H heads give H different averages for every
 # > position.
@@ -65,7 +70,7 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # one head. Random weights break this symmetry.
 #
 # </details>
-# %% [markdown] minutes=20
+# %% [markdown] minutes=15
 # ## From one matrix to H heads
 # Each head h has matrices $W_Q^h$, $W_K^h$ and $W_V^h$ of its own. The outputs of all heads are
 # **concatenated** and multiplied by an output matrix $W_O$, which mixes what the heads have found:
@@ -77,8 +82,10 @@ attention_grid([softmax(scores, mask=distance >= 0)[0]], distance >= 0,
 # \end{aligned}$$
 #
 # In code the matrices of all heads are the columns of one matrix (C, H D), so that a single product
-# serves all heads. After it, the axis H D is split, and H moves to the front. Then `attention` of
-# lesson 2 runs on all heads at once:
+# serves all heads. After it, the axis H D is split, and H moves to the front. Then attention runs
+# on all heads at once. Lesson 2's function would do; we import the library's, which also returns
+# what its backward needs, and takes arrays with four axes, (B, H, T, D), so that `[None]` adds an
+# axis B = 1:
 #
 # | step | X | times $W_Q, W_K, W_V$ | split | scores, weights | averages | joined | times $W_O$ |
 # |---|---|---|---|---|---|---|---|
@@ -165,9 +172,9 @@ def multi_head_backward(dy, x, W_q, W_k, W_v, W_o, H):
 # %% [markdown]
 # To check it, move all arguments a little in random directions $d$, and compare the change of $L =
 # \sum \bar{Y} \odot Y$ with $\sum \bar{x} \odot d$, summed over all arguments. The step is
-# imaginary, $L'= \mathrm{Im}\, L(x + i h d) / h$, because no two nearly equal numbers are
-# subtracted, so no digits are lost (lesson 8 shows why). `gradcheck` does this for every single
-# number of a layer.
+# imaginary: the change is $\mathrm{Im}\, L(x + i h d) / h$. No two nearly equal numbers are
+# subtracted, so no digits are lost (lessons 0 and 8). `gradcheck` does this for every single number
+# of a layer.
 # %%
 dy, arguments = rng.standard_normal((6, C)), (x, *weights)
 for seed in (1, 2, 3):
@@ -222,37 +229,48 @@ def masked_softmax(x, mask=True):
 
 check("softmax", masked_softmax, seed=0)
 # %% [markdown]
-# The remark is about a row whose mask is False everywhere: its sum is 0, and 0 / 0 is NaN. Exercise
-# 4.1 asks what should happen there.
+# The remark names a *level*, a kind of problems that `check` tries: here a row whose mask is False
+# everywhere. Its largest score is $-\infty$, and $-\infty - (-\infty)$ is NaN. In Exercise 4.1 such
+# a row is tested.
 #
-# **Exercise 4.1** (10 minutes). Write attention with a mask: (T, S), or None for none. What must
-# happen to a query that may attend to no key? `hint("attention")` helps; after a pass,
-# `solution("attention")` shows ours.
+# **Exercise 4.1** (10 minutes). Write attention with a mask: (T, S), or None for none; q: (B, H, T,
+# D), k, v: (B, H, S, D). A query that may attend to no key must get the output 0, and no NaN.
+# `hint("attention")` helps; after a pass, `solution("attention")` shows ours.
 # %%
 def masked_attention(q, k, v, mask=None):
+    """Return o (B, H, T, D)."""
     ...
 
 
-check("attention", masked_attention, seed=0)
+check("attention", masked_attention, seed=0, levels=[
+    "plain", "a mask", "a mask, low scores", "a row of the mask is False", "large numbers",
+    "sizes of 1", "a long axis"])
 # %% [markdown]
 # What does a wrong mask do? We expect a very low training loss and a model that cannot generate.
 # `numformer reproduce slips` trains a decoder with a transposed mask, so that each position sees
 # the future. With seeds 1 to 3, its training loss is 0.14, 0.17 and 0.18 nats per character. But
 # when it predicts each held-out character as in generation, with nothing after it, its loss is
 # 4.36, 4.63 and 4.25, more than twice that of the right model (2.05, 2.07, 2.04). A low loss in
-# training does not show that a mask is right. (Printed code
-# is no proof either: in one deck the flag for the mask is passed on and never used.) Test it:
-# change a later input, and no earlier output may change. With vectors in columns, as in some decks,
-# everything is transposed: $Y = V\, \mathrm{softmax}(K^\top Q / \sqrt D)$, a softmax down the
-# columns, and the mask transposed too.
+# training does not show that a mask is right. (Printed code is no proof either: in one lecture deck
+# the flag for the mask is passed on and never used.) Test it: change the last input, and no earlier
+# output may change.
+# %%
+x = rng.standard_normal((1, 6, C))                                    # (B, T, C)
+last = x + 10 * (np.arange(6) == 5)[:, None]                          # another last input
+for name, pattern in (("causal", AttentionPattern(causal=True)), ("no mask", AttentionPattern())):
+    change = abs(layer(last, pattern=pattern) - layer(x, pattern=pattern)).max(axis=-1)[0]    # (T,)
+    print(f"{name}: change of outputs 1 to 5 {change[:5].max():.1e}, of the last {change[5]:.1e}")
+# %% [markdown]
+# In some decks vectors are columns. Then everything is transposed: $o = V\, \mathrm{softmax}(K^\top
+# Q / \sqrt D)$, a softmax down the columns, and the mask transposed too.
 # %% [markdown] minutes=10
 # ## Local attention and padding
 # Attention to all positions is called global, attention to near ones **local**. A **window** lets
-# each query see the last w keys only, itself included. The number of scores falls
-# from $T^2$ to $T w$. Does the model lose everything further away? Each layer can pass on what the
-# layer before has gathered, so after L layers we expect a reach of $L (w - 1)$ tokens back:
+# each query see the last w keys only, itself included. The number of scores falls from $T^2$ to $T
+# w$. Does the model lose everything further away? Each layer can pass on what the layer before has
+# gathered, so after L layers we expect a reach of $L (w - 1)$ tokens back:
 # %%
-window = AttentionPattern(causal=True, window=(3, 0))                 # w = 4: itself and 3 before
+window = AttentionPattern(causal=True, window=(3, 0))                 # w = 4: 3 before, 0 after
 layers = [MultiHeadAttention(C, H, rng, dtype=np.float64) for _ in range(3)]
 y = before = rng.standard_normal((1, 20, C))                          # (B, T, C)
 moved = before + 1e-30j * rng.standard_normal((1, 20, C))
@@ -272,7 +290,7 @@ for L, layer in enumerate(layers, 1):
 #
 # > A window makes the number of scores linear in the length of the text; stacked layers widen its
 # > reach.
-# %% [markdown] minutes=10
+# %% [markdown] minutes=20
 # ## Cross-attention and grouped heads
 # In **cross-attention** queries come from one sequence, keys and values from another: a decoder
 # that translates reads the source text like this (lesson 11). The formulas stay, with T queries and
@@ -286,9 +304,11 @@ for L, layer in enumerate(layers, 1):
 # | its decoder, first | self | the target | the target | causal |
 # | its decoder, then | cross | the target | the source | none |
 #
-# When a decoder generates, it keeps the keys and values of all earlier tokens. This **cache** has
-# $2 T C$ numbers for each layer. **Grouped** heads make it smaller: H query heads share G heads of
-# keys and values, so it has $2 T G D$ numbers. G = 1 is called multi-query attention.
+# When a decoder generates, it reads one token at a time (`step` in the code below). With a causal
+# mask the vectors of earlier tokens do not depend on later ones, so their keys and values never
+# change: it keeps them. This **cache** has $2 T C$ numbers for each layer. **Grouped** heads make
+# it smaller: H query heads share G heads of keys and values, so it has $2 T G D$ numbers. G = 1 is
+# called multi-query attention.
 #
 # $$\text{query head } h \text{ uses keys and values } g = \lceil h\, G / H \rceil, \quad
 # h = 1 \dots H, \qquad q: (B, H, T, D),\; k, v: (B, G, S, D)$$
@@ -299,12 +319,13 @@ for G in (4, 2, 1):
     _, cache = MultiHeadAttention(32, 4, rng, n_kv_heads=G).step(np.ones((1, 10, 32), np.float32))
     print(f"G = {G}: keys {cache.k.shape}, {cache.k.size + cache.v.size} numbers for 10 tokens")
 # %% [markdown]
-# **Exercise 4.2** (10 minutes). The forward repeats each of the G heads H / G times, x: (B, G, S,
-# D) to y: (B, H, S, D), for H = `n_heads`. Each head is used several times: what is its gradient?
-# `hint("repeat_kv_heads_backward")` helps; after a pass, `solution("repeat_kv_heads_backward")`
-# shows ours.
+# **Exercise 4.2** (10 minutes). The forward repeats each of the G heads H / G times in a row, x:
+# (B, G, S, D) to y: (B, H, S, D), for H = `n_heads`. Each head is used several times: what is its
+# gradient? `hint("repeat_kv_heads_backward")` helps; after a pass,
+# `solution("repeat_kv_heads_backward")` shows ours.
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
+    """dy (B, H, S, D). Return dx (B, G, S, D)."""
     ...
 
 
@@ -317,7 +338,7 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 # - A mask sets scores to $-\infty$ before the softmax; causal means $s \le t$.
 # - A window of w keys reaches $L (w - 1)$ tokens back in L layers.
 # - Cross-attention takes keys and values from another sequence; grouped heads share them.
-# - More exercises: `numformer exercises 02 16 27 31`.
+# - More practice: `numformer exercises 02 16 27 31`.
 # %% [markdown]
 # ## Further reading
 # - Vaswani et al. (2017), "Attention Is All You Need", sections 3.2.2 and 3.2.3.

@@ -29,13 +29,12 @@ from numformer.plots import gradient_flow, norm_comparison, residual_norms
 # A layer multiplies its input by a matrix. If each of 24 layers makes its output 1.5 times as large
 # as its input, the last output is 17,000 times as large as the first input. The gradient of a
 # layer's matrix is proportional to its input (lesson 1), so such sizes differ in the gradients,
-# too. (When the distribution of a layer's inputs changes during
-# training, this is called internal covariate shift.) A **norm** gives the inputs of a layer a known
-# size: it subtracts a mean and divides by a standard deviation. Activations form a cube of numbers:
-# B texts, T positions, C coordinates. The picture shows which of them share one mean. LayerNorm
-# takes the coordinates of one vector, and BatchNorm one coordinate of all vectors of the batch. The
-# maps show which output vectors (rows) depend on which input vectors (columns), by the norm of the
-# **Jacobian**, the matrix of derivatives of one with respect to the other.
+# too. A **norm** gives the inputs of a layer a known size: it subtracts a mean and divides by a
+# standard deviation. Activations form a cube of numbers: B texts, T positions, C coordinates. The
+# picture shows which of them share one mean. LayerNorm takes the coordinates of one vector, and
+# BatchNorm one coordinate of all vectors of the batch. The maps show which output vectors (rows)
+# depend on which input vectors (columns), by the norm of the **Jacobian**, the matrix of
+# derivatives of one with respect to the other.
 # %% tags=["setup"]
 def coupling(norm, sizes):
     """The norm of the Jacobian of each output vector with respect to each input, (B T, B T)."""
@@ -153,11 +152,13 @@ for epsilon in (1e-5, 1e-7, 0):
 # to $\epsilon$, and with $\epsilon = 0$ it is a rounding error too.
 #
 # **Exercise 5.1** (10 minutes). BatchNorm has the same formulas, with means over all axes but the
-# last. Change the axes of the means, and nothing else. `hint("batch_norm_backward")` helps; after a
-# pass, `solution("batch_norm_backward")` shows ours.
+# last: of x: (B, T, C), over B and T, so that each of the C coordinates has its own mean. Change
+# the axes of the means, and nothing else. `hint("batch_norm_backward")` helps; after a pass,
+# `solution("batch_norm_backward")` shows ours.
 # %%
 def batch_norm_backward(dy, x, weight, bias):
-    ...                                                               # dx, dweight, dbias
+    """dy, x (..., C), any axes before the last; weight, bias (C,). Return dx, dweight, dbias."""
+    ...
 
 
 check("batch_norm_backward", batch_norm_backward, seed=0)
@@ -177,14 +178,15 @@ check("batch_norm_backward", batch_norm_backward, seed=0)
 # number of vectors.) Papers also disagree about $\epsilon$: inside the root as here, or added to
 # the root. The two differ for vectors whose root mean square is not far above $\sqrt\epsilon$, so a
 # model with such vectors needs the form that it was trained with. And RMSNorm does not give all
-# word vectors of a model the same norm, as one reads: only the
-# input of a branch is normalised, and the weight then scales each coordinate.
+# word vectors of a model the same norm, although this is sometimes said: only the input of a branch
+# is normalised, and the weight then scales each coordinate.
 #
 # **Exercise 5.2** (10 minutes). Repeat the derivation: which path is missing, and which term?
 # `hint("rms_norm_backward")` helps; after a pass, `solution("rms_norm_backward")` shows ours.
 # %%
 def rms_norm_backward(dy, x, weight):
-    ...                                                               # dx, dweight
+    """dy, x (..., C), any axes before the last; weight (C,). Return dx, dweight."""
+    ...
 
 
 check("rms_norm_backward", rms_norm_backward, seed=0)
@@ -218,16 +220,17 @@ check("rms_norm_backward", rms_norm_backward, seed=0)
 #
 # Multiplied out, the product has the term I: a path on which the gradient is not multiplied at all.
 # Without the residual only $J_1^\top J_2^\top \cdots J_L^\top$ is left, as in the recurrent network
-# of lesson 1. We take random Jacobians of spectral norm about 0.6, 24 in a row, and expect about
-# $0.3^{24} = 10^{-12.5}$ without the residual, since a random matrix shrinks a random vector to
-# half of its spectral norm. With it the squared norm should grow by $1 + 0.3^2$ per block, so the
-# norm by $1.09^{12} = 2.8$.
+# of lesson 1. We take 24 random Jacobians in a row, whose entries have the variance $0.3^2 / C$:
+# each coordinate of $J^\top v$ is a sum of C terms, with the variance $0.3^2 |v|^2 / C$, so the
+# norm of a vector becomes about 0.3 times as large. We expect about $0.3^{24} = 10^{-12.5}$ without
+# the residual. With it the squared norm should grow by $1 + 0.3^2$ per block, so the norm by
+# $1.09^{12} = 2.8$.
 # %%
 for seed in (1, 2, 3):
     rng, C = np.random.default_rng(seed), 64
     plain = skips = start = rng.standard_normal(C)
     for _ in range(24):
-        J = 0.3 * rng.standard_normal((C, C)) / np.sqrt(C)            # spectral norm about 0.6
+        J = 0.3 * rng.standard_normal((C, C)) / np.sqrt(C)            # |J^T v| is about 0.3 |v|
         plain, skips = J.T @ plain, skips + J.T @ skips
     print(f"gradient after 24 blocks: {np.linalg.norm(plain) / np.linalg.norm(start):.0e} without "
           f"skips, {np.linalg.norm(skips) / np.linalg.norm(start):.1f} with skips")
@@ -267,13 +270,14 @@ for seed in (1, 2, 3):
 # > With pre-norm the residual stream runs from the first block to the last without a norm in
 # > between; with post-norm every gradient passes through one norm per branch.
 #
-# We measure the gradient of each block's parameters in untrained decoders of 24 blocks. (The code
-# undoes GPT-2's division of the branches' output weights by $\sqrt{2 L}$, which 2017 did not have.
-# It also scales both designs alike: attention by 1/2, and the feed-forward network, whose output
-# sums four times as many terms, by 1/4.) Xiong et al. (2020) derive that with post-norm the
-# gradients near the loss are large, however deep the model is. With pre-norm all gradients pass
-# through the last norm, which divides by the size of a stream that has grown with depth. So we
-# expect larger gradients with post-norm in the last blocks.
+# We measure the gradient of each block's parameters in untrained decoders of 24 blocks. (GPT-2
+# starts with smaller output weights in its 2 L branches, divided by $\sqrt{2 L}$, so that their sum
+# does not grow with the depth. The model of 2017 did not, so the code multiplies by $\sqrt{2 L}$
+# again. In both designs it then multiplies the output weights of attention by 1/2, and those of the
+# feed-forward network, which sums four times as many terms, by 1/4.) Xiong et al. (2020) derive
+# that with post-norm the gradients near the loss are large, however deep the model is. With
+# pre-norm all gradients pass through the last norm, which divides by the size of a stream that has
+# grown with depth. So we expect larger gradients with post-norm in the last blocks.
 # %%
 ids, flows, streams, L = rng.integers(0, 50, (8, 33)), {}, {}, 24
 for name, norm_first in (("pre-norm", True), ("post-norm", False)):
@@ -339,7 +343,7 @@ architecture_diagram(CONFIGS["gpt2"], block=1, title="GPT-2").figure
 # - A residual adds the identity to the Jacobian: $\bar{x} = \bar{y} + J_f^\top \bar{y}$.
 # - Norms keep activations at a known size, residuals keep gradients from vanishing: both are in
 #   every block. With pre-norm a last norm follows the last block.
-# - More exercises: `numformer exercises 09 11 34`.
+# - More practice: `numformer exercises 09 11 34`.
 # %% [markdown]
 # ## Further reading
 # - Ba, Kiros and Hinton (2016), "Layer Normalization", section 3. Ioffe and Szegedy (2015), "Batch

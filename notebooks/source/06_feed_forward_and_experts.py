@@ -248,6 +248,7 @@ check("silu_backward", silu_backward, seed=0)
 
 # %%
 def swish_backward(dy, x, beta=1.0):
+    """dy and x have the same shape, with any number of axes. Return dx."""
     ...
 
 
@@ -435,7 +436,7 @@ from numformer.layers import GatedFeedForward
 computation_graph(GatedFeedForward(8, 16, "silu", np.random.default_rng(0)),
                   np.ones((1, 5, 8), np.float32), title="SwiGLU").figure
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## A mixture of experts, and the gradient of its router
 #
 # To know more, a model needs more weights. But why should every token use all of them? A *mixture
@@ -519,6 +520,7 @@ print("gradients right:", gradcheck(small, [rng.standard_normal((1, 4, 3))]).ok)
 
 # %%
 def top_k_gates_over_all_backward(dweights, logits, chosen):
+    """dweights, chosen (N, k), logits (N, E). Return dlogits."""
     ...
 
 
@@ -564,19 +566,20 @@ for weight in (0.0, 0.01):
 # below are those of far larger models.
 
 # %% [markdown]
-# **Exercise 6.3** (10 minutes). At home: derive and write the gradient of $L_b$ with respect to the
+# **Exercise 6.3** (10 minutes, at home). Derive and write the gradient of $L_b$ with respect to the
 # logits. The fractions f are counts, so they have none; $p_n = \mathrm{softmax}(z_n)$.
 # `hint("load_balance_loss_backward")` helps; after a pass, `solution("load_balance_loss_backward")`
 # shows ours.
 
 # %%
 def load_balance_loss_backward(dloss, logits, chosen):
+    """logits (N, E), chosen (N, k). Return dlogits."""
     ...
 
 
 check("load_balance_loss_backward", load_balance_loss_backward, seed=0)
 
-# %% [markdown] minutes=5
+# %% [markdown]
 # ## Summary
 #
 # - Attention connects positions; the feed-forward network transforms each vector separately. With F
@@ -599,7 +602,7 @@ check("load_balance_loss_backward", load_balance_loss_backward, seed=0)
 #
 # </details>
 #
-# More practice: exercises 3 to 5, 19 and 20 of `numformer exercises`.
+# More practice: `numformer exercises 04 05 19 20`.
 
 # %% [markdown]
 # ## Further reading

@@ -7,7 +7,7 @@
 # **You will learn** to
 #
 # - derive any backward from three rules;
-# - derive and implement the gradients of softmax, cross-entropy, LayerNorm and attention;
+# - derive and implement the gradients of softmax, cross-entropy, LayerNorm and attention from them;
 # - implement forward and backward of a whole block, one line for each line;
 # - measure every derivative, and predict which ones a missing path spoils.
 #
@@ -39,7 +39,7 @@ rng = np.random.default_rng(0)
 
 # %% tags=["hide-input"]
 ax = Figure(figsize=(8, 3.2), layout="constrained").add_subplot()
-names = ["h", "b", "u", "f", "m", "y"]
+names = ["h", "\\hat{h}", "u", "a", "m", "y"]
 steps = ["normalize", "times $W_1$", "max(., 0)", "times $W_2$", "+"]
 for i, name in enumerate(names):
     ax.text(2 * i, 0, f"${name}$", fontsize=15, ha="center", va="center")
@@ -90,8 +90,7 @@ ax.figure
 # \qquad \text{(} W_{cf} \text{ influences column f of y)}$$
 #
 # Shapes are half of the proof: of the products of $\bar{y}$: (N, F) and W: (C, F), only $\bar{y}
-# W^\top$ has the shape of x. (A column of W followed by a function, $f(x W_{\cdot f})$, is what is
-# called a *neuron*.)
+# W^\top$ has the shape of x. (A column of W followed by a function is what is called a *neuron*.)
 #
 # **Rule 2, pointwise.** $y_i = f(x_i)$, so
 #
@@ -132,12 +131,13 @@ check("linear_backward", linear_backward, seed=0)
 
 # %%
 def embedding_backward(dy, ids, weight):
+    """dy (..., C), ids (...) with any number of axes. Return dweight (V, C)."""
     ...
 
 
 check("embedding_backward", embedding_backward, seed=0)
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=5
 # ## Softmax
 #
 # Softmax turns scores z into positive weights p that sum to 1. Raise one score: its own weight
@@ -151,26 +151,29 @@ jacobian = np.diag(p) - np.outer(p, p)                                # (5, 5)
 # %% tags=["hide-input"]
 ax = Figure(figsize=(4.6, 3.6), layout="constrained").add_subplot()
 ax.figure.colorbar(ax.imshow(jacobian, cmap="RdBu_r", vmin=-0.25, vmax=0.25))
-ax.set(xlabel="score $z_k$", ylabel="weight $p_j$", title="derivative of weight j")
+ax.set(xlabel="score $z_j$", ylabel="weight $p_i$", title="derivative of weight i")
 ax.figure
 
 # %% [markdown]
-# > Softmax's gradient is each weight times how much its own gradient exceeds the weighted mean of
-# > all gradients.
+# > The gradient of a score is its weight times a difference: the gradient of this weight, minus the
+# > weighted mean of the gradients of all weights.
 #
-# $$p_j = \frac{e^{z_j}}{Z}, \qquad Z = \sum_i e^{z_i}, \qquad z, p: (S,)$$
+# Lesson 2 derived this, lesson 5 the gradient of LayerNorm. Here both, and that of attention, are
+# repeated in one notation. If you know them, cover the right-hand sides and derive them again.
 #
-# $$\frac{\partial p_j}{\partial z_k} = \frac{\delta_{jk}\, e^{z_j} Z - e^{z_j} e^{z_k}}{Z^2}
-# \qquad \text{(quotient rule; } \delta_{jk} \text{ is 1 for j = k, else 0)}$$
+# $$p_i = \frac{e^{z_i}}{Z}, \qquad Z = \sum_i e^{z_i}, \qquad z, p: (S,)$$
 #
-# $$\frac{\partial p_j}{\partial z_k} = p_j\, (\delta_{jk} - p_k)
+# $$\frac{\partial p_i}{\partial z_j} = \frac{\delta_{ij}\, e^{z_i} Z - e^{z_i} e^{z_j}}{Z^2}
+# \qquad \text{(quotient rule; } \delta_{ij} \text{ is 1 for i = j, else 0)}$$
+#
+# $$\frac{\partial p_i}{\partial z_j} = p_i\, (\delta_{ij} - p_j)
 # \qquad \text{(divide by Z twice)}$$
 #
-# $$\bar{z}_k = \sum_j \bar{p}_j\, p_j (\delta_{jk} - p_k)
-# \qquad \text{(chain rule: every weight depends on } z_k \text{)}$$
+# $$\bar{z}_j = \sum_i \bar{p}_i\, p_i (\delta_{ij} - p_j)
+# \qquad \text{(chain rule: every weight depends on } z_j \text{)}$$
 #
-# $$\bar{z}_k = p_k \Big( \bar{p}_k - \sum_j p_j \bar{p}_j \Big)
-# \qquad \text{(the } \delta \text{ picks j = k; } p_k \text{ leaves the sum)}$$
+# $$\bar{z}_j = p_j \Big( \bar{p}_j - \sum_i p_i \bar{p}_i \Big)
+# \qquad \text{(the } \delta \text{ picks i = j; } p_j \text{ leaves the sum)}$$
 #
 # Two quick checks: the entries of $\bar{z}$ sum to 0, because a constant added to all scores
 # changes no weight. And a weight near 0 gives its score a gradient near 0, as long as $\bar{p}$ is
@@ -185,31 +188,19 @@ def softmax_backward(dp, x):
 
 check("softmax_backward", softmax_backward, seed=0)
 
-# %% [markdown]
-# **Exercise 7.2** (5 minutes). Do the same for the logarithm, $y_j = z_j - \log \sum_i e^{z_i}$:
-# $\bar{z}_k = \bar{y}_k - \dots$ `hint("log_softmax_backward")` helps; after a pass,
-# `solution("log_softmax_backward")` shows ours.
-
-# %%
-def log_softmax_backward(dy, x):
-    ...
-
-
-check("log_softmax_backward", log_softmax_backward, seed=0)
-
-# %% [markdown] minutes=5
+# %% [markdown] minutes=10
 # ## Cross-entropy: prediction minus target
 #
 # A language model turns logits z: (N, V) into probabilities, and its loss is the mean of $-\log p$
-# of the true tokens $y_n$, n = 1 ... N. In the gradient, $\delta_{k y_n}$ is 1 for the true token,
-# $k = y_n$, and 0 for all others.
+# of the true tokens $y_n$, n = 1 ... N. In the gradient, $\delta_{v y_n}$ is 1 for the true token,
+# $v = y_n$, and 0 for all others.
 #
 # $$L = -\frac{1}{N} \sum_n \log p_{n y_n}, \qquad p_n = \mathrm{softmax}(z_n)$$
 #
 # $$-\log p_{n y_n} = \log \sum_i e^{z_{ni}} - z_{n y_n} \qquad \text{(logarithm of a quotient)}$$
 #
-# $$\bar{z}_{nk} = \frac{1}{N} \left( \frac{e^{z_{nk}}}{\sum_i e^{z_{ni}}} - \delta_{k y_n} \right)
-# = \frac{1}{N} (p_{nk} - \delta_{k y_n}) \qquad \text{(derivative of the logarithm; the target is
+# $$\bar{z}_{nv} = \frac{1}{N} \left( \frac{e^{z_{nv}}}{\sum_i e^{z_{ni}}} - \delta_{v y_n} \right)
+# = \frac{1}{N} (p_{nv} - \delta_{v y_n}) \qquad \text{(derivative of the logarithm; the target is
 # used once more)}$$
 #
 # > The gradient of the loss with respect to the logits is the prediction minus the target, divided
@@ -217,7 +208,9 @@ check("log_softmax_backward", log_softmax_backward, seed=0)
 #
 # So the two together are simpler than either alone. The gradient is large where the model is wrong
 # with confidence, and it vanishes where the prediction is the target. Code also gains: it computes
-# $\log p$ directly and never takes the logarithm of a rounded 0.
+# $\log p$ directly and never takes the logarithm of a rounded 0. Its first argument, `dloss`, is
+# the gradient of the loss from whatever follows it, such as a sum with other losses: by the chain
+# rule a factor, and 1 where nothing follows.
 
 # %%
 def softmax_cross_entropy_backward(dloss, logits, targets):
@@ -228,7 +221,7 @@ def softmax_cross_entropy_backward(dloss, logits, targets):
 
 check("softmax_cross_entropy_backward", softmax_cross_entropy_backward, seed=0)
 
-# %% [markdown] minutes=10
+# %% [markdown] minutes=5
 # ## LayerNorm: three paths
 #
 # LayerNorm gives each vector x: (C,) mean 0 and variance 1, then multiplies by a weight $\gamma$
@@ -312,7 +305,7 @@ forward_and_backward(q, k, v, do, np.tri(9, dtype=bool)).figure
 # $$\bar{v} = p^\top \bar{o}, \qquad \bar{p} = \bar{o}\, v^\top
 # \qquad \text{(rule 1 for } o = p v \text{)}$$
 #
-# $$\bar{z}_{ij} = p_{ij} \Big( \bar{p}_{ij} - \sum_k p_{ik} \bar{p}_{ik} \Big)
+# $$\bar{z}_{ts} = p_{ts} \Big( \bar{p}_{ts} - \sum_j p_{tj} \bar{p}_{tj} \Big)
 # \qquad \text{(softmax of each row)}$$
 #
 # $$\bar{q} = \bar{z}\, k / \sqrt D, \qquad \overline{k^\top} = q^\top \bar{z} / \sqrt D
@@ -336,15 +329,15 @@ def attention_backward(do, q, k, v):
 
 check("attention_backward", attention_backward, seed=0)
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=25
 # ## The whole block
 #
-# A block adds to its input twice: what attention gathers, then what the feed-forward network (mlp)
+# A block adds to its input twice: what attention gathers, then what the feed-forward network (ffn)
 # computes. Its input is the output of the block below; for the first block, embeddings plus
 # positions. In the *pre-norm* order each branch begins with its norm:
 #
 # $$h = x + \mathrm{attention}(\mathrm{norm}(x)), \qquad
-# y = h + \mathrm{mlp}(\mathrm{norm}(h)), \qquad x, h, y: (T, C)$$
+# y = h + \mathrm{ffn}(\mathrm{norm}(h)), \qquad x, h, y: (T, C)$$
 #
 # > The backward of a block reads like its forward in a mirror: the last line first, and for each
 # > line one rule.
@@ -354,47 +347,64 @@ check("attention_backward", attention_backward, seed=0)
 # blocks can be stacked. With F = 4 C, its six matrices hold $12 C^2$ weights, nearly all of its
 # parameters.
 #
-# Here it is with one head, causal, without biases, and with norms that have no weight. Every
-# intermediate that a rule below needs is saved: rule 1 needs both factors, rule 2 the input of the
-# function, the norm its output and r. That is why training takes so much more memory than
+# **Exercise 7.2** (10 minutes). First the feed-forward network alone, with biases, for x: (B, T,
+# C): $y = a W_2 + b_2$ with $a = \max(u, 0)$ and $u = x W_1 + b_1$. Write its backward, one line
+# for each rule, without looking at lesson 6 or below. `hint("feed_forward_backward")` helps; after
+# a pass, `solution("feed_forward_backward")` shows ours.
+
+# %%
+def feed_forward_backward(dy, x, w1, b1, w2, b2, activation="relu"):
+    """dy, x (B, T, C). Return dx, dw1, db1, dw2, db2."""
+    ...
+
+
+check("feed_forward_backward", feed_forward_backward, seed=0, levels=[
+    'activation="relu"', 'activation="relu", at the edges'])
+
+# %% [markdown]
+# Here is the whole block with one head, causal, without biases, and with norms that have no weight.
+# Every intermediate that a rule below needs is saved: rule 1 needs both factors, rule 2 the input
+# of the function, the norm its output and r. That is why training takes so much more memory than
 # inference. (The code takes the real part, `.real`, in two comparisons, so that the check below can
 # use complex numbers.)
 
 # %%
 def attention_branch(x, w):
-    a, r = normalize(x)                                               # (T, C)
-    q, k, v = a @ w["q"], a @ w["k"], a @ w["v"]                      # (T, D)
+    x_hat, r = normalize(x)                                           # (T, C)
+    q, k, v = x_hat @ w["q"], x_hat @ w["k"], x_hat @ w["v"]          # (T, D)
     z = np.where(np.tri(len(x), dtype=bool), q @ k.T * q.shape[1] ** -0.5, -np.inf)
     p = np.exp(z - z.real.max(axis=1, keepdims=True))
     p = p / p.sum(axis=1, keepdims=True)                              # (T, T)
     o = p @ v                                                         # (T, D)
-    return x + o @ w["o"], (a, r, q, k, v, p, o)
+    return x + o @ w["o"], (x_hat, r, q, k, v, p, o)
 
 
 def feed_forward_branch(h, w):
-    b, r = normalize(h)                                               # (T, C)
-    u = b @ w["1"]                                                    # (T, F)
-    f = np.where(u.real > 0, u, 0)
-    return h + f @ w["2"], (b, r, u, f)
+    h_hat, r = normalize(h)                                           # (T, C)
+    u = h_hat @ w["1"]                                                # (T, F)
+    a = np.where(u.real > 0, u, 0)
+    return h + a @ w["2"], (h_hat, r, u, a)
 
 # %%
 def feed_forward_branch_backward(dy, saved, w):
-    b, r, u, f = saved
-    df, dw2 = dy @ w["2"].T, f.T @ dy                                 # m = f W2
-    du = df * (u > 0)                                                 # f = max(u, 0)
-    db, dw1 = du @ w["1"].T, b.T @ du                                 # u = b W1
-    return dy + normalize_backward(db, b, r), {"1": dw1, "2": dw2}    # h is used twice
+    h_hat, r, u, a = saved
+    da, dw2 = dy @ w["2"].T, a.T @ dy                                 # m = a W2
+    du = da * (u > 0)                                                 # a = max(u, 0)
+    dh_hat, dw1 = du @ w["1"].T, h_hat.T @ du                         # u = h_hat W1
+    dh = dy + normalize_backward(dh_hat, h_hat, r)                    # h is used twice
+    return dh, {"1": dw1, "2": dw2}
 
 
 def attention_branch_backward(dh, saved, w):
-    (a, r, q, k, v, p, o), scale = saved, saved[2].shape[1] ** -0.5
+    x_hat, r, q, k, v, p, o = saved
+    scale = q.shape[1] ** -0.5
     do, dwo = dh @ w["o"].T, o.T @ dh                                 # o Wo
     dp, dv = do @ v.T, p.T @ do                                       # o = p v
     dz = p * (dp - (p * dp).sum(axis=1, keepdims=True))               # p = softmax(z)
     dq, dk = dz @ k * scale, dz.T @ q * scale                         # z = q k^T scale
-    da = dq @ w["q"].T + dk @ w["k"].T + dv @ w["v"].T                # a is used three times
-    dw = {"q": a.T @ dq, "k": a.T @ dk, "v": a.T @ dv, "o": dwo}
-    return dh + normalize_backward(da, a, r), dw                      # x is used twice
+    dx_hat = dq @ w["q"].T + dk @ w["k"].T + dv @ w["v"].T            # x_hat is used three times
+    dw = {"q": x_hat.T @ dq, "k": x_hat.T @ dk, "v": x_hat.T @ dv, "o": dwo}
+    return dh + normalize_backward(dx_hat, x_hat, r), dw              # x is used twice
 
 # %% [markdown]
 # **Is it right?** The derivative of a function is also $\mathrm{Im} f(x + ih) / h$ for a tiny h
@@ -442,9 +452,9 @@ library = TransformerBlock(
                                   MultiHeadAttention(C, 1, rng, bias=False, **f64)),
     feedforward=ResidualBranch(LayerNorm(C, **f64),
                                FeedForward(C, F, "relu", rng, bias=False, **f64)))
-attention, mlp = library.attention, library.feedforward
+attention, ffn = library.attention, library.feedforward
 for name, layer in {"q": attention.query, "k": attention.key, "v": attention.value,
-                    "o": attention.output, "1": mlp.hidden, "2": mlp.output}.items():
+                    "o": attention.output, "1": ffn.hidden, "2": ffn.output}.items():
     layer.weight.data[:] = w[name]
 library_y, saved = library.forward(x[None], pattern=AttentionPattern(causal=True))
 library_dx = library.backward(dy[None], saved)                        # (1, T, C)
@@ -453,7 +463,9 @@ print(f"largest difference: y {np.abs(library_y[0] - y).max():.0e}, "
 
 # %% [markdown]
 # The same for a block of GPT-2, drawn from its layers. Black arrows are the forward pass. An orange
-# arrow runs against each of them, and each box has the equation of its gradient.
+# arrow runs against each of them, an orange plus adds the gradients of two paths, and each box has
+# the equation of its gradient. (The boxes of LayerNorm leave out that of its bias, the sum of the
+# incoming gradients.)
 
 # %% tags=["hide-input"]
 from numformer.models import CONFIGS
@@ -464,9 +476,9 @@ architecture_diagram(CONFIGS["gpt2"], block=1, backward=True, title="GPT-2").fig
 # %% [markdown] minutes=10
 # ## Experiment: forget one path
 #
-# The most common error is a lost path: a variable is used twice, and only one gradient is kept.
-# Suppose that we forget the second use of h, the norm of the feed-forward branch, and pass on
-# $\bar{h} = \bar{y}$.
+# A common error is a lost path: a variable is used twice, and only one gradient is kept. Suppose
+# that we forget the second use of h, the norm of the feed-forward branch, and pass on $\bar{h} =
+# \bar{y}$.
 #
 # > A lost path makes exactly those gradients wrong that are computed from the incomplete one; those
 # > computed before it stay right.
@@ -489,7 +501,7 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 # shows how such errors hide, and how to find them.
 #
 # **Think.** In the *post-norm* order of 2017, $h = \mathrm{norm}(x + \mathrm{attention}(x))$ and $y
-# = \mathrm{norm}(h + \mathrm{mlp}(h))$. What is the first line of its backward, and how many norms
+# = \mathrm{norm}(h + \mathrm{ffn}(h))$. What is the first line of its backward, and how many norms
 # does the gradient pass in each block?
 #
 # <details><summary>Answer</summary>
@@ -515,7 +527,8 @@ for name, gradient in {**dw_feed_forward, **dw_wrong, "x": dx_wrong}.items():
 # A block's backward applies one of these rules for each forward line, from the last to the first.
 # Each gradient has the shape of its variable, and each can be checked by a numerical derivative.
 #
-# More practice: exercises 3, 6, 7, 9, 13 and 29 of `numformer exercises`.
+# More practice: `numformer exercises 06 12 18 20 22 29 39 40` (gradients that this lesson does not
+# show, and a whole block).
 
 # %% [markdown]
 # ## Further reading

@@ -310,12 +310,13 @@ check("embedding_backward", embedding_backward, seed=0)
 
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
+    """dy (B, H, S, D). Return dx (B, G, S, D)."""
     ...
 
 
 check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 
-# %% [markdown] minutes=10
+# %% [markdown] minutes=15
 # ## Fooled by a loose tolerance
 #
 # RMSNorm divides by the root mean square; a small $\epsilon$ protects against a division by 0:
@@ -368,6 +369,7 @@ print("epsilon / (2 mean square), each vector:", 1e-5 / 2 / (vectors ** 2).mean(
 
 # %%
 def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
+    """dy, x (..., C), any axes before the last; weight (C,). Return dx, dweight."""
     ...
 
 
@@ -436,7 +438,7 @@ for name, rms in (("np.abs(x) ** 2", lambda x: np.sqrt((np.abs(x) ** 2).mean() +
 #
 # </details>
 
-# %% [markdown] minutes=5
+# %% [markdown]
 # ## Summary
 #
 # | way to be fooled | remedy |
@@ -451,8 +453,8 @@ for name, rms in (("np.abs(x) ** 2", lambda x: np.sqrt((np.abs(x) ** 2).mean() +
 # To remember: the central difference has the error $h^2 f''' / 6 + \epsilon f / h$; the complex
 # step, $f' = \mathrm{Im}\, f(x + ih) / h$, has neither part.
 #
-# More practice: exercise 36 of `numformer exercises` measures the picture of step sizes; in 25 to
-# 27, 29 and 30 you look for planted errors.
+# More practice: `numformer exercises 25 26 27 29 30 36`. The last measures the picture of step
+# sizes; in the others you look for planted errors.
 
 # %% [markdown]
 # ## Further reading

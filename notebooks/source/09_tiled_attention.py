@@ -9,7 +9,7 @@
 # - explain which parts of self-attention grow with the square of the length;
 # - derive and implement a softmax that reads its scores once;
 # - implement attention, forward and backward, one tile at a time;
-# - derive why one number per query replaces a whole row of weights in the backward;
+# - derive why two numbers per query replace a whole row of weights in the backward;
 # - measure what tiles save, and what they do not.
 #
 # **You need** lessons 2 and 7 (attention and its gradient), exponentials and logarithms.
@@ -129,7 +129,7 @@ above.figure
 #
 # $$a' = e^{m - m'}\, a + e^{s - m'}\, v \qquad \text{(the same, with values)}$$
 #
-# $$o = \frac{a}{\ell} = \sum_i \frac{e^{s_i - m}}{\sum_k e^{s_k - m}}\, v_i
+# $$o = \frac{a}{\ell} = \sum_i \frac{e^{s_i - m}}{\sum_j e^{s_j - m}}\, v_i
 # \qquad \text{(at the end: the softmax-weighted mean)}$$
 #
 # No exponent is ever positive, so nothing overflows. This is the *online softmax*.
@@ -153,11 +153,14 @@ print(f"largest difference from the softmax in three passes: {np.abs(difference)
 # **Exercise 9.1** (10 minutes). The same idea saves memory at the other end of a language model.
 # The loss, $\log \sum_v e^{z_v} - z_y$ averaged over all targets y, needs the log-sum-exp of the
 # logits z over a large vocabulary. Write it with a loop over classes, `logits[..., v]`, that keeps
-# only m and $\ell$, with logits: (..., V), targets: (...). `hint("softmax_cross_entropy")` helps;
-# after a pass, `solution("softmax_cross_entropy")` shows ours.
+# only m and $\ell$, with logits: (..., V), targets: (...), any axes before the classes. `check`
+# tests the loss, but not the loop: whether yours needs memory for one class at a time, you have to
+# see yourself. `hint("softmax_cross_entropy")` helps; after a pass,
+# `solution("softmax_cross_entropy")` shows ours.
 
 # %%
 def softmax_cross_entropy(logits, targets):
+    """logits (..., V), any axes before the classes; targets (...). Return the mean loss."""
     ...
 
 
@@ -181,10 +184,10 @@ tile_order(steps).figure
 
 # %% [markdown]
 # Two of the steps, with the running numbers of the last two queries: the first tile of keys, then
-# the second. (These steps count the skipped tiles, too.) The columns acc hold the two coordinates
-# of the weighted sum of values, called a above. The column $\alpha = e^{m - m'}$ is the factor that
-# rescales the sums before the tile: 0 at the first tile, where there are none yet, and below 1
-# where the maximum rose. These rows are in bold.
+# the second. (Steps count the skipped tiles, too: steps 13 and 14 of 16 are the tiles 7 and 8
+# above.) The columns acc hold the two coordinates of the weighted sum of values, called a above.
+# The column $\alpha = e^{m - m'}$ is the factor that rescales the sums before the tile: 0 at the
+# first tile, where there are none yet, and below 1 where the maximum rose. These rows are in bold.
 
 # %% tags=["hide-input"]
 tile_frames(steps, (12, 13)).figure
@@ -205,9 +208,9 @@ tile_frames(steps, (12, 13)).figure
 def attention(q, k, v, tile=4):
     """The output (B, H, T, D) and the log-sum-exp of the scores (B, H, T, 1)."""
     (B, H, T, D), S = q.shape, k.shape[2]
-    o, L = np.zeros((B, H, T, v.shape[3]), q.dtype), np.zeros((B, H, T, 1), q.dtype)
+    o, lse = np.zeros((B, H, T, v.shape[3]), q.dtype), np.zeros((B, H, T, 1), q.dtype)
     for i in range(0, T, tile):
-        m, l, a = np.full_like(L[:, :, i:i + tile], -np.inf), 0, 0
+        m, l, a = np.full_like(lse[:, :, i:i + tile], -np.inf), 0, 0
         for j in range(0, S, tile):
             s = q[:, :, i:i + tile] @ k[:, :, j:j + tile].mT * D ** -0.5      # (B, H, I, J)
             m_new = np.maximum(m, s.max(axis=-1, keepdims=True))
@@ -215,8 +218,8 @@ def attention(q, k, v, tile=4):
             l = alpha * l + p.sum(axis=-1, keepdims=True)
             a = alpha * a + p @ v[:, :, j:j + tile]
             m = m_new
-        o[:, :, i:i + tile], L[:, :, i:i + tile] = a / l, m + np.log(l)
-    return o, L
+        o[:, :, i:i + tile], lse[:, :, i:i + tile] = a / l, m + np.log(l)
+    return o, lse
 
 
 check("attention", attention, seed=0)
@@ -227,25 +230,26 @@ check("attention", attention, seed=0)
 # The backward of lesson 7 needs the weights p again, in two of its lines:
 #
 # $$\bar{v} = p^\top \bar{o}, \qquad \bar{p} = \bar{o}\, v^\top, \qquad
-# \bar{s}_{ij} = p_{ij} \Big( \bar{p}_{ij} - \sum_k p_{ik} \bar{p}_{ik} \Big), \qquad \bar{q} =
-# \frac{\bar{s}\, k}{\sqrt{D}}, \qquad \bar{k} = \frac{\bar{s}^\top q}{\sqrt{D}}$$
+# \bar{s}_{ij} = p_{ij} ( \bar{p}_{ij} - \Delta_i ), \quad \Delta_i = \sum_j p_{ij} \bar{p}_{ij},
+# \qquad \bar{q} = \frac{\bar{s}\, k}{\sqrt{D}}, \qquad \bar{k} = \frac{\bar{s}^\top q}{\sqrt{D}}$$
 #
 # Here $\bar{x} = \partial L / \partial x$, named `dx` in code, q, o: (T, D), k, v: (S, D) and p,
 # $\bar{p}$, $\bar{s}$: (T, S). Two steps make this possible in tiles. **First**, the weights of a
-# tile follow from q, k and one number per query, its log-sum-exp $\Lambda_i$ (`L` in code):
+# tile follow from q, k and one number per query, its log-sum-exp $\Lambda_i$ (`lse` in code):
 #
-# $$\Lambda_i = \log \sum_k e^{s_{ik}} = m_i + \log \ell_i
+# $$\Lambda_i = \log \sum_j e^{s_{ij}} = m_i + \log \ell_i
 # \qquad \text{(both are known after the forward)}$$
 #
-# $$p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}} = e^{s_{ij} - \Lambda_i}
+# $$p_{ij} = e^{s_{ij}} / e^{\Lambda_i} = e^{s_{ij} - \Lambda_i}
 # \qquad \text{(a quotient of exponentials)}$$
 #
-# **Second**, the sum in the softmax's gradient runs over a whole row. But
+# **Second**, the sum $\Delta_i$ in the softmax's gradient (`delta` in code) runs over a whole row.
+# But
 #
-# $$\delta_i = \sum_k p_{ik} \bar{p}_{ik} = \sum_k p_{ik} \sum_d \bar{o}_{id} v_{kd}
+# $$\Delta_i = \sum_j p_{ij} \bar{p}_{ij} = \sum_j p_{ij} \sum_d \bar{o}_{id} v_{jd}
 # \qquad \text{(insert } \bar{p} = \bar{o} v^\top \text{)}$$
 #
-# $$\delta_i = \sum_d \bar{o}_{id} \sum_k p_{ik} v_{kd} = \sum_d \bar{o}_{id}\, o_{id}
+# $$\Delta_i = \sum_d \bar{o}_{id} \sum_j p_{ij} v_{jd} = \sum_d \bar{o}_{id}\, o_{id}
 # \qquad \text{(exchange the sums; the inner one is the output)}$$
 #
 # > The backward computes each tile of weights a second time. Two numbers per query, the log-sum-exp
@@ -254,14 +258,14 @@ check("attention", attention, seed=0)
 
 # %%
 def attention_backward(do, q, k, v, tile=4):
-    o, L = attention(q, k, v)
+    o, lse = attention(q, k, v)
     delta = (do * o).sum(axis=-1, keepdims=True)                      # (B, H, T, 1)
     dq, dk, dv, scale = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v), q.shape[3] ** -0.5
     for i in range(0, q.shape[2], tile):
         rows = np.s_[:, :, i:i + tile]
         for j in range(0, k.shape[2], tile):
             keys = np.s_[:, :, j:j + tile]
-            p = np.exp(q[rows] @ k[keys].mT * scale - L[rows])        # (B, H, I, J)
+            p = np.exp(q[rows] @ k[keys].mT * scale - lse[rows])      # (B, H, I, J)
             dv[keys] += p.mT @ do[rows]                               # o = p v
             ds = p * (do[rows] @ v[keys].mT - delta[rows])            # p = softmax(s)
             dq[rows] += ds @ k[keys] * scale                          # s = scale q k^T
@@ -272,21 +276,22 @@ def attention_backward(do, q, k, v, tile=4):
 check("attention_backward", attention_backward, seed=0)
 
 # %% [markdown]
-# A key is used by all queries, so its gradient adds up over the tiles; a query's does, too. The
-# scores are computed by exactly the same expression as in the forward: another order of operations
-# would round differently, and for large scores $s - \Lambda$ would lose digits. The price of
-# recomputing is one more product for each tile, five in the backward instead of four. On graphics
-# processors, Dao et al. (2022) found the backward faster nevertheless, because far fewer numbers
-# are written to memory and read again.
+# A key is used by all queries, and a query by all keys, so the gradients of both add up over the
+# tiles. The scores are computed by exactly the same expression as in the forward: another order of
+# operations would round differently, and for large scores $s - \Lambda$ would lose digits. The
+# price of recomputing is one more product for each tile, five in the backward instead of four. On
+# graphics processors, Dao et al. (2022) found the backward faster nevertheless, because far fewer
+# numbers are written to memory and read again.
 #
 # **Exercise 9.2** (10 minutes). The log-sum-exp has a gradient of its own. Language models
 # sometimes add the *z-loss*, $L = \frac{1}{N} \sum_n \Lambda_n^2$ with $\Lambda_n = \log \sum_v
 # e^{z_{nv}}$ and logits z: (N, V). Derive and write its gradient: first $\partial \Lambda_n /
-# \partial z_{nv}$. `hint("z_loss_backward")` helps; after a pass, `solution("z_loss_backward")`
-# shows ours.
+# \partial z_{nv}$. (`dloss` is a factor, as in lesson 7.) `hint("z_loss_backward")` helps; after a
+# pass, `solution("z_loss_backward")` shows ours.
 
 # %%
 def z_loss_backward(dloss, logits):
+    """logits (N, V). Return dlogits."""
     ...
 
 
@@ -294,8 +299,8 @@ check("z_loss_backward", z_loss_backward, seed=0)
 
 # %% [markdown]
 # Where does such a function, a *kernel*, belong in a model? In this block of Llama 2 it replaces
-# two boxes, the attention weights and the weighted sum of values, by one. The matrix of shape (B,
-# H, T, T) between them is never stored.
+# two boxes of the left column, *Attention weights* (blue) and *Weighted sum of values* above it, by
+# one. The matrix of shape (B, H, T, T) between them is never stored.
 
 # %% tags=["hide-input"]
 from numformer.models import CONFIGS
@@ -345,7 +350,8 @@ for name, functions in {
     if "NumPy" in name:                                               # a kernel has its own memory
         peaks[name] = memory
         print("; MiB", *(f"{each / 2 ** 20:.1f}" for each in memory), end="")
-    print()
+    exponent = np.polyfit(np.log(lengths), np.log(milliseconds[name]), 1)[0]
+    print(f"; time grows as T to the power {exponent:.1f}")
 # %% tags=["hide-input"]
 attention_costs(lengths, milliseconds, peaks).figure
 
@@ -355,10 +361,13 @@ attention_costs(lengths, milliseconds, peaks).figure
 #
 # **What came out.** The dotted lines grow as T and as T². Memory behaves as expected: each doubling
 # of T multiplies it by nearly 4 with all weights and by at most 2 in tiles. Times belong to the
-# processor on which the cell ran, and to what else it did. The compiled version computes the same
-# products as the tiles in NumPy, so what it gains is not a gain of operations. With larger lengths
-# and three seeds, `numformer reproduce three-ways` found exponents of memory of 1.93 and 0.96, and
-# of time of 2.23 and 1.91 (all weights, tiles; medians).
+# processor on which the cell ran, and to what else it did. The exponents printed above are near 2
+# with all weights and smaller with tiles: at these lengths a part of the time is a fixed cost, and
+# a part is the loop over tiles. And tiles in NumPy are hardly faster, although they skip nearly
+# half of the products: each tile is a few calls from Python with small arrays. The compiled version
+# has no such loop in Python and computes the same products, so what it gains is not a gain of
+# operations. With larger lengths and three seeds, `numformer reproduce three-ways` found exponents
+# of memory of 1.93 and 0.96, and of time of 2.23 and 1.91 (all weights, tiles; medians).
 #
 # Compiled code needs a check of its own. Lengths that are no multiples of a tile are where kernels
 # fail:
@@ -399,14 +408,14 @@ for T, S in ((1, 1), (63, 63), (64, 65), (127, 200)):
 # - Two of the four products of self-attention grow as T², and so do the weights between them.
 # - Online softmax: $m' = \max(m, s)$, $\ell' = e^{m - m'} \ell + e^{s - m'}$, $a' = e^{m - m'} a +
 #   e^{s - m'} v$, and in the end $o = a / \ell$. It is exact, not an approximation.
-# - In tiles the same recurrences need memory for one tile and three running values per query.
-# - The backward recomputes $p = e^{s - \Lambda}$ and uses $\sum_k p_{ik} \bar{p}_{ik} = \bar{o}_i
-#   \cdot o_i$.
+# - In tiles the same recurrences need memory for one tile and, for each query, the two numbers m
+#   and $\ell$ and the D numbers of a.
+# - The backward recomputes $p = e^{s - \Lambda}$ and uses $\Delta_i = \sum_j p_{ij} \bar{p}_{ij} =
+#   \bar{o}_i \cdot o_i$.
 # - Memory becomes linear in T; the number of operations stays quadratic.
 #
-# More practice: exercises 35, 44 and 45 of `numformer exercises`. In the last two you
-# write the step of one tile: forward, with the output so far in place of the sum a, and backward,
-# with a causal mask.
+# More practice: `numformer exercises 35 44 45`. In the last two you write the step of one tile:
+# forward, with the output so far in place of the sum a, and backward, with a causal mask.
 
 # %% [markdown]
 # ## Further reading

@@ -139,6 +139,7 @@ check("linear_cross_entropy_backward", linear_cross_entropy_backward, seed=0, le
 
 # %%
 def uniform_cross_entropy_backward(dloss, logits):
+    """logits (..., V), any axes before the last. Return dlogits."""
     ...
 
 
@@ -371,6 +372,7 @@ for temperature in (0.3, 0.8, 1.2):
 
 # %%
 def soft_cap_backward(dy, x, cap):
+    """dy and x have the same shape, with any number of axes. Return dx."""
     ...
 
 
@@ -380,13 +382,18 @@ check("soft_cap_backward", soft_cap_backward, seed=0)
 # ## Looking inside: the residual stream is a sum
 #
 # Where does each head look? The grid shows the attention weights of every head for one text, a row
-# of maps for each block. (Colours follow the square root of the weight.) In this text several heads
-# attend to the positions right before the query; others are broad.
+# of maps for each block. (Colours follow the square root of the weight.) In this text nearly all
+# heads put most of their weight on the three positions right before the query, as the cell prints;
+# the first head of block 1 is broad.
 
 # %%
 words = "the value of an expr"
 ids = tokenizer.encode(words)[None]
 view, = attention_views(model, Reading((ids,), list(words)))
+near = np.arange(len(words))[:, None] - np.arange(len(words))         # t - s
+for layer, weights in enumerate(view.weights, 1):                     # (H, T, T) each
+    share = (weights * ((near >= 1) & (near <= 3))).sum(axis=(1, 2)) / len(words)
+    print(f"block {layer}, weight on the three positions before, by head:", share.round(2))
 # %% tags=["hide-input"]
 attention_grid(view.weights, view.masks, title="All heads").figure
 
@@ -452,8 +459,8 @@ contribution_bars(contributions, vocabulary[token]).figure
 # - Sampling: $\mathrm{softmax}(z / \tau)$, choose, append, repeat.
 # - The residual stream is a sum, so a logit splits into one contribution for each part.
 #
-# More practice: exercises 7, 8, 10, 13, 14, 28 and 30 of `numformer exercises`. Then train a larger
-# model, `numformer train --preset nanogpt-cpu --out RUN`, and open `numformer explore RUN`.
+# More practice: `numformer exercises 07 08 10 14 28 30 38`. Then train a larger model, `numformer
+# train --preset nanogpt-cpu --out RUN`, and open `numformer explore RUN`.
 
 # %% [markdown]
 # ## Further reading

@@ -153,7 +153,8 @@ check("additive_scores_backward", additive_scores_backward, seed=0)
 
 # %%
 def general_scores_backward(dz, q, k, weight):
-    ...                                   # return dq, dk, dweight
+    """dz (B, T, S). Return dq, dk, dweight."""
+    ...
 
 
 check("general_scores_backward", general_scores_backward, seed=0)
@@ -326,7 +327,8 @@ print(f"largest error: {np.abs(found - expected).max():.0e}")
 
 # %%
 def scaled_dot_scores_backward(dz, q, k):
-    ...                                   # return dq, dk
+    """dz (B, T, S). Return dq, dk."""
+    ...
 
 
 check("scaled_dot_scores_backward", scaled_dot_scores_backward, seed=0)
@@ -456,9 +458,8 @@ for beams in (1, 2):
 # - Alignments are learned without supervision, because they lower the loss.
 # - Beam search keeps several partial answers; a length penalty corrects its bias to short ones.
 #
-# Exercises of `numformer exercises`: 15 and 16 (attention), 21 and 22 (a recurrent step), 31
-# (a mask), 25 to 27 (find the bug), 37 (the step of AdamW that trained it), 42 (a step of beam
-# search).
+# More practice: `numformer exercises 16 22 25 26 37 42` (attention, a recurrent step, bugs, the
+# step of AdamW, a step of beam search).
 
 # %% [markdown]
 # ## Further reading

@@ -130,7 +130,7 @@ def cross_entropy_backward(dloss, logits, targets, ignore_index=-100):
 
 check("cross_entropy_backward", cross_entropy_backward, seed=0)
 
-# %% [markdown] minutes=20
+# %% [markdown] minutes=15
 # ## Experiment: does context on both sides help?
 #
 # We train two models of the same size (2 blocks, width 64) on pairs of sentences from the tales:
@@ -340,12 +340,13 @@ check("cosine_similarity_backward", cosine_similarity_backward, seed=0)
 
 # %%
 def mean_pooling_backward(dy, x, mask=None):
-    ...                                   # return dx
+    """dy (B, C). Return dx (B, T, C)."""
+    ...
 
 
 check("mean_pooling_backward", mean_pooling_backward, seed=0)
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## Training sentence embeddings
 #
 # Which texts should be similar? One needs pairs: an *anchor* and a *positive* that belongs to it,
@@ -425,7 +426,8 @@ print(f"guessing {1 / len(held_out_tales):.1%}, word counts {nearest_is_right(a,
 
 # %%
 def triplet_loss_backward(dloss, anchors, positives, negatives, margin=1.0):
-    ...                                   # return danchors, dpositives, dnegatives
+    """Return danchors, dpositives, dnegatives, (B, C) each."""
+    ...
 
 
 check("triplet_loss_backward", triplet_loss_backward, seed=0)
@@ -451,7 +453,7 @@ check("triplet_loss_backward", triplet_loss_backward, seed=0)
 # - In-batch loss: every text of the batch is a wrong answer for the other pairs.
 # - One encoder, called twice: the gradients of both calls add.
 #
-# Exercises of `numformer exercises`: 07 (cross-entropy), 43 (a merge of byte pairs).
+# More practice: `numformer exercises 43` (a merge of byte pairs).
 
 # %% [markdown]
 # ## Further reading

@@ -144,7 +144,7 @@ ax.figure
 # > A bias by distance does not change when query and key move together, and it is defined for texts
 # > of any length.
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## The gradient of a shared bias
 #
 # There are T x S scores, but only T + S - 1 distances, and fewer buckets still. How does the
@@ -188,19 +188,21 @@ check("add_by_distance_backward", add_by_distance_backward, seed=0)
 
 # %%
 def relative_position_bias_backward(dbias, table, T, S, max_distance=128, bidirectional=True):
-    ...                                   # return dtable
+    """dbias (H, T + S - 1). Return dtable (buckets, H)."""
+    ...
 
 
 check("relative_position_bias_backward", relative_position_bias_backward, seed=0)
 
 # %% [markdown]
-# **Exercise 13.2** (5 minutes). ALiBi (lesson 3) subtracts $m_h |i + S - T - j|$ from the scores of
-# head h, with fixed slopes $m_h$. Which gradient do the scores receive? `hint("alibi_backward")`
-# helps; after a pass, `solution("alibi_backward")` shows ours.
+# **Exercise 13.2** (5 minutes, at home). ALiBi (lesson 3) subtracts $m_h |i + S - T - j|$ from the
+# scores of head h, with fixed slopes $m_h$. Which gradient do the scores receive?
+# `hint("alibi_backward")` helps; after a pass, `solution("alibi_backward")` shows ours.
 
 # %%
 def alibi_backward(dy, scores, slopes):
-    ...                                   # return dscores
+    """dy, scores (..., H, T, S), any axes before the heads. Return dscores."""
+    ...
 
 
 check("alibi_backward", alibi_backward, seed=0)
@@ -250,7 +252,7 @@ from numformer.plots import architecture_diagram
 
 architecture_diagram(CONFIGS["t5-small"], block=7, title="T5-small").figure
 
-# %% [markdown] minutes=25
+# %% [markdown] minutes=20
 # ## Experiment: one model, two tasks
 #
 # We train one small T5 on two tasks: "reverse:" and "sort:" up to five letters. Half of the pairs
@@ -329,6 +331,9 @@ inputs = (tokenizer.encode(prompt)[None], np.array([len(prompt)]),
           np.array([[ids[1], *tokenizer.encode(answer)]]))
 cross = attention_views(models[1], Reading(inputs, list(prompt),
                                            ["[BOS]", *answer, "[EOS]"]))[-1]
+for letter, row in zip(answer, cross.weights[-1].mean(axis=0)):       # (T, S), a mean over heads
+    print(f"{letter}: weight {row[prompt.index(letter, 9)]:.2f} at its own position, "
+          f"{row[:8].sum():.2f} on the prefix and the colon")
 # %% tags=["hide-input"]
 alignment_map(cross.weights[-1].mean(axis=0), cross.keys, cross.queries,
               title="Cross-attention of the last layer, mean of heads").figure
@@ -380,8 +385,8 @@ position_biases(biases, title="The encoder's learned bias by distance").figure
 # - Backward: a bias sums over its diagonal, a row of the table over its distances.
 # - Without $1 / \sqrt D$ the initial query weights must be smaller by $\sqrt D$.
 #
-# Exercises of `numformer exercises`: 12 (RMSNorm), 13 and 14 (embedding, whose gradient also
-# adds repeated ids), 23 (ALiBi), 32 (the scale of scores).
+# More practice: `numformer exercises 12 14 23 32` (RMSNorm, repeated ids, ALiBi, the scale of
+# scores).
 
 # %% [markdown]
 # ## Further reading

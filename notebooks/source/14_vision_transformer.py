@@ -76,7 +76,7 @@ image_grid(patches.reshape(4, 4, 2, 2), [""] * 4, ax=right, title="Its 16 patche
 # > A Vision Transformer cuts an image into patches, maps each linearly to a vector, and treats the
 # > vectors as a sequence of tokens that all attend to each other.
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## The patch embedding is a convolution
 #
 # The published models compute the embedding as a convolution. Is that another model? A convolution
@@ -134,7 +134,8 @@ check("patch_convolution_backward", patch_convolution_backward, seed=0)
 
 # %%
 def patches_backward(dy, images, patch_size):
-    ...                                   # return dimages
+    """dy (B, T, P P K), images (B, height, width, K). Return dimages."""
+    ...
 
 
 check("patches_backward", patches_backward, seed=0)
@@ -163,14 +164,15 @@ check("patches_backward", patches_backward, seed=0)
 # > A class token lets the model learn a weighted average of patches; mean pooling fixes equal
 # > weights.
 #
-# **Exercise 14.2** (10 minutes). A third way is the maximum of each coordinate over the positions,
-# x (B, T, C) to y (B, C). Which positions receive a gradient, and how much? Positions where the
-# mask (B, T) is False are padding; of equal maxima the first one counts.
+# **Exercise 14.2** (10 minutes, at home). A third way is the maximum of each coordinate over the
+# positions, x (B, T, C) to y (B, C). Which positions receive a gradient, and how much? Positions
+# where the mask (B, T) is False are padding; of equal maxima the first one counts.
 # `hint("max_pooling_backward")` helps; after a pass, `solution("max_pooling_backward")` shows ours.
 
 # %%
 def max_pooling_backward(dy, x, mask=None):
-    ...                                   # return dx
+    """dy (B, C). Return dx (B, T, C)."""
+    ...
 
 
 check("max_pooling_backward", max_pooling_backward, seed=0)
@@ -193,14 +195,14 @@ vectors = np.concatenate([np.repeat(row_vectors, 4, axis=0),
 position_similarity(vectors, title="Row and column vectors, at random").figure
 
 # %% [markdown]
-# The vector u of patch (r, c) is the concatenation of a row vector R and a column vector Q, so the
-# dot products separate:
+# The vector u of patch (r, c) is the concatenation of a row vector a and a column vector b, so the
+# dot products with that of patch (i, j) separate:
 #
-# $$u_{rc} = [\, R_r;\; Q_c \,], \qquad
-# u_{rc} \cdot u_{r'c'} = R_r \cdot R_{r'} + Q_c \cdot Q_{c'}$$
+# $$u_{rc} = [\, a_r;\; b_c \,], \qquad
+# u_{rc} \cdot u_{ij} = a_r \cdot a_i + b_c \cdot b_j$$
 #
 # Patches in one row or one column are similar by construction, which makes the crosses in the
-# picture. R and Q can be learned, or be the sinusoids of lesson 3. Dosovitskiy et al. (2021) use
+# picture. Both can be learned, or be the sinusoids of lesson 3. Dosovitskiy et al. (2021) use
 # something simpler: one learned vector for each patch, which knows nothing of the grid at first.
 # They found no clear gain from two dimensions.
 #
@@ -214,7 +216,7 @@ from numformer.plots import architecture_diagram
 
 architecture_diagram(VISION_CONFIGS["vit-base"], title="ViT-B/16").figure
 
-# %% [markdown] minutes=20
+# %% [markdown] minutes=15
 # ## Experiment: what do positions and neighbourhood contribute?
 #
 # We train a small model (2 blocks, width 48) on 1,500 digits and measure its accuracy on 500 test
@@ -301,11 +303,11 @@ for seed, (each, _) in enumerate(found["positions"], start=1):
 #
 # Two pictures of one test image. The first shows attention: the weights of the class token in each
 # block, as a mean over heads, and their *rollout* through both blocks. Rollout (Abnar and Zuidema,
-# 2020) multiplies the mean weights $A_l$ of the blocks; half of the identity is added for the
+# 2020) multiplies the mean weights $p_l$ of the blocks; half of the identity is added for the
 # residual path, which carries each token past the attention (the orange line is the outline of the
 # digit; the darkest patch of a map has the weight below it):
 #
-# $$R_l = \tfrac12 (I + A_l)\, R_{l-1}, \qquad R_0 = I \qquad (1 + T, 1 + T)$$
+# $$R_l = \tfrac12 (I + p_l)\, R_{l-1}, \qquad R_0 = I \qquad (1 + T, 1 + T)$$
 
 # %%
 image = test[[4]]                                                     # (1, height, width, 1)
@@ -379,9 +381,9 @@ for name in ("vit-base", "vit-large"):
 # - A class token learns what to average; mean pooling gives each position $\bar{m} / T$.
 # - Only position vectors know the grid, and the model has to learn what neighbourhood means.
 #
-# Exercises of `numformer exercises`: 03 and 04 (linear maps), 24 (mean pooling). With
-# `numformer train --preset vit` a model of three blocks reaches 98.4% of the test images, the label
-# of the nearest training image 94.4% (seed 1, `numformer reproduce vit`).
+# More practice: `numformer exercises 04 24` (linear maps, mean pooling). With `numformer train
+# --preset vit` a model of three blocks reaches 98.4% of the test images, the label of the nearest
+# training image 94.4% (seed 1, `numformer reproduce vit`).
 
 # %% [markdown]
 # ## Further reading

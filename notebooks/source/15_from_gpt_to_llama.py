@@ -64,7 +64,7 @@ model_growth(model_sizes(), {"transformer-big": "right", "gpt2-xl": "above", "gp
 # > LLaMA is the decoder of 2017 with four parts exchanged: the norm, the positions, the
 # > feed-forward network and the biases.
 
-# %% [markdown] minutes=20
+# %% [markdown] minutes=25
 # ## RMSNorm and its gradient
 #
 # LayerNorm subtracts the mean of a vector and divides by its standard deviation. Zhang and Sennrich
@@ -149,7 +149,8 @@ check("rms_norm_backward", rms_norm_backward, seed=0)
 
 # %%
 def rms_norm_outside_backward(dy, x, weight):
-    ...                                   # return dx, dweight
+    """dy, x (..., C), any axes before the last; weight (C,). Return dx, dweight."""
+    ...
 
 
 check("rms_norm_outside_backward", rms_norm_outside_backward, seed=0)
@@ -237,7 +238,7 @@ losses_by_tokens(curves, title="Validation loss, seed 1").figure
 # many operations as LLaMA's in small models, with seeds 1, 2, 3 (`numformer reproduce
 # operations-to-loss`).
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
 # ## Counting parameters
 #
 # How large is a model, before one has built it? A block has six weight matrices, four in attention
@@ -345,7 +346,8 @@ print(f"positions computed: {len(prompt) + n_tokens - 1} with a cache, {passes} 
 
 # %%
 def repeat_kv_heads_backward(dy, x, n_heads):
-    ...                                   # return dx, shape (B, G, S, D)
+    """dy (B, H, S, D). Return dx (B, G, S, D)."""
+    ...
 
 
 check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
@@ -380,8 +382,8 @@ check("repeat_kv_heads_backward", repeat_kv_heads_backward, seed=0)
 #   three times as many in training.
 # - Cache: $2 L G D$ numbers per token; grouped heads make G smaller than H.
 #
-# Exercises of `numformer exercises`: 11 (RMSNorm), 17, 18 and 29 (rotations), 19 and 20 (gated
-# units), 34 (norm before or after), 41 (attention with a cache).
+# More practice: `numformer exercises 11 18 19 20 29 34 41` (RMSNorm, rotations, gated units, norms,
+# attention with a cache).
 
 # %% [markdown]
 # ## Further reading

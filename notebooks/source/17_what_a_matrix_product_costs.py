@@ -295,7 +295,7 @@ from numformer.plots import computation_graph
 computation_graph(FeedForward(8, 32, "gelu", np.random.default_rng(0)),
                   np.ones((1, 5, 8), np.float32)).figure
 
-# %% [markdown] minutes=20
+# %% [markdown] minutes=25
 # ## Fusing: what is not written need not be read
 #
 # A Transformer also contains much that is pointwise: activations, norms, residual sums, dropout.
@@ -358,13 +358,13 @@ for T in (256, 512, 1024, 2048):
 
 # %%
 def relu_backward(dy, x):
-    """Return dx, shape of x."""
+    """dy and x have the same shape, with any number of axes. Return dx."""
     ...
 
 
 check("relu_backward", relu_backward, seed=0)
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
 # ## Predict, then measure
 #
 # A performance model is useful if it predicts. Here is a complete prediction for a small decoder.
@@ -391,9 +391,9 @@ print(f"at the rate of this shape, {shape_rate / 1e9:.0f} GFLOP/s: "
 # optimizer come on top. `numformer bench train` measures the step and prints the rate of the
 # machine next to it, so you can compute the quotient for your own computer.
 #
-# **Exercise 17.2** (15 minutes). The softmax and its backward are pointwise but for one sum over
-# each row. Write the backward, where x are the scores. Count for a backward that is given the
-# weights p: which arrays does it read, which does it write, and what is its intensity?
+# **Exercise 17.2** (15 minutes, at home). The softmax and its backward are pointwise but for one
+# sum over each row. Write the backward, where x are the scores. Count for a backward that is given
+# the weights p: which arrays does it read, which does it write, and what is its intensity?
 # `hint("softmax_backward")` helps; after a pass, `solution("softmax_backward")` shows ours.
 #
 # <details><summary>Answer to the questions</summary>
@@ -403,7 +403,7 @@ print(f"at the rate of this shape, {shape_rate / 1e9:.0f} GFLOP/s: "
 
 # %%
 def softmax_backward(dp, x):
-    """Return dx, shape of x; the softmax runs over the last axis."""
+    """dp, x (..., S), any axes before the last; the softmax runs over the last. Return dx."""
     ...
 
 
@@ -432,7 +432,7 @@ check("softmax_backward", softmax_backward, seed=0)
 # - The backward of a product is two products: training costs about $6 P$ FLOPs a token.
 # - Fused kernels, attention in tiles among them, move fewer bytes for the same operations.
 #
-# More practice: exercises 3, 6 and 35 of `numformer exercises`.
+# More practice: `numformer exercises 35`.
 
 # %% [markdown]
 # ## Further reading

@@ -284,7 +284,8 @@ for name, logits in {"by hand": ours, "exact GELU": logits_of(arrays, ids, H, ge
 
 # %%
 def gelu_tanh_backward(dy, x):
-    ...                                   # return dx
+    """dy and x have the same shape, with any number of axes. Return dx."""
+    ...
 
 
 check("gelu_tanh_backward", gelu_tanh_backward, seed=0)
@@ -336,9 +337,9 @@ ax.spines[:].set_visible(False)
 ax.figure
 
 # %% [markdown]
-# The lines are a permutation P, shape (D, D): $(P x)_i = x_{2i}$ and
-# $(P x)_{i + D/2} = x_{2i + 1}$. Let $R_t$ rotate interleaved pairs and $\tilde{R}_t$ half-split
-# ones, both by the angles $\theta_i$ of position t, with $c = \cos \theta_i$, $s = \sin \theta_i$.
+# The lines are a permutation P, shape (D, D): $(P x)_i = x_{2i}$ and $(P x)_{i + D/2} = x_{2i +
+# 1}$. Let $R_t$ rotate interleaved pairs and $\tilde{R}_t$ half-split ones, both by the angles
+# $\varphi_i$ of position t, with $c = \cos \varphi_i$, $s = \sin \varphi_i$.
 #
 # 1. Entry 2i of $R_t x$ is $c\, x_{2i} - s\, x_{2i+1}$. P moves it to position i.
 # 2. Entry i of $\tilde{R}_t P x$ is $c\, (P x)_i - s\, (P x)_{i + D/2}$, which is
@@ -403,7 +404,8 @@ for name, each in (("not permuted", state), ("permuted", permuted)):
 
 # %%
 def stored_norm_backward(dy, x, w):
-    ...                                   # return dx, dw
+    """dy, x (..., C), any axes before the last; w (C,). Return dx, dw."""
+    ...
 
 
 check("rms_norm_backward", lambda dy, x, weight: stored_norm_backward(dy, x, weight - 1),
@@ -447,12 +449,12 @@ ax.figure
 #
 # An **8-bit integer** has 255 values, -127 to 127, and no exponent. It needs a scale. Take one for
 # each output f, $s_f = \max_c |W_{cf}| / 127$, and store $Q_{cf} = \mathrm{round}(W_{cf} / s_f)$.
-# With the errors $\delta_{cf} = s_f Q_{cf} - W_{cf}$, $|\delta_{cf}| \le s_f / 2$, an output
+# With the errors $e_{cf} = s_f Q_{cf} - W_{cf}$, $|e_{cf}| \le s_f / 2$, an output
 # $y_f = \sum_c x_c W_{cf}$ changes by
 #
-# $$|\hat{y}_f - y_f| = \Big| \sum_c x_c\, \delta_{cf} \Big| \le \tfrac12\, s_f \sum_c |x_c|$$
+# $$|\hat{y}_f - y_f| = \Big| \sum_c x_c\, e_{cf} \Big| \le \tfrac12\, s_f \sum_c |x_c|$$
 #
-# That is the worst case. If the $\delta$ are independent and uniform on $[-s_f/2, s_f/2]$, each has
+# That is the worst case. If the errors are independent and uniform on $[-s_f/2, s_f/2]$, each has
 # the variance $\frac{1}{s_f} \int_{-s_f/2}^{s_f/2} u^2\, du = s_f^2 / 12$. Variances add, so the
 # typical error is their root, $s_f \|x\| / \sqrt{12}$.
 
@@ -685,7 +687,7 @@ for seed, each in zip((1, 2, 3), folders):
 # - Wrong conventions raise no error. Compare logits.
 # - GPT-2 has $V C + T C + L (12 C^2 + 13 C) + 2 C$ parameters.
 #
-# Exercises of `numformer exercises`: 11 (RMSNorm), 18 (rotations).
+# More practice: `numformer exercises 11 18` (RMSNorm, rotations).
 
 # %% [markdown]
 # ## Further reading

@@ -93,7 +93,7 @@ attention_map(weights[1][0, 0], list(text), causal, title="Layer 2, head 1").fig
 #
 # Pictures of one text only suggest a hypothesis. The next step is to measure.
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
 # ## Two scores that find such heads
 #
 # Let $p$ be the attention weights of one head, shape $(T, T)$, for tokens $x_1, \dots, x_T$. How
@@ -152,7 +152,7 @@ from numformer.plots import architecture_diagram
 
 architecture_diagram(model, block=1, title="The model").figure
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## Why one layer is not enough
 #
 # The query at position $t$ can only ask for something that a key vector at position $j + 1$
@@ -211,7 +211,7 @@ for head in range(2):
 
 # %%
 def linear_backward(dy, x, weight, bias):
-    """Return dx, dweight and dbias."""
+    """dy (..., M), x (..., N), any axes before the last; bias (M,). Return dx, dweight, dbias."""
     ...
 
 
@@ -362,14 +362,14 @@ for name, predicted in (("at the real model", -at_one),
 # > A gradient is the cost of a *small* change, and an ablation is none. Here, gradients averaged on
 # > the way to it rank the heads by cost.
 #
-# **Exercise 19.2** (10 minutes). Tokens repeat in these texts, so a row of the embedding is used
-# many times. Write the gradient of the lookup $y = W[\mathrm{ids}]$, where ids has any shape. Which
-# rule of lesson 7 applies to a row that is used twice? `hint("embedding_backward")` helps; after a
-# pass, `solution("embedding_backward")` shows ours.
+# **Exercise 19.2** (10 minutes, at home). Tokens repeat in these texts, so a row of the embedding
+# is used many times. Write the gradient of the lookup $y = W[\mathrm{ids}]$, where ids has any
+# shape. Which rule of lesson 7 applies to a row that is used twice? `hint("embedding_backward")`
+# helps; after a pass, `solution("embedding_backward")` shows ours.
 
 # %%
 def embedding_backward(dy, ids, weight):
-    """Return dweight (V, C)."""
+    """dy (..., C), ids (...) with any number of axes. Return dweight (V, C)."""
     ...
 
 
@@ -413,7 +413,7 @@ check("embedding_backward", embedding_backward, seed=0)
 # - $\bar{\xi}_h = \langle \bar{W}_O^{(h)}, W_O^{(h)} \rangle$: one backward pass gives the gradient
 #   of every gate; in our model, its mean along the line to an ablation has the order of the costs.
 #
-# More practice: exercise 47 of `numformer exercises`.
+# More practice: `numformer exercises 47`.
 
 # %% [markdown]
 # ## Further reading

@@ -310,7 +310,8 @@ axes[0].figure
 
 # %%
 def window_position_bias_backward(dbias, table, window):
-    ...                                   # dbias (H, M M, M M); return dtable
+    """dbias (H, M M, M M). Return dtable."""
+    ...
 
 
 check("window_position_bias_backward", window_position_bias_backward, seed=0)
@@ -545,7 +546,8 @@ print(gradcheck((clip_loss, clip_loss_backward), [A, B, np.array(14.0)]))
 
 # %%
 def cosine_similarity_backward(dc, u, v):
-    ...                                   # return du, dv
+    """dc (N, S). Return du, dv."""
+    ...
 
 
 check("cosine_similarity_backward", cosine_similarity_backward, seed=0)

@@ -204,7 +204,7 @@ for size, name in ((100, "100 bytes"), (100e6, "100 MB")):
 #
 # </details>
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=10
 # ## Measured, and beyond
 #
 # A step on N ranks takes 1/N of the computation, plus the sum over M = 4 P bytes. If the sum does
@@ -244,7 +244,7 @@ rank_scaling({name: {n: step_seconds(alone, n, 4 * P, *link) for n in N}
 # > Data parallelism reaches at least half of the ideal speed while the computation of a step,
 # > divided by N, takes longer than sending the gradients once and the parameters once.
 
-# %% [markdown] minutes=15
+# %% [markdown] minutes=20
 # ## One layer on several machines
 #
 # What if a single layer does not fit? Cut the first matrix of a feed-forward network by columns and
@@ -282,21 +282,21 @@ ACTIVATIONS = {"gelu": lambda h: gelu(h)[0], "relu": lambda h: np.maximum(h, 0)}
 
 
 def feed_forward(x, w1, b1, w2, b2, activation="gelu"):
-    """x (..., C), w1 (C, F), w2 (F, C); f is ACTIVATIONS[activation]. Return y (..., C)."""
+    """x (..., C), any axes before the last; w1 (C, F), w2 (F, C); f is ACTIVATIONS[activation]."""
     ...
 
 
 check("feed_forward", feed_forward, seed=0)
 
 # %% [markdown]
-# **Exercise 21.2** (10 minutes). A large vocabulary is cut as well: each rank has the logits of its
-# own words. Write the softmax over the last axis from two parts, and let only maxima and sums
-# travel between them, not logits. (The second part may be empty.) `hint("softmax")` helps; after a
-# pass, `solution("softmax")` shows ours.
+# **Exercise 21.2** (10 minutes, at home). A large vocabulary is cut as well: each rank has the
+# logits of its own words. Write the softmax over the last axis from two parts, and let only maxima
+# and sums travel between them, not logits. (The second part may be empty.) `hint("softmax")` helps;
+# after a pass, `solution("softmax")` shows ours.
 
 # %%
 def softmax(x):
-    """x (..., S), in parts x[..., :k] and x[..., k:] with k = S // 2 + 1. Return p (..., S)."""
+    """x (..., S), any axes before the last, in parts x[..., :k] and x[..., k:], k = S // 2 + 1."""
     ...
 
 
@@ -358,7 +358,7 @@ pipeline_picture(schedule, title="1F1B, 4 stages, 8 micro-batches").figure
 # - Tensor parallelism: $y = \sum_r f(x A_r) B_r$, $\bar{x} = \sum_r \bar{h}_r A_r^\top$.
 # - Pipelines idle for $(p - 1) / (m + p - 1)$ of the time.
 #
-# More practice: exercise 46 of `numformer exercises`, a ring all-reduce round by round.
+# More practice: `numformer exercises 46`, a ring all-reduce round by round.
 
 # %% [markdown]
 # ## Further reading

@@ -118,6 +118,7 @@ with np.errstate(over="ignore", invalid="ignore"):
 # ours.
 # %%
 def quick_gelu_backward(dy, x):
+    """dy and x have the same shape, with any number of axes. Return dx."""
     ...
 
 
@@ -191,13 +192,14 @@ print(f"largest error {np.abs(minimal.cross_entropy_backward(saved) - exact).max
 #
 # </details>
 #
-# **Exercise 22.2** (10 minutes). A large model can teach a small one: the target is no character
-# but the teacher's probabilities. What replaces the one-hot vector in $\bar{z}$? Write it for the
-# mean over all vectors; `dloss` is the gradient of the loss, here a factor.
-# `hint("distillation_loss_backward")` helps; after a pass,
-# `solution("distillation_loss_backward")` shows ours, with a temperature.
+# **Exercise 22.2** (10 minutes, at home). A large model can teach a small one: the target is no
+# character but the teacher's probabilities. What replaces the one-hot vector in $\bar{z}$? Write it
+# for the mean over all vectors; `dloss` is the gradient of the loss, here a factor.
+# `hint("distillation_loss_backward")` helps; after a pass, `solution("distillation_loss_backward")`
+# shows ours, with a temperature.
 # %%
 def distillation_loss_backward(dloss, logits, teacher_logits):
+    """logits, teacher_logits (..., V), any axes before the last. Return dlogits."""
     ...
 
 
@@ -381,8 +383,8 @@ for temperature in (0.2, 0.8, 1.5):
 # - AdamW: $m / \sqrt{v}$ has no unit; decay for matrices; the rate rises, then falls.
 # - The page runs as `python -m numformer.minimal TEXT`. Change it: RMSNorm for LayerNorm, no
 #   positions, one head. Does the complex step still agree, and where does the loss end?
-# - More: `numformer exercises 38 39 40`. Then `numformer assemble class/student` puts
-#   your own functions into the page and trains it.
+# - More practice: `numformer exercises 38 39 40`. Then `numformer assemble class/student` puts your
+#   own functions into the page and trains it.
 # %% [markdown]
 # ## Further reading
 # - Radford et al. (2019), "Language Models are Unsupervised Multitask Learners": GPT-2.

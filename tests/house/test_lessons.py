@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from numformer.specifications import find_problem
+from numformer.teaching.check import offered_levels
+
 ROOT = Path(__file__).parents[2] / "notebooks"
 sys.path.insert(0, str(ROOT))
 LESSONS = sorted(ROOT.glob("*.ipynb"))
 WORDS = (1200, 1800)
 FEWEST, MOST, SENTENCES = 2, 4, 3                     # questions to think about; of an answer
 MINUTES, MOST_SECONDS = 90, 60
+LEAST_MINUTES, FASTEST = 5, 50                        # of a section without its exercises; words a
+#                                                       minute, formulas and code not counted
 MOST_CODE = 30                                        # lines of a cell: what a slide can show
 # Words that DESIGN's table replaces, as far as they can be searched for
 AVOIDED = re.compile(r"""(?ix) \b (
@@ -33,7 +38,10 @@ def texts(path, kind="markdown"):
 
 def prose(path):
     """The text of a lesson without formulas, code, tables, answers and addresses."""
-    text = "\n\n".join(texts(path))
+    return spoken("\n\n".join(texts(path)))
+
+
+def spoken(text):
     for dropped in (r"<details>.*?</details>", r"```.*?```", r"\$\$.*?\$\$"):
         text = re.sub(dropped, " ", text, flags=re.DOTALL)
     text = re.sub(r"\$[^$]*\$|`[^`]*`|\]\([^)]*\)|^\|.*$", " ", text, flags=re.MULTILINE)
@@ -68,13 +76,76 @@ def test_a_lesson_has_its_form(path):
     assert "$$" in "\n".join(texts(path))
 
 
+EXERCISE = re.compile(r"\*\*Exercise (\d+)\.(\d+)\*\* \((\d+) minutes(, at home)?\)")
+
+
+def too_short(sections):
+    """Headings of sections whose minutes do not suffice for their exercises and their text."""
+    for heading, text, minutes in sections:
+        in_class = sum(int(found[3]) for found in EXERCISE.finditer(text) if not found[4])
+        words = len(re.findall(r"[A-Za-z][A-Za-z'’-]*", spoken(text)))
+        if minutes and minutes - in_class < max(LEAST_MINUTES, words / FASTEST):
+            yield heading
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_the_minutes_of_a_section_include_its_exercises(path):
+    assert not list(too_short(sections(path)))
+    assert not any(EXERCISE.search(text) for _, text, minutes in sections(path) if not minutes)
+
+
+@pytest.mark.parametrize("text, minutes, short", [
+    ("**Exercise 1.1** (10 minutes). Derive it.", 10, True),
+    ("**Exercise 1.1** (10 minutes). Derive it.", 15, False),
+    ("**Exercise 1.1** (10 minutes, at home). Derive it.", 5, False),
+    ("**Exercise 1.1** (5 minutes). **Exercise 1.2** (5 minutes).", 10, True),
+    ("word " * 300, 5, True), ("word " * 300, 10, False), ("Further reading. " * 300, None, False)])
+def test_minutes_that_do_not_suffice_are_found(text, minutes, short):
+    assert list(too_short([("## A", text, minutes)])) == ["## A"] * short
+
+
+def shapes_told(markdown, code):
+    """Whether an exercise says that any number of axes may come before those it names.
+
+    True, too, if its function is not tested with another number of axes.
+    """
+    call, = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)
+             and getattr(node.func, "id", "") == "check"]
+    levels = [word for option in call.keywords if option.arg == "levels"
+              for word in ast.literal_eval(option.value)]
+    _, problem, backward = find_problem(call.args[0].value)
+    tested = AXES in offered_levels(problem, backward) and (not levels or AXES in levels)
+    return not tested or bool(re.search(r"\bany (number of )?axes", markdown + code))
+
+
+AXES = "another number of axes"
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_an_exercise_says_what_shapes_are_tested(path):
+    cells = cells_of(path)
+    for cell, after in zip(cells, cells[1:]):
+        text, code = "".join(cell["source"]), "".join(after["source"])
+        if EXERCISE.search(text):
+            assert shapes_told(text[text.index("**Exercise"):], code), text
+
+
+def test_a_shape_that_is_not_told_is_found():
+    code = 'check("linear_backward", f, seed=0{})'
+    assert not shapes_told("x: (B, T, C)", code.format(""))
+    assert shapes_told("x: (..., C), any axes before the last", code.format(""))
+    assert shapes_told("x: (B, T, C)", code.format(', levels=["plain"]'))
+    assert not shapes_told("x: (B, T, C)", code.format(f', levels=["plain", "{AXES}"]'))
+    assert shapes_told("q: (B, T, C)", 'check("general_scores_backward", f, seed=0)')
+
+
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_teaches_alone(path):
     count = len(re.findall(r"[A-Za-z][A-Za-z'’-]*", prose(path)))
     assert WORDS[0] <= count <= WORDS[1], count
     text, code = "\n".join(texts(path)), texts(path, "code")
-    exercises = re.findall(r"\*\*Exercise (\d+)\.(\d+)\*\* \(\d+ minutes\)", text)
-    assert len(exercises) >= 2 and {int(lesson) for lesson, _ in exercises} == {int(path.stem[:2])}
+    exercises = EXERCISE.findall(text)
+    assert len(exercises) >= 2 and {int(lesson) for lesson, *_ in exercises} == {int(path.stem[:2])}
     assert any(re.search(r"^check\(|gradcheck\(", cell, re.MULTILINE) for cell in code)
     assert "<details>" in text
     for cell in code:

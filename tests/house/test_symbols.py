@@ -1,4 +1,4 @@
-"""The lessons keep the table of symbols: letters of shapes, the bar, the norms."""
+"""The lessons keep the tables of symbols: letters of shapes, Greek letters, the bar, the norms."""
 
 import re
 from pathlib import Path
@@ -30,6 +30,49 @@ def letters_of_the_table(lesson):
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_letters_of_shapes_are_in_the_table(lesson):
     assert letters_of_shapes(LESSONS[lesson]) <= letters_of_the_table(lesson)
+
+
+GREEK = set("""alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau
+    phi varphi chi psi omega ell Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega""".split())
+NUMBERS = {"pi"}                                      # 3.14, where no row says otherwise
+
+
+def greek_of(text):
+    """The Greek letters in the formulas of a text."""
+    formulas = re.findall(r"\$\$.*?\$\$|\$[^$]+\$", text, re.DOTALL)
+    return GREEK & set(re.findall(r"\\([A-Za-z]+)", " ".join(formulas)))
+
+
+def row_of(lesson):
+    """What the table says of the symbols of one lesson."""
+    return "".join(re.findall(rf"(?m)^\| lesson {lesson} \| (.*) \|$", TABLE))
+
+
+def common():
+    return greek_of(re.sub(r"(?m)^\| lesson .*$", "", TABLE))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_greek_letters_are_in_the_table(lesson):
+    used = greek_of(LESSONS[lesson])
+    assert used <= common() | greek_of(row_of(lesson)) | NUMBERS
+    assert greek_of(row_of(lesson)) <= used
+
+
+OTHER = re.compile(r"\\delta_(?!\{)|\\delta_\{\w\}|\\theta_")   # delta of one index, theta with any
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_delta_has_two_indices_and_theta_none(lesson):
+    assert not OTHER.search(LESSONS[lesson])
+
+
+def test_a_letter_that_no_table_has_is_found():
+    assert greek_of("a $\\kappa$, $$\n\\xi_h$$ and \\psi") == {"kappa", "xi"}
+    assert {"gamma", "theta", "delta"} <= common() and not {"rho", "ell"} & common()
+    assert greek_of(row_of(19)) == {"xi"}
+    assert OTHER.search(r"\delta_i") and OTHER.search(r"\theta_i") and OTHER.search(r"\delta_{i}")
+    assert not OTHER.search(r"\delta_{ij} \theta \delta_{v y_n}")
 
 
 def test_letters_are_found_and_needed():
