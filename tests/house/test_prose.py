@@ -47,7 +47,6 @@ RESULTS = "numformer/recipes/RESULTS.md"
 NOTEBOOKS = [page for page in PAGES if page.endswith(".ipynb")]
 # Numbers of a lesson that no cell prints and no command measures: settings, examples, arithmetic
 REASONED = {
-    "00": (1.05,),                                       # a learning rate that its code sets
     "01": (4.671, 3.341, 2.47, 1.993, 1.822, 1.77,       # the table of n-grams; held below
            0.99),                                        # a gate that a question supposes
     "08": (0.02,),                                       # differences of what is printed
