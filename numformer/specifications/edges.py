@@ -11,6 +11,30 @@ import numpy as np
 from numformer.specifications.levels import Level, OneLong, SomeOfSizeOne, in_pairs
 
 LARGE = 1e4
+SUBTRACT = "subtract the maximum of each row first"
+TWICE = ("exp makes larger: compute the same scores by the same operations in the same order "
+         "wherever you need them, such as in the forward and in a tile")
+ROUNDED = 1e-6                                           # a relative error below it is of rounding
+
+
+def large_numbers_show(found, reference):
+    """What the first wrong number shows where most are about 10,000: which side exp has left."""
+    about = "Most numbers are about 10,000 here, of either sign. "
+    if np.isnan(found):
+        return (f"{about}exp overflows to Inf above 709 and underflows to 0 below -745; Inf / Inf "
+                f"and 0 / 0 are NaN: {SUBTRACT}, and write sigmoid with exp(-|x|).")
+    if np.isinf(found):
+        return (f"{about}Inf comes of an exp that overflows, above 709, or of the logarithm or the "
+                f"reciprocal of one that underflows to 0, below -745: {SUBTRACT}. A running "
+                "maximum begins at -Inf: from 0 it never gets down to negative numbers.")
+    if found == 0:
+        return (f"{about}A 0 like this comes of an exp that underflows, below -745: {SUBTRACT}. A "
+                "running maximum begins at -Inf, not at 0.")
+    if abs(found - reference) <= ROUNDED * abs(reference):
+        return (f"{about}Nothing overflows: the numbers differ by rounding, which {TWICE}.")
+    return (f"{about}The first wrong one is finite: look for a clip, for a maximum that is not "
+            "that of its own row, or that is subtracted in one place only, and for scores whose "
+            f"rounding {TWICE}.")
 
 
 def with_edges(levels, names, smallest, last_axes=None):
@@ -33,9 +57,10 @@ def with_edges(levels, names, smallest, last_axes=None):
                 "The arrays have another number of axes here, as the shape with ... allows. Count "
                 "axes from the end, as axis=-1 does, and sum over all axes before the last ones.")),
         "large numbers": Level(
-            times(plain, names, 1, slice(-1), LARGE), instances=2, ambiguous=True, hint=(
-                "Most numbers are about 10,000 here. exp overflows above 709: subtract the maximum "
-                "of each row first, write sigmoid with exp(-|x|), and do not divide two results of "
+            times(plain, names, 1, slice(-1), LARGE), instances=2, ambiguous=True,
+            shows=large_numbers_show, hint=(
+                "Most numbers are about 10,000 here. exp overflows above 709 and underflows below "
+                f"-745: {SUBTRACT}, write sigmoid with exp(-|x|), and do not divide two results of "
                 "exp that may both be 0 or Inf.")),
         "small numbers": Level(
             times(plain, names, 1e-6, slice(1), smallest / 1e-6, one_at_a_time=True),

@@ -13,10 +13,6 @@ def without_dy(gradients, dy):
     return gradient / dy
 
 
-def in_reverse_order(gradients, dy):
-    return tuple(gradients.values())[::-1]
-
-
 def transposed(gradients, dy):
     return tuple(np.swapaxes(gradient, -1, -2) for gradient in gradients.values())
 
@@ -28,7 +24,6 @@ def dy_passed_on(gradients, dy):
 
 GENERAL = [
     ("dy is not used: the output's gradient must be multiplied by the derivative", without_dy),
-    ("the gradients are right, but in reverse order", in_reverse_order),
     ("the last two axes are exchanged", transposed),
     ("dy is returned unchanged: the derivative of the function itself is missing", dy_passed_on),
 ]

@@ -20,6 +20,9 @@ class Level:
         and the options.
     hint : str
         For a student who passes the levels before and fails this one.
+    shows : callable, optional
+        Takes the first wrong number and the right one, and says what they show, such as an
+        overflow; what it says is the hint then, unless it is "".
     needs : tuple of str
         Parameters that a function must have to be tested here, in addition to the options.
     optional : bool
@@ -45,6 +48,7 @@ class Level:
 
     make: object
     hint: str = ""
+    shows: object = None
     needs: tuple = ()
     optional: bool = False
     dy: float = 1.0
@@ -58,6 +62,13 @@ class Level:
 
     def __call__(self, rng):
         return self.make(rng)
+
+    def hint_for(self, found, reference):
+        """The hint, by the first wrong number and the right one; None where there are no numbers.
+
+        """
+        said = self.shows(found, reference) if self.shows and found is not None else ""
+        return said or self.hint
 
 
 class SomeOfSizeOne(np.random.Generator):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
-from numformer.specifications.edges import MASKED_ROW
+from numformer.specifications.edges import MASKED_ROW, SUBTRACT
 from numformer.specifications.levels import Level, one_array, sizes
 from numformer.specifications.specification import specify
 
@@ -47,9 +47,34 @@ def large(rng):
     return {"x": 800 + 300 * rng.standard_normal((rows, columns))}, {}
 
 
+def overflow_shows(found, reference):
+    """What NaN or Inf shows where exp overflows."""
+    if np.isfinite(found):
+        return ""
+    return ("The scores are near 1000 here: exp overflows to Inf above 709, and Inf / Inf is NaN. "
+            f"So {SUBTRACT}.")
+
+
+def logarithm_shows(found, reference):
+    """What NaN or -Inf shows in a logarithm of the softmax."""
+    if np.isneginf(found) and reference < -700:
+        return ("The scores are near 1000 here, and far apart: p underflows to 0, and log 0 is "
+                "-Inf. Do not take the logarithm of p: subtract the logarithm of the sum, "
+                "x - max - log(sum(exp(x - max))).")
+    return overflow_shows(found, reference)
+
+
 LOW = -2e4
 LOW_SCORES = (f"All scores are about {LOW:,.0f} here: what is masked must have no weight, and so a "
               "score of -Inf, not of a number that others may be below.")
+
+
+def low_scores_show(found, reference):
+    """What the first wrong number shows where all scores are about LOW."""
+    if np.isfinite(found) and found != 0:
+        return ""                                     # a mask by a number, says the hint
+    return (f"All scores are about {LOW:,.0f} here, where every exp underflows to 0, and 0 / 0 is "
+            f"NaN: {SUBTRACT}, of the scores that are not masked.")
 
 
 def masked(rng):
@@ -150,9 +175,10 @@ specify(
     F.softmax, ("x",),
     {"plain": one_array(), "axis=0": one_array(axis=0), "a mask": masked,
      "any axis": Level(any_axis, AXIS, instances=6),
-     "a mask, axis=0": masked_columns, "scores near 1000": Level(large),
+     "a mask, axis=0": masked_columns,
+     "scores near 1000": Level(large, shows=overflow_shows),
      "rows far apart": Level(far_apart, ROWS),
-     "a mask, low scores": Level(masked_low, LOW_SCORES),
+     "a mask, low scores": Level(masked_low, LOW_SCORES, low_scores_show),
      "a row of the mask is False": Level(masked_row, MASKED_ROW, required=False)},
     forward_mistakes=[
         ("the mask comes after the softmax, and what is left is not normalized: masked scores must "
@@ -223,7 +249,8 @@ def log_of_softmax_plus(small):
 
 specify(
     F.log_softmax, ("x",),
-    {"plain": one_array(), "axis=0": one_array(axis=0), "scores near 1000": Level(large),
+    {"plain": one_array(), "axis=0": one_array(axis=0),
+     "scores near 1000": Level(large, shows=logarithm_shows),
      "any axis": Level(any_axis, AXIS, instances=6), "rows far apart": Level(far_apart, ROWS)},
     mistakes=[
         ("the sum of dy is missing: log_softmax_backward is dy - p * sum(dy)",

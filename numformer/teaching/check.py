@@ -393,5 +393,6 @@ def _with_levels(verdict, problem, level, passed):
     """The verdict with the level at which the function failed, those it passed, and the hints."""
     words = f"{verdict.words}\nLevel of this problem: {level}"
     words += f"; passed before: {', '.join(passed)}." if passed else "."
-    hints = [hint for hint in (problem.levels[level].hint, problem.note) if hint]
+    shown = problem.levels[level].hint_for(verdict.found, verdict.reference)
+    hints = [hint for hint in (shown, problem.note) if hint]
     return replace(verdict, words="\n".join([words, *hints]))

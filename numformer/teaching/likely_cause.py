@@ -3,7 +3,7 @@
 from numformer.specifications.edges import LONG_AXIS
 from numformer.teaching.causes.evidence import CLOSE, gather, is_array, with_other_sizes
 from numformer.teaching.causes.last_resorts import last_resort
-from numformer.teaching.causes.relations import relation
+from numformer.teaching.causes.relations import ALL, SOME, relation
 from numformer.teaching.causes.suspects import KNOWN, MADE, made, suspects
 from numformer.teaching.causes.thresholds import threshold
 from numformer.teaching.causes.two_mistakes import two_mistakes
@@ -36,9 +36,11 @@ def likely_cause(name, outputs_of, instance, wrong):
     evidence = gather(name, outputs_of, instance, wrong)
     if evidence is None:
         return ""
-    shown, is_certain = relation(evidence)
+    shown, says = relation(evidence)
+    if says == ALL:
+        return shown
     cause = _best(evidence, KNOWN)
-    if not cause and not is_certain:
+    if not cause and says == SOME:
         cause = _best(evidence, MADE)
     if cause or shown or instance.problem.levels[instance.level].hint:     # the hint says more
         return cause or shown

@@ -1,16 +1,17 @@
-"""A matrix product whose shapes do not fit: which of its factors fits if it is transposed.
+"""A matrix product whose shapes do not fit, and what would: a transpose, or the other order.
 
 The message of NumPy ("mismatch in its core dimension 0, with gufunc signature ...") names neither
-the product nor what would help.
+the product nor what would help. What is advised is tried on the shapes first, batch axes included.
 """
 
 import ast
 import inspect
 import textwrap
+from dataclasses import dataclass
 
 import numpy as np
 
-PRODUCTS = ("matmul", "dot")
+PRODUCTS = ("matmul", "dot")                         # np.dot pairs the batch axes of both
 
 
 def unfitting_product(error, file):
@@ -26,7 +27,7 @@ def unfitting_product(error, file):
     Returns
     -------
     str
-        Such as "`dz @ q`: (2, 4, 3) and (2, 4, 5) do not fit; they do with `dz` transposed (.mT)".
+        Such as "`dz @ q`: (2, 4, 3) and (2, 4, 5) do not fit; `dz.mT @ q` does".
 
     Examples
     --------
@@ -36,7 +37,7 @@ def unfitting_product(error, file):
     ...     backward(np.ones((2, 3)), np.ones((4, 3)))
     ... except ValueError as error:
     ...     unfitting_product(error, backward.__code__.co_filename)
-    '`dy @ weight`: (2, 3) and (4, 3) do not fit; they do with `weight` transposed (.mT)'
+    '`dy @ weight`: (2, 3) and (4, 3) do not fit; `dy @ weight.mT` does'
     """
     if not isinstance(error, ValueError):
         return ""
@@ -48,8 +49,8 @@ def unfitting_product(error, file):
             a, b = (_value(operand, frame.tb_frame) for operand in (left, right))
         except Exception:                                 # an operand that is not a mere name
             continue
-        if np.ndim(a) > 1 and np.ndim(b) > 1 and a.shape[-1] != b.shape[-2]:
-            return f"`{product}`: {_words(a, b, *map(ast.unparse, (left, right)))}"
+        if np.ndim(a) > 1 and np.ndim(b) > 1 and not _fit(a.shape, b.shape):
+            return f"`{product}`: {_words(Factor(left, a.shape), Factor(right, b.shape))}"
     return ""
 
 
@@ -92,10 +93,73 @@ def _value(node, frame):
     return eval(code, frame.f_globals, frame.f_locals)    # of the student's own code, where it ran
 
 
-def _words(a, b, left, right):
-    fits = [f"`{name}` transposed (.mT)" for name, one in (
-        (left, a.shape[-2] == b.shape[-2]), (right, a.shape[-1] == b.shape[-1])) if one]
-    both = "" if a.shape[-2] != b.shape[-1] else "both transposed"
-    told = " or ".join(fits) or both
-    more = f"; they do with {told}" if told else ""
-    return f"{a.shape} and {b.shape} do not fit{more}"
+@dataclass
+class Factor:
+    """A factor of a product: its expression, and the shape that it has here."""
+
+    node: ast.expr
+    shape: tuple
+
+    def __str__(self):
+        code = ast.unparse(self.node)
+        whole = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+        return code if isinstance(self.node, whole) else f"({code})"
+
+    @property
+    def all_axes_reversed(self):
+        """The array of which this is ``.T``, if that has more than two axes; else None."""
+        if len(self.shape) > 2 and isinstance(self.node, ast.Attribute) and self.node.attr == "T":
+            return Factor(self.node.value, self.shape[::-1])
+        return None
+
+    @property
+    def transposed(self):
+        """The factor with its last two axes exchanged."""
+        shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
+        if isinstance(self.node, ast.Attribute) and (
+                self.node.attr == "mT" or self.node.attr == "T" and len(self.shape) == 2):
+            return Factor(self.node.value, shape)
+        return Factor(ast.Attribute(ast.Name(str(self)), "mT"), shape)
+
+
+def _fit(one, other):
+    """Whether the matrix product of arrays of these shapes exists."""
+    try:
+        np.broadcast_shapes(one[:-2], other[:-2])
+    except ValueError:
+        return False
+    return one[-1] == other[-2]
+
+
+def _words(left, right):
+    """Why a product does not exist, and which one does: the likeliest that fits."""
+    told = f"{left.shape} and {right.shape} do not fit"
+    of = {id(factor): factor.all_axes_reversed for factor in (left, right)}
+    reversed_ = [factor for factor in (left, right) if of[id(factor)]]
+    for factor in reversed_:
+        n = len(factor.shape)
+        told += (f"; `{factor}` reverses all {n} axes of `{of[id(factor)]}`, and .mT exchanges the "
+                 "last two alone")
+    # of an array with all axes reversed, what is meant is the array, transposed or not
+    left, right = (of[id(factor)].transposed if of[id(factor)] else factor
+                   for factor in (left, right))
+    for one, other in _others(left, right, bool(reversed_)):
+        if _fit(one.shape, other.shape):
+            verb = "fits" if reversed_ else "does"
+            return f"{told}{':' if reversed_ else ';'} `{one} @ {other}` {verb}"
+    if left.shape[-1] == right.shape[-2]:
+        told += (f"; the last two axes do, but {left.shape[:-2]} and {right.shape[:-2]} before "
+                 "them do not broadcast")
+    return told
+
+
+def _others(left, right, may_be_right):
+    """(left, right) of other products, the likeliest first."""
+    if may_be_right:
+        yield left, right
+    if len(left.shape) == 2 < len(right.shape):           # a weight, which stands on the right
+        yield right, left
+        yield right.transposed, left
+    yield left.transposed, right
+    yield left, right.transposed
+    yield left.transposed, right.transposed

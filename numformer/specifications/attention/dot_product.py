@@ -11,7 +11,7 @@ from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.specifications.edges import MASKED_ROW, MORE_QUERIES, NO_GENERATOR, left_out
 from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.softmax import LOW, LOW_SCORES
+from numformer.specifications.softmax import LOW, LOW_SCORES, low_scores_show
 from numformer.specifications.specification import specify
 
 
@@ -157,7 +157,8 @@ IN_ATTENTION = [
 specify(
     F.attention, ("q", "k", "v"),
     {"plain": attended(), "a mask": attended_with_mask,
-     "a mask, low scores": Level(low_scores(attended_with_mask), LOW_SCORES),
+     "a mask, low scores": Level(
+         low_scores(attended_with_mask), LOW_SCORES, low_scores_show),
      "values of another width": attended(other_width=True),
      "more queries than keys": Level(attended(more_queries=True), MORE_QUERIES),
      "a row of the mask is False": Level(attended_with_masked_row, MASKED_ROW,
@@ -316,7 +317,8 @@ specify(
     F.scaled_dot_product_attention, ("q", "k", "v", "bias"),
     with_patterns({
         "a causal pattern": attended(causal=True), "scale=0.3": attended(scale=0.3),
-        "a causal pattern, low scores": Level(low_scores(attended(causal=True)), LOW_SCORES),
+        "a causal pattern, low scores": Level(
+            low_scores(attended(causal=True)), LOW_SCORES, low_scores_show),
         "slopes": also(attended(), slopes=slopes_of_heads),
         "a bias": also(attended(), bias=bias_of_distances),
         "causal, a bias, slopes": also(attended(causal=True), bias=bias_of_distances,

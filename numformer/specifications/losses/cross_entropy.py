@@ -3,6 +3,7 @@
 import numpy as np
 
 from numformer import functional as F
+from numformer.specifications.edges import SUBTRACT
 from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.linear import INT8
 from numformer.specifications.pair import Pair
@@ -52,12 +53,23 @@ LOGARITHM = ("The probability of a target is about exp(-1000) here, which is 0 i
              "logarithm is not -Inf: compute log-softmax directly.")
 
 
+def far_logits_show(found, reference):
+    """What NaN or Inf shows where some logits are above 1000."""
+    if np.isnan(found):
+        return ("Some logits are above 1000 here: exp overflows to Inf above 709, and Inf / Inf "
+                f"and Inf - Inf are NaN. So {SUBTRACT}, and compute log-softmax directly.")
+    if np.isinf(found):
+        return (f"{LOGARITHM} Or exp overflowed: some logits are above 1000, and exp is Inf above "
+                f"709; {SUBTRACT}.")
+    return ""
+
+
 TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
 
 
 specify(
     F.softmax_cross_entropy, ("logits",),
-    {"plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM),
+    {"plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM, far_logits_show),
      "targets of int8": Level(many_targets, INT8)},
     last_axes={"logits": 1, "targets": 0},
     hints=(
@@ -277,7 +289,7 @@ specify(
          classified(ignored=True), needs=("ignore_index",)),
      "label_smoothing=0.2": classified(label_smoothing=0.2),
      "z_loss=0.1": classified(z_loss=0.1), "ignore_index=0": classified_otherwise,
-     "unlikely targets": Level(far_logits, LOGARITHM),
+     "unlikely targets": Level(far_logits, LOGARITHM, far_logits_show),
      "targets of int8": Level(many_targets, INT8)},
     cases=[
         Pair("cross-entropy", [(2, 3, 6)], after=(TARGETS,)),

@@ -6,11 +6,15 @@ import numpy as np
 
 from numformer.teaching.causes.evidence import SAME, same
 
+IN_ANOTHER_ORDER = "the gradients are right, but in another order"
+SOME, ENOUGH, ALL = range(3)                              # how much a relation says
+
 
 def relation(evidence):
-    """(the cause that the first wrong output shows by itself or "", whether it says all).
+    """(the cause that the first wrong output shows by itself or "", how much it says).
 
-    A factor does not: a changed line may tell where it comes from.
+    ALL: the order of all outputs; no other cause is looked for. ENOUGH: no changed line says more.
+    SOME: a factor, of which a changed line may tell where it comes from.
     """
     name, place = evidence.wrong, evidence.place
     wrong = [case for case in evidence.cases if not _is_right(case, place)]
@@ -18,8 +22,11 @@ def relation(evidence):
     for find in (_order_of_outputs, _shape, _factor):
         cause = find(name, pairs, wrong, evidence)
         if cause:
-            return cause, find is not _factor or "sign" in cause or "zero" in cause
-    return "", False
+            if cause.startswith(IN_ANOTHER_ORDER):
+                return cause, ALL
+            return cause, (ENOUGH if find is not _factor or "sign" in cause or "zero" in cause
+                           else SOME)
+    return "", SOME
 
 
 def _is_right(case, place):
@@ -33,14 +40,14 @@ def _order_of_outputs(name, pairs, cases, evidence):
     n, names = len(expected[0]), list(cases[0].expected)
     if n < 2:
         return ""
-    for order in permutations(range(n)) if n <= 5 else ():
+    for order in permutations(range(n)) if n <= 5 else [tuple(range(n))[::-1]]:
         if order != tuple(range(n)) and all(
                 len(case.found) == n and all(
                     case.found[i] is not None and same(case.found[i], right[j], right[i])
                     for i, j in enumerate(order))
                 for case, right in zip(cases, expected)):
             found = ", ".join(names[j] for j in order)
-            return f"the gradients are right, but in another order: {found}"
+            return f"{IN_ANOTHER_ORDER}: {found}"
     for other in range(n):
         if names[other] != name and all(
                 same(found, right[other], right[evidence.place])
@@ -85,8 +92,8 @@ def _shape(name, pairs, cases, evidence):
                     reduced = [reduce(b, axis=axes, keepdims=keep) for _, b in pairs]
                     if all(np.shape(a) == np.shape(c) and same(a, c, b)
                            for (a, b), c in zip(pairs, reduced)):
-                        return (f"{name} is {what} over axis {', '.join(map(str, axes))}, "
-                                "but must not be")
+                        return f"{name} is {what} over {_of_axes(axes, right.ndim)} too, which " + (
+                            "must be kept" if n == 1 else "must all be kept")
     for axis in range(right.ndim):
         for index, which in ((0, "first"), (-1, "last")):
             if all(a.shape == b.shape and a.shape[axis] > 1
@@ -97,6 +104,15 @@ def _shape(name, pairs, cases, evidence):
             if everywhere(lambda a, b: np.roll(a, -step, axis)):
                 return f"{name} is moved by one position along axis {axis}"
     return ""
+
+
+def _of_axes(axes, ndim):
+    """The axes of an array in words."""
+    if len(axes) == ndim > 1:
+        return "all its axes"
+    listed = ", ".join(map(str, axes))
+    return ("its last axis" if axes == (ndim - 1,) else
+            f"its axis {listed}" if len(axes) == 1 else f"its axes {listed}")
 
 
 def _holds(change, found, right):
