@@ -18,14 +18,14 @@ BACKWARD = "Each x has one output, so dx is dy times the derivative at x; save w
 
 
 def pointwise(function, at_zero=None, mistakes=(), hints=(), backward_hints=(),
-              forward_mistakes=(), **options):
+              forward_mistakes=(), names=None, **options):
     """Specify a function of single numbers, with a level for each option.
 
     Without hints there are those of the docstrings: what they begin with, and their formula.
     """
     gradient = getattr(F, f"{function.__name__}_backward")
     specify(function, ("x",), elementwise(at_zero, **options), (), mistakes, last_axes={"x": 0},
-            forward_mistakes=forward_mistakes,
+            forward_mistakes=forward_mistakes, names=names or {},
             hints=hints or hints_of_docstring(function, FORWARD),
             backward_hints=backward_hints or hints_of_docstring(gradient, BACKWARD))
 
@@ -142,6 +142,7 @@ pointwise(
         ("the factor 1 / sqrt(2 pi) of the density is missing",
          lambda dy, x: F.gelu_backward(dy, F.gelu(x)[1]) + dy * x * normal_density(x)
          * (np.sqrt(2 * np.pi) - 1))],
+    names={"below": "Phi(x)", "cdf": "Phi(x)", "density": "phi(x)", "pdf": "phi(x)"},
     hints=(
         "x is weighted by Phi(x), the probability that a standard normal variable is below x. The "
         "weight comes from the error function.",

@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer import functional as F
 from numformer.specifications.levels import Level, also, sizes
+from numformer.specifications.norms import NAMES as OF_NORMS
 from numformer.specifications.norms import OFFSET
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
@@ -48,6 +49,10 @@ def batch_norm_backward_in_parts(dy, x, weight, bias, epsilon=1e-5):
     m = g.mean(axis=(0, 1), keepdims=True)
     dx = (g - m - x_hat * (g * x_hat).mean(axis=(0, 1), keepdims=True)) / std
     return dx, (dy * x_hat).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
+
+
+NAMES = {**OF_NORMS, "statistics.mean": "mean(x)", "vectors": "x", "dvectors": "dy", "N": "n",
+         "real": "x"}                                    # of variables, in the formulas
 
 
 def normed(rng, more=0):
@@ -104,6 +109,32 @@ def norm_of_each_sequence(dy, x, weight, bias):
     return np.stack(dx), sum(dweight), sum(dbias)
 
 
+def over_axis_0(of_parameters):
+    """Means over axis 0 of x (B, T, C) alone; sums for weight and bias, if they are right."""
+    def gradients(dy, x, weight, bias, epsilon=1e-5):
+        r = (x.var(axis=0) + epsilon) ** -0.5
+        x_hat = (x - x.mean(axis=0)) * r
+        dx = right(weight * dy, x_hat, r, len(x))
+        axes = 0 if of_parameters else tuple(range(x.ndim - 1))
+        return dx, (dy * x_hat).sum(axis=axes), dy.sum(axis=axes)
+    return gradients
+
+
+def parameters_over_axis_0(dy, x, weight, bias, epsilon=1e-5):
+    dx, *_ = F.batch_norm_backward(dy, F.batch_norm(x, weight, bias, epsilon)[1])
+    axes = tuple(range(x.ndim - 1))
+    x_hat = (x - x.mean(axis=axes)) * (x.var(axis=axes) + epsilon) ** -0.5
+    return dx, (dy * x_hat).sum(axis=0), dy.sum(axis=0)
+
+
+def normalized_over_axis_0(x, weight, bias, epsilon=1e-5):
+    return weight * (x - x.mean(axis=0)) * (x.var(axis=0) + epsilon) ** -0.5 + bias
+
+
+AXIS_0 = ("the means are over axis 0 alone, but must be over all axes but the last: for x (B, T, "
+          "C) over (0, 1), or over axis 0 after x.reshape(-1, C)")
+
+
 NORM_MISTAKES = [
     ("the terms of the mean and of the variance are missing: they depend on x too",
      wrong_batch_norm(lambda g, x_hat, r, n: r * g)),
@@ -117,6 +148,15 @@ NORM_MISTAKES = [
      wrong_batch_norm(lambda g, x_hat, r, n: r * (g - sum(terms(g, x_hat, 1))))),
     ("the leading factor 1 / sigma is missing",
      wrong_batch_norm(lambda g, x_hat, r, n: right(g, x_hat, 1.0, n))),
+    ("in the last term, x - mean is in place of x_hat: the factor r is missing",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * (g - terms(g, x_hat, n)[0]
+                                                  - terms(g, x_hat, n)[1] / r))),
+    ("the last term is added, but must be subtracted",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * (g - terms(g, x_hat, n)[0]
+                                                  + terms(g, x_hat, n)[1]))),
+    ("the last term has a factor 1/2 too many",
+     wrong_batch_norm(lambda g, x_hat, r, n: r * (g - terms(g, x_hat, n)[0]
+                                                  - terms(g, x_hat, n)[1] / 2))),
     ("the weight is missing: dy must be multiplied by it first", norm_without_weight),
 ]
 
@@ -137,20 +177,25 @@ specify(
          "coordinate",
          as_layer_norm),
         ("every sequence is normalized separately: the means are over all vectors of the batch",
-         norm_of_each_sequence)],
-    last_axes={"x": 2},                                         # two vectors at least
+         norm_of_each_sequence),
+        *((AXIS_0, over_axis_0(of_parameters)) for of_parameters in (True, False)),
+        ("dweight and dbias are summed over axis 0 alone: they must be summed over all axes but "
+         "the last", parameters_over_axis_0)],
+    forward_mistakes=[(AXIS_0, normalized_over_axis_0)],
+    last_axes={"x": 2}, names=NAMES,                            # two vectors at least
     hints=(
         "LayerNorm along the other axis: every coordinate has a mean and a variance, over all "
         "vectors of the batch.",
-        "Reshape x to (N, C); mean and variance are over axis 0, (C,). Divide by N, not N - 1, "
-        "and add epsilon inside the root.",
+        "Reshape x (..., C) to (N, C) by x.reshape(-1, C); then mean and variance are over axis "
+        "0, (C,). Divide by N, not N - 1, and add epsilon inside the root.",
         "centred = vectors - mean; x_hat = centred * (variance + epsilon) ** -0.5; weight and "
         "bias (C,) follow; reshape back to x.shape."),
     backward_hints=(
         "The three paths of LayerNorm, but mean and variance connect the vectors of the batch: "
         "the means in dx run over the N vectors.",
-        "With g = weight * dy as (N, C): subtract the mean of g over axis 0, and x_hat times the "
-        "mean of g * x_hat over axis 0. r is a factor of all.",
+        "Reshape x and dy (..., C) to (N, C) by reshape(-1, C). With g = weight * dy: subtract the "
+        "mean of g over axis 0, and x_hat times the mean of g * x_hat over axis 0. r is a factor "
+        "of all.",
         "dx = rstd * (g - g.mean(axis=0) - x_hat * b), b = (g * x_hat).mean(axis=0), then "
         "reshaped; dweight and dbias are sums over axis 0."))
 
@@ -232,7 +277,7 @@ specify(
     forward_mistakes=[
         ("padding is counted in the variance: x is set to 0 there before the mean is subtracted, "
          "so each padded vector adds the square of the mean", norm_with_padding_in_the_variance)],
-    last_axes={"x": 2, "mask": 1},                              # two vectors at least
+    last_axes={"x": 2, "mask": 1}, names=NAMES,                 # two vectors at least
     hints=(
         "Padding must not count: take the real vectors out, normalize them as one batch, and put "
         "them back.",
@@ -294,7 +339,7 @@ specify(
          "out", inference(right)),
         ("the leading factor 1 / sigma is missing", inference(lambda g, x_hat, r, n: g)),
         ("the weight is missing: dy must be multiplied by it first", inference_without_weight)],
-    last_axes={"x": 1},
+    last_axes={"x": 1}, names=NAMES,
     hints=(
         "With given statistics nothing of the batch is measured: each vector is mapped on its "
         "own, an affine map of every coordinate.",

@@ -57,6 +57,10 @@ specify(
          changed(F.linear, dbias=lambda dbias, dy, *_: dy.mean(axis=(0, 1)))),
         ("the sum over the batch is missing in the gradient of the weight",
          changed(F.linear, dweight=lambda dweight, dy, x, *_: np.swapaxes(x, -1, -2) @ dy)),
+        ("dweight is averaged over the batch, but must be summed", changed(
+            F.linear, dweight=lambda dweight, dy, x, *_: dweight / len(x))),
+        ("dweight is averaged over the tokens, but must be summed", changed(
+            F.linear, dweight=lambda dweight, dy, x, *_: dweight / (x.size // x.shape[-1]))),
         ("x and dy are flattened in different orders, one of them as with order='F': dweight pairs "
          "vectors of different positions", changed(F.linear, dweight=flattened_otherwise))],
     last_axes={"x": 1},

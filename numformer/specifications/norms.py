@@ -51,6 +51,13 @@ def layer_norm_backward_in_steps(dy, x, weight, bias, epsilon=1e-5):
     return dx, (dy * centred / std).sum(axis=(0, 1)), dy.sum(axis=(0, 1))
 
 
+NAMES = {                                                # of variables, in the formulas
+    "epsilon / scale / scale": "epsilon", "float(epsilon) / scale / scale": "epsilon",
+    "rstd": "r", "scaled_rstd": "r", "rrms": "r", "scaled_rrms": "r", "dx_hat": "g",
+    "scaled": "x", "centred": "(x - mean(x))", "mean": "mean(x)", "variance": "variance(x)",
+    "var": "variance(x)", "std": "sqrt(variance(x) + epsilon)", "square": "mean(x ** 2)", "N": "C"}
+
+
 def normed(*more, **options):
     def make(rng):
         B, T, C = sizes(rng, 3)
@@ -144,6 +151,19 @@ def norm_mistakes(centre, inside):
              "sum to 0",
              lambda g, x_hat, r, kappa: r
              * (g - x_hat * kappa * mean_of(g * x_hat)))] if centre else []
+    uncentred = "x - mean" if centre else "x"
+    last = f"in the last term, {uncentred} is in place of x_hat {{}}"
+    scaled = [
+        (last.format("once: a factor r is missing"), lambda g, x_hat, r, kappa:
+         r * (g - mean_of(g) * centre - x_hat / r * kappa * mean_of(g * x_hat))),
+        (last.format("twice: a factor r^2 is missing"), lambda g, x_hat, r, kappa:
+         r * (g - mean_of(g) * centre - x_hat / r * kappa * mean_of(g * x_hat / r))),
+        ("the last term has a factor 1/2 too many", lambda g, x_hat, r, kappa:
+         r * (g - mean_of(g) * centre - x_hat * kappa * mean_of(g * x_hat) / 2)),
+        ("the last term is twice as large as it must be", lambda g, x_hat, r, kappa:
+         r * (g - mean_of(g) * centre - 2 * x_hat * kappa * mean_of(g * x_hat))),
+        ("the last term is added, but must be subtracted", lambda g, x_hat, r, kappa:
+         r * (g - mean_of(g) * centre + x_hat * kappa * mean_of(g * x_hat)))]
     outside = [] if inside else [
         ("with epsilon outside the root, the term of the variance has another factor: "
          "(sigma + epsilon) / sigma",
@@ -160,13 +180,13 @@ def norm_mistakes(centre, inside):
             ("the leading factor 1 / sigma is missing",
              lambda g, x_hat, r, kappa:
              g - mean_of(g) * centre - x_hat * kappa * mean_of(g * x_hat)),
-            *outside]],
+            *scaled, *outside]],
         ("the weight is missing: dy must be multiplied by it first",
          norm_without_weight(centre, inside)),
         ("the sum over the tokens is missing: all tokens share the parameters",
          norm_with_sum_over(None, centre, inside)),
-        ("the gradient of the weight is summed over the batch only: it must be summed over all "
-         "tokens", norm_with_sum_over(0, centre, inside)),
+        ("the gradient of the weight is summed over axis 0 alone: it must be summed over all axes "
+         "but the last, as after a reshape to (N, C)", norm_with_sum_over(0, centre, inside)),
     ]
 
 
@@ -177,7 +197,7 @@ specify(
         Pair("layer norm of a vector that hardly varies", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-18), prepare=hardly_varying, condition=3e5)],
     mistakes=norm_mistakes(True, inside=True),
-    last_axes={"x": 1},
+    last_axes={"x": 1}, names=NAMES,
     hints=(
         "Every vector has its own mean and variance: both run over the last axis alone.",
         "With keepdims=True, mean and variance have shape (..., 1). epsilon, 1e-5 by default, is "
@@ -220,7 +240,7 @@ specify(
         Pair("layer norm of a vector that hardly varies, outside", [(2, 5), (5,), (5,)],
              options=dict(epsilon=1e-9), prepare=hardly_varying, condition=3e5)],
     mistakes=norm_mistakes(True, inside=False),
-    last_axes={"x": 1},
+    last_axes={"x": 1}, names=NAMES,
     hints=(
         "It is layer_norm with another denominator: epsilon is added to the standard deviation, "
         "after the root.",
@@ -263,7 +283,7 @@ def rms_norm_mistakes(inside):
 specify(
     F.rms_norm, ("x", "weight"), of_norm(),
     mistakes=rms_norm_mistakes(inside=True),
-    last_axes={"x": 1},
+    last_axes={"x": 1}, names=NAMES,
     hints=(
         "RMSNorm is LayerNorm without the mean and without the bias: nothing is subtracted from "
         "x.",
@@ -299,7 +319,7 @@ def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
 specify(
     F.rms_norm_outside, ("x", "weight"), of_norm(outside=True),
     mistakes=rms_norm_mistakes(inside=False),
-    last_axes={"x": 1},
+    last_axes={"x": 1}, names=NAMES,
     hints=(
         "It is rms_norm with epsilon added to the root mean square, after the root.",
         "rho = sqrt of the mean of x^2 over the last axis, (..., 1); r = 1 / (rho + epsilon).",

@@ -68,6 +68,56 @@ def rotary_with_angles_of_the_other_layout(x, cosine, sine, layout="half"):
     return x * cosine + turned * sine
 
 
+INTERLEAVED = ("the pairs are neighbours, (2i, 2i + 1), but here coordinates i and i + half of the "
+               "width are a pair")
+HALVES = ("the pairs are i and i + half of the width, but layout=\"interleaved\" pairs neighbours, "
+          "(2i, 2i + 1)")
+OVERWRITTEN = ("one coordinate of a pair is overwritten before the other needs it: compute both "
+               "from what came in, before one is written")
+SWAPPED = "the two halves of the result are exchanged: the first coordinate of a pair comes first"
+
+
+def rotated_otherwise(mistake):
+    """A rotation with one mistake."""
+    def rotate(x, cosine, sine, layout="half"):
+        if mistake in ("half", "interleaved"):
+            return F.rotary(x, cosine, sine, mistake)[0]
+        half = x.shape[-1] // 2
+        first, second = ((np.s_[..., :half], np.s_[..., half:]) if layout == "half"
+                         else (np.s_[..., 0::2], np.s_[..., 1::2]))
+        y = x.copy()
+        a, b = x[first], x[second]
+        if mistake == "second too late":
+            y[first] = a * cosine - b * sine
+            y[second] = y[first] * sine + b * cosine
+        elif mistake == "first too late":
+            y[second] = a * sine + b * cosine
+            y[first] = a * cosine - y[second] * sine
+        else:
+            y[first], y[second] = a * sine + b * cosine, a * cosine - b * sine
+        return y
+    return rotate
+
+
+def backwards(rotate):
+    """The mistake of a rotation in the rotation back, of dy."""
+    return lambda dy, x, cosine, sine, layout="half": rotate(dy, cosine, -sine, layout)
+
+
+def of_first_coordinates(rotate):
+    """The same mistake in a rotation of the first coordinates alone."""
+    def partly(x, cosine, sine, layout="half"):
+        R = 2 * cosine.shape[-1]
+        return np.concatenate([rotate(x[..., :R], cosine, sine, layout), x[..., R:]], axis=-1)
+    return partly
+
+
+PAIRS = [(INTERLEAVED, rotated_otherwise("interleaved")), (HALVES, rotated_otherwise("half")),
+         (OVERWRITTEN, rotated_otherwise("second too late")),
+         (OVERWRITTEN, rotated_otherwise("first too late")),
+         (SWAPPED, rotated_otherwise("exchanged"))]
+
+
 ANGLES = ("the pairs of coordinates are right, but their angles are in the order of the other "
           "layout: angle i belongs to pair i")
 
@@ -86,10 +136,11 @@ specify(
          rotary_rotated_forward),
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
+        *((cause, backwards(rotate)) for cause, rotate in PAIRS),
         ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout),
         (ANGLES, lambda dy, x, cosine, sine, layout="half":
          rotary_with_angles_of_the_other_layout(dy, cosine, -sine, layout))],
-    forward_mistakes=[(ANGLES, rotary_with_angles_of_the_other_layout)],
+    forward_mistakes=[*PAIRS, (ANGLES, rotary_with_angles_of_the_other_layout)],
     last_axes={"x": 2},
     hints=(
         "Each pair of coordinates is a point in the plane, rotated by an angle that depends on "
@@ -142,6 +193,12 @@ def partial_rotary_rotated_forward(dy, x, cosine, sine, layout="half"):
     return F.partial_rotary(dy, cosine, sine, layout)[0]
 
 
+def rest_of_x(dy, x, cosine, sine, layout="half"):
+    dx = F.partial_rotary(dy, cosine, -sine, layout)[0]
+    R = 2 * cosine.shape[-1]
+    return np.concatenate([dx[..., :R], x[..., R:]], axis=-1)
+
+
 def the_last_coordinates_rotated(x, cosine, sine, layout="half"):
     R = 2 * cosine.shape[-1]
     return np.concatenate([x[..., :-R], F.rotary(x[..., -R:], cosine, sine, layout)[0]], axis=-1)
@@ -153,10 +210,13 @@ specify(
     mistakes=[
         ("coordinates that are not rotated have no gradient, but theirs passes through unchanged",
          partial_rotary_without_the_rest),
+        ("the coordinates that are not rotated are taken from x, but must be from dy", rest_of_x),
+        *((cause, backwards(of_first_coordinates(rotate))) for cause, rotate in PAIRS),
         ("the gradient is rotated forward: the gradient of a rotation is the inverse rotation",
          partial_rotary_rotated_forward)],
     forward_mistakes=[("the last coordinates are rotated, but the first must be",
-                       the_last_coordinates_rotated)],
+                       the_last_coordinates_rotated),
+                      *((cause, of_first_coordinates(rotate)) for cause, rotate in PAIRS)],
     last_axes={"x": 2},
     hints=(
         "Only the first R coordinates are rotated; the rest is copied.",

@@ -161,6 +161,12 @@ def masked_scores_of_0(x, axis=-1, mask=None):
     return F.softmax(x if mask is None else np.where(mask, x, 0), axis)[0]
 
 
+MASK_ADDED = ("the mask is added to the scores as numbers, 1 and 0: masked scores must be -Inf, as "
+              "of np.where(mask, scores, -np.inf)")
+MASK_MULTIPLIED = ("the scores are multiplied by the mask: masked ones become 0, and exp(0) is 1; "
+                   "they must be -Inf")
+
+
 def any_axis(rng):
     """x of three or four axes, and one of them but the last."""
     n_axes, axis = ((3, 0), (3, -2), (4, 1), (4, -2))[rng.integers(4)]
@@ -183,7 +189,10 @@ specify(
     forward_mistakes=[
         ("the mask comes after the softmax, and what is left is not normalized: masked scores must "
          "be left out of the sum", masked_after),
-        ("masked scores are 0, and exp(0) is 1: they must be -Inf", masked_scores_of_0),
+        (MASK_MULTIPLIED, masked_scores_of_0),
+        (MASK_ADDED, lambda x, axis=-1, mask=None: F.softmax(x if mask is None else x + mask,
+                                                             axis)[0]),
+        ("the mask is missing", lambda x, axis=-1, mask=None: F.softmax(x, axis)[0]),
         ("the sum has an additional term exp(0) = 1, as of another score of 0: it must begin with "
          "0", with_another_score_of_0)],
     mistakes=[

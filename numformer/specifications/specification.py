@@ -1,7 +1,7 @@
 """What is known about one function pair, in one object: everything that checks it reads this."""
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,9 @@ class Specification:
         `(dy, *arguments, **options)` and returns gradients.
     forward_mistakes : list of (str, callable)
         The same in the function itself: `(*arguments, **options)` to y.
+    sized_mistakes : (list of (str, list of callable), the same)
+        Mistakes with a size that whoever makes them has chosen, such as that of tiles: one
+        function for each of some sizes. Those in the function itself, and those in the backward.
     note : str
         A hint for everybody whose answer is wrong.
     smallest : float
@@ -43,6 +46,10 @@ class Specification:
     hints, backward_hints : tuple of str
         Three for whoever writes the function, three for the backward, each of more help than the
         one before: the idea, the step or the shape, nearly the line.
+    names : dict of str to str
+        What variables of the references' code, or other parts of it, are in the formulas, as code:
+        "r" for "rstd". By these a cause is told that is a change of one line. Other variables
+        stand for how they are computed.
     last_axes : dict of str to int, optional
         The arguments whose shape begins with "...", the same axes in all, and how many axes follow:
         ``{"x": 1}`` for x (..., C). None where the number of axes is fixed.
@@ -60,6 +67,8 @@ class Specification:
     hints: tuple = ()
     backward_hints: tuple = ()
     forward_mistakes: tuple = ()
+    sized_mistakes: tuple = ((), ())
+    names: dict = field(default_factory=dict)
 
 
 def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
@@ -71,7 +80,7 @@ def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
     gradient = getattr(functional, f"{name}_backward")
     cases = cases or [drawn_case(name if number == 0 else f"{name}, {level}", make, wanted)
                       for number, (level, make) in enumerate(dict(levels).items())
-                      if not isinstance(make, Level)]
+                      if not isinstance(make, Level) or make == Level(make.make, shows=make.shows)]
     cases = [case if case.gradient else replace(case, function=case.function or function,
                                                 gradient=gradient) for case in cases]
     SPECIFICATIONS[name] = Specification(function, gradient, wanted, with_edges(

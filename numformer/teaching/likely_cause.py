@@ -31,9 +31,11 @@ def likely_cause(name, outputs_of, instance, wrong):
     wrong : str
         The first gradient that differs there, or "y".
     """
-    if instance.level == LONG_AXIS:
-        return threshold(outputs_of, instance, name.endswith("_backward"))
     evidence = gather(name, outputs_of, instance, wrong)
+    if instance.level == LONG_AXIS:                       # few mistakes show at a size alone
+        found = [evidence and _best(evidence, KNOWN),
+                 threshold(outputs_of, instance, name.endswith("_backward"))]
+        return "; ".join(filter(None, found))
     if evidence is None:
         return ""
     shown, says = relation(evidence)
@@ -74,8 +76,9 @@ def _best(evidence, kinds):
                 continue
             elsewhere = sum(evidence.agrees(case, made(suspect, case)) for case in evidence.others)
             rank = (level, bool(together), -elsewhere, suspect.rank)
-            if best is None or rank < best[0]:
-                best = rank, suspect.told() + together + _reservation(evidence, level, outputs)
+            told = suspect.told() if best is None or rank < best[0] else ""
+            if told:
+                best = rank, told + together + _reservation(evidence, level, outputs)
     return best[1] if best else ""
 
 

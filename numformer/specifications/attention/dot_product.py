@@ -11,7 +11,8 @@ from numformer.functional import CAUSAL, EVERYWHERE, AttentionPattern
 from numformer.specifications.edges import MASKED_ROW, MORE_QUERIES, NO_GENERATOR, left_out
 from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.softmax import LOW, LOW_SCORES, low_scores_show
+from numformer.specifications.softmax import (
+    LOW, LOW_SCORES, MASK_ADDED, MASK_MULTIPLIED, low_scores_show)
 from numformer.specifications.specification import specify
 
 
@@ -69,6 +70,15 @@ def low_scores(make):
     return changed
 
 
+def nan_shows(found, reference):
+    """What NaN shows among plain numbers."""
+    if not np.isnan(found):
+        return ""
+    return ("NaN comes of 0 / 0, Inf - Inf or 0 * Inf. Is every key of a row masked, as True hides "
+            "a key in yours and lets it be seen here? Or does a loop over keys multiply by "
+            "exp(m_new - m), which is Inf while m is -Inf, and not by exp(m - m_new)?")
+
+
 def attended_with_mask(rng):
     arguments, _ = attended()(rng)
     T, S = arguments["q"].shape[2], arguments["k"].shape[2]
@@ -97,8 +107,8 @@ def wrong_attention(mistake):
         p = F.softmax(scores, mask=mask)[0]
         if mistake == "mask after the softmax":
             p = F.softmax(scores)[0] * mask
-        if mistake == "no mask":
-            p = F.softmax(scores)[0]
+        if mistake in MASKED_SCORES:
+            p = F.softmax(MASKED_SCORES[mistake](scores, mask))[0]
         dv, dp = p.mT @ do, do @ v_all.mT
         if mistake == "dv from dp":
             dv = dp.mT @ do
@@ -126,6 +136,29 @@ def wrong_attention(mistake):
     return gradients
 
 
+MASKED_SCORES = {"no mask": lambda scores, mask: scores,
+                 "mask added": lambda scores, mask: scores + mask,
+                 "mask multiplied": lambda scores, mask: scores * mask}
+
+
+def attention_with_scores(mistake):
+    """Attention with one mistake in how its scores are masked."""
+    def outputs(q, k, v, mask=None):
+        scores = q @ k.mT * q.shape[-1] ** -0.5
+        return F.softmax(scores if mask is None else MASKED_SCORES[mistake](scores, mask))[0] @ v
+    return outputs
+
+
+def with_pattern_in_scores(mistake):
+    """The same with grouped heads, and the mask of a pattern."""
+    def outputs(q, k, v, pattern=F.EVERYWHERE, scale=None):
+        k, v = (np.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
+        if scale is not None:                             # attention divides by sqrt(D)
+            q = q * scale * q.shape[-1] ** 0.5
+        return attention_with_scores(mistake)(q, k, v, pattern.dense(q.shape[2], k.shape[2]))
+    return outputs
+
+
 def masked_after_the_softmax(q, k, v, mask=None):
     p = F.softmax(q @ k.mT * q.shape[-1] ** -0.5)[0]
     return (p if mask is None else p * mask) @ v
@@ -138,6 +171,8 @@ def attention_with_mask(mistake):
     return gradients
 
 
+IN_SCORES = [("the mask is missing", "no mask"), (MASK_ADDED, "mask added"),
+             (MASK_MULTIPLIED, "mask multiplied")]
 IN_ATTENTION = [
     ("the factor 1 / sqrt(D) is missing in dq and dk", "no scale"),
     ("the factor 1 / sqrt(D) is missing in dk", "no scale of dk"),
@@ -150,13 +185,118 @@ IN_ATTENTION = [
     ("the mask is applied after the softmax: masked scores must be -inf before it, or the "
      "weights do not sum to 1",
      "mask after the softmax"),
-    ("the mask is missing", "no mask"),
+    *IN_SCORES,
     ("dv is computed from dp, but must be p.T @ do", "dv from dp")]
+
+
+# in tiles of keys: m, l and a are the maximum, the sum of the weights and that of the values so far
+RESCALED = "where a tile raises the maximum, {} so far must be multiplied by exp(m - m_new): {} not"
+WRONG_TILES = [
+    (RESCALED.format("the output a", "it is"), "no rescaling of a"),
+    (RESCALED.format("the sum l", "it is"), "no rescaling of l"),
+    (RESCALED.format("the output a and the sum l", "they are"), "no rescaling"),
+    ("the weights of each tile are divided by their own sum: divide by l once, after the last tile",
+     "weights divided"),
+    ("the softmax is over the keys of each tile alone, and the outputs of tiles are added: the "
+     "weights of all tiles must have one sum", "softmax of each tile"),
+    ("m is not updated after a tile: then exp(m - m_new) is 0 for m = -Inf, and all tiles but the "
+     "last are forgotten", "m not updated"),
+    ("the keys behind the last whole tile are left out: the last tile may be shorter",
+     "last keys left out"),
+    ("the last tile of keys is left out", "last tile left out")]
+WRONG_TILES_BACKWARD = [
+    ("delta is the sum of p * dp over the keys of each tile, but must be over all keys: it is the "
+     "sum of do * o over D", "delta of each tile"),
+    ("dq is that of the last tile of keys alone, as by `=` in place of `+=`: a query adds up over "
+     "the tiles of keys", "dq of the last"),
+    ("dk is that of the last tile of queries alone, as by `=` in place of `+=`: a key adds up over "
+     "the tiles of queries", "dk of the last"),
+    ("dv is that of the last tile of queries alone, as by `=` in place of `+=`: a value adds up "
+     "over the tiles of queries", "dv of the last"),
+    ("dk and dv are those of the last tile of queries alone, as by `=` in place of `+=`: keys and "
+     "values add up over the tiles of queries", "dk, dv of the last"),
+    ("dq is that of the last tile of keys alone, and dk and dv are those of the last tile of "
+     "queries, as by `=` in place of `+=`: all of them add up over the tiles", "all of the last"),
+    ("the weights of each tile are divided by their own sum: p is exp(s - m) / l, with m and l of "
+     "the whole row", "weights divided"),
+    ("the keys behind the last whole tile are left out: the last tile may be shorter",
+     "last keys left out")]
+TRIED = (1, 2, 3, 4, 5, 8, 16, 32, 64)                     # sizes of tiles
+
+
+def of_any_size(mistakes, made):
+    """(cause, functions) of each mistake: one for each of some sizes of tiles."""
+    return [(cause, [made(mistake, tile) for tile in TRIED]) for cause, mistake in mistakes]
+
+
+def tiled_with(mistake, size):
+    """Attention in tiles of keys with one mistake; the size is that of an option, if it is given.
+
+    """
+    def outputs(q, k, v, mask=None, scale=None, tile=None):
+        tile, S = tile or size, k.shape[2]
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        k, v = (np.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
+        s = q @ k.mT * scale
+        s = s if mask is None else np.where(dense(mask, q, k), s, -np.inf)
+        m, l, a = np.full((*q.shape[:3], 1), -np.inf), 0.0, 0.0                      # noqa: E741
+        end = {"last keys left out": S - S % tile, "last tile left out": S - tile}.get(mistake, S)
+        for j in range(0, end, tile):
+            keys = np.s_[:, :, j:j + tile]
+            s_j = s[:, :, :, j:j + tile]
+            m_new = np.maximum(m, s_j.max(axis=-1, keepdims=True))
+            alpha, p = np.exp(m - m_new), np.exp(s_j - m_new)
+            if mistake in ("weights divided", "softmax of each tile"):
+                p = p / p.sum(axis=-1, keepdims=True)
+                alpha = 1 if mistake == "softmax of each tile" else alpha
+            rescaled = mistake in ("no rescaling", "no rescaling of l")
+            l = (1 if rescaled else alpha) * l + np.exp(s_j - m_new).sum(            # noqa: E741
+                axis=-1, keepdims=True)
+            a = (1 if mistake in ("no rescaling", "no rescaling of a") else alpha) * a + p @ v[keys]
+            m = m if mistake == "m not updated" else m_new
+        return a if mistake == "softmax of each tile" else a / l
+    return outputs
+
+
+def tiled_backward_with(mistake, size):
+    """The backward of attention in tiles of queries and keys, with one mistake."""
+    def gradients(do, q, k, v, mask=None, scale=None, tile=None):
+        (T, S), tile, group = (q.shape[2], k.shape[2]), tile or size, q.shape[1] // k.shape[1]
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        k_all, v_all = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+        s = q @ k_all.mT * scale
+        p = F.softmax(s, mask=None if mask is None else dense(mask, q, k))[0]
+        dp = do @ v_all.mT
+
+        def of_tiles(x):
+            sums = np.add.reduceat(x, np.arange(0, S, tile), axis=-1)
+            return np.repeat(sums, tile, axis=-1)[..., :S]
+
+        delta = of_tiles(p * dp) if mistake == "delta of each tile" else (p * dp).sum(
+            axis=-1, keepdims=True)
+        p = p / of_tiles(p) if mistake == "weights divided" else p
+        p = p * (np.arange(S) < S - S % tile) if mistake == "last keys left out" else p
+        ds = p * (dp - delta) * scale
+        every = np.ones((T, S))
+        last_keys = every * (np.arange(S) >= (S - 1) // tile * tile)
+        last_queries = every * (np.arange(T) >= (T - 1) // tile * tile)[:, None]
+        dq = ds * (last_keys if mistake in ("dq of the last", "all of the last") else every) @ k_all
+        dk = (ds * (last_queries if mistake in (
+            "dk of the last", "dk, dv of the last", "all of the last") else every)).mT @ q
+        dv = (p * (last_queries if mistake in (
+            "dv of the last", "dk, dv of the last", "all of the last") else every)).mT @ do
+        return dq, *(x.reshape(len(x), -1, group, *x.shape[2:]).sum(axis=2) for x in (dk, dv))
+    return gradients
+
+
+def dense(mask, q, k):
+    """The mask of a pattern, or one that is an array."""
+    return mask.dense(q.shape[2], k.shape[2]) if isinstance(mask, AttentionPattern) else mask
 
 
 specify(
     F.attention, ("q", "k", "v"),
-    {"plain": attended(), "a mask": attended_with_mask,
+    {"plain": Level(attended(), shows=nan_shows), "a mask": attended_with_mask,
      "a mask, low scores": Level(
          low_scores(attended_with_mask), LOW_SCORES, low_scores_show),
      "values of another width": attended(other_width=True),
@@ -167,11 +307,14 @@ specify(
         Pair("attention core", [(2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4)]),
         Pair("attention core, a mask with an empty row",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(np.tri(4, 3, -1, dtype=bool),))],
-    mistakes=[(cause, attention_with_mask(mistake))
-     for cause, mistake in IN_ATTENTION],
+    mistakes=[(cause, attention_with_mask(mistake)) for cause, mistake in IN_ATTENTION],
+    sized_mistakes=(of_any_size(WRONG_TILES, tiled_with),
+                    of_any_size(WRONG_TILES_BACKWARD, tiled_backward_with)),
+    names={"scores": "z", "dscores": "dz", "ds": "dz", "scale": "(1 / sqrt(D))"},
     forward_mistakes=[
         ("the mask multiplies the weights after the softmax: masked scores must be left out of its "
-         "sum, or the weights do not sum to 1", masked_after_the_softmax)],
+         "sum, or the weights do not sum to 1", masked_after_the_softmax),
+        *((cause, attention_with_scores(mistake)) for cause, mistake in IN_SCORES)],
     hints=(
         "Three steps: scores between every query and every key, a softmax over the keys, and a "
         "weighted mean of the values.",
@@ -291,7 +434,7 @@ PATTERNS = {
 
 def with_patterns(levels):
     """The levels of attention with a pattern."""
-    return {"plain": attended(), **levels, **PATTERNS}
+    return {"plain": Level(attended(), shows=nan_shows), **levels, **PATTERNS}
 
 
 IN_GROUPED_HEADS = [
@@ -348,6 +491,7 @@ specify(
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN)],
     mistakes=[
         (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS],
+    forward_mistakes=[(cause, with_pattern_in_scores(mistake)) for cause, mistake in IN_SCORES],
     hints=(
         "The core has three steps: scores of all queries with all keys, a softmax over the keys, "
         "a mean of the values. Each option changes one of them.",
@@ -395,17 +539,11 @@ def tiled_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale=None, tile=6
 TILES = "There are several tiles here, and the last one may be shorter."
 
 
-def with_sums_over_a_tile(do, q, k, v, pattern=EVERYWHERE, scale=None, tile=64):
-    group, scale = q.shape[1] // k.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
-    k_all, v_all = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-    p = F.softmax(q @ k_all.mT * scale, mask=pattern.dense(q.shape[2], k.shape[2]))[0]
-    dp = do @ v_all.mT
-    tiles = np.arange(0, k.shape[2], tile)
-    sums = np.repeat(np.add.reduceat(p * dp, tiles, axis=-1), tile, axis=-1)[..., :k.shape[2]]
-    ds = p * (dp - sums) * scale
-    dk, dv = (F.repeat_kv_heads_backward(x, F.repeat_kv_heads(k, q.shape[1])[1])
-              for x in (ds.mT @ q, p.mT @ do))
-    return ds @ k_all, dk, dv
+def by_pattern(function):
+    """A mistake of `attention`, for a function whose mask is a pattern."""
+    def with_pattern(*arguments, pattern=EVERYWHERE, scale=None, tile=None):
+        return function(*arguments, pattern, scale, tile)
+    return with_pattern
 
 
 specify(
@@ -420,8 +558,11 @@ specify(
              options=dict(scale=0.7, tile=2)),
         Pair("tiled attention, ragged mask",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))],
-    mistakes=[("the sum of p * dp is over the keys of a tile, but must be over all keys",
-               with_sums_over_a_tile)],
+    mistakes=[("delta is the sum of p * dp over the keys of a tile, but must be over all keys",
+               by_pattern(tiled_backward_with("delta of each tile", 64)))],
+    sized_mistakes=tuple(
+        [(cause, list(map(by_pattern, functions))) for cause, functions in of_any_size(*each)]
+        for each in ((WRONG_TILES, tiled_with), (WRONG_TILES_BACKWARD, tiled_backward_with))),
     hints=(
         "The result is that of attention. For a block of queries, go through tiles of keys, and "
         "keep a running maximum m, a running sum l, an output o.",
@@ -451,9 +592,30 @@ def repeat_kv_heads_backward(dy, x, n_heads):
     return dy.reshape(B, G, group, S, D).sum(axis=2)
 
 
+def wrong_sum_of_group(mistake):
+    def gradients(dy, x, n_heads):
+        (B, G, S, D), group = x.shape, n_heads // x.shape[1]
+        if mistake == "interleaved":
+            return dy.reshape(B, group, G, S, D).sum(axis=1)
+        heads = dy.reshape(B, G, group, S, D)
+        return heads.mean(axis=2) if mistake == "mean" else heads[:, :, -1 if mistake == "last"
+                                                                  else 0]
+    return gradients
+
+
 specify(
     F.repeat_kv_heads, ("x",),
     {"plain": grouped},
+    mistakes=[(cause, wrong_sum_of_group(mistake)) for cause, mistake in [
+        ("the heads of a group must be summed, but only the last one is kept, as by `=` in place "
+         "of `+=`", "last"),
+        ("the heads of a group must be summed, but only the first one is kept", "first"),
+        ("the heads of a group must be summed, but are averaged", "mean"),
+        ("the heads of a group are adjacent (0 0 1 1), but were taken as interleaved (0 1 0 1)",
+         "interleaved")]],
+    forward_mistakes=[
+        ("the heads of a group must be adjacent (0 0 1 1), but are interleaved (0 1 0 1), as by "
+         "np.tile", lambda x, n_heads: np.concatenate([x] * (n_heads // x.shape[1]), axis=1))],
     hints=(
         "H query heads share G key-value heads: each of them is needed H / G times, next to "
         "itself.",

@@ -191,7 +191,9 @@ def wrong_general(mistake):
         dk = dscores.mT @ (q if mistake == "dk without weight"
                            else q @ (weight.T if mistake == "dk transposed" else weight))
         dweight = q.mT @ du
-        if mistake != "no sum over B":
+        if mistake == "mean over B":
+            dweight = dweight.mean(axis=0)
+        elif mistake != "no sum over B":
             dweight = dweight.sum(axis=0)
         return dq, dk, dweight.T if mistake == "dweight transposed" else dweight
     return gradients
@@ -205,7 +207,8 @@ specify(
         ("the weight is transposed in dk, but must not be", "dk transposed"),
         ("the weight is missing in dk", "dk without weight"),
         ("dweight is transposed", "dweight transposed"),
-        ("the sum over the batch is missing in dweight", "no sum over B")]],
+        ("the sum over the batch is missing in dweight", "no sum over B"),
+        ("dweight is averaged over the batch, but must be summed", "mean over B")]],
     hints=(
         "A matrix between query and key: z_ij = q_i^T W k_j. Do it in two products.",
         "u = q @ weight maps queries (B, T, C) to the width K of the keys; then all dot products "

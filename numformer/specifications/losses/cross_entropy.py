@@ -67,11 +67,64 @@ def far_logits_show(found, reference):
 TARGETS = np.array([[3, 1, -100], [0, 5, 1]])
 
 
+def online_loss(mistake):
+    """The loss by a loop over classes, with a running maximum m and sum l, and one mistake."""
+    def loss(logits, targets):
+        V = logits.shape[-1]
+        m, l = np.full(logits.shape[:-1], -np.inf), np.zeros(logits.shape[:-1])      # noqa: E741
+        if mistake in ("inverted", "old maximum"):            # these begin with the first class
+            m, l = logits[..., 0], np.ones(logits.shape[:-1])                        # noqa: E741
+        start = 1 if mistake in ("inverted", "old maximum", "first class left out") else 0
+        for v in range(start, V - (mistake == "last class left out")):
+            z = logits[..., v]
+            m_new = np.maximum(m, z)
+            factor = {"no rescaling": 1.0, "inverted": np.exp(m_new - m)}.get(
+                mistake, np.exp(m - m_new))
+            l = factor * l + np.exp(z - (m if mistake == "old maximum" else m_new))  # noqa: E741
+            m = m_new
+        lse = {"no m": np.log(l), "no logarithm": m + l}.get(mistake, m + np.log(l))
+        of_targets = np.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+        return (lse - of_targets).mean()
+    return loss
+
+
+def all_targets_of_all(logits, targets):
+    lse = logits - F.log_softmax(logits)[0]
+    return lse.mean() - logits[..., targets].mean()
+
+
+def loss_shows(found, reference):
+    """What NaN or Inf shows in a loss of plain logits."""
+    if np.isnan(found):
+        return ("NaN comes of 0 / 0, Inf - Inf or 0 * Inf. In a running sum, exp(m_new - m) is Inf "
+                "while m is -Inf: the factor of the old sum is exp(m - m_new).")
+    if np.isinf(found):
+        return ("Inf comes of log 0, 1 / 0 or exp(Inf). In a running sum, exp(z - m) with the old "
+                "m is Inf while m is -Inf: the new term is exp(z - m_new).")
+    return ""
+
+
 specify(
     F.softmax_cross_entropy, ("logits",),
-    {"plain": classified(), "unlikely targets": Level(far_logits, LOGARITHM, far_logits_show),
+    {"plain": Level(classified(), shows=loss_shows),
+     "unlikely targets": Level(far_logits, LOGARITHM, far_logits_show),
      "targets of int8": Level(many_targets, INT8)},
     last_axes={"logits": 1, "targets": 0},
+    forward_mistakes=[
+        *((cause, online_loss(mistake)) for cause, mistake in [
+            ("where a class raises the maximum, the sum so far must be multiplied by exp(m - "
+             "m_new): it is not", "no rescaling"),
+            ("the sum so far is multiplied by exp(m_new - m), but must be by exp(m - m_new): the "
+             "old terms get smaller", "inverted"),
+            ("the new term is exp(z - m) with the old maximum, but must be exp(z - m_new)",
+             "old maximum"),
+            ("the first class is left out of the sum", "first class left out"),
+            ("the last class is left out of the sum", "last class left out"),
+            ("the maximum is not added back: log sum exp z = m + log sum exp(z - m)", "no m"),
+            ("the logarithm is missing: the log-sum-exp is m + log l", "no logarithm")]),
+        ("logits[..., targets] takes the logits of all targets at every position: "
+         "np.take_along_axis(logits, targets[..., None], axis=-1) takes one at each",
+         all_targets_of_all)],
     hints=(
         "The negative log-probability of each target, averaged over all positions. Take the "
         "logarithm of the softmax at once, not of its result.",
@@ -147,6 +200,7 @@ def scored_rows(rng):
 specify(
     F.z_loss, ("logits",),
     {"plain": scored_rows},
+    names={"lse": "log(sum(exp(logits)))", "top": "max(logits)", "total": "sum(exp(logits))"},
     hints=(
         "Square the log-sum-exp of each row of logits, and average over rows.",
         "log sum exp z = top + log sum exp(z - top), with top the maximum of the row: without it, "
@@ -218,6 +272,20 @@ def loss_with_ignored_in_the_mean(dloss, logits, targets, **options):
 def loss_with_ignored_in_the_gradient(dloss, logits, targets, **options):
     difference, counts, _ = loss_parts(logits, targets, **options)
     return dloss * difference / counts.sum()
+
+
+def loss_with_ignored_everywhere(of_ignored):
+    """Ignored targets have a gradient, and count in the mean; their one-hot vector may be 0."""
+    def gradients(dloss, logits, targets, **options):
+        difference, counts, p = loss_parts(logits, targets, **options)
+        return dloss * np.where(counts, difference, p if of_ignored == "p" else difference
+                                ) / targets.size
+    return gradients
+
+
+def loss_with_all_in_the_mean(logits, targets, ignore_index=-100, **options):
+    loss, _ = F.cross_entropy(logits, targets, ignore_index, **options)
+    return loss * np.mean(targets != ignore_index)
 
 
 def loss_without_targets(dloss, logits, targets, **options):
@@ -303,6 +371,9 @@ specify(
          "ignored", loss_with_mean_over_the_batch),
         ("ignored targets are counted in the mean", loss_with_ignored_in_the_mean),
         ("ignored targets get a gradient, which must be 0", loss_with_ignored_in_the_gradient),
+        *(("ignored targets get a gradient, which must be 0, and are counted in the mean, which "
+           "must be over the others", loss_with_ignored_everywhere(of_ignored))
+          for of_ignored in ("p", "p - q")),
         ("the target distribution is not subtracted: the gradient is p - q, prediction minus "
          "target", loss_without_targets),
         ("dloss is not used: the gradient must be multiplied by it", loss_without_dloss),
@@ -320,12 +391,16 @@ specify(
         ("the z-loss is missing", lambda dloss, logits, targets, z_loss=0.0, **options:
          F.cross_entropy_backward(dloss, F.cross_entropy(logits, targets, **options)[1]))],
     forward_mistakes=[
+        ("ignored targets are counted in the mean: divide by the number of the others",
+         loss_with_all_in_the_mean),
         ("the uniform term of label smoothing is a mean over ignored targets, too",
          loss_with_all_in_the_uniform_term),
         ("the z-loss is a mean over ignored targets, too", loss_with_all_in_the_z_loss),
         ("the z-loss is divided by the number of all targets, ignored ones counted",
          loss_with_ignored_in_the_count_of_z)],
     last_axes={"logits": 1, "targets": 0},
+    names={"smoothing": "label_smoothing", "zeta": "z_loss", "counted": "logits",
+           "dcounted": "dlogits", "counts": "(targets != ignore_index)"},
     hints=(
         "log softmax(z)_j = z_j - log sum_k exp(z_k). If you subtract the maximum of each row "
         "first, nothing changes and nothing overflows.",

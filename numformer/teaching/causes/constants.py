@@ -6,7 +6,6 @@ sum of the outputs is that of the student's. If then all outputs are, that is th
 
 import numpy as np
 
-from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 from numformer.teaching.mutations.statements import numbers_of
 
@@ -23,9 +22,11 @@ def other_constants(evidence):
                             mutant.value)
             if value is not None and abs(value - mutant.value) > 1e-9 * abs(mutant.value):
                 changed = mutant.with_number(float(f"{value:.7g}"))
-                yield 2, changed_line(changed, *evidence.pair), (
-                    lambda each, pair=pair, changed=changed: evidence.outputs_with(
-                        pair, [changed], each))
+                cause = evidence.told(changed)
+                if cause:
+                    yield 2, cause, (
+                        lambda each, pair=pair, changed=changed: evidence.outputs_with(
+                            pair, [changed], each))
 
 
 def _sum(evidence, pair, mutant, case, weights, value):

@@ -8,6 +8,7 @@ import numpy as np
 
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.specifications import Instance
+from numformer.teaching.causes.words import changed_line
 
 CLOSE = 1e-9                                          # relative error of a right answer
 SAME = 1e-7                                           # difference from a suspected cause
@@ -125,6 +126,16 @@ class Evidence:
     def place(self):
         """The number of the wrong output."""
         return list(self.cases[0].expected).index(self.wrong)
+
+    @cached_property
+    def given(self):
+        """The names of all arguments and options that are given in some case."""
+        return {name for case in [*self.cases, *self.others]
+                for part in (case.arguments, case.options) for name in part}
+
+    def told(self, mutant):
+        """A Mutant in words that whoever wrote the function understands; "" if there are none."""
+        return changed_line(mutant, *self.pair, given=self.given)
 
     def outputs_with(self, pair, mutants, case):
         """The outputs of a Pair with some lines changed; None if that fails."""

@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import replace
 from itertools import combinations, product
+from types import FunctionType
 
 import numpy as np
 
@@ -68,7 +69,10 @@ def _siblings(evidence):
     end = "_backward" * evidence.backward
     siblings = (name for family in FAMILIES if base in family for name in family if name != base)
     for sibling in dict.fromkeys(siblings):
-        yield (1, f"these are the numbers of {sibling}{end}, another function",
+        cause = f"these are the numbers of {sibling}{end}, another function"
+        if sibling == f"{base}_outside":
+            cause = f"epsilon is added outside the root, as in {sibling}, but must be inside"
+        yield (1, cause,
                lambda case, sibling=sibling: _call(evidence, case, function=sibling))
 
 
@@ -124,11 +128,20 @@ def _other_options(evidence):
                 case, "pattern", change(_given(case, "pattern"))))
     for place in ("pattern", "mask"):
         if place in case.options or place in case.arguments:
-            functions = (None, *versions(evidence.name))  # empty rows come out otherwise
+            written = versions(evidence.name)             # empty rows come out otherwise
+            functions = (None, *written, *map(_with_infinities, written))
             for (cause, change), function in product(_MASKS.items(), functions):
                 yield (1, cause, lambda case, place=place, change=change, function=function:
                        _call(evidence, case, written=function,
                              **_other_mask(case, place, change)))
+
+
+def _with_infinities(version):
+    """A textbook's version that masks by -Inf in place of -1e30: an empty row is NaN."""
+    code = version.__code__
+    code = code.replace(co_consts=tuple(
+        -np.inf if constant == -1e30 else constant for constant in code.co_consts))
+    return FunctionType(code, version.__globals__, version.__name__, version.__defaults__)
 
 
 def _set(case, name, value):

@@ -12,7 +12,6 @@ from numformer.teaching.causes.other_calls import other_calls
 from numformer.teaching.causes.parts import parts
 from numformer.teaching.causes.products import products
 from numformer.teaching.causes.terms import scaled_terms
-from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 from numformer.teaching.mutations.pairs import ONE_AT_A_TIME
 
@@ -67,8 +66,10 @@ def _known(evidence):
             return mistake(*arguments.values(), **options)
         return make
 
-    known = {**FORWARD_MISTAKES, **MISTAKES}
-    for number, (cause, mistake) in enumerate(known.get(evidence.name, ())):
+    known = list({**FORWARD_MISTAKES, **MISTAKES}.get(evidence.name, ()))
+    known += [(cause, function) for cause, functions in evidence.problem.sized_mistakes[
+        evidence.backward] for function in functions]
+    for number, (cause, mistake) in enumerate(known):
         yield Suspect((0, number), partial(str, cause), special(mistake))
 
 
@@ -90,5 +91,5 @@ def _mutated(evidence):
     for number, (_, _, pair, mutant) in enumerate(found):
         def make(case, pair=pair, mutant=mutant):
             return evidence.outputs_with(pair, [mutant], case)
-        yield Suspect((3, mutant.cost, number), partial(changed_line, mutant, *evidence.pair),
+        yield Suspect((3, mutant.cost, number), partial(evidence.told, mutant),
                       make, True)

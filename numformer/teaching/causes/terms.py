@@ -13,7 +13,6 @@ import numpy as np
 
 from numformer.teaching.causes.evidence import SAME
 from numformer.teaching.causes.relations import size_formulas
-from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 from numformer.teaching.mutations.statements import terms_left_out
 
@@ -26,8 +25,9 @@ def scaled_terms(evidence):
             factors = [_factor(evidence, case, evidence.wrong_output_with(pair, [mutant], case))
                        for case in evidence.cases]
             told = None if None in factors else _told([f for f in factors if f], evidence)
-            if told:
-                yield (2, changed_line(mutant, *evidence.pair).replace("times #", f"times {told}"),
+            cause = evidence.told(mutant) if told else ""
+            if cause:
+                yield (2, cause.replace("times #", f"times {told}"),
                        lambda each, pair=pair, mutant=mutant: _with_factor(
                            evidence, each, evidence.wrong_output_with(pair, [mutant], each)))
 

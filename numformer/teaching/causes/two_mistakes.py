@@ -4,7 +4,6 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from numformer.teaching.causes.words import changed_line
 from numformer.teaching.mutations import pairs_of
 
 MOST = 300                                            # single changes that are tried in pairs
@@ -29,7 +28,9 @@ def two_mistakes(evidence):
                 continue
             if all(evidence.agrees(case, evidence.outputs_with(pair, (one, two), case))
                    for case in wrong):
-                told = [changed_line(mutant, *evidence.pair) for mutant in (one, two)]
+                told = [evidence.told(mutant) for mutant in (one, two)]
+                if "" in told:
+                    continue
                 second = told[1].removeprefix("the same numbers come out ")
                 return f"two mistakes at once: {told[0]}, and {second}"
     return ""

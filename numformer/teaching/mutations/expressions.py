@@ -1,6 +1,7 @@
 """Small changes of an expression, each with the words that name it and how unlikely it is."""
 
 import ast
+import re
 
 from numformer.teaching.mutations.brackets import (
     Change, bracket_changes, exchanged_factors, text)
@@ -100,7 +101,8 @@ def _binary(node):
             yield Change(f"({b}) @ ({a})", f"with `{a}` and `{b}` exchanged", 2)
             yield Change(f"({a} @ {b}).mT", f"with `{whole}` transposed", 2)
         case ast.Pow():
-            yield Change(a, f"without the power `{b}`", 1)
+            number = b if re.fullmatch(r"-?[\d.]+", b.strip("()")) else f"`{b}`"
+            yield Change(a, f"without the power {number} of `{a}`", 1)
             if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add):
                 inside, added = text(node.left.left), text(node.left.right)
                 if b.strip("()") == "-0.5":
@@ -108,7 +110,8 @@ def _binary(node):
                                  f"with `{added}` added outside the root, not inside", 1)
             for power in ("0.5", "-0.5", "2", "-1", "1.5", "-1.5", "3"):
                 if power not in (b, f"({b})", b.strip("()")):
-                    yield Change(f"({a}) ** ({power})", f"with the power {power}, not {b}", 2)
+                    yield Change(f"({a}) ** ({power})",
+                                 f"with the power {power}, not {number}, of `{a}`", 2)
         case ast.FloorDiv():
             yield Change(f"({a}) % ({b})", f"with the remainder of `{whole}`", 2)
             yield Change(a, f"without the division by `{b}`", 2)
@@ -180,7 +183,7 @@ def _call(node):
     if name == "where" and len(given) == 3:
         yield from _other_choice(node, *given)
     elif is_method and name not in LEFT_IN:
-        yield Change(receiver, f"without `.{name}` after `{receiver}`", 1)
+        yield Change(receiver, f"without the {name} of `{receiver}`", 1)
     elif name not in LEFT_IN and name not in ("take_along_axis", "put_along_axis"):
         for part in given:
             yield Change(part, f"with `{part}` in place of `{text(node)}`: `{name}` is left out", 1)

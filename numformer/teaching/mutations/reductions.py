@@ -13,10 +13,10 @@ def reduced_otherwise(node):
     --------
     >>> call = ast.parse("dy.sum(axis=2)", mode="eval").body
     >>> for change in reduced_otherwise(call):
-    ...     print(change.new, "|", change.what)
+    ...     print(change.new, "|", change.what + change.where)
     (dy).shape[2] | with the number of entries of `dy`, not their sum
-    (dy).take(0, axis=2) | with the first along axis 2, not the sum
-    (dy).take(-1, axis=2) | with the last along axis 2, not the sum
+    (dy).take(0, axis=2) | with the first along axis 2, not the sum of `dy`
+    (dy).take(-1, axis=2) | with the last along axis 2, not the sum of `dy`
     """
     name = text(node.func).rpartition(".")[2]
     given = [text(part) for part in node.args]
@@ -70,7 +70,8 @@ def _of_sum(node, name, summed):
         for index, which in ((0, "first"), (-1, "last")):
             index = f"[{index}]" if keeps else index
             yield Change(f"({receiver}).take({index}, axis={axis})",
-                         f"with the {which} along axis {axis}, not the {name}", 2)
+                         f"with the {which} along axis {axis}, not the {name}", 2,
+                         f" of `{receiver}`")
         if receiver.endswith(")") and ".reshape(" in receiver and int(axis) > 0:
             yield from _other_blocks(summed, called, int(axis))
 

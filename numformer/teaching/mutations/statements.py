@@ -166,7 +166,7 @@ def _statement_changes(node):
     if isinstance(node, ast.Expr) and text(node).startswith("np.add.at("):
         table, rows, values = map(text, node.value.args)
         lost = ast.parse(f"{table}[{rows}] += {values}").body[0]
-        yield lost, f"with `{table}[{rows}] += ...` in place of np.add.at: repeats are lost", 1
+        yield lost, "with `+=` in place of np.add.at: repeats are lost", 1
         mean = (f"if True:\n np.add.at({table}, {rows}, {values})\n"
                 f" n = np.zeros({table}.shape)\n np.add.at(n, {rows}, 1)\n"
                 f" {table} /= np.maximum(n, 1)")
@@ -202,11 +202,7 @@ def _expression_changes(node, holder, variables):
     number = node.operand if isinstance(node, ast.UnaryOp) else node
     for change in changes(node):
         if isinstance(number, ast.Constant) and change.what.startswith("with "):
-            if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Pow):
-                change = change._replace(what=change.what.replace("with ", "with the power ", 1))
-            elif isinstance(holder, ast.Subscript):
-                change = change._replace(what=change.what.replace("with ", "with the index ", 1)
-                                         + f" in `{text(holder)}`")
+            change = change._replace(what=_of_number(node, holder, change))
         yield change
     if isinstance(getattr(node, "ctx", None), ast.Store) or (
             isinstance(node, ast.Constant) and isinstance(holder, ast.UnaryOp)):
@@ -225,6 +221,32 @@ def _expression_changes(node, holder, variables):
                                  f"with `{inner}` multiplied by `{name}` too", 3)
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield from _other_names(node.id, variables)
+
+
+def _of_number(node, holder, change):
+    """The words for another number: in its expression, unless it has several digits of its own.
+
+    Examples
+    --------
+    >>> power = ast.parse("x ** 2", mode="eval").body
+    >>> _of_number(power.right, power, Change("3", "with 3, not 2", 2))
+    'with the power 3, not 2, of `x`'
+    >>> half = ast.parse("2 * x", mode="eval").body
+    >>> _of_number(half.left, half, Change("3", "with 3, not 2", 2))
+    'with `3 * x`, not `2 * x`'
+    """
+    if isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Pow) and node is holder.right:
+        return change.what.replace("with ", "with the power ", 1) + f", of `{text(holder.left)}`"
+    if isinstance(holder, ast.Subscript):
+        return change.what.replace("with ", "with the index ", 1) + f" in `{text(holder)}`"
+    digits = text(node).strip("(-)").replace(".", "").strip("0")
+    if len(digits) > 1 or not isinstance(holder, (ast.BinOp, ast.Compare, ast.Call)):
+        return change.what
+    new = ast.parse(change.new, mode="eval").body
+    other = type(holder)(**{field: [new if part is node else part for part in value]
+                            if isinstance(value, list) else new if value is node else value
+                            for field, value in ast.iter_fields(holder)})
+    return f"with `{text(other)}`, not `{text(holder)}`"
 
 
 def _other_names(name, variables):
