@@ -378,6 +378,9 @@ specify(
     mistakes=[
         ("the derivative of the activation is missing in dg",
          lambda dy, g, h, activation="silu": (dy * h, dy * value(g, activation))),
+        ("dg has the activation f(g) in place of its derivative f'(g)",
+         lambda dy, g, h, activation="silu": (dy * h * value(g, activation),
+                                              dy * value(g, activation))),
         ("h is missing in dg: the derivative of f(g) h with respect to g is f'(g) h",
          lambda dy, g, h, activation="silu": (dy * slope(g, activation),
                                               dy * value(g, activation))),

@@ -53,6 +53,18 @@ def batch_norm_backward_in_parts(dy, x, weight, bias, epsilon=1e-5):
 
 NAMES = {**OF_NORMS, "statistics.mean": "mean(x)", "vectors": "x", "dvectors": "dy", "N": "n",
          "real": "x"}                                    # of variables, in the formulas
+OF_INFERENCE = {**NAMES, "mean": "mean", "variance": "variance", "var": "variance",
+                "centred": "(x - mean)", "std": "sqrt(variance + epsilon)"}      # they are given
+
+
+def batch_norm_backward_in_vectors(dy, x, weight, bias, epsilon=1e-5):
+    C = x.shape[-1]
+    vectors, dvectors = x.reshape(-1, C), dy.reshape(-1, C)       # (N, C): all axes but the last
+    centred = vectors - vectors.mean(axis=0)
+    r = ((centred * centred).mean(axis=0) + epsilon) ** -0.5
+    x_hat, g = centred * r, dvectors * weight
+    dx = r * (g - g.mean(axis=0) - x_hat * (g * x_hat).mean(axis=0))
+    return dx.reshape(x.shape), (dvectors * x_hat).sum(axis=0), dvectors.sum(axis=0)
 
 
 def normed(rng, more=0):
@@ -339,7 +351,7 @@ specify(
          "out", inference(right)),
         ("the leading factor 1 / sigma is missing", inference(lambda g, x_hat, r, n: g)),
         ("the weight is missing: dy must be multiplied by it first", inference_without_weight)],
-    last_axes={"x": 1}, names=NAMES,
+    last_axes={"x": 1}, names=OF_INFERENCE,
     hints=(
         "With given statistics nothing of the batch is measured: each vector is mapped on its "
         "own, an affine map of every coordinate.",

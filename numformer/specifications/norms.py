@@ -316,6 +316,15 @@ def rms_norm_outside_backward(dy, x, weight, epsilon=1e-5):
     return dx, (dy * x / s).sum(axis=(0, 1))
 
 
+def rms_norm_outside_backward_in_rows(dy, x, weight, epsilon=1e-5):
+    rho = ((x * x).mean(axis=-1, keepdims=True)) ** 0.5
+    r = 1 / (rho + epsilon)
+    x_hat, g = x * r, dy * weight
+    kappa = (rho + epsilon) / np.where(rho == 0, 1, rho)          # x_hat is 0 where rho is
+    dx = r * (g - kappa * x_hat * (g * x_hat).mean(axis=-1, keepdims=True))
+    return dx, (dy * x_hat).sum(axis=tuple(range(x.ndim - 1)))
+
+
 specify(
     F.rms_norm_outside, ("x", "weight"), of_norm(outside=True),
     mistakes=rms_norm_mistakes(inside=False),

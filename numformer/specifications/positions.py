@@ -174,6 +174,12 @@ def partial_rotary_backward(dy, x, cosine, sine, layout="half"):
     return dx
 
 
+def partial_rotary_backward_in_halves(dy, x, cosine, sine):
+    half = cosine.shape[-1]
+    a, b, rest = dy[..., :half], dy[..., half:2 * half], dy[..., 2 * half:]
+    return np.concatenate([a * cosine + b * sine, b * cosine - a * sine, rest], axis=-1)
+
+
 def rotated_in_part(**options):
     def make(rng):
         B, T, half, rest = sizes(rng, 4)

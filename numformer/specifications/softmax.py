@@ -235,6 +235,11 @@ def log_softmax_in_steps(x, axis=-1):
     return x - m - np.log(e.sum(axis=axis, keepdims=True))
 
 
+def log_softmax_in_rows(x, axis=-1):
+    z = x - x.max(axis=axis, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=axis, keepdims=True))
+
+
 def log_softmax_backward(dy, x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     p = e / e.sum(axis=axis, keepdims=True)

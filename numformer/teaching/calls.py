@@ -18,7 +18,7 @@ from numformer.teaching.apart.messages import (
 from numformer.teaching.apart.names import their_names
 from numformer.teaching.limits import Stopped, limited
 from numformer.teaching.signatures import defaults, missing_defaults, takes_saved
-from numformer.teaching.unfitting_products import unfitting_product
+from numformer.teaching.unfitting_products import unfitting_product, unpacked_pair
 from numformer.terminal import printable, shortened
 
 LONGEST = 500                                         # characters of an exception's message
@@ -188,7 +188,8 @@ def _called(fn, call, limits, keeps_interrupts):
             raise
         shapes = ", ".join(f"{key} {value.shape}" for key, value in given.items()
                            if isinstance(value, np.ndarray))
-        product = unfitting_product(error, _file_of(fn))
+        product = (unfitting_product(error, _file_of(fn))
+                   or unpacked_pair(error, _file_of(fn)))
         return _Called(None, Trouble(
             f"it raised {_described(error)}{_line_of(fn, error)}; its arguments were {shapes}"
             + (f". {product}" if product else ""), RAISED))

@@ -194,9 +194,10 @@ def _compared(name, problem, backward, student, seed, levels, cause):
             continue
         passed.append(level)
         tested += instances
+    beyond = not_asked_for(student.signature, left_out)
     missing = not_tested(student.signature, tested, left_out, backward, complete=not levels)
-    missing += refused
-    return Verdict(True, f"right: {name} on {extent(tested)}.", not_tested=tuple(missing),
+    return Verdict(True, f"right: {name} on {extent(tested)}.", not_tested=(
+                   *beyond, *missing, *refused), beyond=tuple(beyond),
                    remarks=tuple(dict.fromkeys(remarks)), levels=tuple(passed))
 
 
@@ -211,18 +212,28 @@ def extent(instances):
     return f"{n} random problem{'s' * (n > 1)} of {axes}, with sizes up to {longest}"
 
 
+def not_asked_for(signature, left_out):
+    """What the library's function can beyond a student's: options, arguments to be left out."""
+    missing = _missing_options(signature, left_out)
+    found = [f"{', '.join(missing)} (no such {'parameter' if len(missing) == 1 else 'parameters'})"
+             ] if missing else []
+    return found + [f"{instance.level} (its default must be None)" for instance in left_out
+                    if all(accepts(signature, name) for name in instance.numbers[1])
+                    and _kind(instance).optional]
+
+
+def _missing_options(signature, left_out):
+    """The options of levels that were left out, which a function does not take."""
+    return list(dict.fromkeys(name for instance in left_out for name in (
+        *instance.numbers[1], *_kind(instance).needs) if not accepts(signature, name)))
+
+
 def not_tested(signature, tested, left_out, backward, complete):
-    """Why some of what could be tested was not: a list of names with a reason.
+    """What of a function's own could not be tested: a list of names with a reason.
 
     The parameters that no instance gives are among them if the levels are `complete`.
     """
-    missing = {name: None for instance in left_out for name in
-               (*instance.numbers[1], *_kind(instance).needs) if not accepts(signature, name)}
-    found = [f"{', '.join(missing)} (no such {'parameter' if len(missing) == 1 else 'parameters'})"
-             ] if missing else []
-    found += [f"{instance.level} (its default must be None)" for instance in left_out
-              if all(accepts(signature, name) for name in instance.numbers[1])
-              and _kind(instance).optional]
+    found, missing = [], _missing_options(signature, left_out)
     if complete and not (backward and takes_saved(signature)):
         given = {name for instance in tested for name in instance.numbers[1]}
         n = max((len(instance.numbers[0]) for instance in tested), default=0) + backward

@@ -8,8 +8,9 @@ import inspect
 
 import numpy as np
 
-from numformer.teaching.apart.messages import NOT_WRITTEN
+from numformer.teaching.apart.messages import NOT_WRITTEN, Strange
 from numformer.teaching.calls import Call
+from numformer.teaching.causes.evidence import same
 from numformer.teaching.check import RANDOM
 from numformer.teaching.comparison import CLOSE, EPSILON, ROUNDINGS, no_array, wrong_array
 
@@ -57,13 +58,46 @@ def first_error(exercise, names, student, seed, form=None):
         expected = solution(**given)
         expected = expected if isinstance(expected, tuple) else (expected,)
         if wrong := _wrong(name, exercise.outputs, outputs, expected):
-            return f"{wrong.removeprefix(f'{name}: ')} Problem: {special}.", True
+            cause = likely_cause(names, problems, answers)
+            cause = f" Likely cause: {cause}." if cause else ""
+            return f"{wrong.removeprefix(f'{name}: ')} Problem: {special}.{cause}", True
         again, trouble = answers[len(problems) + n]
         if trouble or _wrong(name, exercise.outputs, again, expected):
             return f"{RANDOM}.", True
     if shared:
         return "two calls returned the same array; make a new array in each call.", True
     return "", True
+
+
+def likely_cause(names, problems, answers):
+    """The mistake of the teacher's file that gives the student's numbers; "" if none does.
+
+    Parameters
+    ----------
+    names : dict
+        What the teacher's file defines: `mistakes()`, if there are any.
+    problems : list
+        As of `own_problems`.
+    answers : list of (outputs or None, trouble or None)
+        Of the student, one for each problem or more.
+    """
+    answered = [(given, outputs) for (_, given), (outputs, trouble) in zip(problems, answers)
+                if trouble is None and not any(isinstance(x, Strange) for x in outputs)]
+    for cause, mistake in names.get("mistakes", dict)().items():
+        with np.errstate(all="ignore"):
+            if all(_agree(mistake, given, outputs) for given, outputs in answered):
+                return cause
+    return ""
+
+
+def _agree(mistake, given, outputs):
+    """Whether the outputs are those of a mistake."""
+    made = mistake(**given)
+    made = made if isinstance(made, tuple) else (made,)
+    if not all(np.isfinite(ours).all() for ours in made):     # a guard may have made it finite
+        return True
+    return len(made) == len(outputs) and all(
+        same(np.asarray(found, float), ours, ours) for found, ours in zip(outputs, made))
 
 
 def _wrong(name, keys, outputs, expected):

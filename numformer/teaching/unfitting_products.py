@@ -54,6 +54,37 @@ def unfitting_product(error, file):
     return ""
 
 
+def unpacked_pair(error, file):
+    """Words on a variable that is a pair, (array, saved), where the array was meant; "" if none is.
+
+    Parameters
+    ----------
+    error, file
+        As in `unfitting_product`.
+
+    Examples
+    --------
+    >>> def forward(x):
+    ...     a = (x, "saved")
+    ...     return x + a
+    >>> try:
+    ...     forward(np.ones((2, 3)))
+    ... except Exception as error:
+    ...     unpacked_pair(error, forward.__code__.co_filename)
+    '`a` is a tuple that begins with an array: take that alone, as by `a, saved = ...`'
+    """
+    frame = _last_frame(error, file)
+    if frame is None:
+        return ""
+    for node in _nodes(frame, ast.Name):
+        value = frame.tb_frame.f_locals.get(node.id)
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(
+                value[0], np.ndarray) and not isinstance(value[1], np.ndarray):
+            return (f"`{node.id}` is a tuple that begins with an array: take that alone, as by "
+                    f"`{node.id}, saved = ...`")
+    return ""
+
+
 def _last_frame(error, file):
     """The innermost frame of a file in a traceback; None if there is none."""
     found, entry = None, error.__traceback__
@@ -66,6 +97,16 @@ def _last_frame(error, file):
 
 def _products(frame):
     """(left, right, text) of each matrix product in the statement where a frame stands."""
+    for node in _nodes(frame, ast.expr):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            yield node.left, node.right, ast.unparse(node)
+        elif (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+              and node.func.attr in PRODUCTS and len(node.args) == 2):
+            yield *node.args, ast.unparse(node)
+
+
+def _nodes(frame, kind):
+    """The nodes of a kind in the lines where a frame stands."""
     code = frame.tb_frame.f_code
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
@@ -73,13 +114,8 @@ def _products(frame):
         return
     line = frame.tb_lineno - code.co_firstlineno + 1
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.expr) and node.lineno <= line <= node.end_lineno):
-            continue
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            yield node.left, node.right, ast.unparse(node)
-        elif (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-              and node.func.attr in PRODUCTS and len(node.args) == 2):
-            yield *node.args, ast.unparse(node)
+        if isinstance(node, kind) and node.lineno <= line <= node.end_lineno:
+            yield node
 
 
 def _value(node, frame):

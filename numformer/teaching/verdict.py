@@ -33,6 +33,9 @@ class Verdict:
         What a right function could do better.
     not_tested : tuple of str
         What could have been tested of a right function, and why it was not.
+    beyond : tuple of str
+        What of it no task has asked for: options that the function does not take, arguments that
+        cannot be left out. The text says so, as nothing is missing there.
     written : bool
         False for a function that does nothing yet.
     seed : int or None
@@ -62,6 +65,7 @@ class Verdict:
     cause: str = ""
     remarks: tuple = ()
     not_tested: tuple = ()
+    beyond: tuple = ()
     written: bool = True
     seed: int | None = None
     raised: bool = False
@@ -72,7 +76,11 @@ class Verdict:
     @property
     def text(self):
         """The whole verdict in words; it ends with the seed."""
-        missing = f" Not tested: {'; '.join(self.not_tested)}." if self.not_tested else ""
+        own = [each for each in self.not_tested if each not in self.beyond]
+        missing = f" Not tested: {'; '.join(own)}." if own else ""
+        if self.beyond and len(own) < len(self.not_tested):
+            names = ", ".join(each.partition(" (")[0] for each in self.beyond)
+            missing += f" (The library's function has more, which is not asked for: {names}.)"
         text = "\nRemark: ".join([self.words + missing, *self.remarks])
         if self.seed is None:
             return text

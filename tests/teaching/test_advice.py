@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from numformer import check
+from numformer import check, minimal
+from numformer.teaching.judge import judge_own
 from numformer.teaching.unfitting_products import unfitting_product
 
 
@@ -71,6 +72,17 @@ def test_batch_axes_that_do_not_broadcast_are_named():
     assert unfitting_product(raised.value, __file__) == (
         "`q @ k`: (2, 3, 4, 5) and (2, 6, 5, 4) do not fit; the last two axes do, but (2, 3) and "
         "(2, 6) before them do not broadcast")
+
+
+def test_a_pair_that_is_taken_for_an_array_is_named():
+    def block(x, norm1, qkv, output, norm2, mlp1, mlp2):
+        a, _ = minimal.layer_norm(x, *norm1)
+        a, _ = minimal.linear(a, *qkv)
+        a = minimal.attention(a)
+        a, _ = minimal.linear(a, *output)
+        return x + a
+
+    assert "`a` is a tuple that begins with an array" in judge_own("39_block", block, seed=0)
 
 
 # ---- relations of outputs ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_a_function_written_in_another_way_is_right():
     name = "scaled_dot_product_attention_backward"
     verdict = check(name, attention_backward)
     assert verdict.levels[:3] == ("plain", "values of another width", "more queries than keys")
-    assert "Not tested: pattern, scale, slopes, " in verdict.text
+    assert "not asked for: pattern, scale, slopes, " in verdict.text
     named = check(name, attention_backward, levels=["plain", "grouped heads"])
     assert named and named.levels == ("plain", "grouped heads")
 

@@ -68,7 +68,9 @@ def ignoring(logits, targets, ignore_index=-100):
 def test_minus_100_is_a_target_only_with_ignore_index():
     plain = check("cross_entropy", cross_entropy, 0)
     assert plain and "an ignored target" not in plain.levels
-    assert "Not tested: ignore_index, label_smoothing, z_loss (no such parameters)." in plain.text
+    assert "not asked for: ignore_index, label_smoothing, z_loss.)" in plain.text
+    assert "Not tested" not in plain.text and plain.not_tested == (
+        "ignore_index, label_smoothing, z_loss (no such parameters)",)
     assert not check("cross_entropy", cross_entropy, 0, levels=["an ignored target"])
     assert check("cross_entropy", ignoring, 0).levels[:2] == ("plain", "an ignored target")
 
@@ -80,7 +82,9 @@ def linear(x, weight, bias=None):
 def test_an_argument_is_left_out_only_where_its_default_is_none():
     assert "no bias" in check("linear", linear, 0).levels
     required = check("linear", lambda x, weight, bias: linear(x, weight, bias), 0)
-    assert required and "Not tested: no bias (its default must be None)." in required.text
+    assert required and "Not tested" not in required.text
+    assert "(The library's function has more, which is not asked for: no bias.)" in required.text
+    assert required.not_tested == ("no bias (its default must be None)",)
     added = check("linear", lambda x, weight, bias=None: x @ weight + bias, 0)
     assert not added and "There is no bias here" in added.text
 

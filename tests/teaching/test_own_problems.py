@@ -287,6 +287,53 @@ def test_what_is_said_of_answers(name, function, words):
     assert found.endswith("seed=5") or words == "not done yet"
 
 
+def lost_path(dy, saved):
+    """The gradients of a block in which dy, not dh, goes through the attention."""
+    right = solution("block_backward")[1]["block_backward"]
+    norm2, mlp1, gelu, mlp2 = saved[4:]
+    dm = minimal.gelu_backward(minimal.linear_backward(dy, mlp2)[0], gelu)
+    dm = minimal.layer_norm_backward(minimal.linear_backward(dm, mlp1)[0], norm2)[0]
+    of_mlp = right(dy, saved)[7:]
+    da, *doutput = minimal.linear_backward(dy, saved[3])
+    da, *dqkv = minimal.linear_backward(minimal.attention_backward(da, saved[2]), saved[1])
+    da, *dnorm1 = minimal.layer_norm_backward(da, saved[0])
+    return dy + dm + da, *dnorm1, *dqkv, *doutput, *of_mlp
+
+
+@pytest.mark.parametrize("name, function, cause", [
+    ("38_top_p", without_the_one_that_crosses, "the token that crosses the limit is left out"),
+    ("38_top_p", without_a_sum, "does not sum to 1"),
+    ("39_block", block_of(m_of=lambda x, h: x), "norm2 gets x, but must get h"),
+    ("39_block", block_of(result=lambda x, h, m: x + m), "the second branch is added to x"),
+    ("39_block", block_of(result=lambda x, h, m: m), "h is not added to the second branch"),
+    ("40_block_backward", lost_path, "dy, not dh, goes back through the attention"),
+    ("44_attention_tile", tile_step(rescaled=lambda l, alpha: l), "lack the factor exp(m - new m)"),
+    ("44_attention_tile", tile_step(mean=lambda before, o, p, v, l: (
+        before / before.clip(1e-9) * o + p @ v) / l), ""),
+    ("44_attention_tile", tile_step(mean=lambda before, o, p, v, l: before * o + p @ v),
+     "o is not divided by the new l"),
+    ("45_attention_tile_backward", tile_backward(mask=lambda rows, keys: keys < rows),
+     "the causal mask is strict"),
+    ("45_attention_tile_backward", tile_backward(mask=lambda rows, keys: rows >= 0),
+     "the causal mask is missing"),
+    ("45_attention_tile_backward", tile_backward(first=0), "begin at first_query and first_key"),
+    ("45_attention_tile_backward", tile_backward(subtract=False),
+     "the sum of p dp is over the tile alone")
+])
+def test_the_likely_cause_of_an_answer(name, function, cause):
+    found = judge_own(name, function, seed=5)
+    assert ("Likely cause: " in found) == bool(cause) and cause in found, found
+
+
+@pytest.mark.parametrize("name", [each.name for each in all_exercises() if each.kind == "own"])
+def test_every_mistake_of_an_exercise_is_told_apart(name):
+    exercise, names = solution(name)
+    mistakes = names.get("mistakes", dict)()
+    for cause, mistake in mistakes.items():
+        found = judge_own(name, mistake, seed=3)
+        assert f"Likely cause: {cause}." in found, found
+
+
 def test_a_function_that_keeps_something_is_random():
     calls = []
 

@@ -27,6 +27,17 @@ def attention(q, k, v, mask=None):
     return p @ v
 
 
+def attention_in_rows(q, k, v, mask=None):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    m = scores.max(axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(m == -np.inf, 0, m))             # 0 in a row without any key
+    total = e.sum(axis=-1, keepdims=True)
+    p = e / np.where(total == 0, 1, total)                        # there 0 / 1, not 0 / 0
+    return p @ v
+
+
 def attention_backward(do, q, k, v, mask=None):
     scale = 1 / math.sqrt(q.shape[-1])
     scores = q @ k.mT * scale
@@ -203,7 +214,8 @@ WRONG_TILES = [
      "last are forgotten", "m not updated"),
     ("the keys behind the last whole tile are left out: the last tile may be shorter",
      "last keys left out"),
-    ("the last tile of keys is left out", "last tile left out")]
+    ("the last tile of keys is left out", "last tile left out"),
+    ("the first key is left out", "first key left out")]
 WRONG_TILES_BACKWARD = [
     ("delta is the sum of p * dp over the keys of each tile, but must be over all keys: it is the "
      "sum of do * o over D", "delta of each tile"),
@@ -221,12 +233,24 @@ WRONG_TILES_BACKWARD = [
      "the whole row", "weights divided"),
     ("the keys behind the last whole tile are left out: the last tile may be shorter",
      "last keys left out")]
-TRIED = (1, 2, 3, 4, 5, 8, 16, 32, 64)                     # sizes of tiles
+TRIED = (2, 3, 4, 5, 8, 16, 32, 64)                     # sizes of tiles
 
 
 def of_any_size(mistakes, made):
-    """(cause, functions) of each mistake: one for each of some sizes of tiles."""
-    return [(cause, [made(mistake, tile) for tile in TRIED]) for cause, mistake in mistakes]
+    """(cause, functions) of each mistake: one for each of some sizes of tiles; 1 is no tile."""
+    return [each for cause, mistake in mistakes for each in (
+        (cause, [made(mistake, tile) for tile in TRIED]),
+        (one_by_one(cause), [made(mistake, 1)]))]
+
+
+def one_by_one(cause):
+    """The same words of a loop over single queries or keys."""
+    for several, one in (("tile of queries", "query"), ("tile of keys", "key"),
+                         ("tiles of queries", "queries"), ("tiles of keys", "keys"),
+                         ("over the tiles", "over queries and keys"), ("each tile", "each key"),
+                         ("a tile", "a key"), ("last tile", "last key"), ("all tiles", "all keys")):
+        cause = cause.replace(several, one)
+    return cause
 
 
 def tiled_with(mistake, size):
@@ -241,6 +265,7 @@ def tiled_with(mistake, size):
         s = s if mask is None else np.where(dense(mask, q, k), s, -np.inf)
         m, l, a = np.full((*q.shape[:3], 1), -np.inf), 0.0, 0.0                      # noqa: E741
         end = {"last keys left out": S - S % tile, "last tile left out": S - tile}.get(mistake, S)
+        s[..., 0] = -np.inf if mistake == "first key left out" else s[..., 0]
         for j in range(0, end, tile):
             keys = np.s_[:, :, j:j + tile]
             s_j = s[:, :, :, j:j + tile]
@@ -539,6 +564,13 @@ def tiled_attention_backward(do, q, k, v, pattern=EVERYWHERE, scale=None, tile=6
 TILES = "There are several tiles here, and the last one may be shorter."
 
 
+def without_tiles(function):
+    """A mistake that does not depend on the size of a tile."""
+    def with_any_tile(*arguments, tile=None, **options):
+        return function(*arguments, **options)
+    return with_any_tile
+
+
 def by_pattern(function):
     """A mistake of `attention`, for a function whose mask is a pattern."""
     def with_pattern(*arguments, pattern=EVERYWHERE, scale=None, tile=None):
@@ -558,8 +590,10 @@ specify(
              options=dict(scale=0.7, tile=2)),
         Pair("tiled attention, ragged mask",
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=dict(tile=3))],
-    mistakes=[("delta is the sum of p * dp over the keys of a tile, but must be over all keys",
-               by_pattern(tiled_backward_with("delta of each tile", 64)))],
+    mistakes=[(cause, without_tiles(wrong_attention(mistake)))
+              for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS],
+    forward_mistakes=[(cause, without_tiles(with_pattern_in_scores(mistake)))
+                      for cause, mistake in IN_SCORES],
     sized_mistakes=tuple(
         [(cause, list(map(by_pattern, functions))) for cause, functions in of_any_size(*each)]
         for each in ((WRONG_TILES, tiled_with), (WRONG_TILES_BACKWARD, tiled_backward_with))),

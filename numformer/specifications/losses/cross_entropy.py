@@ -18,6 +18,18 @@ def softmax_cross_entropy(logits, targets):
     return -(one_hot * np.log(p)).sum() / targets.size
 
 
+def softmax_cross_entropy_in_classes(logits, targets):
+    m = np.full(targets.shape, -np.inf)                           # the largest logit so far
+    total = np.zeros(targets.shape)                               # the sum of exp(z - m)
+    for v in range(logits.shape[-1]):
+        z = logits[..., v]
+        m_new = np.maximum(m, z)
+        total = np.exp(m - m_new) * total + np.exp(z - m_new)
+        m = m_new
+    of_targets = np.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return (m + np.log(total) - of_targets).mean()
+
+
 def softmax_cross_entropy_backward(dloss, logits, targets):
     p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     one_hot = np.eye(logits.shape[-1])[targets]
@@ -155,6 +167,13 @@ def uniform_cross_entropy_backward(dloss, logits):
     return dloss * (p - 1 / V) / n
 
 
+def uniform_cross_entropy_backward_in_rows(dloss, logits):
+    V = logits.shape[-1]
+    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    return (p - 1 / V) * dloss / (logits.size // V)
+
+
 def scored(rng):
     B, T, V = sizes(rng, 3)
     return {"logits": 2 * rng.standard_normal((B, T, V))}, {}
@@ -190,6 +209,14 @@ def z_loss_backward(dloss, logits):
     p = e / e.sum(axis=-1, keepdims=True)
     lse = np.log(e.sum(axis=-1, keepdims=True))
     return dloss * 2 * lse * p / len(logits)
+
+
+def z_loss_backward_in_rows(dloss, logits):
+    m = logits.max(axis=-1, keepdims=True)
+    e = np.exp(logits - m)
+    total = e.sum(axis=-1, keepdims=True)
+    lse = m + np.log(total)
+    return dloss * 2 * lse * (e / total) / len(logits)
 
 
 def scored_rows(rng):

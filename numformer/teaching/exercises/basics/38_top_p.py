@@ -46,4 +46,28 @@ def problems(rng):
             "a token of probability 0": (probabilities(0.6, 0.4, 0.0, 0.0), 0.7),
             "one token": (np.ones(1), 0.9),
             "many tokens": (rng.dirichlet(np.ones(50)), 0.9)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(crosses=lambda before, p, limit: before >= limit, first=-1, divided=True,
+              in_order=False):
+        def top_p(p, limit):
+            order = np.argsort(first * p)
+            kept = p[order]
+            kept[crosses(np.cumsum(kept) - kept, kept, limit)] = 0
+            if not in_order:
+                kept[order] = kept.copy()
+            return kept / kept.sum() if divided else kept
+        return top_p
+
+    return {"the token that crosses the limit is left out, but belongs to the set":
+            wrong(lambda before, p, limit: before + p > limit),
+            "one token too many is kept: the set ends with the one that crosses the limit":
+            wrong(lambda before, p, limit: before - np.append(0, p[:-1]) >= limit),
+            "what is left does not sum to 1: divide by its sum": wrong(divided=False),
+            "the tokens are ordered from the least likely on: the most likely come first":
+            wrong(first=1),
+            "the probabilities are returned in the order of their size, not of the tokens":
+            wrong(in_order=True)}
 # END TEACHER

@@ -53,4 +53,30 @@ def problems(rng):
 
     return {"plain": arguments(2, 5, 8, 12), "one sequence of one position": arguments(1, 1, 4, 3),
             "more positions than numbers in a vector": arguments(1, 9, 4, 16)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def block(x, norm1, qkv, output, norm2, mlp1, mlp2):
+            a = x if mistake == "norm1" else minimal.layer_norm(x, *norm1)[0]
+            a = minimal.attention(minimal.linear(a, *qkv)[0])[0]
+            a = a if mistake == "output" else minimal.linear(a, *output)[0]
+            h = a if mistake == "first sum" else x + a
+            m = x if mistake == "norm2 of x" else h
+            m = m if mistake == "norm2" else minimal.layer_norm(m, *norm2)[0]
+            m = minimal.linear(m, *mlp1)[0]
+            m = m if mistake == "gelu" else minimal.gelu(m)[0]
+            m = minimal.linear(m, *mlp2)[0]
+            return m + {"second sum": 0, "x + m": x, "both": x + h}.get(mistake, h)
+        return block
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("norm2 gets x, but must get h, which has the first branch in it", "norm2 of x"),
+        ("the second branch is added to x, but must be added to h", "x + m"),
+        ("the second branch is added to x and to h, but h has x in it", "both"),
+        ("x is not added to the first branch", "first sum"),
+        ("h is not added to the second branch", "second sum"),
+        ("norm1 is left out", "norm1"), ("norm2 is left out", "norm2"),
+        ("the output projection is left out", "output"), ("gelu is left out", "gelu"))}
 # END TEACHER

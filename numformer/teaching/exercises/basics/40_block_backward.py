@@ -56,4 +56,37 @@ def problems(rng):
 
     return {"plain": arguments(2, 5, 8, 12), "one sequence of one position": arguments(1, 1, 4, 3),
             "more positions than numbers in a vector": arguments(1, 9, 4, 16)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def block_backward(dy, saved):
+            norm1, qkv, attention, output, norm2, mlp1, gelu, mlp2 = saved
+            dm, *dmlp2 = minimal.linear_backward(dy, mlp2)
+            dm = dm if mistake == "gelu" else minimal.gelu_backward(dm, gelu)
+            dm, *dmlp1 = minimal.linear_backward(dm, mlp1)
+            dm, *dnorm2 = minimal.layer_norm_backward(dm, norm2)
+            dh = dm if mistake == "dh is dm" else dy + dm
+            da, *doutput = minimal.linear_backward(
+                {"dy for dh": dy, "dm for dh": dm}.get(mistake, dh), output)
+            da = minimal.attention_backward(da, attention)
+            da, *dqkv = minimal.linear_backward(da, qkv)
+            da, *dnorm1 = minimal.layer_norm_backward(da, norm1)
+            dx = da + {"no dh": 0, "dy in dx": dy, "dm in dx": dm}.get(mistake, dh)
+            return dx, *dnorm1, *dqkv, *doutput, *dnorm2, *dmlp1, *dmlp2
+        return block_backward
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("dy, not dh, goes back through the attention: the path through the second branch is lost",
+         "dy for dh"),
+        ("dm, not dh, goes back through the attention: the path past the second branch is lost",
+         "dm for dh"),
+        ("dh lacks dy: the path past the second branch is lost, as h is added to it", "dh is dm"),
+        ("dx lacks dh: the path past the first branch is lost, as x is added to it", "no dh"),
+        ("dx has dy in place of dh: the path past the first branch begins with the gradient of h",
+         "dy in dx"),
+        ("dx has dm in place of dh: the path past the first branch begins with the gradient of h",
+         "dm in dx"),
+        ("the backward of gelu is left out", "gelu"))}
 # END TEACHER

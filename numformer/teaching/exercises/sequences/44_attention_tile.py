@@ -59,4 +59,40 @@ def problems(rng):
             "one key": arguments(2, 1, 3),
             "values of another width": arguments(2, 5, 3, D=3, D_V=6),
             "scores near 1000": arguments(3, 4, 4, size=1000)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def step(q, k, v, m, l, o):
+            s = q @ k.T / (1 if mistake == "no root" else q.shape[1] ** 0.5)
+            new_m = np.maximum(m, s.max(axis=1, keepdims=True))
+            new_m = s.max(axis=1, keepdims=True) if mistake == "m of the tile" else new_m
+            p = np.exp(s - (m if mistake == "old m" else new_m))
+            factor = {"not rescaled": 1, "inverted": np.exp(new_m - m)}.get(
+                mistake, np.exp(m - new_m))
+            before = l * (1 if mistake == "l not rescaled" else factor)
+            new_l = before + p.sum(axis=1, keepdims=True)
+            kept = {"o without l": factor, "o not rescaled": l, "l not rescaled": l * factor}.get(
+                mistake, before)
+            sums = kept * o + p @ v
+            return new_m, new_l, sums if mistake == "not divided" else sums / new_l
+        return step
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("o so far is not multiplied by l: it was divided by it, so the sum of the values was l o",
+         "o without l"),
+        ("o so far lacks the factor exp(m - new m): it is a sum relative to the old maximum",
+         "o not rescaled"),
+        ("l so far lacks the factor exp(m - new m): it is a sum relative to the old maximum",
+         "l not rescaled"),
+        ("l and o so far lack the factor exp(m - new m): they are relative to the old maximum",
+         "not rescaled"),
+        ("the factor of l and o so far is exp(new m - m), but must be exp(m - new m)", "inverted"),
+        ("the weights of the tile are exp(s - m) with the old m, but must have the new one",
+         "old m"),
+        ("m is the maximum of the tile alone: the earlier keys have a maximum, too",
+         "m of the tile"),
+        ("o is not divided by the new l", "not divided"),
+        ("the scores are not divided by sqrt(D)", "no root"))}
 # END TEACHER

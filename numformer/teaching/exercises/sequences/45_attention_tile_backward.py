@@ -63,4 +63,40 @@ def problems(rng):
             "one query and one key": arguments(slice(5, 6), slice(2, 3)),
             "values of another width": arguments(slice(6, 9), slice(2, 4), D=3, D_V=5),
             "scores near 1000": arguments(slice(3, 7), slice(2, 6), score=1000)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def backward(do, q, k, v, lse, delta, first_query, first_key):
+            query = (0 if mistake == "in the tile" else first_query) + np.arange(len(q))[:, None]
+            key = (0 if mistake == "in the tile" else first_key) + np.arange(len(k))
+            root = q.shape[1] ** 0.5
+            s = q @ k.T / (1 if mistake == "no root in s" else root)
+            seen = {"no mask": True, "strict": key < query, "other side": key >= query}.get(
+                mistake, key <= query)
+            p = np.exp(np.where(seen, s - lse, -np.inf))
+            if mistake == "softmax of the tile":
+                p = np.exp(np.where(seen, s - s.max(axis=1, keepdims=True), -np.inf))
+                p /= p.sum(axis=1, keepdims=True)
+            dp = do @ v.T
+            of_row = (p * dp).sum(axis=1, keepdims=True) if mistake == "delta" else delta
+            ds = p * (dp - (0 if mistake == "no delta" else of_row)) / (
+                1 if mistake in ("no root", "no root in s") else root)
+            return ds @ k, ds.T @ q, p.T @ do
+        return backward
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("the causal mask is missing: a query meets the keys up to its own position", "no mask"),
+        ("the causal mask is strict, key < query, but a query meets its own position, too",
+         "strict"),
+        ("the causal mask is on the wrong side: it must keep key <= query", "other side"),
+        ("positions are counted from 0 in the tile: they begin at first_query and first_key",
+         "in the tile"),
+        ("the weights are divided by their sum over the tile: p is exp(s - lse)",
+         "softmax of the tile"),
+        ("the sum of p dp is over the tile alone: over the whole row it is delta", "delta"),
+        ("delta is not subtracted: ds is p (dp - delta)", "no delta"),
+        ("the factor 1 / sqrt(D) is missing in dq and dk", "no root"),
+        ("the factor 1 / sqrt(D) is missing in the scores, too", "no root in s"))}
 # END TEACHER
