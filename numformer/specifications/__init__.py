@@ -9,6 +9,7 @@ The audit, `check` and its causes, exercises, planted bugs, golden vectors and t
 compiled versions with the reference read this. Pages are found by themselves.
 """
 
+import re
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -47,10 +48,11 @@ def find_problem(name):
     return base + "_backward" * backward, PROBLEMS[base], backward
 
 
-def hints_of(name):
+def hints_of(name, parameters=None):
     """The hints of a function or a backward, of increasing help: a tuple of str.
 
-    It is empty if there is no such function.
+    It is empty if there is no such function. What a hint says of an option, as {axis| ...}, is left
+    out if the function that is to be written does not have it among its `parameters`.
 
     Examples
     --------
@@ -61,7 +63,14 @@ def hints_of(name):
     if base not in SPECIFICATIONS:
         return ()
     found = SPECIFICATIONS[base]
-    return found.hints if base == name else found.backward_hints
+    texts = found.hints if base == name else found.backward_hints
+
+    def of_option(part):
+        has = parameters is None or set(part[1].split(",")) & set(parameters)
+        return part[2] if has else ""
+
+    return tuple(" ".join(re.sub(r"\{([\w,]+)\|([^{}]*)\}", of_option, text).split())
+                 for text in texts)
 
 
 def versions(name):

@@ -234,8 +234,8 @@ pointwise(
         "contain x: use the product rule.",
         "The derivative of s is s (1 - s). The derivative of y has two terms: one from the factor "
         "x and one from s.",
-        "dx = dy * (s + x * ds), where ds is the derivative s (1 - s) of the gate, from the saved "
-        "s."))
+        "dx = dy * (s + x * ds), where ds is the derivative s (1 - s) of the gate, with the gate "
+        "s of the forward."))
 
 
 # ---- quick_gelu ----------------------------------------------------------------------------------
@@ -397,8 +397,8 @@ specify(
     hints=(
         "Only g passes through the activation; h stays linear. The two are multiplied entry by "
         "entry.",
-        "f is silu unless activation names another: silu(g) = g / (1 + exp(-g)). "
-        "ACTIVATIONS[activation] is a pair, forward and backward.",
+        "f is silu{activation| unless activation names another}: silu(g) = g / (1 + "
+        "exp(-g)).{activation| ACTIVATIONS[activation] is a pair, forward and backward.}",
         "a = f(g), of the shape of g; y is the elementwise product of a and h, not a matrix "
         "product."),
     backward_hints=(

@@ -67,7 +67,7 @@ specify(
     hints=(
         "All vectors along the last axis are multiplied by the same matrix.",
         "(..., C) @ (C, F) is (..., F): @ multiplies the last two axes and keeps the others. The "
-        "bias (F,), if there is one, is broadcast.",
+        "bias (F,) is broadcast.",
         "y is x @ weight, with the matrix on the right; then add the bias, which needs no "
         "reshape."),
     backward_hints=(
@@ -76,7 +76,7 @@ specify(
         "dx needs no sum over the batch: (..., F) @ (F, C). dweight and dbias are sums over all "
         "vectors: first reshape x to (N, C) and dy to (N, F).",
         "dx = dy @ weight.T, and dweight = vectors.T @ dvectors, with the reshaped x and dy; "
-        "dbias sums dvectors over axis 0 (None without a bias)."))
+        "dbias sums dvectors over axis 0."))
 
 
 # ---- embedding -----------------------------------------------------------------------------------

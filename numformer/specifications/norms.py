@@ -200,8 +200,8 @@ specify(
     last_axes={"x": 1}, names=NAMES,
     hints=(
         "Every vector has its own mean and variance: both run over the last axis alone.",
-        "With keepdims=True, mean and variance have shape (..., 1). epsilon, 1e-5 by default, is "
-        "added to the variance, inside the square root.",
+        "With keepdims=True, mean and variance have shape (..., 1). 1e-5{epsilon|, or epsilon,} "
+        "is added to the variance, inside the square root.",
         "centred = x - mean, and variance is the mean of centred * centred (divide by C, not C - "
         "1). x_hat is centred divided by the root; then weight and bias."),
     backward_hints=(
@@ -287,7 +287,7 @@ specify(
     hints=(
         "RMSNorm is LayerNorm without the mean and without the bias: nothing is subtracted from "
         "x.",
-        "The mean of x^2 runs over the last axis, with keepdims=True; epsilon, 1e-5 by default, "
+        "The mean of x^2 runs over the last axis, with keepdims=True; 1e-5{epsilon|, or epsilon,} "
         "is added inside the square root.",
         "With square = (x * x).mean(axis=-1, keepdims=True), r is (square + epsilon) ** -0.5; y "
         "is weight times x times r."),

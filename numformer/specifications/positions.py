@@ -145,15 +145,16 @@ specify(
     hints=(
         "Each pair of coordinates is a point in the plane, rotated by an angle that depends on "
         "the position: a 2 x 2 rotation.",
-        'layout says which coordinates are a pair: "half" takes x[..., :D/2] with x[..., D/2:], '
-        '"interleaved" x[..., 0::2] with x[..., 1::2]. cosine, sine are (T, D/2).',
+        "x[..., :D/2] and x[..., D/2:] are the first and second coordinates of the pairs{layout|, "
+        "in the layout half; interleaved takes x[..., 0::2] with x[..., 1::2]}. cosine, sine are "
+        "(T, D/2).",
         "y_a = x_a * cosine - x_b * sine; y_b has the same two factors with the sine on x_a and a "
         "plus. Write both into the positions they came from."),
     backward_hints=(
         "For each pair y = R x, where R is the rotation; so dx = R^T dy. The transpose rotates "
         "back: the angle changes its sign.",
         "x_a enters y_a with the cosine and y_b with the sine; x_b enters y_a with minus the "
-        "sine. x itself is not needed, and the layout stays.",
+        "sine. x itself is not needed{layout|, and the layout stays}.",
         "dx_a = dy_a * cosine + dy_b * sine; for dx_b, the sine has a minus. It is rotary of dy "
         "with -sine."))
 

@@ -209,17 +209,17 @@ specify(
     hints=(
         "Softmax does not change when the same constant is subtracted from all scores of a row. "
         "Which constant keeps exp from overflowing?",
-        "Subtract the maximum along axis (the last by default), not of the whole array. Maximum "
-        "and sum need keepdims=True: they are for the entries of their own row.",
-        "weights = np.exp(x - x.max(axis=-1, keepdims=True)), or with the axis given, divided by "
-        "their sum over the same axis. Masked scores count as -inf."),
+        "Subtract the maximum along the last axis{axis|, or along axis}, not of the whole array. "
+        "Maximum and sum need keepdims=True: they are for the entries of their own row.",
+        "weights = np.exp(x - x.max(axis=-1, keepdims=True)), divided by their sum over the same "
+        "axis{axis|, which is axis if it is given}.{mask| Masked scores count as -inf.}"),
     backward_hints=(
         "Write dx_k = sum_j J_jk dp_j with the Jacobian J = diag(p) - p p^T. Its first term "
         "leaves one summand, its second a sum over the whole row.",
-        "dx_k = p_k dp_k - p_k sum_j p_j dp_j. The sum runs over the softmax's axis, with "
-        "keepdims=True. Only p is needed: save it, or compute it as in the forward.",
-        "Factor out p: dx = p * (dp - s), with s = (p * dp).sum(axis=-1, keepdims=True), or over "
-        "the axis given. Where masked, p is 0, and so is dx."))
+        "dx_k = p_k dp_k - p_k sum_j p_j dp_j. The sum runs over the axis of the softmax, with "
+        "keepdims=True. Only p is needed, as the forward computes it.",
+        "Factor out p: dx = p * (dp - s), with s = (p * dp).sum(axis=-1, keepdims=True){axis|, or "
+        "over axis if it is given}.{mask| Where masked, p is 0, and so is dx.}"))
 
 
 # ---- log_softmax ---------------------------------------------------------------------------------
@@ -279,13 +279,13 @@ specify(
     hints=(
         "log p_i = x_i - log sum_j exp(x_j): write it so, because the logarithm of a softmax that "
         "underflowed is -inf.",
-        "Subtract the maximum along axis first, with keepdims=True: the same constant in both "
-        "terms, so nothing changes.",
+        "Subtract the maximum along the last axis{axis|, or along axis,} first, with "
+        "keepdims=True: the same constant in both terms, so nothing changes.",
         "shifted is x minus that maximum; y is shifted minus the log of the sum of "
-        "np.exp(shifted) over axis."),
+        "np.exp(shifted) over the same axis."),
     backward_hints=(
         "x_k affects y_j in two ways: directly if k = j, and through the sum for every j.",
         "The derivative of log sum_k exp(x_k) with respect to x_k is p_k, the softmax, which is "
         "exp(y). Every dy_j reaches x_k through it: dy is summed over the row.",
-        "dx = dy - p * s, where s is the sum of dy over axis, keepdims=True. The sum has no "
-        "factor p, unlike that of softmax_backward."))
+        "dx = dy - p * s, where s is the sum of dy over the axis of the softmax, with "
+        "keepdims=True. The sum has no factor p, unlike that of softmax_backward."))

@@ -12,7 +12,9 @@ from numformer.teaching.comparison import (
     are_different, is_upcast, strange_output, wrong_output)
 from numformer.teaching.isolation import check_limits, student
 from numformer.teaching.likely_cause import likely_cause
+from numformer.teaching.own_names import in_own_names, own_names
 from numformer.teaching.signatures import accepts, promises, takes_saved
+from numformer.teaching.support.names import record_names
 from numformer.teaching.support.solution import record_pass
 from numformer.teaching.verdict import Verdict
 from numformer.verify.adapters import positional_names
@@ -142,6 +144,7 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         verdict = compared(name, problem, backward, asked, seed, levels, cause)
     if verdict:
         record_pass(name)
+    record_names(name, own_names(fn, problem, backward), positional_names(fn, keywords=True))
     return verdict
 
 
@@ -166,6 +169,7 @@ def compared(name, problem, backward, fn, seed, levels, cause=True):
         verdict = _compared(name, problem, backward, student, seed, levels, cause)
     except Ended as ended:
         verdict = Verdict(False, f"{name}: {ended}.")
+    verdict = in_own_names(verdict, student.signature, problem, backward)
     return replace(verdict, seed=seed, apart=student.apart)
 
 

@@ -23,6 +23,7 @@ What is chosen is the *form* of an exercise: a tuple with the index of each choi
 `seed` chooses, a form may be given in its place.
 """
 
+import ast
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -199,7 +200,7 @@ class Exercise:
     def hints(self, seed):
         """The hints, of increasing help: a tuple of str."""
         if not self.has_own_hints:
-            return hints_of(self.function(seed))
+            return hints_of(self.function(seed), self.parameters(seed))
         source, bug = self._variant(seed)
         lines = _block("HINTS").search(source)[3]
         texts = [" ".join(text.replace("\n#", "\n").split())
@@ -215,6 +216,13 @@ class Exercise:
         if self.kind == "answers":
             return "answers"
         return re.search(r"^def (\w+)", self._variant(seed)[0], re.MULTILINE)[1]
+
+    def parameters(self, seed):
+        """The names of the parameters of the function that is graded."""
+        tree = ast.parse(self._variant(seed)[0])
+        function = next(node for node in tree.body if isinstance(node, ast.FunctionDef)
+                        and node.name == self.function(seed))
+        return [argument.arg for argument in function.args.args]
 
     def _variant(self, seed):
         """(source with one of each variant and without bugs, (name, lines) of the bug or None)."""

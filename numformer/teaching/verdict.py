@@ -28,7 +28,8 @@ class Verdict:
     found, reference, error : float or None
         The two numbers there, and their relative error, Inf where the reference is 0.
     cause : str
-        The likely cause, or "".
+        The likely cause, or "". Its names of arguments are the reference's; `words` has it in those
+        of the function.
     remarks : tuple of str
         What a right function could do better.
     not_tested : tuple of str

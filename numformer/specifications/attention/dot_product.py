@@ -343,17 +343,17 @@ specify(
     hints=(
         "Three steps: scores between every query and every key, a softmax over the keys, and a "
         "weighted mean of the values.",
-        "The scores are (B, H, T, S): q @ k.mT, divided by sqrt(D), D the last size of q. A "
-        "masked score counts as -inf, before the softmax.",
-        "p is the softmax of scores over the last axis, 0 where mask is False (a row without any "
-        "key is all 0); the output is p times v."),
+        "The scores are (B, H, T, S): q @ k.mT, divided by sqrt(D), D the last size of q.{mask| "
+        "A masked score counts as -inf, before the softmax.}",
+        "p is the softmax of scores over the last axis{mask|, 0 where mask is False (a row "
+        "without any key is all 0)}; the output is p times v."),
     backward_hints=(
         "Go backward through the three lines: o = p v gives dv and dp, the softmax gives dscores, "
         "and the scores give dq and dk.",
         "dp = do v^T is (B, H, T, S), dv = p^T do. dscores = p (dp - the sum of p dp over the "
         "keys). Both dq and dk get the factor 1 / sqrt(D).",
-        "dq is dscores @ k * scale, dk the same with dscores transposed and q; dv = p.mT @ do. p "
-        "is 0 where masked, so dscores is too."))
+        "dq is dscores @ k * scale, dk the same with dscores transposed and q; dv = p.mT @ do. "
+        "{mask| p is 0 where masked, so dscores is too.}"))
 
 
 # ---- scaled_dot_product_attention ----------------------------------------------------------------
@@ -519,18 +519,21 @@ specify(
     forward_mistakes=[(cause, with_pattern_in_scores(mistake)) for cause, mistake in IN_SCORES],
     hints=(
         "The core has three steps: scores of all queries with all keys, a softmax over the keys, "
-        "a mean of the values. Each option changes one of them.",
-        "Scores (B, H, T, S) are q k^T times scale, which is 1 / sqrt(D) if None. G key-value "
-        "heads are repeated, each for H / G neighbours. Mask before the softmax.",
-        "The mask is pattern.dense(T, S). Order: scale, softcap, slopes and bias, mask, softmax "
-        "over the last axis, dropout of p; then p times v."),
+        "a mean of the values.{pattern,scale| Each option changes one of them.}",
+        "Scores (B, H, T, S) are q k^T / sqrt(D){scale|, or times scale if it is given}.{pattern| "
+        "G key-value heads are repeated, each for H / G neighbours. Mask before the softmax.} The "
+        "softmax is over the last axis.",
+        "e = exp(scores - the maximum of their row), p is e divided by its sum over the last axis; "
+        "the output is p @ v.{pattern| The mask is pattern.dense(T, S).}{softcap,slopes,dropout| "
+        "Order: scale, softcap, slopes, bias, mask, softmax, dropout.}"),
     backward_hints=(
-        "Recompute p, then go backward: o = p v, the softmax, the scores. A shared key-value head "
-        "and a bias are used several times: they sum.",
+        "Recompute p, then go backward: o = p v, the softmax, the scores.{pattern| A shared "
+        "key-value head is used several times: it sums.}{bias| So does a bias.}",
         "dp = do v^T, (B, H, T, S); dscores = p (dp - the sum of p dp over the keys). dq and dk "
-        "get scale. dk, dv sum over the H / G query heads of their group.",
-        "Without options: dq = dscores @ k * scale, dk = dscores.mT @ q * scale, dv = p.mT @ do; "
-        "for groups, reshape heads to (G, H / G) and sum axis 2."))
+        "get the factor 1 / sqrt(D){scale|, or scale}.{pattern| dk, dv sum over the H / G query "
+        "heads of their group.}",
+        "With scale = 1 / sqrt(D): dq = dscores @ k * scale, dk = dscores.mT @ q * scale, dv = "
+        "p.mT @ do.{pattern| For groups, reshape heads to (G, H / G) and sum axis 2.}"))
 
 
 # ---- tiled_attention -----------------------------------------------------------------------------

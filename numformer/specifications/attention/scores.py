@@ -218,6 +218,6 @@ specify(
         "Two steps back: z = u k^T, then u = q W. All B examples and T queries share W, so its "
         "gradient sums over both.",
         "du = dz k is (B, T, K), and dk needs u: dz^T (q W). From u = q W: dq = du W^T, and dW "
-        "(C, K) = q^T du.",
+        "= q^T du, of the shape of W.",
         "dweight = np.tensordot(q, du, axes=((0, 1), (0, 1))), du = dscores @ k, and dq is du @ "
         "weight.T."))

@@ -138,12 +138,12 @@ specify(
          "np.take_along_axis(logits, targets[..., None], axis=-1) takes one at each",
          all_targets_of_all)],
     hints=(
-        "The negative log-probability of each target, averaged over all positions. Take the "
-        "logarithm of the softmax at once, not of its result.",
-        "log_p = z - log of the sum of exp z, with z the logits minus the maximum of their row, "
-        "over the last axis: large logits stay finite.",
-        "Choose the targets by np.take_along_axis(log_p, targets[..., None], axis=-1); the loss "
-        "is minus the mean of what was chosen."),
+        "-log p_y = log sum_v exp(z_v) - z_y: of all classes only the log-sum-exp is needed. A "
+        "loop over them keeps the largest logit m so far, and l, the sum of exp(z - m).",
+        "A class may raise m. Then the sum so far must be multiplied by exp(m - m_new), and the "
+        "new term is exp(z - m_new). Begin with m = -Inf and l = 0.",
+        "For each class: l = exp(m - m_new) * l + exp(z - m_new). At the end the log-sum-exp is m "
+        "+ log(l); np.take_along_axis(logits, targets[..., None], axis=-1) takes the z_y."),
     backward_hints=(
         "Write -log p_y = log sum_k exp(z_k) - z_y. The derivative of the first term is the "
         "softmax, of the second a one at the target.",
@@ -431,17 +431,18 @@ specify(
     hints=(
         "log softmax(z)_j = z_j - log sum_k exp(z_k). If you subtract the maximum of each row "
         "first, nothing changes and nothing overflows.",
-        "np.take_along_axis chooses one log_p per position; ignore_index (-100) is no valid "
-        "index, so drop those positions first. The mean is over the others.",
-        "Without options, the loss is minus the mean of the chosen log_p. With label_smoothing it "
-        "is mixed with the mean of -log_p over all classes; z_loss adds its mean lse^2."),
+        "np.take_along_axis chooses one log_p per position; -100{ignore_index|, or ignore_index,} "
+        "is no valid index, so drop those positions first. The mean is over the others.",
+        "The loss is minus the mean of the chosen log_p.{label_smoothing| With label_smoothing it "
+        "is mixed with the mean of -log_p over all classes.}{z_loss| z_loss adds its mean lse^2.}"),
     backward_hints=(
         "For one position, the gradient of -log softmax(z) at the target with respect to the "
         "logits is p - onehot. Which factors do the mean and dloss add?",
         "The mean divides by n, the number of targets that count. Ignored positions get 0, and "
         "their target must not be used as an index.",
-        "At counted positions: (p - q + 2 * z_loss * lse * p) * dloss / n, with q = (1 - "
-        "label_smoothing) onehot + label_smoothing / V."))
+        "At counted positions: (p - q) * dloss / n, q the one-hot target.{label_smoothing| With "
+        "label_smoothing, q is (1 - label_smoothing) onehot + label_smoothing / V.}{z_loss| z_loss "
+        "adds 2 * z_loss * lse * p to p - q.}"))
 
 
 # ---- linear_cross_entropy ------------------------------------------------------------------------

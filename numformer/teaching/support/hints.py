@@ -3,7 +3,9 @@
 from numformer.checks import check_whole
 from numformer.specifications import SPECIFICATIONS, hints_of
 from numformer.teaching.exercise import find_exercise
+from numformer.teaching.own_names import renamed
 from numformer.teaching.support.layout import Note
+from numformer.teaching.support.names import names_of
 from numformer.terminal import did_you_mean
 
 LEVELS = 3
@@ -46,7 +48,9 @@ def hint(name, level=None, seed=0):
     if not isinstance(name, (str, int)):
         raise TypeError(f"hint: name must be a number or a name, but is {type(name).__name__}.")
     if has_hints(name):
-        key, shown, texts = name, name, hints_of(name)
+        names, parameters = names_of(name)
+        texts = [renamed(text, names) for text in hints_of(name, parameters)]
+        key, shown = name, name
     else:
         exercise = _exercise(name)
         check_whole("hint", "seed", seed, least=0)
