@@ -523,9 +523,9 @@ specify(
         "Scores (B, H, T, S) are q k^T / sqrt(D){scale|, or times scale if it is given}.{pattern| "
         "G key-value heads are repeated, each for H / G neighbours. Mask before the softmax.} The "
         "softmax is over the last axis.",
-        "e = exp(scores - the maximum of their row), p is e divided by its sum over the last axis; "
-        "the output is p @ v.{pattern| The mask is pattern.dense(T, S).}{softcap,slopes,dropout| "
-        "Order: scale, softcap, slopes, bias, mask, softmax, dropout.}"),
+        "e = exp(scores - the maximum of their row), p is e over its sum; the output is p @ v."
+        "{pattern| The mask is pattern.dense(T, S).}{softcap,slopes,dropout| Order: scale, softcap, "
+        "slopes, bias, mask, softmax, dropout.}"),
     backward_hints=(
         "Recompute p, then go backward: o = p v, the softmax, the scores.{pattern| A shared "
         "key-value head is used several times: it sums.}{bias| So does a bias.}",

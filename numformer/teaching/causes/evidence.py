@@ -163,6 +163,7 @@ class Evidence:
         """Whether the outputs of a cause have the student's numbers where they are first wrong."""
         k = self.place
         return (made is not None and k < len(made)
+                and isinstance(made[k], (np.ndarray, np.floating, float, int))
                 and same(case.found[k], made[k], list(case.expected.values())[k]))
 
     def agreement(self, case, made):
