@@ -524,8 +524,8 @@ specify(
         "G key-value heads are repeated, each for H / G neighbours. Mask before the softmax.} The "
         "softmax is over the last axis.",
         "e = exp(scores - the maximum of their row), p is e over its sum; the output is p @ v."
-        "{pattern| The mask is pattern.dense(T, S).}{softcap,slopes,dropout| Order: scale, softcap, "
-        "slopes, bias, mask, softmax, dropout.}"),
+        "{pattern| The mask is pattern.dense(T, S).}{softcap,slopes,dropout| Order: scale, "
+        "softcap, slopes, bias, mask, softmax, dropout.}"),
     backward_hints=(
         "Recompute p, then go backward: o = p v, the softmax, the scores.{pattern| A shared "
         "key-value head is used several times: it sums.}{bias| So does a bias.}",

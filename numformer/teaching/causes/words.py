@@ -194,8 +194,9 @@ class _Words:
             raise Unspeakable("a number that may be anywhere")
         if re.match(r"with `[^`]*(?:\.shape\[|\.size|len\()[^`]*` twice", what):
             raise Unspeakable("a size twice is not what anybody wrote")
-        if "axis" in what.partition("`")[0] + what and " of `" in what:
-            self._check_axes_of(what.rpartition(" of `")[2].partition("`")[0])
+        of_axis = re.search(r"axis .*(?<!in place) of `([^`]*)`", what)
+        if of_axis:
+            self._check_axes_of(of_axis[1])
         functions = re.match(r"with `(\w+)` in place of `(\w+)`(?= of )", what)
         kept = functions[0] if functions and FUNCTIONS >= {*functions.groups()} else ""
         phrase = kept + re.sub("`([^`]*)`", lambda found: self._shown(found[1]),
