@@ -45,6 +45,8 @@ specify(
         Pair("dropout at inference", [(3, 4)], after=(0.4,))],
     mistakes=[
         ("the factor 1 / (1 - rate) is missing", lambda dy, x, rate, rng: dy * kept(x, rate, rng)),
+        ("the mask is the wrong way round: what was dropped gets the gradient, and what was kept "
+         "gets none", lambda dy, x, rate, rng: dy * ~kept(x, rate, rng) / (1 - rate)),
         ("the dropout mask is missing: dropped entries get no gradient",
          lambda dy, x, rate, rng: dy / (1 - rate))],
     last_axes={"x": 0},

@@ -22,9 +22,9 @@ from numformer.verify.adapters import positional_names
 RANDOM = ("random: two calls with the same arguments gave different results. Fill every entry of "
           "np.empty, keep nothing between calls (in global variables, attributes, or arrays as "
           "defaults), and take random numbers only from an argument, such as rng")
-UPCAST = ("Given float32, it returns float64: np.zeros(shape) is float64, and float32 times an "
-          "array of int, such as np.arange(4), or a number of NumPy, such as np.sqrt(2), is "
-          "float64; times math.sqrt(2) it stays float32.")
+UPCAST = ("Given float32, it returns float64, which is right, but needs more memory: somewhere it "
+          "meets float64, such as np.zeros(shape), an array of int like np.arange(4), or a number "
+          "of NumPy like np.sqrt(2); with math.sqrt(2) it would stay float32.")
 
 
 def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, process=None,

@@ -227,7 +227,7 @@ def scored_rows(rng):
 specify(
     F.z_loss, ("logits",),
     {"plain": scored_rows},
-    names={"lse": "log(sum(exp(logits)))", "top": "max(logits)", "total": "sum(exp(logits))"},
+    names={"len(lse)": "N", "lse": "log(sum(exp(logits)))"},
     hints=(
         "Square the log-sum-exp of each row of logits, and average over rows.",
         "log sum exp z = top + log sum exp(z - top), with top the maximum of the row: without it, "

@@ -340,6 +340,16 @@ def triplet_of_active(dloss, anchors, positives, negatives, margin=1.0):
     return tuple(gradient * len(anchors) / max((excess > 0).sum(), 1) for gradient in gradients)
 
 
+def loss_of_active(anchors, positives, negatives, margin=1.0):
+    excess = norm(anchors - positives) - norm(anchors - negatives) + margin
+    return np.maximum(excess, 0).sum() / max((excess > 0).sum(), 1)
+
+
+def loss_of_squares(anchors, positives, negatives, margin=1.0):
+    excess = norm(anchors - positives) ** 2 - norm(anchors - negatives) ** 2 + margin
+    return np.maximum(excess, 0).mean()
+
+
 def triplet(change=lambda near, far: (near, far), kept=lambda excess: excess > 0,
             weight=lambda B: 1 / B, anchor=lambda u, v: u - v):
     """A backward of the triplet loss.
@@ -379,6 +389,10 @@ specify(
          triplet(units, anchor=lambda u, v: u)),
         ("the gradient of the anchor is zero, but the anchor is part of both distances",
          triplet(units, anchor=lambda u, v: 0 * u))],
+    forward_mistakes=[
+        ("the mean is over the triplets that violate the margin, but must be over all of them",
+         loss_of_active),
+        ("the distances are squared, but must be norms", loss_of_squares)],
     hints=(
         "For each anchor, the distance to its positive less that to its negative, plus the "
         "margin. Only what is above 0 counts.",

@@ -190,14 +190,14 @@ class _Words:
         what = what.replace(" in all these lines", " everywhere").replace(
             " in every place", " everywhere")
         what = re.sub("with `axis=(.+?)`, not `axis=(.+?)`", self._axes, what)
-        if re.fullmatch(r"with -?\d+, not -?\d+", what):
+        if re.fullmatch(r"with \S+, not -?(?:\d|0?\.\d)(?: everywhere)?", what):
             raise Unspeakable("a number that may be anywhere")
         if re.match(r"with `[^`]*(?:\.shape\[|\.size|len\()[^`]*` twice", what):
             raise Unspeakable("a size twice is not what anybody wrote")
         of_axis = re.search(r"axis .*(?<!in place) of `([^`]*)`", what)
         if of_axis:
             self._check_axes_of(of_axis[1])
-        functions = re.match(r"with `(\w+)` in place of `(\w+)`(?= of )", what)
+        functions = re.match(r"with `(\w+)` in place of `(\w+)`(?= of |,| everywhere|$)", what)
         kept = functions[0] if functions and FUNCTIONS >= {*functions.groups()} else ""
         phrase = kept + re.sub("`([^`]*)`", lambda found: self._shown(found[1]),
                                what.removeprefix(kept))
