@@ -53,10 +53,6 @@ def rotary_with_one_wrong_sign(dy, x, cosine, sine, layout="half"):
     return dx
 
 
-def rotary_by_the_other_layout(dy, x, cosine, sine, layout="half"):
-    return F.rotary(dy, cosine, -sine, "interleaved" if layout == "half" else "half")[0]
-
-
 def rotary_with_angles_of_the_other_layout(x, cosine, sine, layout="half"):
     a, b = (np.split(x, 2, axis=-1) if layout == "half" else (x[..., 0::2], x[..., 1::2]))
     if layout == "half":
@@ -137,7 +133,6 @@ specify(
         ("the sine of the second coordinate has the sign of the forward: both signs change in the "
          "backward", rotary_with_one_wrong_sign),
         *((cause, backwards(rotate)) for cause, rotate in PAIRS),
-        ("the pairs of coordinates are those of the other layout", rotary_by_the_other_layout),
         (ANGLES, lambda dy, x, cosine, sine, layout="half":
          rotary_with_angles_of_the_other_layout(dy, cosine, -sine, layout))],
     forward_mistakes=[*PAIRS, (ANGLES, rotary_with_angles_of_the_other_layout)],

@@ -598,8 +598,7 @@ specify(
     forward_mistakes=[(cause, without_tiles(with_pattern_in_scores(mistake)))
                       for cause, mistake in IN_SCORES],
     sized_mistakes=tuple(
-        [(cause, list(map(by_pattern, functions))) for cause, functions in of_any_size(*each)
-         if len(functions) > 1]                          # there are tiles
+        [(cause, list(map(by_pattern, functions))) for cause, functions in of_any_size(*each)]
         for each in ((WRONG_TILES, tiled_with), (WRONG_TILES_BACKWARD, tiled_backward_with))),
     hints=(
         "The result is that of attention. For a block of queries, go through tiles of keys, and "
